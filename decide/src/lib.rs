@@ -1,0 +1,1 @@
+//! Every choice Headgate makes, as pure state machines.

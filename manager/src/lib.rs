@@ -1,0 +1,1 @@
+//! The daemon: configuration, workers, control loop, API.

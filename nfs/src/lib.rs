@@ -1,0 +1,1 @@
+//! The network functions Headgate ships, and the process that hosts them.

@@ -1,0 +1,1 @@
+//! The library a network function is written against.

@@ -1,0 +1,1 @@
+//! The stations a packet passes.

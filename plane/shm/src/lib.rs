@@ -1,0 +1,1 @@
+//! The memory shared between the manager and the network functions.

@@ -1,0 +1,1 @@
+//! Conformance, end-to-end and differential tests.

@@ -1,0 +1,1 @@
+//! Bytes and their meaning: Ethernet, VLAN, IP, L4, checksums.
