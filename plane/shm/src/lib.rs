@@ -1,1 +1,31 @@
-//! The memory shared between the manager and the network functions.
+//! The memory shared between the manager and the network functions (NFs), and the rules by which
+//! strangers may touch it.
+//!
+//! From the ground up:
+//! - [`memory`]: a sealed memfd, mapped;
+//! - [`region`]: a packet region, fixed-size buffers of one trust domain;
+//! - [`descriptor`]: the word that names a packet, and the verdict an NF gives on it;
+//! - [`ring`]: one producer, one consumer, bulk operations;
+//! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
+//! - [`control`]: what lies where in the memory of one NF instance;
+//! - [`offence`]: what an NF can do wrong, each with a name.
+//!
+//! The manager believes nothing it reads here. Ring indices and descriptors are checked before use,
+//! private copies of indices start from constants and never from shared memory.
+
+#[cfg(not(loom))]
+pub mod control;
+pub mod descriptor;
+pub mod doorbell;
+pub mod memory;
+pub mod offence;
+pub mod region;
+pub mod ring;
+mod sync;
+
+#[cfg(not(loom))]
+pub use control::{ControlLayout, ManagerSide, NfSide};
+pub use descriptor::{Descriptor, Verdict};
+pub use memory::{Memory, MemoryError, Pages, PagesWanted};
+pub use offence::Offence;
+pub use region::{Geometry, Region};

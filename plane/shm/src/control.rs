@@ -1,0 +1,371 @@
+//! What lies where in the memory of one NF instance.
+//!
+//! Two pieces. The *control region* is writable by both sides: rings, doorbell, the NF's counters. The
+//! *directives* page is written by the manager and mapped read-only by the NF: a seal forbids it any
+//! other mapping. Both are made anew for each incarnation of an NF, so a stray child of a dead one
+//! writes into memory nobody reads.
+//!
+//! ```text
+//! control region            writer    reader
+//!   0     doorbell          both      both      (doorbell.rs)
+//!   128   rx produced       manager   NF
+//!   256   rx consumed       NF        manager
+//!   384   tx produced       NF        manager
+//!   512   tx consumed       manager   NF
+//!   640   progress          NF        manager
+//!   2048  counters          NF        manager   64 of the NF's own
+//!   4096  rx slots          manager   NF        ring size x 8 bytes
+//!   ...   tx slots          NF        manager   ring size x 8 bytes
+//! directives
+//!   0     orders            manager   NF
+//! ```
+//!
+//! Fields with different writers are two cache lines apart, because the adjacent-line prefetcher moves
+//! lines in pairs.
+
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::memory::{Memory, MemoryError, PAGE_BYTES, PagesWanted};
+use crate::ring::{Consumer, Parts, Producer, RING_MAX};
+
+/// Changes whenever anything in this file or in the descriptor changes its meaning.
+pub const ABI_VERSION: u32 = 1;
+/// Counters an NF can publish.
+pub const COUNTERS: usize = 64;
+
+/// A value alone in its pair of cache lines.
+#[repr(C, align(128))]
+pub struct Line<T>(pub T);
+
+/// What an NF says of its own work. The manager shows it and decides nothing on it alone.
+#[repr(C)]
+pub struct Progress {
+    /// Packets the NF was given, ever.
+    pub packets: AtomicU64,
+    /// Bursts it worked on, ever.
+    pub bursts: AtomicU64,
+    /// Times it went to sleep.
+    pub sleeps: AtomicU64,
+    /// TSC cycles spent in the handler, over the bursts that were timed.
+    pub handler_cycles: AtomicU64,
+    /// Packets in the bursts that were timed.
+    pub handler_packets: AtomicU64,
+}
+
+/// The fixed part of the control region.
+#[repr(C)]
+pub struct Header {
+    doorbell: Line<AtomicU32>,
+    rx_produced: Line<AtomicU32>,
+    rx_consumed: Line<AtomicU32>,
+    tx_produced: Line<AtomicU32>,
+    tx_consumed: Line<AtomicU32>,
+    progress: Line<Progress>,
+}
+
+const COUNTERS_OFFSET: usize = 2048;
+const SLOTS_OFFSET: usize = 4096;
+const _: () = {
+    assert!(offset_of!(Header, rx_produced) == 128);
+    assert!(offset_of!(Header, rx_consumed) == 256);
+    assert!(offset_of!(Header, tx_produced) == 384);
+    assert!(offset_of!(Header, tx_consumed) == 512);
+    assert!(offset_of!(Header, progress) == 640);
+    assert!(size_of::<Header>() <= COUNTERS_OFFSET);
+    assert!(COUNTERS_OFFSET + COUNTERS * size_of::<u64>() <= SLOTS_OFFSET);
+};
+
+/// The manager's orders to an NF.
+#[repr(C)]
+pub struct Orders {
+    /// 1: give the core up between bursts and sleep until the doorbell rings.
+    pub rest: AtomicU32,
+    /// 1: finish the burst at hand, return every packet, say goodbye and exit.
+    pub stop: AtomicU32,
+    /// Messages the manager has sent over the socket, ever.
+    pub mail: AtomicU32,
+}
+
+/// Sizes and offsets of a control region with rings of `ring` descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlLayout {
+    ring: u32,
+}
+
+impl ControlLayout {
+    /// A layout with rings of `ring` descriptors.
+    ///
+    /// # Errors
+    /// A sentence when the size is no power of two between 64 and [`RING_MAX`].
+    pub fn new(ring: u32) -> Result<Self, String> {
+        if !ring.is_power_of_two() || !(64..=RING_MAX).contains(&ring) {
+            return Err(format!("a ring has a power of two of descriptors, 64 to {RING_MAX}, not {ring}"));
+        }
+        Ok(Self { ring })
+    }
+
+    /// Descriptors in each ring.
+    #[must_use]
+    pub const fn ring(self) -> u32 {
+        self.ring
+    }
+
+    /// Bytes of the control region.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        SLOTS_OFFSET + 2 * self.ring as usize * size_of::<u64>()
+    }
+}
+
+/// One mapped control region with its directives, from either side.
+struct Shared {
+    control: Arc<Memory>,
+    directives: Arc<Memory>,
+    layout: ControlLayout,
+}
+
+impl Shared {
+    fn header(&self) -> &Header {
+        // SAFETY: the region is at least `layout.bytes()` long, page-aligned, and made of atomics only.
+        unsafe { self.control.base().cast().as_ref() }
+    }
+
+    fn orders(&self) -> &Orders {
+        // SAFETY: a whole page, aligned, of atomics only.
+        unsafe { self.directives.base().cast().as_ref() }
+    }
+
+    fn counter(&self, index: usize) -> &AtomicU64 {
+        assert!(index < COUNTERS);
+        // SAFETY: the assertion and the constants above keep it inside the region.
+        unsafe { &*self.control.base().as_ptr().add(COUNTERS_OFFSET).cast::<AtomicU64>().add(index) }
+    }
+
+    fn ring(&self, produced: &AtomicU32, consumed: &AtomicU32, which: usize) -> Parts {
+        let slots = SLOTS_OFFSET + which * self.layout.ring as usize * size_of::<u64>();
+        // SAFETY: inside the region by `ControlLayout::bytes`.
+        let slots = unsafe { self.control.base().add(slots).cast() };
+        // SAFETY: all three lie in the mapping that the parts keep alive; the size was checked.
+        unsafe {
+            Parts::new(
+                NonNull::from(produced),
+                NonNull::from(consumed),
+                slots,
+                self.layout.ring,
+                self.control.clone(),
+            )
+        }
+    }
+
+    fn receive_ring(&self) -> Parts {
+        self.ring(&self.header().rx_produced.0, &self.header().rx_consumed.0, 0)
+    }
+
+    fn transmit_ring(&self) -> Parts {
+        self.ring(&self.header().tx_produced.0, &self.header().tx_consumed.0, 1)
+    }
+}
+
+/// The manager's ends of one incarnation of an NF. Split: the worker takes the rings, the control loop
+/// keeps the orders, both may look at the rest.
+pub struct ManagerSide {
+    shared: Shared,
+}
+
+impl ManagerSide {
+    /// Makes the memory of one incarnation.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the kernel refuses.
+    pub fn create(name: &str, layout: ControlLayout) -> Result<Self, MemoryError> {
+        let control = Memory::create(name, layout.bytes(), PagesWanted::Ordinary)?;
+        let directives = Memory::create(name, PAGE_BYTES, PagesWanted::Ordinary)?;
+        directives.seal_against_new_writers()?;
+        Ok(Self { shared: Shared { control: Arc::new(control), directives: Arc::new(directives), layout } })
+    }
+
+    /// The layout it was made with.
+    #[must_use]
+    pub const fn layout(&self) -> ControlLayout {
+        self.shared.layout
+    }
+
+    /// The control region, to hand over and to guard.
+    #[must_use]
+    pub const fn control(&self) -> &Arc<Memory> {
+        &self.shared.control
+    }
+
+    /// The directives page, to hand over.
+    #[must_use]
+    pub const fn directives(&self) -> &Arc<Memory> {
+        &self.shared.directives
+    }
+
+    /// The producer of the NF's receive ring. Once per incarnation.
+    #[must_use]
+    pub fn receive_producer(&self) -> Producer {
+        Producer::new(self.shared.receive_ring())
+    }
+
+    /// The consumer of the NF's transmit ring. Once per incarnation.
+    #[must_use]
+    pub fn transmit_consumer(&self) -> Consumer {
+        Consumer::new(self.shared.transmit_ring())
+    }
+
+    /// The doorbell's word.
+    #[inline(always)]
+    #[must_use]
+    pub fn doorbell(&self) -> &AtomicU32 {
+        &self.shared.header().doorbell.0
+    }
+
+    /// The orders.
+    #[must_use]
+    pub fn orders(&self) -> &Orders {
+        self.shared.orders()
+    }
+
+    /// What the NF says of its work.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        &self.shared.header().progress.0
+    }
+
+    /// The NF's receive index as it publishes it: for liveness, not for the ring.
+    #[must_use]
+    pub fn receive_index_published(&self) -> u32 {
+        self.shared.header().rx_consumed.0.load(Ordering::Relaxed)
+    }
+
+    /// One of the NF's own counters.
+    ///
+    /// # Panics
+    /// When `index` is not below [`COUNTERS`].
+    #[must_use]
+    pub fn counter(&self, index: usize) -> u64 {
+        self.shared.counter(index).load(Ordering::Relaxed)
+    }
+}
+
+/// The NF's ends of its own incarnation.
+pub struct NfSide {
+    shared: Shared,
+}
+
+impl NfSide {
+    /// Maps what the manager handed over.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the files are not what the layout needs.
+    pub fn attach(control: Memory, directives: Memory, layout: ControlLayout) -> Result<Self, MemoryError> {
+        if control.bytes() < layout.bytes() || directives.bytes() < PAGE_BYTES {
+            return Err(MemoryError::NotSealed { name: "control region".to_owned(), bytes: layout.bytes() });
+        }
+        Ok(Self { shared: Shared { control: Arc::new(control), directives: Arc::new(directives), layout } })
+    }
+
+    /// The consumer of the receive ring. Once.
+    #[must_use]
+    pub fn receive_consumer(&self) -> Consumer {
+        Consumer::new(self.shared.receive_ring())
+    }
+
+    /// The producer of the transmit ring. Once.
+    #[must_use]
+    pub fn transmit_producer(&self) -> Producer {
+        Producer::new(self.shared.transmit_ring())
+    }
+
+    /// The doorbell's word.
+    #[must_use]
+    pub fn doorbell(&self) -> &AtomicU32 {
+        &self.shared.header().doorbell.0
+    }
+
+    /// The manager's orders.
+    #[must_use]
+    pub fn orders(&self) -> &Orders {
+        self.shared.orders()
+    }
+
+    /// Where the NF says what it did.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        &self.shared.header().progress.0
+    }
+
+    /// One of the NF's own counters.
+    ///
+    /// # Panics
+    /// When `index` is not below [`COUNTERS`].
+    #[must_use]
+    pub fn counter(&self, index: usize) -> &AtomicU64 {
+        self.shared.counter(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::Descriptor;
+    use rustix::io::Errno;
+    use rustix::mm::{MapFlags, ProtFlags};
+
+    fn nf_side(manager: &ManagerSide) -> NfSide {
+        let layout = manager.layout();
+        let attach = |memory: &Memory, writable| {
+            Memory::attach("test", memory.duplicate_file().unwrap(), PAGE_BYTES, writable).unwrap()
+        };
+        NfSide::attach(attach(manager.control(), true), attach(manager.directives(), false), layout).unwrap()
+    }
+
+    #[test]
+    fn both_sides_meet_in_the_rings() {
+        let manager = ManagerSide::create("test", ControlLayout::new(64).unwrap()).unwrap();
+        let nf = nf_side(&manager);
+        let (mut to_nf, mut from_nf) = (manager.receive_producer(), manager.transmit_consumer());
+        let (mut receive, mut transmit) = (nf.receive_consumer(), nf.transmit_producer());
+        let sent: Vec<_> = (0..64).map(Descriptor).collect();
+        assert_eq!(to_nf.push(&sent), Ok(64));
+        assert_eq!(to_nf.push(&sent), Ok(0));
+        let mut got = [Descriptor::default(); 64];
+        assert_eq!(receive.pop(&mut got), Ok(64));
+        assert_eq!(got.as_slice(), sent.as_slice());
+        assert_eq!(transmit.push(&got), Ok(64));
+        assert_eq!(from_nf.refresh(), Ok(64));
+    }
+
+    #[test]
+    fn directives_cannot_be_mapped_writable_by_a_stranger() {
+        let manager = ManagerSide::create("test", ControlLayout::new(64).unwrap()).unwrap();
+        let stranger = manager.directives().duplicate_file().unwrap();
+        // SAFETY: asks for a fresh mapping, which must be refused.
+        let mapped = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                PAGE_BYTES,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                &stranger,
+                0,
+            )
+        };
+        assert_eq!(mapped.err(), Some(Errno::PERM));
+        assert_eq!(rustix::io::write(&stranger, b"x").err(), Some(Errno::PERM));
+        manager.orders().stop.store(1, Ordering::Relaxed);
+        assert_eq!(nf_side(&manager).orders().stop.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn memory_can_neither_shrink_nor_grow() {
+        let memory = Memory::create("test", 3 * PAGE_BYTES, PagesWanted::Ordinary).unwrap();
+        for bytes in [0, PAGE_BYTES, 4 * PAGE_BYTES] {
+            assert_eq!(rustix::fs::ftruncate(memory.file(), bytes as u64).err(), Some(Errno::PERM));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A piece of memory that can be handed to a stranger: a memfd that can neither grow nor shrink.
+//!
+//! Sealing matters because a mapping whose file shrinks kills the reader with SIGBUS. A hole punched
+//! into the file cannot be forbidden by a seal that still allows writing; ordinary pages then come back
+//! as zeroes, and the manager survives the case where no page is left (see `path`'s reclaim and
+//! `manager`'s SIGBUS handler).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// Bytes of a huge page on x86-64.
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// Bytes of an ordinary page on x86-64.
+pub const PAGE_BYTES: usize = 4096;
+
+/// What kind of pages back a piece of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// 2 MiB pages of hugetlbfs.
+    Huge,
+    /// The kernel's ordinary pages.
+    Ordinary,
+}
+
+impl Pages {
+    /// A word for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Huge => "2 MiB pages",
+            Self::Ordinary => "4 KiB pages",
+        }
+    }
+}
+
+/// What kind of pages the creator asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PagesWanted {
+    /// Huge pages if enough are free, else ordinary ones.
+    #[default]
+    HugeIfFree,
+    /// Huge pages or an error.
+    HugeOnly,
+    /// Ordinary pages.
+    Ordinary,
+}
+
+/// Why a piece of memory could not be made or mapped.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// Not enough free huge pages.
+    #[error(
+        "{name}: {needed} huge pages of 2 MiB are needed and the kernel has too few free; \
+         reserve them with `headgate doctor --fix`, or set memory.hugepages = \"auto\""
+    )]
+    NoHugePages {
+        /// What the memory is for.
+        name: String,
+        /// How many pages of 2 MiB.
+        needed: usize,
+    },
+    /// The kernel refused.
+    #[error("{name}: the kernel refused to {step} {bytes} bytes of shared memory: {cause}")]
+    Refused {
+        /// What the memory is for.
+        name: String,
+        /// What was tried.
+        step: &'static str,
+        /// How much.
+        bytes: usize,
+        /// What the kernel said.
+        cause: Errno,
+    },
+    /// A descriptor handed over by the manager is not what it should be.
+    #[error("{name}: the file handed over is not a sealed memory of at least {bytes} bytes")]
+    NotSealed {
+        /// What the memory is for.
+        name: String,
+        /// The size expected.
+        bytes: usize,
+    },
+}
+
+/// A mapped memfd. Unmapped when dropped.
+#[derive(Debug)]
+pub struct Memory {
+    base: NonNull<u8>,
+    bytes: usize,
+    pages: Pages,
+    writable: bool,
+    file: OwnedFd,
+}
+
+// SAFETY: the mapping is plain memory for the process's life of this value; every access to it goes
+// through atomics, volatile copies or pointers whose users state their own argument.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Makes `bytes` (rounded up to whole pages) of zeroed, mapped and touched memory.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the kernel has not enough of what was asked for.
+    pub fn create(name: &str, bytes: usize, wanted: PagesWanted) -> Result<Self, MemoryError> {
+        if wanted != PagesWanted::Ordinary {
+            match Self::create_on(name, bytes.next_multiple_of(HUGE_PAGE_BYTES), Pages::Huge) {
+                Ok(memory) => return Ok(memory),
+                Err(_) if wanted == PagesWanted::HugeIfFree => {}
+                Err(_) => {
+                    return Err(MemoryError::NoHugePages {
+                        name: name.to_owned(),
+                        needed: bytes.div_ceil(HUGE_PAGE_BYTES),
+                    });
+                }
+            }
+        }
+        Self::create_on(name, bytes.next_multiple_of(PAGE_BYTES), Pages::Ordinary)
+    }
+
+    fn create_on(name: &str, bytes: usize, pages: Pages) -> Result<Self, MemoryError> {
+        let refused = |step| move |cause| MemoryError::Refused { name: name.to_owned(), step, bytes, cause };
+        let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        if pages == Pages::Huge {
+            flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+        }
+        let file = rustix::fs::memfd_create(name, flags).map_err(refused("make"))?;
+        rustix::fs::ftruncate(&file, bytes as u64).map_err(refused("size"))?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).map_err(refused("seal"))?;
+        let memory = Self::map(file, bytes, pages, true).map_err(refused("map"))?;
+        Ok(memory)
+    }
+
+    /// Forbids any further writable mapping, so that a stranger given the file can only read it.
+    ///
+    /// # Errors
+    /// [`MemoryError::Refused`] when the kernel will not seal.
+    pub fn seal_against_new_writers(&self) -> Result<(), MemoryError> {
+        rustix::fs::fcntl_add_seals(&self.file, SealFlags::FUTURE_WRITE | SealFlags::SEAL).map_err(|cause| {
+            MemoryError::Refused { name: "directives".to_owned(), step: "seal", bytes: self.bytes, cause }
+        })
+    }
+
+    /// Maps memory that another process made and handed over.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotSealed`] when the file could shrink under us or is too small.
+    pub fn attach(name: &str, file: OwnedFd, bytes: usize, writable: bool) -> Result<Self, MemoryError> {
+        let not_sealed = || MemoryError::NotSealed { name: name.to_owned(), bytes };
+        let seals = rustix::fs::fcntl_get_seals(&file).map_err(|_| not_sealed())?;
+        let size = rustix::fs::fstat(&file).map_err(|_| not_sealed())?;
+        if !seals.contains(SealFlags::SHRINK) || (size.st_size as u64) < bytes as u64 || bytes == 0 {
+            return Err(not_sealed());
+        }
+        let pages = if size.st_blksize as usize == HUGE_PAGE_BYTES { Pages::Huge } else { Pages::Ordinary };
+        let bytes = size.st_size as usize;
+        Self::map(file, bytes, pages, writable).map_err(|cause| MemoryError::Refused {
+            name: name.to_owned(),
+            step: "map",
+            bytes,
+            cause,
+        })
+    }
+
+    fn map(file: OwnedFd, bytes: usize, pages: Pages, writable: bool) -> Result<Self, Errno> {
+        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: a fresh shared mapping at an address the kernel chooses aliases nothing of ours.
+        let base = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                MapFlags::SHARED | MapFlags::POPULATE,
+                &file,
+                0,
+            )?
+        };
+        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { base, bytes, pages, writable, file })
+    }
+
+    /// The first byte.
+    #[inline(always)]
+    #[must_use]
+    pub const fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The size in bytes, whole pages.
+    #[inline(always)]
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// What backs it.
+    #[must_use]
+    pub const fn pages(&self) -> Pages {
+        self.pages
+    }
+
+    /// Whether this mapping may be written.
+    #[must_use]
+    pub const fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The file to hand over.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The file as a number this process owns, for callers that send it in a message.
+    ///
+    /// # Errors
+    /// The kernel's, when no file descriptor is left.
+    pub fn duplicate_file(&self) -> Result<OwnedFd, Errno> {
+        rustix::io::fcntl_dupfd_cloexec(&self.file, 3)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the range is exactly the mapping made in `map`; nothing outlives `self` that points
+        // into it, because every view holds an `Arc` of it.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}

@@ -1,0 +1,49 @@
+//! What an NF can do wrong in shared memory. Each offence stops the NF with this name as the reason.
+
+/// A breach of the rules of shared memory, found by the manager while reading what an NF wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Offence {
+    /// The NF's index of its receive ring moved back, or past what the manager had put in.
+    #[error("receive index out of range: the consumer index ran backwards or ahead of the producer")]
+    ReceiveIndex,
+    /// The NF's index of its transmit ring moved back, or further ahead than the ring is long.
+    #[error("transmit index out of range: the producer index ran backwards or past the ring's end")]
+    TransmitIndex,
+    /// A descriptor named a buffer the region does not have.
+    #[error("descriptor names a buffer that does not exist")]
+    NoSuchBuffer,
+    /// A descriptor named a buffer that this NF did not hold: forged, or returned twice.
+    #[error("descriptor names a buffer the NF does not hold (forged, or returned twice)")]
+    NotHeld,
+    /// A descriptor's offset and length reach outside its buffer, or leave less than a frame.
+    #[error("descriptor's offset and length do not fit its buffer")]
+    BadLength,
+    /// Pages of shared memory were taken away under the manager (a hole was punched).
+    #[error("shared memory was punched: pages vanished under the manager")]
+    PunchedMemory,
+}
+
+impl Offence {
+    /// Every offence, in the order of their codes.
+    pub const ALL: [Self; 6] = [
+        Self::ReceiveIndex,
+        Self::TransmitIndex,
+        Self::NoSuchBuffer,
+        Self::NotHeld,
+        Self::BadLength,
+        Self::PunchedMemory,
+    ];
+
+    /// A short name for logs, counters and `--json`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReceiveIndex => "receive-index",
+            Self::TransmitIndex => "transmit-index",
+            Self::NoSuchBuffer => "no-such-buffer",
+            Self::NotHeld => "not-held",
+            Self::BadLength => "bad-length",
+            Self::PunchedMemory => "punched-memory",
+        }
+    }
+}
