@@ -8,11 +8,14 @@
 //! - [`ring`]: one producer, one consumer, bulk operations;
 //! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
 //! - [`control`]: what lies where in the memory of one NF instance;
+//! - [`attach`]: how an NF gets its memory;
+//! - [`stack`]: the free buffers in the hands of one worker;
 //! - [`offence`]: what an NF can do wrong, each with a name.
 //!
 //! The manager believes nothing it reads here. Ring indices and descriptors are checked before use,
 //! private copies of indices start from constants and never from shared memory.
 
+pub mod attach;
 #[cfg(not(loom))]
 pub mod control;
 pub mod descriptor;
@@ -21,6 +24,7 @@ pub mod memory;
 pub mod offence;
 pub mod region;
 pub mod ring;
+pub mod stack;
 mod sync;
 
 #[cfg(not(loom))]
@@ -29,3 +33,4 @@ pub use descriptor::{Descriptor, Verdict};
 pub use memory::{Memory, MemoryError, Pages, PagesWanted};
 pub use offence::Offence;
 pub use region::{Geometry, Region};
+pub use stack::Stack;

@@ -54,7 +54,7 @@ impl Geometry {
             && buffers <= BUFFERS_MAX
             && stride >= HEADROOM_BYTES + FRAME_BYTES_MIN
             && stride <= HEADROOM_BYTES + LENGTH_MAX + 2 * LINE_BYTES
-            && stride % LINE_BYTES == 0;
+            && stride.is_multiple_of(LINE_BYTES);
         if sound { Some(Self { buffers, stride }) } else { None }
     }
 
