@@ -1,1 +1,16 @@
 //! Hands on the operating system.
+//!
+//! One file per thing the rest of Headgate needs from the kernel: a clock, cores, scheduling
+//! classes, hugepages, processes, credentials, the network's interfaces, namespaces, and somebody
+//! who undoes what was changed. Nothing here decides anything; nothing here moves a packet.
+//!
+//! Every error says what failed, why, and what mends it. Process and thread ids are
+//! [`Pid`]; where an `Option<Pid>` is taken, `None` is the calling thread.
+
+mod files;
+
+pub mod clock;
+pub mod cores;
+
+pub use files::FileError;
+pub use rustix::process::{Pid, Signal};
