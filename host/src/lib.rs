@@ -9,8 +9,15 @@
 
 mod files;
 
+pub mod cgroup;
 pub mod clock;
 pub mod cores;
+pub mod credentials;
+pub mod hugepages;
+pub mod sched;
+
+#[cfg(test)]
+mod testing;
 
 pub use files::FileError;
 pub use rustix::process::{Pid, Signal};

@@ -1,0 +1,25 @@
+//! What several tests of this room need.
+
+use std::process::Command;
+
+use rustix::process::Pid;
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+/// Says on the test's output why it proves nothing here.
+pub(crate) fn skip(reason: &str) {
+    println!("skipped: {reason}");
+}
+
+/// A pid that was a process's a moment ago.
+pub(crate) fn pid_of_nobody() -> Pid {
+    let mut child = Command::new("/bin/true").spawn().unwrap();
+    child.wait().unwrap();
+    Pid::from_raw(child.id() as i32).unwrap()
+}
+
+/// Makes the calling thread as powerless as an ordinary user's, files apart.
+pub(crate) fn drop_capabilities() {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).unwrap();
+}
