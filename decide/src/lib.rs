@@ -1,1 +1,22 @@
-//! Every choice Headgate makes, as pure state machines.
+//! Every choice Headgate makes, and nothing else.
+//!
+//! A decision takes the time and observations as arguments and returns plain values; it reads no clock,
+//! opens no file, allocates nothing on the packet path and draws no random numbers. The manager applies
+//! what is decided with `host` and `plane`; a simulator can apply the same to a model.
+//!
+//! - [`units`]: the units of time and rate at every edge;
+//! - [`wake`]: which sleeping NF is worth a wake-up call now;
+//! - [`spread`]: which instance of an NF a flow goes to;
+//! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
+//! - [`restart`]: when a failed NF may start again.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod liveness;
+pub mod restart;
+pub mod spread;
+pub mod units;
+pub mod wake;

@@ -1,0 +1,102 @@
+//! When a failed NF may start again.
+//!
+//! The problem: an NF that died of a passing cause should be back at once (it starts in about a
+//! millisecond); one that dies at each start must not eat a core with starting.
+//!
+//! The rule: the first restart is immediate; each further failure doubles the wait from
+//! [`Policy::first`] to [`Policy::longest`]; an NF that ran for [`Policy::settled`] starts with a clean
+//! slate. It never gives up: a chain in production is better off with a late NF than with none, and
+//! `status` says how often it failed.
+
+use crate::units::{Instant, Span};
+
+/// The bounds of the back-off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The wait after the second failure in a row.
+    pub first: Span,
+    /// The longest wait.
+    pub longest: Span,
+    /// How long an NF must run for its failures to be forgotten.
+    pub settled: Span,
+}
+
+impl Default for Policy {
+    /// Our choice: 10 ms is ten starts' time; 5 s keeps a crash loop below a thousandth of a core;
+    /// 10 s is twice the longest wait, so a loop cannot look settled.
+    fn default() -> Self {
+        Self { first: Span::from_millis(10), longest: Span::from_secs(5), settled: Span::from_secs(10) }
+    }
+}
+
+/// The failures of one NF instance.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Restart {
+    in_a_row: u32,
+    total: u32,
+    started: Instant,
+}
+
+impl Restart {
+    /// The NF was started.
+    pub fn on_start(&mut self, now: Instant) {
+        self.started = now;
+    }
+
+    /// The NF failed; returns when it may start again.
+    pub fn on_failure(&mut self, now: Instant, policy: &Policy) -> Instant {
+        if now - self.started >= policy.settled {
+            self.in_a_row = 0;
+        }
+        let wait = match self.in_a_row {
+            0 => Span(0),
+            failures => {
+                let doubled = policy.first.0.saturating_mul(1 << (failures - 1).min(32));
+                Span(doubled.min(policy.longest.0))
+            }
+        };
+        self.in_a_row += 1;
+        self.total += 1;
+        now + wait
+    }
+
+    /// Failures ever.
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest_and_are_forgotten() {
+        let policy = Policy::default();
+        let mut restart = Restart::default();
+        let now = Instant(0);
+        let waits: std::vec::Vec<u64> =
+            (0..12).map(|_| (restart.on_failure(now, &policy) - now).0 / 1_000_000).collect();
+        assert_eq!(waits, [0, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5000, 5000]);
+        let later = now + policy.settled;
+        restart.on_start(now);
+        assert_eq!(restart.on_failure(later, &policy), later);
+        assert_eq!(restart.failures(), 13);
+    }
+
+    proptest! {
+        #[test]
+        fn never_waits_longer_than_allowed(failures in 1usize..200, step in 0u64..20_000_000_000) {
+            let policy = Policy::default();
+            let (mut restart, mut now) = (Restart::default(), Instant(0));
+            for _ in 0..failures {
+                let at = restart.on_failure(now, &policy);
+                prop_assert!(at >= now && at - now <= policy.longest);
+                restart.on_start(at);
+                now = at + Span(step);
+            }
+        }
+    }
+}
