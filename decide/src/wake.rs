@@ -133,7 +133,8 @@ mod tests {
                 let sleeper = Sleeper { backlog, age: now, since_call, moved: moved_since, core_busy };
                 if worth_a_call(&MARKS, &sleeper) {
                     if let Some(last) = called {
-                        prop_assert!(now - last >= if moved_since { MARKS.gap } else { MARKS.again });
+                        let least = if moved_since { MARKS.gap } else { MARKS.again };
+                        prop_assert!(now - last >= least);
                     }
                     called = Some(now);
                     moved_since = false;
