@@ -71,3 +71,10 @@ pub(crate) fn read_number(path: impl AsRef<Path>) -> Result<u64, FileError> {
         expected: "a whole number",
     })
 }
+/// The value behind `key` in a text of `key: value` lines, such as `/proc/self/status`.
+pub(crate) fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.trim() == key)
+        .map(|(_, value)| value.trim())
+}

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod cores;
 pub mod credentials;
 pub mod hugepages;
+pub mod process;
 pub mod sched;
 
 #[cfg(test)]

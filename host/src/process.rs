@@ -1,0 +1,403 @@
+//! Processes: starting one, watching it, ending it, and knowing how it ended.
+//!
+//! A process is started without copying ours: `std::process::Command` without hooks uses
+//! `posix_spawn`, which borrows our memory until `exec`. So a manager with gigabytes mapped starts
+//! an NF as fast as an empty one. What a child must do to itself (user, affinity, scheduling) it
+//! does after `exec`, see [`crate::credentials`].
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal, waitid,
+};
+
+use crate::files::{self, FileError};
+
+/// First descriptor that no child is given.
+const FIRST_PRIVATE_DESCRIPTOR: libc::c_uint = 3;
+
+/// Why a process could not be started, watched or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The program could not be run.
+    #[error("cannot run {}: {source}{}", program.display(), mend_program(source))]
+    Spawn {
+        /// The program.
+        program: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The process has ended and was waited for, or never was.
+    #[error("there is no process {}: it has ended", pid.as_raw_pid())]
+    NoSuchProcess {
+        /// Its id.
+        pid: Pid,
+    },
+    /// The process belongs to somebody else.
+    #[error("not permitted to signal the process: it runs as another user; run as root")]
+    NotPermitted,
+    /// `/proc` could not be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The kernel refused for a reason that is not one of the above.
+    #[error("{call}: {source}")]
+    System {
+        /// The system call.
+        call: &'static str,
+        /// Its error.
+        source: io::Error,
+    },
+}
+
+fn mend_program(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; name a program that exists (or install what it is run by)",
+        io::ErrorKind::PermissionDenied => "; make it executable, on a mount that allows it",
+        _ => "",
+    }
+}
+
+/// Where a child's output goes.
+#[derive(Debug)]
+pub enum Output {
+    /// Nowhere.
+    Null,
+    /// Where ours goes.
+    Inherit,
+    /// Into a file or anything else with a descriptor.
+    File(File),
+}
+
+/// A process to be started.
+#[derive(Debug)]
+pub struct Launch {
+    /// Path of the program; one without a slash is in the current directory, `PATH` is not
+    /// searched.
+    pub program: PathBuf,
+    /// Its arguments, its own name not among them.
+    pub arguments: Vec<OsString>,
+    /// Its whole environment: nothing of ours is passed on unasked.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Its descriptor 0.
+    pub stdin: OwnedFd,
+    /// Its descriptor 1.
+    pub stdout: Output,
+    /// Its descriptor 2.
+    pub stderr: Output,
+}
+
+impl Launch {
+    /// Starts it.
+    ///
+    /// Every descriptor of ours from 3 on is marked close-on-exec first: libraries (DPDK among
+    /// them) open memory without that mark, and a child must not be given what it was not meant to.
+    pub fn spawn(self) -> Result<Child, ProcessError> {
+        let program = std::path::absolute(&self.program).unwrap_or(self.program);
+        keep_descriptors_private()?;
+        let mut spawned = Command::new(&program)
+            .args(self.arguments)
+            .env_clear()
+            .envs(self.environment)
+            .stdin(Stdio::from(self.stdin))
+            .stdout(self.stdout)
+            .stderr(self.stderr)
+            .spawn()
+            .map_err(|source| ProcessError::Spawn { program, source })?;
+        let pid = Pid::from_child(&spawned);
+        // The pid cannot be another's yet: nobody but us waits for our child.
+        let pidfd = open(pid)?;
+        Ok(Child { pid, pidfd, exit: None })
+    }
+}
+
+impl From<Output> for Stdio {
+    fn from(output: Output) -> Self {
+        match output {
+            Output::Null => Stdio::null(),
+            Output::Inherit => Stdio::inherit(),
+            Output::File(file) => file.into(),
+        }
+    }
+}
+
+fn keep_descriptors_private() -> Result<(), ProcessError> {
+    let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
+    // SAFETY: the call sets a flag on descriptors and closes none; no memory is touched.
+    let result = unsafe { libc::close_range(FIRST_PRIVATE_DESCRIPTOR, libc::c_uint::MAX, flags) };
+    match result {
+        0 => Ok(()),
+        _ => Err(ProcessError::System { call: "close_range", source: io::Error::last_os_error() }),
+    }
+}
+
+/// A process we started. Dropping it leaves the process running; it stays a zombie after its end
+/// until we end ourselves.
+#[derive(Debug)]
+pub struct Child {
+    pid: Pid,
+    pidfd: OwnedFd,
+    exit: Option<Exit>,
+}
+
+impl Child {
+    /// Its process id, ours to use until [`Child::wait`] or [`Child::try_wait`] told of the end.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Whether it still runs (or is stopped).
+    pub fn is_alive(&self) -> Result<bool, ProcessError> {
+        Ok(!has_ended(self.pidfd.as_fd())?)
+    }
+
+    /// Sends a signal. A process that has ended, waited for or not, is no error.
+    pub fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
+        match self.exit {
+            Some(_) => Ok(()),
+            None => send_signal(self.pidfd.as_fd(), signal),
+        }
+    }
+
+    /// Waits for its end and tells how it ended.
+    pub fn wait(&mut self) -> Result<Exit, ProcessError> {
+        match self.wait_with(WaitIdOptions::EXITED)? {
+            Some(exit) => Ok(exit),
+            None => unreachable!("waitid without NOHANG returns with a status"),
+        }
+    }
+
+    /// How it ended, if it has.
+    pub fn try_wait(&mut self) -> Result<Option<Exit>, ProcessError> {
+        self.wait_with(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
+    }
+
+    /// Waits for its end, at most this long.
+    pub fn wait_for(&mut self, patience: Duration) -> Result<Option<Exit>, ProcessError> {
+        poll_end(self.pidfd.as_fd(), patience)?;
+        self.try_wait()
+    }
+
+    fn wait_with(&mut self, options: WaitIdOptions) -> Result<Option<Exit>, ProcessError> {
+        if self.exit.is_none() {
+            let wait = || waitid(WaitId::PidFd(self.pidfd.as_fd()), options);
+            let status = rustix::io::retry_on_intr(wait);
+            let status = status.map_err(|errno| system("waitid", errno))?;
+            self.exit = status.as_ref().map(Exit::of);
+        }
+        Ok(self.exit)
+    }
+}
+
+impl AsFd for Child {
+    /// The process as a descriptor: readable once it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    fn of(status: &WaitIdStatus) -> Self {
+        match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Exit::Code(code),
+            (None, Some(signal)) => Exit::Signal(signal),
+            (None, None) => unreachable!("waitid(WEXITED) tells of ends only"),
+        }
+    }
+
+    /// Whether it ended by itself with code 0.
+    pub fn is_success(self) -> bool {
+        self == Exit::Code(0)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exited with code {code}"),
+            Exit::Signal(number) => match signal_name(*number) {
+                Some(name) => write!(f, "killed by {name}"),
+                None => write!(f, "killed by signal {number}"),
+            },
+        }
+    }
+}
+
+/// The name of a signal that can end a process, such as `SIGSEGV`.
+pub fn signal_name(number: i32) -> Option<&'static str> {
+    Some(match number {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGSTKFLT => "SIGSTKFLT",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        libc::SIGIO => "SIGIO",
+        libc::SIGPWR => "SIGPWR",
+        libc::SIGSYS => "SIGSYS",
+        _ => return None,
+    })
+}
+
+/// A process as a descriptor, which cannot come to mean another as a number can.
+pub fn open(pid: Pid) -> Result<OwnedFd, ProcessError> {
+    pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| match errno {
+        Errno::SRCH => ProcessError::NoSuchProcess { pid },
+        _ => system("pidfd_open", errno),
+    })
+}
+
+/// Sends a signal to the process behind a descriptor. One that has ended is no error.
+pub fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), ProcessError> {
+    match pidfd_send_signal(pidfd, signal) {
+        Ok(()) | Err(Errno::SRCH) => Ok(()),
+        Err(Errno::PERM) => Err(ProcessError::NotPermitted),
+        Err(errno) => Err(system("pidfd_send_signal", errno)),
+    }
+}
+
+/// Whether the process behind a descriptor has ended, waited for or not.
+pub fn has_ended(pidfd: BorrowedFd<'_>) -> Result<bool, ProcessError> {
+    poll_end(pidfd, Duration::ZERO)
+}
+
+fn poll_end(pidfd: BorrowedFd<'_>, patience: Duration) -> Result<bool, ProcessError> {
+    let timeout = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+    match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(errno) => Err(system("poll", errno)),
+    }
+}
+
+/// CPU time a process and all its threads have used so far, in ns. One system call.
+pub fn cpu_time_ns(pid: Pid) -> Result<u64, ProcessError> {
+    let mut clock = 0;
+    // SAFETY: the call writes one clock id into `clock`.
+    let result = unsafe { libc::clock_getcpuclockid(pid.as_raw_pid(), &raw mut clock) };
+    if result != 0 {
+        return Err(ProcessError::NoSuchProcess { pid });
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one timespec into `time`.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    // It can only fail because the process has gone since.
+    match result {
+        0 => Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64),
+        _ => Err(ProcessError::NoSuchProcess { pid }),
+    }
+}
+
+/// What the kernel says of a process's main thread, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// `R` running or waiting for a core, `S` asleep, `D` asleep and not to be disturbed,
+    /// `T` stopped, `t` stopped by a tracer, `Z` ended and not waited for, `X` ending, `I` idle
+    /// (proc_pid_stat(5)).
+    pub state: char,
+    /// Time on a core so far, in ns.
+    pub on_core_ns: u64,
+    /// Time spent ready to run and waiting for a core so far, in ns.
+    pub waiting_ns: u64,
+    /// Times it gave up its core by sleeping.
+    pub voluntary_switches: u64,
+    /// Times its core was taken from it.
+    pub involuntary_switches: u64,
+}
+
+/// Observes the main thread of a process, or any thread by its id.
+pub fn observe(pid: Pid) -> Result<Observation, ProcessError> {
+    let path_of = |name: &str| PathBuf::from(format!("/proc/{}/{name}", pid.as_raw_pid()));
+    let read_as = |name: &str| {
+        let path = path_of(name);
+        read_of(pid, &path).map(|text| (path, text))
+    };
+    let (path, text) = read_as("status")?;
+    let (state, voluntary_switches, involuntary_switches) =
+        parse_status(&text).ok_or_else(|| unknown(path, &text))?;
+    let (path, text) = read_as("schedstat")?;
+    let (on_core_ns, waiting_ns) = parse_schedstat(&text).ok_or_else(|| unknown(path, &text))?;
+    Ok(Observation { state, on_core_ns, waiting_ns, voluntary_switches, involuntary_switches })
+}
+
+/// Whether a process with this id runs (a zombie does not). Ids are used again: where the process
+/// is at hand, prefer [`open`] and [`has_ended`].
+pub fn is_alive(pid: Pid) -> Result<bool, ProcessError> {
+    match observe(pid) {
+        Ok(observation) => Ok(!matches!(observation.state, 'Z' | 'X')),
+        Err(ProcessError::NoSuchProcess { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// State, voluntary and involuntary switches.
+fn parse_status(text: &str) -> Option<(char, u64, u64)> {
+    let number = |key| files::field(text, key)?.parse().ok();
+    Some((
+        files::field(text, "State")?.chars().next()?,
+        number("voluntary_ctxt_switches")?,
+        number("nonvoluntary_ctxt_switches")?,
+    ))
+}
+
+/// Time on a core and time waiting for one, in ns.
+fn parse_schedstat(text: &str) -> Option<(u64, u64)> {
+    let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+fn read_of(pid: Pid, path: &Path) -> Result<String, ProcessError> {
+    files::read(path).map_err(|error| match &error {
+        FileError::Read { source, .. }
+            if source.kind() == io::ErrorKind::NotFound
+                || Errno::from_io_error(source) == Some(Errno::SRCH) =>
+        {
+            ProcessError::NoSuchProcess { pid }
+        }
+        _ => error.into(),
+    })
+}
+
+fn unknown(path: PathBuf, content: &str) -> ProcessError {
+    let error =
+        FileError::Content { path, content: content.trim().into(), expected: "what proc(5) describes" };
+    error.into()
+}
+
+fn system(call: &'static str, errno: Errno) -> ProcessError {
+    ProcessError::System { call, source: errno.into() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use super::*;
+use crate::testing::pid_of_nobody;
+
+/// Long enough for any process here to end; waiting ends with the process, not with this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn shell(script: &str) -> Launch {
+    Launch {
+        program: "/bin/sh".into(),
+        arguments: vec!["-c".into(), script.into()],
+        environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        stdin: File::open("/dev/null").unwrap().into(),
+        stdout: Output::Null,
+        stderr: Output::Null,
+    }
+}
+
+#[test]
+fn the_exit_code_comes_back_and_stays() {
+    let mut child = shell("exit 7").spawn().unwrap();
+    assert_eq!(child.wait().unwrap(), Exit::Code(7));
+    assert_eq!(child.try_wait().unwrap(), Some(Exit::Code(7)));
+    assert_eq!(child.wait().unwrap().to_string(), "exited with code 7");
+    assert!(!child.is_alive().unwrap());
+    child.signal(Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_killed_process_names_its_signal() {
+    let mut child = shell("kill -SEGV $$").spawn().unwrap();
+    assert_eq!(child.wait().unwrap().to_string(), "killed by SIGSEGV");
+    let mut child = shell("exec sleep 1000").spawn().unwrap();
+    assert_eq!(child.try_wait().unwrap(), None);
+    assert!(child.is_alive().unwrap());
+    child.signal(Signal::KILL).unwrap();
+    let exit = child.wait_for(PATIENCE).unwrap();
+    assert_eq!(exit, Some(Exit::Signal(libc::SIGKILL)));
+}
+
+#[test]
+fn a_zombie_is_not_alive() {
+    let mut child = shell("exit 0").spawn().unwrap();
+    poll_end(child.as_fd(), PATIENCE).unwrap();
+    assert_eq!(observe(child.pid()).unwrap().state, 'Z');
+    assert!(!is_alive(child.pid()).unwrap());
+    assert!(!child.is_alive().unwrap());
+    assert!(child.wait().unwrap().is_success());
+}
+
+#[test]
+fn the_child_gets_the_socket_as_stdin_and_nothing_else_of_ours() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    // A descriptor that a careless library left open for children.
+    let careless = File::open("/dev/null").unwrap();
+    rustix::io::fcntl_setfd(&careless, rustix::io::FdFlags::empty()).unwrap();
+    // Read back through the same socket, since standard input is one.
+    let launch = Launch {
+        stdin: theirs.into(),
+        ..shell("echo secret=$SECRET >&0; cd /proc/self/fd; echo * >&0; cat >&0")
+    };
+    let mut child = launch.spawn().unwrap();
+    let mut ours = ours;
+    ours.write_all(b"hello\n").unwrap();
+    ours.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut said = String::new();
+    ours.read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().is_success());
+    // The shell expands `*` itself and has the directory open while it does: one more than 0 1 2.
+    assert_eq!(said, "secret=\n0 1 2 3\nhello\n");
+}
+
+#[test]
+fn a_program_that_is_not_there_says_so() {
+    let launch = Launch { program: "/no/such/program".into(), ..shell("") };
+    let text = launch.spawn().unwrap_err().to_string();
+    assert!(text.starts_with("cannot run /no/such/program: "), "{text}");
+    assert!(text.contains("name a program that exists"), "{text}");
+}
+
+#[test]
+fn work_shows_as_cpu_time_and_stopping_as_a_state() {
+    let child = shell("while :; do :; done").spawn().unwrap();
+    while cpu_time_ns(child.pid()).unwrap() < 1_000_000 {
+        std::thread::yield_now();
+    }
+    let observation = observe(child.pid()).unwrap();
+    assert!(observation.on_core_ns > 0, "{observation:?}");
+    child.signal(Signal::STOP).unwrap();
+    while observe(child.pid()).unwrap().state != 'T' {
+        std::thread::yield_now();
+    }
+    assert!(is_alive(child.pid()).unwrap());
+    let mut child = child;
+    child.signal(Signal::KILL).unwrap();
+    assert_eq!(child.wait().unwrap(), Exit::Signal(libc::SIGKILL));
+}
+
+#[test]
+fn a_process_that_is_gone_is_named() {
+    let gone = pid_of_nobody();
+    assert!(!is_alive(gone).unwrap());
+    let errors = [cpu_time_ns(gone).unwrap_err(), observe(gone).unwrap_err(), open(gone).unwrap_err()];
+    for error in errors {
+        assert!(matches!(error, ProcessError::NoSuchProcess { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_name_with_brackets_and_newlines_does_not_confuse() {
+    let status = "Name:\tState:\\nZ (x)\nUmask:\t0022\nState:\tS (sleeping)\n\
+        voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n";
+    assert_eq!(parse_status(status), Some(('S', 5, 6)));
+    assert_eq!(parse_schedstat("12 34 5\n"), Some((12, 34)));
+    assert_eq!(parse_schedstat(""), None);
+}
