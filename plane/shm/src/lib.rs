@@ -9,6 +9,7 @@
 //! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
 //! - [`control`]: what lies where in the memory of one NF instance;
 //! - [`attach`]: how an NF gets its memory;
+//! - [`launch`]: what a manager tells a process before it becomes an NF;
 //! - [`stack`]: the free buffers in the hands of one worker;
 //! - [`offence`]: what an NF can do wrong, each with a name.
 //!
@@ -20,6 +21,7 @@ pub mod attach;
 pub mod control;
 pub mod descriptor;
 pub mod doorbell;
+pub mod launch;
 pub mod memory;
 pub mod offence;
 pub mod region;
