@@ -14,6 +14,8 @@ pub mod clock;
 pub mod cores;
 pub mod credentials;
 pub mod hugepages;
+pub mod namespace;
+pub mod network;
 pub mod process;
 pub mod sched;
 

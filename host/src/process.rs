@@ -114,7 +114,9 @@ impl Launch {
             .map_err(|source| ProcessError::Spawn { program, source })?;
         let pid = Pid::from_child(&spawned);
         // The pid cannot be another's yet: nobody but us waits for our child.
-        let pidfd = open(pid)?;
+        let pidfd = open(pid).inspect_err(|_| {
+            let _ = spawned.kill().and_then(|()| spawned.wait());
+        })?;
         Ok(Child { pid, pidfd, exit: None })
     }
 }

@@ -1,0 +1,96 @@
+//! Work an interface does for the kernel, which is in the way of whoever reads its frames raw.
+//!
+//! Between two namespaces a veth pair hands over packets of 64 KiB whose checksum nobody wrote,
+//! for it trusts the other end to be a kernel too. A port that takes frames from it sees them as
+//! they are, so the *sender's* end has to finish them: [`Offload::TransmitChecksum`] off, from
+//! which the kernel switches segmentation off by itself. An interface that receives from a wire
+//! glues packets together: [`Offload::GenericReceive`] off on the port itself.
+
+use rustix::fd::{AsFd, AsRawFd};
+use rustix::io::Errno;
+
+use super::{Links, NetworkError, check_name, refused};
+
+/// Something an interface does with packets beyond sending and receiving them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// Checksums of sent packets are left to the hardware.
+    TransmitChecksum,
+    /// Checksums of received packets were looked at by the hardware.
+    ReceiveChecksum,
+    /// Sent TCP segments are cut by the hardware.
+    TransmitSegmentation,
+    /// Sent packets of any kind are cut as late as possible.
+    GenericSegmentation,
+    /// Received packets of one flow are glued together.
+    GenericReceive,
+}
+
+impl Offload {
+    /// The name `ethtool -K` has for it.
+    pub fn name(self) -> &'static str {
+        self.entry().0
+    }
+
+    /// Name, and the commands that read and write it (linux/ethtool.h).
+    fn entry(self) -> (&'static str, u32, u32) {
+        match self {
+            Offload::TransmitChecksum => ("tx", 0x16, 0x17),
+            Offload::ReceiveChecksum => ("rx", 0x14, 0x15),
+            Offload::TransmitSegmentation => ("tso", 0x1e, 0x1f),
+            Offload::GenericSegmentation => ("gso", 0x23, 0x24),
+            Offload::GenericReceive => ("gro", 0x2b, 0x2c),
+        }
+    }
+}
+
+/// `struct ethtool_value` (linux/ethtool.h).
+#[repr(C)]
+struct Value {
+    command: u32,
+    data: u32,
+}
+
+impl Links {
+    /// Whether an interface has an offload switched on.
+    pub fn offload(&mut self, interface: &str, offload: Offload) -> Result<bool, NetworkError> {
+        let (name, get, _) = offload.entry();
+        let doing = format!("read the offload {name} of {interface}");
+        Ok(self.ethtool(interface, Value { command: get, data: 0 }, doing)? != 0)
+    }
+
+    /// Switches an offload on or off.
+    pub fn set_offload(&mut self, interface: &str, offload: Offload, on: bool) -> Result<(), NetworkError> {
+        let (name, _, set) = offload.entry();
+        let word = if on { "on" } else { "off" };
+        let doing = format!("switch the offload {name} of {interface} {word}");
+        let value = Value { command: set, data: u32::from(on) };
+        self.ethtool(interface, value, doing).map(|_| ())
+    }
+
+    fn ethtool(&mut self, interface: &str, mut value: Value, doing: String) -> Result<u32, NetworkError> {
+        check_name(interface)?;
+        // SAFETY: `ifreq` is integers, byte arrays and pointers, for all of which zero is a value.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_data = (&raw mut value).cast();
+        let socket = self.socket.as_fd().as_raw_fd();
+        // SAFETY: `request` names an interface, with a terminating zero after `check_name`, and
+        // points to an `ethtool_value`, which is what the commands of `Offload` read and write.
+        // Both live through the call.
+        let result = unsafe { libc::ioctl(socket, SIOCETHTOOL, &raw mut request) };
+        if result == 0 {
+            return Ok(value.data);
+        }
+        let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL);
+        match errno {
+            Errno::NODEV => self.find(interface).and(Err(refused(doing)(errno.into()))),
+            _ => Err(refused(doing)(errno.into())),
+        }
+    }
+}
+
+/// linux/sockios.h
+const SIOCETHTOOL: libc::Ioctl = 0x8946;
