@@ -19,6 +19,7 @@
 pub mod attach;
 #[cfg(not(loom))]
 pub mod control;
+pub mod cpu;
 pub mod descriptor;
 pub mod doorbell;
 pub mod launch;

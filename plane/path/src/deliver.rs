@@ -1,0 +1,185 @@
+//! Station 4, deliver: each packet into the receive ring of the instance that is next on its way.
+//!
+//! Packets that go the same way follow each other, so the burst is cut into runs with one target and
+//! each run is handed on as a whole.
+
+use headgate_decide::spread;
+use headgate_shm::{Descriptor, Offence};
+
+use crate::BURST;
+use crate::drop::Reason;
+use crate::holders::{Origin, Place, WORKER};
+use crate::plan::Hop;
+use crate::worker::{Event, Worker};
+
+impl Worker {
+    /// Sends packets of one region on to where their places say.
+    #[inline]
+    pub(crate) fn steer(&mut self, now: u64, region: u8, packets: &mut [Descriptor], places: &mut [Place]) {
+        let mut start = 0;
+        while start < packets.len() {
+            let hop = self.next_hop(region, packets[start], places[start]);
+            let mut end = start + 1;
+            while end < packets.len() {
+                let same_way = places[end].way() == places[end - 1].way() && !self.spreads(places[end]);
+                if !same_way && self.next_hop(region, packets[end], places[end]) != hop {
+                    break;
+                }
+                end += 1;
+            }
+            let (run, run_places) = (&mut packets[start..end], &mut places[start..end]);
+            match hop {
+                Hop::Instance { position, number } => {
+                    self.deliver(now, number, position, region, run, run_places);
+                }
+                Hop::Port(port) => self.emit(now, port, region, run, run_places),
+                Hop::End(reason) => self.end_each(region, reason, run, run_places),
+                Hop::Spread { .. } => unreachable!("next_hop resolves spreading"),
+            }
+            start = end;
+        }
+    }
+
+    /// Where a packet goes next: which chain and position its place says, which instance its flow says.
+    #[inline(always)]
+    fn next_hop(&self, region: u8, packet: Descriptor, place: Place) -> Hop {
+        match self.plan.hop(place.chain(), place.position()) {
+            Hop::Spread { position, stage } => {
+                let origin = self.stores[region as usize].holders.origin(packet.index());
+                let number = self.plan.table(stage)[spread::slot(origin.flow)];
+                Hop::Instance { position, number }
+            }
+            hop => hop,
+        }
+    }
+
+    #[inline(always)]
+    fn spreads(&self, place: Place) -> bool {
+        matches!(self.plan.hop(place.chain(), place.position()), Hop::Spread { .. })
+    }
+
+    /// Puts packets into the receive ring of an instance, as many as it may hold.
+    #[inline]
+    fn deliver(
+        &mut self,
+        now: u64,
+        number: u16,
+        position: u8,
+        region: u8,
+        packets: &mut [Descriptor],
+        places: &mut [Place],
+    ) {
+        let Some(instance) = self.instances[number as usize].as_deref_mut() else {
+            let worker = self.plan.instances[number as usize].worker;
+            if worker == self.number {
+                return self.end_each(region, Reason::StageDown, packets, places);
+            }
+            return self.ship(worker, None, region, packets, places);
+        };
+        if instance.offence.is_some() {
+            return self.end_each(region, Reason::StageDown, packets, places);
+        }
+        if instance.region != region {
+            return self.deliver_across(now, number, position, region, packets, places);
+        }
+        let holders = &self.stores[region as usize].holders;
+        let (holder, fit) = (instance.holder(), packets.len().min(instance.window()));
+        for (packet, place) in packets[..fit].iter_mut().zip(places.iter()) {
+            holders.set_place(packet.index(), place.at(position).held_by(holder));
+            *packet = packet.with_tag(u32::from(place.port()));
+        }
+        let Ok(pushed) = instance.to_nf.push(&packets[..fit]) else {
+            self.condemn(number, Offence::ReceiveIndex);
+            return self.end_each(region, Reason::StageDown, packets, places);
+        };
+        debug_assert_eq!(pushed, fit, "the window keeps room in the ring");
+        instance.held += fit as u32;
+        let counts = &self.board.instances[number as usize];
+        counts.delivered.add(fit as u64);
+        counts.held.set(u64::from(instance.held));
+        if fit < packets.len() {
+            counts.drops[Reason::StageFull as usize].add((packets.len() - fit) as u64);
+            self.end_each(region, Reason::StageFull, &packets[fit..], &places[fit..]);
+        }
+    }
+
+    /// The instance belongs to another trust domain: each packet is copied once, by us.
+    fn deliver_across(
+        &mut self,
+        now: u64,
+        number: u16,
+        position: u8,
+        region: u8,
+        packets: &mut [Descriptor],
+        places: &[Place],
+    ) {
+        let Some(instance) = self.instances[number as usize].as_deref() else { return };
+        let own = instance.region;
+        let mut kept = [Place::default(); BURST];
+        let count = self.cross(region, own, packets, places, &mut kept);
+        self.deliver(now, number, position, own, &mut packets[..count], &mut kept[..count]);
+    }
+
+    /// Copies packets to another region. What was copied stands at the front of `packets` and `kept`
+    /// afterwards; returns how many. The rest has ended.
+    pub(crate) fn cross(
+        &mut self,
+        from: u8,
+        to: u8,
+        packets: &mut [Descriptor],
+        places: &[Place],
+        kept: &mut [Place],
+    ) -> usize {
+        let mut count = 0;
+        for number in 0..packets.len() {
+            let (packet, place) = (packets[number], places[number]);
+            match self.copy_across(from, to, packet, place) {
+                Ok(copy) => {
+                    packets[count] = copy;
+                    kept[count] = place;
+                    count += 1;
+                    self.release(from, packet);
+                }
+                Err(reason) => self.end(place.chain(), from, reason, &[packet]),
+            }
+        }
+        count
+    }
+
+    fn copy_across(
+        &mut self,
+        from: u8,
+        to: u8,
+        packet: Descriptor,
+        place: Place,
+    ) -> Result<Descriptor, Reason> {
+        let [source, target] = self
+            .stores
+            .get_disjoint_mut([from as usize, to as usize])
+            .expect("packets cross between different regions");
+        let index = target.stack.take().ok_or(Reason::NoBuffer)?;
+        match source.stack.region().copy_across(packet, target.stack.region(), index) {
+            Ok(copy) => {
+                let origin: Origin = source.holders.origin(packet.index());
+                target.holders.set_origin(index, origin);
+                target.holders.set_place(index, place.held_by(WORKER));
+                Ok(copy)
+            }
+            Err(_) => {
+                target.stack.give(index);
+                Err(Reason::TooLong)
+            }
+        }
+    }
+
+    /// From now on nothing is read from this NF or given to it; the control loop stops it.
+    #[cold]
+    pub(crate) fn condemn(&mut self, number: u16, offence: Offence) {
+        if let Some(instance) = self.instances[number as usize].as_deref_mut()
+            && instance.offence.is_none()
+        {
+            instance.offence = Some(offence);
+            self.tell(Event::Offence { number, offence });
+        }
+    }
+}

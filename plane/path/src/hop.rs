@@ -1,0 +1,132 @@
+//! Station 5, hop: out of an NF's transmit ring and on to where its verdict says.
+//!
+//! Here the manager reads what a stranger wrote. A descriptor is believed only after its index, extent
+//! and holder were checked; the first lie condemns the NF.
+
+use headgate_shm::{Descriptor, Offence, Verdict};
+
+use crate::BURST;
+use crate::board::Station;
+use crate::drop::Reason;
+use crate::holders::{Place, WORKER};
+use crate::worker::Worker;
+
+/// Times an NF may send one packet to a named stage before it is taken for a loop. Our choice: longer
+/// than any chain of the papers (10 NFs), shorter than a core's patience.
+pub const JUMPS_MAX: u8 = 16;
+
+impl Worker {
+    /// One burst from one of this worker's instances. Returns how many packets it had returned.
+    pub(crate) fn hop(&mut self, now: u64, number: u16) -> usize {
+        let mut packets = [Descriptor::default(); BURST];
+        let mut places = [Place::default(); BURST];
+        let Some(instance) = self.instances[number as usize].as_deref_mut() else { return 0 };
+        if instance.offence.is_some() {
+            return 0;
+        }
+        let Ok(count) = instance.from_nf.pop(&mut packets) else {
+            self.condemn(number, Offence::TransmitIndex);
+            return 0;
+        };
+        if count == 0 {
+            return 0;
+        }
+        let region = instance.region;
+        let (held, offence) = self.take_back(number, region, &packets[..count], &mut places[..count]);
+        if let Some(offence) = offence {
+            self.condemn(number, offence);
+        }
+        self.follow(now, number, region, &mut packets[..held], &mut places[..held]);
+        self.passed(Station::Hop, held);
+        held
+    }
+
+    /// Checks descriptors one by one and takes their buffers out of the NF's hands; stops at the first lie.
+    #[inline]
+    fn take_back(
+        &mut self,
+        number: u16,
+        region: u8,
+        packets: &[Descriptor],
+        places: &mut [Place],
+    ) -> (usize, Option<Offence>) {
+        let Some(instance) = self.instances[number as usize].as_deref_mut() else { return (0, None) };
+        let store = &self.stores[region as usize];
+        let (geometry, holder) = (store.stack.region().geometry(), instance.holder());
+        let (mut held, mut offence) = (0, None);
+        for (packet, place) in packets.iter().zip(places.iter_mut()) {
+            if let Err(lie) = geometry.check(*packet) {
+                offence = Some(lie);
+                break;
+            }
+            let now_at = store.holders.place(packet.index());
+            if now_at.holder() != holder {
+                offence = Some(Offence::NotHeld);
+                break;
+            }
+            *place = now_at.held_by(WORKER);
+            store.holders.set_place(packet.index(), *place);
+            held += 1;
+        }
+        instance.held -= held as u32;
+        let counts = &self.board.instances[number as usize];
+        counts.returned.add(held as u64);
+        counts.held.set(u64::from(instance.held));
+        (held, offence)
+    }
+
+    /// Follows the verdicts.
+    #[inline]
+    fn follow(
+        &mut self,
+        now: u64,
+        number: u16,
+        region: u8,
+        packets: &mut [Descriptor],
+        places: &mut [Place],
+    ) {
+        let mut onward = 0;
+        for at in 0..packets.len() {
+            let (packet, place) = (packets[at], places[at]);
+            if packet.tag() == Verdict::NEXT {
+                places[onward] = place.advanced();
+                packets[onward] = packet;
+                onward += 1;
+                continue;
+            }
+            if let Some(place) = self.follow_odd(now, number, region, packet, place) {
+                places[onward] = place;
+                packets[onward] = packet;
+                onward += 1;
+            }
+        }
+        self.steer(now, region, &mut packets[..onward], &mut places[..onward]);
+    }
+
+    /// A verdict other than "next". Returns the place of a packet that stays on its chain.
+    fn follow_odd(
+        &mut self,
+        now: u64,
+        number: u16,
+        region: u8,
+        packet: Descriptor,
+        place: Place,
+    ) -> Option<Place> {
+        match packet.verdict() {
+            Verdict::Next => return Some(place.advanced()),
+            Verdict::Port(port) => self.emit(now, port, region, &mut [packet], &[place]),
+            Verdict::Drop => {
+                self.board.instances[number as usize].drops[Reason::NfVerdict as usize].add(1);
+                self.end(place.chain(), region, Reason::NfVerdict, &[packet]);
+            }
+            Verdict::Stage(stage) => match self.plan.position_of(place.chain(), stage) {
+                None => self.end(place.chain(), region, Reason::NoSuchStage, &[packet]),
+                Some(_) if place.jumps() >= JUMPS_MAX => {
+                    self.end(place.chain(), region, Reason::Loop, &[packet]);
+                }
+                Some(position) => return Some(place.jumped_to(position)),
+            },
+        }
+        None
+    }
+}

@@ -1,0 +1,81 @@
+//! The worker's end of one NF instance.
+
+use std::sync::Arc;
+
+use headgate_decide::wake::Marks;
+use headgate_shm::ring::{Consumer, Producer};
+use headgate_shm::{ManagerSide, Offence};
+
+use crate::holders::FIRST_INSTANCE;
+
+/// What the control loop hands to a worker when an NF is ready.
+pub struct InstanceEnds {
+    /// The instance's number.
+    pub number: u16,
+    /// The region of its trust domain.
+    pub region: u8,
+    /// The core it runs on, for wake-up calls: NFs of one core take turns.
+    pub core: u16,
+    /// Whether it ever sleeps.
+    pub sleeps: bool,
+    /// When a call is worth it.
+    pub marks: Marks,
+    /// Its memory.
+    pub side: Arc<ManagerSide>,
+}
+
+/// An NF instance as its worker sees it.
+pub struct Instance {
+    pub(crate) number: u16,
+    pub(crate) region: u8,
+    pub(crate) core: u16,
+    pub(crate) sleeps: bool,
+    pub(crate) marks: Marks,
+    pub(crate) to_nf: Producer,
+    pub(crate) from_nf: Consumer,
+    pub(crate) side: Arc<ManagerSide>,
+    /// Buffers in its rings and hands. Never more than a ring is long, so its transmit ring always has
+    /// room and an honest NF never waits for the manager.
+    pub(crate) held: u32,
+    /// When it was last called, and what it had taken by then.
+    pub(crate) called_at: u64,
+    pub(crate) taken_at_call: u32,
+    /// Since when it sleeps with packets in its ring; 0 when it does not.
+    pub(crate) waiting_since: u64,
+    /// What it did wrong; from then on nothing is read from it or given to it.
+    pub(crate) offence: Option<Offence>,
+}
+
+impl Instance {
+    /// Takes over the ends of a fresh incarnation.
+    #[must_use]
+    pub fn new(ends: InstanceEnds) -> Self {
+        Self {
+            number: ends.number,
+            region: ends.region,
+            core: ends.core,
+            sleeps: ends.sleeps,
+            marks: ends.marks,
+            to_nf: ends.side.receive_producer(),
+            from_nf: ends.side.transmit_consumer(),
+            side: ends.side,
+            held: 0,
+            called_at: 0,
+            taken_at_call: 0,
+            waiting_since: 0,
+            offence: None,
+        }
+    }
+
+    /// Its number as a holder.
+    #[inline(always)]
+    pub(crate) const fn holder(&self) -> u16 {
+        FIRST_INSTANCE + self.number
+    }
+
+    /// How many more packets it may hold.
+    #[inline(always)]
+    pub(crate) const fn window(&self) -> usize {
+        (self.to_nf.size() - self.held) as usize
+    }
+}

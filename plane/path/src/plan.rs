@@ -1,0 +1,214 @@
+//! What the workers work by: chains, stages, ports and rules, as the control loop last arranged them.
+//!
+//! A plan never changes. A new one replaces it between two turns of a worker, so a packet sees one plan
+//! at each station. Three questions are answered in three places: which chain (`classify`), which
+//! position (the packet's [`crate::holders::Place`]), which instance ([`Stage::table`]).
+
+use headgate_decide::spread::{self, SLOTS};
+
+use crate::drop::Reason;
+use crate::rules::Rules;
+
+/// The chain of packets that no rule claims, so that they too are counted.
+pub const UNCLAIMED: u16 = 0;
+
+/// What happens to packets for an NF that is not running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// They end.
+    #[default]
+    Drop,
+    /// They go on to the stage after it.
+    Bypass,
+}
+
+/// An NF as chains see it: a name, and the instances that share its load.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The NF's name.
+    pub name: String,
+    /// What to do without it.
+    pub on_failure: OnFailure,
+    /// The instances that run. Empty: the NF is down.
+    pub running: Vec<u16>,
+    /// Slot of a flow's hash -> instance.
+    pub table: [u16; SLOTS],
+}
+
+impl Stage {
+    /// A stage with no instance running yet.
+    #[must_use]
+    pub const fn new(name: String, on_failure: OnFailure) -> Self {
+        Self { name, on_failure, running: Vec::new(), table: [spread::FREE; SLOTS] }
+    }
+
+    /// Says which instances run now. Flows of the others move as little as possible.
+    pub fn set_running(&mut self, running: Vec<u16>) {
+        spread::rebalance(&mut self.table, &running);
+        self.running = running;
+    }
+}
+
+/// Where a chain ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Out of this port.
+    Port(u16),
+    /// The last NF names the port.
+    Nf,
+}
+
+/// A linear path through stages.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Its name.
+    pub name: String,
+    /// Stage numbers in order.
+    pub stages: Vec<u16>,
+    /// Where it ends.
+    pub exit: Exit,
+}
+
+/// Which worker serves a port or an instance.
+#[derive(Clone, Debug)]
+pub struct PortPlace {
+    /// The worker to hand packets to, for each worker: itself if it has a queue of the port.
+    pub worker_for: Vec<u8>,
+}
+
+/// Where an instance lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InstancePlace {
+    /// The worker that owns its rings.
+    pub worker: u8,
+}
+
+/// One step of a chain, worked out in advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hop {
+    /// To this instance, at this position of the chain.
+    Instance {
+        /// Position of the stage, after bypassed ones.
+        position: u8,
+        /// The instance.
+        number: u16,
+    },
+    /// To the instance that the flow's slot names.
+    Spread {
+        /// Position of the stage, after bypassed ones.
+        position: u8,
+        /// The stage whose table says which.
+        stage: u16,
+    },
+    /// Out of this port.
+    Port(u16),
+    /// Nowhere.
+    End(Reason),
+}
+
+/// What a plan is made of; [`Plan::new`] works out the rest.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// Grows with each plan whose rules differ: flow entries of an older one are asked for anew. Not 0.
+    pub generation: u32,
+    /// By chain number; `None` where a chain was removed. Number 0 is [`UNCLAIMED`] and stays `None`.
+    pub chains: Vec<Option<Chain>>,
+    /// By stage number; `None` where an NF was removed.
+    pub stages: Vec<Option<Stage>>,
+    /// By port number.
+    pub ports: Vec<PortPlace>,
+    /// By instance number.
+    pub instances: Vec<InstancePlace>,
+    /// Which chain.
+    pub rules: Rules,
+}
+
+/// Everything a worker works by.
+#[derive(Debug)]
+pub struct Plan {
+    parts: Parts,
+    /// Chain number -> its first hop.
+    first: Vec<u32>,
+    /// Chain number -> why nothing may enter it.
+    closed: Vec<Option<Reason>>,
+    hops: Vec<Hop>,
+}
+
+impl std::ops::Deref for Plan {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+impl Plan {
+    /// Works out each step of each chain.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let (mut first, mut closed, mut hops) = (Vec::new(), Vec::new(), Vec::new());
+        for chain in &parts.chains {
+            first.push(hops.len() as u32);
+            let Some(chain) = chain else {
+                closed.push(Some(Reason::ChainRemoved));
+                hops.push(Hop::End(Reason::ChainRemoved));
+                continue;
+            };
+            let steps: Vec<Hop> =
+                (0..=chain.stages.len()).map(|position| step(&parts.stages, chain, position)).collect();
+            let down = steps.contains(&Hop::End(Reason::StageDown));
+            closed.push(down.then_some(Reason::StageDown));
+            hops.extend(steps);
+        }
+        Self { parts, first, closed, hops }
+    }
+
+    /// Where packets at this position of a chain go. Positions come from our own records, so they lie
+    /// in the chain; a removed chain has one hop, and its packets may be anywhere.
+    #[inline(always)]
+    #[must_use]
+    pub fn hop(&self, chain: u16, position: u8) -> Hop {
+        let first = self.first[chain as usize] as usize;
+        if self.closed[chain as usize] == Some(Reason::ChainRemoved) {
+            return self.hops[first];
+        }
+        self.hops[first + position as usize]
+    }
+
+    /// Why nothing may enter a chain now.
+    #[inline(always)]
+    #[must_use]
+    pub fn closed(&self, chain: u16) -> Option<Reason> {
+        self.closed[chain as usize]
+    }
+
+    /// The slots of a stage.
+    #[inline(always)]
+    #[must_use]
+    pub fn table(&self, stage: u16) -> &[u16; SLOTS] {
+        const NOBODY: [u16; SLOTS] = [spread::FREE; SLOTS];
+        self.stages[stage as usize].as_ref().map_or(&NOBODY, |stage| &stage.table)
+    }
+
+    /// The position of a stage in a chain.
+    #[must_use]
+    pub fn position_of(&self, chain: u16, stage: u16) -> Option<u8> {
+        let chain = self.chains[chain as usize].as_ref()?;
+        chain.stages.iter().position(|&there| there == stage).map(|position| position as u8)
+    }
+}
+
+fn step(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {
+    let Some(&number) = chain.stages.get(position) else {
+        return match chain.exit {
+            Exit::Port(port) => Hop::Port(port),
+            Exit::Nf => Hop::End(Reason::NoExit),
+        };
+    };
+    let Some(stage) = &stages[number as usize] else { return Hop::End(Reason::StageDown) };
+    match (stage.running.as_slice(), stage.on_failure) {
+        ([], OnFailure::Bypass) => step(stages, chain, position + 1),
+        ([], OnFailure::Drop) => Hop::End(Reason::StageDown),
+        (&[number], _) => Hop::Instance { position: position as u8, number },
+        _ => Hop::Spread { position: position as u8, stage: number },
+    }
+}

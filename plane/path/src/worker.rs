@@ -1,0 +1,425 @@
+//! A worker: one pinned thread that owns queues of ports and instances of NFs, and makes turns.
+//!
+//! Each turn receives a burst from each queue and sends it into first stages, drains the transmit rings
+//! of its instances, takes in what other workers sent, and calls sleeping NFs. No turn allocates, locks
+//! or makes a system call while the NFs are awake; commands from the control loop are the exception.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+
+use headgate_ports::{Queue, QueueCounters};
+use headgate_shm::cpu::cycles;
+use headgate_shm::{Offence, Stack};
+use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
+
+use crate::audit::{Pause, WorkerReport};
+use crate::board::{Board, Station};
+use crate::flows::{Entry, Flows, Seeds};
+use crate::holders::Holders;
+use crate::instance::{Instance, InstanceEnds};
+use crate::links::Links;
+use crate::plan::Plan;
+
+/// The buffers of one region as one worker has them.
+pub struct Store {
+    /// Free ones in this worker's hands.
+    pub stack: Stack,
+    /// Who holds each.
+    pub holders: Arc<Holders>,
+    /// Free buffers this worker should have when all are free.
+    pub fair_share: usize,
+}
+
+/// A queue of a port in the hands of a worker.
+pub struct Device {
+    /// The port's number.
+    pub port: u8,
+    /// The queue's number.
+    pub queue: u8,
+    /// The region it receives into.
+    pub region: u8,
+    /// The queue.
+    pub device: Box<dyn Queue>,
+}
+
+/// The sizes and secrets a worker starts with.
+pub struct Setup {
+    /// Its number.
+    pub number: u8,
+    /// By region number.
+    pub stores: Vec<Store>,
+    /// Its queues.
+    pub devices: Vec<Device>,
+    /// Its links to other workers.
+    pub links: Links,
+    /// What to work by at first.
+    pub plan: Arc<Plan>,
+    /// Where to count.
+    pub board: Arc<Board>,
+    /// Most instances there can be.
+    pub instances: usize,
+    /// Flows to remember.
+    pub flows: usize,
+    /// TSC cycles of one tick of the flow table's clock.
+    pub tick_cycles: u64,
+    /// Ticks after which an idle flow is forgotten.
+    pub idle_ticks: u32,
+    /// The key of the flow hash.
+    pub seeds: Seeds,
+    /// Where commands come from.
+    pub mailbox: Arc<Mailbox>,
+    /// Where events go.
+    pub events: Sender<Event>,
+}
+
+/// What the control loop asks of a worker.
+pub enum Command {
+    /// Work by this plan from now on.
+    Plan(Arc<Plan>),
+    /// Take an instance into service.
+    Attach(Box<InstanceEnds>),
+    /// Take an instance out of service: its process is gone. Answered by [`Event::Reclaimed`].
+    Reclaim {
+        /// The instance.
+        number: u16,
+    },
+    /// Stand still while somebody counts.
+    Pause(Arc<Pause>),
+    /// List known flows.
+    Flows {
+        /// At most so many of each kind.
+        most: usize,
+        /// Where to send them.
+        reply: Sender<FlowList>,
+    },
+    /// Measure the cost of each station, or stop.
+    Measure(bool),
+    /// Give everything back and end.
+    Stop,
+}
+
+/// Flows that a worker knows: key, what is known, ticks since last used.
+#[derive(Default)]
+pub struct FlowList {
+    /// Plain IPv4.
+    pub narrow: Vec<(FlowKey4, Entry, u32)>,
+    /// Everything else.
+    pub wide: Vec<(FlowKeyWide, Entry, u32)>,
+}
+
+/// What a worker tells the control loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An NF broke the rules of shared memory. Nothing is read from it any more.
+    Offence {
+        /// The instance.
+        number: u16,
+        /// What it did.
+        offence: Offence,
+    },
+    /// What an instance held was taken back.
+    Reclaimed {
+        /// The instance.
+        number: u16,
+        /// Packets that died with it.
+        lost: u32,
+    },
+}
+
+/// How commands reach a worker without costing it more than a load in each turn.
+#[derive(Default)]
+pub struct Mailbox {
+    waiting: AtomicU32,
+    commands: Mutex<Vec<Command>>,
+}
+
+impl Mailbox {
+    /// Leaves a command.
+    ///
+    /// # Panics
+    /// When the worker has panicked while it held the box.
+    pub fn post(&self, command: Command) {
+        let mut commands =
+            self.commands.lock().expect("a worker does not panic while it empties its mailbox");
+        commands.push(command);
+        self.waiting.store(commands.len() as u32, Ordering::Release); // M-release, with M-acquire
+    }
+
+    fn take(&self) -> Vec<Command> {
+        let mut commands = self.commands.lock().expect("nobody panics while posting");
+        self.waiting.store(0, Ordering::Relaxed);
+        std::mem::take(&mut commands)
+    }
+
+    #[inline(always)]
+    fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) == 0 // M-acquire, with M-release
+    }
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Packets moved.
+    Busy,
+    /// Nothing to do.
+    Idle,
+    /// The worker was told to stop, and has.
+    Stopped,
+}
+
+/// Turns between two looks at slow things: sweeping flows, sending surplus home. Our choice: some 100 us
+/// under load.
+const SLOW_EVERY: u64 = 64;
+/// Buckets of the flow table swept at each slow look. Our choice: a table of a million flows is swept in
+/// some seconds, at a cost of one cache line each 64 turns.
+const SWEEP_BUCKETS: usize = 8;
+/// Bursts drained from one instance or link in one turn. Our choice: enough to catch up with an NF that
+/// ran a whole slice, short enough that ports are not kept waiting for more than some microseconds.
+const DRAIN_BURSTS: usize = 4;
+
+/// One worker.
+pub struct Worker {
+    pub(crate) number: u8,
+    pub(crate) stores: Vec<Store>,
+    pub(crate) devices: Vec<Device>,
+    /// Port number -> this worker's first queue of it.
+    pub(crate) device_of_port: Vec<Option<u8>>,
+    pub(crate) links: Links,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) instances: Vec<Option<Box<Instance>>>,
+    pub(crate) owned: Vec<u16>,
+    pub(crate) flows: Flows<u128>,
+    pub(crate) wide_flows: Flows<[u128; 3]>,
+    pub(crate) seeds: Seeds,
+    pub(crate) tick: u32,
+    pub(crate) surplus_to: usize,
+    pub(crate) returns_sent: u64,
+    pub(crate) returns_taken: u64,
+    tick_cycles: u64,
+    next_tick: u64,
+    mailbox: Arc<Mailbox>,
+    events: Sender<Event>,
+    measuring: bool,
+    mark: u64,
+    station: Station,
+    turns: u64,
+    counters: Arc<Mutex<Vec<(u8, u8, QueueCounters)>>>,
+}
+
+impl Worker {
+    /// A worker that has made no turn yet.
+    #[must_use]
+    pub fn new(setup: Setup) -> Self {
+        let mut device_of_port = vec![None; setup.plan.ports.len()];
+        for (number, device) in setup.devices.iter().enumerate() {
+            device_of_port[device.port as usize].get_or_insert(number as u8);
+        }
+        Self {
+            number: setup.number,
+            device_of_port,
+            links: setup.links,
+            plan: setup.plan,
+            board: setup.board,
+            instances: (0..setup.instances).map(|_| None).collect(),
+            owned: Vec::with_capacity(setup.instances),
+            flows: Flows::new(setup.flows, setup.idle_ticks),
+            // What is neither plain IPv4 nor a VLAN of it is the smaller part of today's traffic.
+            wide_flows: Flows::new(setup.flows.div_ceil(4), setup.idle_ticks),
+            seeds: setup.seeds,
+            tick: 0,
+            surplus_to: setup.number as usize,
+            returns_sent: 0,
+            returns_taken: 0,
+            tick_cycles: setup.tick_cycles.max(1),
+            next_tick: 0,
+            mailbox: setup.mailbox,
+            events: setup.events,
+            measuring: false,
+            mark: 0,
+            station: Station::Tend,
+            turns: 0,
+            counters: Arc::new(Mutex::new(
+                setup
+                    .devices
+                    .iter()
+                    .map(|device| (device.port, device.queue, QueueCounters::default()))
+                    .collect(),
+            )),
+            stores: setup.stores,
+            devices: setup.devices,
+        }
+    }
+
+    /// Where the counters of this worker's queues can be read: (port, queue, counters), renewed at each
+    /// slow look.
+    #[must_use]
+    pub fn queue_counters(&self) -> Arc<Mutex<Vec<(u8, u8, QueueCounters)>>> {
+        self.counters.clone()
+    }
+
+    /// One turn. `now` is the TSC.
+    pub fn turn(&mut self, now: u64) -> Turn {
+        if !self.mailbox.is_empty() && self.obey(now) {
+            return Turn::Stopped;
+        }
+        if self.measuring {
+            self.mark = cycles();
+        }
+        let mut moved = 0;
+        for device in 0..self.devices.len() {
+            moved += self.arrive(now, device);
+        }
+        for at in 0..self.owned.len() {
+            moved += self.drain(|worker| worker.hop(now, worker.owned[at]));
+        }
+        for other in 0..self.links.count() {
+            moved += self.drain(|worker| worker.take_in(now, other));
+        }
+        self.wake_sleepers(now);
+        self.tend(now);
+        self.passed(Station::Tend, moved);
+        self.turns += 1;
+        self.board.turns.set(self.turns);
+        if moved == 0 {
+            return Turn::Idle;
+        }
+        self.board.busy_turns.add(1);
+        Turn::Busy
+    }
+
+    #[inline(always)]
+    fn drain(&mut self, mut burst: impl FnMut(&mut Self) -> usize) -> usize {
+        let mut total = 0;
+        for _ in 0..DRAIN_BURSTS {
+            let count = burst(self);
+            total += count;
+            if count < crate::BURST {
+                break;
+            }
+        }
+        total
+    }
+
+    /// Ports flush, clocks tick, and every so often the slow things.
+    fn tend(&mut self, now: u64) {
+        for device in &mut self.devices {
+            device.device.tend(now, &mut self.stores[device.region as usize].stack);
+        }
+        if now.wrapping_sub(self.next_tick) < u64::MAX / 2 {
+            self.next_tick = now + self.tick_cycles;
+            self.tick = self.tick.wrapping_add(1);
+        }
+        if self.turns.is_multiple_of(SLOW_EVERY) {
+            self.flows.sweep(SWEEP_BUCKETS, self.tick);
+            self.wide_flows.sweep(SWEEP_BUCKETS, self.tick);
+            self.board.flows.set((self.flows.live() + self.wide_flows.live()) as u64);
+            if self.links.count() > 1 {
+                self.send_surplus();
+            }
+            self.publish_counters();
+        }
+    }
+
+    /// Skipped when somebody reads at this moment: the next look comes soon.
+    fn publish_counters(&self) {
+        if let Ok(mut counters) = self.counters.try_lock() {
+            for (slot, device) in counters.iter_mut().zip(&self.devices) {
+                slot.2 = device.device.counters();
+            }
+        }
+    }
+
+    pub(crate) fn tell(&self, event: Event) {
+        // Without a control loop there is nobody to tell, and the process is about to end.
+        let _ = self.events.send(event);
+    }
+
+    /// Carries out what the control loop asked. True when told to stop.
+    #[cold]
+    fn obey(&mut self, now: u64) -> bool {
+        for command in self.mailbox.take() {
+            match command {
+                Command::Plan(plan) => self.plan = plan,
+                Command::Attach(ends) => {
+                    let number = ends.number;
+                    self.instances[number as usize] = Some(Box::new(Instance::new(*ends)));
+                    self.owned.push(number);
+                }
+                Command::Reclaim { number } => {
+                    let lost = self.reclaim(now, number);
+                    self.tell(Event::Reclaimed { number, lost });
+                }
+                Command::Pause(pause) => {
+                    self.publish_counters();
+                    pause.wait(self.number as usize, self.report());
+                }
+                Command::Flows { most, reply } => {
+                    let narrow = self.flows.list(most, self.tick).into_iter();
+                    let wide = self.wide_flows.list(most, self.tick).into_iter();
+                    let _ = reply.send(FlowList {
+                        narrow: narrow
+                            .map(|(key, entry, idle)| (FlowKey4::from_bits(key), entry, idle))
+                            .collect(),
+                        wide: wide
+                            .map(|(key, entry, idle)| (FlowKeyWide::from_words(key), entry, idle))
+                            .collect(),
+                    });
+                }
+                Command::Measure(on) => self.measuring = on,
+                Command::Stop => {
+                    self.publish_counters();
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn report(&self) -> WorkerReport {
+        WorkerReport {
+            free: self.stores.iter().map(|store| store.stack.free().to_vec()).collect(),
+            in_devices: (0..self.stores.len())
+                .map(|region| {
+                    let here = self.devices.iter().filter(|device| device.region as usize == region);
+                    here.map(|device| device.device.holds()).sum()
+                })
+                .collect(),
+            returns_sent: self.returns_sent,
+            returns_taken: self.returns_taken,
+        }
+    }
+
+    /// Charges the time since the last mark to a station, while stations are measured.
+    #[inline(always)]
+    pub(crate) fn passed(&mut self, station: Station, packets: usize) {
+        if self.measuring {
+            let now = cycles();
+            let counts = &self.board.stations[station as usize];
+            counts.cycles.add(now.wrapping_sub(self.mark));
+            counts.packets.add(packets as u64);
+            self.mark = now;
+        }
+    }
+
+    /// A station within a station begins: what passed so far is the outer one's.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self, station: Station) -> Station {
+        let outer = self.station;
+        if self.measuring {
+            let now = cycles();
+            self.board.stations[outer as usize].cycles.add(now.wrapping_sub(self.mark));
+            self.mark = now;
+        }
+        self.station = station;
+        outer
+    }
+
+    /// The inner station has ended.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, outer: Station) {
+        self.station = outer;
+    }
+}

@@ -1,0 +1,294 @@
+//! Which field is in which bits.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::MacAddress;
+use crate::ethernet::ethertype;
+
+/// The low 64 bits, the same in both keys:
+/// source port 16 | destination port 16 | protocol 8 | ingress 8 | mark 4 | VLAN 12.
+const SOURCE_PORT_SHIFT: u32 = 48;
+const DESTINATION_PORT_SHIFT: u32 = 32;
+const PROTOCOL_SHIFT: u32 = 24;
+const INGRESS_SHIFT: u32 = 16;
+const VLAN_MASK: u16 = 0x0fff;
+/// In the mark: the packet is a fragment without ports, so its ports 0 are not from the wire.
+const LATER_FRAGMENT: u16 = 0x8000;
+/// In the mark: not a flow but one datagram of it, whose identification stands in place of the ports.
+const DATAGRAM: u16 = 0x4000;
+
+/// The high 64 bits of the third word of [`FlowKeyWide`]: EtherType 16 | 0 | inner VLAN 16.
+const ETHERTYPE_SHIFT: u32 = 112;
+const INNER_VLAN_SHIFT: u32 = 64;
+
+/// The part both keys share, still apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Low {
+    /// Source and destination port, as on the wire.
+    pub(super) ports: u32,
+    pub(super) protocol: u8,
+    /// The outer identifier; 0 without a tag.
+    pub(super) vlan: u16,
+    pub(super) later_fragment: bool,
+}
+
+impl Low {
+    const fn bits(self) -> u128 {
+        let mark = if self.later_fragment { LATER_FRAGMENT } else { 0 };
+        (self.ports as u128) << DESTINATION_PORT_SHIFT
+            | (self.protocol as u128) << PROTOCOL_SHIFT
+            | (self.vlan & VLAN_MASK | mark) as u128
+    }
+}
+
+/// Accessors of the fields in the low 64 bits of `self.$low`.
+macro_rules! low_fields {
+    ($low:tt) => {
+        /// Sender's port; 0 for protocols without ports and for later fragments.
+        #[inline]
+        pub const fn source_port(self) -> u16 {
+            (self.$low >> SOURCE_PORT_SHIFT) as u16
+        }
+
+        /// Receiver's port; 0 for protocols without ports and for later fragments.
+        #[inline]
+        pub const fn destination_port(self) -> u16 {
+            (self.$low >> DESTINATION_PORT_SHIFT) as u16
+        }
+
+        /// IP protocol: see [`crate::ip::protocol`]; 0 where it is not IP.
+        #[inline]
+        pub const fn protocol(self) -> u8 {
+            (self.$low >> PROTOCOL_SHIFT) as u8
+        }
+
+        /// The port the packet came in by: 0 as parsed.
+        #[inline]
+        pub const fn ingress(self) -> u8 {
+            (self.$low >> INGRESS_SHIFT) as u8
+        }
+
+        /// Identifier of the outer VLAN tag, 1-4095; 0 without a tag or with a priority tag.
+        #[inline]
+        pub const fn vlan(self) -> u16 {
+            self.$low as u16 & VLAN_MASK
+        }
+
+        /// Whether the ports are 0 because the packet is a fragment but not the first.
+        #[inline]
+        pub const fn is_later_fragment(self) -> bool {
+            self.$low as u16 & LATER_FRAGMENT != 0
+        }
+
+        /// The key of the same flow, arrived by this port. To be called once on a parsed key.
+        #[inline]
+        #[must_use]
+        pub const fn with_ingress(mut self, port: u8) -> Self {
+            self.$low |= (port as u128) << INGRESS_SHIFT;
+            self
+        }
+
+        /// The key by which the parts of one fragmented datagram find each other: this flow's, with
+        /// the datagram's identification in place of the ports.
+        #[inline]
+        #[must_use]
+        pub const fn of_datagram(mut self, identification: u32) -> Self {
+            let ports = (u32::MAX as u128) << DESTINATION_PORT_SHIFT;
+            let mark = (LATER_FRAGMENT | DATAGRAM) as u128;
+            self.$low = self.$low & !ports | (identification as u128) << DESTINATION_PORT_SHIFT | mark;
+            self
+        }
+    };
+}
+
+/// The flow of an IPv4 packet behind at most one VLAN tag.
+///
+/// From the high bits to the low: source 32, destination 32, source port 16, destination port 16
+/// (the order of the wire, so that one load fetches them), protocol 8, ingress port 8, mark 4, VLAN 12.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey4(u128);
+
+impl FlowKey4 {
+    /// `wire`: both addresses, both ports and four bytes that do not matter.
+    #[inline]
+    pub(super) const fn from_wire(wire: [u8; 16], protocol: u8) -> Self {
+        let ports_end = 1 << DESTINATION_PORT_SHIFT;
+        let wire = u128::from_be_bytes(wire) & !(ports_end - 1);
+        Self(wire | (protocol as u128) << PROTOCOL_SHIFT)
+    }
+
+    pub(super) const fn new(source: u32, destination: u32, low: Low) -> Self {
+        Self((source as u128) << 96 | (destination as u128) << 64 | low.bits())
+    }
+
+    /// The key as [`FlowKey4::bits`] gave it.
+    #[inline]
+    pub const fn from_bits(bits: u128) -> Self {
+        Self(bits)
+    }
+
+    /// All fields in one integer, for hashing and storing.
+    #[inline]
+    pub const fn bits(self) -> u128 {
+        self.0
+    }
+
+    /// Sender's address.
+    #[inline]
+    pub const fn source(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits((self.0 >> 96) as u32)
+    }
+
+    /// Receiver's address.
+    #[inline]
+    pub const fn destination(self) -> Ipv4Addr {
+        Ipv4Addr::from_bits((self.0 >> 64) as u32)
+    }
+
+    low_fields!(0);
+}
+
+/// The flow of any other frame: IPv6, IPv4 behind two VLAN tags, or not IP.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKeyWide {
+    /// IPv6 address, IPv4-mapped address (RFC 4291 §2.5.5.2), or MAC address in the low 48 bits.
+    source: u128,
+    destination: u128,
+    /// EtherType 16 | 0 | inner VLAN 16 | what [`FlowKey4`] has in its low 64 bits.
+    rest: u128,
+}
+
+impl FlowKeyWide {
+    pub(super) const fn new(
+        ethertype: u16,
+        source: u128,
+        destination: u128,
+        inner_vlan: u16,
+        low: Low,
+    ) -> Self {
+        let rest =
+            (ethertype as u128) << ETHERTYPE_SHIFT | (inner_vlan as u128) << INNER_VLAN_SHIFT | low.bits();
+        Self { source, destination, rest }
+    }
+
+    /// The key as [`FlowKeyWide::words`] gave it.
+    #[inline]
+    pub const fn from_words([source, destination, rest]: [u128; 3]) -> Self {
+        Self { source, destination, rest }
+    }
+
+    /// All fields in three integers, for hashing and storing.
+    #[inline]
+    pub const fn words(self) -> [u128; 3] {
+        [self.source, self.destination, self.rest]
+    }
+
+    /// What is behind the VLAN tags; 0 for IEEE 802.3 frames, which have a length in its place.
+    #[inline]
+    pub const fn ethertype(self) -> u16 {
+        (self.rest >> ETHERTYPE_SHIFT) as u16
+    }
+
+    /// Sender's IP address; `None` where the frame is not IP.
+    #[inline]
+    pub const fn source(self) -> Option<IpAddr> {
+        self.ip(self.source)
+    }
+
+    /// Receiver's IP address; `None` where the frame is not IP.
+    #[inline]
+    pub const fn destination(self) -> Option<IpAddr> {
+        self.ip(self.destination)
+    }
+
+    const fn ip(self, address: u128) -> Option<IpAddr> {
+        match self.ethertype() {
+            ethertype::IPV4 => Some(IpAddr::V4(Ipv4Addr::from_bits(address as u32))),
+            ethertype::IPV6 => Some(IpAddr::V6(Ipv6Addr::from_bits(address))),
+            _ => None,
+        }
+    }
+
+    /// Sender's MAC address; `None` where the frame is IP: there it is not part of the flow.
+    #[inline]
+    pub const fn source_mac(self) -> Option<MacAddress> {
+        self.mac(self.source)
+    }
+
+    /// Receiver's MAC address; `None` where the frame is IP: there it is not part of the flow.
+    #[inline]
+    pub const fn destination_mac(self) -> Option<MacAddress> {
+        self.mac(self.destination)
+    }
+
+    const fn mac(self, address: u128) -> Option<MacAddress> {
+        match self.ethertype() {
+            ethertype::IPV4 | ethertype::IPV6 => None,
+            _ => {
+                let [.., a, b, c, d, e, f] = address.to_be_bytes();
+                Some(MacAddress([a, b, c, d, e, f]))
+            }
+        }
+    }
+
+    /// Identifier of the inner VLAN tag; 0 without a second tag.
+    #[inline]
+    pub const fn inner_vlan(self) -> u16 {
+        (self.rest >> INNER_VLAN_SHIFT) as u16
+    }
+
+    low_fields!(rest);
+}
+
+/// An IPv4 address in the wide key.
+pub(super) const fn mapped(address: u32) -> u128 {
+    0xffff << 32 | address as u128
+}
+
+/// A MAC address in the wide key.
+pub(super) fn mac_bits(address: [u8; 6]) -> u128 {
+    address.iter().fold(0, |bits, octet| bits << 8 | u128::from(*octet))
+}
+
+impl fmt::Display for FlowKey4 {
+    /// `10.0.0.1:1024 > 10.0.0.2:53 protocol 17 vlan 10`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (from, to) = (self.source_port(), self.destination_port());
+        write!(f, "{}:{from} > {}:{to} protocol {}", self.source(), self.destination(), self.protocol())?;
+        write_vlan(f, self.vlan())
+    }
+}
+
+impl fmt::Display for FlowKeyWide {
+    /// `[fd00::1]:1024 > [fd00::2]:53 protocol 17`, or
+    /// `02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff ethertype 0x0806 vlan 20 vlan 10`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use core::net::SocketAddr;
+        if let (Some(source), Some(destination)) = (self.source(), self.destination()) {
+            let source = SocketAddr::new(source, self.source_port());
+            let destination = SocketAddr::new(destination, self.destination_port());
+            write!(f, "{source} > {destination} protocol {}", self.protocol())?;
+        } else if let (Some(source), Some(destination)) = (self.source_mac(), self.destination_mac()) {
+            write!(f, "{source} > {destination} ethertype {:#06x}", self.ethertype())?;
+        }
+        write_vlan(f, self.vlan())?;
+        write_vlan(f, self.inner_vlan())
+    }
+}
+
+fn write_vlan(f: &mut fmt::Formatter<'_>, id: u16) -> fmt::Result {
+    if id == 0 { Ok(()) } else { write!(f, " vlan {id}") }
+}
+
+impl fmt::Debug for FlowKey4 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Debug for FlowKeyWide {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
