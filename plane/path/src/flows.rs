@@ -23,11 +23,14 @@ pub trait Key: Copy + PartialEq {
 pub struct Seeds(pub [u64; 2]);
 
 impl Seeds {
-    /// Folds 128 bits to 64 by one multiplication (the primitive of wyhash).
+    /// Folds 128 bits to 64 by two multiplications (the final of wyhash). One is not enough: flows that
+    /// differ in a few bits only, as a block of addresses does, then fill buckets unevenly.
     #[inline(always)]
     #[must_use]
     pub const fn fold(&self, bits: u128) -> u64 {
         let (low, high) = (bits as u64 ^ self.0[0], (bits >> 64) as u64 ^ self.0[1]);
+        let product = low as u128 * high as u128;
+        let (low, high) = (product as u64 ^ self.0[0], (product >> 64) as u64 ^ self.0[1]);
         let product = low as u128 * high as u128;
         product as u64 ^ (product >> 64) as u64
     }

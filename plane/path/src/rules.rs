@@ -129,11 +129,15 @@ fn cover(range: Option<(u16, u16)>) -> Vec<(u16, u16)> {
 }
 
 impl Rule {
-    fn ethertype_needed(&self) -> Option<u16> {
+    /// The ethertypes that its fields ask for. More than one: it can match nothing.
+    fn ethertypes(&self) -> Vec<u16> {
         let of_prefix = |prefix: Option<Prefix>| {
             prefix.map(|p| if p.address.is_ipv4() { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 })
         };
-        self.ethertype.or(of_prefix(self.source)).or(of_prefix(self.destination))
+        let asked = [self.ethertype, of_prefix(self.source), of_prefix(self.destination)];
+        let mut all: Vec<u16> = asked.into_iter().flatten().collect();
+        all.dedup();
+        all
     }
 
     /// The rule as (value, mask) pairs, more than one where port ranges need it.
@@ -148,9 +152,13 @@ impl Rule {
                 }
             }
         }
-        if let Some(ethertype) = self.ethertype_needed() {
-            value[5] |= u64::from(ethertype);
-            mask[5] |= 0xffff;
+        match self.ethertypes().as_slice() {
+            [] => {}
+            [ethertype] => {
+                value[5] |= u64::from(*ethertype);
+                mask[5] |= 0xffff;
+            }
+            _ => return Vec::new(),
         }
         if self.source_port.is_some() || self.destination_port.is_some() {
             value[5] |= HAS_PORTS;
