@@ -18,6 +18,7 @@ pub mod namespace;
 pub mod network;
 pub mod process;
 pub mod sched;
+pub mod undo;
 
 #[cfg(test)]
 mod testing;

@@ -380,3 +380,6 @@ fn family_and_bytes(address: IpAddr) -> (u8, Vec<u8>) {
         IpAddr::V6(address) => (family(rustix::net::AddressFamily::INET6), address.octets().into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

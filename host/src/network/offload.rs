@@ -8,11 +8,13 @@
 
 use rustix::fd::{AsFd, AsRawFd};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::{Links, NetworkError, check_name, refused};
 
 /// Something an interface does with packets beyond sending and receiving them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Offload {
     /// Checksums of sent packets are left to the hardware.
     TransmitChecksum,

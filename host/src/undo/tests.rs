@@ -1,0 +1,131 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Command;
+
+use super::*;
+use crate::cgroup::CpuController;
+use crate::namespace::Namespace;
+use crate::testing::skip;
+
+fn remove(name: &str) -> Action {
+    Action::RemoveFile { path: name.into() }
+}
+
+fn line(message: &Message) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).unwrap();
+    line.push(b'\n');
+    line
+}
+
+#[test]
+fn the_ledger_keeps_order_and_forgets_what_was_withdrawn() {
+    let mut bytes = Vec::new();
+    for (ticket, name) in ["/a", "/b", "/c"].iter().enumerate() {
+        let message = Message::Register { ticket: ticket as u64, action: remove(name) };
+        bytes.extend(line(&message));
+    }
+    bytes.extend(line(&Message::Withdraw { ticket: 1 }));
+    // In pieces of any size, as a pipe may deliver them.
+    for size in 1..bytes.len() {
+        let mut ledger = Ledger::default();
+        bytes.chunks(size).for_each(|piece| ledger.enter(piece));
+        let actions: Vec<_> = ledger.actions.values().cloned().collect();
+        assert_eq!(actions, [remove("/a"), remove("/c")]);
+    }
+}
+
+#[test]
+fn a_line_cut_off_by_death_does_not_count() {
+    let whole = line(&Message::Register { ticket: 0, action: remove("/a") });
+    let mut ledger = Ledger::default();
+    ledger.enter(&whole[..whole.len() - 1]);
+    assert!(ledger.actions.is_empty());
+}
+
+#[test]
+fn relative_paths_are_made_absolute() {
+    let here = std::env::current_dir().unwrap();
+    let absolute = Action::RemoveDirectory { path: "x".into() }.absolute();
+    assert_eq!(absolute, Action::RemoveDirectory { path: here.join("x") });
+}
+
+#[test]
+fn a_path_that_is_not_text_cannot_be_told() {
+    let path = PathBuf::from(OsStr::from_bytes(b"/\xff"));
+    let message = Message::Register { ticket: 0, action: Action::RemoveFile { path } };
+    assert!(serde_json::to_string(&message).is_err());
+}
+
+#[test]
+fn removing_twice_is_no_error_and_a_full_directory_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let (group, file) = (directory.path().join("group"), directory.path().join("group/file"));
+    fs::create_dir(&group).unwrap();
+    fs::write(&file, "").unwrap();
+    let remove_group = Action::RemoveDirectory { path: group.clone() };
+    let error = remove_group.perform_patiently().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("cannot remove {}: ", group.display())), "{error}");
+    for _ in 0..2 {
+        Action::RemoveFile { path: file.clone() }.perform().unwrap();
+        remove_group.perform().unwrap();
+    }
+    assert!(!group.exists());
+}
+
+#[test]
+fn writing_does_not_create() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("setting");
+    let action = Action::WriteFile { path: path.clone(), value: "1".into() };
+    assert!(matches!(action.perform(), Err(UndoError::File(FileError::Write { .. }))));
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_busy_control_group_goes_when_its_last_process_has_died() {
+    let (CpuController::V1(mount) | CpuController::V2(mount)) = CpuController::find() else {
+        return skip("no cpu controller is mounted here");
+    };
+    let group = mount.join(format!("headgate-busy-{}", std::process::id()));
+    if let Err(error) = fs::create_dir(&group) {
+        return skip(&format!("cannot make {}: {error}", group.display()));
+    }
+    let mut member = Command::new("sleep").arg("1000").spawn().unwrap();
+    let joined = fs::write(group.join("cgroup.procs"), member.id().to_string());
+    let remove = Action::RemoveDirectory { path: group.clone() };
+    let busy = remove.perform();
+    thread::scope(|scope| {
+        let removal = scope.spawn(|| remove.perform_patiently());
+        member.kill().unwrap();
+        member.wait().unwrap();
+        removal.join().unwrap().unwrap();
+    });
+    joined.unwrap();
+    assert!(matches!(busy, Err(UndoError::Remove { .. })), "{busy:?}");
+    assert!(!group.exists());
+}
+
+#[test]
+fn interfaces_are_put_back_and_deleted() {
+    let namespace = match Namespace::new() {
+        Ok(namespace) => namespace,
+        Err(error) => return skip(&error.to_string()),
+    };
+    let work = || {
+        let mut links = Links::here().unwrap();
+        links.add_bridge("bridge", &[]).unwrap();
+        let offload = Offload::GenericReceive;
+        let was = links.offload("bridge", offload).unwrap();
+        let restore = Action::SetOffload { interface: "bridge".into(), offload, on: was };
+        links.set_offload("bridge", offload, !was).unwrap();
+        restore.perform().unwrap();
+        assert_eq!(links.offload("bridge", offload).unwrap(), was);
+        let delete = Action::DeleteLink { name: "bridge".into() };
+        for _ in 0..2 {
+            delete.perform().unwrap();
+            restore.perform().unwrap();
+        }
+        assert!(links.find("bridge").is_err());
+    };
+    namespace.run(work).unwrap();
+}

@@ -1,0 +1,312 @@
+//! What is left of a process after its end: nothing.
+//!
+//! Each test runs this program again in the role of the process that ends. The usual test runner
+//! would do so with several threads, which the janitor refuses; so this file brings its own `main`.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headgate_host::credentials::{self, Capability};
+use headgate_host::namespace::{Namespace, NamespaceError, Namespaces};
+use headgate_host::undo::{Action, Janitor};
+use headgate_host::{Pid, Signal};
+use rustix::process::{kill_process, kill_process_group};
+
+/// How long the kernel may take to do what it does in the background; not a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["changer", directory, then] => changer(Path::new(directory), then),
+        ["tenant"] => tenant(),
+        ["threaded"] => threaded(),
+        ["abandoned"] => abandoned(),
+        ["stepping-down"] => stepping_down(),
+        _ => tests(&words),
+    }
+}
+
+type Test = (&'static str, fn());
+
+/// Runs the tests whose name contains one of the words, all without any.
+fn tests(words: &[&str]) {
+    let tests: [Test; 10] = [
+        ("killed_programs_are_tidied_up_after", || tidied_up_after("pause", kill)),
+        ("interrupted_programs_are_tidied_up_after", || tidied_up_after("pause", interrupt_group)),
+        ("panicking_programs_are_tidied_up_after", || tidied_up_after("panic", |_| ())),
+        ("exiting_programs_are_tidied_up_after", || tidied_up_after("exit", |_| ())),
+        ("orderly_programs_wait_for_it", || tidied_up_after("finish", |_| ())),
+        ("a_copy_of_the_pipe_does_not_keep_the_janitor", inherited_pipe),
+        ("the_janitor_refuses_to_come_late", the_janitor_refuses_to_come_late),
+        ("a_killed_janitor_is_noticed", a_killed_janitor_is_noticed),
+        ("hosts_vanish_with_their_maker", hosts_vanish_with_their_maker),
+        ("stepping_down_is_for_good", stepping_down_is_for_good),
+    ];
+    let filters: Vec<&&str> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    if words.contains(&"--list") {
+        return tests.iter().for_each(|(name, _)| println!("{name}: test"));
+    }
+    for (name, test) in tests {
+        if filters.is_empty() || filters.iter().any(|filter| name.contains(**filter)) {
+            println!("test {name} ...");
+            test();
+            println!("test {name} ... ok");
+        }
+    }
+}
+
+fn run_as(role: &[&str]) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(role).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.process_group(0);
+    command
+}
+
+fn pid_of(child: &Child) -> Pid {
+    Pid::from_child(child)
+}
+
+fn kill(child: &Child) {
+    kill_process(pid_of(child), Signal::KILL).unwrap();
+}
+
+fn interrupt_group(child: &Child) {
+    kill_process_group(pid_of(child), Signal::INT).unwrap();
+}
+
+/// The next line the process says.
+fn line_of(child: &mut Child) -> String {
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().unwrap();
+    BufReader::new(stdout).read_line(&mut line).unwrap();
+    line.trim_end().into()
+}
+
+/// Standard error to its end, which comes with the end of the janitor, who holds it too.
+fn errors_of(child: &mut Child) -> String {
+    let mut errors = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+    errors
+}
+
+/// What [`changer`] changes.
+struct Changes {
+    setting: PathBuf,
+    group: PathBuf,
+    member: PathBuf,
+    kept: PathBuf,
+}
+
+impl Changes {
+    fn within(directory: &Path) -> Self {
+        let path = |name: &str| directory.join(name);
+        Self {
+            setting: path("setting"),
+            group: path("group"),
+            member: path("group/member"),
+            kept: path("kept"),
+        }
+    }
+
+    fn make(&self, janitor: &Janitor) {
+        let register = |action| janitor.register(action).unwrap();
+        let setting = self.setting.clone();
+        register(Action::WriteFile { path: setting, value: "old".into() });
+        fs::write(&self.setting, "new").unwrap();
+        // The directory can only go after what is in it, so this tells whether the order holds.
+        register(Action::RemoveDirectory { path: self.group.clone() });
+        fs::create_dir(&self.group).unwrap();
+        register(Action::RemoveFile { path: self.member.clone() });
+        fs::write(&self.member, "").unwrap();
+        let ticket = register(Action::RemoveFile { path: self.kept.clone() });
+        fs::write(&self.kept, "").unwrap();
+        janitor.withdraw(ticket).unwrap();
+        // Never made: undoing it does no harm.
+        register(Action::RemoveFile { path: self.group.join("never-made") });
+    }
+
+    fn assert_undone(&self) {
+        assert_eq!(fs::read_to_string(&self.setting).unwrap(), "old");
+        assert!(!self.group.exists());
+        assert!(self.kept.exists());
+    }
+}
+
+/// A program that changes things and then ends as it is told to.
+fn changer(directory: &Path, then: &str) {
+    let janitor = Janitor::start().unwrap();
+    Changes::within(directory).make(&janitor);
+    match then {
+        "pause" => {
+            println!("ready");
+            loop {
+                thread::park();
+            }
+        }
+        "panic" => panic!("as told"),
+        "exit" => std::process::exit(0),
+        "finish" => {
+            janitor.finish().unwrap();
+            Changes::within(directory).assert_undone();
+        }
+        "share-pipe" => share_pipe(),
+        _ => unreachable!("not a way to end"),
+    }
+}
+
+fn tidied_up_after(then: &str, end: fn(&Child)) {
+    let directory = tempfile::tempdir().unwrap();
+    let changes = Changes::within(directory.path());
+    fs::write(&changes.setting, "old").unwrap();
+    let mut child = run_as(&["changer", directory.path().to_str().unwrap(), then]).spawn().unwrap();
+    if then == "pause" {
+        assert_eq!(line_of(&mut child), "ready");
+        assert_eq!(fs::read_to_string(&changes.setting).unwrap(), "new");
+        assert!(changes.member.exists());
+    }
+    end(&child);
+    let errors = errors_of(&mut child);
+    let status = child.wait().unwrap();
+    assert!(!errors.contains("headgate: could not undo"), "{errors}");
+    assert_eq!(status.success(), matches!(then, "exit" | "finish"), "{status} {errors}");
+    changes.assert_undone();
+}
+
+/// Starts another process that carelessly inherits the pipe to the janitor, and outlives us.
+fn share_pipe() {
+    for entry in fs::read_dir("/proc/self/fd").unwrap() {
+        let number: i32 = entry.unwrap().file_name().to_str().unwrap().parse().unwrap();
+        if number > 2 {
+            // SAFETY: changes a flag of a descriptor and touches no memory.
+            unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
+        }
+    }
+    let null = || Stdio::null();
+    let mut heir = Command::new("sleep").arg("1000").stdout(null()).stderr(null()).spawn().unwrap();
+    println!("{}", heir.id());
+    heir.wait().unwrap();
+}
+
+fn inherited_pipe() {
+    let directory = tempfile::tempdir().unwrap();
+    let changes = Changes::within(directory.path());
+    fs::write(&changes.setting, "old").unwrap();
+    let mut child = run_as(&["changer", directory.path().to_str().unwrap(), "share-pipe"]).spawn().unwrap();
+    let heir = line_of(&mut child).parse().ok().and_then(Pid::from_raw).unwrap();
+    kill(&child);
+    child.wait().unwrap();
+    let errors = errors_of(&mut child);
+    kill_process(heir, Signal::KILL).unwrap();
+    assert_eq!(errors, "");
+    changes.assert_undone();
+}
+
+fn threaded() {
+    let _other = thread::spawn(thread::park);
+    println!("{}", Janitor::start().unwrap_err());
+}
+
+fn the_janitor_refuses_to_come_late() {
+    let output = run_as(&["threaded"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.starts_with("the process has 2 threads"), "{said}");
+}
+
+/// A program whose janitor is killed.
+fn abandoned() {
+    let janitor = Janitor::start().unwrap();
+    let own = std::process::id();
+    let children = fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap();
+    let child = children.trim().parse().ok().and_then(Pid::from_raw).unwrap();
+    kill_process(child, Signal::KILL).unwrap();
+    let nothing = || Action::RemoveFile { path: "/nonexistent".into() };
+    let error = loop {
+        if let Err(error) = janitor.register(nothing()) {
+            break error;
+        }
+    };
+    println!("{error}");
+    println!("{}", janitor.finish().unwrap_err());
+}
+
+fn a_killed_janitor_is_noticed() {
+    let output = run_as(&["abandoned"]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].starts_with("the janitor process has ended"), "{said}");
+    assert_eq!(lines.len(), 2);
+    assert_eq!(lines[0], lines[1]);
+}
+
+/// A program that makes two hosts with cables into the namespace it is in, and starts something
+/// in one of them.
+fn tenant() {
+    let hosts = Namespaces::new(&Namespace::current().unwrap()).unwrap();
+    let mut sleeper = hosts.left.namespace.command("sleep").unwrap();
+    let mut sleeper = sleeper.arg("1000").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    println!("{}", sleeper.id());
+    sleeper.wait().unwrap();
+}
+
+fn names(namespace: &Namespace) -> Vec<String> {
+    let interfaces = namespace.links().unwrap().interfaces().unwrap();
+    interfaces.into_iter().map(|interface| interface.name).collect()
+}
+
+fn hosts_vanish_with_their_maker() {
+    let middle = match Namespace::new() {
+        Ok(middle) => middle,
+        Err(error @ NamespaceError::NotPermitted { .. }) => return println!("skipped: {error}"),
+        Err(error) => panic!("{error}"),
+    };
+    let mut command = middle.command(std::env::current_exe().unwrap()).unwrap();
+    let mut child = command.arg("tenant").stdout(Stdio::piped()).spawn().unwrap();
+    let sleeper = line_of(&mut child).parse().ok().and_then(Pid::from_raw).unwrap();
+    assert_eq!(names(&middle), ["lo", "hg-left", "hg-right"]);
+    kill(&child);
+    child.wait().unwrap();
+    let start = Instant::now();
+    while names(&middle) != ["lo"] || headgate_host::process::is_alive(sleeper).unwrap() {
+        assert!(start.elapsed() < PATIENCE, "left behind: {:?}", names(&middle));
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A program that gives up being root and says what it is then.
+fn stepping_down() {
+    const NOBODY: u32 = 65534;
+    let (ask, asked) = std::sync::mpsc::channel::<()>();
+    let other_thread = thread::spawn(move || {
+        let _ = asked.recv();
+        rustix::process::geteuid().as_raw()
+    });
+    credentials::become_user(NOBODY, NOBODY).unwrap();
+    let parent = rustix::process::getppid().unwrap();
+    credentials::die_with_parent(parent).unwrap();
+    credentials::forbid_new_rights().unwrap();
+    credentials::forbid_dumps().unwrap();
+    drop(ask);
+    assert_eq!(other_thread.join().unwrap(), NOBODY);
+    assert!(!credentials::is_root());
+    assert!(!credentials::has_capability(Capability::NetAdmin));
+    assert!(rustix::process::getgroups().unwrap().is_empty());
+    let back = credentials::become_user(0, 0).unwrap_err().to_string();
+    assert!(back.starts_with("not permitted to become user 0, group 0"), "{back}");
+    println!("stepped down");
+}
+
+fn stepping_down_is_for_good() {
+    if !credentials::has_capability(Capability::SetUid) {
+        return println!("skipped: becoming another user takes CAP_SETUID");
+    }
+    let output = run_as(&["stepping-down"]).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "stepped down\n", "{errors}");
+}
