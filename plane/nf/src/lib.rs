@@ -1,1 +1,118 @@
-//! The library a network function is written against.
+//! The library a network function (NF) is written against.
+//!
+//! An NF is one function over a burst of packets, with a verdict for each:
+//!
+//! ```no_run
+//! use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction};
+//!
+//! struct ShortOnly {
+//!     refused: Counter,
+//! }
+//!
+//! impl NetworkFunction for ShortOnly {
+//!     fn process(&mut self, burst: &mut Burst, _: &mut Context) {
+//!         for mut packet in burst.packets() {
+//!             if packet.len() > 512 {
+//!                 packet.discard();
+//!                 self.refused.add(1);
+//!             }
+//!         }
+//!     }
+//! }
+//!
+//! fn main() -> std::process::ExitCode {
+//!     headgate_nf::run(|context: &mut Context| -> Result<_, Failure> {
+//!         Ok(ShortOnly { refused: context.counter("refused")? })
+//!     })
+//! }
+//! ```
+//!
+//! The same value runs in a process of its own, fused with others in one process ([`run_fused`]), or over
+//! a few packets in a unit test without root and without a manager ([`testing`]).
+//!
+//! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`],
+//! [`Timer`]; then attach (hello, memory, ready), the burst loop, and [`launch`] for processes that the
+//! manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back
+//! to the manager.
+
+mod attach;
+mod burst;
+mod burst_loop;
+mod clock;
+mod context;
+mod counter;
+mod fuse;
+pub mod launch;
+mod packet;
+mod run;
+pub mod testing;
+mod timer;
+
+pub use attach::{AttachFailure, Link, NAME_VARIABLE, PATH_VARIABLE};
+pub use burst::{BURST_MAX, Burst, Packets};
+pub use burst_loop::End;
+pub use clock::cycles;
+pub use context::{Context, NotTold, Port, Stage, UnknownName};
+pub use counter::{Counter, NoCounterLeft};
+pub use fuse::{Build, Member};
+pub use headgate_shm::Verdict;
+pub use headgate_wire as wire;
+pub use packet::{NoRoom, Packet};
+pub use run::{Trouble, heed_signals, run, run_fused, serve};
+pub use timer::Timer;
+
+/// Why an NF could not start, or could not do what a message asked: a sentence for the operator.
+/// `?` makes one of any error, and of a string.
+pub type Failure = Box<dyn std::error::Error>;
+
+/// A network function.
+pub trait NetworkFunction {
+    /// Works on a burst. Every packet that is not given another verdict goes on to the next stage.
+    ///
+    /// Called in one thread. Must not block: the packets of a whole ring would wait.
+    fn process(&mut self, burst: &mut Burst, context: &mut Context);
+
+    /// Takes a message from an operator, between two bursts.
+    ///
+    /// # Errors
+    /// A sentence that is told to whoever listens, as `{"error": …}`.
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+        let _ = (body, context);
+        Err("this network function takes no messages".into())
+    }
+
+    /// A timer of [`Context::every`] or [`Context::after`] has come due. Called between two bursts, never
+    /// early, and as late as the burst before it takes.
+    fn timer(&mut self, timer: Timer, context: &mut Context) {
+        let _ = (timer, context);
+    }
+
+    /// The last call, after the last burst: time for a last message.
+    fn stop(&mut self, context: &mut Context) {
+        let _ = context;
+    }
+
+    /// Whether [`process`](Self::process) looks into packets. When no NF of a process does, their first
+    /// lines are not fetched into the cache. Asked once, at start.
+    fn touches_packets(&self) -> bool {
+        true
+    }
+}
+
+impl<N: NetworkFunction + ?Sized> NetworkFunction for Box<N> {
+    fn process(&mut self, burst: &mut Burst, context: &mut Context) {
+        (**self).process(burst, context);
+    }
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+        (**self).message(body, context)
+    }
+    fn timer(&mut self, timer: Timer, context: &mut Context) {
+        (**self).timer(timer, context);
+    }
+    fn stop(&mut self, context: &mut Context) {
+        (**self).stop(context);
+    }
+    fn touches_packets(&self) -> bool {
+        (**self).touches_packets()
+    }
+}

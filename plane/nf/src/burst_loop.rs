@@ -1,0 +1,342 @@
+//! The loop an NF lives in: a burst in, the NF's function, the burst out, a look at the orders.
+//!
+//! While there is work the loop makes no system call, takes no lock and allocates nothing.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use headgate_shm::attach::{AttachError, Loop, ToNf};
+use headgate_shm::doorbell;
+use headgate_shm::ring::{Consumer, Impossible, Producer};
+
+use crate::attach::Attached;
+use crate::burst::Burst;
+use crate::clock::{Clock, LOOK_EVERY, Machine, cycles};
+use crate::context::Environment;
+use crate::fuse::Fused;
+
+/// Longest sleep. Our choice: orders and a dead manager are seen this soon even if no bell rings, and ten
+/// wake-ups a second cost nothing.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long a notified loop looks at an empty ring before it sleeps. As long as going to sleep and coming
+/// back costs on a shared core (2.0 us a switch, `docs/promises.md`), so waiting never costs more than twice
+/// the better choice. Never by `sched_yield`: since Linux 6.6 a task that yields forfeits its slice.
+const LOOK_BEFORE_SLEEP: Duration = Duration::from_micros(2);
+/// Time one burst in each such interval.
+const SAMPLE_EVERY: Duration = Duration::from_millis(1);
+/// Turns of waiting for room in the transmit ring between two looks whether the manager lives.
+const FULL_TURNS: u32 = 1000;
+
+/// Set by SIGTERM and SIGINT.
+pub static TERMINATED: AtomicBool = AtomicBool::new(false);
+
+/// How an NF's life ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The manager ordered it.
+    Stopped,
+    /// SIGTERM or SIGINT.
+    Terminated,
+}
+
+/// How it ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum LoopError {
+    #[error("the manager is gone")]
+    ManagerGone,
+    #[error("the manager's ring indices are impossible: it is broken, or not of this version")]
+    Impossible,
+    #[error("the connection to the manager: {0}")]
+    Connection(AttachError),
+}
+
+impl From<Impossible> for LoopError {
+    fn from(_: Impossible) -> Self {
+        Self::Impossible
+    }
+}
+
+impl From<AttachError> for LoopError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Closed => Self::ManagerGone,
+            other => Self::Connection(other),
+        }
+    }
+}
+
+pub(crate) struct BurstLoop<'a> {
+    attached: &'a Attached,
+    environment: &'a Environment,
+    clock: &'a Machine,
+    nfs: &'a mut Fused,
+    receive: Consumer,
+    transmit: Producer,
+    burst: Burst,
+    prefetches: bool,
+    mail_read: u32,
+    /// When to time a burst next, in ticks.
+    next_sample: u64,
+    /// Bursts since a cooperative loop last yielded.
+    since_yield: u32,
+    /// Looks at the clock since the last burst.
+    idle_looks: u32,
+}
+
+impl<'a> BurstLoop<'a> {
+    /// # Panics
+    /// When the environment's clock is not the machine's.
+    pub(crate) fn new(attached: &'a Attached, environment: &'a Environment, nfs: &'a mut Fused) -> Self {
+        let Clock::Machine(clock) = &environment.clock else { panic!("a burst loop runs in real time") };
+        Self {
+            attached,
+            environment,
+            clock,
+            receive: attached.side.receive_consumer(),
+            transmit: attached.side.transmit_producer(),
+            burst: Burst::new(attached.region.clone()),
+            prefetches: nfs.touches_packets(),
+            nfs,
+            mail_read: 0,
+            next_sample: 0,
+            since_yield: 0,
+            idle_looks: 0,
+        }
+    }
+
+    /// Works until an order or a signal ends it; then works off what is in the receive ring.
+    pub(crate) fn run(&mut self) -> Result<End, LoopError> {
+        let end = loop {
+            if let Some(end) = self.ended() {
+                break end;
+            }
+            self.heed_orders()?;
+            if self.turn()? {
+                self.after_burst();
+            } else {
+                self.idle()?;
+            }
+        };
+        self.drain()?;
+        self.nfs.stop();
+        self.environment.tell_counters()?;
+        Ok(end)
+    }
+
+    #[inline(always)]
+    fn ended(&self) -> Option<End> {
+        if self.attached.side.orders().stop.load(Ordering::Relaxed) != 0 {
+            return Some(End::Stopped);
+        }
+        TERMINATED.load(Ordering::Relaxed).then_some(End::Terminated)
+    }
+
+    /// Takes one burst, works on it, returns it. False when the ring was empty.
+    #[inline(always)]
+    fn turn(&mut self) -> Result<bool, LoopError> {
+        let ticks = cycles();
+        if self.clock.is_due(ticks) {
+            self.look()?;
+        }
+        let count = self.burst.fill(&mut self.receive)?;
+        if count == 0 {
+            return Ok(false);
+        }
+        if self.prefetches {
+            self.burst.prefetch();
+        }
+        if ticks >= self.next_sample {
+            self.process_timed(count);
+        } else {
+            self.nfs.process(&mut self.burst);
+        }
+        self.give_back()?;
+        let progress = self.attached.side.progress();
+        add(&progress.packets, count as u64);
+        add(&progress.bursts, 1);
+        Ok(true)
+    }
+
+    #[cold]
+    fn process_timed(&mut self, count: usize) {
+        let from = cycles();
+        self.nfs.process(&mut self.burst);
+        let to = cycles();
+        let progress = self.attached.side.progress();
+        add(&progress.handler_cycles, to - from);
+        add(&progress.handler_packets, count as u64);
+        self.next_sample = to + self.clock.ticks(SAMPLE_EVERY);
+    }
+
+    /// Puts the whole burst into the transmit ring. The manager never lends more packets than the ring
+    /// holds, so there is room; if a broken manager leaves none, wait for it to recover or die.
+    #[inline(always)]
+    fn give_back(&mut self) -> Result<(), LoopError> {
+        let burst = self.burst.decided();
+        let mut given = self.transmit.push(burst)?;
+        let mut turns = 0;
+        while given < burst.len() {
+            rustix::thread::sched_yield();
+            turns += 1;
+            if turns % FULL_TURNS == 0 && (self.attached.is_closed() || TERMINATED.load(Ordering::Relaxed)) {
+                return Err(LoopError::ManagerGone);
+            }
+            given += self.transmit.push(&burst[given..])?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn after_burst(&mut self) {
+        self.idle_looks = 0;
+        if let Loop::Cooperative { yield_after } = self.attached.welcome.waits {
+            self.since_yield += 1;
+            if self.since_yield >= yield_after {
+                self.since_yield = 0;
+                rustix::thread::sched_yield();
+            }
+        }
+    }
+
+    /// Once a millisecond, or when a timer is due.
+    #[cold]
+    fn look(&mut self) -> Result<(), LoopError> {
+        let now = self.clock.look();
+        if let Some(due) = self.nfs.timers(now) {
+            self.environment.clock.look_by(due);
+        }
+        self.environment.tell_counters()?;
+        self.idle_looks += 1;
+        if self.idle_looks >= (PATIENCE.as_millis() / LOOK_EVERY.as_millis()) as u32 {
+            self.idle_looks = 0;
+            self.check_link()?;
+        }
+        Ok(())
+    }
+
+    fn check_link(&mut self) -> Result<(), LoopError> {
+        if self.attached.is_closed() { Err(LoopError::ManagerGone) } else { Ok(()) }
+    }
+
+    #[inline(always)]
+    fn heed_orders(&mut self) -> Result<(), LoopError> {
+        let orders = self.attached.side.orders();
+        if orders.mail.load(Ordering::Relaxed) != self.mail_read {
+            self.read_mail()?;
+        }
+        if orders.rest.load(Ordering::Relaxed) != 0 {
+            self.rest()?;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn read_mail(&mut self) -> Result<(), LoopError> {
+        self.mail_read = self.attached.side.orders().mail.load(Ordering::Acquire);
+        loop {
+            match self.attached.hear() {
+                Ok(Some(ToNf::Message { body })) => self.deliver(&body),
+                Ok(Some(_)) | Err(AttachError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
+                Ok(None) => return self.environment.tell_counters().map_err(LoopError::from),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn deliver(&mut self, body: &str) {
+        if let Err(error) = self.nfs.message(body) {
+            let answer = serde_json::json!({ "error": error.to_string() });
+            // A manager that does not read its mail misses this one too.
+            let _ = self.environment.tell(answer.to_string());
+        }
+    }
+
+    /// Ordered to give the core up: sleeps until the order is withdrawn, or another comes.
+    #[cold]
+    fn rest(&mut self) -> Result<(), LoopError> {
+        while self.attached.side.orders().rest.load(Ordering::Relaxed) != 0 && !self.is_summoned() {
+            let resting = |this: &mut Self| {
+                Ok(this.attached.side.orders().rest.load(Ordering::Relaxed) != 0 && !this.is_summoned())
+            };
+            self.sleep_while(resting, PATIENCE)?;
+            self.check_link()?;
+        }
+        Ok(())
+    }
+
+    /// Whether something other than packets wants the NF awake.
+    #[inline(always)]
+    fn is_summoned(&self) -> bool {
+        let orders = self.attached.side.orders();
+        orders.mail.load(Ordering::Relaxed) != self.mail_read || self.ended().is_some()
+    }
+
+    /// There are no packets.
+    fn idle(&mut self) -> Result<(), LoopError> {
+        match self.attached.welcome.waits {
+            Loop::Notified => self.wait_for_bell(),
+            Loop::Polling => {
+                std::hint::spin_loop();
+                Ok(())
+            }
+            Loop::Cooperative { .. } => {
+                self.since_yield = 0;
+                rustix::thread::sched_yield();
+                Ok(())
+            }
+        }
+    }
+
+    fn wait_for_bell(&mut self) -> Result<(), LoopError> {
+        let until = cycles() + self.clock.ticks(LOOK_BEFORE_SLEEP);
+        while cycles() < until {
+            if self.receive.refresh()? > 0 {
+                return Ok(());
+            }
+            std::hint::spin_loop();
+        }
+        let wait = self.nfs.next_due().map(|due| due.saturating_sub(self.environment.clock.now()));
+        let patience = wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
+        if patience.is_zero() {
+            return Ok(());
+        }
+        let slept =
+            self.sleep_while(|this| Ok(this.receive.refresh()? == 0 && !this.is_summoned()), patience)?;
+        if slept && self.receive.refresh()? == 0 {
+            self.check_link()?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps on the doorbell unless, after announcing it, there is a reason not to. True when it slept.
+    fn sleep_while(
+        &mut self,
+        mut still: impl FnMut(&mut Self) -> Result<bool, LoopError>,
+        patience: Duration,
+    ) -> Result<bool, LoopError> {
+        let attached = self.attached;
+        let word = attached.side.doorbell();
+        doorbell::announce(word);
+        let sleeps = still(self)?;
+        if sleeps {
+            add(&attached.side.progress().sleeps, 1);
+            doorbell::sleep(word, patience);
+        }
+        doorbell::withdraw(word);
+        Ok(sleeps)
+    }
+
+    /// Works off what is in the receive ring, at most as much as it can hold: a manager that goes on
+    /// delivering does not keep the NF alive.
+    fn drain(&mut self) -> Result<(), LoopError> {
+        let end = self.receive.consumed().wrapping_add(self.receive.size());
+        while end.wrapping_sub(self.receive.consumed()) as i32 > 0 && self.turn()? {}
+        Ok(())
+    }
+}
+
+/// Adds to a value only this thread writes.
+#[inline(always)]
+fn add(value: &AtomicU64, more: u64) {
+    value.store(value.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+}

@@ -1,0 +1,273 @@
+//! What an NF knows of its surroundings, and what it may ask of them.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+use headgate_shm::attach::{self, AttachError, FromNf, MESSAGE_BYTES_MAX};
+use headgate_shm::descriptor::ARGUMENT_COUNT;
+use rustix::io::Errno;
+use serde::de::DeserializeOwned;
+
+use crate::Failure;
+use crate::clock::Clock;
+use crate::counter::{Board, Counter, NoCounterLeft};
+use crate::timer::{Timer, Timers};
+
+/// A port, by which packets enter and leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Port(pub(crate) u16);
+
+impl Port {
+    /// Its number: its place in the manager's list of ports.
+    #[inline(always)]
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// A named stage of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Stage(pub(crate) u16);
+
+impl Stage {
+    /// Its number: its place in the manager's list of stages.
+    #[inline(always)]
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// No port or stage has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {what} `{name}`; there {}", say(.known))]
+pub struct UnknownName {
+    /// `port` or `stage`.
+    pub what: &'static str,
+    /// The name that was asked for.
+    pub name: String,
+    /// Those that are.
+    pub known: Vec<String>,
+}
+
+fn say(names: &[String]) -> String {
+    if names.is_empty() { "are none".to_owned() } else { format!("are {}", names.join(", ")) }
+}
+
+/// A message did not go to the manager.
+#[derive(Debug, thiserror::Error)]
+pub enum NotTold {
+    /// Too long.
+    #[error(
+        "a message of {bytes} bytes is longer than the {MESSAGE_BYTES_MAX} a message may have with its wrapping"
+    )]
+    TooLong {
+        /// Bytes of the message.
+        bytes: usize,
+    },
+    /// The manager has not read the earlier ones; this one is lost, for an NF must not wait for it.
+    #[error("the manager has not yet read the earlier messages")]
+    NotRead,
+    /// The connection is gone.
+    #[error("the connection to the manager: {0}")]
+    Connection(AttachError),
+}
+
+/// The names of ports or stages.
+pub(crate) struct Names {
+    what: &'static str,
+    known: RefCell<Vec<String>>,
+    /// Whether a name that is asked for is made: where arguments are checked before any port exists.
+    open: bool,
+}
+
+impl Names {
+    pub(crate) const fn known(what: &'static str, names: Vec<String>) -> Self {
+        Self { what, known: RefCell::new(names), open: false }
+    }
+
+    pub(crate) const fn open(what: &'static str) -> Self {
+        Self { what, known: RefCell::new(Vec::new()), open: true }
+    }
+
+    fn number(&self, name: &str) -> Result<u16, UnknownName> {
+        let mut known = self.known.borrow_mut();
+        let place = known.iter().position(|known| known == name);
+        let number = place.unwrap_or(known.len());
+        if place.is_none() && !self.open || number >= ARGUMENT_COUNT as usize {
+            return Err(UnknownName { what: self.what, name: name.to_owned(), known: known.clone() });
+        }
+        if place.is_none() {
+            known.push(name.to_owned());
+        }
+        Ok(number as u16)
+    }
+
+    pub(crate) fn name(&self, number: u16) -> Option<String> {
+        self.known.borrow().get(usize::from(number)).cloned()
+    }
+}
+
+/// Where messages go.
+pub(crate) enum Outbox {
+    Manager(Rc<OwnedFd>),
+    Kept(RefCell<Vec<String>>),
+}
+
+/// What all NFs of a process share.
+pub(crate) struct Environment {
+    pub(crate) name: String,
+    pub(crate) ports: Names,
+    pub(crate) stages: Names,
+    pub(crate) clock: Clock,
+    pub(crate) board: Rc<Board>,
+    pub(crate) outbox: Outbox,
+    pub(crate) counters_told: Cell<usize>,
+}
+
+impl Environment {
+    pub(crate) fn tell(&self, body: String) -> Result<(), NotTold> {
+        let bytes = body.len();
+        match &self.outbox {
+            Outbox::Kept(kept) => {
+                kept.borrow_mut().push(body);
+                Ok(())
+            }
+            Outbox::Manager(socket) => {
+                attach::send(socket, &FromNf::Message { body }, &[]).map_err(|error| match error {
+                    AttachError::Garbled(_) => NotTold::TooLong { bytes },
+                    AttachError::Socket(Errno::AGAIN) => NotTold::NotRead,
+                    other => NotTold::Connection(other),
+                })
+            }
+        }
+    }
+
+    /// Tells the manager the names of counters made since it was last told.
+    pub(crate) fn tell_counters(&self) -> Result<(), AttachError> {
+        let made = self.board.made();
+        if made == self.counters_told.get() {
+            return Ok(());
+        }
+        if let Outbox::Manager(socket) = &self.outbox {
+            match attach::send(socket, &FromNf::Counters { names: self.board.names() }, &[]) {
+                Err(AttachError::Socket(Errno::AGAIN)) => return Ok(()), // The next look tries again.
+                told => told?,
+            }
+        }
+        self.counters_told.set(made);
+        Ok(())
+    }
+}
+
+/// An NF's surroundings: its arguments, the ports and stages by name, counters, timers, messages.
+pub struct Context {
+    pub(crate) environment: Rc<Environment>,
+    /// Where several NFs share the process: which of them this is.
+    pub(crate) label: Option<String>,
+    pub(crate) arguments: String,
+    pub(crate) timers: Timers,
+}
+
+impl Context {
+    pub(crate) fn new(environment: Rc<Environment>, label: Option<String>, arguments: String) -> Self {
+        Self { environment, label, arguments, timers: Timers::default() }
+    }
+
+    /// The instance's name in the configuration.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.environment.name
+    }
+
+    /// The arguments from the configuration, read as `T`. Write `#[serde(deny_unknown_fields)]` on it, so
+    /// that a misspelt argument is an error and not silence.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_str(&self.arguments).map_err(|error| {
+            // The place is one in the JSON that the manager made of the configuration: no help to anyone.
+            let text = error.to_string();
+            text.split(" at line ").next().unwrap_or(&text).to_owned().into()
+        })
+    }
+
+    /// The arguments as they came, a JSON object.
+    #[must_use]
+    pub fn arguments_text(&self) -> &str {
+        &self.arguments
+    }
+
+    /// The port of this name.
+    ///
+    /// # Errors
+    /// [`UnknownName`] with the names that are.
+    pub fn port(&self, name: &str) -> Result<Port, UnknownName> {
+        self.environment.ports.number(name).map(Port)
+    }
+
+    /// The name of a port; none for a number the manager gave no name.
+    #[must_use]
+    pub fn port_name(&self, port: Port) -> Option<String> {
+        self.environment.ports.name(port.0)
+    }
+
+    /// The stage of this name.
+    ///
+    /// # Errors
+    /// [`UnknownName`] with the names that are.
+    pub fn stage(&self, name: &str) -> Result<Stage, UnknownName> {
+        self.environment.stages.number(name).map(Stage)
+    }
+
+    /// The counter of this name, made on first use. In a process of several NFs its public name is
+    /// `nf.name`.
+    ///
+    /// # Errors
+    /// [`NoCounterLeft`]: a process has 64.
+    pub fn counter(&self, name: &str) -> Result<Counter, NoCounterLeft> {
+        let name = self.label.as_ref().map_or_else(|| name.to_owned(), |label| format!("{label}.{name}"));
+        self.environment.board.counter(name)
+    }
+
+    /// Sends a message to whoever listens to this NF; by convention JSON. Never waits. In a process of
+    /// several NFs it arrives as `nf message`.
+    ///
+    /// # Errors
+    /// [`NotTold`]: the message is lost.
+    pub fn tell(&self, body: impl Into<String>) -> Result<(), NotTold> {
+        let body = body.into();
+        self.environment.tell(self.label.as_ref().map_or(body.clone(), |label| format!("{label} {body}")))
+    }
+
+    /// Time since this process of NFs started. Reads the kernel's clock (25-50 ns, no system call).
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.environment.clock.now()
+    }
+
+    /// A timer that comes due every `period`. Turns missed in a long burst are skipped.
+    pub fn every(&mut self, period: Duration) -> Timer {
+        self.add_timer(period, true)
+    }
+
+    /// A timer that comes due once.
+    pub fn after(&mut self, wait: Duration) -> Timer {
+        self.add_timer(wait, false)
+    }
+
+    /// Forgets a timer.
+    pub fn cancel(&mut self, timer: Timer) {
+        self.timers.cancel(timer);
+    }
+
+    fn add_timer(&mut self, wait: Duration, repeats: bool) -> Timer {
+        let (timer, due) = self.timers.add(self.now(), wait, repeats);
+        self.environment.clock.look_by(due);
+        timer
+    }
+}

@@ -1,0 +1,147 @@
+//! Several NFs in one process, called one after another on the burst.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::burst::Burst;
+use crate::context::{Context, Environment};
+use crate::{Failure, NetworkFunction};
+
+/// Makes an NF, once its surroundings are known.
+pub type Build = Box<dyn FnOnce(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>>;
+
+/// One of the NFs that share a process, before it is made.
+pub struct Member {
+    /// What it is called in counters, messages and errors.
+    pub label: String,
+    /// Makes it.
+    pub build: Build,
+}
+
+/// The NFs of a process, each with its own view of their surroundings. Usually one.
+pub(crate) struct Fused {
+    nfs: Vec<(Box<dyn NetworkFunction>, Context)>,
+}
+
+impl Fused {
+    /// One NF, with the name and arguments of the process.
+    pub(crate) fn alone<N: NetworkFunction + 'static>(
+        environment: &Rc<Environment>,
+        arguments: &str,
+        build: impl FnOnce(&mut Context) -> Result<N, Failure>,
+    ) -> Result<Self, Failure> {
+        let mut context = Context::new(environment.clone(), None, object(arguments));
+        let nf = build(&mut context)?;
+        Ok(Self { nfs: vec![(Box::new(nf), context)] })
+    }
+
+    /// Several NFs; `arguments` is a JSON array with one object for each.
+    pub(crate) fn together(
+        environment: &Rc<Environment>,
+        arguments: &str,
+        members: Vec<Member>,
+    ) -> Result<Self, Failure> {
+        let arguments: Vec<Value> = serde_json::from_str(arguments)
+            .map_err(|_| "the arguments of fused network functions are an array with one object for each")?;
+        if arguments.len() != members.len() {
+            return Err(format!(
+                "{} network functions with arguments for {}",
+                members.len(),
+                arguments.len()
+            )
+            .into());
+        }
+        let mut labels = Vec::new();
+        let mut nfs = Vec::new();
+        for (Member { label, build }, arguments) in members.into_iter().zip(arguments) {
+            let label = unlike(&labels, label);
+            let mut context =
+                Context::new(environment.clone(), Some(label.clone()), object(&arguments.to_string()));
+            let nf = build(&mut context).map_err(|error| format!("{label}: {error}"))?;
+            nfs.push((nf, context));
+            labels.push(label);
+        }
+        Ok(Self { nfs })
+    }
+
+    #[inline]
+    pub(crate) fn process(&mut self, burst: &mut Burst) {
+        let mut nfs = self.nfs.iter_mut();
+        if let Some((nf, context)) = nfs.next() {
+            nf.process(burst, context);
+        }
+        for (nf, context) in nfs {
+            if !burst.hide_decided() {
+                return;
+            }
+            nf.process(burst, context);
+        }
+    }
+
+    pub(crate) fn touches_packets(&self) -> bool {
+        self.nfs.iter().any(|(nf, _)| nf.touches_packets())
+    }
+
+    /// Fires the timers that are due; returns when the next one will be.
+    pub(crate) fn timers(&mut self, now: Duration) -> Option<Duration> {
+        for (nf, context) in &mut self.nfs {
+            while let Some(timer) = context.timers.take_due(now) {
+                nf.timer(timer, context);
+            }
+        }
+        self.next_due()
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.nfs.iter().filter_map(|(_, context)| context.timers.next_due()).min()
+    }
+
+    /// Hands a message to the NF it is for: the first word where several share the process.
+    pub(crate) fn message(&mut self, body: &str) -> Result<(), Failure> {
+        if let [(nf, context)] = &mut self.nfs[..]
+            && context.label.is_none()
+        {
+            return nf.message(body, context);
+        }
+        let (label, rest) = body.split_once(' ').unwrap_or((body, ""));
+        let named = |context: &Context| context.label.as_deref() == Some(label);
+        match self.nfs.iter_mut().find(|(_, context)| named(context)) {
+            Some((nf, context)) => {
+                nf.message(rest, context).map_err(|error| format!("{label}: {error}").into())
+            }
+            None => Err(format!(
+                "a message to fused network functions starts with the name of one: {}",
+                self.labels().join(", ")
+            )
+            .into()),
+        }
+    }
+
+    fn labels(&self) -> Vec<String> {
+        self.nfs.iter().filter_map(|(_, context)| context.label.clone()).collect()
+    }
+
+    pub(crate) fn stop(&mut self) {
+        for (nf, context) in &mut self.nfs {
+            nf.stop(context);
+        }
+    }
+}
+
+/// Arguments left out are an empty object.
+fn object(arguments: &str) -> String {
+    let empty = matches!(arguments.trim(), "" | "null");
+    if empty { "{}".to_owned() } else { arguments.to_owned() }
+}
+
+/// `label`, or `label.2` and so on when it is taken.
+fn unlike(taken: &[String], label: String) -> String {
+    let again = (2..).map(|turn| format!("{label}.{turn}"));
+    let mut candidates = std::iter::once(label.clone()).chain(again);
+    candidates.find(|candidate| !taken.contains(candidate)).unwrap_or(label)
+}
+
+#[cfg(test)]
+mod tests;

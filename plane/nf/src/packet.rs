@@ -1,0 +1,180 @@
+//! A packet in an NF's hands.
+
+use headgate_shm::descriptor::{Descriptor, LENGTH_MAX, OFFSET_MAX};
+use headgate_shm::region::FRAME_BYTES_MIN;
+use headgate_shm::{Region, Verdict};
+
+use crate::context::{Port, Stage};
+
+/// One packet of a burst: its bytes in shared memory, and the verdict on it.
+pub struct Packet<'a> {
+    pub(crate) descriptor: &'a mut Descriptor,
+    pub(crate) ingress: Port,
+    pub(crate) region: &'a Region,
+}
+
+/// A packet cannot grow or shrink by as much as was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{asked} bytes were asked for and {room} are there")]
+pub struct NoRoom {
+    /// Bytes asked for.
+    pub asked: usize,
+    /// Bytes the packet could have grown or shrunk by.
+    pub room: usize,
+}
+
+impl Packet<'_> {
+    /// The frame's length in bytes, from the destination address on, without its check sequence.
+    #[inline(always)]
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a frame has at least an Ethernet header")]
+    pub const fn len(&self) -> usize {
+        self.descriptor.length() as usize
+    }
+
+    /// The frame.
+    #[inline(always)]
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        let (start, length) = self.extent();
+        // SAFETY: `extent` checked that these bytes lie in one buffer of the mapping. The manager lends
+        // a buffer to one holder at a time, so nothing of this process aliases it; what another process
+        // of the same trust domain may write at the same time can spoil the bytes, not the reference.
+        unsafe { std::slice::from_raw_parts(start, length) }
+    }
+
+    /// The frame, to change.
+    #[inline(always)]
+    #[must_use]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        let (start, length) = self.extent();
+        // SAFETY: as in `data`, and `self` is borrowed for as long as the slice lives.
+        unsafe { std::slice::from_raw_parts_mut(start, length) }
+    }
+
+    #[inline(always)]
+    fn extent(&self) -> (*mut u8, usize) {
+        let (offset, length) = (self.descriptor.offset(), self.descriptor.length());
+        assert!(offset + length <= self.region.geometry().stride());
+        (self.region.buffer(self.descriptor.index()).wrapping_add(offset as usize), length as usize)
+    }
+
+    /// The port the packet entered by.
+    #[inline(always)]
+    #[must_use]
+    pub const fn ingress(&self) -> Port {
+        self.ingress
+    }
+
+    /// Bytes by which the frame can grow at its front.
+    #[inline]
+    #[must_use]
+    pub fn headroom(&self) -> usize {
+        self.descriptor.offset().min(LENGTH_MAX - self.descriptor.length()) as usize
+    }
+
+    /// Bytes by which the frame can grow at its end.
+    #[inline]
+    #[must_use]
+    pub fn tailroom(&self) -> usize {
+        let end = self.descriptor.offset() + self.descriptor.length();
+        (self.region.geometry().stride() - end).min(LENGTH_MAX - self.descriptor.length()) as usize
+    }
+
+    /// Grows the frame by `bytes` at its front and gives the new bytes, which hold anything.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the headroom is smaller; nothing is changed.
+    #[inline]
+    pub fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
+        let room = self.headroom();
+        if bytes > room {
+            return Err(NoRoom { asked: bytes, room });
+        }
+        self.set_extent(self.descriptor.offset() - bytes as u32, self.descriptor.length() + bytes as u32);
+        Ok(&mut self.data_mut()[..bytes])
+    }
+
+    /// Takes `bytes` off the frame's front.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when less than an Ethernet header would be left, or the frame would start more than
+    /// 4095 bytes into its buffer; nothing is changed.
+    #[inline]
+    pub fn trim_front(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let room = self.trimmable().min((OFFSET_MAX.saturating_sub(self.descriptor.offset())) as usize);
+        if bytes > room {
+            return Err(NoRoom { asked: bytes, room });
+        }
+        self.set_extent(self.descriptor.offset() + bytes as u32, self.descriptor.length() - bytes as u32);
+        Ok(())
+    }
+
+    /// Grows the frame by `bytes` at its end and gives the new bytes, which hold anything.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the tailroom is smaller; nothing is changed.
+    #[inline]
+    pub fn extend_back(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
+        let room = self.tailroom();
+        if bytes > room {
+            return Err(NoRoom { asked: bytes, room });
+        }
+        let old = self.len();
+        self.set_extent(self.descriptor.offset(), self.descriptor.length() + bytes as u32);
+        Ok(&mut self.data_mut()[old..])
+    }
+
+    /// Takes `bytes` off the frame's end.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when less than an Ethernet header would be left; nothing is changed.
+    #[inline]
+    pub fn trim_back(&mut self, bytes: usize) -> Result<(), NoRoom> {
+        let room = self.trimmable();
+        if bytes > room {
+            return Err(NoRoom { asked: bytes, room });
+        }
+        self.set_extent(self.descriptor.offset(), self.descriptor.length() - bytes as u32);
+        Ok(())
+    }
+
+    fn trimmable(&self) -> usize {
+        self.descriptor.length().saturating_sub(FRAME_BYTES_MIN) as usize
+    }
+
+    fn set_extent(&mut self, offset: u32, length: u32) {
+        *self.descriptor = self.descriptor.with_extent(offset, length);
+    }
+
+    /// The verdict so far.
+    #[inline(always)]
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        self.descriptor.verdict()
+    }
+
+    /// Sets the verdict. The last one counts.
+    #[inline(always)]
+    pub const fn set_verdict(&mut self, verdict: Verdict) {
+        *self.descriptor = self.descriptor.with_verdict(verdict);
+    }
+
+    /// The packet ends here.
+    #[inline(always)]
+    pub const fn discard(&mut self) {
+        self.set_verdict(Verdict::Drop);
+    }
+
+    /// The packet leaves by this port.
+    #[inline(always)]
+    pub const fn send_to(&mut self, port: Port) {
+        self.set_verdict(Verdict::Port(port.0));
+    }
+
+    /// The packet goes to this stage.
+    #[inline(always)]
+    pub const fn divert_to(&mut self, stage: Stage) {
+        self.set_verdict(Verdict::Stage(stage.0));
+    }
+}

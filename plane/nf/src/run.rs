@@ -1,0 +1,175 @@
+//! From `main` to the burst loop and back: attach, make the NF, work, say goodbye.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::Mutex;
+
+use headgate_shm::attach::FromNf;
+
+use crate::attach::{AttachFailure, Attached, Link};
+use crate::burst_loop::{BurstLoop, End, LoopError, TERMINATED};
+use crate::clock::Clock;
+use crate::context::{Context, Environment, Names, Outbox};
+use crate::counter::Board;
+use crate::fuse::{Fused, Member};
+use crate::{Failure, NetworkFunction};
+
+/// Why a process of NFs ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It did not get its memory.
+    #[error("{0}")]
+    Attach(#[from] AttachFailure),
+    /// The NF would not start: mostly for its arguments.
+    #[error("{name} cannot start: {reason}")]
+    Start {
+        /// The instance's name.
+        name: String,
+        /// What the NF said.
+        reason: String,
+    },
+    /// The NF panicked. Its panic message went to standard error and to the manager.
+    #[error("{name} panicked: {message}")]
+    Panic {
+        /// The instance's name.
+        name: String,
+        /// The panic's message and place.
+        message: String,
+    },
+    /// The manager went away or broke the rules.
+    #[error("{name} ends: {reason}")]
+    Manager {
+        /// The instance's name.
+        name: String,
+        /// What happened.
+        reason: String,
+    },
+}
+
+impl Trouble {
+    /// The process's exit code: 1 failed, 3 environment, 4 configuration.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Attach(AttachFailure::Refused { .. }) | Self::Start { .. } => 4,
+            Self::Attach(_) => 3,
+            Self::Panic { .. } | Self::Manager { .. } => 1,
+        }
+    }
+}
+
+/// The whole `main` of an NF: attaches as the environment says, makes the NF, and runs it until it is
+/// stopped.
+///
+/// Launched by a manager, everything is set. Started by hand, set `HEADGATE_SOCKET` to the manager's
+/// socket and `HEADGATE_NF` to the NF's name in its configuration. Exit codes: 0 stopped, 1 failed,
+/// 3 no manager, 4 the arguments are wrong or the manager refused.
+pub fn run<N: NetworkFunction + 'static>(build: impl FnOnce(&mut Context) -> Result<N, Failure>) -> ExitCode {
+    heed_signals();
+    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| serve(link, build)))
+}
+
+/// As [`run`], for several NFs in one process.
+pub fn run_fused(members: Vec<Member>) -> ExitCode {
+    let together =
+        |environment: &Rc<Environment>, arguments: &str| Fused::together(environment, arguments, members);
+    heed_signals();
+    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| serve_nfs(link, together)))
+}
+
+fn conclude(ended: Result<End, Trouble>) -> ExitCode {
+    match ended {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(trouble) => {
+            eprintln!("{trouble}");
+            ExitCode::from(trouble.exit_code())
+        }
+    }
+}
+
+/// Runs an NF over a connection until it is stopped. For programs that are more than an NF; [`run`] is
+/// the usual way. Signals are left as they are: see [`heed_signals`].
+///
+/// # Errors
+/// [`Trouble`]; the manager was told the reason where it still listens.
+pub fn serve<N: NetworkFunction + 'static>(
+    link: Link,
+    build: impl FnOnce(&mut Context) -> Result<N, Failure>,
+) -> Result<End, Trouble> {
+    serve_nfs(link, |environment, arguments| Fused::alone(environment, arguments, build))
+}
+
+fn serve_nfs(
+    link: Link,
+    make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, Failure>,
+) -> Result<End, Trouble> {
+    let attached = link.attach()?;
+    remember_panics();
+    let lived = catch_unwind(AssertUnwindSafe(|| live(&attached, make))).unwrap_or_else(|_| {
+        let message = LAST_PANIC.lock().map_or_else(|_| String::new(), |mut last| std::mem::take(&mut last));
+        Err(Trouble::Panic { name: attached.welcome.name.clone(), message })
+    });
+    attached.say_goodbye(lived.as_ref().err().map(ToString::to_string).unwrap_or_default());
+    lived
+}
+
+fn live(
+    attached: &Attached,
+    make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, Failure>,
+) -> Result<End, Trouble> {
+    let name = || attached.welcome.name.clone();
+    let ended = |error: LoopError| Trouble::Manager { name: name(), reason: error.to_string() };
+    let environment = Rc::new(environment(attached));
+    let mut nfs = make(&environment, &attached.welcome.arguments)
+        .map_err(|error| Trouble::Start { name: name(), reason: error.to_string() })?;
+    environment.tell_counters().map_err(|error| ended(error.into()))?;
+    attached.say(&FromNf::Ready).map_err(|error| ended(error.into()))?;
+    BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended)
+}
+
+fn environment(attached: &Attached) -> Environment {
+    Environment {
+        name: attached.welcome.name.clone(),
+        ports: Names::known("port", attached.welcome.ports.clone()),
+        stages: Names::known("stage", attached.welcome.stages.clone()),
+        clock: Clock::machine(),
+        board: Rc::new(Board::shared(attached.side.clone())),
+        outbox: Outbox::Manager(attached.socket.clone()),
+        counters_told: Cell::new(0),
+    }
+}
+
+/// What the last panic said, and where.
+static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+
+/// Keeps a panic's message for the goodbye; printing it stays with the hook that is there.
+fn remember_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+            if let Ok(mut last) = LAST_PANIC.lock() {
+                *last = format!("{}{place}", panic.payload_as_str().unwrap_or("without a message"));
+            }
+            print(panic);
+        }));
+    });
+}
+
+/// Makes SIGTERM and SIGINT end every burst loop of this process as an order to stop does. [`run`] does so.
+pub fn heed_signals() {
+    extern "C" fn note(_: libc::c_int) {
+        TERMINATED.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: zeroed is a valid `sigaction`; the handler only stores to an atomic.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = note as *const () as usize;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}

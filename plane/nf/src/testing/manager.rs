@@ -1,0 +1,260 @@
+//! A manager's part, played by a test: memory, rings and socket of one NF, seen from the other side.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use headgate_shm::attach::{self, AttachError, FromNf, ToNf, Welcome};
+use headgate_shm::control::{Orders, Progress};
+use headgate_shm::descriptor::Descriptor;
+use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::ring::{Consumer, Producer};
+use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, Verdict, doorbell};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+/// How long a test waits for an NF before it gives up. Long, because machines that test are busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// One NF's manager. Every method that waits panics after 20 s, as a test should.
+pub struct Manager {
+    socket: OwnedFd,
+    side: ManagerSide,
+    region: Region,
+    to_nf: Producer,
+    from_nf: Consumer,
+    free: Vec<u32>,
+    welcome: Welcome,
+    counters: Vec<String>,
+    heard: VecDeque<String>,
+    goodbye: Option<String>,
+}
+
+impl Manager {
+    /// Makes the memory that `welcome` describes, and the socket whose other end goes to the NF. Numbers
+    /// left at 0 are filled in: 1024 buffers for frames of 2048 bytes, rings of 256.
+    ///
+    /// # Panics
+    /// When the kernel refuses, or the numbers are impossible.
+    #[must_use]
+    pub fn new(mut welcome: Welcome) -> (Self, OwnedFd) {
+        let or = |number: u32, otherwise| if number == 0 { otherwise } else { number };
+        welcome.buffers = or(welcome.buffers, 1024);
+        welcome.ring = or(welcome.ring, 256);
+        let geometry = Geometry::new(welcome.buffers, 2048).expect("a possible region");
+        welcome.stride = geometry.stride();
+        let region = Region::create("packets", geometry, PagesWanted::Ordinary).expect("memory");
+        let layout = ControlLayout::new(welcome.ring).expect("a possible ring");
+        let side = ManagerSide::create("control", layout).expect("memory");
+        let (socket, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .expect("a socket pair");
+        let manager = Self {
+            socket,
+            to_nf: side.receive_producer(),
+            from_nf: side.transmit_consumer(),
+            side,
+            free: (0..welcome.buffers).collect(),
+            region,
+            welcome,
+            counters: Vec::new(),
+            heard: VecDeque::new(),
+            goodbye: None,
+        };
+        (manager, theirs)
+    }
+
+    /// Takes the NF in and waits until it is ready. `Err` is its goodbye, when it would not start.
+    ///
+    /// # Errors
+    /// The reason the NF gave.
+    pub fn admit(&mut self) -> Result<(), String> {
+        let hello = self.hear_one().expect("the NF says something");
+        assert!(matches!(hello, FromNf::Hello { abi: headgate_shm::control::ABI_VERSION, .. }), "{hello:?}");
+        let control = self.side.control().file();
+        let files = [self.region.file(), control, self.side.directives().file()];
+        attach::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
+        loop {
+            match self.hear_one() {
+                Some(FromNf::Ready) => return Ok(()),
+                Some(word) => self.note(word),
+                None => return Err("the connection closed".to_owned()),
+            }
+            if let Some(reason) = &self.goodbye {
+                return Err(reason.clone());
+            }
+        }
+    }
+
+    /// The next word from the NF; `None` when it closed the connection.
+    fn hear_one(&self) -> Option<FromNf> {
+        self.wait_readable();
+        match attach::receive::<FromNf>(&self.socket) {
+            Ok(received) => received.map(|(word, _)| word),
+            Err(AttachError::Closed) => None,
+            Err(error) => panic!("from the NF: {error}"),
+        }
+    }
+
+    fn wait_readable(&self) {
+        let mut polled = [rustix::event::PollFd::new(&self.socket, rustix::event::PollFlags::IN)];
+        let limit = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+        let ready = rustix::event::poll(&mut polled, Some(&limit)).expect("poll");
+        assert!(ready > 0, "the NF said nothing for {PATIENCE:?}");
+    }
+
+    fn note(&mut self, word: FromNf) {
+        match word {
+            FromNf::Message { body } => self.heard.push_back(body),
+            FromNf::Counters { names } => self.counters = names,
+            FromNf::Goodbye { reason } => self.goodbye = Some(reason),
+            FromNf::Hello { .. } | FromNf::Ready => panic!("{word:?} out of turn"),
+        }
+    }
+
+    /// Sends frames that entered by port `ingress`, as many as there is room for, and rings the doorbell.
+    ///
+    /// # Panics
+    /// When the NF broke its rings.
+    pub fn send(&mut self, frames: &[impl AsRef<[u8]>], ingress: u16) -> usize {
+        let held = self.welcome.buffers as usize - self.free.len();
+        let window = (self.welcome.ring as usize - held.min(self.welcome.ring as usize)).min(self.free.len());
+        let frames = &frames[..frames.len().min(window)];
+        let descriptors: Vec<_> = frames.iter().map(|frame| self.put(frame.as_ref(), ingress)).collect();
+        assert_eq!(self.to_nf.push(&descriptors), Ok(descriptors.len()), "the window keeps room");
+        self.ring_bell();
+        descriptors.len()
+    }
+
+    fn put(&mut self, frame: &[u8], ingress: u16) -> Descriptor {
+        let index = self.free.pop().expect("the window keeps buffers");
+        self.region.write(index, HEADROOM_BYTES, frame);
+        Descriptor::new(index, HEADROOM_BYTES, frame.len() as u32, u32::from(ingress))
+    }
+
+    /// Wakes the NF if it sleeps.
+    pub fn ring_bell(&self) {
+        doorbell::published();
+        if doorbell::take(self.side.doorbell()) {
+            doorbell::wake(self.side.doorbell());
+        }
+    }
+
+    /// The packets the NF has returned since the last call.
+    ///
+    /// # Panics
+    /// When the NF broke its rings.
+    pub fn collect(&mut self) -> Vec<(Verdict, Vec<u8>)> {
+        let mut outcomes = Vec::new();
+        let mut descriptors = [Descriptor::default(); 64];
+        loop {
+            let count = self.from_nf.pop(&mut descriptors).expect("sound indices");
+            if count == 0 {
+                return outcomes;
+            }
+            for packet in &descriptors[..count] {
+                outcomes.push((packet.verdict(), super::get(&self.region, *packet)));
+                assert!(!self.free.contains(&packet.index()), "buffer {} came twice", packet.index());
+                self.free.push(packet.index());
+            }
+        }
+    }
+
+    /// Sends all frames by port 0 and waits until all are back.
+    ///
+    /// # Panics
+    /// When they are not back in time.
+    pub fn exchange(&mut self, frames: &[impl AsRef<[u8]>]) -> Vec<(Verdict, Vec<u8>)> {
+        let mut outcomes = Vec::new();
+        let mut sent = 0;
+        let started = Instant::now();
+        while outcomes.len() < frames.len() {
+            assert!(started.elapsed() < PATIENCE, "{} of {} came back", outcomes.len(), frames.len());
+            sent += self.send(&frames[sent..], 0);
+            outcomes.extend(self.collect());
+            std::thread::yield_now();
+        }
+        outcomes
+    }
+
+    /// How many buffers are not free: in the rings or in the NF's hands.
+    #[must_use]
+    pub const fn lent(&self) -> usize {
+        self.welcome.buffers as usize - self.free.len()
+    }
+
+    /// Sends the NF a message.
+    ///
+    /// # Panics
+    /// When the NF's socket is gone.
+    pub fn tell(&self, body: &str) {
+        attach::send(&self.socket, &ToNf::Message { body: body.to_owned() }, &[]).expect("the NF listens");
+        self.orders().mail.fetch_add(1, std::sync::atomic::Ordering::Release);
+        self.ring_bell();
+    }
+
+    /// Waits for the NF's next message.
+    ///
+    /// # Panics
+    /// When none comes.
+    pub fn listen(&mut self) -> String {
+        while self.heard.is_empty() {
+            let word = self.hear_one().expect("a message and not the end");
+            self.note(word);
+        }
+        self.heard.pop_front().expect("just looked")
+    }
+
+    /// Orders the NF to stop and waits for its goodbye; returns the reason, empty for a clean end.
+    pub fn stop(&mut self) -> String {
+        self.orders().stop.store(1, std::sync::atomic::Ordering::Release);
+        self.ring_bell();
+        self.wait_for_goodbye()
+    }
+
+    /// Waits until the NF says goodbye or its connection ends.
+    pub fn wait_for_goodbye(&mut self) -> String {
+        while self.goodbye.is_none() {
+            match self.hear_one() {
+                Some(word) => self.note(word),
+                None => return "the connection closed".to_owned(),
+            }
+        }
+        self.goodbye.clone().unwrap_or_default()
+    }
+
+    /// The value of one of the NF's counters; `None` before it was named.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Option<u64> {
+        let place = self.counters.iter().position(|known| known == name)?;
+        Some(self.side.counter(place))
+    }
+
+    /// The orders the NF reads.
+    #[must_use]
+    pub fn orders(&self) -> &Orders {
+        self.side.orders()
+    }
+
+    /// What the NF says of its work.
+    #[must_use]
+    pub fn progress(&self) -> &Progress {
+        self.side.progress()
+    }
+
+    /// Whether the NF announced that it sleeps.
+    #[must_use]
+    pub fn is_asleep(&self) -> bool {
+        doorbell::is_sleeping(self.side.doorbell())
+    }
+
+    /// Ends the connection, as a manager that dies does.
+    pub fn die(self) {
+        drop(self.socket);
+    }
+
+    /// The socket, for tests that speak for themselves.
+    #[must_use]
+    pub fn socket(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
