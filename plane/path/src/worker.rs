@@ -95,8 +95,6 @@ pub enum Command {
     },
     /// Measure the cost of each station, or stop.
     Measure(bool),
-    /// Take in nothing more from ports; what is on its way goes on.
-    Drain,
     /// Give everything back and end.
     Stop,
 }
@@ -205,7 +203,6 @@ pub struct Worker {
     mailbox: Arc<Mailbox>,
     events: Sender<Event>,
     measuring: bool,
-    receiving: bool,
     mark: u64,
     station: Station,
     turns: u64,
@@ -241,7 +238,6 @@ impl Worker {
             mailbox: setup.mailbox,
             events: setup.events,
             measuring: false,
-            receiving: true,
             mark: 0,
             station: Station::Tend,
             turns: 0,
@@ -273,10 +269,8 @@ impl Worker {
             self.mark = cycles();
         }
         let mut moved = 0;
-        if self.receiving {
-            for device in 0..self.devices.len() {
-                moved += self.arrive(now, device);
-            }
+        for device in 0..self.devices.len() {
+            moved += self.arrive(now, device);
         }
         for at in 0..self.owned.len() {
             moved += self.drain(|worker| worker.hop(now, worker.owned[at]));
@@ -326,8 +320,6 @@ impl Worker {
                 self.send_surplus();
             }
             self.publish_counters();
-            let finished = self.devices.iter().all(|device| device.device.is_finished());
-            self.board.finished.set(u64::from(finished));
         }
     }
 
@@ -377,7 +369,6 @@ impl Worker {
                     });
                 }
                 Command::Measure(on) => self.measuring = on,
-                Command::Drain => self.receiving = false,
                 Command::Stop => {
                     self.publish_counters();
                     return true;
