@@ -1,1 +1,88 @@
 //! Bytes and their meaning: Ethernet, VLAN, IP, L4, checksums.
+//!
+//! One module per format. Each has
+//! - a *view* over borrowed bytes (`ipv4::Packet::new(&mut frame[14..])?`), whose constructor checks
+//!   every length once and remembers it, so no later call can panic or read outside the packet,
+//!   even when the bytes change underneath (packet buffers are memory shared between processes);
+//! - a *header value* (`ipv4::Header { … }.write(…)`) that writes the format into borrowed bytes.
+//!
+//! The rule for setters of views: **a setter keeps the checksum of its own header right**, by RFC 1624
+//! where that is possible without reading the payload. Where a field is also covered by the checksum
+//! of the layer above (IP addresses in the pseudo header of UDP and TCP), the setter returns the
+//! [`checksum::Change`] to apply there.
+//!
+//! Nothing here allocates, blocks, chooses or keeps state.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+#[cfg(test)]
+mod testing;
+
+pub mod address;
+mod bytes;
+pub mod checksum;
+pub mod ethernet;
+pub mod icmp;
+pub mod ip;
+pub mod ipv4;
+pub mod ipv6;
+mod malformed;
+pub mod options;
+pub mod tcp;
+pub mod udp;
+pub mod vlan;
+
+pub use address::MacAddress;
+pub use malformed::Malformed;
+
+/// What a builder has to write does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The buffer is too short.
+    Buffer {
+        /// Bytes the builder needs.
+        needed: usize,
+        /// Bytes it was given.
+        given: usize,
+    },
+    /// The length field of the format cannot say so much.
+    LengthField {
+        /// Bytes to be stated.
+        length: usize,
+        /// Bytes the field can state.
+        max: usize,
+    },
+}
+
+impl core::fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Buffer { needed, given } => {
+                write!(
+                    f,
+                    "{needed} bytes have to be written but the buffer has {given}: give a larger buffer"
+                )
+            }
+            Self::LengthField { length, max } => {
+                write!(f, "the length field cannot state {length} bytes: give at most {max}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for NoRoom {}
+
+/// The first `LENGTH` bytes of `bytes` and the rest, or how many are missing.
+fn split_room<const LENGTH: usize>(bytes: &mut [u8]) -> Result<(&mut [u8; LENGTH], &mut [u8]), NoRoom> {
+    let given = bytes.len();
+    bytes.split_first_chunk_mut().ok_or(NoRoom::Buffer { needed: LENGTH, given })
+}
+
+/// A length as a 16-bit length field states it.
+fn length_field(length: usize) -> Result<u16, NoRoom> {
+    let max = usize::from(u16::MAX);
+    u16::try_from(length).map_err(|_| NoRoom::LengthField { length, max })
+}
