@@ -11,6 +11,8 @@
 //! of the layer above (IP addresses in the pseudo header of UDP and TCP), the setter returns the
 //! [`checksum::Change`] to apply there.
 //!
+//! [`flow_key::parse`] does not use the views on its fast path: it is called for every packet.
+//!
 //! Nothing here allocates, blocks, chooses or keeps state.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -25,6 +27,8 @@ pub mod address;
 mod bytes;
 pub mod checksum;
 pub mod ethernet;
+pub mod flow_key;
+pub mod frame;
 pub mod icmp;
 pub mod ip;
 pub mod ipv4;

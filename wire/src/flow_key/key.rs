@@ -5,6 +5,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::MacAddress;
 use crate::ethernet::ethertype;
+use crate::ip::has_ports;
 
 /// The low 64 bits, the same in both keys:
 /// source port 16 | destination port 16 | protocol 8 | ingress 8 | mark 4 | VLAN 12.
@@ -89,15 +90,14 @@ macro_rules! low_fields {
             self
         }
 
-        /// The key by which the parts of one fragmented datagram find each other: this flow's, with
-        /// the datagram's identification in place of the ports.
+        /// Source and destination port; `None` for protocols without ports and for later fragments.
         #[inline]
-        #[must_use]
-        pub const fn of_datagram(mut self, identification: u32) -> Self {
-            let ports = (u32::MAX as u128) << DESTINATION_PORT_SHIFT;
-            let mark = (LATER_FRAGMENT | DATAGRAM) as u128;
-            self.$low = self.$low & !ports | (identification as u128) << DESTINATION_PORT_SHIFT | mark;
-            self
+        pub const fn ports(self) -> Option<(u16, u16)> {
+            if has_ports(self.protocol()) && !self.is_later_fragment() {
+                Some((self.source_port(), self.destination_port()))
+            } else {
+                None
+            }
         }
     };
 }
@@ -144,6 +144,14 @@ impl FlowKey4 {
     #[inline]
     pub const fn destination(self) -> Ipv4Addr {
         Ipv4Addr::from_bits((self.0 >> 64) as u32)
+    }
+
+    /// The key by which the fragments of one packet find each other (RFC 791 §3.2): this flow's, with
+    /// the packet's identification in place of the ports.
+    #[inline]
+    #[must_use]
+    pub const fn of_datagram(self, identification: u32) -> Self {
+        Self(datagram_bits(self.0, identification))
     }
 
     low_fields!(0);
@@ -238,7 +246,26 @@ impl FlowKeyWide {
         (self.rest >> INNER_VLAN_SHIFT) as u16
     }
 
+    /// The key by which the fragments of one packet find each other: this flow's, with the packet's
+    /// identification in place of the ports. In IPv6 the protocol does not count (RFC 8200 §4.5):
+    /// behind the fragment header, later fragments name an extension header that the first one has.
+    #[inline]
+    #[must_use]
+    pub const fn of_datagram(mut self, identification: u32) -> Self {
+        self.rest = datagram_bits(self.rest, identification);
+        if self.ethertype() == ethertype::IPV6 {
+            self.rest &= !((u8::MAX as u128) << PROTOCOL_SHIFT);
+        }
+        self
+    }
+
     low_fields!(rest);
+}
+
+const fn datagram_bits(bits: u128, identification: u32) -> u128 {
+    let ports = (u32::MAX as u128) << DESTINATION_PORT_SHIFT;
+    let mark = (LATER_FRAGMENT | DATAGRAM) as u128;
+    bits & !ports | (identification as u128) << DESTINATION_PORT_SHIFT | mark
 }
 
 /// An IPv4 address in the wide key.
