@@ -56,9 +56,10 @@ pub use context::{Context, NotTold, Port, Stage, UnknownName};
 pub use counter::{Counter, NoCounterLeft};
 pub use fuse::{Build, Member};
 pub use headgate_shm::Verdict;
+pub use headgate_shm::attach::SOCKET_VARIABLE;
 pub use headgate_wire as wire;
 pub use packet::{NoRoom, Packet};
-pub use run::{Trouble, heed_signals, run, run_fused, serve};
+pub use run::{Trouble, conclude, heed_signals, run, run_fused, serve, serve_fused};
 pub use timer::Timer;
 
 /// Why an NF could not start, or could not do what a message asked: a sentence for the operator.

@@ -73,13 +73,12 @@ pub fn run<N: NetworkFunction + 'static>(build: impl FnOnce(&mut Context) -> Res
 
 /// As [`run`], for several NFs in one process.
 pub fn run_fused(members: Vec<Member>) -> ExitCode {
-    let together =
-        |environment: &Rc<Environment>, arguments: &str| Fused::together(environment, arguments, members);
     heed_signals();
-    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| serve_nfs(link, together)))
+    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| serve_fused(link, members)))
 }
 
-fn conclude(ended: Result<End, Trouble>) -> ExitCode {
+/// A process's last step: says on standard error what went wrong, if anything did.
+pub fn conclude(ended: Result<End, Trouble>) -> ExitCode {
     match ended {
         Ok(_) => ExitCode::SUCCESS,
         Err(trouble) => {
@@ -99,6 +98,14 @@ pub fn serve<N: NetworkFunction + 'static>(
     build: impl FnOnce(&mut Context) -> Result<N, Failure>,
 ) -> Result<End, Trouble> {
     serve_nfs(link, |environment, arguments| Fused::alone(environment, arguments, build))
+}
+
+/// As [`serve`], for several NFs in one process.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_fused(link: Link, members: Vec<Member>) -> Result<End, Trouble> {
+    serve_nfs(link, |environment, arguments| Fused::together(environment, arguments, members))
 }
 
 fn serve_nfs(

@@ -39,6 +39,7 @@ mod manager;
 #[cfg(feature = "pcap")]
 pub mod pcap;
 
+pub use headgate_shm::attach::{Loop, Welcome};
 pub use manager::Manager;
 
 /// What the NF finds when it is made.
@@ -212,6 +213,15 @@ pub fn check<N: NetworkFunction + 'static>(
 ) -> Result<(), Failure> {
     let environment = offline(Names::open("port"), Names::open("stage"));
     Fused::alone(&environment, arguments, build).map(|_| ())
+}
+
+/// As [`check`], for several NFs and a JSON array of their arguments.
+///
+/// # Errors
+/// What one of them said.
+pub fn check_fused(arguments: &str, members: Vec<Member>) -> Result<(), Failure> {
+    let environment = offline(Names::open("port"), Names::open("stage"));
+    Fused::together(&environment, arguments, members).map(|_| ())
 }
 
 fn offline(ports: Names, stages: Names) -> Rc<Environment> {

@@ -2,18 +2,23 @@
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headgate_shm::attach::{self, AttachError, FromNf, ToNf, Welcome};
-use headgate_shm::control::{Orders, Progress};
+use headgate_shm::control::{ABI_VERSION, Orders, Progress};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, Verdict, doorbell};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socketpair};
 
 /// How long a test waits for an NF before it gives up. Long, because machines that test are busy.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+const FAMILY: AddressFamily = AddressFamily::UNIX;
+const KIND: SocketType = SocketType::SEQPACKET;
 
 /// One NF's manager. Every method that waits panics after 20 s, as a test should.
 pub struct Manager {
@@ -36,7 +41,27 @@ impl Manager {
     /// # Panics
     /// When the kernel refuses, or the numbers are impossible.
     #[must_use]
-    pub fn new(mut welcome: Welcome) -> (Self, OwnedFd) {
+    pub fn new(welcome: Welcome) -> (Self, OwnedFd) {
+        let (socket, theirs) = socketpair(FAMILY, KIND, SocketFlags::CLOEXEC, None).expect("a socket pair");
+        (Self::over(socket, welcome), theirs)
+    }
+
+    /// As [`Manager::new`], for an NF that `start` starts and that connects to `path` by itself.
+    ///
+    /// # Panics
+    /// As [`Manager::new`].
+    pub fn at<T>(path: &Path, welcome: Welcome, start: impl FnOnce() -> T) -> (Self, T) {
+        let listener = rustix::net::socket_with(FAMILY, KIND, SocketFlags::CLOEXEC, None).expect("a socket");
+        let address = SocketAddrUnix::new(path).expect("a path that is short enough");
+        rustix::net::bind(&listener, &address).expect("a path that is free");
+        rustix::net::listen(&listener, 1).expect("a bound socket");
+        let started = start();
+        wait_readable(&listener);
+        let socket = rustix::net::accept_with(&listener, SocketFlags::CLOEXEC).expect("an NF");
+        (Self::over(socket, welcome), started)
+    }
+
+    fn over(socket: OwnedFd, mut welcome: Welcome) -> Self {
         let or = |number: u32, otherwise| if number == 0 { otherwise } else { number };
         welcome.buffers = or(welcome.buffers, 1024);
         welcome.ring = or(welcome.ring, 256);
@@ -45,10 +70,7 @@ impl Manager {
         let region = Region::create("packets", geometry, PagesWanted::Ordinary).expect("memory");
         let layout = ControlLayout::new(welcome.ring).expect("a possible ring");
         let side = ManagerSide::create("control", layout).expect("memory");
-        let (socket, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .expect("a socket pair");
-        let manager = Self {
+        Self {
             socket,
             to_nf: side.receive_producer(),
             from_nf: side.transmit_consumer(),
@@ -59,23 +81,28 @@ impl Manager {
             counters: Vec::new(),
             heard: VecDeque::new(),
             goodbye: None,
-        };
-        (manager, theirs)
+        }
     }
 
-    /// Takes the NF in and waits until it is ready. `Err` is its goodbye, when it would not start.
+    /// Takes the NF in and waits until it is ready. Returns the name it gave, empty for a launched one.
     ///
     /// # Errors
-    /// The reason the NF gave.
-    pub fn admit(&mut self) -> Result<(), String> {
-        let hello = self.hear_one().expect("the NF says something");
-        assert!(matches!(hello, FromNf::Hello { abi: headgate_shm::control::ABI_VERSION, .. }), "{hello:?}");
+    /// The reason of its goodbye, when it would not start.
+    ///
+    /// # Panics
+    /// When it breaks the protocol.
+    pub fn admit(&mut self) -> Result<String, String> {
+        let name = match self.hear_one() {
+            Some(FromNf::Hello { abi: ABI_VERSION, name }) => name,
+            Some(FromNf::Goodbye { reason }) => return Err(reason),
+            other => panic!("not a hello of this version: {other:?}"),
+        };
         let control = self.side.control().file();
         let files = [self.region.file(), control, self.side.directives().file()];
         attach::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
         loop {
             match self.hear_one() {
-                Some(FromNf::Ready) => return Ok(()),
+                Some(FromNf::Ready) => return Ok(name),
                 Some(word) => self.note(word),
                 None => return Err("the connection closed".to_owned()),
             }
@@ -87,19 +114,12 @@ impl Manager {
 
     /// The next word from the NF; `None` when it closed the connection.
     fn hear_one(&self) -> Option<FromNf> {
-        self.wait_readable();
+        wait_readable(&self.socket);
         match attach::receive::<FromNf>(&self.socket) {
             Ok(received) => received.map(|(word, _)| word),
             Err(AttachError::Closed) => None,
             Err(error) => panic!("from the NF: {error}"),
         }
-    }
-
-    fn wait_readable(&self) {
-        let mut polled = [rustix::event::PollFd::new(&self.socket, rustix::event::PollFlags::IN)];
-        let limit = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
-        let ready = rustix::event::poll(&mut polled, Some(&limit)).expect("poll");
-        assert!(ready > 0, "the NF said nothing for {PATIENCE:?}");
     }
 
     fn note(&mut self, word: FromNf) {
@@ -257,4 +277,11 @@ impl Manager {
     pub fn socket(&self) -> std::os::fd::BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn wait_readable(socket: impl AsFd) {
+    let mut polled = [PollFd::new(&socket, PollFlags::IN)];
+    let limit = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
+    let ready = rustix::event::poll(&mut polled, Some(&limit)).expect("poll");
+    assert!(ready > 0, "the NF said nothing for {PATIENCE:?}");
 }

@@ -1,0 +1,53 @@
+//! Launched by a manager: take the place, then be the NF.
+
+use std::process::ExitCode;
+
+use headgate_nf::launch::{self, Launch, LaunchFailure, Program};
+use headgate_nf::{Link, Trouble, conclude, heed_signals, serve_fused};
+use headgate_nfs::catalog::{self, Entry};
+
+use crate::{members, serve_all};
+
+/// Exit code where the surroundings are not what they should be.
+const ENVIRONMENT: u8 = 3;
+
+pub fn main() -> ExitCode {
+    match launch::orders() {
+        Ok(launch) => be(&launch),
+        Err(failure @ LaunchFailure::NotLaunched) => {
+            eprintln!("headgate-nfs: {failure}");
+            ExitCode::from(2)
+        }
+        Err(failure) => give_up(&failure.to_string()),
+    }
+}
+
+fn be(launch: &Launch) -> ExitCode {
+    if let Err(failure) = launch::take_place(launch) {
+        return give_up(&failure.to_string());
+    }
+    let names = match &launch.program {
+        Program::Run(name) => std::slice::from_ref(name),
+        Program::Fuse(names) => names,
+        Program::Exec(command) => return give_up(&launch::become_program(launch, command).to_string()),
+    };
+    let found: Result<Vec<&Entry>, _> = names.iter().map(|name| catalog::find(name)).collect();
+    let entries = match found {
+        Ok(entries) => entries,
+        Err(unknown) => return give_up(&format!("{}: {unknown}", launch.name)),
+    };
+    heed_signals();
+    let fused = matches!(launch.program, Program::Fuse(_));
+    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| {
+        if fused { serve_fused(link, members(&entries)) } else { serve_all(link, &entries) }
+    }))
+}
+
+/// Tells the manager, and whoever reads standard error, why there will be no NF.
+fn give_up(reason: &str) -> ExitCode {
+    eprintln!("headgate-nfs: {reason}");
+    if let Ok(link) = Link::from_environment() {
+        link.give_up(reason);
+    }
+    ExitCode::from(ENVIRONMENT)
+}

@@ -1,0 +1,137 @@
+//! The list of shipped NFs: names, what they do, their arguments, and how each is made.
+
+use headgate_nf::{Build, Context, Failure, Member, NetworkFunction};
+use serde::Serialize;
+
+/// A shipped NF.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Entry {
+    /// What `run = "…"` calls it.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// Its arguments.
+    pub arguments: &'static [Argument],
+    /// The messages it takes.
+    pub messages: &'static [Message],
+    /// The counters it publishes.
+    pub counters: &'static [Count],
+    #[serde(skip)]
+    pub(crate) build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>,
+}
+
+/// One argument of an NF.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Argument {
+    /// Its key in `args`.
+    pub name: &'static str,
+    /// What kind of value it takes, in words.
+    pub kind: &'static str,
+    /// Whether it must be there.
+    pub required: bool,
+    /// What it means, and what holds without it.
+    pub text: &'static str,
+}
+
+/// A message an NF takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Message {
+    /// Its body, or its shape.
+    pub body: &'static str,
+    /// What it does.
+    pub text: &'static str,
+}
+
+/// A counter of an NF.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Count {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub text: &'static str,
+}
+
+/// How an NF's file describes itself.
+pub(crate) const fn entry(
+    name: &'static str,
+    summary: &'static str,
+    build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>,
+) -> Entry {
+    Entry { name, summary, arguments: &[], messages: &[], counters: &[], build }
+}
+
+impl Entry {
+    /// Makes the NF.
+    ///
+    /// # Errors
+    /// What is wrong with its arguments.
+    pub fn build(&self, context: &mut Context) -> Result<Box<dyn NetworkFunction>, Failure> {
+        (self.build)(context)
+    }
+
+    /// The NF as one of several in a process.
+    #[must_use]
+    pub fn member(&self) -> Member {
+        let build: Build = Box::new(self.build);
+        Member { label: self.name.to_owned(), build }
+    }
+}
+
+/// Every shipped NF, by name.
+pub const CATALOG: &[Entry] = &[crate::forward::ENTRY, crate::mac_swap::ENTRY, crate::synthetic::ENTRY];
+
+/// No shipped NF has this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown(pub String);
+
+impl std::fmt::Display for Unknown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<_> = CATALOG.iter().map(|entry| entry.name).collect();
+        write!(f, "there is no network function `{}`; there are {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for Unknown {}
+
+/// The NF of this name.
+///
+/// # Errors
+/// [`Unknown`], which lists those that are.
+pub fn find(name: &str) -> Result<&'static Entry, Unknown> {
+    CATALOG.iter().find(|entry| entry.name == name).ok_or_else(|| Unknown(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headgate_nf::testing;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_list_is_in_order_and_names_are_unique() {
+        assert!(CATALOG.is_sorted_by(|one, next| one.name < next.name));
+        assert!(find("farward").unwrap_err().to_string().contains("forward"));
+    }
+
+    /// The keys an NF takes are those its entry documents: serde lists them when it refuses another.
+    #[test]
+    fn documented_arguments_are_the_ones_taken() {
+        for entry in CATALOG {
+            let refused = testing::check(r#"{"no such":1}"#, |context| entry.build(context)).unwrap_err();
+            let refused = refused.to_string();
+            let listed = refused.split_once("expected").map_or("", |(_, listed)| listed);
+            let taken: BTreeSet<_> = listed.split('`').skip(1).step_by(2).collect();
+            let documented: BTreeSet<_> = entry.arguments.iter().map(|argument| argument.name).collect();
+            assert_eq!(taken, documented, "{}: {refused}", entry.name);
+        }
+    }
+
+    #[test]
+    fn an_nf_without_required_arguments_starts_without_any() {
+        for entry in CATALOG {
+            let required = entry.arguments.iter().any(|argument| argument.required);
+            let started = testing::check("{}", |context| entry.build(context));
+            assert_eq!(started.is_err(), required, "{}", entry.name);
+        }
+    }
+}

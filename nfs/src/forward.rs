@@ -1,0 +1,127 @@
+//! `forward`: sends packets on, by one rule for all or by the port they came in. Looks into none.
+
+use std::collections::BTreeMap;
+
+use headgate_nf::{Burst, Context, Failure, NetworkFunction, Port};
+use serde::Deserialize;
+
+use crate::catalog::{Argument, Entry, entry};
+
+pub(crate) const ENTRY: Entry = Entry {
+    arguments: &[Argument {
+        name: "to",
+        kind: "a port's name, or a table from port of entry to port of exit",
+        required: false,
+        text: "where packets leave; without it, and for ports of entry the table does not name, they go on \
+               to the next stage",
+    }],
+    ..entry("forward", "sends packets on: to the next stage, or out of a port", |context| {
+        Ok(Box::new(Forward::new(context)?))
+    })
+};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    #[serde(default)]
+    to: To,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(untagged, expecting = "`to` is a port's name, or a table from port of entry to port of exit")]
+enum To {
+    #[default]
+    Next,
+    Port(String),
+    ByEntry(BTreeMap<String, String>),
+}
+
+/// Where packets go.
+pub enum Forward {
+    /// On to the next stage.
+    Next,
+    /// All out of one port.
+    Out(Port),
+    /// By port of entry; `None` goes on to the next stage.
+    ByEntry(Vec<Option<Port>>),
+}
+
+impl Forward {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// An unknown argument or port.
+    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+        let Arguments { to } = context.arguments()?;
+        let pairs = match to {
+            To::Next => return Ok(Self::Next),
+            To::Port(name) => return Ok(Self::Out(context.port(&name)?)),
+            To::ByEntry(pairs) => pairs,
+        };
+        let mut exits = Vec::new();
+        for (entry, exit) in pairs {
+            let place = usize::from(context.port(&entry)?.number());
+            exits.resize(exits.len().max(place + 1), None);
+            exits[place] = Some(context.port(&exit)?);
+        }
+        Ok(Self::ByEntry(exits))
+    }
+}
+
+impl NetworkFunction for Forward {
+    fn process(&mut self, burst: &mut Burst, _: &mut Context) {
+        match self {
+            Self::Next => {}
+            Self::Out(port) => burst.send_all_to(*port),
+            Self::ByEntry(exits) => {
+                for mut packet in burst.packets() {
+                    if let Some(Some(exit)) = exits.get(usize::from(packet.ingress().number())) {
+                        packet.send_to(*exit);
+                    }
+                }
+            }
+        }
+    }
+
+    fn touches_packets(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headgate_nf::Verdict;
+    use headgate_nf::testing::{Arrival, Harness, Setup};
+    use std::time::Duration;
+
+    fn verdicts(arguments: &str) -> Result<Vec<Verdict>, Failure> {
+        let ports = ["west", "east", "north"].map(String::from).into();
+        let setup = Setup { ports, ..Setup::with(arguments) };
+        let arrival = |ingress| Arrival { at: Duration::ZERO, ingress, frame: vec![0; 60] };
+        let outcomes = Harness::new(setup, Forward::new)?.run_arrivals(&[0, 1, 2, 9].map(arrival));
+        Ok(outcomes.into_iter().map(|(verdict, _)| verdict).collect())
+    }
+
+    #[test]
+    fn packets_go_where_the_arguments_say() {
+        use Verdict::{Next, Port};
+        assert_eq!(verdicts("{}").unwrap(), [Next; 4]);
+        assert_eq!(verdicts(r#"{"to":"east"}"#).unwrap(), [Port(1); 4]);
+        let swapped = verdicts(r#"{"to":{"west":"east","east":"west"}}"#).unwrap();
+        assert_eq!(swapped, [Port(1), Port(0), Next, Next]);
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused() {
+        for (arguments, why) in [
+            (r#"{"to":"south"}"#, "no port `south`; there are west, east, north"),
+            (r#"{"to":{"south":"west"}}"#, "no port `south`"),
+            (r#"{"to":7}"#, "`to` is a port's name, or a table"),
+            (r#"{"two":"west"}"#, "unknown field `two`, expected `to`"),
+        ] {
+            let error = verdicts(arguments).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}
