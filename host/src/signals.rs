@@ -1,0 +1,144 @@
+//! Being asked to end: SIGINT, SIGTERM and SIGHUP become a number that can be waited for.
+//!
+//! They are caught and not blocked: a blocked signal would stay blocked in every program we start,
+//! a caught one is theirs again after `exec`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+/// How often we were asked. Written by the handler.
+static ASKED: AtomicU32 = AtomicU32::new(0);
+/// The descriptor the handler pokes; set before the handler is.
+static POKED: AtomicI32 = AtomicI32::new(-1);
+
+const CAUGHT: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Why the signals cannot be caught.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot catch signals: {call}: {source}")]
+pub struct SignalsError {
+    /// The system call.
+    call: &'static str,
+    /// Its error.
+    source: io::Error,
+}
+
+/// The wish that this process should end. There is one in a process.
+#[derive(Debug)]
+pub struct Wish {
+    poked: OwnedFd,
+}
+
+/// Catches the signals from now on. A signal that the process was started to ignore, as SIGHUP
+/// under nohup(1), stays ignored.
+pub fn catch() -> Result<&'static Wish, SignalsError> {
+    static WISH: OnceLock<Wish> = OnceLock::new();
+    if let Some(wish) = WISH.get() {
+        return Ok(wish);
+    }
+    let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+    let poked = eventfd(0, flags).map_err(|errno| failed("eventfd", errno.into()))?;
+    let wish = WISH.get_or_init(|| Wish { poked });
+    POKED.store(wish.poked.as_raw_fd(), Ordering::SeqCst);
+    for signal in CAUGHT {
+        catch_one(signal)?;
+    }
+    Ok(wish)
+}
+
+impl Wish {
+    /// How often the process was asked to end so far.
+    pub fn count(&self) -> u32 {
+        ASKED.load(Ordering::SeqCst)
+    }
+
+    /// Waits until it was asked more than `known` times or `patience` is over; gives the number.
+    pub fn wait(&self, known: u32, patience: Option<Duration>) -> u32 {
+        if self.count() <= known {
+            let timeout = patience.and_then(|patience| Timespec::try_from(patience).ok());
+            // However it returns, the number is what counts.
+            let _ = poll(&mut [PollFd::new(&self.poked, PollFlags::IN)], timeout.as_ref());
+        }
+        let count = self.count();
+        if count > known {
+            // Emptied so that the next wait sleeps; the number was read before.
+            let _ = rustix::io::read(&self.poked, &mut [0_u8; 8]);
+        }
+        count
+    }
+}
+
+impl AsFd for Wish {
+    /// Readable when somebody asked since the last [`Wish::wait`].
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poked.as_fd()
+    }
+}
+
+/// Ends the process at once: nothing is flushed, nothing is dropped, no other thread is waited for.
+pub fn exit_at_once(code: i32) -> ! {
+    // SAFETY: `_exit` does not return and runs nothing of this process.
+    unsafe { libc::_exit(code) }
+}
+
+extern "C" fn handle(_: libc::c_int) {
+    ASKED.fetch_add(1, Ordering::SeqCst);
+    let one = 1_u64;
+    // SAFETY: `write` is async-signal-safe; the descriptor is never closed, and the eight bytes
+    // live through the call. `errno` belongs to the interrupted code and is put back.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::write(POKED.load(Ordering::SeqCst), (&raw const one).cast(), size_of::<u64>());
+        *libc::__errno_location() = errno;
+    }
+}
+
+fn catch_one(signal: libc::c_int) -> Result<(), SignalsError> {
+    let refused = || failed("sigaction", io::Error::last_os_error());
+    // SAFETY: `sigaction` is integers and a pointer-sized handler, for which zero is a value.
+    let mut before: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call only writes `before`.
+    if unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut before) } != 0 {
+        return Err(refused());
+    }
+    if before.sa_sigaction == libc::SIG_IGN {
+        return Ok(());
+    }
+    // SAFETY: as above.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handle as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // System calls of other code go on as if nothing had happened.
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: `action` is complete and its handler does only what a handler may.
+    match unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        _ => Err(refused()),
+    }
+}
+
+fn failed(call: &'static str, source: io::Error) -> SignalsError {
+    SignalsError { call, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Signal, getpid, kill_process};
+
+    #[test]
+    fn being_asked_is_counted_and_ends_a_wait() {
+        let wish = catch().unwrap();
+        let before = wish.count();
+        assert_eq!(wish.wait(before, Some(Duration::ZERO)), before);
+        kill_process(getpid(), Signal::TERM).unwrap();
+        assert_eq!(wish.wait(before, None), before + 1);
+        kill_process(getpid(), Signal::HUP).unwrap();
+        assert_eq!(wish.wait(before + 1, None), before + 2);
+        assert_eq!(wish.wait(before + 2, Some(Duration::ZERO)), before + 2);
+    }
+}
