@@ -113,6 +113,8 @@ pub struct Board {
     pub turns: Count,
     /// Turns in which a packet moved.
     pub busy_turns: Count,
+    /// 1 once no queue of this worker will ever give another packet.
+    pub finished: Count,
     /// Flows known now.
     pub flows: Count,
     /// Flow entries learnt, ever.
@@ -135,6 +137,7 @@ impl Board {
             stations: Default::default(),
             turns: Count::default(),
             busy_turns: Count::default(),
+            finished: Count::default(),
             flows: Count::default(),
             flows_learnt: Count::default(),
             flows_evicted: Count::default(),

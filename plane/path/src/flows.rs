@@ -105,10 +105,19 @@ impl<K: Key> Flows<K> {
     #[must_use]
     pub fn new(capacity: usize, idle_ticks: u32) -> Self {
         let vacant = Bucket { keys: [K::VACANT; WAYS], values: [Value::default(); WAYS] };
-        let buckets = (capacity * 2).div_ceil(WAYS).next_power_of_two();
-        let buckets = vec![vacant; buckets].into_boxed_slice();
+        let buckets = vec![vacant; Self::buckets_for(capacity)].into_boxed_slice();
         cpu::prefer_huge_pages(&buckets);
         Self { buckets, idle_ticks: idle_ticks.max(1), live: 0, swept: 0 }
+    }
+
+    const fn buckets_for(capacity: usize) -> usize {
+        (capacity * 2).div_ceil(WAYS).next_power_of_two()
+    }
+
+    /// Bytes that a table for about `capacity` flows takes.
+    #[must_use]
+    pub const fn bytes_for(capacity: usize) -> usize {
+        Self::buckets_for(capacity) * size_of::<Bucket<K>>()
     }
 
     #[inline(always)]

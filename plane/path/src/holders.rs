@@ -140,6 +140,12 @@ impl Holders {
         Self { records: (0..buffers).map(|_| record()).collect() }
     }
 
+    /// Bytes that the records of `buffers` buffers take.
+    #[must_use]
+    pub const fn bytes_for(buffers: u32) -> usize {
+        buffers as usize * size_of::<Record>()
+    }
+
     /// How many buffers.
     #[must_use]
     pub const fn buffers(&self) -> u32 {

@@ -95,6 +95,8 @@ pub enum Command {
     },
     /// Measure the cost of each station, or stop.
     Measure(bool),
+    /// Take in nothing more from ports; what is on its way goes on.
+    Drain,
     /// Give everything back and end.
     Stop,
 }
@@ -203,6 +205,7 @@ pub struct Worker {
     mailbox: Arc<Mailbox>,
     events: Sender<Event>,
     measuring: bool,
+    receiving: bool,
     mark: u64,
     station: Station,
     turns: u64,
@@ -238,6 +241,7 @@ impl Worker {
             mailbox: setup.mailbox,
             events: setup.events,
             measuring: false,
+            receiving: true,
             mark: 0,
             station: Station::Tend,
             turns: 0,
@@ -269,8 +273,10 @@ impl Worker {
             self.mark = cycles();
         }
         let mut moved = 0;
-        for device in 0..self.devices.len() {
-            moved += self.arrive(now, device);
+        if self.receiving {
+            for device in 0..self.devices.len() {
+                moved += self.arrive(now, device);
+            }
         }
         for at in 0..self.owned.len() {
             moved += self.drain(|worker| worker.hop(now, worker.owned[at]));
@@ -320,6 +326,8 @@ impl Worker {
                 self.send_surplus();
             }
             self.publish_counters();
+            let finished = self.devices.iter().all(|device| device.device.is_finished());
+            self.board.finished.set(u64::from(finished));
         }
     }
 
@@ -369,6 +377,7 @@ impl Worker {
                     });
                 }
                 Command::Measure(on) => self.measuring = on,
+                Command::Drain => self.receiving = false,
                 Command::Stop => {
                     self.publish_counters();
                     return true;

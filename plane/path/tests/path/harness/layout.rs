@@ -1,0 +1,126 @@
+//! What a world is made of. Numbers are given in the order of the calls, chains from 1.
+
+use headgate_path::plan::{Chain, Exit, OnFailure, Stage};
+use headgate_path::rules::Rule;
+
+/// Which worker and which region.
+#[derive(Clone, Copy, Debug)]
+pub struct At {
+    pub worker: u8,
+    pub region: u8,
+}
+
+/// Worker 0, region 0.
+pub const HERE: At = At { worker: 0, region: 0 };
+
+/// A port: where it is, and whether it can only send from its own region.
+#[derive(Clone, Copy, Debug)]
+pub struct PortAt {
+    pub at: At,
+    pub bound: bool,
+}
+
+/// See [`super::World::new`].
+pub struct Layout {
+    pub workers: usize,
+    pub regions: Vec<(u32, u32)>,
+    pub ports: Vec<PortAt>,
+    pub stages: Vec<Stage>,
+    pub instances: Vec<At>,
+    pub chains: Vec<Option<Chain>>,
+    pub rules: Vec<Rule>,
+    pub ring: u32,
+    pub flows: usize,
+    pub idle_ticks: u32,
+    pub instances_max: usize,
+    pub chains_max: usize,
+}
+
+impl Layout {
+    /// One worker, nothing else.
+    pub fn new() -> Self {
+        Self {
+            workers: 1,
+            regions: Vec::new(),
+            ports: Vec::new(),
+            stages: Vec::new(),
+            instances: Vec::new(),
+            chains: vec![None],
+            rules: Vec::new(),
+            ring: 512,
+            flows: 256,
+            idle_ticks: u32::MAX / 2,
+            instances_max: 16,
+            chains_max: 16,
+        }
+    }
+
+    /// One worker, one region, ports 0 and 1.
+    pub fn plain() -> Self {
+        Self::new().region(1024, 320).port(HERE).port(HERE)
+    }
+
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = workers;
+        self
+    }
+
+    pub fn region(mut self, buffers: u32, frame_bytes: u32) -> Self {
+        self.regions.push((buffers, frame_bytes));
+        self
+    }
+
+    /// A port that sends from its own region only.
+    pub fn port(mut self, at: At) -> Self {
+        self.ports.push(PortAt { at, bound: true });
+        self
+    }
+
+    /// A port that sends from any region.
+    pub fn free_port(mut self, at: At) -> Self {
+        self.ports.push(PortAt { at, bound: false });
+        self
+    }
+
+    /// A stage with its instances.
+    pub fn nf(mut self, name: &str, instances: &[At]) -> Self {
+        let mut stage = Stage::new(name.to_owned(), OnFailure::Drop);
+        let first = self.instances.len() as u16;
+        stage.set_running((first..first + instances.len() as u16).collect());
+        self.stages.push(stage);
+        self.instances.extend_from_slice(instances);
+        self
+    }
+
+    /// The stage named last is bypassed when it is down.
+    pub fn bypassed(mut self) -> Self {
+        self.stages.last_mut().unwrap().on_failure = OnFailure::Bypass;
+        self
+    }
+
+    pub fn chain(mut self, stages: &[u16], exit: Exit) -> Self {
+        let name = format!("chain {}", self.chains.len());
+        self.chains.push(Some(Chain { name, stages: stages.to_vec(), exit }));
+        self
+    }
+
+    pub fn rule(mut self, rule: Rule) -> Self {
+        self.rules.push(rule);
+        self
+    }
+
+    /// What no earlier rule claims goes to this chain.
+    pub fn default_chain(self, chain: u16) -> Self {
+        self.rule(Rule { chain, ..Rule::default() })
+    }
+
+    pub fn ring(mut self, descriptors: u32) -> Self {
+        self.ring = descriptors;
+        self
+    }
+
+    pub fn idle_ticks(mut self, ticks: u32) -> Self {
+        self.idle_ticks = ticks;
+        self
+    }
+}

@@ -1,0 +1,4 @@
+//! The path as a whole: ports, workers and NFs in one process, most of them stepped by hand.
+
+mod harness;
+mod way;
