@@ -127,8 +127,8 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Plan {
     parts: Parts,
-    /// Chain number -> its first hop.
-    first: Vec<u32>,
+    /// Chain number -> its first and its last hop.
+    spans: Vec<(u32, u32)>,
     /// Chain number -> why nothing may enter it.
     closed: Vec<Option<Reason>>,
     hops: Vec<Hop>,
@@ -145,33 +145,32 @@ impl Plan {
     /// Works out each step of each chain.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let (mut first, mut closed, mut hops) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut spans, mut closed, mut hops) = (Vec::new(), Vec::new(), Vec::new());
         for chain in &parts.chains {
-            first.push(hops.len() as u32);
+            let first = hops.len() as u32;
             let Some(chain) = chain else {
+                spans.push((first, first));
                 closed.push(Some(Reason::ChainRemoved));
                 hops.push(Hop::End(Reason::ChainRemoved));
                 continue;
             };
+            spans.push((first, first + chain.stages.len() as u32));
             let steps: Vec<Hop> =
                 (0..=chain.stages.len()).map(|position| step(&parts.stages, chain, position)).collect();
             let down = steps.contains(&Hop::End(Reason::StageDown));
             closed.push(down.then_some(Reason::StageDown));
             hops.extend(steps);
         }
-        Self { parts, first, closed, hops }
+        Self { parts, spans, closed, hops }
     }
 
-    /// Where packets at this position of a chain go. Positions come from our own records, so they lie
-    /// in the chain; a removed chain has one hop, and its packets may be anywhere.
+    /// Where packets at this position of a chain go. A position beyond the last hop is that of a packet
+    /// that was on its way when the chain was removed or became shorter: it takes the last hop.
     #[inline(always)]
     #[must_use]
     pub fn hop(&self, chain: u16, position: u8) -> Hop {
-        let first = self.first[chain as usize] as usize;
-        if self.closed[chain as usize] == Some(Reason::ChainRemoved) {
-            return self.hops[first];
-        }
-        self.hops[first + position as usize]
+        let (first, last) = self.spans[chain as usize];
+        self.hops[last.min(first + u32::from(position)) as usize]
     }
 
     /// Why nothing may enter a chain now.
