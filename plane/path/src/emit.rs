@@ -21,7 +21,7 @@ impl Worker {
         let Some(home) = self.plan.ports.get(port as usize) else {
             return self.end_each(region, Reason::NoSuchPort, packets, places);
         };
-        let Some(device) = self.device_of_port[port as usize] else {
+        let Some(&Some(device)) = self.device_of_port.get(port as usize) else {
             let worker = home.worker_for[self.number as usize];
             return self.ship(worker, Some(port as u8), region, packets, places);
         };
