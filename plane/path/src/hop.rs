@@ -75,7 +75,8 @@ impl Worker {
         (held, offence)
     }
 
-    /// Follows the verdicts.
+    /// Follows the verdicts. What goes on along its chain is gathered, and sent before anything that
+    /// leaves by a named port, so that packets of one flow do not overtake each other.
     #[inline]
     fn follow(
         &mut self,
@@ -85,16 +86,28 @@ impl Worker {
         packets: &mut [Descriptor],
         places: &mut [Place],
     ) {
-        let mut onward = 0;
-        for at in 0..packets.len() {
+        let (mut at, mut onward) = (0, 0);
+        while at < packets.len() {
             let (packet, place) = (packets[at], places[at]);
-            if packet.tag() == Verdict::NEXT {
-                places[onward] = place.advanced();
-                packets[onward] = packet;
-                onward += 1;
-                continue;
-            }
-            if let Some(place) = self.follow_odd(now, number, region, packet, place) {
+            at += 1;
+            let next = match packet.verdict() {
+                Verdict::Next => Some(place.advanced()),
+                Verdict::Drop => {
+                    self.board.instances[number as usize].drops[Reason::NfVerdict as usize].add(1);
+                    self.end(place.chain(), region, Reason::NfVerdict, &[packet]);
+                    None
+                }
+                Verdict::Stage(stage) => self.jump(stage, region, packet, place),
+                Verdict::Port(port) => {
+                    self.steer(now, region, &mut packets[..onward], &mut places[..onward]);
+                    onward = 0;
+                    let start = at - 1;
+                    at += packets[at..].iter().take_while(|other| other.tag() == packet.tag()).count();
+                    self.emit(now, port, region, &mut packets[start..at], &places[start..at]);
+                    None
+                }
+            };
+            if let Some(place) = next {
                 places[onward] = place;
                 packets[onward] = packet;
                 onward += 1;
@@ -103,30 +116,14 @@ impl Worker {
         self.steer(now, region, &mut packets[..onward], &mut places[..onward]);
     }
 
-    /// A verdict other than "next". Returns the place of a packet that stays on its chain.
-    fn follow_odd(
-        &mut self,
-        now: u64,
-        number: u16,
-        region: u8,
-        packet: Descriptor,
-        place: Place,
-    ) -> Option<Place> {
-        match packet.verdict() {
-            Verdict::Next => return Some(place.advanced()),
-            Verdict::Port(port) => self.emit(now, port, region, &mut [packet], &[place]),
-            Verdict::Drop => {
-                self.board.instances[number as usize].drops[Reason::NfVerdict as usize].add(1);
-                self.end(place.chain(), region, Reason::NfVerdict, &[packet]);
-            }
-            Verdict::Stage(stage) => match self.plan.position_of(place.chain(), stage) {
-                None => self.end(place.chain(), region, Reason::NoSuchStage, &[packet]),
-                Some(_) if place.jumps() >= JUMPS_MAX => {
-                    self.end(place.chain(), region, Reason::Loop, &[packet]);
-                }
-                Some(position) => return Some(place.jumped_to(position)),
-            },
-        }
+    /// To a named stage of the packet's chain. Returns its new place, or `None` when it ended.
+    fn jump(&mut self, stage: u16, region: u8, packet: Descriptor, place: Place) -> Option<Place> {
+        let reason = match self.plan.position_of(place.chain(), stage) {
+            None => Reason::NoSuchStage,
+            Some(_) if place.jumps() >= JUMPS_MAX => Reason::Loop,
+            Some(position) => return Some(place.jumped_to(position)),
+        };
+        self.end(place.chain(), region, reason, &[packet]);
         None
     }
 }
