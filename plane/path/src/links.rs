@@ -6,10 +6,12 @@ use headgate_shm::ring::{self, Consumer, Producer};
 use crate::BURST;
 use crate::drop::Reason;
 use crate::holders::{FREE, Place, WORKER};
-use crate::worker::Worker;
+use crate::worker::{DRAIN_BURSTS, Worker};
 
 /// Descriptors a link holds. Our choice: as many as an NF's ring by default.
 pub const LINK_SIZE: u32 = 4096;
+/// Places of a link that returning buffers leave to packets. Our choice: half.
+const FOR_PACKETS: u32 = LINK_SIZE / 2;
 /// Regions a parcel can name: 5 of the 14 bits of the tag.
 pub const REGIONS_MAX: usize = 32;
 /// Ports a parcel can name: 8 of the 14 bits of the tag.
@@ -105,20 +107,32 @@ impl Worker {
         }
     }
 
-    /// Sends surplus buffers to the next worker in turn: where packets enter by one worker and leave by
-    /// another, buffers pile up at the second.
-    pub(crate) fn send_surplus(&mut self) {
+    /// Sends surplus buffers to the other workers in turn, unless there are fewer than `least`: where
+    /// packets enter by one worker and leave by another, buffers pile up at the second.
+    pub(crate) fn send_surplus(&mut self, least: usize) {
+        let workers = self.links.count();
         for region in 0..self.stores.len() {
             let store = &mut self.stores[region];
-            while store.stack.len() > store.fair_share + store.fair_share / 4 + BURST {
-                self.surplus_to = (self.surplus_to + 1) % self.links.to.len();
-                let Some(Some(link)) = self.links.to.get_mut(self.surplus_to) else { continue };
-                let Some(index) = store.stack.take() else { break };
-                if link.push(&[Descriptor::new(index, 0, 0, region as u32)]) != Ok(1) {
-                    store.stack.give(index);
+            // However many workers there are, what all others keep beyond their share is at most a
+            // quarter of the share of the one that runs dry.
+            let keep = store.fair_share + store.fair_share / (4 * workers);
+            // As many bursts as each of the others takes in in one turn.
+            for _ in 0..DRAIN_BURSTS * workers {
+                let surplus = store.stack.len().saturating_sub(keep);
+                if surplus < least {
                     break;
                 }
-                self.returns_sent += 1;
+                self.surplus_to = (self.surplus_to + 1) % workers;
+                let Some(Some(link)) = self.links.to.get_mut(self.surplus_to) else { continue };
+                let free = link.room(FOR_PACKETS + BURST as u32).unwrap_or(0).saturating_sub(FOR_PACKETS);
+                let mut parcels = [Descriptor::default(); BURST];
+                let count = surplus.min(BURST).min(free as usize);
+                for (parcel, index) in parcels.iter_mut().zip(store.stack.take_many(count)) {
+                    *parcel = Descriptor::new(index, 0, 0, region as u32);
+                }
+                let sent = link.push(&parcels[..count]);
+                debug_assert_eq!(sent, Ok(count), "a private ring has the room it said");
+                self.returns_sent += count as u64;
             }
         }
     }

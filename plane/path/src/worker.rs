@@ -13,6 +13,7 @@ use headgate_shm::cpu::cycles;
 use headgate_shm::{Offence, Stack};
 use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
 
+use crate::BURST;
 use crate::audit::{Pause, WorkerReport};
 use crate::board::{Board, Station};
 use crate::flows::{Entry, Flows, Seeds};
@@ -171,15 +172,15 @@ pub enum Turn {
     Stopped,
 }
 
-/// Turns between two looks at slow things: sweeping flows, sending surplus home. Our choice: some 100 us
-/// under load.
+/// Turns between two looks at slow things: sweeping flows, sending the last of a surplus home. Our
+/// choice: some 100 us under load.
 const SLOW_EVERY: u64 = 64;
 /// Buckets of the flow table swept at each slow look. Our choice: a table of a million flows is swept in
 /// some seconds, at a cost of one cache line each 64 turns.
 const SWEEP_BUCKETS: usize = 8;
 /// Bursts drained from one instance or link in one turn. Our choice: enough to catch up with an NF that
 /// ran a whole slice, short enough that ports are not kept waiting for more than some microseconds.
-const DRAIN_BURSTS: usize = 4;
+pub(crate) const DRAIN_BURSTS: usize = 4;
 
 /// One worker.
 pub struct Worker {
@@ -302,7 +303,7 @@ impl Worker {
         for _ in 0..DRAIN_BURSTS {
             let count = burst(self);
             total += count;
-            if count < crate::BURST {
+            if count < BURST {
                 break;
             }
         }
@@ -318,13 +319,14 @@ impl Worker {
             self.next_tick = now + self.tick_cycles;
             self.tick = self.tick.wrapping_add(1);
         }
-        if self.turns.is_multiple_of(SLOW_EVERY) {
+        let slow = self.turns.is_multiple_of(SLOW_EVERY);
+        if self.links.count() > 1 {
+            self.send_surplus(if slow { 1 } else { BURST });
+        }
+        if slow {
             self.flows.sweep(SWEEP_BUCKETS, self.tick);
             self.wide_flows.sweep(SWEEP_BUCKETS, self.tick);
             self.board.flows.set((self.flows.live() + self.wide_flows.live()) as u64);
-            if self.links.count() > 1 {
-                self.send_surplus();
-            }
             self.publish_counters();
             let finished = self.devices.iter().all(|device| device.device.is_finished());
             self.board.finished.set(u64::from(finished));
