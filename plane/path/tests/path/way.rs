@@ -1,7 +1,8 @@
 //! A packet's way: in by a port, through a chain, out by a port, or to another end that is counted.
 
 mod chains;
-//mod classify;
-//mod instances;
-//mod plans;
+mod classify;
+mod fragments;
+mod instances;
+mod plans;
 mod verdicts;

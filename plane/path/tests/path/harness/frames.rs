@@ -45,7 +45,13 @@ fn addresses6(flow: u32) -> Network {
     Network::between(IpAddr::V6(source), IpAddr::V6(Ipv6Addr::from_bits(0xfd01 << 112))).unwrap()
 }
 
-fn frame(tags: [Option<Tag>; 2], network: Network, transport: Transport, at: Label, length: usize) -> Vec<u8> {
+fn frame(
+    tags: [Option<Tag>; 2],
+    network: Network,
+    transport: Transport,
+    at: Label,
+    length: usize,
+) -> Vec<u8> {
     let header = Frame {
         destination: MacAddress([2, 0, 0, 0, 0, 2]),
         source: MacAddress([2, 0, 0, 0, 0, 1]),

@@ -8,9 +8,10 @@ pub mod port;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use headgate_decide::wake::Marks;
-use headgate_path::audit::{Audit, audit};
+use headgate_path::audit::{Audit, WorkerReport, audit};
 use headgate_path::board::Board;
 use headgate_path::drop::Reason;
 use headgate_path::flows::Seeds;
@@ -97,9 +98,9 @@ impl World {
 
     fn stores(&self, worker: usize, workers: usize) -> Vec<Store> {
         let store = |(id, region): (usize, &Region)| {
-            let share = region.geometry().buffers() as usize / workers;
-            let mine = worker * share..(worker + 1) * share;
-            let free = mine.map(|index| index as u32);
+            let buffers = region.geometry().buffers();
+            let share = buffers as usize / workers;
+            let free = (0..buffers).filter(|&index| (index as usize / share).min(workers - 1) == worker);
             Store {
                 stack: Stack::new(region.clone(), id as u8, free),
                 holders: self.holders[id].clone(),
@@ -143,6 +144,11 @@ impl World {
     /// An instance's process is gone. The plan is not told.
     pub fn kill(&mut self, number: u16) {
         self.nfs.remove(&number);
+        self.reclaim(number);
+    }
+
+    /// What an instance held is to be taken back.
+    pub fn reclaim(&self, number: u16) {
         let worker = self.instances[number as usize].worker;
         self.mailboxes[worker as usize].post(Command::Reclaim { number });
     }
@@ -217,6 +223,11 @@ impl World {
         self.events.try_iter().collect()
     }
 
+    /// The next thing that happens.
+    pub fn next_event(&self, patience: Duration) -> Event {
+        self.events.recv_timeout(patience).expect("an event comes")
+    }
+
     pub fn entered(&self, chain: u16) -> u64 {
         self.boards.iter().map(|board| board.chains[chain as usize].entered.get()).sum()
     }
@@ -237,10 +248,15 @@ impl World {
 
     /// The two accounts, compared between two turns.
     pub fn audit(&self) -> Audit {
+        let reports: Vec<_> = self.workers.iter().map(Worker::report).collect();
+        self.audit_of(&reports)
+    }
+
+    /// The same with the reports of workers that stand still.
+    pub fn audit_of(&self, reports: &[WorkerReport]) -> Audit {
         let boards: Vec<&Board> = self.boards.iter().map(Arc::as_ref).collect();
         let holders: Vec<&Holders> = self.holders.iter().map(Arc::as_ref).collect();
-        let reports: Vec<_> = self.workers.iter().map(Worker::report).collect();
-        audit(&boards, &holders, &reports)
+        audit(&boards, &holders, reports)
     }
 
     /// Nothing is missing and nothing is in two places, and workers count what NFs hold as the holder

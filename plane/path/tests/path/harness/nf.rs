@@ -61,6 +61,9 @@ impl Nf {
         self.give_back(&packets);
         if self.naps && packets.is_empty() {
             doorbell::announce(self.side.doorbell());
+            if self.receive.refresh().unwrap() > 0 {
+                doorbell::withdraw(self.side.doorbell());
+            }
         }
         packets.len()
     }

@@ -34,11 +34,11 @@ fn delivered(world: &World) -> [u64; 3] {
 #[test]
 fn drop_ends_a_packet_and_its_nf_is_named() {
     let mut world = world();
-    world.on(1, says(|at| if at.flow % 3 == 0 { Verdict::Drop } else { Verdict::Next }));
+    world.on(1, says(|at| if at.flow.is_multiple_of(3) { Verdict::Drop } else { Verdict::Next }));
     let offered = interleaved(0..9, 0..40);
     world.offer(0, &offered);
     world.settle();
-    let kept: Vec<_> = offered.into_iter().filter(|frame| label(frame).flow % 3 != 0).collect();
+    let kept: Vec<_> = offered.into_iter().filter(|frame| !label(frame).flow.is_multiple_of(3)).collect();
     assert_same_flows(&kept, &world.sent(1));
     assert_eq!(world.drops(1), [("nf-verdict", 120)].into());
     let counts = &world.boards[0].instances[1];
