@@ -78,7 +78,33 @@ impl Entry {
 }
 
 /// Every shipped NF, by name.
-pub const CATALOG: &[Entry] = &[crate::forward::ENTRY, crate::mac_swap::ENTRY, crate::synthetic::ENTRY];
+pub const CATALOG: &[Entry] = &[
+    crate::firewall::ENTRY,
+    crate::forward::ENTRY,
+    HELLO,
+    crate::mac_swap::ENTRY,
+    crate::monitor::ENTRY,
+    crate::router::ENTRY,
+    crate::synthetic::ENTRY,
+];
+
+/// The template's entry stands here and not in its file: the file is a program that anyone may copy.
+const HELLO: Entry = Entry {
+    arguments: &[Argument {
+        name: "shortest",
+        kind: "a whole number",
+        required: false,
+        text: "frames shorter than this are dropped, in bytes; 0 without it",
+    }],
+    messages: &[Message { body: "NAME", text: "says hello to NAME" }],
+    counters: &[
+        Count { name: "ip", text: "frames of IPv4 and IPv6 without VLAN tags" },
+        Count { name: "other", text: "other frames" },
+    ],
+    ..entry("hello", "the template: counts frames by kind and says hello", |context| {
+        Ok(Box::new(crate::hello::Hello::new(context)?))
+    })
+};
 
 /// No shipped NF has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]

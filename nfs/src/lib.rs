@@ -3,7 +3,14 @@
 //! Each is written against the public library alone, so each is an example of how to write one.
 //! [`hello`] is the one to start from.
 
+pub mod arguments;
 pub mod catalog;
+pub mod firewall;
 pub mod forward;
+#[path = "../examples/hello.rs"]
+pub mod hello;
+pub mod lpm;
 pub mod mac_swap;
+pub mod monitor;
+pub mod router;
 pub mod synthetic;

@@ -1,0 +1,347 @@
+//! `firewall`: stateless rules over the 5-tuple; the first that matches decides.
+//!
+//! Rules are compiled into one list for IPv4 and one for IPv6 and looked through in order: a comparison
+//! with masks costs 1-2 ns, so some hundreds of rules are fine and thousands are not what this is for.
+//!
+//! A rule with ports matches only packets that have ports. Later fragments have none: such a rule never
+//! decides about them, so a rule that denies by port lets the packet's later fragments pass where a later
+//! rule or the default does, and where those deny they are lost. Malformed packets are always denied.
+
+use std::net::IpAddr;
+use std::ops::BitAnd;
+
+use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
+use headgate_nf::wire::ip;
+use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::arguments::{PortRange, Prefix, Protocol};
+use crate::catalog::{Argument, Count, Entry, Message, entry};
+
+pub(crate) const ENTRY: Entry = Entry {
+    arguments: &[
+        Argument {
+            name: "rules",
+            kind: "a list of {\"action\": \"allow\" | \"deny\", \"protocol\", \"source\", \"destination\", \
+                   \"source_port\", \"destination_port\", \"name\"}",
+            required: true,
+            text: "the first rule whose every given field matches decides; prefixes as 10.0.0.0/8, ports as \
+                   80 or \"1024-65535\"",
+        },
+        Argument {
+            name: "default",
+            kind: "\"allow\" or \"deny\"",
+            required: false,
+            text: "what holds for IP packets no rule matches; \"deny\" without it",
+        },
+        Argument {
+            name: "non_ip",
+            kind: "\"allow\" or \"deny\"",
+            required: false,
+            text: "what holds for frames that are not IP, such as ARP; \"allow\" without it",
+        },
+    ],
+    messages: &[Message { body: "report", text: "tells how many packets each rule has decided about" }],
+    counters: &[
+        Count { name: "allowed", text: "packets let through" },
+        Count { name: "denied", text: "packets dropped by a rule or the default" },
+        Count { name: "malformed", text: "packets dropped because their headers are wrong" },
+        Count { name: "rule.NAME", text: "packets a rule has decided about; the first 32 rules" },
+    ],
+    ..entry("firewall", "allows or denies by stateless rules over the 5-tuple", |context| {
+        Ok(Box::new(Firewall::new(context)?))
+    })
+};
+
+/// Rules with a counter of their own. Our choice: half of a process's counters.
+const RULE_COUNTERS_MAX: usize = 32;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Arguments {
+    rules: Vec<Rule>,
+    #[serde(default = "deny")]
+    default: Action,
+    #[serde(default = "allow")]
+    non_ip: Action,
+}
+
+const fn deny() -> Action {
+    Action::Deny
+}
+
+const fn allow() -> Action {
+    Action::Allow
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Action {
+    Allow,
+    Deny,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    action: Action,
+    name: Option<String>,
+    protocol: Option<Protocol>,
+    source: Option<Prefix>,
+    destination: Option<Prefix>,
+    source_port: Option<PortRange>,
+    destination_port: Option<PortRange>,
+}
+
+impl Rule {
+    fn check(&self) -> Result<(), Failure> {
+        let version = |prefix: Option<Prefix>| prefix.map(|prefix| prefix.address.is_ipv4());
+        if let (Some(source), Some(destination)) = (version(self.source), version(self.destination))
+            && source != destination
+        {
+            return Err(
+                "`source` and `destination` are of different IP versions, so it matches nothing".into()
+            );
+        }
+        let ports = self.source_port.or(self.destination_port).is_some();
+        if let Some(protocol) = self.protocol
+            && ports
+            && !ip::has_ports(protocol.0)
+        {
+            return Err(format!("it names ports, which {} does not have", protocol.name()).into());
+        }
+        Ok(())
+    }
+
+    /// Whether it can match packets of this version.
+    fn is_for(&self, ipv4: bool) -> bool {
+        [self.source, self.destination].iter().flatten().all(|prefix| prefix.address.is_ipv4() == ipv4)
+    }
+}
+
+/// An address as a number, so that one matcher serves both versions.
+trait Address: Copy + BitAnd<Output = Self> + PartialEq + Default {
+    fn of(prefix: Prefix) -> (Self, Self);
+}
+
+impl Address for u32 {
+    fn of(prefix: Prefix) -> (Self, Self) {
+        match prefix.address {
+            IpAddr::V4(address) => (address.to_bits(), prefix.mask4()),
+            IpAddr::V6(_) => unreachable!("`is_for` keeps versions apart"),
+        }
+    }
+}
+
+impl Address for u128 {
+    fn of(prefix: Prefix) -> (Self, Self) {
+        match prefix.address {
+            IpAddr::V6(address) => (address.to_bits(), prefix.mask6()),
+            IpAddr::V4(_) => unreachable!("`is_for` keeps versions apart"),
+        }
+    }
+}
+
+/// What a packet shows to the rules.
+#[derive(Clone, Copy)]
+struct Tuple<A> {
+    source: A,
+    destination: A,
+    protocol: u8,
+    ports: Option<(u16, u16)>,
+}
+
+/// A rule for one IP version, ready to compare.
+struct Test<A> {
+    /// Address and mask; both 0 where any matches.
+    source: (A, A),
+    destination: (A, A),
+    protocol: Option<u8>,
+    ports: Option<(PortRange, PortRange)>,
+    /// The rule's place in the arguments.
+    rule: u32,
+}
+
+const ANY_PORT: PortRange = PortRange { first: 0, last: u16::MAX };
+
+impl<A: Address> Test<A> {
+    fn of(rule: &Rule, place: usize) -> Self {
+        let prefix = |prefix: Option<Prefix>| prefix.map_or_else(Default::default, A::of);
+        let ports = rule
+            .source_port
+            .or(rule.destination_port)
+            .map(|_| (rule.source_port.unwrap_or(ANY_PORT), rule.destination_port.unwrap_or(ANY_PORT)));
+        Self {
+            source: prefix(rule.source),
+            destination: prefix(rule.destination),
+            protocol: rule.protocol.map(|protocol| protocol.0),
+            ports,
+            rule: place as u32,
+        }
+    }
+
+    #[inline]
+    fn matches(&self, tuple: &Tuple<A>) -> bool {
+        let within = |address: A, (prefix, mask): (A, A)| address & mask == prefix;
+        within(tuple.source, self.source)
+            && within(tuple.destination, self.destination)
+            && self.protocol.is_none_or(|protocol| protocol == tuple.protocol)
+            && self.ports.is_none_or(|(sources, destinations)| {
+                tuple.ports.is_some_and(|(source, destination)| {
+                    sources.holds(source) && destinations.holds(destination)
+                })
+            })
+    }
+}
+
+/// What the rules say to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Match {
+    /// The rule at this place decides.
+    Rule(usize),
+    /// None does.
+    Default,
+    /// They are not for such frames.
+    NotIp,
+}
+
+/// All rules, ready to compare.
+struct Rules {
+    ipv4: Vec<Test<u32>>,
+    ipv6: Vec<Test<u128>>,
+}
+
+impl Rules {
+    fn compile(rules: &[Rule]) -> Self {
+        fn of<A: Address>(rules: &[Rule], ipv4: bool) -> Vec<Test<A>> {
+            let numbered = rules.iter().enumerate().filter(|(_, rule)| rule.is_for(ipv4));
+            numbered.map(|(place, rule)| Test::of(rule, place)).collect()
+        }
+        Self { ipv4: of(rules, true), ipv6: of(rules, false) }
+    }
+
+    #[inline]
+    fn match4(&self, key: FlowKey4) -> Match {
+        let (source, destination) = (key.source().to_bits(), key.destination().to_bits());
+        first(&self.ipv4, Tuple { source, destination, protocol: key.protocol(), ports: key.ports() })
+    }
+
+    fn match_wide(&self, key: FlowKeyWide) -> Match {
+        let (protocol, ports) = (key.protocol(), key.ports());
+        match (key.source(), key.destination()) {
+            (Some(IpAddr::V4(source)), Some(IpAddr::V4(destination))) => {
+                let (source, destination) = (source.to_bits(), destination.to_bits());
+                first(&self.ipv4, Tuple { source, destination, protocol, ports })
+            }
+            (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination))) => {
+                let (source, destination) = (source.to_bits(), destination.to_bits());
+                first(&self.ipv6, Tuple { source, destination, protocol, ports })
+            }
+            _ => Match::NotIp,
+        }
+    }
+}
+
+#[inline]
+fn first<A: Address>(tests: &[Test<A>], tuple: Tuple<A>) -> Match {
+    let found = tests.iter().find(|test| test.matches(&tuple));
+    found.map_or(Match::Default, |test| Match::Rule(test.rule as usize))
+}
+
+/// A rule's outcome and how often it was reached.
+struct Verdict {
+    action: Action,
+    name: String,
+    packets: u64,
+    public: Option<Counter>,
+}
+
+/// The NF.
+pub struct Firewall {
+    rules: Rules,
+    verdicts: Vec<Verdict>,
+    default: Action,
+    non_ip: Action,
+    allowed: Counter,
+    denied: Counter,
+    malformed: Counter,
+}
+
+impl Firewall {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+        let Arguments { rules, default, non_ip } = context.arguments()?;
+        let (allowed, denied) = (context.counter("allowed")?, context.counter("denied")?);
+        let malformed = context.counter("malformed")?;
+        let mut verdicts: Vec<Verdict> = Vec::new();
+        for (place, rule) in rules.iter().enumerate() {
+            let name = rule.name.clone().unwrap_or_else(|| (place + 1).to_string());
+            rule.check().map_err(|error| format!("rule {name}: {error}"))?;
+            if verdicts.iter().any(|earlier| earlier.name == name) {
+                return Err(format!("two rules are called {name}").into());
+            }
+            let counted = place < RULE_COUNTERS_MAX;
+            let public = counted.then(|| context.counter(&format!("rule.{name}"))).transpose()?;
+            verdicts.push(Verdict { action: rule.action, name, packets: 0, public });
+        }
+        let rules = Rules::compile(&rules);
+        Ok(Self { rules, verdicts, default, non_ip, allowed, denied, malformed })
+    }
+
+    #[inline]
+    fn decide(&mut self, matched: Match) -> Action {
+        let rule = match matched {
+            Match::Rule(rule) => rule,
+            Match::Default => return self.default,
+            Match::NotIp => return self.non_ip,
+        };
+        let verdict = &mut self.verdicts[rule];
+        verdict.packets += 1;
+        if let Some(public) = &verdict.public {
+            public.add(1);
+        }
+        verdict.action
+    }
+}
+
+impl NetworkFunction for Firewall {
+    fn process(&mut self, burst: &mut Burst, _: &mut Context) {
+        for mut packet in burst.packets() {
+            let matched = match flow_key::parse(packet.data(), packet.len()) {
+                Parsed::Ipv4 { key, .. } => self.rules.match4(key),
+                Parsed::Wide { key, .. } => self.rules.match_wide(key),
+                // The whole frame was given, so nothing more can be needed.
+                Parsed::NeedMore { .. } | Parsed::Malformed(_) => {
+                    self.malformed.add(1);
+                    packet.discard();
+                    continue;
+                }
+            };
+            match self.decide(matched) {
+                Action::Allow => self.allowed.add(1),
+                Action::Deny => {
+                    self.denied.add(1);
+                    packet.discard();
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+        if body != "report" {
+            return Err(format!("no message `{body}`; there is `report`").into());
+        }
+        let rule = |verdict: &Verdict| json!({ "name": verdict.name, "action": verdict.action, "packets": verdict.packets });
+        let rules: Vec<_> = self.verdicts.iter().map(rule).collect();
+        let (allowed, denied, malformed) = (self.allowed.get(), self.denied.get(), self.malformed.get());
+        let report = json!({ "allowed": allowed, "denied": denied, "malformed": malformed, "rules": rules });
+        Ok(context.tell(report.to_string())?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! The author's workbench: `headgate-nfs list`, `check` and `pcap`, run as people run them.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use headgate_nf::testing::pcap::Capture;
+use serde_json::{Value, json};
+
+fn headgate_nfs(words: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_headgate-nfs")).args(words).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+#[test]
+fn the_list_tells_everything_an_operator_may_write() {
+    let (code, out, _) = headgate_nfs(&["list", "--json"]);
+    assert_eq!(code, 0);
+    let list: Value = serde_json::from_str(&out).unwrap();
+    let names: Vec<_> =
+        list["nfs"].as_array().unwrap().iter().map(|nf| nf["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["firewall", "forward", "hello", "mac-swap", "monitor", "router", "synthetic"]);
+    let forward = &list["nfs"][1];
+    assert_eq!(forward["arguments"][0]["name"], "to");
+    assert_eq!(forward["arguments"][0]["required"], false);
+    let (code, out, _) = headgate_nfs(&["list"]);
+    assert_eq!(code, 0);
+    assert!(names.iter().all(|name| out.lines().any(|line| line == *name)));
+}
+
+#[test]
+fn arguments_are_checked_before_anything_starts() {
+    assert_eq!(
+        headgate_nfs(&["check", "forward", r#"{"to":"anywhere"}"#]),
+        (0, String::new(), String::new())
+    );
+    assert_eq!(headgate_nfs(&["check", "monitor"]).0, 0);
+    let (code, _, err) = headgate_nfs(&["check", "forward", r#"{"two":1}"#]);
+    assert_eq!((code, err.as_str()), (4, "forward: unknown field `two`, expected `to`\n"));
+    let (code, _, err) = headgate_nfs(&["check", "forward,synthetic", r#"[{},{"cycles":-1}]"#]);
+    assert_eq!(code, 4);
+    assert!(err.starts_with("synthetic: `cycles` is a number"), "{err}");
+    let (code, _, err) = headgate_nfs(&["check", "forward", "{"]);
+    assert_eq!(code, 4);
+    assert!(err.starts_with("forward: EOF"), "{err}");
+}
+
+#[test]
+fn a_wrong_command_line_is_a_usage_error() {
+    for (words, why) in [
+        (&["frobnicate"][..], "there is no command `frobnicate`"),
+        (&[], "a command is missing"),
+        (&["check"], "NAME is missing"),
+        (&["check", "farward"], "there is no network function `farward`; there are firewall"),
+        (&["pcap", "forward", "in"], "OUT is missing"),
+        (&["pcap", "forward", "in", "out", "more"], "`more` is one word too many"),
+        (&["pcap", "forward", "in", "out", "--args"], "--args needs a value"),
+        (&["run", "forward", "--as", "x"], "--socket and --as belong together"),
+        (&["launched"], "HEADGATE_LAUNCH is not set"),
+    ] {
+        let (code, out, err) = headgate_nfs(words);
+        assert_eq!((code, out.as_str()), (2, ""), "{words:?}");
+        assert!(err.contains(why), "{words:?}: {err}");
+    }
+    assert_eq!(headgate_nfs(&["help"]).0, 0);
+}
+
+/// A pcap file written by hand (draft-ietf-opsawg-pcap): microseconds, little endian, Ethernet.
+fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for (frame, number) in frames.iter().zip(0u32..) {
+        for word in [1_700_000_000, number, frame.len() as u32, frame.len() as u32] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_capture_runs_through_a_chain_of_functions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (input, output) = (path("in.pcap"), path("out.pcapng"));
+    let mut frames: Vec<_> = (0..100u8).map(|number| vec![number; 40 + usize::from(number)]).collect();
+    for frame in &mut frames {
+        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+    }
+    write_pcap(Path::new(&input), &frames);
+    let arguments = r#"[{"shortest":60},{},{"to":"out"}]"#;
+    let words = ["pcap", "hello,mac-swap,forward", &input, &output, "--args", arguments];
+    let options = ["--ports", "in,out", "--tell", "hello world", "--json"];
+    let (code, out, err) = headgate_nfs(&[&words[..], &options].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        report["packets"],
+        json!({ "in": 100, "next": 0, "dropped": 20, "ports": { "out": 80 }, "stages": {}, "unfit": 0 })
+    );
+    assert_eq!(report["counters"]["hello.ip"], 100);
+    assert_eq!(report["messages"][0], "hello hello, world! 100 packets of IP so far");
+    let written = Capture::read(Path::new(&output)).unwrap();
+    assert_eq!(written.arrivals.len(), 80);
+    for (arrival, sent) in written.arrivals.iter().zip(&frames[20..]) {
+        assert_eq!((&arrival.frame[..6], &arrival.frame[12..]), (&sent[6..12], &sent[12..]));
+    }
+    let (code, _, err) = headgate_nfs(&["pcap", "forward", "/no/such.pcap", &output]);
+    assert_eq!(code, 1);
+    assert!(err.contains("/no/such.pcap: No such file"), "{err}");
+}
