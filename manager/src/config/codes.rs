@@ -1,0 +1,95 @@
+//! Every way a configuration can be wrong: one line each.
+//!
+//! The code is what `headgate check --json` prints and what `docs/guide/configuration.md` lists;
+//! a test keeps the guide's list equal to this one. Codes are stable: scripts match on them.
+
+use serde::Serialize;
+
+/// Whether a finding keeps the manager from starting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The file is refused.
+    Error,
+    /// The file is accepted, and probably not what its writer meant.
+    Warning,
+}
+
+macro_rules! codes {
+    ($($severity:ident $code:ident $name:literal $sentence:literal;)+) => {
+        /// The kind of one finding.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $(#[doc = $sentence] $code,)+
+        }
+
+        impl Code {
+            /// Every code, in the order of the guide.
+            pub const ALL: &[Self] = &[$(Self::$code,)+];
+
+            /// The name in `error[name]` and in JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$code => $name,)+ }
+            }
+
+            /// Whether the file is refused because of it.
+            pub const fn severity(self) -> Severity {
+                match self { $(Self::$code => Severity::$severity,)+ }
+            }
+
+            /// What it means, in one sentence.
+            pub const fn sentence(self) -> &'static str {
+                match self { $(Self::$code => $sentence,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    Error Unreadable "unreadable" "The file cannot be read, or is not UTF-8 text.";
+    Error Syntax "syntax" "The text is not TOML.";
+    Error DuplicateKey "duplicate-key" "A key stands twice in one table.";
+    Error UnknownKey "unknown-key" "A table has a key that means nothing there.";
+    Error MissingKey "missing-key" "A table lacks a key that has no default.";
+    Error WrongType "wrong-type" "A value has the wrong type.";
+    Error BadValue "bad-value" "A value is of the right type and cannot be understood.";
+    Error OutOfRange "out-of-range" "A value is understood and lies outside what is possible.";
+    Error KeyConflict "key-conflict" "Two keys contradict each other, or a key has no effect beside another.";
+    Error ReservedName "reserved-name" "A name has a meaning of its own.";
+    Error DuplicateName "duplicate-name" "Two ports, NFs, chains or domains have one name.";
+    Error UnknownNf "unknown-nf" "`run` names an NF that Headgate does not ship.";
+    Error UnknownArgument "unknown-argument" "`args` has a key that the shipped NF does not know.";
+    Error MissingArgument "missing-argument" "`args` lacks a key that the shipped NF needs.";
+    Error UndefinedPort "undefined-port" "A port is named that the file does not define.";
+    Error UndefinedNf "undefined-nf" "A chain names an NF that the file does not define.";
+    Error UndefinedChain "undefined-chain" "A rule names a chain that the file does not define.";
+    Error UndefinedDomain "undefined-domain" "A trust domain is named that the file does not define.";
+    Error ChainWithoutEnd "chain-without-end" "A chain has no `out`.";
+    Error EmptyChain "empty-chain" "A chain has no stage.";
+    Error RepeatedStage "repeated-stage" "A chain visits one NF twice.";
+    Error PortDirection "port-direction" "Packets are taken from a port that has none, or sent to a port that takes none.";
+    Error DeviceTwice "device-twice" "Two ports open one device.";
+    Error FileTwice "file-twice" "A capture is written by two ports, or written and read.";
+    Error FileMissing "file-missing" "A file or folder that must exist does not.";
+    Error DefaultRoute "default-route" "A port would take the interface of the machine's default route.";
+    Error RuleImpossible "rule-impossible" "The conditions of a rule exclude each other.";
+    Error CoreMissing "core-missing" "This machine has no such core, or Headgate may not use it.";
+    Error MemoryShort "memory-short" "The packet memory does not fit into this machine.";
+    Error HugepagesShort "hugepages-short" "Huge pages are required and too few are free.";
+    Error TooMany "too-many" "There are more of something than the packet path can count.";
+    Warning RuleCovered "rule-covered" "An earlier rule takes every packet of this one.";
+    Warning ChainUnused "chain-unused" "No rule leads to this chain.";
+    Warning NfUnused "nf-unused" "No chain visits this NF.";
+    Warning PortUnused "port-unused" "No rule takes packets from this port and no chain ends at it.";
+    Warning DomainUnused "domain-unused" "No port and no NF is in this trust domain.";
+    Warning CorePolled "core-polled" "A polling NF is put on the core of a worker.";
+    Warning CoreShared "core-shared" "An NF shares the core of a worker although other cores are there.";
+    Warning PollersShare "pollers-share" "A polling NF shares its core with other NFs.";
+    Warning NfAsRoot "nf-as-root" "An NF runs as root, so its trust domain protects nobody.";
+}
+
+impl Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

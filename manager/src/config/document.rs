@@ -1,0 +1,380 @@
+//! What a file may say: every table, every key, its type, its default, its description.
+//!
+//! This is the one place for all four; the reader, the list of known keys and the published schema
+//! come from it.
+
+use headgate_ports::generator::FLOWS_MAX;
+use serde_json::{Value as Json, json};
+
+use super::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BUFFERS_MIN, BUFFERS_MOST, CORE_MAX};
+use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
+use super::report::{Report, Span};
+use super::tree::{Node, Value};
+use super::values::{
+    Address, Args, Device, EtherType, FrameSize, Hugepages, IpVersion, LoopKind, Mac, Name, OnFailure, Order,
+    Period, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User,
+    VLAN_MAX, Vlan, Whole,
+};
+
+/// A core of the machine.
+pub type Core = Whole<0, CORE_MAX>;
+/// Buffers of a domain.
+pub type Buffers = Whole<BUFFERS_MIN, BUFFERS_MOST>;
+/// 1 ms to 1 day.
+pub type IdleTimeout = Period<1_000_000, 86_400_000_000_000>;
+/// 1 ms to 1 day. Our choice: below is a busy loop, above is "never".
+pub type Pause = Period<1_000_000, 86_400_000_000_000>;
+/// From the start of the generator to a year later.
+pub type Moment = Period<0, 31_536_000_000_000_000>;
+
+tables! {
+    /// The configuration of a Headgate manager.
+    pub struct Document at "the file" {
+        /// The manager itself.
+        defaulted manager: ManagerTable = EMPTY;
+        /// Packet memory.
+        defaulted memory: MemoryTable = EMPTY;
+        /// The flow table.
+        defaulted flows: FlowsTable = EMPTY;
+        /// Trust domains. The domain "default" always exists.
+        optional domain: Many<DomainTable>;
+        /// Where packets come from and go to.
+        optional port: Many<PortTable>;
+        /// Network functions.
+        optional nf: Many<NfTable>;
+        /// Paths through NFs.
+        optional chain: Many<ChainTable>;
+        /// Which packets take which chain. The first rule that matches decides; a packet that no rule matches is dropped.
+        optional rule: Many<RuleTable>;
+    }
+
+    /// The manager itself.
+    pub struct ManagerTable at "[manager]" {
+        /// Names the manager and its socket, so that several can run on one machine.
+        defaulted name: Name = "default";
+        /// Cores of the workers, one polling thread each. Default: the first core.
+        optional cores: Many<Core>;
+    }
+
+    /// Packet memory.
+    pub struct MemoryTable at "[memory]" {
+        /// Packet buffers of each trust domain.
+        defaulted buffers: Buffers = 16_384;
+        /// Longest frame that a buffer holds, in bytes, without its check sequence.
+        defaulted buffer_bytes: Whole<BUFFER_BYTES_MIN, BUFFER_BYTES_MAX> = 2048;
+        /// 2 MiB pages: "auto" where enough are free, "require" or refuse to start, "never".
+        defaulted hugepages: Hugepages = "auto";
+    }
+
+    /// The flow table, which remembers the rule that a flow matched.
+    pub struct FlowsTable at "[flows]" {
+        /// Flows remembered by all workers together.
+        defaulted capacity: Whole<1024, 67_108_864> = 65_536;
+        /// A flow without packets for that long is forgotten.
+        defaulted idle_timeout: IdleTimeout = "30s";
+    }
+
+    /// A trust domain: ports and NFs that share packet memory. Packets that cross domains are copied.
+    pub struct DomainTable at "[[domain]]" {
+        /// What ports and NFs call it.
+        required name: Name;
+        /// Packet buffers of this domain. Default: `buffers` of [memory].
+        optional buffers: Buffers;
+    }
+
+    /// Keys of every port.
+    pub struct PortCommon at "[[port]]" {
+        /// What rules and chains call it.
+        required name: Name;
+        /// "generator", "pcap", "dpdk" or "null".
+        required kind: PortKind;
+        /// Trust domain whose memory it receives into.
+        defaulted domain: Name = "default";
+    }
+
+    /// Makes packets. Takes none.
+    pub struct GeneratorKeys at "[[port]]" {
+        /// Packets per second of all flows together, like "10M". Default: "max", as many as the workers take.
+        optional rate: Rate;
+        /// Instead of `rate` and `flows`: a rate for each flow, or { rate, flows } for several that share one.
+        optional rates: Many<ClassRate>;
+        /// How many flows. Default 1.
+        optional flows: Whole<1, { FLOWS_MAX as u64 }>;
+        /// The flow of the next packet: "in-turn" or "random".
+        defaulted order: Order = "in-turn";
+        /// Bytes of every frame, counting the 4 of its check sequence. Default 64.
+        optional size: FrameSize;
+        /// Instead of `size`: "imix", or pairs of size and weight.
+        optional sizes: SizeMix;
+        /// Transport header: "udp" or "tcp".
+        defaulted protocol: Transport = "udp";
+        /// IP version: 4 or 6. Default: the version of `source` or `destination`, else 4.
+        optional ip: IpVersion;
+        /// Source address of the first flow; the next flows have the next addresses. Default 10.0.0.1 or 2001:2::1.
+        optional source: Address;
+        /// Destination address of all flows. Default 198.18.0.1 or 2001:2:0:1::1, set apart for benchmarks by RFC 2544 and RFC 5180.
+        optional destination: Address;
+        /// Source port of all flows.
+        defaulted source_port: Whole<0, 65_535> = 1024;
+        /// Destination port of all flows; 9 is discard (RFC 863).
+        defaulted destination_port: Whole<0, 65_535> = 9;
+        /// MAC address of the sender.
+        defaulted source_mac: Mac = "02:00:00:00:00:01";
+        /// MAC address of the receiver.
+        defaulted destination_mac: Mac = "02:00:00:00:00:02";
+        /// VLAN tag of every frame, 1 to 4094. Default: none.
+        optional vlan: Whole<1, { VLAN_MAX as u64 }>;
+        /// Seed of everything that is drawn at random.
+        defaulted seed: Whole<0, { i64::MAX as u64 }> = 1;
+        /// Packets after which it stops. Default: it never does.
+        optional count: Whole<1, { i64::MAX as u64 }>;
+        /// Changes of the rate over time.
+        optional steps: Many<StepTable>;
+        /// Whether frames with room for it carry the time they were made at, for latency measurements.
+        defaulted timestamps: bool = true;
+    }
+
+    /// A change of a generator's rate.
+    pub struct StepTable at "a step" {
+        /// Time since the generator started.
+        required at: Moment;
+        /// Packets per second of all flows together, from then on; `rates` keep their proportions.
+        required rate: Rate;
+    }
+
+    /// Flows that share a rate.
+    pub struct ClassTable at "a rate" {
+        /// Packets per second of these flows together.
+        required rate: Rate;
+        /// How many flows.
+        required flows: Whole<1, { FLOWS_MAX as u64 }>;
+    }
+
+    /// Replays a capture from memory, writes one, or both. Paths are relative to the configuration's folder.
+    pub struct PcapKeys at "[[port]]" {
+        /// The pcap or pcapng file to replay.
+        optional read: Text;
+        /// The pcapng file to write packets to; it is overwritten.
+        optional write: Text;
+        /// How often it is replayed: "once" or "loop". Default "once".
+        optional mode: ReplayMode;
+        /// How fast: "fast", "original" with the pauses of the capture, or packets per second. Default "fast".
+        optional timing: Timing;
+    }
+
+    /// A DPDK device, taken by any of DPDK's drivers.
+    pub struct DpdkKeys at "[[port]]" {
+        /// The device as EAL takes it: a virtual device like "net_af_packet0,iface=veth0", or a PCI address with optional arguments.
+        required device: Device;
+        /// Receive queues, and as many to send.
+        defaulted queues: Whole<1, 64> = 1;
+        /// Whether the device receives straight into packet memory; false copies every packet, for drivers that cannot.
+        defaulted direct: bool = true;
+        /// Takes the device even when the machine's default route leads through it, which cuts the machine off.
+        defaulted allow_default_route: bool = false;
+    }
+
+    /// A network function. Give one of `run`, `exec` and `fuse`.
+    pub struct NfTable at "[[nf]]" {
+        /// What chains call it.
+        required name: Name;
+        /// A shipped NF.
+        optional run: Text;
+        /// A program of your own and its arguments; its path is absolute or relative to the configuration's folder.
+        optional exec: Many<Text>;
+        /// Shipped NFs that run in one process, one after another on each burst: faster, without walls between them.
+        optional fuse: Many<MemberTable>;
+        /// Given to the NF as JSON.
+        optional args: Args;
+        /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in turn.
+        optional core: OneOrMany<Core>;
+        /// How it waits for packets: "notified" sleeps; "polling" never does; "cooperative" never does and gives its core up often.
+        defaulted r#loop: LoopKind = "notified";
+        /// Bursts after which a cooperative NF gives its core up. Default 16.
+        optional yield_after: Whole<1, 65_536>;
+        /// Processes that share its load by flow.
+        defaulted instances: Whole<1, 64> = 1;
+        /// Trust domain whose memory it sees.
+        defaulted domain: Name = "default";
+        /// While no instance runs: "drop" its packets at the head of their chain, or "bypass" it.
+        defaulted on_failure: OnFailure = "drop";
+        /// When a failed instance is started again.
+        defaulted restart: RestartTable = EMPTY;
+        /// Packets that may wait for each instance; a power of two, 64 to 65536.
+        defaulted ring: Whole<64, 65_536> = 4096;
+        /// The user it runs as. Default: one of its domain's own.
+        optional user: User;
+    }
+
+    /// The first restart is immediate; each further failure doubles the pause from `first` to `longest`; an instance that ran for twice the longest pause has a clean slate.
+    pub struct RestartTable at "restart" {
+        /// Pause after the second failure in a row.
+        defaulted first: Pause = "10ms";
+        /// Longest pause.
+        defaulted longest: Pause = "5s";
+    }
+
+    /// A member of a fused NF.
+    pub struct MemberTable at "a member of `fuse`" {
+        /// A shipped NF.
+        required run: Text;
+        /// Given to the NF as JSON.
+        optional args: Args;
+    }
+
+    /// A path through NFs.
+    pub struct ChainTable at "[[chain]]" {
+        /// What rules call it.
+        required name: Name;
+        /// NFs in the order of the path.
+        required stages: Many<Name>;
+        /// The port at its end, or "nf" when the last NF always names the port.
+        optional out: Name;
+    }
+
+    /// Sends matching packets into a chain. A rule without conditions matches every packet.
+    pub struct RuleTable at "[[rule]]" {
+        /// The port the packet came by.
+        optional r#in: Name;
+        /// Its outer VLAN tag, 1 to 4094, or "untagged".
+        optional vlan: Vlan;
+        /// Its EtherType behind any VLAN tags: a name or a number.
+        optional ethertype: EtherType;
+        /// Its IP protocol: a name or a number.
+        optional protocol: Protocol;
+        /// Its source address.
+        optional source: Prefix;
+        /// Its destination address.
+        optional destination: Prefix;
+        /// Its source port, or a range of them; TCP, UDP, SCTP, DCCP and UDP-Lite have ports.
+        optional source_port: PortRange;
+        /// Its destination port, or a range of them.
+        optional destination_port: PortRange;
+        /// The chain it takes.
+        required chain: Name;
+    }
+}
+
+/// A port: what every port says, and what its kind says.
+#[derive(Debug)]
+pub struct PortTable {
+    /// The keys of every port.
+    pub common: PortCommon,
+    /// The keys of its kind; `None` when the kind was reported as wrong or missing.
+    pub kind: Option<PortKeys>,
+}
+
+/// The keys of one kind of port.
+#[derive(Debug)]
+pub enum PortKeys {
+    /// A generator.
+    Generator(Box<GeneratorKeys>),
+    /// Capture files.
+    Pcap(Box<PcapKeys>),
+    /// A DPDK device.
+    Dpdk(Box<DpdkKeys>),
+    /// Nowhere: no keys of its own.
+    Null,
+}
+
+const PORT_KINDS: [PortKind; 4] = [PortKind::Generator, PortKind::Pcap, PortKind::Dpdk, PortKind::Null];
+
+fn describe_kind(kind: PortKind, object: &mut Object) -> &'static str {
+    match kind {
+        PortKind::Generator => {
+            GeneratorKeys::describe(object);
+            GeneratorKeys::ABOUT
+        }
+        PortKind::Pcap => {
+            PcapKeys::describe(object);
+            PcapKeys::ABOUT
+        }
+        PortKind::Dpdk => {
+            DpdkKeys::describe(object);
+            DpdkKeys::ABOUT
+        }
+        PortKind::Null => "Takes every packet and gives none.",
+    }
+}
+
+/// "`rate` is a key of generator ports", for a key that stands at a port of another kind.
+fn key_of_other_kind(key: &str) -> Option<String> {
+    let has_key = |kind: &PortKind| {
+        let mut object = Object::default();
+        describe_kind(*kind, &mut object);
+        object.keys().any(|known| known == key)
+    };
+    let kind = PORT_KINDS.into_iter().find(has_key)?;
+    Some(format!("`{key}` is a key of {} ports", kind.word()))
+}
+
+/// An entry of a generator's `rates`.
+#[derive(Debug, Clone, Copy)]
+pub struct ClassRate {
+    /// The rate of its flows together.
+    pub rate: Rate,
+    /// Its flows.
+    pub flows: u32,
+}
+
+impl Read for ClassRate {
+    fn read(node: &Node, report: &mut Report) -> Option<Self> {
+        if !matches!(node.value, Value::Table(_)) {
+            return Rate::read(node, report).map(|rate| Self { rate, flows: 1 });
+        }
+        let table = ClassTable::read(node, report)?;
+        Some(Self { rate: *table.rate.value()?, flows: table.flows.value()?.0 as u32 })
+    }
+
+    fn schema() -> Json {
+        json!({ "anyOf": [Rate::schema(), ClassTable::schema()] })
+    }
+}
+
+impl Read for PortTable {
+    const PLACE: Option<&'static str> = Some("[[port]]");
+
+    fn read(node: &Node, report: &mut Report) -> Option<Self> {
+        let mut keys = Keys::open(node, "[[port]]", report)?;
+        let common = PortCommon::take(&mut keys, report);
+        let kind = common.kind.value().map(|kind| match kind {
+            PortKind::Generator => PortKeys::Generator(Box::new(GeneratorKeys::take(&mut keys, report))),
+            PortKind::Pcap => PortKeys::Pcap(Box::new(PcapKeys::take(&mut keys, report))),
+            PortKind::Dpdk => PortKeys::Dpdk(Box::new(DpdkKeys::take(&mut keys, report))),
+            PortKind::Null => PortKeys::Null,
+        });
+        // Without a kind, which keys are unknown is unknown too.
+        if kind.is_some() {
+            keys.close(key_of_other_kind, report);
+        }
+        Some(Self { common, kind })
+    }
+
+    fn schema() -> Json {
+        let kinds = PORT_KINDS.map(|kind| {
+            let mut object = Object::default();
+            PortCommon::describe(&mut object);
+            let about = describe_kind(kind, &mut object);
+            let mut schema = object.finish(about);
+            schema["properties"]["kind"]["enum"] = json!([kind.word()]);
+            schema
+        });
+        json!({ "oneOf": kinds })
+    }
+}
+
+/// A table without keys, as a default.
+struct Empty;
+const EMPTY: Empty = Empty;
+
+impl From<Empty> for Value {
+    fn from(_: Empty) -> Self {
+        Self::Table(Vec::new())
+    }
+}
+
+impl From<Empty> for Json {
+    fn from(_: Empty) -> Self {
+        json!({})
+    }
+}

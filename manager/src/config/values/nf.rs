@@ -1,0 +1,61 @@
+//! What only NFs have: the user they run as, what happens when they die.
+
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use super::{Word, Wrong, choice, quoted};
+
+choice! {
+    /// What happens to an NF's packets while none of its instances runs.
+    pub enum OnFailure, "a choice on failure" {
+        /// They are dropped at the head of their chain.
+        Drop "drop",
+        /// They pass on to the next stage.
+        Bypass "bypass",
+    }
+}
+
+/// The operating system's user of an NF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum User {
+    /// A user of the trust domain's own, which the manager chooses.
+    OfDomain,
+    /// A user id.
+    Id(u32),
+    /// A user of this machine, looked up when the NF starts.
+    Name(String),
+}
+
+/// `(uid_t) -1` means "unchanged" to `setresuid(2)`.
+const UID_MAX: u32 = u32::MAX - 1;
+
+impl Word for User {
+    const WHAT: &'static str = "a user's name or id";
+
+    fn from_text(text: &str) -> Result<Self, Wrong> {
+        let good = |c: char| c.is_ascii_graphic() && c != ':' && c != '/';
+        if text.is_empty() || !text.chars().all(good) {
+            let help = "write a name of /etc/passwd or a user id";
+            return Err(Wrong::bad(format!("{} is not a user", quoted(text)), help));
+        }
+        Ok(Self::Name(text.to_owned()))
+    }
+
+    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+        Some(match u32::try_from(number) {
+            Ok(id) if id <= UID_MAX => Ok(Self::Id(id)),
+            _ => Err(Wrong::out_of_range(
+                format!("{number} is not a user id"),
+                format!("possible: 0 to {UID_MAX}"),
+            )),
+        })
+    }
+
+    fn shape() -> Json {
+        json!({ "anyOf": [
+            { "type": "string", "minLength": 1 },
+            { "type": "integer", "minimum": 0, "maximum": UID_MAX },
+        ]})
+    }
+}
