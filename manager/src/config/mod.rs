@@ -1,0 +1,130 @@
+//! The configuration of a manager: from TOML text to a checked value, every mistake reported at once.
+//!
+//! ```text
+//! text --tree--> Node --document, read, values--> Document --resolve--> Config --plan--> Plan
+//!        |                 |                                 |
+//!        +-----------------+----- report --------------------+----> Diagnostics
+//! ```
+//!
+//! - [`tree`](self): the text as values with positions; the only file that knows TOML.
+//! - `document`: what a file may say, once: reader, known keys and published schema come from it.
+//! - `values`: rates, durations, prefixes: what one value can be.
+//! - `resolve`: what needs several values, the machine or the shipped NFs to be seen.
+//! - [`model`]: the result. [`plan`]: what it will do to the machine.
+//!
+//! A check is a pure function of the text, the [`Catalog`] of shipped NFs and the [`Machine`]; only
+//! [`load`] reads files.
+
+mod codes;
+mod diagnostics;
+mod document;
+mod files;
+mod limits;
+mod machine;
+pub mod model;
+pub mod plan;
+mod read;
+mod report;
+mod resolve;
+mod rules;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod values;
+
+use std::path::Path;
+
+pub use codes::{Code, Severity};
+pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
+pub use machine::{Argument, Catalog, Machine, ShippedNf};
+pub use model::{Config, Restart};
+pub use resolve::RegionPlan;
+pub use values::{
+    EtherType, Hugepages, OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, Timing, Transport, User,
+    Vlan,
+};
+
+use document::Document;
+use read::Read as _;
+use report::{Report, Source};
+use resolve::{FileUse, Resolver};
+
+/// A configuration that may be used, and what its writer should look at again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// The configuration.
+    pub config: Config,
+    /// Findings that do not keep it from being used.
+    pub warnings: Diagnostics,
+}
+
+/// Reads and checks the file at `path`, and that the files it names are there.
+///
+/// # Errors
+/// All mistakes of the file, with the warnings among them.
+pub fn load(path: &Path, known: &Catalog, machine: &Machine) -> Result<Loaded, Diagnostics> {
+    let name = path.display().to_string();
+    let text = files::read(path).map_err(|(at, text, message, help)| {
+        let mut report = Report::default();
+        match at {
+            Some(at) => report.add(Code::Unreadable, &(at..at), message).help(help),
+            None => report.add_about_file(Code::Unreadable, message).help(help),
+        };
+        report.finish(&Source::new(&name, &text))
+    })?;
+    // The manager may work from another folder than the command that hands it the configuration.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    check(&Source::new(&name, &text), folder_of(&absolute), known, machine, files::check)
+}
+
+/// Checks `text`. `name` is the file's name: findings carry it, and relative paths of the configuration
+/// lead from its folder. The files it names are not looked at.
+///
+/// # Errors
+/// All mistakes of the text, with the warnings among them.
+pub fn parse(name: &str, text: &str, known: &Catalog, machine: &Machine) -> Result<Loaded, Diagnostics> {
+    check(&Source::new(name, text), folder_of(Path::new(name)), known, machine, |_, _| {})
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new(""))
+}
+
+fn check(
+    source: &Source<'_>,
+    folder: &Path,
+    known: &Catalog,
+    machine: &Machine,
+    check_files: impl Fn(&[FileUse], &mut Report),
+) -> Result<Loaded, Diagnostics> {
+    let mut report = Report::default();
+    let tree = tree::from_toml(source.text(), &mut report);
+    let is_toml = !report.has(Code::Syntax);
+    let document = Document::read(&tree, &mut report);
+    let mut config = None;
+    // What refers to what cannot be told of a text of which parts are missing.
+    if let Some(document) = document.filter(|_| is_toml) {
+        let mut resolver = Resolver { known, machine, folder, report: &mut report, files: Vec::new() };
+        config = resolver.resolve(&document);
+        let files = resolver.files;
+        check_files(&files, &mut report);
+    }
+    report.keep_certain(source);
+    let refused = report.has_errors();
+    let findings = report.finish(source);
+    match config {
+        Some(config) if !refused => Ok(Loaded { config, warnings: findings }),
+        _ => Err(findings),
+    }
+}
+
+/// The JSON schema of a configuration, published as `docs/guide/headgate.schema.json`.
+///
+/// Draft 7, which every TOML and JSON editor knows.
+pub fn schema() -> serde_json::Value {
+    let mut schema = Document::schema();
+    schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
+    schema["title"] = "Headgate configuration".into();
+    schema
+}

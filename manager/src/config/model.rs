@@ -1,0 +1,407 @@
+//! A configuration as the manager uses it: every default filled in, every name an index, every
+//! quantity in one unit. A value of this type has passed every check.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headgate_ports::generator::{self as spec, GeneratorSpec};
+use headgate_shm::attach::Loop;
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+use super::values::{
+    EtherType, Hugepages, Mac, OnFailure, Order, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix,
+    Timing, Transport, User, Vlan,
+};
+
+macro_rules! index {
+    ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u16);
+
+        impl $name {
+            /// As the index of a slice.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    )+};
+}
+
+index! {
+    /// A place in [`Config::domains`].
+    DomainId;
+    /// A place in [`Config::ports`].
+    PortId;
+    /// A place in [`Config::nfs`].
+    NfId;
+    /// A place in [`Config::chains`].
+    ChainId;
+}
+
+/// Everything a manager is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Config {
+    /// The manager itself.
+    pub manager: Manager,
+    /// Packet memory.
+    pub memory: Memory,
+    /// The flow table.
+    pub flows: Flows,
+    /// Trust domains; "default" is among them when the file defines or uses it.
+    pub domains: Vec<Domain>,
+    /// Ports.
+    pub ports: Vec<Port>,
+    /// NFs.
+    pub nfs: Vec<Nf>,
+    /// Chains.
+    pub chains: Vec<Chain>,
+    /// Rules, the first that matches decides.
+    pub rules: Vec<Rule>,
+}
+
+/// The manager itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Manager {
+    /// Its name.
+    pub name: String,
+    /// The cores of its workers, at least one, all different.
+    pub cores: Vec<u32>,
+}
+
+/// Packet memory of every domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Longest frame that a buffer holds, in bytes.
+    pub buffer_bytes: u32,
+    /// Which pages.
+    pub hugepages: Hugepages,
+}
+
+/// The flow table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Flows {
+    /// Flows remembered by all workers together.
+    pub capacity: u32,
+    /// A flow without packets for that long is forgotten, in nanoseconds.
+    pub idle_timeout_ns: u64,
+}
+
+/// A trust domain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Domain {
+    /// Its name.
+    pub name: String,
+    /// Its packet buffers.
+    pub buffers: u32,
+}
+
+/// A port.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// The trust domain whose memory it receives into.
+    pub domain: DomainId,
+    /// What it is.
+    #[serde(flatten)]
+    pub backend: Backend,
+}
+
+/// Where a port's packets come from or go to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Backend {
+    /// Makes packets.
+    Generator(Box<Generator>),
+    /// Replays or writes captures.
+    Pcap(Pcap),
+    /// A DPDK device.
+    Dpdk(Dpdk),
+    /// Takes every packet and gives none.
+    Null,
+}
+
+impl Backend {
+    /// Whether packets can come from it.
+    pub fn gives(&self) -> bool {
+        match self {
+            Self::Generator(_) | Self::Dpdk(_) => true,
+            Self::Pcap(pcap) => pcap.replay.is_some(),
+            Self::Null => false,
+        }
+    }
+
+    /// Whether packets can be sent to it.
+    pub fn takes(&self) -> bool {
+        match self {
+            Self::Generator(_) => false,
+            Self::Pcap(pcap) => pcap.write.is_some(),
+            Self::Dpdk(_) | Self::Null => true,
+        }
+    }
+}
+
+/// A generator of packets. [`Generator::spec`] is what the port takes.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Generator {
+    /// Its flows and their rate at the start.
+    pub load: Load,
+    /// The rate of all flows later, in the order of time.
+    pub steps: Vec<Step>,
+    /// The flow of the next packet.
+    pub order: Order,
+    /// Frame sizes in bytes, counting check sequences.
+    pub sizes: SizeMix,
+    /// Transport header.
+    pub protocol: Transport,
+    /// Source address of the first flow; the next flows have the next addresses.
+    pub source: IpAddr,
+    /// Destination address.
+    pub destination: IpAddr,
+    /// Source port of all flows.
+    pub source_port: u16,
+    /// Destination port of all flows.
+    pub destination_port: u16,
+    /// The sender on the link.
+    pub source_mac: Mac,
+    /// The receiver on the link.
+    pub destination_mac: Mac,
+    /// VLAN tag of every frame.
+    pub vlan: Option<u16>,
+    /// Seed of everything that is drawn at random.
+    pub seed: u64,
+    /// Packets after which it stops.
+    pub count: Option<u64>,
+    /// Whether frames with room for it carry the time they were made at.
+    pub timestamps: bool,
+}
+
+/// How much a generator sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// All flows alike.
+    Even {
+        /// Flows.
+        flows: u32,
+        /// Rate of all of them together.
+        rate: Rate,
+    },
+    /// Classes of flows, each with a rate of its own.
+    Classes(Vec<Class>),
+}
+
+/// Flows that share a rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Class {
+    /// Flows.
+    pub flows: u32,
+    /// Rate of all of them together, in packets per second.
+    pub packets_per_second: u64,
+}
+
+/// A change of a generator's rate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// Time since the generator started, in nanoseconds.
+    pub at_ns: u64,
+    /// The rate of all flows together from then on.
+    pub rate: Rate,
+}
+
+impl Generator {
+    /// What the port takes.
+    pub fn spec(&self) -> GeneratorSpec {
+        GeneratorSpec {
+            load: match &self.load {
+                Load::Even { flows, rate } => spec::Load::Even { flows: *flows, rate: rate.spec() },
+                Load::Classes(classes) => spec::Load::Classes(classes.iter().map(Class::spec).collect()),
+            },
+            steps: self.steps.iter().map(Step::spec).collect(),
+            selection: match self.order {
+                Order::InTurn => spec::Selection::RoundRobin,
+                Order::Random => spec::Selection::Random,
+            },
+            sizes: match &self.sizes {
+                SizeMix::Imix => spec::Sizes::Imix,
+                SizeMix::Weighted(sizes) => spec::Sizes::Weighted(sizes.clone()),
+            },
+            transport: match self.protocol {
+                Transport::Udp => spec::Transport::Udp,
+                Transport::Tcp => spec::Transport::Tcp,
+            },
+            source: self.source,
+            destination: self.destination,
+            source_port: self.source_port,
+            destination_port: self.destination_port,
+            source_mac: self.source_mac.0,
+            destination_mac: self.destination_mac.0,
+            vlan: self.vlan,
+            seed: self.seed,
+            count: self.count,
+            stamp: self.timestamps,
+        }
+    }
+}
+
+impl Class {
+    fn spec(&self) -> spec::Class {
+        spec::Class { flows: self.flows, rate: self.packets_per_second as f64 }
+    }
+}
+
+impl Step {
+    fn spec(&self) -> spec::Step {
+        spec::Step { at: Duration::from_nanos(self.at_ns), rate: self.rate.spec() }
+    }
+}
+
+impl Rate {
+    fn spec(self) -> spec::Rate {
+        match self {
+            Self::Max => spec::Rate::Unlimited,
+            Self::PacketsPerSecond(rate) => spec::Rate::PerSecond(rate as f64),
+        }
+    }
+}
+
+/// Capture files, at least one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pcap {
+    /// What it replays.
+    pub replay: Option<Replay>,
+    /// The file it writes packets to.
+    pub write: Option<PathBuf>,
+}
+
+/// A replay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// The pcap or pcapng file.
+    pub file: PathBuf,
+    /// How often.
+    pub mode: ReplayMode,
+    /// How fast.
+    pub timing: Timing,
+}
+
+/// A DPDK device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dpdk {
+    /// What EAL takes: a virtual device or a PCI address, with arguments.
+    pub devargs: String,
+    /// Whether EAL has to look at the PCI bus for it.
+    pub pci: bool,
+    /// Receive queues, and as many to send.
+    pub queues: u16,
+    /// Whether it receives straight into packet memory.
+    pub direct: bool,
+}
+
+/// A network function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Nf {
+    /// Its name.
+    pub name: String,
+    /// What it runs.
+    pub program: Program,
+    /// The core of each instance, at least one.
+    pub cores: Vec<u32>,
+    /// How it waits for packets.
+    #[serde(rename = "loop")]
+    pub waits: Loop,
+    /// The trust domain whose memory it sees.
+    pub domain: DomainId,
+    /// What happens to its packets while no instance runs.
+    pub on_failure: OnFailure,
+    /// When a failed instance is started again.
+    pub restart: Restart,
+    /// Descriptors in each of its rings, a power of two.
+    pub ring: u32,
+    /// The user it runs as.
+    pub user: User,
+}
+
+/// The bounds of the back-off, see [`headgate_decide::restart`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Restart {
+    /// Pause after the second failure in a row, in nanoseconds.
+    pub first_ns: u64,
+    /// Longest pause, in nanoseconds; not below `first_ns`.
+    pub longest_ns: u64,
+}
+
+/// What an NF runs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Program {
+    /// A shipped NF.
+    Run(Shipped),
+    /// A program and its arguments.
+    Exec {
+        /// The program and its arguments, at least the program.
+        command: Vec<String>,
+        /// Given to the NF as JSON.
+        args: Map<String, Json>,
+    },
+    /// Shipped NFs in one process, one after another, at least one.
+    Fuse(Vec<Shipped>),
+}
+
+/// A shipped NF and what it is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Shipped {
+    /// Its name in the catalog.
+    pub run: String,
+    /// Given to the NF as JSON.
+    pub args: Map<String, Json>,
+}
+
+/// A path through NFs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Chain {
+    /// Its name.
+    pub name: String,
+    /// Its NFs, at least one, all different.
+    pub stages: Vec<NfId>,
+    /// Where it ends.
+    pub out: Out,
+}
+
+/// The end of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Out {
+    /// A port, which takes packets.
+    Port(PortId),
+    /// Wherever the last NF says.
+    Nf,
+}
+
+/// A rule: every condition that is there must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+pub struct Rule {
+    /// The port the packet came by.
+    #[serde(rename = "in")]
+    pub port: Option<PortId>,
+    /// Its outer VLAN tag.
+    pub vlan: Option<Vlan>,
+    /// Its EtherType behind any VLAN tags.
+    pub ethertype: Option<EtherType>,
+    /// Its IP protocol.
+    pub protocol: Option<Protocol>,
+    /// Its source address.
+    pub source: Option<Prefix>,
+    /// Its destination address.
+    pub destination: Option<Prefix>,
+    /// Its source port.
+    pub source_port: Option<PortRange>,
+    /// Its destination port.
+    pub destination_port: Option<PortRange>,
+    /// The chain it takes.
+    pub chain: ChainId,
+}

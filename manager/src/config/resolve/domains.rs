@@ -1,0 +1,63 @@
+//! Trust domains, and the one that exists without being defined.
+
+use super::super::document::Document;
+use super::super::model::{Domain, DomainId};
+use super::super::read::{At, Field};
+use super::super::report::Report;
+use super::super::values::Name;
+use super::names::Names;
+use super::{Resolver, items};
+
+/// The domain of everything that names none.
+pub const DEFAULT: &str = "default";
+
+/// The domains, and where [`DEFAULT`] stands among them.
+pub struct Domains {
+    /// `None` when one of them is broken.
+    pub list: Option<Vec<Domain>>,
+    /// The place of [`DEFAULT`], behind the defined ones unless it is one of them.
+    pub default: usize,
+}
+
+impl Resolver<'_> {
+    pub(super) fn domains(&mut self, document: &Document, names: &Names<'_>) -> Domains {
+        let defined = items(&document.domain);
+        let default = names.get(DEFAULT).unwrap_or(defined.len());
+        let buffers_of_all =
+            document.memory.value().and_then(|memory| memory.buffers.value()).map(|buffers| buffers.0);
+        let one = |table: &At<super::super::document::DomainTable>| {
+            let own = &table.value.buffers;
+            let buffers = if own.key.is_some() { own.value()?.0 } else { buffers_of_all? };
+            let name = table.value.name.value()?.0.clone();
+            Some(Domain { name, buffers: buffers as u32 })
+        };
+        let mut list: Option<Vec<Domain>> = defined.iter().map(one).collect();
+        if default == defined.len() && is_default_used(document) {
+            let domain =
+                buffers_of_all.map(|buffers| Domain { name: DEFAULT.to_owned(), buffers: buffers as u32 });
+            list = list.zip(domain).map(|(mut list, domain)| {
+                list.push(domain);
+                list
+            });
+        }
+        Domains { list, default }
+    }
+}
+
+fn is_default_used(document: &Document) -> bool {
+    let ports = items(&document.port).iter().map(|at| &at.value.common.domain);
+    let nfs = items(&document.nf).iter().map(|at| &at.value.domain);
+    ports.chain(nfs).any(|field| field.value().is_some_and(|name| name.0 == DEFAULT))
+}
+
+/// The domain that a port or NF is in.
+pub fn domain_of(
+    field: &Field<Name>,
+    names: &Names<'_>,
+    default: usize,
+    report: &mut Report,
+) -> Option<DomainId> {
+    let name = field.found.as_ref()?;
+    let place = if name.value.0 == DEFAULT { default } else { names.find(name, report)? };
+    u16::try_from(place).ok().map(DomainId)
+}

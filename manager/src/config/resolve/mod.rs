@@ -1,0 +1,244 @@
+//! From what the file says to what the manager uses: names become indices, defaults that depend on
+//! other values or on the machine are filled in, and everything is checked that needs more than one
+//! value to be seen.
+//!
+//! Nothing here stops at a mistake. A table that cannot be resolved becomes `None` and keeps its place,
+//! so that indices stay true and later tables can still be checked against it.
+
+mod domains;
+mod fit;
+mod generator;
+mod names;
+mod nfs;
+mod paths;
+mod ports;
+
+use std::path::{Component, Path, PathBuf};
+
+pub use fit::{RegionPlan, control_bytes, record_bytes, regions};
+
+use super::codes::Code;
+use super::document::{Document, FlowsTable, ManagerTable, MemoryTable};
+use super::limits;
+use super::machine::{Catalog, Machine};
+use super::model::{Config, Flows, Manager, Memory};
+use super::read::{At, Field, Many};
+use super::report::{Report, Span};
+use names::Names;
+
+/// What a configuration is resolved against, and what was found on the way.
+pub struct Resolver<'a> {
+    /// The shipped NFs.
+    pub known: &'a Catalog,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// The folder of the configuration, from which its paths lead.
+    pub folder: &'a Path,
+    /// Where mistakes go.
+    pub report: &'a mut Report,
+    /// Every file that the configuration names, in the order of the file.
+    pub files: Vec<FileUse>,
+}
+
+/// A file that the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileUse {
+    /// Where the configuration names it.
+    pub span: Span,
+    /// The file, its folder resolved.
+    pub path: PathBuf,
+    /// What for.
+    pub purpose: Purpose,
+}
+
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A capture to replay.
+    Replay,
+    /// A capture to write.
+    Write,
+    /// A program to run.
+    Run,
+}
+
+/// The names that other tables may refer to.
+struct Defined<'d> {
+    domains: Names<'d>,
+    ports: Names<'d>,
+    nfs: Names<'d>,
+    chains: Names<'d>,
+}
+
+/// The elements of a list that may be absent.
+fn items<T>(list: &Field<Many<T>>) -> &[At<T>] {
+    list.value().map_or(&[], |many| &many.items)
+}
+
+/// Whether every element of a list, if it is there, could be read.
+fn is_whole<T>(list: &Field<Many<T>>) -> bool {
+    !list.is_broken() && list.value().is_none_or(|many| many.complete)
+}
+
+impl Resolver<'_> {
+    /// The configuration, unless there were errors.
+    pub fn resolve(&mut self, document: &Document) -> Option<Config> {
+        let defined = self.define(document);
+        self.limit_counts(document);
+        let manager = document.manager.value().and_then(|table| self.manager(table));
+        let memory = document.memory.value().and_then(Self::memory);
+        let flows = document.flows.value().and_then(Self::flows);
+        let domains = self.domains(document, &defined.domains);
+        let default_domain = domains.default;
+        let workers = manager.as_ref().map_or(&[][..], |manager| &manager.cores);
+
+        let ports = self.ports(items(&document.port), &defined.domains, default_domain, memory.as_ref());
+        let nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers);
+        let chains = self.chains(items(&document.chain), &defined, &ports);
+        let rules = self.rules(items(&document.rule), &defined, &ports);
+        if let (Some(memory), Some(flows), Some(domains)) = (&memory, &flows, &domains.list) {
+            let records = record_bytes(flows, domains, workers.len());
+            self.fit(document, memory, records, domains, &nfs);
+        }
+        if self.report.has_errors() {
+            return None;
+        }
+        let config = Config {
+            manager: manager?,
+            memory: memory?,
+            flows: flows?,
+            domains: domains.list?,
+            ports: ports.into_iter().collect::<Option<_>>()?,
+            nfs: nfs.into_iter().collect::<Option<_>>()?,
+            chains: chains.into_iter().collect::<Option<_>>()?,
+            rules: rules.into_iter().collect::<Option<_>>()?,
+        };
+        self.warn_unused(document, &config);
+        Some(config)
+    }
+
+    fn define<'d>(&mut self, document: &'d Document) -> Defined<'d> {
+        let report = &mut *self.report;
+        let Document { domain, port, nf, chain, .. } = document;
+        let domains = items(domain).iter().map(|at| &at.value.name);
+        let ports = items(port).iter().map(|at| &at.value.common.name);
+        let nfs = items(nf).iter().map(|at| &at.value.name);
+        let chains = items(chain).iter().map(|at| &at.value.name);
+        Defined {
+            domains: Names::collect("domain", Code::UndefinedDomain, domains, is_whole(domain), report),
+            ports: Names::collect("port", Code::UndefinedPort, ports, is_whole(port), report),
+            nfs: Names::collect("NF", Code::UndefinedNf, nfs, is_whole(nf), report),
+            chains: Names::collect("chain", Code::UndefinedChain, chains, is_whole(chain), report),
+        }
+    }
+
+    fn limit_counts(&mut self, document: &Document) {
+        let counts = [
+            ("ports", items(&document.port).len(), limits::PORTS_MAX),
+            ("domains", items(&document.domain).len(), limits::DOMAINS_MAX),
+            ("chains", items(&document.chain).len(), limits::CHAINS_MAX),
+            ("rules", items(&document.rule).len(), limits::RULES_MAX),
+        ];
+        for (what, count, most) in counts {
+            if count > most {
+                self.report
+                    .add_about_file(Code::TooMany, format!("{count} {what}; there can be {most}"))
+                    .help(format!("leave some {what} out, or divide them between two managers"));
+            }
+        }
+    }
+
+    fn manager(&mut self, table: &ManagerTable) -> Option<Manager> {
+        let name = table.name.value()?.0.clone();
+        if table.cores.key.is_none() {
+            let first = self.machine.cores.first().copied().unwrap_or(0);
+            return Some(Manager { name, cores: vec![first] });
+        }
+        let field = table.cores.found.as_ref()?;
+        if field.value.items.is_empty() && field.value.complete {
+            self.report
+                .add(Code::OutOfRange, &field.span, "a manager without cores moves no packet")
+                .help("name at least one core, like [0]");
+        }
+        let mut cores: Vec<u32> = Vec::new();
+        for at in &field.value.items {
+            let core = at.value.0 as u32;
+            if cores.contains(&core) {
+                self.report
+                    .add(Code::KeyConflict, &at.span, format!("core {core} is named twice"))
+                    .help("a core has one worker; leave one of them out");
+            } else if self.core_exists(core, &at.span) {
+                cores.push(core);
+            }
+        }
+        Some(Manager { name, cores })
+    }
+
+    /// Reports a core that is not there.
+    fn core_exists(&mut self, core: u32, span: &Span) -> bool {
+        if self.machine.cores.contains(&core) {
+            return true;
+        }
+        let cores = core_list(&self.machine.cores);
+        self.report
+            .add(Code::CoreMissing, span, format!("there is no core {core} to use"))
+            .help(format!("Headgate may use {cores} of this machine"));
+        false
+    }
+
+    fn memory(table: &MemoryTable) -> Option<Memory> {
+        Some(Memory {
+            buffer_bytes: table.buffer_bytes.value()?.0 as u32,
+            hugepages: *table.hugepages.value()?,
+        })
+    }
+
+    fn flows(table: &FlowsTable) -> Option<Flows> {
+        Some(Flows {
+            capacity: table.capacity.value()?.0 as u32,
+            idle_timeout_ns: table.idle_timeout.value()?.0,
+        })
+    }
+
+    /// A path of the configuration, noted for later checks.
+    fn file(&mut self, path: &str, span: &Span, purpose: Purpose) -> PathBuf {
+        // Without the `.` and the doubled slashes by which equal paths differ.
+        let path = self.folder.join(path);
+        let mut path: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+        if purpose == Purpose::Run && path.components().count() == 1 {
+            // A bare word would be searched for in PATH.
+            path = Path::new(".").join(path);
+        }
+        self.files.push(FileUse { span: span.clone(), path: path.clone(), purpose });
+        path
+    }
+
+    /// Reports `second` as contradicting `first`.
+    fn conflict(&mut self, first: (&Span, &str), second: &Span, message: &str, help: &str) {
+        let (first, label) = first;
+        let finding = self.report.add(Code::KeyConflict, second, message);
+        finding.help(help).beside(first.clone(), label);
+    }
+}
+
+/// `cores 0, 1, 4-7`, `core 0`, `no core`.
+pub fn core_list(cores: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for core in cores {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *core => *last = *core,
+            _ => ranges.push((*core, *core)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    };
+    let list = ranges.iter().map(text).collect::<Vec<_>>().join(", ");
+    match cores.len() {
+        0 => "no core".to_owned(),
+        1 => format!("core {list}"),
+        _ => format!("cores {list}"),
+    }
+}

@@ -1,0 +1,333 @@
+//! NFs: what each runs, and where.
+
+use std::collections::BTreeMap;
+
+use headgate_shm::attach::Loop;
+use serde_json::Map;
+
+use super::super::codes::Code;
+use super::super::document::{MemberTable, NfTable};
+use super::super::limits::INSTANCES_MAX;
+use super::super::machine::Argument;
+use super::super::model::{Nf, Program, Restart, Shipped};
+use super::super::read::{At, Field};
+use super::super::report::{Span, counted};
+use super::super::suggest;
+use super::super::values::{Args, LoopKind, Text, User};
+use super::domains::domain_of;
+use super::names::Names;
+use super::{Purpose, Resolver};
+
+/// Bursts between two yields when the file names none. Our choice: at 32 packets a burst and 50 ns a
+/// packet a turn is 26 us, of which a yield of 1.25 us (evidence.md) is a twentieth.
+const YIELD_AFTER_DEFAULT: u32 = 16;
+
+/// An instance's core and where the file chose it.
+type Placed = (u32, Span);
+
+impl Resolver<'_> {
+    pub(super) fn nfs(
+        &mut self,
+        tables: &[At<NfTable>],
+        domains: &Names<'_>,
+        default_domain: usize,
+        workers: &[u32],
+    ) -> Vec<Option<Nf>> {
+        let free: Vec<u32> =
+            self.machine.cores.iter().copied().filter(|core| !workers.contains(core)).collect();
+        let mut in_turn = if free.is_empty() { workers.to_vec() } else { free.clone() }.into_iter().cycle();
+        let mut nfs = Vec::with_capacity(tables.len());
+        let mut on_core: BTreeMap<u32, Vec<(usize, Span)>> = BTreeMap::new();
+        let mut instances = 0;
+        for (index, at) in tables.iter().enumerate() {
+            let table = &at.value;
+            let program = self.program(table);
+            let waits = self.waits(table);
+            let restart = self.restart(table);
+            let domain = domain_of(&table.domain, domains, default_domain, self.report);
+            self.check_ring(table);
+            self.check_user(table);
+            let placed = self.place(table, &mut in_turn);
+            instances += placed.len();
+            self.check_workers(table, &placed, workers, !free.is_empty());
+            for (core, span) in &placed {
+                on_core.entry(*core).or_default().push((index, span.clone()));
+            }
+            let cores = placed.into_iter().map(|(core, _)| core).collect();
+            nfs.push(program.and_then(|program| resolved(table, program, waits?, restart?, domain?, cores)));
+        }
+        if instances > INSTANCES_MAX {
+            let message = format!("{instances} NF instances; there can be {INSTANCES_MAX}");
+            self.report.add_about_file(Code::TooMany, message).help("lower `instances`");
+        }
+        on_core.retain(|core, _| !workers.contains(core));
+        self.warn_pollers(tables, &on_core);
+        nfs
+    }
+
+    fn program(&mut self, table: &NfTable) -> Option<Program> {
+        let keys = [(&table.run.key, "run"), (&table.exec.key, "exec"), (&table.fuse.key, "fuse")];
+        let mut given = keys.into_iter().filter_map(|(key, name)| Some((key.as_ref()?, name)));
+        let Some((first, first_name)) = given.next() else {
+            self.report
+                .add(Code::MissingKey, &table.span, "[[nf]] needs `run`, `exec` or `fuse`")
+                .label("none of them is here")
+                .help("add `run = \"…\"` for a shipped NF, `exec = [\"/path/program\"]` for your own");
+            return None;
+        };
+        if let Some((second, second_name)) = given.next() {
+            let message = format!("`{first_name}` and `{second_name}` exclude each other");
+            self.conflict((first, "first"), second, &message, "an NF is one of them; leave the other out");
+            return None;
+        }
+        match first_name {
+            "run" => self.shipped(&table.run, &table.args).map(Program::Run),
+            "exec" => self.command(table),
+            _ => self.fused(table),
+        }
+    }
+
+    fn shipped(&mut self, run: &Field<Text>, args: &Field<Args>) -> Option<Shipped> {
+        let at = run.found.as_ref()?;
+        let name = at.value.0.as_str();
+        let known = self.known;
+        let Some(nf) = known.get(name) else {
+            self.report
+                .add(Code::UnknownNf, &at.span, format!("no NF `{name}` is shipped"))
+                .label("not shipped")
+                .help(suggest::help("shipped NFs", name, known.names()));
+            return None;
+        };
+        if let Some(arguments) = &nf.arguments {
+            self.check_arguments(at, arguments, args);
+        }
+        Some(Shipped { run: name.to_owned(), args: args_table(args)? })
+    }
+
+    fn check_arguments(&mut self, run: &At<Text>, known: &[Argument], args: &Field<Args>) {
+        let name = &run.value.0;
+        let given = args.value().map_or(&[][..], |args| &args.keys);
+        for (key, span) in given {
+            if !known.iter().any(|argument| argument.name == *key) {
+                let names = known.iter().map(|argument| argument.name.as_str());
+                self.report
+                    .add(Code::UnknownArgument, span, format!("the NF `{name}` has no argument `{key}`"))
+                    .label("unknown argument")
+                    .help(suggest::help("arguments", key, names));
+            }
+        }
+        for argument in known.iter().filter(|argument| argument.required && !args.is_broken()) {
+            if !given.iter().any(|(key, _)| *key == argument.name) {
+                let Argument { name: key, kind, text, .. } = argument;
+                self.report
+                    .add(
+                        Code::MissingArgument,
+                        &run.span,
+                        format!("the NF `{name}` needs the argument `{key}`"),
+                    )
+                    .label(format!("`{key}` is missing"))
+                    .help(format!("add `args = {{ {key} = … }}`: {kind}; {text}"));
+            }
+        }
+    }
+
+    fn command(&mut self, table: &NfTable) -> Option<Program> {
+        let words = table.exec.found.as_ref()?;
+        let Some(program) = words.value.items.first() else {
+            if words.value.complete {
+                let help = "name the program and its arguments, like [\"./my-nf\", \"--verbose\"]";
+                self.report.add(Code::BadValue, &words.span, "a command of no words").help(help);
+            }
+            return None;
+        };
+        let path = program.value.0.as_str();
+        if !path.contains('/') {
+            let message = format!("`{path}` does not say where the program is");
+            let help = format!("write its path, like \"./{path}\" or \"/usr/local/bin/{path}\"");
+            self.report.add(Code::BadValue, &program.span, message).help(help);
+            return None;
+        }
+        let path = self.file(path, &program.span, Purpose::Run);
+        let arguments = words.value.items[1..].iter().map(|word| word.value.0.clone());
+        let command = std::iter::once(path.to_string_lossy().into_owned()).chain(arguments).collect();
+        let args = args_table(&table.args)?;
+        words.value.complete.then_some(Program::Exec { command, args })
+    }
+
+    fn fused(&mut self, table: &NfTable) -> Option<Program> {
+        if let (Some(fuse), Some(args)) = (&table.fuse.key, &table.args.key) {
+            let help = "write `args` into the members: fuse = [{ run = \"…\", args = { … } }]";
+            self.conflict((fuse, "fused"), args, "`args` of a fused NF belong to its members", help);
+        }
+        let list = table.fuse.found.as_ref()?;
+        if list.value.items.is_empty() && list.value.complete {
+            let help = "name its members, like fuse = [{ run = \"firewall\" }, { run = \"monitor\" }]";
+            self.report.add(Code::BadValue, &list.span, "a fused NF without members").help(help);
+            return None;
+        }
+        let member = |at: &At<MemberTable>| self.shipped(&at.value.run, &at.value.args);
+        let members: Vec<Option<Shipped>> = list.value.items.iter().map(member).collect();
+        let members = members.into_iter().collect::<Option<_>>()?;
+        list.value.complete.then_some(Program::Fuse(members))
+    }
+
+    fn waits(&mut self, table: &NfTable) -> Option<Loop> {
+        let kind = *table.r#loop.value()?;
+        if let Some(key) = &table.yield_after.key
+            && kind != LoopKind::Cooperative
+        {
+            let message = format!("`yield_after` has no effect on a {} NF", kind.word());
+            let help = "set `loop = \"cooperative\"`, or leave `yield_after` out";
+            self.report.add(Code::KeyConflict, key, message).help(help);
+        }
+        Some(match kind {
+            LoopKind::Notified => Loop::Notified,
+            LoopKind::Polling => Loop::Polling,
+            LoopKind::Cooperative => {
+                let bursts = table.yield_after.value().map_or(YIELD_AFTER_DEFAULT, |bursts| bursts.0 as u32);
+                Loop::Cooperative { yield_after: bursts }
+            }
+        })
+    }
+
+    fn restart(&mut self, table: &NfTable) -> Option<Restart> {
+        let bounds = table.restart.value()?;
+        let (first, longest) = (bounds.first.found.as_ref()?, bounds.longest.found.as_ref()?);
+        if first.value > longest.value {
+            let help = "raise `longest` or lower `first`";
+            self.report
+                .add(Code::KeyConflict, &first.span, "the first pause is longer than the longest")
+                .help(help);
+        }
+        Some(Restart { first_ns: first.value.0, longest_ns: longest.value.0 })
+    }
+
+    fn check_ring(&mut self, table: &NfTable) {
+        let Some(at) = &table.ring.found else { return };
+        let ring = at.value.0;
+        if !ring.is_power_of_two() {
+            let above = ring.next_power_of_two();
+            self.report
+                .add(Code::OutOfRange, &at.span, format!("a ring of {ring} is no power of two"))
+                .help(format!("the nearest are {} and {above}", above / 2));
+        }
+    }
+
+    fn check_user(&mut self, table: &NfTable) {
+        let Some(at) = &table.user.found else { return };
+        if matches!(&at.value, User::Id(0)) || at.value == User::Name("root".to_owned()) {
+            self.report
+                .add(Code::NfAsRoot, &at.span, "root can reach every process and every domain's memory")
+                .help("leave `user` out, and the NF runs as a user of its domain's own");
+        }
+    }
+
+    /// The core of each instance: by the file, else the free cores in turn.
+    fn place(&mut self, table: &NfTable, in_turn: &mut impl Iterator<Item = u32>) -> Vec<Placed> {
+        let Some(instances) = table.instances.value().map(|instances| instances.0 as usize) else {
+            return Vec::new();
+        };
+        if table.core.key.is_none() {
+            return in_turn.take(instances).map(|core| (core, table.span.clone())).collect();
+        }
+        let Some(at) = &table.core.found else { return Vec::new() };
+        let chosen = &at.value.0;
+        if chosen.complete && chosen.items.is_empty() {
+            let help = "name a core, or leave `core` out";
+            self.report.add(Code::OutOfRange, &at.span, "an NF without a core").help(help);
+        } else if chosen.items.len() > instances {
+            let message =
+                format!("{} for {}", counted(chosen.items.len(), "core"), counted(instances, "instance"));
+            let help = "raise `instances`, or name as many cores as instances";
+            self.report.add(Code::KeyConflict, &at.span, message).help(help);
+        }
+        let mut placed = Vec::with_capacity(chosen.items.len());
+        for core in &chosen.items {
+            let number = core.value.0 as u32;
+            if self.core_exists(number, &core.span) {
+                placed.push((number, core.span.clone()));
+            }
+        }
+        if placed.is_empty() { placed } else { placed.into_iter().cycle().take(instances).collect() }
+    }
+
+    /// A worker that shares its core gives it up after every turn; an NF that polls does not give it
+    /// back before the kernel takes it, milliseconds later.
+    fn check_workers(&mut self, table: &NfTable, placed: &[Placed], workers: &[u32], others: bool) {
+        let Some((core, span)) = placed.iter().find(|(core, _)| workers.contains(core)) else { return };
+        if table.r#loop.value() == Some(&LoopKind::Polling) {
+            self.report
+                .add(
+                    Code::CorePolled,
+                    span,
+                    format!("core {core} belongs to a worker, and this NF never gives it up"),
+                )
+                .help("set `loop = \"notified\"`, or give the NF a core without a worker");
+        } else if others {
+            self.report
+                .add(Code::CoreShared, span, format!("core {core} belongs to a worker: the two take turns"))
+                .help("give the NF a core without a worker");
+        }
+    }
+
+    fn warn_pollers(&mut self, tables: &[At<NfTable>], on_core: &BTreeMap<u32, Vec<(usize, Span)>>) {
+        let name = |index: usize| tables[index].value.name.value().map_or("?", |name| name.0.as_str());
+        for (core, there) in on_core {
+            let mut said = None;
+            for (place, (index, span)) in there.iter().enumerate() {
+                let polls = tables[*index].value.r#loop.value() == Some(&LoopKind::Polling);
+                if there.len() < 2 || !polls || said == Some(index) {
+                    continue;
+                }
+                said = Some(index);
+                let mut others: Vec<&str> = there
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| *at != place)
+                    .map(|(_, (i, _))| name(*i))
+                    .collect();
+                others.dedup();
+                let message = format!(
+                    "`{}` never sleeps and shares core {core} with `{}`",
+                    name(*index),
+                    others.join("`, `")
+                );
+                self.report
+                    .add(Code::PollersShare, span, message)
+                    .help("set `loop = \"notified\"`, or give it a core of its own");
+            }
+        }
+    }
+}
+
+/// What `args` says, `{}` when it is absent, `None` when it is broken.
+fn args_table(args: &Field<Args>) -> Option<Map<String, serde_json::Value>> {
+    match args.value() {
+        Some(args) => Some(args.table.clone()),
+        None => args.key.is_none().then(Map::new),
+    }
+}
+
+fn resolved(
+    table: &NfTable,
+    program: Program,
+    waits: Loop,
+    restart: Restart,
+    domain: super::super::model::DomainId,
+    cores: Vec<u32>,
+) -> Option<Nf> {
+    if table.user.is_broken() {
+        return None;
+    }
+    Some(Nf {
+        name: table.name.value()?.0.clone(),
+        program,
+        cores,
+        waits,
+        domain,
+        on_failure: *table.on_failure.value()?,
+        restart,
+        ring: table.ring.value()?.0 as u32,
+        user: table.user.value().cloned().unwrap_or(User::OfDomain),
+    })
+}

@@ -1,0 +1,148 @@
+//! Ports: what each is, and that no two are the same.
+
+use std::collections::HashMap;
+
+use super::super::codes::Code;
+use super::super::document::{DpdkKeys, PcapKeys, PortKeys, PortTable};
+use super::super::model::{Backend, Dpdk, Memory, Pcap, Port, Replay};
+use super::super::read::At;
+use super::super::report::Span;
+use super::super::values::{Device, ReplayMode, Timing};
+use super::domains::domain_of;
+use super::names::Names;
+use super::{Purpose, Resolver};
+
+/// The word that a chain's `out` may say instead of a port.
+pub const OUT_BY_NF: &str = "nf";
+
+/// Devices and kernel interfaces already taken, and where.
+type Taken = HashMap<String, Span>;
+
+impl Resolver<'_> {
+    pub(super) fn ports(
+        &mut self,
+        tables: &[At<PortTable>],
+        domains: &Names<'_>,
+        default_domain: usize,
+        memory: Option<&Memory>,
+    ) -> Vec<Option<Port>> {
+        let mut taken = Taken::new();
+        let mut ports = Vec::with_capacity(tables.len());
+        for table in tables {
+            let common = &table.value.common;
+            let domain = domain_of(&common.domain, domains, default_domain, self.report);
+            let backend = table.value.kind.as_ref().and_then(|kind| match kind {
+                PortKeys::Generator(keys) => self.generator(keys, memory),
+                PortKeys::Pcap(keys) => self.pcap(keys),
+                PortKeys::Dpdk(keys) => self.dpdk(keys, &mut taken),
+                PortKeys::Null => Some(Backend::Null),
+            });
+            if let Some(name) = &common.name.found
+                && name.value.0 == OUT_BY_NF
+            {
+                self.report
+                    .add(Code::ReservedName, &name.span, "no port can be called `nf`")
+                    .help("`out = \"nf\"` says that the last NF names the port; choose another name");
+            }
+            ports.push(common.name.value().zip(domain).zip(backend).map(|((name, domain), backend)| Port {
+                name: name.0.clone(),
+                domain,
+                backend,
+            }));
+        }
+        self.refuse_files_twice();
+        ports
+    }
+
+    fn pcap(&mut self, keys: &PcapKeys) -> Option<Backend> {
+        if keys.read.key.is_none() {
+            for (key, name) in [(&keys.mode.key, "mode"), (&keys.timing.key, "timing")] {
+                if let Some(span) = key {
+                    self.report
+                        .add(Code::KeyConflict, span, format!("`{name}` without `read` has no effect"))
+                        .help("name the capture to replay with `read`");
+                }
+            }
+        }
+        if keys.read.key.is_none() && keys.write.key.is_none() {
+            self.report
+                .add(Code::MissingKey, &keys.span, "[[port]] of kind pcap needs `read`, `write` or both")
+                .label("neither is here")
+                .help("add `read = \"in.pcap\"` to replay a capture, `write = \"out.pcapng\"` to make one");
+            return None;
+        }
+        let read = keys.read.found.as_ref().map(|at| self.file(&at.value.0, &at.span, Purpose::Replay));
+        let write = keys.write.found.as_ref().map(|at| self.file(&at.value.0, &at.span, Purpose::Write));
+        let broken =
+            [keys.read.is_broken(), keys.write.is_broken(), keys.mode.is_broken(), keys.timing.is_broken()];
+        if broken.contains(&true) {
+            return None;
+        }
+        let mode = keys.mode.value().copied().unwrap_or(ReplayMode::Once);
+        let timing = keys.timing.value().copied().unwrap_or(Timing::Fast);
+        Some(Backend::Pcap(Pcap { replay: read.map(|file| Replay { file, mode, timing }), write }))
+    }
+
+    /// A capture may be replayed by many, and written by one that nobody reads.
+    fn refuse_files_twice(&mut self) {
+        let mut seen: HashMap<&std::path::Path, &super::FileUse> = HashMap::new();
+        for file in self.files.iter().filter(|file| file.purpose != Purpose::Run) {
+            let first = *seen.entry(&file.path).or_insert(file);
+            if first.span == file.span || (first.purpose, file.purpose) == (Purpose::Replay, Purpose::Replay)
+            {
+                continue;
+            }
+            let what = if first.purpose == file.purpose { "written twice" } else { "written and read" };
+            self.report
+                .add(Code::FileTwice, &file.span, format!("`{}` is {what}", file.path.display()))
+                .help("write to another file")
+                .beside(first.span.clone(), "first");
+        }
+    }
+
+    fn dpdk(&mut self, keys: &DpdkKeys, taken: &mut Taken) -> Option<Backend> {
+        let device = keys.device.found.as_ref()?;
+        self.refuse_device_twice(device, taken);
+        if keys.allow_default_route.value() == Some(&false) {
+            self.refuse_default_route(device);
+        }
+        Some(Backend::Dpdk(Dpdk {
+            devargs: device.value.devargs.clone(),
+            pci: device.value.is_pci(),
+            queues: keys.queues.value()?.0 as u16,
+            direct: *keys.direct.value()?,
+        }))
+    }
+
+    fn refuse_device_twice(&mut self, device: &At<Device>, taken: &mut Taken) {
+        let names = std::iter::once(device.value.name.as_str()).chain(device.value.interfaces());
+        for name in names {
+            if let Some(first) = taken.get(name) {
+                let next = "number virtual devices on, like net_af_packet0 and net_af_packet1";
+                self.report
+                    .add(Code::DeviceTwice, &device.span, format!("`{name}` is opened by two ports"))
+                    .label("again")
+                    .help(format!("a device belongs to one port; {next}"))
+                    .beside(first.clone(), "first");
+                return;
+            }
+        }
+        let names = std::iter::once(device.value.name.as_str()).chain(device.value.interfaces());
+        for name in names {
+            taken.insert(name.to_owned(), device.span.clone());
+        }
+    }
+
+    fn refuse_default_route(&mut self, device: &At<Device>) {
+        let mut names = std::iter::once(device.value.name.as_str()).chain(device.value.interfaces());
+        if let Some(name) = names.find(|name| self.machine.default_route.iter().any(|route| route == name)) {
+            self.report
+                .add(
+                    Code::DefaultRoute,
+                    &device.span,
+                    format!("the machine's default route leads through `{name}`"),
+                )
+                .help("take another device, or cut this machine off with `allow_default_route = true`");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What can be said of rules without seeing a packet: which exclude themselves, which are covered.
+//!
+//! A rule is covered when *one* earlier rule takes every packet it could take. That several earlier
+//! rules together cover a later one is not noticed: deciding it is hard in general (it is the complement
+//! of satisfiability), and the mistake that operators make is a broad rule above a narrow one.
+
+use std::collections::HashMap;
+
+use super::model::{PortId, Rule};
+use super::values::{EtherType, PortRange, Prefix, Protocol, Vlan};
+
+/// Why no packet can match `rule`, if its conditions exclude each other.
+pub fn impossible(rule: &Rule) -> Option<&'static str> {
+    let ports = rule.source_port.is_some() || rule.destination_port.is_some();
+    let prefixes = [rule.source, rule.destination];
+    let (v4, v6) = (prefixes.iter().flatten()).fold((false, false), |(v4, v6), prefix| {
+        (v4 || prefix.address.is_ipv4(), v6 || prefix.address.is_ipv6())
+    });
+    if v4 && v6 {
+        return Some("no packet has one IPv4 and one IPv6 address");
+    }
+    if ports && rule.protocol.is_some_and(|protocol| !protocol.has_ports()) {
+        return Some("its protocol has no ports");
+    }
+    match rule.ethertype {
+        None => None,
+        Some(EtherType::IPV4) if v6 => Some("no packet of type ipv4 has an IPv6 address"),
+        Some(EtherType::IPV6) if v4 => Some("no packet of type ipv6 has an IPv4 address"),
+        Some(EtherType::IPV4 | EtherType::IPV6) => None,
+        Some(_) if v4 || v6 => Some("only packets of type ipv4 or ipv6 have IP addresses"),
+        Some(_) if ports || rule.protocol.is_some() => {
+            Some("only packets of type ipv4 or ipv6 have an IP protocol and ports")
+        }
+        Some(_) => None,
+    }
+}
+
+/// Whether `broad` takes every packet that `narrow` could take.
+pub fn covers(broad: &Rule, narrow: &Rule) -> bool {
+    wider(&broad.port, &narrow.port, PartialEq::eq)
+        && wider(&broad.vlan, &narrow.vlan, PartialEq::eq)
+        && wider(&broad.destination_port, &narrow.destination_port, PortRange::covers)
+        && wider(&broad.source_port, &narrow.source_port, PortRange::covers)
+        && wider(&broad.protocol, &narrow.protocol, PartialEq::eq)
+        && wider(&broad.ethertype, &ethertype(narrow), PartialEq::eq)
+        && addresses_wider(broad.source, narrow.source, narrow)
+        && addresses_wider(broad.destination, narrow.destination, narrow)
+}
+
+/// No condition is wider than any; else both must be there and the broad one must cover.
+fn wider<T>(broad: &Option<T>, narrow: &Option<T>, covers: impl Fn(&T, &T) -> bool) -> bool {
+    match (broad, narrow) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(broad), Some(narrow)) => covers(broad, narrow),
+    }
+}
+
+/// The EtherType that a rule demands, be it by an address.
+fn ethertype(rule: &Rule) -> Option<EtherType> {
+    let by_address =
+        |prefix: Prefix| if prefix.address.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+    rule.ethertype.or_else(|| rule.source.or(rule.destination).map(by_address))
+}
+
+/// As [`wider`]; and a prefix of length 0 covers every packet of its IP version.
+fn addresses_wider(broad: Option<Prefix>, narrow: Option<Prefix>, rule: &Rule) -> bool {
+    match (broad, narrow) {
+        (Some(broad), None) if broad.length == 0 => {
+            let version = if broad.address.is_ipv4() { EtherType::IPV4 } else { EtherType::IPV6 };
+            ethertype(rule) == Some(version)
+        }
+        _ => wider(&broad, &narrow, Prefix::covers),
+    }
+}
+
+/// Which conditions a rule has; of its prefixes, how many bits count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Shape {
+    port: bool,
+    vlan: bool,
+    ethertype: bool,
+    protocol: bool,
+    source: u8,
+    destination: u8,
+}
+
+/// What those conditions say.
+type Key =
+    (Option<PortId>, Option<Vlan>, Option<EtherType>, Option<Protocol>, Option<Prefix>, Option<Prefix>);
+
+impl Shape {
+    fn of(rule: &Rule) -> Self {
+        let bits = |prefix: Option<Prefix>| prefix.map_or(0, |prefix| prefix.length);
+        Self {
+            port: rule.port.is_some(),
+            vlan: rule.vlan.is_some(),
+            ethertype: rule.ethertype.is_some(),
+            protocol: rule.protocol.is_some(),
+            source: bits(rule.source),
+            destination: bits(rule.destination),
+        }
+    }
+
+    /// What a rule of this shape that covers `rule` must say; it need not cover it then.
+    fn key(&self, rule: &Rule) -> Key {
+        (
+            rule.port.filter(|_| self.port),
+            rule.vlan.filter(|_| self.vlan),
+            ethertype(rule).filter(|_| self.ethertype),
+            rule.protocol.filter(|_| self.protocol),
+            rule.source.filter(|_| self.source > 0).map(|prefix| prefix.shortened(self.source)),
+            rule.destination
+                .filter(|_| self.destination > 0)
+                .map(|prefix| prefix.shortened(self.destination)),
+        )
+    }
+}
+
+/// For every rule, the first earlier rule that covers it. Rules that are `None` were reported as
+/// broken and neither cover nor are covered.
+///
+/// Ten thousand rules come with ten thousand chains, so not every pair is compared: rules that have the
+/// same conditions are found by what these say, as in the classifier (`headgate_path::rules`).
+pub fn covered(rules: &[Option<Rule>]) -> Vec<Option<usize>> {
+    let mut by_shape: HashMap<Shape, HashMap<Key, Vec<usize>>> = HashMap::new();
+    let mut covered = Vec::with_capacity(rules.len());
+    for (place, rule) in rules.iter().enumerate() {
+        let Some(rule) = rule else {
+            covered.push(None);
+            continue;
+        };
+        let candidates = by_shape.iter().filter_map(|(shape, places)| places.get(&shape.key(rule))).flatten();
+        let covers = |place: &&usize| rules[**place].as_ref().is_some_and(|broad| covers(broad, rule));
+        covered.push(candidates.filter(covers).min().copied());
+        let shape = Shape::of(rule);
+        by_shape.entry(shape).or_default().entry(shape.key(rule)).or_default().push(place);
+    }
+    covered
+}
