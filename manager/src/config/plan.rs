@@ -1,0 +1,270 @@
+//! What a configuration will do to this machine: what `headgate check` prints.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::model::{Backend, Chain, Config, Nf, Out, Port, Program, Rule};
+use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
+
+/// Who runs where, who gets which memory, which packets take which path.
+///
+/// `Display` is the text for people.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The manager's name.
+    pub manager: String,
+    /// The cores in use, in rising order.
+    pub cores: Vec<CorePlan>,
+    /// Packet memory.
+    pub regions: Vec<RegionPlan>,
+    /// Bytes of the manager's own records: who holds each buffer, and the flow tables.
+    pub record_bytes: u64,
+    /// Rings and orders, by NF.
+    pub control: Vec<ControlPlan>,
+    /// Paths.
+    pub chains: Vec<ChainPlan>,
+}
+
+/// What runs on one core.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CorePlan {
+    /// The core.
+    pub core: u32,
+    /// The worker on it.
+    pub worker: Option<usize>,
+    /// The NF instances on it.
+    pub nfs: Vec<String>,
+}
+
+/// The control memory of one NF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ControlPlan {
+    /// The NF.
+    pub nf: String,
+    /// What it runs.
+    pub runs: String,
+    /// Its instances.
+    pub instances: usize,
+    /// Descriptors in each of the two rings of an instance.
+    pub ring: u32,
+    /// Bytes of one instance.
+    pub bytes_each: u64,
+}
+
+/// One chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChainPlan {
+    /// Its name.
+    pub name: String,
+    /// Its NFs in order.
+    pub stages: Vec<String>,
+    /// Its end: a port, or `nf` when the last NF names it.
+    pub out: String,
+    /// How often a packet is copied because the path leaves a trust domain, by the port it came in by.
+    pub copies: BTreeMap<String, usize>,
+    /// The rules that lead to it.
+    pub rules: Vec<RulePlan>,
+}
+
+/// One rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RulePlan {
+    /// Its place in the file, from 1; lower places win.
+    pub place: usize,
+    /// What it matches, in words.
+    pub matches: String,
+}
+
+/// Describes what `config` will do to `machine`.
+pub fn describe(config: &Config, machine: &Machine) -> Plan {
+    let control = config.nfs.iter().map(|nf| ControlPlan {
+        nf: nf.name.clone(),
+        runs: runs(nf),
+        instances: nf.cores.len(),
+        ring: nf.ring,
+        bytes_each: control_bytes(nf),
+    });
+    let mut rules: Vec<Vec<usize>> = vec![Vec::new(); config.chains.len()];
+    for (place, rule) in config.rules.iter().enumerate() {
+        rules[rule.chain.index()].push(place);
+    }
+    Plan {
+        manager: config.manager.name.clone(),
+        cores: cores(config),
+        regions: regions(&config.memory, &config.domains, machine),
+        record_bytes: record_bytes(&config.flows, &config.domains, config.manager.cores.len()),
+        control: control.collect(),
+        chains: config
+            .chains
+            .iter()
+            .zip(&rules)
+            .map(|(chain, rules)| chain_plan(config, chain, rules))
+            .collect(),
+    }
+}
+
+fn cores(config: &Config) -> Vec<CorePlan> {
+    let mut cores: BTreeMap<u32, CorePlan> = BTreeMap::new();
+    let empty = |core| CorePlan { core, worker: None, nfs: Vec::new() };
+    for (worker, core) in config.manager.cores.iter().enumerate() {
+        cores.entry(*core).or_insert_with(|| empty(*core)).worker = Some(worker);
+    }
+    for nf in &config.nfs {
+        for (instance, core) in nf.cores.iter().enumerate() {
+            let name =
+                if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, instance + 1) };
+            cores.entry(*core).or_insert_with(|| empty(*core)).nfs.push(name);
+        }
+    }
+    cores.into_values().collect()
+}
+
+fn runs(nf: &Nf) -> String {
+    match &nf.program {
+        Program::Run(shipped) => shipped.run.clone(),
+        Program::Exec { command, .. } => command.join(" "),
+        Program::Fuse(members) => {
+            members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
+        }
+    }
+}
+
+/// `rules` are the places of those that lead to `chain`.
+fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
+    let mut copies = BTreeMap::new();
+    for (index, port) in config.ports.iter().enumerate().filter(|(_, port)| port.backend.gives()) {
+        let takes = |rule: &Rule| rule.port.is_none_or(|id| id.index() == index);
+        if rules.iter().any(|place| takes(&config.rules[*place])) {
+            copies.insert(port.name.clone(), copies_from(config, chain, port));
+        }
+    }
+    let rule = |place: &usize| RulePlan { place: place + 1, matches: matches(config, &config.rules[*place]) };
+    ChainPlan {
+        name: chain.name.clone(),
+        stages: chain.stages.iter().map(|id| config.nfs[id.index()].name.clone()).collect(),
+        out: match chain.out {
+            Out::Port(id) => config.ports[id.index()].name.clone(),
+            Out::Nf => "nf".to_owned(),
+        },
+        copies,
+        rules: rules.iter().map(rule).collect(),
+    }
+}
+
+/// A packet is copied wherever the next holder sees the memory of another domain. Ports without memory
+/// of their own (null, captures, devices that are not `direct`) read it where it is.
+fn copies_from(config: &Config, chain: &Chain, from: &Port) -> usize {
+    let mut domains = vec![from.domain];
+    domains.extend(chain.stages.iter().map(|id| config.nfs[id.index()].domain));
+    if let Out::Port(id) = chain.out
+        && matches!(&config.ports[id.index()].backend, Backend::Dpdk(dpdk) if dpdk.direct)
+    {
+        domains.push(config.ports[id.index()].domain);
+    }
+    domains.windows(2).filter(|pair| pair[0] != pair[1]).count()
+}
+
+fn matches(config: &Config, rule: &Rule) -> String {
+    let mut conditions = Vec::new();
+    if let Some(port) = rule.port {
+        conditions.push(format!("from port {}", config.ports[port.index()].name));
+    }
+    if let Some(vlan) = rule.vlan {
+        conditions.push(vlan.to_string());
+    }
+    if let Some(ethertype) = rule.ethertype {
+        conditions.push(ethertype.to_string());
+    }
+    if let Some(protocol) = rule.protocol {
+        conditions.push(protocol.to_string());
+    }
+    if let Some(prefix) = rule.source {
+        conditions.push(format!("source {prefix}"));
+    }
+    if let Some(ports) = rule.source_port {
+        conditions.push(format!("source port {ports}"));
+    }
+    if let Some(prefix) = rule.destination {
+        conditions.push(format!("destination {prefix}"));
+    }
+    if let Some(ports) = rule.destination_port {
+        conditions.push(format!("destination port {ports}"));
+    }
+    if conditions.is_empty() { "every packet".to_owned() } else { conditions.join(", ") }
+}
+
+/// `35.0 MiB`, `64.0 KiB`.
+fn bytes_text(bytes: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let bytes = bytes as f64;
+    match bytes {
+        _ if bytes < KIB * KIB => format!("{:.1} KiB", bytes / KIB),
+        _ if bytes < KIB * KIB * KIB => format!("{:.1} MiB", bytes / (KIB * KIB)),
+        _ => format!("{:.1} GiB", bytes / (KIB * KIB * KIB)),
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "Manager {}\n\nCores", self.manager)?;
+        for core in &self.cores {
+            let worker = core.worker.map(|worker| format!("worker {worker}"));
+            let who: Vec<String> = worker.into_iter().chain(core.nfs.iter().cloned()).collect();
+            writeln!(f, "  {:<4} {}", core.core, who.join(", "))?;
+        }
+        self.write_memory(f)?;
+        for chain in &self.chains {
+            writeln!(f, "\nChain {}: {}", chain.name, chain.path())?;
+            for rule in &chain.rules {
+                writeln!(f, "  rule {:<4} {}", rule.place, rule.matches)?;
+            }
+            for (port, copies) in chain.copies.iter().filter(|(_, copies)| **copies > 0) {
+                let times = if *copies == 1 { "once".to_owned() } else { format!("{copies} times") };
+                writeln!(f, "  from {port}: copied {times} between trust domains")?;
+            }
+        }
+        writeln!(f, "\nA packet that no rule matches is dropped.")
+    }
+}
+
+impl Plan {
+    fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nMemory")?;
+        let domain_width = self.regions.iter().map(|region| region.domain.len()).max().unwrap_or(0);
+        for region in &self.regions {
+            let pages = match region.huge_pages {
+                0 => "4 KiB pages".to_owned(),
+                pages => format!("{pages} pages of 2 MiB"),
+            };
+            writeln!(
+                f,
+                "  domain {:<domain_width$}  {} buffers of {} B, {} on {pages}",
+                region.domain,
+                region.buffers,
+                region.stride_bytes,
+                bytes_text(region.bytes)
+            )?;
+        }
+        writeln!(f, "  manager  buffer records and flow tables, {}", bytes_text(self.record_bytes))?;
+        let nf_width = self.control.iter().map(|nf| nf.nf.len()).max().unwrap_or(0);
+        for nf in &self.control {
+            let mut line = format!("  nf {:<nf_width$}  {}: ", nf.nf, nf.runs);
+            if nf.instances > 1 {
+                write!(line, "{} instances, each ", nf.instances)?;
+            }
+            writeln!(f, "{line}2 rings of {}, {}", nf.ring, bytes_text(nf.bytes_each))?;
+        }
+        Ok(())
+    }
+}
+
+impl ChainPlan {
+    fn path(&self) -> String {
+        let end = if self.out == "nf" { "where the last NF says" } else { self.out.as_str() };
+        let stages = self.stages.iter().map(String::as_str);
+        stages.chain(std::iter::once(end)).collect::<Vec<_>>().join(" -> ")
+    }
+}
