@@ -1,0 +1,136 @@
+//! Good files: the examples of the guide, every key once, and what defaults become.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::model::{Backend, Load, Out, Program};
+use super::super::{Config, Loaded, Machine, Rate, User, parse, plan};
+use super::snapshots::{assert_snapshot, here};
+use super::{catalog, machine};
+
+fn loaded(path: &Path, machine: &Machine) -> Loaded {
+    let text = fs::read_to_string(path).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    parse(name, &text, &catalog(), machine).unwrap_or_else(|findings| panic!("{findings}"))
+}
+
+fn config_of(text: &str) -> Config {
+    parse("test.toml", text, &catalog(), &machine()).unwrap_or_else(|findings| panic!("{findings}")).config
+}
+
+fn examples() -> Vec<PathBuf> {
+    let entries = fs::read_dir(here("../docs/guide/examples")).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    files.sort();
+    assert!(files.len() >= 5);
+    files
+}
+
+/// The smallest machine that Headgate promises to work on, without huge pages.
+fn small_machine() -> Machine {
+    Machine { cores: vec![0, 1], memory_bytes: 1 << 30, hugepages_free: 0, default_route: Vec::new() }
+}
+
+#[test]
+fn examples_are_good_and_do_what_their_plan_says() {
+    for path in examples() {
+        let loaded = loaded(&path, &small_machine());
+        assert_eq!(loaded.warnings.to_string(), "", "{}", path.display());
+        let plan = plan::describe(&loaded.config, &small_machine()).to_string();
+        let name = Path::new(path.file_name().unwrap()).with_extension("plan.txt");
+        assert_snapshot(&here("src/config/tests/good").join(name), &plan);
+    }
+}
+
+#[test]
+fn every_key_arrives() {
+    let path = here("src/config/tests/good/everything.toml");
+    let loaded = loaded(&path, &machine());
+    let json = serde_json::to_string_pretty(&loaded.config).unwrap();
+    assert_snapshot(&path.with_extension("json"), &format!("{json}\n"));
+    let plan = plan::describe(&loaded.config, &machine());
+    assert_snapshot(&path.with_extension("plan.txt"), &plan.to_string());
+    let json = serde_json::to_string_pretty(&plan).unwrap();
+    assert_snapshot(&path.with_extension("plan.json"), &format!("{json}\n"));
+}
+
+#[test]
+fn an_empty_file_is_a_manager_that_waits() {
+    let config = config_of("");
+    assert_eq!((config.manager.name.as_str(), config.manager.cores.as_slice()), ("default", &[0][..]));
+    assert_eq!((config.memory.buffer_bytes, config.flows.capacity), (2048, 65_536));
+    assert_eq!(config.flows.idle_timeout_ns, 30_000_000_000);
+    assert!(config.domains.is_empty() && config.ports.is_empty() && config.rules.is_empty());
+}
+
+#[test]
+fn defaults_are_filled_in() {
+    let config = config_of(
+        "port = [{ name = 'g', kind = 'generator' }, { name = 's', kind = 'null' }]
+         nf = [{ name = 'n', run = 'hello' }]
+         chain = [{ name = 'c', stages = ['n'], out = 's' }]
+         rule = [{ chain = 'c' }]",
+    );
+    let [domain] = config.domains.as_slice() else { panic!("{:?}", config.domains) };
+    assert_eq!((domain.name.as_str(), domain.buffers), ("default", 16_384));
+    let Backend::Generator(generator) = &config.ports[0].backend else { panic!() };
+    assert_eq!(generator.load, Load::Even { flows: 1, rate: Rate::Max });
+    assert_eq!(
+        generator.spec(),
+        headgate_ports::generator::GeneratorSpec {
+            sizes: headgate_ports::generator::Sizes::Weighted(vec![(64, 1)]),
+            ..Default::default()
+        }
+    );
+    let nf = &config.nfs[0];
+    assert!(
+        matches!(&nf.program, Program::Run(shipped) if shipped.run == "hello" && shipped.args.is_empty())
+    );
+    assert_eq!((nf.ring, nf.cores.as_slice(), &nf.user), (4096, &[1][..], &User::OfDomain));
+    let policy = headgate_decide::restart::Policy::default();
+    assert_eq!((nf.restart.first_ns, nf.restart.longest_ns), (policy.first.0, policy.longest.0));
+    assert_eq!(config.chains[0].out, Out::Port(super::super::model::PortId(1)));
+}
+
+#[test]
+fn nfs_without_a_core_take_the_free_cores_in_turn() {
+    let text = "manager = { cores = [1] }
+        nf = [{ name = 'a', run = 'hello', instances = 2 }, { name = 'b', run = 'hello', core = 3 },
+              { name = 'c', run = 'hello', instances = 2 }]";
+    let cores: Vec<Vec<u32>> = config_of(text).nfs.into_iter().map(|nf| nf.cores).collect();
+    assert_eq!(cores, [vec![0, 2], vec![3], vec![3, 0]]);
+}
+
+#[test]
+fn on_one_core_everybody_shares_it() {
+    let machine = Machine { cores: vec![0], ..small_machine() };
+    let hop = loaded(&here("../docs/guide/examples/replay.toml"), &machine);
+    assert_eq!(hop.warnings.0, []);
+    assert_eq!((hop.config.manager.cores, &hop.config.nfs[0].cores), (vec![0], &vec![0]));
+}
+
+#[test]
+fn huge_pages_go_to_the_first_domains() {
+    let text = "domain = [{ name = 'a', buffers = 4096 }, { name = 'b', buffers = 16384 }, { name = 'c', buffers = 4096 }]
+        port = [{ name = 'a', kind = 'null', domain = 'a' }, { name = 'b', kind = 'null', domain = 'b' },
+                { name = 'c', kind = 'null', domain = 'c' }]";
+    // 2240 bytes a buffer: 5, 18 and 5 pages.
+    let machine = Machine { hugepages_free: 12, ..machine() };
+    let config = parse("test.toml", text, &catalog(), &machine).unwrap().config;
+    let pages =
+        plan::describe(&config, &machine).regions.iter().map(|region| region.huge_pages).collect::<Vec<_>>();
+    assert_eq!(pages, [5, 0, 5]);
+}
+
+#[test]
+fn paths_lead_from_the_folder_of_the_file() {
+    let text = "port = [{ name = 'r', kind = 'pcap', read = './in.pcap', write = '/abs/out.pcapng' }]
+        nf = [{ name = 'n', exec = ['bin/nf', 'in.pcap'] }]";
+    let config = parse("/etc/headgate/edge.toml", text, &catalog(), &machine()).unwrap().config;
+    let Backend::Pcap(pcap) = &config.ports[0].backend else { panic!() };
+    assert_eq!(pcap.replay.as_ref().unwrap().file, Path::new("/etc/headgate/in.pcap"));
+    assert_eq!(pcap.write.as_deref(), Some(Path::new("/abs/out.pcapng")));
+    let Program::Exec { command, .. } = &config.nfs[0].program else { panic!() };
+    assert_eq!(command, &["/etc/headgate/bin/nf", "in.pcap"]);
+}
