@@ -1,1 +1,202 @@
 //! The daemon: configuration, workers, control loop, API.
+//!
+//! [`Manager::start`] takes a checked [`config::Config`], makes the packet regions, opens the ports,
+//! starts the workers, and hands all of it to the control loop, which launches the NFs and answers
+//! requests. Everything is given back when it ends.
+//!
+//! - [`config`]: from a file to a checked value;
+//! - `layout`: from that value to the numbers of the packet path;
+//! - `fabric`: regions, workers and their plan;
+//! - `ports`: the configured ports, opened;
+//! - `control`: the control loop;
+//! - [`status`], [`api`], [`place`]: what is told, to whom, and where.
+
+pub mod api;
+pub mod config;
+mod control;
+mod fabric;
+mod layout;
+mod machine;
+pub mod place;
+mod ports;
+pub mod programs;
+pub mod status;
+mod users;
+
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+
+use headgate_host::clock::Clock;
+
+use api::{Handle, Refusal, Request};
+use config::{Catalog, Config};
+use control::{Control, Settings};
+pub use machine::observe as machine;
+use status::Snapshot;
+
+/// How a manager is to run.
+pub struct Options {
+    /// The program that hosts NFs: [`programs::nf_program`].
+    pub nf_program: PathBuf,
+    /// The NFs it ships: [`programs::catalog`].
+    pub catalog: Catalog,
+    /// Whether to listen at [`place::api_socket`], so that other commands find this manager.
+    pub listen: bool,
+    /// Whether NFs may write to our standard error.
+    pub nf_output: bool,
+    /// Whether to end once every port has given its last packet and all have left.
+    pub once: bool,
+}
+
+/// Why a manager did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration asks for what cannot be.
+    #[error("{0}")]
+    Configuration(String),
+    /// Memory is short.
+    #[error(transparent)]
+    Memory(#[from] headgate_shm::MemoryError),
+    /// A core cannot be used.
+    #[error(transparent)]
+    Cores(#[from] headgate_host::cores::CoresError),
+    /// A port cannot be opened.
+    #[error("port {port:?}: {why}")]
+    Port {
+        /// The port.
+        port: String,
+        /// Why, and what mends it.
+        why: String,
+    },
+    /// The place is taken or unusable.
+    #[error(transparent)]
+    Place(#[from] place::PlaceError),
+    /// No thread could be had.
+    #[error("no thread could be started: {cause}; is the limit of processes (ulimit -u) reached?")]
+    Thread {
+        /// What the kernel said.
+        cause: std::io::Error,
+    },
+}
+
+impl StartError {
+    /// The exit code of a command that could not start a manager.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Configuration(_) => 4,
+            _ => 3,
+        }
+    }
+}
+
+/// A running manager. Dropping it stops it.
+pub struct Manager {
+    handle: Handle,
+    control: Option<JoinHandle<Snapshot>>,
+    _place: Option<place::Place>,
+}
+
+impl Manager {
+    /// Starts everything. NFs are being launched when this returns: ask for a snapshot to see them ready.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left behind then.
+    pub fn start(config: Config, options: Options) -> Result<Self, StartError> {
+        let listening = if options.listen { Some(place::Place::take(&config.manager.name)?) } else { None };
+        let (handle, inbox) = api::inbox().map_err(|cause| StartError::Thread { cause })?;
+        let (started, answer) = channel();
+        let settings = Settings {
+            nf_program: options.nf_program,
+            nf_output: options.nf_output,
+            once: options.once,
+            catalog: options.catalog,
+        };
+        // Everything is made in the control thread: NFs die with the thread that launched them, and
+        // ports must be closed where they were opened.
+        let body = move || match assemble(config, settings, inbox) {
+            Err(error) => {
+                let _ = started.send(Err(error));
+                Snapshot::default()
+            }
+            Ok(control) => {
+                let _ = started.send(Ok(()));
+                control.run()
+            }
+        };
+        let thread = std::thread::Builder::new().name("hg-control".to_owned()).spawn(body);
+        let control = thread.map_err(|cause| StartError::Thread { cause })?;
+        match answer.recv() {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                return Err(StartError::Configuration("the control loop ended at its start".to_owned()));
+            }
+        }
+        let mut place = None;
+        if let Some((taken, listener)) = listening {
+            let handle = handle.clone();
+            let serve = std::thread::Builder::new().name("hg-api".to_owned());
+            serve
+                .spawn(move || api::serve(listener, handle))
+                .map_err(|cause| StartError::Thread { cause })?;
+            place = Some(taken);
+        }
+        Ok(Self { handle, control: Some(control), _place: place })
+    }
+
+    /// A way to ask it.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits for its end: somebody told it to stop, or it ran once. Returns the last, audited snapshot.
+    ///
+    /// # Errors
+    /// When the control loop panicked.
+    pub fn wait(mut self) -> Result<Snapshot, Refusal> {
+        self.join()
+    }
+
+    /// Stops it and waits. Returns the last, audited snapshot.
+    ///
+    /// # Errors
+    /// When the control loop panicked.
+    pub fn stop(mut self) -> Result<Snapshot, Refusal> {
+        // If it has ended already, that is as good.
+        let _ = self.handle.ask(Request::Stop);
+        self.join()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.control.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    fn join(&mut self) -> Result<Snapshot, Refusal> {
+        let ended = || Refusal::failed("the control loop panicked; this is a bug".to_owned());
+        self.control.take().ok_or_else(ended)?.join().map_err(|_| ended())
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        if self.control.is_some() {
+            let _ = self.handle.ask(Request::Stop);
+            let _ = self.join();
+        }
+    }
+}
+
+fn assemble(config: Config, settings: Settings, inbox: api::Inbox) -> Result<Control, StartError> {
+    let clock = Clock::calibrate();
+    let regions = fabric::make_regions(&config)?;
+    let opened = ports::open(&config, &clock, &regions)?;
+    let mut numbers = layout::Numbers::default();
+    let parts = layout::first_parts(&config, &opened.queues, &mut numbers);
+    let fabric = fabric::Fabric::start(&config, clock, regions, parts, opened.devices)?;
+    Ok(Control::new(config, settings, fabric, opened.homes, numbers, inbox))
+}

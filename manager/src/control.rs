@@ -1,0 +1,251 @@
+//! The control loop: one thread that does what may block or costs system calls. It launches NFs and
+//! mourns them, arranges plans, answers requests. The packet path never waits for it.
+//!
+//! - [`instance`]: one NF instance, from launch to end;
+//! - [`supervise`]: what happens to instances, and what follows from it;
+//! - [`change`]: from one configuration to another while traffic runs;
+//! - [`snapshot`]: what is told to whoever asks.
+
+mod change;
+mod instance;
+mod snapshot;
+mod supervise;
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use headgate_decide::units::{Instant, Span};
+use headgate_path::worker::Command;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::api::{Answer, Asked, Inbox, Refusal, Request};
+use crate::config::{Catalog, Config};
+use crate::fabric::Fabric;
+use crate::layout::Numbers;
+use crate::ports::PortHome;
+use crate::status::{Event, Snapshot};
+
+use change::Change;
+use instance::Instance;
+
+/// How often the loop looks around when nothing calls it. Our choice: offences and reclaimed buffers wait
+/// at most this long; 200 looks a second cost a thousandth of a core.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The same while an NF's buffers are being taken back, so that a restart is a matter of a millisecond.
+const LOOK_SOON: Duration = Duration::from_micros(200);
+/// Time between two looks at whether NFs still work.
+const LIVENESS_EVERY: Span = Span::from_millis(100);
+/// Events remembered.
+const EVENTS_MAX: usize = 256;
+/// How long packets on their way may take to leave when the manager stops.
+const DRAIN_PATIENCE: Span = Span::from_secs(1);
+/// How long NFs may take to say goodbye when the manager stops, after which they are killed.
+const GOODBYE_PATIENCE: Span = Span::from_secs(3);
+
+/// What stays the same while the manager runs.
+pub struct Settings {
+    /// The program that hosts NFs.
+    pub nf_program: PathBuf,
+    /// Whether NFs may write to our standard error.
+    pub nf_output: bool,
+    /// End by itself once every port has given its last packet and all have left.
+    pub once: bool,
+    /// The NFs that are shipped, for configurations that come later.
+    pub catalog: Catalog,
+}
+
+/// What the loop is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Serving,
+    /// Packets on their way leave, until then at most.
+    Draining(Instant),
+    /// NFs end, until then at most.
+    Ending(Instant),
+}
+
+/// The control loop.
+pub struct Control {
+    config: Config,
+    settings: Settings,
+    fabric: Fabric,
+    ports: Vec<PortHome>,
+    numbers: Numbers,
+    instances: Vec<Instance>,
+    change: Option<Change>,
+    events: VecDeque<Event>,
+    started_ns: u64,
+    next_liveness: Instant,
+    measured: bool,
+    phase: Phase,
+    stoppers: Vec<Sender<Answer>>,
+    inbox: Inbox,
+}
+
+impl Control {
+    /// A loop that has launched nothing yet.
+    pub fn new(
+        config: Config,
+        settings: Settings,
+        fabric: Fabric,
+        ports: Vec<PortHome>,
+        numbers: Numbers,
+        inbox: Inbox,
+    ) -> Self {
+        let started_ns = fabric.clock.now_ns();
+        Self {
+            config,
+            settings,
+            fabric,
+            ports,
+            numbers,
+            instances: Vec::new(),
+            change: None,
+            events: VecDeque::new(),
+            started_ns,
+            next_liveness: Instant::default(),
+            measured: false,
+            phase: Phase::Serving,
+            stoppers: Vec::new(),
+            inbox,
+        }
+    }
+
+    /// Now, since the manager started.
+    fn now(&self) -> Instant {
+        Instant(self.fabric.clock.now_ns().saturating_sub(self.started_ns))
+    }
+
+    fn log(&mut self, who: &str, what: String) {
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back(Event { at_ns: self.now().0, who: who.to_owned(), what });
+    }
+
+    /// Launches the configured NFs and serves until told to stop. Returns the last snapshot.
+    pub fn run(mut self) -> Snapshot {
+        for nf in self.config.nfs.clone() {
+            self.add_instances(&nf);
+        }
+        loop {
+            self.wait();
+            self.read_requests();
+            self.read_worker_events();
+            self.tend_instances();
+            self.tend_change();
+            if self.tend_phase() {
+                break;
+            }
+        }
+        let last = self.snapshot(true);
+        self.fabric.stop();
+        for reply in self.stoppers.drain(..) {
+            let _ =
+                reply.send(serde_json::to_value(&last).map_err(|error| Refusal::failed(error.to_string())));
+        }
+        last
+    }
+
+    /// Sleeps until something happens or is due.
+    fn wait(&self) {
+        let mut patience =
+            if self.instances.iter().any(Instance::is_hurried) { LOOK_SOON } else { LOOK_EVERY };
+        if let Some(due) = self.instances.iter().filter_map(Instance::due).min() {
+            patience = patience.min(Duration::from_nanos((due - self.now()).0));
+        }
+        let mut ears: Vec<BorrowedFd<'_>> = vec![self.inbox.poked.as_fd()];
+        ears.extend(self.instances.iter().flat_map(Instance::ears));
+        let mut polled: Vec<PollFd<'_>> =
+            ears.iter().map(|ear| PollFd::from_borrowed_fd(*ear, PollFlags::IN)).collect();
+        let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+        // Interrupted or timed out: the loop looks around either way.
+        let _ = poll(&mut polled, Some(&patience));
+    }
+
+    fn read_requests(&mut self) {
+        let mut pokes = [0; 64];
+        while matches!(std::io::Read::read(&mut &self.inbox.poked, &mut pokes), Ok(count) if count > 0) {}
+        while let Ok(Asked { request, reply }) = self.inbox.asked.try_recv() {
+            if let Some(answer) = self.answer(request, &reply) {
+                // Whoever asked may have given up.
+                let _ = reply.send(answer);
+            }
+        }
+    }
+
+    /// Answers at once, or keeps `reply` for later.
+    fn answer(&mut self, request: Request, reply: &Sender<Answer>) -> Option<Answer> {
+        fn value<T: serde::Serialize>(value: T) -> Option<Answer> {
+            Some(serde_json::to_value(value).map_err(|error| Refusal::failed(error.to_string())))
+        }
+        match request {
+            Request::Snapshot { audit } => value(self.snapshot(audit)),
+            Request::Flows { most } => value(self.flows(most)),
+            Request::Tell { nf, body } => Some(self.tell(&nf, &body)),
+            Request::Measure { on } => {
+                self.measured |= on;
+                self.fabric.post_all(|| Command::Measure(on));
+                value(())
+            }
+            Request::Apply { name, text } => match self.begin_change(&name, &text, reply.clone()) {
+                Ok(()) => None,
+                Err(refusal) => Some(Err(refusal)),
+            },
+            Request::Stop => {
+                self.stoppers.push(reply.clone());
+                self.begin_stop();
+                None
+            }
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        if self.phase == Phase::Serving {
+            self.log("manager", "stopping: no more packets are taken in".to_owned());
+            self.fabric.post_all(|| Command::Drain);
+            self.phase = Phase::Draining(self.now() + DRAIN_PATIENCE);
+        }
+    }
+
+    /// Goes on with stopping. True at the end.
+    fn tend_phase(&mut self) -> bool {
+        let now = self.now();
+        match self.phase {
+            Phase::Serving => {
+                if self.settings.once && self.is_finished() {
+                    self.begin_stop();
+                }
+            }
+            Phase::Draining(until) => {
+                if self.in_flight() == 0 || now >= until {
+                    for number in 0..self.instances.len() {
+                        self.remove_instance(number);
+                    }
+                    self.phase = Phase::Ending(now + GOODBYE_PATIENCE);
+                }
+            }
+            Phase::Ending(until) => {
+                if now >= until {
+                    self.kill_all("did not end when the manager stopped");
+                    self.phase = Phase::Ending(now + GOODBYE_PATIENCE);
+                }
+                return self.instances.iter().all(Instance::is_gone);
+            }
+        }
+        false
+    }
+
+    /// Packets that entered a chain and have neither left nor ended.
+    fn in_flight(&self) -> u64 {
+        (0..self.fabric.parts.chains.len() as u16).map(|chain| self.chain_counts(chain).in_flight()).sum()
+    }
+
+    /// Whether every port has given its last packet and all have left.
+    fn is_finished(&self) -> bool {
+        self.fabric.workers.iter().all(|worker| worker.board.finished.get() == 1) && self.in_flight() == 0
+    }
+}

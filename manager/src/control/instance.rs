@@ -1,0 +1,121 @@
+//! One NF instance, from launch to end.
+//!
+//! ```text
+//!            ready                 told to stop        returned everything
+//! Starting ---------> Running ------------> Stopping --------------------> (process ends)
+//!    |                   |                      |                               |
+//!    +------- process ends, offence, hang ------+---> Reclaiming ---> Waiting --+--> Gone
+//!                                                                        |
+//!                                                       Starting <-------+
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use headgate_decide::liveness::Liveness;
+use headgate_decide::restart::{Policy, Restart};
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_host::process::{self, Child};
+use headgate_shm::ManagerSide;
+
+use crate::config::model::{Nf, Restart as Configured};
+use crate::status::NfState;
+
+/// The process of one incarnation and its memory.
+pub struct Process {
+    /// The process.
+    pub child: Child,
+    /// Our end of its socket.
+    pub socket: OwnedFd,
+    /// False once the socket said it is closed.
+    pub listening: bool,
+    /// Its memory.
+    pub side: Arc<ManagerSide>,
+    /// When it was launched.
+    pub launched: Moment,
+    /// Whether a worker has its rings.
+    pub attached: bool,
+    /// What it said when it left.
+    pub goodbye: Option<String>,
+}
+
+/// One NF instance.
+pub struct Instance {
+    /// Its number on the packet path.
+    pub number: u16,
+    /// Its stage's number.
+    pub stage: u16,
+    /// What the configuration says of its NF.
+    pub nf: Nf,
+    /// Its name: `fw`, or `fw.2`.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// Its worker.
+    pub worker: u8,
+    /// What it is doing.
+    pub state: NfState,
+    /// Its process, if it has one.
+    pub process: Option<Process>,
+    /// Whether it is to be gone after its end.
+    pub removing: bool,
+    /// When its state calls for something.
+    pub due: Option<Moment>,
+    /// Since when it is being stopped, if it is.
+    pub stopping_since: Moment,
+    /// Why it fails, found before its process has ended.
+    pub reason: Option<String>,
+    /// Why it failed last.
+    pub last_failure: Option<String>,
+    /// Its failures.
+    pub restart: Restart,
+    /// Whether it still works.
+    pub liveness: Liveness,
+    /// From its last launch to its readiness.
+    pub start: Option<Span>,
+    /// CPU time of earlier incarnations, in nanoseconds.
+    pub cpu_before_ns: u64,
+    /// The names of its counters.
+    pub counters: Vec<String>,
+    /// The last message it sent.
+    pub message: Option<String>,
+}
+
+impl Instance {
+    /// The restart policy of its configuration.
+    pub const fn policy(&self) -> Policy {
+        let Configured { first_ns, longest_ns } = self.nf.restart;
+        // Twice the longest pause, so that a loop of failures cannot look settled.
+        Policy { first: Span(first_ns), longest: Span(longest_ns), settled: Span(longest_ns * 2) }
+    }
+
+    /// Whether it will never run again.
+    pub fn is_gone(&self) -> bool {
+        self.state == NfState::Gone
+    }
+
+    /// Whether something short is under way, for which the loop should look again soon.
+    pub fn is_hurried(&self) -> bool {
+        matches!(self.state, NfState::Reclaiming | NfState::Stopping)
+    }
+
+    /// When its state calls for something.
+    pub const fn due(&self) -> Option<Moment> {
+        self.due
+    }
+
+    /// What to listen to: its socket and its end.
+    pub fn ears(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let waiting = self.state != NfState::Reclaiming;
+        let process = self.process.as_ref();
+        let socket = process.filter(|process| process.listening).map(|process| process.socket.as_fd());
+        let end = process.filter(|_| waiting).map(|process| process.child.as_fd());
+        socket.into_iter().chain(end)
+    }
+
+    /// CPU time over all incarnations, in nanoseconds.
+    pub fn cpu_ns(&self) -> u64 {
+        let now = self.process.as_ref().and_then(|process| process::cpu_time_ns(process.child.pid()).ok());
+        self.cpu_before_ns + now.unwrap_or(0)
+    }
+}

@@ -1,0 +1,286 @@
+//! What is told to whoever asks.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use headgate_host::process;
+use headgate_path::audit::Audit;
+use headgate_path::board::Station;
+use headgate_path::drop::Reason;
+use headgate_path::plan::{Exit, UNCLAIMED};
+use headgate_path::worker::Command;
+
+use super::Control;
+use super::instance::Instance;
+use crate::config::model::Program;
+use crate::status::{
+    ChainStatus, DropStatus, FlowStatus, ManagerStatus, MemoryStatus, NfStatus, PortStatus, Snapshot,
+    StationStatus, WorkerStatus,
+};
+
+/// What all workers together have counted of a chain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChainCounts {
+    entered: u64,
+    left: u64,
+    dropped: u64,
+}
+
+impl ChainCounts {
+    /// Packets on their way. Exact only when the chain is quiet: the counters are read one by one.
+    pub const fn in_flight(self) -> u64 {
+        self.entered.saturating_sub(self.left + self.dropped)
+    }
+}
+
+/// The name of the chain of packets that no rule claims.
+const NO_CHAIN: &str = "-";
+
+impl Control {
+    /// What all workers together have counted of a chain. Ends before entries, so that a packet counted
+    /// as ended was counted as entered.
+    pub(super) fn chain_counts(&self, chain: u16) -> ChainCounts {
+        let mut counts = ChainCounts::default();
+        for worker in &self.fabric.workers {
+            counts.left += worker.board.chains[chain as usize].left.get();
+            counts.dropped += worker.board.dropped_all(chain);
+        }
+        for worker in &self.fabric.workers {
+            counts.entered += worker.board.chains[chain as usize].entered.get();
+        }
+        counts
+    }
+
+    /// Everything at this moment.
+    pub(super) fn snapshot(&mut self, audited: bool) -> Snapshot {
+        let audit = if audited { self.fabric.audit() } else { None };
+        if audited && audit.is_none() {
+            self.log("manager", "the audit was given up: a worker did not stand still".to_owned());
+        }
+        Snapshot {
+            at_ns: self.now().0,
+            manager: self.manager_status(),
+            workers: self.worker_status(),
+            memory: self.memory_status(audit.as_ref()),
+            ports: self.port_status(),
+            nfs: self
+                .instances
+                .iter()
+                .filter(|instance| !instance.is_gone())
+                .map(|i| self.nf_status(i))
+                .collect(),
+            chains: self.chain_status(audit.as_ref()),
+            drops: self.drop_status(),
+            events: self.events.iter().cloned().collect(),
+            conserved: audit.as_ref().map(Audit::holds),
+            finished: self.is_finished(),
+        }
+    }
+
+    fn manager_status(&self) -> ManagerStatus {
+        let pid = std::process::id();
+        ManagerStatus {
+            name: self.config.manager.name.clone(),
+            pid,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            cpu_ns: process::cpu_time_ns(rustix::process::getpid()).unwrap_or(0),
+        }
+    }
+
+    fn worker_status(&self) -> Vec<WorkerStatus> {
+        let stations = |board: &headgate_path::board::Board| {
+            let all = Station::ALL.iter().map(|&station| {
+                let counts = &board.stations[station as usize];
+                StationStatus {
+                    station: station.name().to_owned(),
+                    ns: self.fabric.clock.cycles_to_ns(counts.cycles.get()),
+                    packets: counts.packets.get(),
+                }
+            });
+            if self.measured { all.collect() } else { Vec::new() }
+        };
+        let status = |worker: &crate::fabric::WorkerHome| WorkerStatus {
+            core: worker.core,
+            turns: worker.board.turns.get(),
+            busy_turns: worker.board.busy_turns.get(),
+            flows: worker.board.flows.get(),
+            flows_learnt: worker.board.flows_learnt.get(),
+            flows_evicted: worker.board.flows_evicted.get(),
+            stations: stations(&worker.board),
+        };
+        self.fabric.workers.iter().map(status).collect()
+    }
+
+    fn memory_status(&self, audit: Option<&Audit>) -> Vec<MemoryStatus> {
+        let status = |(number, home): (usize, &crate::fabric::RegionHome)| {
+            let geometry = home.region.geometry();
+            let audit = audit.map(|audit| audit.regions[number]);
+            MemoryStatus {
+                domain: self.config.domains[number].name.clone(),
+                buffers: geometry.buffers(),
+                stride_bytes: geometry.stride(),
+                bytes: home.region.memory().bytes() as u64,
+                pages: home.region.pages().name().to_owned(),
+                free: audit.map(|audit| audit.free),
+                in_devices: audit.map(|audit| audit.in_devices),
+                missing: audit.map(|audit| audit.missing()),
+            }
+        };
+        self.fabric.regions.iter().enumerate().map(status).collect()
+    }
+
+    fn port_status(&self) -> Vec<PortStatus> {
+        let mut all: Vec<PortStatus> = self.ports.iter().map(|port| port.status()).collect();
+        for worker in &self.fabric.workers {
+            // A worker that panicked leaves its last counters.
+            let queues = worker.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            for (port, _, counters) in queues.iter() {
+                let status = &mut all[*port as usize];
+                status.received += counters.received;
+                status.received_bytes += counters.received_bytes;
+                status.sent += counters.sent;
+                status.sent_bytes += counters.sent_bytes;
+                status.too_long += counters.too_long;
+                status.missed += counters.missed;
+                status.failed += counters.failed;
+            }
+        }
+        all
+    }
+
+    fn nf_status(&self, instance: &Instance) -> NfStatus {
+        let counts = &self.fabric.workers[instance.worker as usize].board.instances[instance.number as usize];
+        let side = instance.process.as_ref().map(|process| &process.side);
+        let progress =
+            |pick: fn(&headgate_shm::control::Progress) -> u64| side.map_or(0, |side| pick(side.progress()));
+        let timed = progress(|progress| progress.handler_packets.load(Ordering::Relaxed));
+        let cycles = progress(|progress| progress.handler_cycles.load(Ordering::Relaxed));
+        let drops =
+            Reason::ALL.iter().map(|&reason| (reason.name().to_owned(), counts.drops[reason as usize].get()));
+        let counter =
+            |(place, name): (usize, &String)| (name.clone(), side.map_or(0, |side| side.counter(place)));
+        NfStatus {
+            nf: instance.nf.name.clone(),
+            instance: instance.name.clone(),
+            runs: runs(&instance.nf.program),
+            state: instance.state,
+            pid: instance.process.as_ref().map(|process| process.child.pid().as_raw_pid() as u32),
+            core: instance.core,
+            domain: self.config.domains[instance.nf.domain.index()].name.clone(),
+            failures: instance.restart.failures(),
+            last_failure: instance.last_failure.clone(),
+            start_ns: instance.start.map(|span| span.0),
+            delivered: counts.delivered.get(),
+            returned: counts.returned.get(),
+            held: counts.held.get(),
+            ring: instance.nf.ring,
+            calls: counts.calls.get(),
+            cpu_ns: instance.cpu_ns(),
+            sleeps: progress(|progress| progress.sleeps.load(Ordering::Relaxed)),
+            bursts: progress(|progress| progress.bursts.load(Ordering::Relaxed)),
+            service_ns: (timed > 0).then(|| self.fabric.clock.cycles_to_ns(cycles) as f64 / timed as f64),
+            drops: drops.filter(|(_, count)| *count > 0).collect::<BTreeMap<_, _>>(),
+            counters: instance.counters.iter().enumerate().map(counter).collect(),
+            message: instance.message.clone(),
+        }
+    }
+
+    fn chain_status(&self, audit: Option<&Audit>) -> Vec<ChainStatus> {
+        let parts = &self.fabric.parts;
+        let mut all = Vec::new();
+        for (number, chain) in parts.chains.iter().enumerate() {
+            let counts = self.chain_counts(number as u16);
+            let audit = audit.map(|audit| audit.chains.get(&(number as u16)).copied().unwrap_or_default());
+            let mut status = ChainStatus {
+                name: NO_CHAIN.to_owned(),
+                entered: counts.entered,
+                left: counts.left,
+                dropped: counts.dropped,
+                in_nfs: audit.map(|audit| audit.in_nfs),
+                held: audit.map(|audit| audit.held),
+                missing: audit.map(|audit| audit.missing()),
+                ..ChainStatus::default()
+            };
+            match chain {
+                Some(chain) => {
+                    let name = |&stage: &u16| {
+                        parts.stages[stage as usize].as_ref().map_or("gone", |s| &s.name).to_owned()
+                    };
+                    status.name.clone_from(&chain.name);
+                    status.stages = chain.stages.iter().map(name).collect();
+                    status.out = match chain.exit {
+                        Exit::Port(port) => self.config.ports[port as usize].name.clone(),
+                        Exit::Nf => "nf".to_owned(),
+                    };
+                }
+                None if number == UNCLAIMED as usize => {}
+                None => continue,
+            }
+            all.push(status);
+        }
+        all
+    }
+
+    fn chain_name(&self, number: usize) -> String {
+        match self.fabric.parts.chains.get(number) {
+            Some(Some(chain)) => chain.name.clone(),
+            _ if number == UNCLAIMED as usize => NO_CHAIN.to_owned(),
+            _ => format!("(removed {number})"),
+        }
+    }
+
+    fn drop_status(&self) -> Vec<DropStatus> {
+        let mut all = Vec::new();
+        for number in 0..self.fabric.parts.chains.len() {
+            for reason in Reason::ALL {
+                let count = self
+                    .fabric
+                    .workers
+                    .iter()
+                    .map(|worker| worker.board.dropped(number as u16, reason))
+                    .sum();
+                if count > 0 {
+                    all.push(DropStatus {
+                        chain: self.chain_name(number),
+                        reason: reason.name().to_owned(),
+                        sentence: reason.sentence().to_owned(),
+                        count,
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// Flows that the workers know, those used last first.
+    pub(super) fn flows(&self, most: usize) -> Vec<FlowStatus> {
+        let (reply, lists) = std::sync::mpsc::channel();
+        self.fabric.post_all(|| Command::Flows { most, reply: reply.clone() });
+        drop(reply);
+        let mut all = Vec::new();
+        for list in lists {
+            let status = |flow: String, chain: u16, ticks: u32| FlowStatus {
+                flow,
+                chain: self.chain_name(chain as usize),
+                idle_ns: u64::from(ticks) * self.fabric.tick_ns(),
+            };
+            all.extend(
+                list.narrow.iter().map(|(key, entry, idle)| status(key.to_string(), entry.chain, *idle)),
+            );
+            all.extend(
+                list.wide.iter().map(|(key, entry, idle)| status(key.to_string(), entry.chain, *idle)),
+            );
+        }
+        all.sort_by_key(|flow| flow.idle_ns);
+        all.truncate(most);
+        all
+    }
+}
+
+fn runs(program: &Program) -> String {
+    match program {
+        Program::Run(shipped) => shipped.run.clone(),
+        Program::Fuse(all) => all.iter().map(|shipped| shipped.run.as_str()).collect::<Vec<_>>().join("+"),
+        Program::Exec { command, .. } => command.first().cloned().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,506 @@
+//! What happens to NF instances, and what follows from it.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headgate_decide::liveness::{Limits, Look, Seen};
+use headgate_decide::restart::Restart;
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::wake::Marks;
+use headgate_host::process::{self, Launch, Output};
+use headgate_host::{Signal, credentials};
+use headgate_path::instance::InstanceEnds;
+use headgate_path::plan::InstancePlace;
+use headgate_path::worker::{Command, Event};
+use headgate_shm::attach::{self, AttachError, FromNf, Loop, SOCKET_VARIABLE, ToNf, Welcome};
+use headgate_shm::control::ABI_VERSION;
+use headgate_shm::launch::{LAUNCH_VARIABLE, Launch as Orders, Program as LaunchedProgram};
+use headgate_shm::{ControlLayout, ManagerSide, doorbell};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::Control;
+use super::instance::{Instance, Process};
+use crate::api::{Answer, Refusal};
+use crate::config::model::{Nf, Program};
+use crate::fabric::INSTANCES_MAX;
+use crate::status::NfState;
+use crate::users;
+
+/// How long an NF may take from launch to readiness. Our choice: a thousand times what one takes.
+const START_PATIENCE: Span = Span::from_secs(5);
+/// How long an NF that was told to stop may take to return its packets and say goodbye.
+const STOP_PATIENCE: Span = Span::from_secs(2);
+/// How long after a plan without it an instance may still be given packets by a worker that has not yet
+/// read its mailbox.
+const PLAN_GRACE: Span = Span::from_millis(20);
+/// Messages read from one NF at one look, so that a talkative one cannot hold the loop.
+const MESSAGES_MAX: usize = 16;
+
+impl Control {
+    /// Makes the instances of an NF and launches them.
+    pub(super) fn add_instances(&mut self, nf: &Nf) -> Vec<usize> {
+        let stage = self.numbers.stages[&nf.name];
+        let made: Vec<usize> =
+            (0..nf.cores.len()).filter_map(|which| self.add_instance(nf, stage, which)).collect();
+        for &at in &made {
+            self.launch(at);
+        }
+        made
+    }
+
+    fn add_instance(&mut self, nf: &Nf, stage: u16, which: usize) -> Option<usize> {
+        let at = self.instances.len();
+        if at == INSTANCES_MAX {
+            self.log(
+                &nf.name,
+                format!("not launched: there have been {INSTANCES_MAX} instances since the start"),
+            );
+            return None;
+        }
+        let core = nf.cores[which];
+        let name = if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, which + 1) };
+        // NFs of one core take turns, so one worker should know of all of them.
+        let worker = (core as usize % self.fabric.workers.len()) as u8;
+        self.fabric.parts.instances[at] = InstancePlace { worker };
+        self.instances.push(Instance {
+            number: at as u16,
+            stage,
+            nf: nf.clone(),
+            name,
+            core,
+            worker,
+            state: NfState::Waiting,
+            process: None,
+            removing: false,
+            due: None,
+            stopping_since: Moment::default(),
+            reason: None,
+            last_failure: None,
+            restart: Restart::default(),
+            liveness: Default::default(),
+            start: None,
+            cpu_before_ns: 0,
+            counters: Vec::new(),
+            message: None,
+        });
+        Some(at)
+    }
+
+    /// Starts a fresh incarnation, with memory of its own.
+    fn launch(&mut self, at: usize) {
+        let now = self.now();
+        match self.spawn(at, now) {
+            Ok(process) => {
+                let instance = &mut self.instances[at];
+                instance.restart.on_start(now);
+                instance.liveness = Default::default();
+                instance.process = Some(process);
+                instance.state = NfState::Starting;
+                instance.due = Some(now + START_PATIENCE);
+                instance.reason = None;
+            }
+            Err(why) => self.fail(at, why),
+        }
+    }
+
+    fn spawn(&self, at: usize, now: Moment) -> Result<Process, String> {
+        let instance = &self.instances[at];
+        let layout = ControlLayout::new(instance.nf.ring)?;
+        let side = ManagerSide::create(&instance.name, layout).map_err(|error| error.to_string())?;
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+            .map_err(|error| format!("no socket for it: {error}"))?;
+        rustix::io::ioctl_fionbio(&ours, true).map_err(|error| error.to_string())?;
+        let user = users::of(&instance.nf, &self.config, credentials::is_root())?;
+        let orders = Orders {
+            name: instance.name.clone(),
+            program: launched_program(&instance.nf.program),
+            core: Some(instance.core as usize),
+            user,
+            manager: std::process::id(),
+        };
+        let orders = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
+        let output = || if self.settings.nf_output { Output::Inherit } else { Output::Null };
+        let launch = Launch {
+            program: self.settings.nf_program.clone(),
+            arguments: vec!["launched".into(), instance.name.clone().into()],
+            environment: vec![(LAUNCH_VARIABLE.into(), orders.into()), (SOCKET_VARIABLE.into(), "0".into())],
+            stdin: theirs,
+            stdout: Output::Null,
+            stderr: output(),
+        };
+        let child = launch.spawn().map_err(|error| error.to_string())?;
+        Ok(Process {
+            child,
+            socket: ours,
+            listening: true,
+            side: Arc::new(side),
+            launched: now,
+            attached: false,
+            goodbye: None,
+        })
+    }
+
+    /// Looks at every instance: messages, ends, what is due, whether it still works.
+    pub(super) fn tend_instances(&mut self) {
+        let now = self.now();
+        let look = now >= self.next_liveness;
+        if look {
+            self.next_liveness = now + super::LIVENESS_EVERY;
+        }
+        for at in 0..self.instances.len() {
+            self.read_messages(at);
+            self.look_for_end(at);
+            self.tend_due(at, now);
+            if look && self.instances[at].state == NfState::Running {
+                self.look_for_hang(at, now);
+            }
+        }
+    }
+
+    fn read_messages(&mut self, at: usize) {
+        for _ in 0..MESSAGES_MAX {
+            let Some(process) = self.instances[at].process.as_mut().filter(|process| process.listening)
+            else {
+                return;
+            };
+            match attach::receive::<FromNf>(&process.socket) {
+                Ok(None) => return,
+                Ok(Some((message, _))) => self.on_message(at, message),
+                Err(AttachError::Garbled(why)) => {
+                    self.condemn(at, format!("sent a message that is none: {why}"))
+                }
+                Err(_) => process.listening = false,
+            }
+        }
+    }
+
+    fn on_message(&mut self, at: usize, message: FromNf) {
+        match message {
+            FromNf::Hello { abi, .. } if abi != ABI_VERSION => {
+                let reason = format!(
+                    "it speaks version {abi} of the interface and this manager {ABI_VERSION}; build both from one release"
+                );
+                self.say(at, &ToNf::Refused { reason: reason.clone() });
+                self.condemn(at, reason);
+            }
+            FromNf::Hello { .. } => self.welcome(at),
+            FromNf::Ready => self.put_into_service(at),
+            FromNf::Message { body } => self.instances[at].message = Some(body),
+            FromNf::Counters { mut names } => {
+                names.truncate(headgate_shm::control::COUNTERS);
+                self.instances[at].counters = names;
+            }
+            FromNf::Goodbye { reason } => {
+                if let Some(process) = &mut self.instances[at].process {
+                    process.goodbye = Some(reason);
+                }
+            }
+        }
+    }
+
+    fn say(&self, at: usize, message: &ToNf) {
+        if let Some(process) = &self.instances[at].process {
+            // An NF that does not read its socket misses what it is told; its end is noticed elsewhere.
+            let _ = attach::send(&process.socket, message, &[]);
+        }
+    }
+
+    fn welcome(&mut self, at: usize) {
+        let instance = &self.instances[at];
+        let region = &self.fabric.regions[instance.nf.domain.index()].region;
+        let welcome = ToNf::Welcome(Welcome {
+            name: instance.name.clone(),
+            buffers: region.geometry().buffers(),
+            stride: region.geometry().stride(),
+            ring: instance.nf.ring,
+            waits: instance.nf.waits,
+            ports: self.config.ports.iter().map(|port| port.name.clone()).collect(),
+            stages: self.stage_names(),
+            arguments: arguments(&instance.nf.program),
+        });
+        let Some(process) = &instance.process else { return };
+        let (control, directives) = (process.side.control(), process.side.directives());
+        let files = [region.file(), control.file(), directives.file()];
+        if let Err(error) = attach::send(&process.socket, &welcome, &files) {
+            self.condemn(at, format!("could not be welcomed: {error}"));
+        }
+    }
+
+    fn stage_names(&self) -> Vec<String> {
+        self.fabric
+            .parts
+            .stages
+            .iter()
+            .map(|stage| stage.as_ref().map_or(String::new(), |s| s.name.clone()))
+            .collect()
+    }
+
+    /// The NF is ready: its rings go to its worker, and flows come to it.
+    fn put_into_service(&mut self, at: usize) {
+        let now = self.now();
+        let cycles_per_micro = self.fabric.clock.cycles_per_second() / 1_000_000;
+        let instance = &mut self.instances[at];
+        let (NfState::Starting, Some(process)) = (instance.state, instance.process.as_mut()) else { return };
+        process.attached = true;
+        let ends = InstanceEnds {
+            number: instance.number,
+            region: instance.nf.domain.index() as u8,
+            core: instance.core as u16,
+            sleeps: instance.nf.waits == Loop::Notified,
+            marks: Marks::new(instance.nf.ring, cycles_per_micro),
+            side: process.side.clone(),
+        };
+        instance.state = NfState::Running;
+        instance.due = None;
+        instance.start = Some(now - process.launched);
+        let (worker, stage) = (instance.worker, instance.stage);
+        self.fabric.post(worker, Command::Attach(Box::new(ends)));
+        self.arrange_stage(stage);
+        let instance = &self.instances[at];
+        let (name, micros) = (instance.name.clone(), instance.start.unwrap_or_default().0 / 1000);
+        self.log(&name, format!("ready {micros} us after its launch"));
+    }
+
+    /// Flows go to those instances of a stage that run, and to those of the new configuration if there is
+    /// one of them.
+    pub(super) fn arrange_stage(&mut self, stage: u16) {
+        let running = self
+            .instances
+            .iter()
+            .filter(|instance| {
+                instance.stage == stage && instance.state == NfState::Running && !instance.removing
+            })
+            .map(|instance| instance.number)
+            .collect();
+        if let Some(stage) = self.fabric.parts.stages[stage as usize].as_mut() {
+            stage.set_running(running);
+        }
+        self.fabric.publish();
+    }
+
+    fn look_for_end(&mut self, at: usize) {
+        let instance = &mut self.instances[at];
+        if instance.state == NfState::Reclaiming {
+            return;
+        }
+        let Some(process) = instance.process.as_mut() else { return };
+        // The CPU time is gone with the process: read it while it is a zombie.
+        let ended = matches!(process.child.is_alive(), Ok(false));
+        if !ended {
+            return;
+        }
+        instance.cpu_before_ns += process::cpu_time_ns(process.child.pid()).unwrap_or(0);
+        let exit = match process.child.try_wait() {
+            Ok(Some(exit)) => exit.to_string(),
+            _ => "ended".to_owned(),
+        };
+        let said = process.goodbye.take().filter(|reason| !reason.is_empty());
+        let reason =
+            instance.reason.take().or(said).map_or(exit.clone(), |reason| format!("{reason} ({exit})"));
+        instance.reason = Some(reason);
+        let (attached, worker, stage, number) =
+            (process.attached, instance.worker, instance.stage, instance.number);
+        instance.due = None;
+        instance.state = NfState::Reclaiming;
+        if attached {
+            self.arrange_stage(stage);
+            self.fabric.post(worker, Command::Reclaim { number });
+        } else {
+            self.bury(at, 0);
+        }
+    }
+
+    /// Reads what workers tell.
+    pub(super) fn read_worker_events(&mut self) {
+        while let Ok(event) = self.fabric.events.try_recv() {
+            match event {
+                Event::Offence { number, offence } => {
+                    self.condemn(
+                        number as usize,
+                        format!("stopped for an offence, {}: {offence}", offence.name()),
+                    );
+                }
+                Event::Reclaimed { number, lost } => self.bury(number as usize, lost),
+            }
+        }
+    }
+
+    /// An NF is to die for what it did. Its end is noticed like any other.
+    pub(super) fn condemn(&mut self, at: usize, reason: String) {
+        let instance = &mut self.instances[at];
+        instance.reason.get_or_insert(reason);
+        if let Some(process) = &instance.process {
+            // It may have ended meanwhile.
+            let _ = process.child.signal(Signal::KILL);
+        }
+    }
+
+    /// An instance has ended and everything it held is back.
+    fn bury(&mut self, at: usize, lost: u32) {
+        let instance = &mut self.instances[at];
+        instance.process = None;
+        let reason = instance.reason.take().unwrap_or_else(|| "ended".to_owned());
+        let name = instance.name.clone();
+        if instance.removing {
+            instance.state = NfState::Gone;
+            instance.due = None;
+            self.log(&name, format!("gone: {reason}; {lost} packets ended with it"));
+            return;
+        }
+        self.fail(at, format!("{reason}; {lost} packets ended with it"));
+    }
+
+    /// A failure: written down, and a restart arranged.
+    fn fail(&mut self, at: usize, why: String) {
+        let now = self.now();
+        let instance = &mut self.instances[at];
+        let policy = instance.policy();
+        let again = instance.restart.on_failure(now, &policy);
+        instance.state = NfState::Waiting;
+        instance.due = Some(again);
+        instance.last_failure = Some(why.clone());
+        let (name, wait) = (instance.name.clone(), (again - now).0 / 1_000_000);
+        self.log(&name, format!("failed: {why}; restart in {wait} ms"));
+    }
+
+    fn tend_due(&mut self, at: usize, now: Moment) {
+        let instance = &self.instances[at];
+        if instance.due.is_none_or(|due| now < due) {
+            return;
+        }
+        match instance.state {
+            NfState::Waiting if instance.removing => self.instances[at].state = NfState::Gone,
+            NfState::Waiting => self.launch(at),
+            NfState::Starting => {
+                self.instances[at].due = None;
+                self.condemn(at, "was not ready in time".to_owned());
+            }
+            NfState::Stopping => self.go_on_stopping(at, now),
+            _ => self.instances[at].due = None,
+        }
+    }
+
+    /// Takes an instance out of service for good: first its flows, then, once it has returned what it
+    /// holds, the process.
+    pub(super) fn remove_instance(&mut self, at: usize) {
+        let now = self.now();
+        let instance = &mut self.instances[at];
+        if instance.removing {
+            return;
+        }
+        instance.removing = true;
+        let stage = instance.stage;
+        match instance.state {
+            NfState::Running => {
+                instance.state = NfState::Stopping;
+                instance.stopping_since = now;
+                instance.due = Some(now + PLAN_GRACE);
+                self.arrange_stage(stage);
+            }
+            NfState::Starting => self.condemn(at, "removed before it was ready".to_owned()),
+            NfState::Waiting => {
+                instance.state = NfState::Gone;
+                instance.due = None;
+            }
+            NfState::Stopping | NfState::Reclaiming | NfState::Gone => {}
+        }
+    }
+
+    fn go_on_stopping(&mut self, at: usize, now: Moment) {
+        let instance = &mut self.instances[at];
+        let Some(process) = &instance.process else { return };
+        let orders = process.side.orders();
+        let held = self.fabric.workers[instance.worker as usize].board.instances[at].held.get();
+        if orders.stop.load(Ordering::Relaxed) == 1 {
+            instance.due = None;
+            self.condemn(at, "did not stop when told".to_owned());
+            return;
+        }
+        if held > 0 && now - instance.stopping_since < STOP_PATIENCE {
+            instance.due = Some(now + PLAN_GRACE);
+            return;
+        }
+        orders.stop.store(1, Ordering::Release);
+        ring(&process.side);
+        instance.due = Some(now + STOP_PATIENCE);
+    }
+
+    /// Kills what is left.
+    pub(super) fn kill_all(&mut self, reason: &str) {
+        for at in 0..self.instances.len() {
+            self.condemn(at, reason.to_owned());
+        }
+    }
+
+    fn look_for_hang(&mut self, at: usize, now: Moment) {
+        let instance = &mut self.instances[at];
+        let Some(process) = &instance.process else { return };
+        let Ok(seen) = process::observe(process.child.pid()) else { return };
+        let counts = &self.fabric.workers[instance.worker as usize].board.instances[at];
+        let taken = u64::from(process.side.receive_index_published());
+        let look = Look {
+            held: counts.held.get() as u32,
+            progress: counts.returned.get().wrapping_add(taken << 32),
+            cpu: Span(seen.on_core_ns),
+            seen: match seen.state {
+                'T' | 't' => Seen::Stopped,
+                'R' => Seen::Runnable,
+                _ => Seen::Asleep,
+            },
+        };
+        if let Some(hang) = instance.liveness.on_look(now, &look, &Limits::default()) {
+            self.condemn(at, hang.sentence().to_owned());
+        }
+    }
+
+    /// A message from an operator to all instances of an NF.
+    pub(super) fn tell(&mut self, nf: &str, body: &str) -> Answer {
+        let of_nf = |instance: &&Instance| instance.nf.name == nf && !instance.is_gone();
+        let told: Vec<usize> =
+            self.instances.iter().filter(of_nf).map(|instance| instance.number as usize).collect();
+        if told.is_empty() {
+            let names: Vec<&str> = self.config.nfs.iter().map(|nf| nf.name.as_str()).collect();
+            let message = format!("there is no NF named {nf:?}; there are: {}", names.join(", "));
+            return Err(Refusal::failed(message));
+        }
+        let mut count = 0;
+        for at in told {
+            let Some(process) = &self.instances[at].process else { continue };
+            if attach::send(process.socket.as_fd(), &ToNf::Message { body: body.to_owned() }, &[]).is_ok() {
+                process.side.orders().mail.fetch_add(1, Ordering::Release);
+                ring(&process.side);
+                count += 1;
+            }
+        }
+        Ok(serde_json::json!({ "told": count }))
+    }
+}
+
+/// Wakes an NF so that it sees its orders.
+fn ring(side: &ManagerSide) {
+    doorbell::published();
+    if doorbell::take(side.doorbell()) {
+        doorbell::wake(side.doorbell());
+    }
+}
+
+fn launched_program(program: &Program) -> LaunchedProgram {
+    match program {
+        Program::Run(shipped) => LaunchedProgram::Run(shipped.run.clone()),
+        Program::Fuse(all) => LaunchedProgram::Fuse(all.iter().map(|shipped| shipped.run.clone()).collect()),
+        Program::Exec { command, .. } => LaunchedProgram::Exec(command.clone()),
+    }
+}
+
+fn arguments(program: &Program) -> String {
+    let arguments = match program {
+        Program::Run(shipped) => serde_json::to_string(&shipped.args),
+        Program::Fuse(all) => {
+            serde_json::to_string(&all.iter().map(|shipped| &shipped.args).collect::<Vec<_>>())
+        }
+        Program::Exec { args, .. } => serde_json::to_string(args),
+    };
+    arguments.unwrap_or_else(|error| unreachable!("JSON that was read can be written: {error}"))
+}

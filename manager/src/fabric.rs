@@ -1,0 +1,267 @@
+//! The fabric: regions, workers and the plan they work by, as the control loop holds them.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use headgate_host::clock::{Clock, now_cycles};
+use headgate_host::cores;
+use headgate_path::audit::{Audit, Pause, audit};
+use headgate_path::board::Board;
+use headgate_path::flows::Seeds;
+use headgate_path::holders::Holders;
+use headgate_path::links;
+use headgate_path::plan::{Parts, Plan};
+use headgate_path::worker::{Command, Device, Event, Mailbox, Setup, Store, Turn, Worker};
+use headgate_ports::QueueCounters;
+use headgate_shm::{Geometry, PagesWanted, Region, Stack};
+
+use crate::StartError;
+use crate::config::{Config, Hugepages};
+
+/// NF instances there can be, dead ones not yet taken back included.
+pub const INSTANCES_MAX: usize = 256;
+/// Chains there can be at least, so that some can be added while the manager runs.
+const CHAINS_MIN: usize = 1024;
+/// Resolution of the flow table's clock. Our choice: a hundredth of the shortest sensible idle time.
+const TICK: Duration = Duration::from_millis(10);
+/// How long workers may take to stand still for an audit.
+const PAUSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A region and its records.
+pub struct RegionHome {
+    /// The buffers.
+    pub region: Region,
+    /// Who holds each.
+    pub holders: Arc<Holders>,
+}
+
+/// A worker as seen from outside.
+pub struct WorkerHome {
+    /// Its core.
+    pub core: u32,
+    /// What it has counted.
+    pub board: Arc<Board>,
+    /// What its queues have counted.
+    pub queues: Arc<std::sync::Mutex<Vec<(u8, u8, QueueCounters)>>>,
+    mailbox: Arc<Mailbox>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Regions, workers, plan.
+pub struct Fabric {
+    /// The clock of all times.
+    pub clock: Clock,
+    /// By domain number.
+    pub regions: Vec<RegionHome>,
+    /// By worker number.
+    pub workers: Vec<WorkerHome>,
+    /// What the plan is made of; [`Fabric::publish`] makes it so.
+    pub parts: Parts,
+    /// What workers tell.
+    pub events: Receiver<Event>,
+    /// Whether workers must share their cores with NFs.
+    chains_max: usize,
+}
+
+/// Makes the packet region of each domain.
+///
+/// # Errors
+/// [`StartError`] when memory is short.
+pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
+    let wanted = match config.memory.hugepages {
+        Hugepages::Auto => PagesWanted::HugeIfFree,
+        Hugepages::Require => PagesWanted::HugeOnly,
+        Hugepages::Never => PagesWanted::Ordinary,
+    };
+    let make = |domain: &crate::config::model::Domain| {
+        let geometry =
+            Geometry::new(domain.buffers, config.memory.buffer_bytes).map_err(StartError::Configuration)?;
+        let name = format!("headgate:{}", domain.name);
+        let region = Region::create(&name, geometry, wanted)?;
+        let holders = Arc::new(Holders::new(domain.buffers));
+        Ok(RegionHome { region, holders })
+    };
+    config.domains.iter().map(make).collect()
+}
+
+/// The part of a region's buffers that each worker starts with.
+pub fn share_of(buffers: u32, worker: usize, workers: usize) -> std::ops::Range<u32> {
+    let part = |number: usize| (u64::from(buffers) * number as u64 / workers as u64) as u32;
+    part(worker)..part(worker + 1)
+}
+
+impl Fabric {
+    /// Starts one pinned worker for each core of the configuration. `devices` has the queues of each.
+    ///
+    /// # Errors
+    /// [`StartError`] when a thread cannot be started or pinned.
+    pub fn start(
+        config: &Config,
+        clock: Clock,
+        regions: Vec<RegionHome>,
+        parts: Parts,
+        devices: Vec<Vec<Device>>,
+    ) -> Result<Self, StartError> {
+        let (sender, events) = channel();
+        let chains_max = (parts.chains.len() * 2).max(CHAINS_MIN);
+        let mut fabric = Self { clock, regions, workers: Vec::new(), parts, events, chains_max };
+        let plan = Arc::new(Plan::new(fabric.parts.clone()));
+        let seeds = Seeds(random_seeds());
+        let nf_cores: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
+        let cores = &config.manager.cores;
+        for ((number, links), devices) in links::mesh(cores.len()).into_iter().enumerate().zip(devices) {
+            let setup = fabric.setup(config, number, links, devices, &plan, seeds, &sender);
+            let (mailbox, board) = (setup.mailbox.clone(), setup.board.clone());
+            let worker = Worker::new(setup);
+            let (core, queues) = (cores[number], worker.queue_counters());
+            let thread = spawn(worker, core, nf_cores.contains(&core))?;
+            fabric.workers.push(WorkerHome { core, board, queues, mailbox, thread: Some(thread) });
+        }
+        Ok(fabric)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "gathers one worker's setup in one place")]
+    fn setup(
+        &self,
+        config: &Config,
+        number: usize,
+        links: links::Links,
+        devices: Vec<Device>,
+        plan: &Arc<Plan>,
+        seeds: Seeds,
+        events: &Sender<Event>,
+    ) -> Setup {
+        let workers = config.manager.cores.len();
+        let store = |(id, home): (usize, &RegionHome)| {
+            let share = share_of(home.region.geometry().buffers(), number, workers);
+            Store {
+                fair_share: share.len(),
+                stack: Stack::new(home.region.clone(), id as u8, share),
+                holders: home.holders.clone(),
+            }
+        };
+        let idle_ticks = config.flows.idle_timeout_ns / TICK.as_nanos() as u64;
+        Setup {
+            number: number as u8,
+            stores: self.regions.iter().enumerate().map(store).collect(),
+            devices,
+            links,
+            plan: plan.clone(),
+            board: Arc::new(Board::new(self.chains_max, INSTANCES_MAX)),
+            instances: INSTANCES_MAX,
+            flows: (config.flows.capacity as usize).div_ceil(workers),
+            tick_cycles: self.clock.ns_to_cycles(TICK.as_nanos() as u64),
+            idle_ticks: idle_ticks.clamp(1, u64::from(u32::MAX)) as u32,
+            seeds,
+            mailbox: Arc::new(Mailbox::default()),
+            events: events.clone(),
+        }
+    }
+
+    /// Nanoseconds of one tick of the flow table's clock.
+    pub const fn tick_ns(&self) -> u64 {
+        TICK.as_nanos() as u64
+    }
+
+    /// The number of chains there can be.
+    pub const fn chains_max(&self) -> usize {
+        self.chains_max
+    }
+
+    /// Makes all workers work by the parts as they are now.
+    pub fn publish(&self) {
+        let plan = Arc::new(Plan::new(self.parts.clone()));
+        for worker in &self.workers {
+            worker.mailbox.post(Command::Plan(plan.clone()));
+        }
+    }
+
+    /// Asks something of one worker.
+    pub fn post(&self, worker: u8, command: Command) {
+        self.workers[worker as usize].mailbox.post(command);
+    }
+
+    /// Asks something of all workers.
+    pub fn post_all(&self, command: impl Fn() -> Command) {
+        for worker in &self.workers {
+            worker.mailbox.post(command());
+        }
+    }
+
+    /// Counts every packet and buffer while the workers stand still. `None` when one does not answer.
+    pub fn audit(&self) -> Option<Audit> {
+        let pause = Arc::new(Pause::new(self.workers.len()));
+        self.post_all(|| Command::Pause(pause.clone()));
+        let result = pause.gather(PAUSE_PATIENCE).map(|reports| {
+            let boards: Vec<&Board> = self.workers.iter().map(|worker| &*worker.board).collect();
+            let holders: Vec<&Holders> = self.regions.iter().map(|home| &*home.holders).collect();
+            audit(&boards, &holders, &reports)
+        });
+        pause.release();
+        result
+    }
+
+    /// Ends the workers. Their queues are closed by then.
+    pub fn stop(&mut self) {
+        self.post_all(|| Command::Stop);
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                // A worker that panicked has said so already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Turns without work after which a worker that shares its core sleeps. Our choice: some microseconds,
+/// so that a short gap in the traffic costs no sleep.
+const IDLE_TURNS: u32 = 32;
+/// How long it sleeps then. NFs of its core run meanwhile; well below the 4 ms tick.
+const IDLE_SLEEP: Duration = Duration::from_micros(50);
+
+fn spawn(mut worker: Worker, core: u32, shares_core: bool) -> Result<JoinHandle<()>, StartError> {
+    let (pinned, answer) = channel();
+    let body = move || {
+        let result = cores::pin_current_thread(core);
+        let failed = result.is_err();
+        let _ = pinned.send(result);
+        if failed {
+            return;
+        }
+        let mut idle = 0;
+        loop {
+            match worker.turn(now_cycles()) {
+                Turn::Stopped => return,
+                Turn::Busy => idle = 0,
+                Turn::Idle => idle += 1,
+            }
+            if shares_core {
+                if idle > IDLE_TURNS { std::thread::sleep(IDLE_SLEEP) } else { std::thread::yield_now() }
+            } else if idle > 0 {
+                std::hint::spin_loop();
+            }
+        }
+    };
+    let thread = std::thread::Builder::new()
+        .name(format!("hg-worker-{core}"))
+        .spawn(body)
+        .map_err(|cause| StartError::Thread { cause })?;
+    match answer.recv() {
+        Ok(Err(error)) => Err(StartError::Cores(error)),
+        _ => Ok(thread),
+    }
+}
+
+/// The key of the flow hash, from the kernel by way of the standard library's hasher.
+fn random_seeds() -> [u64; 2] {
+    use std::hash::{BuildHasher, RandomState};
+    [RandomState::new().hash_one(1), RandomState::new().hash_one(2)]
+}

@@ -1,0 +1,96 @@
+//! From a configuration to numbers: chains, stages, ports and rules as the packet path knows them.
+
+use std::collections::HashMap;
+
+use headgate_path::plan::{Chain, Exit, InstancePlace, OnFailure, Parts, PortPlace, Stage};
+use headgate_path::rules::{Prefix, Rule, Rules};
+
+use crate::config::model::{self, Config, Out};
+use crate::fabric::INSTANCES_MAX;
+
+/// Which number each named thing has. Numbers are never used twice while packets may still carry them.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    /// NF name -> stage number.
+    pub stages: HashMap<String, u16>,
+    /// Chain name -> chain number.
+    pub chains: HashMap<String, u16>,
+}
+
+/// The way a port's packets take to a worker that has a queue of it.
+fn port_place(queues_of_worker: &[u32]) -> PortPlace {
+    let owners: Vec<u8> =
+        (0u8..).zip(queues_of_worker).filter(|(_, queues)| **queues > 0).map(|(w, _)| w).collect();
+    let worker_for = (0u8..)
+        .zip(queues_of_worker)
+        .map(|(worker, queues)| {
+            let nearest = || owners.get(worker as usize % owners.len().max(1)).copied().unwrap_or(0);
+            if *queues > 0 { worker } else { nearest() }
+        })
+        .collect();
+    PortPlace { worker_for }
+}
+
+/// The parts of the first plan. `queues` says, for each port, how many queues each worker has of it.
+#[must_use]
+pub fn first_parts(config: &Config, queues: &[Vec<u32>], numbers: &mut Numbers) -> Parts {
+    let mut parts = Parts {
+        generation: 1,
+        chains: vec![None],
+        ports: queues.iter().map(|of_worker| port_place(of_worker)).collect(),
+        instances: vec![InstancePlace { worker: 0 }; INSTANCES_MAX],
+        ..Parts::default()
+    };
+    for nf in &config.nfs {
+        numbers.stages.insert(nf.name.clone(), parts.stages.len() as u16);
+        parts.stages.push(Some(stage(nf)));
+    }
+    for chain in &config.chains {
+        numbers.chains.insert(chain.name.clone(), parts.chains.len() as u16);
+        parts.chains.push(Some(path_chain(config, chain, numbers)));
+    }
+    parts.rules = rules(config, numbers);
+    parts
+}
+
+/// A stage for an NF, with nothing running yet.
+#[must_use]
+pub fn stage(nf: &model::Nf) -> Stage {
+    let on_failure = match nf.on_failure {
+        crate::config::OnFailure::Drop => OnFailure::Drop,
+        crate::config::OnFailure::Bypass => OnFailure::Bypass,
+    };
+    Stage::new(nf.name.clone(), on_failure)
+}
+
+/// A chain in numbers.
+#[must_use]
+pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers) -> Chain {
+    Chain {
+        name: chain.name.clone(),
+        stages: chain.stages.iter().map(|nf| numbers.stages[&config.nfs[nf.index()].name]).collect(),
+        exit: match chain.out {
+            Out::Port(port) => Exit::Port(port.0),
+            Out::Nf => Exit::Nf,
+        },
+    }
+}
+
+/// The rules in numbers.
+#[must_use]
+pub fn rules(config: &Config, numbers: &Numbers) -> Rules {
+    let prefix = |prefix: &crate::config::Prefix| Prefix { address: prefix.address, bits: prefix.length };
+    let range = |range: &crate::config::PortRange| (range.first, range.last);
+    let rule = |rule: &model::Rule| Rule {
+        ingress: rule.port.map(|port| port.0 as u8),
+        vlan: rule.vlan.map(|vlan| vlan.0),
+        ethertype: rule.ethertype.map(|ethertype| ethertype.0),
+        protocol: rule.protocol.map(|protocol| protocol.0),
+        source: rule.source.as_ref().map(prefix),
+        destination: rule.destination.as_ref().map(prefix),
+        source_port: rule.source_port.as_ref().map(range),
+        destination_port: rule.destination_port.as_ref().map(range),
+        chain: numbers.chains[&config.chains[rule.chain.index()].name],
+    };
+    Rules::new(&config.rules.iter().map(rule).collect::<Vec<_>>())
+}

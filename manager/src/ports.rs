@@ -1,0 +1,175 @@
+//! The configured ports, opened: their queues for the workers, and what stays to be told of them.
+
+mod spec;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use headgate_host::clock::{Clock, now_cycles};
+use headgate_path::worker::Device;
+use headgate_ports::null::{Measure, Measurements};
+use headgate_ports::pcap::RecordStatus;
+use headgate_ports::{PortError, Queue, Setting, Timebase, generator, null, pcap};
+
+use crate::StartError;
+use crate::config::model::{Backend, Config, Generator, Port};
+use crate::fabric::RegionHome;
+use crate::status::{LatencyStatus, PortStatus};
+
+/// Of how many stamped packets a null port measures one. Our choice: at full speed some million samples
+/// a second remain, at a cost below a nanosecond a packet.
+const MEASURE_EVERY: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
+
+/// What stays of a port when its queues are with the workers.
+pub struct PortHome {
+    name: String,
+    kind: &'static str,
+    detail: String,
+    queues: u32,
+    measured: Option<Arc<Measurements>>,
+    recorded: Option<Arc<RecordStatus>>,
+}
+
+/// All ports, opened.
+pub struct Opened {
+    /// By worker: its queues.
+    pub devices: Vec<Vec<Device>>,
+    /// By port, by worker: how many queues.
+    pub queues: Vec<Vec<u32>>,
+    /// By port: what stays.
+    pub homes: Vec<PortHome>,
+}
+
+struct OpenPort {
+    queues: Vec<Box<dyn Queue>>,
+    home: PortHome,
+}
+
+/// Opens every port of the configuration and deals its queues to the workers in turn.
+///
+/// # Errors
+/// [`StartError::Port`] for the first that cannot be opened.
+pub fn open(config: &Config, clock: &Clock, regions: &[RegionHome]) -> Result<Opened, StartError> {
+    let workers = config.manager.cores.len();
+    let mut opened =
+        Opened { devices: (0..workers).map(|_| Vec::new()).collect(), queues: Vec::new(), homes: Vec::new() };
+    for (number, port) in config.ports.iter().enumerate() {
+        let open = open_one(config, number, port, clock, regions)
+            .map_err(|error| StartError::Port { port: port.name.clone(), why: error.to_string() })?;
+        let mut dealt = vec![0; workers];
+        for (queue, device) in open.queues.into_iter().enumerate() {
+            let worker = queue % workers;
+            dealt[worker] += 1;
+            opened.devices[worker].push(Device {
+                port: number as u8,
+                queue: queue as u8,
+                region: device.region().unwrap_or(port.domain.index() as u8),
+                device,
+            });
+        }
+        opened.queues.push(dealt);
+        opened.homes.push(open.home);
+    }
+    Ok(opened)
+}
+
+fn open_one(
+    config: &Config,
+    number: usize,
+    port: &Port,
+    clock: &Clock,
+    regions: &[RegionHome],
+) -> Result<OpenPort, PortError> {
+    let queues_wanted = match &port.backend {
+        Backend::Generator(_) | Backend::Null => config.manager.cores.len() as u16,
+        Backend::Pcap(_) => 1,
+        Backend::Dpdk(device) => device.queues,
+    };
+    let setting = Setting {
+        name: &port.name,
+        queues: queues_wanted,
+        source: number as u8,
+        frame_bytes_max: regions[port.domain.index()].region.geometry().frame_bytes_max(),
+        timebase: timebase(clock),
+    };
+    let home = |kind, detail: String, queues: &[Box<dyn Queue>]| PortHome {
+        name: port.name.clone(),
+        kind,
+        detail,
+        queues: queues.len() as u32,
+        measured: None,
+        recorded: None,
+    };
+    match &port.backend {
+        Backend::Generator(wanted) => {
+            let queues = generator::open(&wanted.spec(), &setting)?;
+            Ok(OpenPort { home: home("generator", spec::describe(wanted), &queues), queues })
+        }
+        Backend::Pcap(wanted) => {
+            let open = pcap::open(&spec::pcap(wanted), &setting)?;
+            let mut home = home("pcap", spec::describe_pcap(wanted), &open.queues);
+            home.recorded = open.status;
+            Ok(OpenPort { queues: open.queues, home })
+        }
+        Backend::Null => {
+            let open = null::open(measure(config), &setting);
+            let mut home = home("null", String::new(), &open.queues);
+            home.measured = Some(open.measurements);
+            Ok(OpenPort { queues: open.queues, home })
+        }
+        Backend::Dpdk(_) => Err(PortError::Specification { port: port.name.clone(), mistakes: Vec::new() }),
+    }
+}
+
+/// A null port looks for stamps only when a generator of this manager writes some.
+fn measure(config: &Config) -> Measure {
+    let stamps =
+        |port: &Port| matches!(&port.backend, Backend::Generator(generator) if is_stamping(generator));
+    if config.ports.iter().any(stamps) { Measure::Latency { every: MEASURE_EVERY } } else { Measure::Nothing }
+}
+
+const fn is_stamping(generator: &Generator) -> bool {
+    generator.timestamps
+}
+
+fn timebase(clock: &Clock) -> Timebase {
+    // A wall clock before 1970 dates captures at 1970.
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timebase {
+        cycles_per_second: clock.cycles_per_second(),
+        cycles: now_cycles(),
+        unix_ns: unix.as_nanos() as u64,
+    }
+}
+
+impl PortHome {
+    /// What there is to tell, counters of its queues left out.
+    pub fn status(&self) -> PortStatus {
+        let failure = self.recorded.as_ref().filter(|status| status.is_broken());
+        PortStatus {
+            name: self.name.clone(),
+            kind: self.kind.to_owned(),
+            detail: match failure {
+                Some(_) => format!("{} (writing failed)", self.detail),
+                None => self.detail.clone(),
+            },
+            queues: self.queues,
+            latency: self.measured.as_ref().and_then(|measured| latency(measured)),
+            ..PortStatus::default()
+        }
+    }
+}
+
+fn latency(measured: &Measurements) -> Option<LatencyStatus> {
+    let seen = measured.report().latency_ns;
+    (!seen.is_empty()).then(|| LatencyStatus {
+        count: seen.len(),
+        min_ns: seen.min(),
+        p50_ns: seen.value_at_quantile(0.5),
+        p90_ns: seen.value_at_quantile(0.9),
+        p99_ns: seen.value_at_quantile(0.99),
+        p999_ns: seen.value_at_quantile(0.999),
+        max_ns: seen.max(),
+    })
+}

@@ -1,0 +1,39 @@
+//! From the configuration's words to the ports' own, and to a line for people.
+
+use headgate_ports::pcap::{Mode, PcapSpec, ReplaySpec, Timing};
+
+use crate::config::model::{Generator, Load, Pcap, Replay};
+use crate::config::{self, ReplayMode};
+
+/// A capture port.
+pub fn pcap(wanted: &Pcap) -> PcapSpec {
+    let replay = |replay: &Replay| ReplaySpec {
+        mode: match replay.mode {
+            ReplayMode::Once => Mode::Once,
+            ReplayMode::Loop => Mode::Loop,
+        },
+        timing: match replay.timing {
+            config::Timing::Fast => Timing::Fast,
+            config::Timing::Original => Timing::Original,
+            config::Timing::PacketsPerSecond(rate) => Timing::Rate(rate as f64),
+        },
+        ..ReplaySpec::new(&replay.file)
+    };
+    PcapSpec { read: wanted.replay.as_ref().map(replay), write: wanted.write.clone() }
+}
+
+/// A generator for people.
+pub fn describe(wanted: &Generator) -> String {
+    let flows: u64 = match &wanted.load {
+        Load::Even { flows, .. } => u64::from(*flows),
+        Load::Classes(classes) => classes.iter().map(|class| u64::from(class.flows)).sum(),
+    };
+    format!("{flows} flows, seed {}", wanted.seed)
+}
+
+/// A capture port for people.
+pub fn describe_pcap(wanted: &Pcap) -> String {
+    let read = wanted.replay.as_ref().map(|replay| format!("reads {}", replay.file.display()));
+    let write = wanted.write.as_ref().map(|file| format!("writes {}", file.display()));
+    read.into_iter().chain(write).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,272 @@
+//! What the manager tells of itself: one snapshot, from which `status`, `show`, `demo` and `bench` take
+//! what they print. Counters count since the manager started; rates are for the reader to form from two
+//! snapshots.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// When, in nanoseconds since the manager started.
+    pub at_ns: u64,
+    /// The manager.
+    pub manager: ManagerStatus,
+    /// Workers.
+    pub workers: Vec<WorkerStatus>,
+    /// Packet memory of each trust domain.
+    pub memory: Vec<MemoryStatus>,
+    /// Ports.
+    pub ports: Vec<PortStatus>,
+    /// NF instances.
+    pub nfs: Vec<NfStatus>,
+    /// Chains; the first, named `-`, is that of packets no rule claims.
+    pub chains: Vec<ChainStatus>,
+    /// Packets that ended, by chain and reason; only those that occurred.
+    pub drops: Vec<DropStatus>,
+    /// The last events, oldest first.
+    pub events: Vec<Event>,
+    /// Whether nothing is lost: `entered = left + dropped + in_nfs + held` for each chain, and every
+    /// buffer in exactly one place. `None` when it was not asked for.
+    pub conserved: Option<bool>,
+    /// True once every port that gives packets has given its last and none is on its way.
+    pub finished: bool,
+}
+
+/// The manager.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ManagerStatus {
+    /// Its name.
+    pub name: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// CPU time of the whole process, in nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// Its core.
+    pub core: u32,
+    /// Turns made.
+    pub turns: u64,
+    /// Turns in which a packet moved.
+    pub busy_turns: u64,
+    /// Flows it knows now.
+    pub flows: u64,
+    /// Flow entries learnt, ever.
+    pub flows_learnt: u64,
+    /// Live flow entries given up for new ones, ever.
+    pub flows_evicted: u64,
+    /// Cost of each station; empty until measuring was switched on.
+    pub stations: Vec<StationStatus>,
+}
+
+/// The cost of one station of the path.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StationStatus {
+    /// Its name.
+    pub station: String,
+    /// Time spent, in nanoseconds.
+    pub ns: u64,
+    /// Packets passed.
+    pub packets: u64,
+}
+
+/// A packet region.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// The trust domain.
+    pub domain: String,
+    /// Its buffers.
+    pub buffers: u32,
+    /// Bytes from one to the next.
+    pub stride_bytes: u32,
+    /// Bytes of the region.
+    pub bytes: u64,
+    /// What backs it.
+    pub pages: String,
+    /// Free buffers; `None` without an audit.
+    pub free: Option<u64>,
+    /// Buffers in the hands of devices; `None` without an audit.
+    pub in_devices: Option<u64>,
+    /// Buffers unaccounted for; `None` without an audit.
+    pub missing: Option<i64>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PortStatus {
+    /// Its name.
+    pub name: String,
+    /// What it is: dpdk, generator, pcap, null.
+    pub kind: String,
+    /// What a person should know: device, driver, file.
+    pub detail: String,
+    /// Queues.
+    pub queues: u32,
+    /// Packets that came in.
+    pub received: u64,
+    /// Their bytes, without check sequences.
+    pub received_bytes: u64,
+    /// Packets that went out.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Lost at the port: longer than a buffer.
+    pub too_long: u64,
+    /// Lost at the port: no buffer free, or the device says it missed them.
+    pub missed: u64,
+    /// Lost at the port: the device or file failed.
+    pub failed: u64,
+    /// Time from the generator's stamp to here, where this port measures.
+    pub latency: Option<LatencyStatus>,
+}
+
+/// Latencies seen by a port, in nanoseconds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LatencyStatus {
+    /// Packets measured.
+    pub count: u64,
+    /// Smallest.
+    pub min_ns: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+}
+
+/// What an NF instance is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NfState {
+    /// Launched, not yet ready.
+    #[default]
+    Starting,
+    /// In service.
+    Running,
+    /// Told to stop; finishes what it holds.
+    Stopping,
+    /// Ended; what it held is being taken back.
+    Reclaiming,
+    /// Failed; waits for its restart.
+    Waiting,
+    /// Gone for good.
+    Gone,
+}
+
+/// An NF instance.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NfStatus {
+    /// The NF's name in the configuration.
+    pub nf: String,
+    /// The instance's: `fw`, or `fw.2`.
+    pub instance: String,
+    /// What it runs.
+    pub runs: String,
+    /// What it is doing.
+    pub state: NfState,
+    /// Its process, while there is one.
+    pub pid: Option<u32>,
+    /// Its core.
+    pub core: u32,
+    /// Its trust domain.
+    pub domain: String,
+    /// How often it failed.
+    pub failures: u32,
+    /// Why it failed last.
+    pub last_failure: Option<String>,
+    /// Time from its last launch to its readiness, in nanoseconds.
+    pub start_ns: Option<u64>,
+    /// Packets put into its receive ring.
+    pub delivered: u64,
+    /// Packets it returned.
+    pub returned: u64,
+    /// Packets in its rings and hands.
+    pub held: u64,
+    /// Places in each of its rings.
+    pub ring: u32,
+    /// Wake-up calls made to it.
+    pub calls: u64,
+    /// CPU time of its process, in nanoseconds, over all incarnations.
+    pub cpu_ns: u64,
+    /// Times it slept.
+    pub sleeps: u64,
+    /// Bursts it worked on.
+    pub bursts: u64,
+    /// Mean time in its handler for one packet, in nanoseconds, over the sampled bursts.
+    pub service_ns: Option<f64>,
+    /// Drops on the way to it, in it and by it, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Its own counters.
+    pub counters: BTreeMap<String, u64>,
+    /// The last message it sent.
+    pub message: Option<String>,
+}
+
+/// A chain.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ChainStatus {
+    /// Its name.
+    pub name: String,
+    /// Names of its stages.
+    pub stages: Vec<String>,
+    /// Where it ends: a port's name, or `nf`.
+    pub out: String,
+    /// Packets that entered.
+    pub entered: u64,
+    /// Packets that left by a port.
+    pub left: u64,
+    /// Packets that ended.
+    pub dropped: u64,
+    /// Packets in rings and hands of NFs; `None` without an audit.
+    pub in_nfs: Option<u64>,
+    /// Packets in the hands of workers; `None` without an audit.
+    pub held: Option<u64>,
+    /// Packets unaccounted for; `None` without an audit.
+    pub missing: Option<i64>,
+}
+
+/// Packets that ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DropStatus {
+    /// The chain.
+    pub chain: String,
+    /// The reason's name.
+    pub reason: String,
+    /// The reason in a sentence.
+    pub sentence: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Event {
+    /// When, in nanoseconds since the manager started.
+    pub at_ns: u64,
+    /// To whom: an instance, a port, or `manager`.
+    pub who: String,
+    /// What, in a sentence.
+    pub what: String,
+}
+
+/// A known flow.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FlowStatus {
+    /// Its key, for people.
+    pub flow: String,
+    /// The chain it takes.
+    pub chain: String,
+    /// Time since its last packet, in nanoseconds.
+    pub idle_ns: u64,
+}
