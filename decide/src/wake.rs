@@ -8,8 +8,9 @@
 //! The intuition: *a core that is idle has nothing better to do*. So the first packet for an idle core
 //! calls at once. While another NF of the core is awake, waking a second one only makes the two take
 //! turns more often; it may wait until its batch pays for the turn, a quarter of the ring, or until its
-//! oldest packet is [`Marks::age`] old. And an NF does not sleep the moment its ring is empty (the NF
-//! library looks around for a little first), so at a steady rate no calls are made at all.
+//! oldest packet is [`Marks::age`] old. And an NF does not sleep the moment its ring is empty: it looks at
+//! it for [`look_before_sleep_micros`], so that at a steady rate an NF with a core of its own is not called
+//! at all.
 //!
 //! A hostile NF can claim to sleep all the time. A call is repeated only after the NF has taken packets
 //! since the last one, or after [`Marks::again`]; and no NF is called more often than [`Marks::gap`].
@@ -54,6 +55,19 @@ impl Marks {
             again: AGAIN_MICROS * cycles_per_micro,
         }
     }
+}
+
+/// How long an NF alone on its core looks at an empty ring before it sleeps, microseconds. Our choice:
+/// about what a call to an idle core costs both sides (14 us for the caller, 33-42 us until the sleeper
+/// runs), so looking never costs more than twice the better choice (ski rental).
+pub const LOOK_ALONE_MICROS: u32 = 50;
+/// The same for an NF with neighbours on its core, which could run meanwhile: one switch.
+pub const LOOK_SHARED_MICROS: u32 = 2;
+
+/// How long an NF looks at an empty ring before it sleeps, in microseconds.
+#[must_use]
+pub const fn look_before_sleep_micros(neighbours: usize) -> u32 {
+    if neighbours == 0 { LOOK_ALONE_MICROS } else { LOOK_SHARED_MICROS }
 }
 
 /// What is known of one sleeping NF; times in TSC cycles.

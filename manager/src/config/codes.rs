@@ -60,6 +60,7 @@ codes! {
     Error UnknownNf "unknown-nf" "`run` names an NF that Headgate does not ship.";
     Error UnknownArgument "unknown-argument" "`args` has a key that the shipped NF does not know.";
     Error MissingArgument "missing-argument" "`args` lacks a key that the shipped NF needs.";
+    Error ArgumentsRefused "arguments-refused" "The shipped NF does not take its `args`.";
     Error UndefinedPort "undefined-port" "A port is named that the file does not define.";
     Error UndefinedNf "undefined-nf" "A chain names an NF that the file does not define.";
     Error UndefinedChain "undefined-chain" "A rule names a chain that the file does not define.";

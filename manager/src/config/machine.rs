@@ -1,8 +1,12 @@
 //! What a configuration is checked against: the machine, and the NFs that are shipped.
 //!
-//! Both are values, so that a check is a pure function and a test can invent any machine.
+//! Both are arguments, so that a check touches nothing itself and a test can invent any machine.
+
+use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
 
 /// Facts about the machine that will run the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,9 +24,17 @@ pub struct Machine {
 }
 
 /// The NFs that `run` can name, as `headgate-nfs list --json` prints them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Catalog(pub Vec<ShippedNf>);
+pub struct Catalog {
+    nfs: Vec<ShippedNf>,
+    /// Asks an NF whether it takes its arguments.
+    #[serde(skip)]
+    ask: Option<Arc<Ask>>,
+}
+
+/// Whether the NF of this name takes these arguments; else why not.
+type Ask = dyn Fn(&str, &Map<String, Json>) -> Result<(), String> + Send + Sync;
 
 /// One of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,14 +61,39 @@ pub struct Argument {
     pub text: String,
 }
 
+impl fmt::Debug for Catalog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.nfs).finish()
+    }
+}
+
 impl Catalog {
+    /// A catalog of these NFs.
+    pub fn new(nfs: Vec<ShippedNf>) -> Self {
+        Self { nfs, ask: None }
+    }
+
+    /// With a way to ask an NF, by its name, whether it takes its arguments. Which keys there are the
+    /// catalog knows; what their values may be only the NF does.
+    pub fn asking(
+        self,
+        ask: impl Fn(&str, &Map<String, Json>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { ask: Some(Arc::new(ask)), ..self }
+    }
+
+    /// Why the NF called `name` refuses `args`, if it can be asked and does.
+    pub fn refusal(&self, name: &str, args: &Map<String, Json>) -> Option<String> {
+        self.ask.as_ref().and_then(|ask| ask(name, args).err())
+    }
+
     /// The NF called `name`.
     pub fn get(&self, name: &str) -> Option<&ShippedNf> {
-        self.0.iter().find(|nf| nf.name == name)
+        self.nfs.iter().find(|nf| nf.name == name)
     }
 
     /// The names of all.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|nf| nf.name.as_str())
+        self.nfs.iter().map(|nf| nf.name.as_str())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use headgate_decide::liveness::{Limits, Look, Seen};
 use headgate_decide::restart::Restart;
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::Marks;
+use headgate_decide::wake::{Marks, look_before_sleep_micros};
 use headgate_host::process::{self, Launch, Output};
 use headgate_host::{Signal, credentials};
 use headgate_path::instance::InstanceEnds;
@@ -258,6 +258,7 @@ impl Control {
         let (worker, stage) = (instance.worker, instance.stage);
         self.fabric.post(worker, Command::Attach(Box::new(ends)));
         self.arrange_stage(stage);
+        self.arrange_cores();
         let instance = &self.instances[at];
         let (name, micros) = (instance.name.clone(), instance.start.unwrap_or_default().0 / 1000);
         self.log(&name, format!("ready {micros} us after its launch"));
@@ -278,6 +279,19 @@ impl Control {
             stage.set_running(running);
         }
         self.fabric.publish();
+    }
+
+    /// Tells each NF how long it may look at an empty ring: less when it has neighbours on its core.
+    fn arrange_cores(&self) {
+        let alive = |instance: &&Instance| instance.process.as_ref().is_some_and(|process| process.attached);
+        for instance in self.instances.iter().filter(alive) {
+            let of_core = self.instances.iter().filter(alive).filter(|other| other.core == instance.core);
+            let workers = self.fabric.workers.iter().filter(|worker| worker.core == instance.core);
+            let look = look_before_sleep_micros(of_core.count() - 1 + workers.count());
+            if let Some(process) = &instance.process {
+                process.side.orders().look_micros.store(look, Ordering::Relaxed);
+            }
+        }
     }
 
     fn look_for_end(&mut self, at: usize) {
@@ -341,6 +355,8 @@ impl Control {
     fn bury(&mut self, at: usize, lost: u32) {
         let instance = &mut self.instances[at];
         instance.process = None;
+        self.arrange_cores();
+        let instance = &mut self.instances[at];
         let reason = instance.reason.take().unwrap_or_else(|| "ended".to_owned());
         let name = instance.name.clone();
         if instance.removing {

@@ -18,10 +18,6 @@ use crate::fuse::Fused;
 /// Longest sleep. Our choice: orders and a dead manager are seen this soon even if no bell rings, and ten
 /// wake-ups a second cost nothing.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a notified loop looks at an empty ring before it sleeps. As long as going to sleep and coming
-/// back costs on a shared core (2.0 us a switch, `docs/promises.md`), so waiting never costs more than twice
-/// the better choice. Never by `sched_yield`: since Linux 6.6 a task that yields forfeits its slice.
-const LOOK_BEFORE_SLEEP: Duration = Duration::from_micros(2);
 /// Time one burst in each such interval.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 /// Turns of waiting for room in the transmit ring between two looks whether the manager lives.
@@ -288,7 +284,9 @@ impl<'a> BurstLoop<'a> {
     }
 
     fn wait_for_bell(&mut self) -> Result<(), LoopError> {
-        let until = cycles() + self.clock.ticks(LOOK_BEFORE_SLEEP);
+        // Never by `sched_yield`: since Linux 6.6 a task that yields forfeits its slice.
+        let look = self.attached.side.orders().look_micros.load(Ordering::Relaxed);
+        let until = cycles() + self.clock.ticks(Duration::from_micros(u64::from(look)));
         while cycles() < until {
             if self.receive.refresh()? > 0 {
                 return Ok(());

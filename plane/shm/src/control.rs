@@ -87,6 +87,8 @@ pub struct Orders {
     pub stop: AtomicU32,
     /// Messages the manager has sent over the socket, ever.
     pub mail: AtomicU32,
+    /// How long to look at an empty ring before sleeping, in microseconds.
+    pub look_micros: AtomicU32,
 }
 
 /// Sizes and offsets of a control region with rings of `ring` descriptors.

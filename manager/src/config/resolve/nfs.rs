@@ -98,14 +98,22 @@ impl Resolver<'_> {
                 .help(suggest::help("shipped NFs", name, known.names()));
             return None;
         };
-        if let Some(arguments) = &nf.arguments {
-            self.check_arguments(at, arguments, args);
+        let known_keys = nf.arguments.as_ref().is_none_or(|known| self.check_arguments(at, known, args));
+        let table = args_table(args)?;
+        if known_keys && let Some(why) = known.refusal(name, &table) {
+            let span = args.found.as_ref().map_or(&at.span, |args| &args.span);
+            self.report
+                .add(Code::ArgumentsRefused, span, format!("the NF `{name}` refuses its arguments: {why}"))
+                .label("refused")
+                .help("`headgate-nfs list` says what each NF takes");
         }
-        Some(Shipped { run: name.to_owned(), args: args_table(args)? })
+        Some(Shipped { run: name.to_owned(), args: table })
     }
 
-    fn check_arguments(&mut self, run: &At<Text>, known: &[Argument], args: &Field<Args>) {
+    /// Whether `args` has the keys that the NF knows, all that it needs among them.
+    fn check_arguments(&mut self, run: &At<Text>, known: &[Argument], args: &Field<Args>) -> bool {
         let name = &run.value.0;
+        let mut good = true;
         let given = args.value().map_or(&[][..], |args| &args.keys);
         for (key, span) in given {
             if !known.iter().any(|argument| argument.name == *key) {
