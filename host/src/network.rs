@@ -25,6 +25,7 @@ const DELETE_LINK: u16 = 17;
 const GET_LINK: u16 = 18;
 const NEW_ADDRESS: u16 = 20;
 const NEW_ROUTE: u16 = 24;
+const NEW_NEIGHBOUR: u16 = 28;
 const TABLE_MAIN: u8 = 254;
 const PROTOCOL_STATIC: u8 = 4;
 const SCOPE_UNIVERSE: u8 = 0;
@@ -57,6 +58,11 @@ const ADDRESS_ADDRESS: u16 = 1;
 const ADDRESS_LOCAL: u16 = 2;
 const ADDRESS_FLAGS: u16 = 8;
 const ADDRESS_NO_DUPLICATE_DETECTION: u32 = 0x02;
+
+// linux/neighbour.h
+const NEIGHBOUR_ADDRESS: u16 = 1;
+const NEIGHBOUR_MAC: u16 = 2;
+const NEIGHBOUR_PERMANENT: u16 = 0x80;
 
 /// Longest name of an interface, in bytes (`IFNAMSIZ` less the terminating zero).
 pub const NAME_BYTES_MAX: usize = 15;
@@ -307,6 +313,22 @@ impl Links {
             .attribute(ADDRESS_ADDRESS, &bytes)
             .number(ADDRESS_FLAGS, ADDRESS_NO_DUPLICATE_DETECTION);
         self.execute(request, format!("give {name} the address {address}/{prefix_bits}"))
+    }
+
+    /// Tells an interface the Ethernet address of a neighbour for good, so that nobody has to answer
+    /// when it would ask.
+    pub fn add_neighbour(&mut self, name: &str, address: IpAddr, mac: Mac) -> Result<(), NetworkError> {
+        let index = self.find(name)?.index;
+        let (family, bytes) = family_and_bytes(address);
+        // struct ndmsg: family, padding, interface, state, flags, type.
+        let mut header = [0; 12];
+        header[0] = family;
+        header[4..8].copy_from_slice(&index.to_ne_bytes());
+        header[8..10].copy_from_slice(&NEIGHBOUR_PERMANENT.to_ne_bytes());
+        let request = Request::new(NEW_NEIGHBOUR, CREATE, &header)
+            .attribute(NEIGHBOUR_ADDRESS, &bytes)
+            .attribute(NEIGHBOUR_MAC, &mac.0);
+        self.execute(request, format!("tell {name} that {address} is at {mac}"))
     }
 
     /// Routes a prefix by a gateway that one of the interfaces reaches. Zero bits: all addresses.

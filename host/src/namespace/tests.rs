@@ -177,3 +177,16 @@ fn without_the_right_it_says_which() {
     let error = result.join().unwrap().unwrap_err().to_string();
     assert!(error.ends_with("this takes CAP_SYS_ADMIN; run as root"), "{error}");
 }
+
+#[test]
+fn a_neighbour_that_was_told_is_known_for_good() {
+    let Some((_middle, hosts)) = hosts() else { return };
+    let gateway = IpAddr::from([192, 0, 2, 99]);
+    let mac = Mac([2, 0, 0, 0, 9, 9]);
+    let left = &hosts.left.namespace;
+    left.links().unwrap().add_neighbour(hosts.left.interface, gateway, mac).unwrap();
+    let table = left.run(|| std::fs::read_to_string("/proc/thread-self/net/arp")).unwrap().unwrap();
+    let line = table.lines().find(|line| line.starts_with("192.0.2.99 ")).unwrap();
+    // ATF_PERM and ATF_COM of linux/if_arp.h.
+    assert!(line.contains("0x6") && line.contains("02:00:00:00:09:09"), "{line}");
+}
