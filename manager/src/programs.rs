@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::{Map, Value};
+
 use crate::config::Catalog;
 
 /// Names the program when it is not in its usual place.
@@ -72,5 +74,20 @@ pub fn catalog(program: &Path) -> Result<Catalog, ProgramError> {
     }
     let listing: Listing =
         serde_json::from_slice(&output.stdout).map_err(|error| strange(error.to_string()))?;
-    Ok(listing.nfs)
+    let program = program.to_owned();
+    Ok(listing.nfs.asking(move |nf, arguments| check_arguments(&program, nf, arguments)))
+}
+
+/// Asks the program whether an NF takes its arguments. One that cannot be asked will tell at its start.
+fn check_arguments(program: &Path, nf: &str, arguments: &Map<String, Value>) -> Result<(), String> {
+    let arguments = Value::Object(arguments.clone()).to_string();
+    match Command::new(program).args(["check", nf, &arguments]).output() {
+        Ok(output) if !output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.trim();
+            let why = said.strip_prefix(nf).map_or(said, |rest| rest.trim_start_matches([':', ' ']));
+            Err(why.to_owned())
+        }
+        _ => Ok(()),
+    }
 }

@@ -98,7 +98,7 @@ impl Resolver<'_> {
                 .help(suggest::help("shipped NFs", name, known.names()));
             return None;
         };
-        let known_keys = nf.arguments.as_ref().is_none_or(|known| self.check_arguments(at, known, args));
+        let known_keys = nf.arguments.as_ref().is_none_or(|keys| self.check_arguments(at, keys, args));
         let table = args_table(args)?;
         if known_keys && let Some(why) = known.refusal(name, &table) {
             let span = args.found.as_ref().map_or(&at.span, |args| &args.span);
@@ -115,28 +115,25 @@ impl Resolver<'_> {
         let name = &run.value.0;
         let mut good = true;
         let given = args.value().map_or(&[][..], |args| &args.keys);
-        for (key, span) in given {
-            if !known.iter().any(|argument| argument.name == *key) {
-                let names = known.iter().map(|argument| argument.name.as_str());
-                self.report
-                    .add(Code::UnknownArgument, span, format!("the NF `{name}` has no argument `{key}`"))
-                    .label("unknown argument")
-                    .help(suggest::help("arguments", key, names));
-            }
+        for (key, span) in given.iter().filter(|(key, _)| !known.iter().any(|one| one.name == *key)) {
+            good = false;
+            let names = known.iter().map(|argument| argument.name.as_str());
+            self.report
+                .add(Code::UnknownArgument, span, format!("the NF `{name}` has no argument `{key}`"))
+                .label("unknown argument")
+                .help(suggest::help("arguments", key, names));
         }
-        for argument in known.iter().filter(|argument| argument.required && !args.is_broken()) {
-            if !given.iter().any(|(key, _)| *key == argument.name) {
-                let Argument { name: key, kind, text, .. } = argument;
-                self.report
-                    .add(
-                        Code::MissingArgument,
-                        &run.span,
-                        format!("the NF `{name}` needs the argument `{key}`"),
-                    )
-                    .label(format!("`{key}` is missing"))
-                    .help(format!("add `args = {{ {key} = … }}`: {kind}; {text}"));
+        for Argument { name: key, kind, text, required } in known {
+            if !*required || args.is_broken() || given.iter().any(|(one, _)| one == key) {
+                continue;
             }
+            good = false;
+            self.report
+                .add(Code::MissingArgument, &run.span, format!("the NF `{name}` needs the argument `{key}`"))
+                .label(format!("`{key}` is missing"))
+                .help(format!("add `args = {{ {key} = … }}`: {kind}; {text}"));
         }
+        good
     }
 
     fn command(&mut self, table: &NfTable) -> Option<Program> {

@@ -16,7 +16,7 @@ fn machine() -> Machine {
     }
 }
 
-/// NFs under the shipped names; two say which arguments they know.
+/// NFs under the shipped names; two say which arguments they know, one what their values may be.
 fn catalog() -> Catalog {
     let names = ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"];
     let argument = |name: &str, required| Argument {
@@ -34,5 +34,11 @@ fn catalog() -> Catalog {
             _ => None,
         },
     };
-    Catalog(names.map(nf).into())
+    let ask = |name: &str, args: &serde_json::Map<String, serde_json::Value>| match args.get("default") {
+        Some(word) if name == "firewall" && word != "allow" && word != "deny" => {
+            Err(format!("default: no action {word}"))
+        }
+        _ => Ok(()),
+    };
+    Catalog::new(names.map(nf).into()).asking(ask)
 }
