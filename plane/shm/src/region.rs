@@ -103,6 +103,11 @@ impl Geometry {
     }
 }
 
+/// Half a line at any address.
+#[repr(C, packed)]
+#[derive(Clone, Copy)]
+struct Unaligned(std::arch::x86_64::__m256i);
+
 /// A mapped packet region. Cheap to clone: clones share the mapping.
 #[derive(Clone, Debug)]
 pub struct Region {
@@ -210,9 +215,15 @@ impl Region {
     #[must_use]
     pub fn copy_line(&self, descriptor: Descriptor) -> [u8; LINE_BYTES as usize] {
         let frame = self.frame(descriptor.index(), descriptor.offset(), LINE_BYTES as usize);
-        // SAFETY: 64 bytes inside the buffer. Volatile, so that what is checked is what is used, even
-        // while a stranger writes.
-        unsafe { frame.cast::<[u8; LINE_BYTES as usize]>().read_volatile() }
+        // Volatile, so that what is checked is what is used even while a stranger writes; by halves of a
+        // line, because a volatile array would be read byte by byte.
+        // SAFETY: 64 bytes inside the buffer, at any alignment.
+        let halves = unsafe {
+            let halves = frame.cast::<Unaligned>();
+            [halves.read_volatile().0, halves.add(1).read_volatile().0]
+        };
+        // SAFETY: 64 bytes either way, and any bytes are a value of both.
+        unsafe { std::mem::transmute(halves) }
     }
 
     /// Copies a frame to a buffer of another region, behind that one's headroom.
