@@ -143,6 +143,9 @@ impl Control {
         }
         let last = self.snapshot(true);
         self.fabric.stop();
+        for port in &mut self.ports {
+            port.close(&self.fabric.regions);
+        }
         for reply in self.stoppers.drain(..) {
             let _ =
                 reply.send(serde_json::to_value(&last).map_err(|error| Refusal::failed(error.to_string())));

@@ -86,14 +86,22 @@ pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
     config.domains.iter().map(make).collect()
 }
 
-/// The part of a region's buffers that each worker starts with.
-pub fn share_of(buffers: u32, worker: usize, workers: usize) -> std::ops::Range<u32> {
-    let part = |number: usize| (u64::from(buffers) * number as u64 / workers as u64) as u32;
-    part(worker)..part(worker + 1)
+/// Each region with all its buffers free.
+pub fn full_stacks(regions: &[RegionHome]) -> Vec<Stack> {
+    let stack = |(id, home): (usize, &RegionHome)| {
+        Stack::new(home.region.clone(), id as u8, 0..home.region.geometry().buffers())
+    };
+    regions.iter().enumerate().map(stack).collect()
+}
+
+/// The part of what is free that a worker starts with.
+fn share(free: &[u32], worker: usize, workers: usize) -> &[u32] {
+    &free[free.len() * worker / workers..free.len() * (worker + 1) / workers]
 }
 
 impl Fabric {
-    /// Starts one pinned worker for each core of the configuration. `devices` has the queues of each.
+    /// Starts one pinned worker for each core of the configuration. `devices` has the queues of each,
+    /// `stacks` the buffers of each region that are free.
     ///
     /// # Errors
     /// [`StartError`] when a thread cannot be started or pinned.
@@ -101,6 +109,7 @@ impl Fabric {
         config: &Config,
         clock: Clock,
         regions: Vec<RegionHome>,
+        stacks: &[Stack],
         parts: Parts,
         devices: Vec<Vec<Device>>,
     ) -> Result<Self, StartError> {
@@ -112,7 +121,7 @@ impl Fabric {
         let nf_cores: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
         let cores = &config.manager.cores;
         for ((number, links), devices) in links::mesh(cores.len()).into_iter().enumerate().zip(devices) {
-            let setup = fabric.setup(config, number, links, devices, &plan, seeds, &sender);
+            let setup = fabric.setup(config, number, stacks, links, devices, &plan, seeds, &sender);
             let (mailbox, board) = (setup.mailbox.clone(), setup.board.clone());
             let worker = Worker::new(setup);
             let (core, queues) = (cores[number], worker.queue_counters());
@@ -127,6 +136,7 @@ impl Fabric {
         &self,
         config: &Config,
         number: usize,
+        stacks: &[Stack],
         links: links::Links,
         devices: Vec<Device>,
         plan: &Arc<Plan>,
@@ -135,10 +145,10 @@ impl Fabric {
     ) -> Setup {
         let workers = config.manager.cores.len();
         let store = |(id, home): (usize, &RegionHome)| {
-            let share = share_of(home.region.geometry().buffers(), number, workers);
+            let share = share(stacks[id].free(), number, workers);
             Store {
                 fair_share: share.len(),
-                stack: Stack::new(home.region.clone(), id as u8, share),
+                stack: Stack::new(home.region.clone(), id as u8, share.iter().copied()),
                 holders: home.holders.clone(),
             }
         };

@@ -194,9 +194,10 @@ impl Drop for Manager {
 fn assemble(config: Config, settings: Settings, inbox: api::Inbox) -> Result<Control, StartError> {
     let clock = Clock::calibrate();
     let regions = fabric::make_regions(&config)?;
-    let opened = ports::open(&config, &clock, &regions)?;
+    let mut stacks = fabric::full_stacks(&regions);
+    let opened = ports::open(&config, &clock, &mut stacks)?;
     let mut numbers = layout::Numbers::default();
     let parts = layout::first_parts(&config, &opened.queues, &mut numbers);
-    let fabric = fabric::Fabric::start(&config, clock, regions, parts, opened.devices)?;
+    let fabric = fabric::Fabric::start(&config, clock, regions, &stacks, parts, opened.devices)?;
     Ok(Control::new(config, settings, fabric, opened.homes, numbers, inbox))
 }

@@ -10,7 +10,8 @@ use headgate_host::clock::{Clock, now_cycles};
 use headgate_path::worker::Device;
 use headgate_ports::null::{Measure, Measurements};
 use headgate_ports::pcap::RecordStatus;
-use headgate_ports::{PortError, Queue, Setting, Timebase, generator, null, pcap};
+use headgate_ports::{PortError, Queue, Setting, Timebase, dpdk, generator, null, pcap};
+use headgate_shm::Stack;
 
 use crate::StartError;
 use crate::config::model::{Backend, Config, Generator, Port};
@@ -29,6 +30,8 @@ pub struct PortHome {
     queues: u32,
     measured: Option<Arc<Measurements>>,
     recorded: Option<Arc<RecordStatus>>,
+    device: Option<dpdk::Port>,
+    region: usize,
 }
 
 /// All ports, opened.
@@ -46,16 +49,17 @@ struct OpenPort {
     home: PortHome,
 }
 
-/// Opens every port of the configuration and deals its queues to the workers in turn.
+/// Opens every port of the configuration and deals its queues to the workers in turn. Devices take the
+/// buffers of their receive rings from `stacks`, one for each region.
 ///
 /// # Errors
 /// [`StartError::Port`] for the first that cannot be opened.
-pub fn open(config: &Config, clock: &Clock, regions: &[RegionHome]) -> Result<Opened, StartError> {
+pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Opened, StartError> {
     let workers = config.manager.cores.len();
     let mut opened =
         Opened { devices: (0..workers).map(|_| Vec::new()).collect(), queues: Vec::new(), homes: Vec::new() };
     for (number, port) in config.ports.iter().enumerate() {
-        let open = open_one(config, number, port, clock, regions)
+        let open = open_one(config, number, port, clock, &mut stacks[port.domain.index()])
             .map_err(|error| StartError::Port { port: port.name.clone(), why: error.to_string() })?;
         let mut dealt = vec![0; workers];
         for (queue, device) in open.queues.into_iter().enumerate() {
@@ -79,7 +83,7 @@ fn open_one(
     number: usize,
     port: &Port,
     clock: &Clock,
-    regions: &[RegionHome],
+    stack: &mut Stack,
 ) -> Result<OpenPort, PortError> {
     let queues_wanted = match &port.backend {
         Backend::Generator(_) | Backend::Null => config.manager.cores.len() as u16,
@@ -90,7 +94,7 @@ fn open_one(
         name: &port.name,
         queues: queues_wanted,
         source: number as u8,
-        frame_bytes_max: regions[port.domain.index()].region.geometry().frame_bytes_max(),
+        frame_bytes_max: stack.region().geometry().frame_bytes_max(),
         timebase: timebase(clock),
     };
     let home = |kind, detail: String, queues: &[Box<dyn Queue>]| PortHome {
@@ -100,6 +104,8 @@ fn open_one(
         queues: queues.len() as u32,
         measured: None,
         recorded: None,
+        device: None,
+        region: port.domain.index(),
     };
     match &port.backend {
         Backend::Generator(wanted) => {
@@ -118,7 +124,14 @@ fn open_one(
             home.measured = Some(open.measurements);
             Ok(OpenPort { queues: open.queues, home })
         }
-        Backend::Dpdk(_) => Err(PortError::Specification { port: port.name.clone(), mistakes: Vec::new() }),
+        Backend::Dpdk(wanted) => {
+            let spec = dpdk::Spec { device: wanted.devargs.clone(), direct: wanted.direct, mtu: None };
+            let open = dpdk::open(&spec, &setting, stack)?;
+            let detail = [open.facts.to_string()].into_iter().chain(open.facts.notes.iter().cloned());
+            let mut home = home("dpdk", detail.collect::<Vec<_>>().join("; "), &open.queues);
+            home.device = Some(open.port);
+            Ok(OpenPort { queues: open.queues, home })
+        }
     }
 }
 
@@ -144,6 +157,22 @@ fn timebase(clock: &Clock) -> Timebase {
 }
 
 impl PortHome {
+    /// Asks the device what it lost, so that its first queue counts it.
+    pub fn look(&self) {
+        if let Some(device) = &self.device {
+            let _ = device.losses();
+        }
+    }
+
+    /// Closes the device, once the workers have dropped its queues.
+    pub fn close(&mut self, regions: &[RegionHome]) {
+        let Some(device) = self.device.take() else { return };
+        let mut stack =
+            Stack::new(regions[self.region].region.clone(), self.region as u8, std::iter::empty());
+        // A queue still in use would be that of a worker that panicked: the process ends anyway.
+        let _ = device.close(&mut stack);
+    }
+
     /// What there is to tell, counters of its queues left out.
     pub fn status(&self) -> PortStatus {
         let failure = self.recorded.as_ref().filter(|status| status.is_broken());
@@ -155,6 +184,7 @@ impl PortHome {
                 None => self.detail.clone(),
             },
             queues: self.queues,
+            link: self.device.as_ref().map(|device| device.link().up),
             latency: self.measured.as_ref().and_then(|measured| latency(measured)),
             ..PortStatus::default()
         }

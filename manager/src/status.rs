@@ -108,6 +108,8 @@ pub struct PortStatus {
     pub detail: String,
     /// Queues.
     pub queues: u32,
+    /// Whether its link is up; `None` where there is no link.
+    pub link: Option<bool>,
     /// Packets that came in.
     pub received: u64,
     /// Their bytes, without check sequences.

@@ -13,6 +13,7 @@ use headgate_path::worker::Command;
 use super::Control;
 use super::instance::Instance;
 use crate::config::model::Program;
+use crate::ports::PortHome;
 use crate::status::{
     ChainStatus, DropStatus, FlowStatus, ManagerStatus, MemoryStatus, NfStatus, PortStatus, Snapshot,
     StationStatus, WorkerStatus,
@@ -130,6 +131,7 @@ impl Control {
     }
 
     fn port_status(&self) -> Vec<PortStatus> {
+        self.ports.iter().for_each(PortHome::look);
         let mut all: Vec<PortStatus> = self.ports.iter().map(|port| port.status()).collect();
         for worker in &self.fabric.workers {
             // A worker that panicked leaves its last counters.
