@@ -1,14 +1,87 @@
 //! Ports: where packets come from and where they go. One trait, many ports.
 //!
-//! - [`dpdk`](headgate_dpdk): any DPDK poll-mode driver;
-//! - `generator`: synthetic traffic, seeded and time-stamped;
-//! - `pcap`: replay from memory, and writing of captures;
-//! - `null`: takes everything and gives nothing.
+//! - [`dpdk`]: any DPDK poll-mode driver;
+//! - [`generator`]: synthetic traffic, seeded and time-stamped;
+//! - [`pcap`]: replay from memory, and writing of captures;
+//! - [`null`]: takes everything and gives nothing, and measures.
 //!
 //! A port has queues; a queue belongs to one worker. A queue hands over packets as descriptors of
 //! buffers it took from the worker's [`Stack`], and gives the buffers of what it sent back to it.
 
+pub mod dpdk;
+pub mod error;
+pub mod generator;
+pub mod null;
+mod pace;
+pub mod pcap;
+mod random;
+#[cfg(test)]
+mod testing;
+
 use headgate_shm::{Descriptor, Stack};
+
+pub use error::{Mistake, PortError};
+
+/// Time stamp counter and wall clock at one instant, and the counter's rate: what a port needs to
+/// keep to a rate and to date packets, without reading a clock itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timebase {
+    /// Rate of the time stamp counter in Hz.
+    pub cycles_per_second: u64,
+    /// What the counter read when the wall clock read `unix_ns`.
+    pub cycles: u64,
+    /// Nanoseconds since 1970.
+    pub unix_ns: u64,
+}
+
+impl Timebase {
+    /// The wall clock, in nanoseconds since 1970, when the counter reads `now`. The time since the
+    /// instant above is exact to a nanosecond for a month.
+    #[must_use]
+    pub fn unix_ns(&self, now: u64) -> u64 {
+        let ns_per_cycle = 1e9 / self.cycles_per_second as f64;
+        let ns = |cycles: u64| (cycles as f64 * ns_per_cycle) as u64;
+        if now >= self.cycles {
+            self.unix_ns.saturating_add(ns(now - self.cycles))
+        } else {
+            self.unix_ns.saturating_sub(ns(self.cycles - now))
+        }
+    }
+}
+
+/// Where a port that is opened will stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// Its name, for messages.
+    pub name: &'a str,
+    /// How many queues to make.
+    pub queues: u16,
+    /// What its generated packets are marked with, so that a null port tells generators apart.
+    pub source: u8,
+    /// The longest frame, without check sequence, that all regions it will be used with have room for
+    /// ([`Geometry::frame_bytes_max`](headgate_shm::Geometry::frame_bytes_max)).
+    pub frame_bytes_max: u32,
+    /// The clock.
+    pub timebase: Timebase,
+}
+
+fn total_bytes(packets: &[Descriptor]) -> u64 {
+    packets.iter().map(|packet| u64::from(packet.length())).sum()
+}
+
+fn count_received(counters: &mut QueueCounters, packets: &[Descriptor]) {
+    counters.received += packets.len() as u64;
+    counters.received_bytes += total_bytes(packets);
+}
+
+fn count_sent(counters: &mut QueueCounters, packets: &[Descriptor]) {
+    counters.sent += packets.len() as u64;
+    counters.sent_bytes += total_bytes(packets);
+}
+
+fn give_back(stack: &mut Stack, packets: &[Descriptor]) {
+    stack.give_many(packets.iter().map(|packet| packet.index()));
+}
 
 /// What a queue has counted since it was opened. Frames and bytes without check sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +129,7 @@ pub trait Queue: Send {
         0
     }
 
-    /// True when the port will never give another packet (a replay that has ended).
+    /// True when the port will never give another packet: a replay that has ended, or one that only takes.
     fn is_finished(&self) -> bool {
         false
     }

@@ -1,0 +1,119 @@
+//! What a packet costs in the generator and in the null port: `cargo run --release -p headgate-ports
+//! --example generator_cost`.
+//!
+//! One thread makes bursts of 32 frames and ends them, at once or after as many as a ring holds, so
+//! that buffers come from the first-level cache or from the second. Prints the median and the range of
+//! nanoseconds per packet, both ports together. Pin it (`taskset -c 0`) and leave the machine alone.
+
+use std::error::Error;
+use std::num::NonZeroU32;
+
+use headgate_ports::generator::{self, GeneratorSpec, Load, Rate, Selection, Sizes, Transport};
+use headgate_ports::null::{self, Measure};
+use headgate_ports::{Setting, Timebase};
+use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
+use rustix::time::{ClockId, clock_gettime};
+
+const BURST: usize = 32;
+const BUFFERS: u32 = 16384;
+const RING: usize = 4096;
+const PACKETS: usize = 100_000;
+const ROUNDS: usize = 201;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let base = GeneratorSpec::default;
+    let flows = |flows| Load::Even { flows, rate: Rate::Unlimited };
+    let some = Measure::Latency { every: NonZeroU32::new(64).expect("64 is not 0") };
+    let v6 = GeneratorSpec {
+        source: "2001:db8::1".parse()?,
+        destination: "2001:db8:1::1".parse()?,
+        sizes: Sizes::Fixed(84),
+        ..base()
+    };
+    let bare = |in_flight| -> Result<String, Box<dyn Error>> {
+        let [least, median] = cost(&base(), Measure::Nothing, in_flight, true)?;
+        Ok(format!("{least:.1} ({median:.1})"))
+    };
+    println!("{:<44} {:>8} {:>8}", "ns per packet, least (median)", "at once", "4096 later");
+    println!("{:<34} {:>18} {:>18}", "buffers taken and given back only", bare(0)?, bare(RING)?);
+    for (name, spec, measure) in [
+        ("64 B, no stamp", GeneratorSpec { stamp: false, ..base() }, Measure::Nothing),
+        ("64 B", base(), Measure::Nothing),
+        ("64 B, 1000 flows", GeneratorSpec { load: flows(1000), ..base() }, Measure::Nothing),
+        ("64 B, 1000000 flows", GeneratorSpec { load: flows(1_000_000), ..base() }, Measure::Nothing),
+        (
+            "64 B, 1000000 flows at random",
+            GeneratorSpec { load: flows(1_000_000), selection: Selection::Random, ..base() },
+            Measure::Nothing,
+        ),
+        (
+            "64 B at a rate",
+            GeneratorSpec { load: Load::Even { flows: 1, rate: Rate::PerSecond(1e9) }, ..base() },
+            Measure::Nothing,
+        ),
+        ("64 B, latency of 1 in 64", base(), some),
+        ("64 B, everything measured", base(), Measure::Everything),
+        ("64 B TCP", GeneratorSpec { transport: Transport::Tcp, ..base() }, Measure::Nothing),
+        ("84 B UDP over IPv6", v6, Measure::Nothing),
+        ("IMIX", GeneratorSpec { sizes: Sizes::Imix, ..base() }, Measure::Nothing),
+        ("1518 B", GeneratorSpec { sizes: Sizes::Fixed(1518), ..base() }, Measure::Nothing),
+    ] {
+        let cost = |in_flight| -> Result<String, Box<dyn Error>> {
+            let [least, median] = cost(&spec, measure, in_flight, false)?;
+            Ok(format!("{least:.1} ({median:.1})"))
+        };
+        println!("{name:<34} {:>18} {:>18}", cost(0)?, cost(RING)?);
+    }
+    Ok(())
+}
+
+/// Nanoseconds per packet: least, median, most.
+fn cost(
+    spec: &GeneratorSpec,
+    measure: Measure,
+    in_flight: usize,
+    bare: bool,
+) -> Result<[f64; 2], Box<dyn Error>> {
+    let region = Region::create("cost", Geometry::new(BUFFERS, 2048)?, PagesWanted::HugeIfFree)?;
+    let frame_bytes_max = region.geometry().frame_bytes_max();
+    let mut stack = Stack::new(region, 0, 0..BUFFERS);
+    let timebase = Timebase { cycles_per_second: 2_500_000_000, cycles: 0, unix_ns: 0 };
+    let setting = Setting { name: "cost", queues: 1, source: 0, frame_bytes_max, timebase };
+    let mut source = generator::open(spec, &setting)?.remove(0);
+    let mut sink = null::open(measure, &setting).queues.remove(0);
+    let mut ring = vec![Descriptor::default(); (in_flight + BURST).next_multiple_of(BURST)];
+    let (mut now, mut at, mut held) = (0, 0, 0);
+    let mut costs = [0.0; ROUNDS];
+    for cost in &mut costs {
+        let start = processor_seconds();
+        let mut packets = 0;
+        while packets < PACKETS {
+            // 160 cycles a burst: at a rate of 1e9 a second, 64 are due.
+            now += 160;
+            let slots = &mut ring[at..at + BURST];
+            let made = if bare { take(&mut stack, slots) } else { source.receive(now, &mut stack, slots) };
+            packets += made;
+            held += made;
+            at = if at + BURST == ring.len() { 0 } else { at + BURST };
+            if held > in_flight {
+                let oldest =
+                    if in_flight == 0 { at.checked_sub(BURST).unwrap_or(ring.len() - BURST) } else { at };
+                held -= sink.transmit(now, &mut stack, &ring[oldest..oldest + BURST]);
+            }
+        }
+        *cost = (processor_seconds() - start) * 1e9 / packets as f64;
+    }
+    costs.sort_by(f64::total_cmp);
+    Ok([costs[0], costs[ROUNDS / 2]])
+}
+
+fn take(stack: &mut Stack, slots: &mut [Descriptor]) -> usize {
+    let indices = stack.take_many(slots.len());
+    slots.iter_mut().zip(indices).map(|(slot, index)| *slot = Descriptor::new(index, 128, 60, 0)).count()
+}
+
+/// Time this thread had the processor: what others do on it is not counted.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+}
