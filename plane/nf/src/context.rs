@@ -216,6 +216,12 @@ impl Context {
         self.environment.ports.name(port.0)
     }
 
+    /// The port of this number, if it has a name.
+    #[must_use]
+    pub fn port_numbered(&self, number: u16) -> Option<Port> {
+        self.environment.ports.name(number).map(|_| Port(number))
+    }
+
     /// The stage of this name.
     ///
     /// # Errors

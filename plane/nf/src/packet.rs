@@ -139,6 +139,27 @@ impl Packet<'_> {
         Ok(())
     }
 
+    /// The packet's whole buffer: its first byte and its length. For bindings to other languages; the
+    /// methods above are the usual way. Reading and writing through the pointer is sound while the burst
+    /// is at hand.
+    #[must_use]
+    pub fn buffer(&self) -> (*mut u8, usize) {
+        (self.region.buffer(self.descriptor.index()), self.region.geometry().stride() as usize)
+    }
+
+    /// Puts the frame at `offset` of its buffer, `length` bytes long. For bindings to other languages.
+    /// False, and nothing changed, when no packet can lie there.
+    #[must_use]
+    pub fn lay(&mut self, offset: usize, length: usize) -> bool {
+        let fits = offset <= OFFSET_MAX as usize
+            && (FRAME_BYTES_MIN as usize..=LENGTH_MAX as usize).contains(&length)
+            && offset + length <= self.region.geometry().stride() as usize;
+        if fits {
+            self.set_extent(offset as u32, length as u32);
+        }
+        fits
+    }
+
     fn trimmable(&self) -> usize {
         self.descriptor.length().saturating_sub(FRAME_BYTES_MIN) as usize
     }

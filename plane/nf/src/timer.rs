@@ -6,6 +6,14 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Timer(u32);
 
+impl Timer {
+    /// A number no other timer of the NF has.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
+
 struct Pending {
     timer: Timer,
     due: Duration,

@@ -55,7 +55,7 @@ pub fn pcap(mut words: Words) -> Result<ExitCode, Usage> {
         Ok(harness) => harness,
         Err(error) => return Ok(accepted(&entries, Err(error))),
     };
-    let tally = match pcap::run(&mut harness, Path::new(&input), Path::new(&output)) {
+    let tally = match pcap::run(&mut harness, Path::new(&input), Some(Path::new(&output))) {
         Ok(tally) => tally,
         Err(error) => {
             eprintln!("headgate-nfs: {error}");

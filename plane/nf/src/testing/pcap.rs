@@ -196,27 +196,24 @@ pub struct Tally {
     pub unfit: usize,
 }
 
-/// Runs the NF over a capture and writes what it did not drop, with the times of the input. Into a file
-/// named `*.pcapng`, each way out is an interface: `next`, the ports by name, `stage 3`. Into any
+/// Runs the NF over a capture and writes what it did not drop, if anywhere, with the times of the input. Into
+/// a file named `*.pcapng`, each way out is an interface: `next`, the ports by name, `stage 3`. Into any
 /// other, pcap, the ways are not told apart.
 ///
 /// # Errors
 /// [`CaptureError`].
-pub fn run(harness: &mut Harness, input: &Path, output: &Path) -> Result<Tally, CaptureError> {
+pub fn run(harness: &mut Harness, input: &Path, output: Option<&Path>) -> Result<Tally, CaptureError> {
     let capture = Capture::read(input)?;
     let outcomes = harness.run_arrivals(&capture.arrivals);
-    let refused = |error| match error {
-        PcapError::IoError(cause) => CaptureError::File { path: output.to_owned(), cause },
-        cause => CaptureError::Format { path: output.to_owned(), packet: 0, cause },
-    };
-    let mut writer = Output::create(output).map_err(refused)?;
+    let mut writer = output.map(Output::create).transpose()?;
     let mut tally = Tally { packets: outcomes.len(), unfit: capture.unfit, ..Tally::default() };
     for (arrival, (verdict, frame)) in capture.arrivals.iter().zip(&outcomes) {
-        if let Some(way) = tally.count(harness, *verdict) {
-            writer.write(capture.started + arrival.at, way, frame).map_err(refused)?;
+        let way = tally.count(harness, *verdict);
+        if let (Some(way), Some(writer)) = (way, &mut writer) {
+            writer.write(capture.started + arrival.at, way, frame)?;
         }
     }
-    writer.finish().map_err(refused)?;
+    writer.map_or(Ok(()), Output::finish)?;
     Ok(tally)
 }
 
@@ -246,12 +243,43 @@ impl Tally {
     }
 }
 
-enum Output {
+struct Output {
+    path: PathBuf,
+    format: Format,
+}
+
+enum Format {
     Pcap(PcapWriter<BufWriter<File>>),
     Pcapng { writer: PcapNgWriter<BufWriter<File>>, ways: Vec<String> },
 }
 
 impl Output {
+    fn create(path: &Path) -> Result<Self, CaptureError> {
+        let format = Format::create(path).map_err(|error| refused(path, error))?;
+        Ok(Self { path: path.to_owned(), format })
+    }
+
+    fn write(&mut self, time: Duration, way: String, frame: &[u8]) -> Result<(), CaptureError> {
+        self.format.write(time, way, frame).map_err(|error| refused(&self.path, error))
+    }
+
+    fn finish(self) -> Result<(), CaptureError> {
+        let mut file = match self.format {
+            Format::Pcap(writer) => writer.into_writer(),
+            Format::Pcapng { writer, .. } => writer.into_inner(),
+        };
+        file.flush().map_err(|cause| CaptureError::File { path: self.path, cause })
+    }
+}
+
+fn refused(path: &Path, error: PcapError) -> CaptureError {
+    match error {
+        PcapError::IoError(cause) => CaptureError::File { path: path.to_owned(), cause },
+        cause => CaptureError::Format { path: path.to_owned(), packet: 0, cause },
+    }
+}
+
+impl Format {
     fn create(path: &Path) -> Result<Self, PcapError> {
         let file = BufWriter::new(File::create(path).map_err(PcapError::IoError)?);
         if path.extension().is_some_and(|extension| extension == "pcapng") {
@@ -271,34 +299,32 @@ impl Output {
         match self {
             Self::Pcap(writer) => writer.write_packet(&PcapPacket::new(time, length, frame))?,
             Self::Pcapng { writer, ways } => {
-                let interface_id = match ways.iter().position(|known| *known == way) {
-                    Some(place) => place,
-                    None => {
-                        writer.write_block(&Block::InterfaceDescription(interface(way.clone())))?;
-                        ways.push(way);
-                        ways.len() - 1
-                    }
-                } as u32;
-                let (data, options) = (frame.into(), Vec::new());
+                let interface_id = interface_of(writer, ways, way)?;
                 writer.write_block(&Block::EnhancedPacket(EnhancedPacketBlock {
                     interface_id,
                     timestamp: time,
                     original_len: length,
-                    data,
-                    options,
+                    data: frame.into(),
+                    options: Vec::new(),
                 }))?
             }
         };
         Ok(())
     }
+}
 
-    fn finish(self) -> Result<(), PcapError> {
-        let mut file = match self {
-            Self::Pcap(writer) => writer.into_writer(),
-            Self::Pcapng { writer, .. } => writer.into_inner(),
-        };
-        file.flush().map_err(PcapError::IoError)
+/// The number of the interface a way out has; made on first use.
+fn interface_of(
+    writer: &mut PcapNgWriter<BufWriter<File>>,
+    ways: &mut Vec<String>,
+    way: String,
+) -> Result<u32, PcapError> {
+    if let Some(place) = ways.iter().position(|known| *known == way) {
+        return Ok(place as u32);
     }
+    writer.write_block(&Block::InterfaceDescription(interface(way.clone())))?;
+    ways.push(way);
+    Ok(ways.len() as u32 - 1)
 }
 
 fn interface(name: String) -> InterfaceDescriptionBlock<'static> {
@@ -349,7 +375,7 @@ mod tests {
             let (input, output) = (folder.path().join(input), folder.path().join(output));
             capture(&input, &frames);
             let mut harness = Harness::new(Setup::default(), |_| Ok(Sorter)).unwrap();
-            let tally = run(&mut harness, &input, &output).unwrap();
+            let tally = run(&mut harness, &input, Some(&output)).unwrap();
             assert_eq!((tally.packets, tally.next, tally.dropped), (5, 2, 1));
             assert_eq!(tally.ports, [("east".to_owned(), 1), ("west".to_owned(), 1)].into());
             let written = Capture::read(&output).unwrap();

@@ -1,0 +1,231 @@
+/*
+ * headgate_nf.h: network functions (NFs) for Headgate in C and C++.
+ *
+ * An NF is a function over a burst of packets that gives each a verdict. Fill a struct hg_nf and hand it to
+ * hg_run, which is the rest of the program. examples/bridge.c is a whole one.
+ *
+ *     cc -O2 my_nf.c $(pkg-config --cflags --libs headgate_nf) -o my_nf
+ *
+ * Try it without root and without a manager:    ./my_nf --pcap in.pcap out.pcapng
+ * Attach it to a running manager:               ./my_nf --socket PATH --as NAME
+ * Have a manager start it, in its configuration: [[nf]] name = "NAME"  exec = ["/path/my_nf"]
+ *
+ * Everything happens in one thread. What a callback is given is valid until it returns, unless said otherwise.
+ */
+#ifndef HEADGATE_NF_H
+#define HEADGATE_NF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of everything below. A library of another version refuses to run the NF. */
+#define HG_ABI_VERSION 1u
+
+/* A frame has at least an Ethernet header, and at most this many bytes. */
+#define HG_LENGTH_MIN 14u
+#define HG_LENGTH_MAX 16383u
+/* A frame begins at most this many bytes behind the start of its buffer. */
+#define HG_OFFSET_MAX 4095u
+/* process is given at most this many packets. */
+#define HG_BURST_MAX 64u
+
+/* A packet. Set data, length and verdict, best through the functions below; the rest is to be read. */
+struct hg_packet {
+    uint8_t *data;         /* the frame, from the destination address on */
+    uint32_t length;       /* its bytes, without check sequence */
+    uint16_t ingress;      /* number of the port it came by */
+    uint16_t verdict;      /* HG_NEXT when it comes: on to the next stage */
+    uint8_t *buffer;       /* the buffer it lies in: headroom before data, tailroom behind it */
+    uint32_t buffer_bytes; /* bytes of the buffer */
+    uint32_t reserved;     /* 0 */
+};
+
+/* Verdicts: two bits of kind, twelve of a port's or a stage's number. */
+#define HG_NEXT 0x0000u  /* on to the next stage, or out if this is the last */
+#define HG_DROP 0x1000u  /* it ends here */
+#define HG_PORT 0x2000u  /* out of a port: hg_send */
+#define HG_STAGE 0x3000u /* to a named stage: hg_divert */
+
+static inline void hg_drop(struct hg_packet *packet) { packet->verdict = HG_DROP; }
+
+/* Out of the port of this number (hg_port). */
+static inline void hg_send(struct hg_packet *packet, int port) {
+    packet->verdict = (uint16_t)(HG_PORT | ((unsigned)port & 0xfffu));
+}
+
+/* To the stage of this number (hg_stage). */
+static inline void hg_divert(struct hg_packet *packet, int stage) {
+    packet->verdict = (uint16_t)(HG_STAGE | ((unsigned)stage & 0xfffu));
+}
+
+/* Bytes by which the frame can grow at its front and at its end. */
+static inline uint32_t hg_headroom(const struct hg_packet *packet) {
+    uint32_t before = (uint32_t)(packet->data - packet->buffer), more = HG_LENGTH_MAX - packet->length;
+    return before < more ? before : more;
+}
+
+static inline uint32_t hg_tailroom(const struct hg_packet *packet) {
+    uint32_t end = (uint32_t)(packet->data - packet->buffer) + packet->length;
+    uint32_t behind = packet->buffer_bytes - end, more = HG_LENGTH_MAX - packet->length;
+    return behind < more ? behind : more;
+}
+
+/* Grows the frame at its front; returns the first of the new bytes, or NULL when there is no room. */
+static inline uint8_t *hg_prepend(struct hg_packet *packet, uint32_t bytes) {
+    if (bytes > hg_headroom(packet)) return NULL;
+    packet->length += bytes;
+    return packet->data -= bytes;
+}
+
+/* Grows the frame at its end; returns the first of the new bytes, or NULL when there is no room. */
+static inline uint8_t *hg_append(struct hg_packet *packet, uint32_t bytes) {
+    if (bytes > hg_tailroom(packet)) return NULL;
+    packet->length += bytes;
+    return packet->data + packet->length - bytes;
+}
+
+/* Takes bytes off the frame's front; -1, and nothing changed, when too little would be left. */
+static inline int hg_trim_front(struct hg_packet *packet, uint32_t bytes) {
+    uint32_t offset = (uint32_t)(packet->data - packet->buffer);
+    if (packet->length < HG_LENGTH_MIN || bytes > packet->length - HG_LENGTH_MIN) return -1;
+    if (offset > HG_OFFSET_MAX || bytes > HG_OFFSET_MAX - offset) return -1;
+    packet->data += bytes;
+    packet->length -= bytes;
+    return 0;
+}
+
+/* Takes bytes off the frame's end; -1, and nothing changed, when too little would be left. */
+static inline int hg_trim_back(struct hg_packet *packet, uint32_t bytes) {
+    if (packet->length < HG_LENGTH_MIN || bytes > packet->length - HG_LENGTH_MIN) return -1;
+    packet->length -= bytes;
+    return 0;
+}
+
+/* What an NF knows of its surroundings. */
+typedef struct hg_context hg_context;
+
+/* Names a timer. */
+typedef uint32_t hg_timer;
+
+/* A network function. Only process must be there; the other callbacks may be NULL. */
+struct hg_nf {
+    uint32_t abi;   /* HG_ABI_VERSION */
+    uint32_t flags; /* HG_BLIND, or 0 */
+    void *state;    /* handed to every callback */
+    /* Called once, before the first packet: read arguments, make counters and timers. Return 0, or
+     * hg_fail(context, "why"): then the NF does not start, and the operator is shown why. */
+    int (*start)(void *state, hg_context *context);
+    /* Works on count packets, 1 to HG_BURST_MAX. Must not block. */
+    void (*process)(void *state, struct hg_packet *packets, uint32_t count, hg_context *context);
+    /* A message from an operator, between two bursts. Return 0, or hg_fail(context, "why"). */
+    int (*message)(void *state, const char *body, hg_context *context);
+    /* A timer has come due, between two bursts. */
+    void (*timer)(void *state, hg_timer timer, hg_context *context);
+    /* The last call, after the last burst. */
+    void (*stop)(void *state, hg_context *context);
+};
+
+/* The NF looks into no packet: their first lines are not fetched into the cache for it. */
+#define HG_BLIND 1u
+
+/*
+ * The rest of main: return hg_run(argc, argv, &nf). Attaches as the command line or the environment says,
+ * runs the NF until it is stopped, and returns the exit code: 0 stopped, 1 failed, 2 usage, 3 no manager,
+ * 4 wrong arguments or refused.
+ */
+int hg_run(int argc, char **argv, const struct hg_nf *nf);
+
+/* What became of the packets of a capture. */
+struct hg_tally {
+    uint64_t packets; /* packets the NF was given */
+    uint64_t next;    /* sent on to the next stage */
+    uint64_t dropped;
+    uint64_t sent;     /* out of ports */
+    uint64_t diverted; /* to stages */
+};
+
+/*
+ * Runs the NF over a capture (pcap or pcapng), for unit tests: without root, without a manager, and with the
+ * capture's time instead of the machine's. What it does not drop is written to output; named *.pcapng, that
+ * has an interface for each way out: "next", the ports by name. arguments is a JSON object, ports are names
+ * joined by commas; NULL means "{}" and "west,east". The number of an input's interface is the number of
+ * the port. output and tally may be NULL. Returns 0, or the exit code of hg_run, with the reason on standard
+ * error.
+ */
+int hg_test_pcap(const struct hg_nf *nf, const char *arguments, const char *ports, const char *input,
+                 const char *output, struct hg_tally *tally);
+
+/* Keeps the reason why start or message fails. Returns -1, so that it can be returned. */
+int hg_fail(hg_context *context, const char *reason);
+
+/* The instance's name in the configuration. Valid for the life of the NF. */
+const char *hg_name(hg_context *context);
+
+/* The NF's arguments from the configuration, a JSON object. Valid for the life of the NF. */
+const char *hg_arguments(hg_context *context);
+
+/*
+ * One argument, or otherwise when it is not given; -1 when it is of another kind, and the reason is kept as by
+ * hg_fail. A text is valid for the life of the NF. An argument that start has not asked for, by one of these,
+ * is unknown, and the NF does not start; unless it asked for hg_arguments and reads them itself.
+ */
+int hg_argument_text(hg_context *context, const char *name, const char *otherwise, const char **value);
+int hg_argument_number(hg_context *context, const char *name, int64_t otherwise, int64_t *value);
+
+/* The number of a port or of a stage by its name; -1 when there is none, and the reason is kept as by hg_fail. */
+int hg_port(hg_context *context, const char *name);
+int hg_stage(hg_context *context, const char *name);
+
+/* The name of a port, or NULL. Valid for the life of the NF. */
+const char *hg_port_name(hg_context *context, uint16_t port);
+
+/*
+ * A counter that the manager shows; made on first use, at most 64. NULL when there is no place, and the reason
+ * is kept as by hg_fail. Valid for the life of the NF. Count with hg_count.
+ */
+uint64_t *hg_counter(hg_context *context, const char *name);
+
+static inline void hg_count(uint64_t *counter, uint64_t more) {
+    __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
+}
+
+/* Sends a message to whoever listens to this NF, by convention JSON. Never waits: -1 when it is lost. */
+int hg_tell(hg_context *context, const char *body);
+
+/* A timer that comes due every so many nanoseconds, or once after them. */
+hg_timer hg_every(hg_context *context, uint64_t period_ns);
+hg_timer hg_after(hg_context *context, uint64_t wait_ns);
+void hg_cancel(hg_context *context, hg_timer timer);
+
+/* Nanoseconds since the NF started. Costs 25-50 ns and no system call. */
+uint64_t hg_now(hg_context *context);
+
+#ifdef __cplusplus
+}
+#define HG_ASSERT(condition) static_assert(condition, #condition)
+#else
+#define HG_ASSERT(condition) _Static_assert(condition, #condition)
+#endif
+
+/* The same numbers are asserted where the library is made. */
+HG_ASSERT(sizeof(struct hg_packet) == 32);
+HG_ASSERT(offsetof(struct hg_packet, length) == 8);
+HG_ASSERT(offsetof(struct hg_packet, ingress) == 12);
+HG_ASSERT(offsetof(struct hg_packet, verdict) == 14);
+HG_ASSERT(offsetof(struct hg_packet, buffer) == 16);
+HG_ASSERT(offsetof(struct hg_packet, buffer_bytes) == 24);
+HG_ASSERT(sizeof(struct hg_nf) == 56);
+HG_ASSERT(offsetof(struct hg_nf, state) == 8);
+HG_ASSERT(offsetof(struct hg_nf, start) == 16);
+HG_ASSERT(offsetof(struct hg_nf, process) == 24);
+HG_ASSERT(offsetof(struct hg_nf, message) == 32);
+HG_ASSERT(offsetof(struct hg_nf, timer) == 40);
+HG_ASSERT(offsetof(struct hg_nf, stop) == 48);
+HG_ASSERT(sizeof(struct hg_tally) == 40);
+#undef HG_ASSERT
+
+#endif

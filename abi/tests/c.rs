@@ -1,0 +1,216 @@
+//! The header, the library and the template, used as C programmers use them: with a C compiler.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use headgate_nf::testing::pcap::Capture;
+use headgate_nf::testing::{Loop, Manager, Welcome};
+use headgate_nf::{SOCKET_VARIABLE, Verdict};
+use tempfile::TempDir;
+
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn run(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+fn must(command: &mut Command) {
+    let (code, out, err) = run(command);
+    assert_eq!(code, 0, "{command:?}\n{out}{err}");
+}
+
+/// An installation by the Makefile: header, libraries, pkg-config file.
+fn installed() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let libraries = std::env::current_exe().unwrap().parent().unwrap().display().to_string();
+    let prefix = folder.path().display();
+    must(Command::new("make").args(["-s", "-C"]).arg(root()).args([
+        format!("LIBRARIES={libraries}"),
+        format!("PREFIX={prefix}"),
+        "install".to_owned(),
+    ]));
+    folder
+}
+
+/// Compiles a C file against the installation, as `pkg-config` says.
+fn compiled(installation: &Path, source: &Path, linking: Linking) -> PathBuf {
+    let program = installation.join(source.file_stem().unwrap());
+    let mut ask = Command::new("pkg-config");
+    ask.env("PKG_CONFIG_PATH", installation.join("lib/pkgconfig")).args([
+        "--cflags",
+        "--libs",
+        "headgate_nf",
+    ]);
+    if linking == Linking::Static {
+        ask.arg("--static");
+    }
+    let (code, flags, err) = run(&mut ask);
+    assert_eq!(code, 0, "{err}");
+    let mut flags: Vec<_> = flags.split_whitespace().map(str::to_owned).collect();
+    match linking {
+        Linking::Static => {
+            let library = installation.join("lib/libheadgate_nf.a").display().to_string();
+            flags
+                .iter_mut()
+                .filter(|flag| *flag == "-lheadgate_nf")
+                .for_each(|flag| flag.clone_from(&library));
+        }
+        Linking::Shared => flags.push(format!("-Wl,-rpath,{}", installation.join("lib").display())),
+    }
+    must(Command::new("cc").arg("-O2").args(WARNINGS).arg(source).args(&flags).arg("-o").arg(&program));
+    program
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Linking {
+    Shared,
+    Static,
+}
+
+#[test]
+fn the_header_is_clean_c_and_cpp() {
+    let folder = tempfile::tempdir().unwrap();
+    let compilers = [
+        ("cc", "c11"),
+        ("cc", "c17"),
+        ("c++", "c++11"),
+        ("c++", "c++20"),
+        ("clang", "c11"),
+        ("clang++", "c++17"),
+    ];
+    for (compiler, standard) in compilers {
+        let source = folder.path().join(if standard.starts_with("c++") { "header.cc" } else { "header.c" });
+        fs::write(&source, "#include \"headgate_nf.h\"\n").unwrap();
+        let mut command = Command::new(compiler);
+        command.arg(format!("-std={standard}")).args(WARNINGS).arg("-I").arg(root()).arg("-c").arg(&source);
+        command.arg("-o").arg(folder.path().join("header.o"));
+        if command.output().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound) {
+            eprintln!("skipped: no {compiler} here");
+            continue;
+        }
+        must(&mut command);
+    }
+}
+
+/// A pcap file written by hand (draft-ietf-opsawg-pcap): microseconds, little endian, Ethernet.
+fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
+    let mut bytes = Vec::new();
+    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for (frame, number) in frames.iter().zip(0u32..) {
+        for word in [1_700_000_000, number, frame.len() as u32, frame.len() as u32] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(frame);
+    }
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn every_function_does_what_the_header_says() {
+    let installation = installed();
+    let (input, output) = (installation.path().join("in.pcap"), installation.path().join("out.pcapng"));
+    let frames: Vec<_> = (0..40u8).map(|number| vec![number % 4; 60]).collect();
+    write_pcap(&input, &frames);
+    for linking in [Linking::Shared, Linking::Static] {
+        let program = compiled(installation.path(), &root().join("tests/c/unit.c"), linking);
+        let (code, _, err) = run(Command::new(&program).arg(&input).arg(&output));
+        assert_eq!(code, 0, "{err}");
+        for why in [
+            "unknown argument `limt`; it takes limit, mode",
+            "argument `limit` is \"7\"; it should be a whole number",
+            "told to refuse",
+            "`start` returned -7",
+            "/no/such.pcap: No such file",
+            "compiled for version 99 of headgate_nf.h",
+            "the network function has no `process`",
+            "the network function is NULL",
+            "there is no option",
+        ] {
+            assert!(err.contains(why), "`{why}` is not in\n{err}");
+        }
+        let written = Capture::read(&output).unwrap();
+        let reshaped = written.arrivals.iter().filter(|arrival| arrival.frame.len() == 64).count();
+        assert_eq!((written.arrivals.len(), reshaped), (30, 10));
+    }
+}
+
+#[test]
+fn a_packet_laid_outside_its_buffer_ends_the_program_and_not_with_a_crash() {
+    let installation = installed();
+    let input = installation.path().join("in.pcap");
+    write_pcap(&input, &[vec![4; 60]]);
+    let program = compiled(installation.path(), &root().join("tests/c/unit.c"), Linking::Shared);
+    let (code, _, err) = run(Command::new(&program).arg(&input).arg(input.with_extension("out")));
+    assert_ne!(code, -1, "it was killed by a signal");
+    assert!(err.contains("put a packet of 16383 bytes at offset 128 of its buffer"), "{err}");
+}
+
+/// A frame from one station to another.
+fn frame(from: u8, to: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, to, 2, 0, 0, 0, 0, from, 8, 0];
+    frame.resize(60, from ^ to);
+    frame
+}
+
+#[test]
+fn the_template_bridges_a_capture() {
+    let source = root().join("examples/bridge.c");
+    assert!(fs::read_to_string(&source).unwrap().lines().count() < 100);
+    let installation = installed();
+    let bridge = compiled(installation.path(), &source, Linking::Shared);
+    let (input, output) = (installation.path().join("in.pcap"), installation.path().join("out.pcapng"));
+    // All come by the first port: what 2 sends to 1 stays, for 1 was heard there.
+    write_pcap(&input, &[frame(1, 2), frame(2, 1), frame(2, 3), frame(1, 2)]);
+    must(Command::new(&bridge).arg("--pcap").args([&input, &output]));
+    let written = Capture::read(&output).unwrap();
+    let sent: Vec<_> = written.arrivals.iter().map(|arrival| arrival.frame.clone()).collect();
+    assert_eq!(sent, [frame(1, 2), frame(2, 3)]);
+    let (code, _, err) =
+        run(Command::new(&bridge).args(["--args", r#"{"one":"east"}"#, "--pcap"]).args([&input, &output]));
+    assert_eq!((code, err.as_str()), (4, "a bridge needs two different ports\n"));
+}
+
+#[test]
+fn the_template_bridges_a_manager_s_packets() {
+    let installation = installed();
+    let bridge = compiled(installation.path(), &root().join("examples/bridge.c"), Linking::Shared);
+    let ports = vec!["a".to_owned(), "b".to_owned()];
+    let arguments = r#"{"one":"a","other":"b"}"#.to_owned();
+    let welcome =
+        Welcome { name: "bridge".into(), waits: Loop::Notified, ports, arguments, ..Welcome::default() };
+    let (mut manager, socket) = Manager::new(welcome);
+    let child = Command::new(&bridge).env(SOCKET_VARIABLE, "0").stdin(Stdio::from(socket)).spawn().unwrap();
+    manager.admit().unwrap();
+    let mut pass = |frame: Vec<u8>, ingress| {
+        assert_eq!(manager.send(&[&frame], ingress), 1);
+        loop {
+            let back = manager.collect();
+            if let [(verdict, same)] = &back[..] {
+                assert_eq!(*same, frame);
+                return *verdict;
+            }
+            std::thread::yield_now();
+        }
+    };
+    assert_eq!(pass(frame(1, 2), 0), Verdict::Port(1));
+    assert_eq!(pass(frame(2, 1), 1), Verdict::Port(0));
+    assert_eq!(pass(frame(3, 1), 0), Verdict::Drop);
+    assert_eq!(pass(frame(3, 2), 0), Verdict::Port(1));
+    manager.tell("remember");
+    assert_eq!(manager.listen(), r#"{"error":"the only message is `forget`"}"#);
+    manager.tell("forget");
+    assert_eq!(manager.listen(), "forgotten");
+    let counters = ["forwarded", "filtered", "learnt"].map(|name| manager.counter(name));
+    assert_eq!(counters, [Some(3), Some(1), Some(3)]);
+    assert_eq!(manager.stop(), "");
+    assert!(child.wait_with_output().unwrap().status.success());
+}
