@@ -3,8 +3,12 @@
 /// A breach of the rules of shared memory, found by the manager while reading what an NF wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Offence {
-    /// The NF's index of its receive ring moved back, or past what the manager had put in.
-    #[error("receive index out of range: the consumer index ran backwards or ahead of the producer")]
+    /// The NF's index of its receive ring moved back, or past what the manager had put in, or stayed
+    /// behind what the NF had returned.
+    #[error(
+        "receive index out of range: the consumer index ran backwards, ahead of the producer, or stayed \
+         behind what was returned"
+    )]
     ReceiveIndex,
     /// The NF's index of its transmit ring moved back, or further ahead than the ring is long.
     #[error("transmit index out of range: the producer index ran backwards or past the ring's end")]
