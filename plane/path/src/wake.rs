@@ -12,6 +12,7 @@ impl Worker {
         let mut busy_cores = 0u64;
         for &number in &self.owned {
             if let Some(instance) = self.instances[number as usize].as_deref()
+                && instance.offence.is_none()
                 && !(instance.sleeps && doorbell::is_sleeping(instance.side.doorbell()))
             {
                 busy_cores |= core_bit(instance.core);
@@ -20,6 +21,9 @@ impl Worker {
         for at in 0..self.owned.len() {
             let number = self.owned[at];
             let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
+            if instance.offence.is_some() {
+                continue;
+            }
             if instance.held == 0 || !instance.sleeps || !doorbell::is_sleeping(instance.side.doorbell()) {
                 instance.waiting_since = 0;
                 continue;
