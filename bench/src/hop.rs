@@ -1,0 +1,310 @@
+//! `headgate bench hop`: what a hop through an NF costs.
+//!
+//! Generator -> chain -> null, 64-byte packets, classification included; the manager's worker on one
+//! core, all NFs on another. Each measurement has a manager of its own, which is warm before it is looked
+//! at.
+//!
+//! - [`variants`]: what is measured and compared;
+//! - [`scenario`]: the configuration of one variant;
+//! - [`wakeup`]: the bare wake-up.
+
+pub mod scenario;
+pub mod variants;
+pub mod wakeup;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::builder::PossibleValuesParser;
+use serde_json::json;
+
+use crate::placement::Placement;
+use crate::report::{Ratio, Report, Row, Section};
+use crate::session::{Interval, Launcher};
+use crate::statistics::{Round, Rounds, quantile};
+use variants::{Aim, Kind, RATIOS, VARIANTS, Variant, chosen, names, reference, scenario};
+
+/// Wake-ups timed in each round. Our choice: 20 lie above the 99th percentile.
+const WAKEUPS: usize = 2000;
+/// The stations a packet passes, whose cost is told for each packet that passes.
+const STATIONS: [&str; 5] = ["arrive", "classify", "deliver", "hop", "emit"];
+/// The station of what a worker does beside, whose cost is told for each packet that leaves.
+const BESIDE: &str = "tend";
+/// Hops of a packet through three NFs.
+const THREE_HOPS: f64 = 3.0;
+/// The command promises to end within 60 s. No round is begun that would end later than this.
+const QUICK_LIMIT: Duration = Duration::from_secs(56);
+/// Rounds that are measured however long they take: without three there is no median.
+const ROUNDS_MIN: u32 = 3;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Shorter windows: ends within 60 s
+    #[arg(long)]
+    quick: bool,
+    /// Only these variants and ratios, and what they need
+    #[arg(long, value_name = "NAME", num_args = 1.., value_parser = PossibleValuesParser::new(names()))]
+    only: Vec<String>,
+    /// How often everything is measured [default: 7, with --quick 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    rounds: u32,
+    warm_up: Duration,
+    window: Duration,
+    limit: Option<Duration>,
+}
+
+impl Pace {
+    /// Our choice of times: NFs and tables are warm after some 10 ms; a window of 0.3 s holds 75 ticks of
+    /// the kernel (4 ms) and some thousand turns of NFs that share a core.
+    fn of(options: &Options) -> Self {
+        let ms = Duration::from_millis;
+        let pace = match options.quick {
+            true => Self { rounds: 5, warm_up: ms(100), window: ms(300), limit: Some(QUICK_LIMIT) },
+            false => Self { rounds: 7, warm_up: ms(300), window: ms(1000), limit: None },
+        };
+        Self { rounds: options.rounds.unwrap_or(pace.rounds), ..pace }
+    }
+
+    /// Whether there is time for a round as long as the last one.
+    fn allows(&self, done: u32, elapsed: Duration, last: Duration) -> bool {
+        done < ROUNDS_MIN || self.limit.is_none_or(|limit| elapsed + last <= limit)
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// Whatever kept it from measuring or printing.
+pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+    let bench =
+        Bench { launcher: Launcher::find()?, placement: Placement::choose()?, pace: Pace::of(options) };
+    let mut wanted = chosen(&options.only);
+    let mut notes = Vec::new();
+    if bench.placement.is_shared() {
+        wanted.retain(|variant| variant.kind != Kind::Wakeup);
+        notes.push(
+            "this process may use one core only: manager and NFs share it, and no core is idle to be woken"
+                .to_owned(),
+        );
+    }
+    let measured = bench.rounds(&wanted, &mut notes)?;
+    let lost = measured.lost;
+    if lost > 0 {
+        notes.push(format!("{lost} managers ended with packets or buffers unaccounted for: this is a bug"));
+    }
+    if measured.unaudited > 0 {
+        notes.push(format!(
+            "{} managers ended without an audit: a worker did not stand still",
+            measured.unaudited
+        ));
+    }
+    bench.report(&measured.rounds, lost == 0, notes).print(json)?;
+    Ok(if lost == 0 { ExitCode::SUCCESS } else { ExitCode::from(5) })
+}
+
+struct Bench {
+    launcher: Launcher,
+    placement: Placement,
+    pace: Pace,
+}
+
+#[derive(Default)]
+struct Measured {
+    rounds: Rounds,
+    /// Managers whose last audit found something missing.
+    lost: u32,
+    /// Managers without a last audit.
+    unaudited: u32,
+}
+
+impl Bench {
+    fn rounds(&self, wanted: &[Variant], notes: &mut Vec<String>) -> anyhow::Result<Measured> {
+        let mut measured = Measured::default();
+        let (started, mut last) = (Instant::now(), Duration::ZERO);
+        for done in 0..self.pace.rounds {
+            if !self.pace.allows(done, started.elapsed(), last) {
+                notes.push(format!(
+                    "{done} of {} rounds: another one would not have ended in time",
+                    self.pace.rounds
+                ));
+                break;
+            }
+            let began = Instant::now();
+            let mut round = Round::new();
+            for variant in wanted {
+                self.measure(variant, &mut round, &mut measured)?;
+            }
+            add_hop_cost(&mut round);
+            measured.rounds.push(round);
+            last = began.elapsed();
+            eprintln!(
+                "headgate: round {} of {} took {:.1} s",
+                done + 1,
+                self.pace.rounds,
+                last.as_secs_f64()
+            );
+        }
+        Ok(measured)
+    }
+
+    fn measure(&self, variant: &Variant, round: &mut Round, measured: &mut Measured) -> anyhow::Result<()> {
+        if variant.kind == Kind::Wakeup {
+            let mut all_ns = wakeup::measure(self.placement, WAKEUPS)?;
+            let mut us = |part| quantile(&mut all_ns, part).map_or(0.0, |ns| ns as f64 / 1e3);
+            round.insert("bare_wakeup", us(0.5));
+            round.insert("bare_wakeup_p99", us(0.99));
+            return Ok(());
+        }
+        // That of all rounds so far: a single one may have been unlucky.
+        let before = measured.rounds.summary("one").map(|summary| summary.median);
+        let one_rate = before.or(round.get("one").copied()).unwrap_or(0.0);
+        let (interval, conserved) = self.interval(variant, one_rate)?;
+        match conserved {
+            Some(true) => {}
+            Some(false) => measured.lost += 1,
+            None => measured.unaudited += 1,
+        }
+        match variant.kind {
+            Kind::Latency => add_latency(&interval, round),
+            Kind::Stations => add_stations(variant, &interval, round),
+            Kind::Throughput | Kind::Wakeup => {
+                round.insert(variant.name, interval.rate());
+            }
+        }
+        Ok(())
+    }
+
+    fn interval(&self, variant: &Variant, one_rate: f64) -> anyhow::Result<(Interval, Option<bool>)> {
+        let scenario = scenario(variant, one_rate);
+        let name = format!("{} (made by headgate bench)", variant.name);
+        let session = self.launcher.start(&name, &scenario.to_toml(self.placement))?;
+        session.learn(scenario.flows)?;
+        if variant.kind == Kind::Stations {
+            session.measure_stations()?;
+        }
+        std::thread::sleep(self.pace.warm_up);
+        let interval = session.interval(self.pace.window)?;
+        Ok((interval, session.stop()?))
+    }
+
+    fn report(&self, rounds: &Rounds, conserved: bool, notes: Vec<String>) -> Report {
+        let row = |name: &'static str, unit, note| {
+            let summary = rounds.summary(name)?;
+            Some(Row { name, unit, note, summary })
+        };
+        let throughputs = VARIANTS.iter().filter(|variant| variant.kind == Kind::Throughput);
+        let latencies = ["bare_wakeup", "bare_wakeup_p99", "latency_10", "latency_10_p99"];
+        let costs = STATION_NAMES.as_flattened().iter().chain(["hop_ns"].iter());
+        let ratio = |ratio: &variants::Ratio| {
+            let summary = rounds.ratio(ratio.over, ratio.under)?;
+            Some(Ratio { name: ratio.name, summary, aim: ratio.aim.map_or(String::new(), describe) })
+        };
+        Report {
+            bench: "hop",
+            settings: json!({
+                "rounds": rounds.len(),
+                "warm_up_s": self.pace.warm_up.as_secs_f64(),
+                "window_s": self.pace.window.as_secs_f64(),
+                "cores": self.placement,
+                "frame_bytes": 64,
+                "wakeups_per_round": WAKEUPS,
+            }),
+            heading: format!(
+                "64-byte packets, generator -> chain -> null; manager on core {}, NFs on core {}; {} rounds",
+                self.placement.manager,
+                self.placement.nfs,
+                rounds.len()
+            ),
+            sections: vec![
+                Section {
+                    title: "throughput",
+                    note: "reference (elsewhere, Mpps)",
+                    rows: throughputs.filter_map(|v| row(v.name, "Mpps", reference(v.name))).collect(),
+                },
+                Section {
+                    title: "latency",
+                    note: "",
+                    rows: latencies.into_iter().filter_map(|name| row(name, "us", meaning(name))).collect(),
+                },
+                Section {
+                    title: "cost",
+                    note: "",
+                    rows: costs.filter_map(|name| row(name, "ns", meaning(name))).collect(),
+                },
+            ],
+            ratios: RATIOS.iter().filter_map(ratio).collect(),
+            conserved,
+            notes,
+        }
+    }
+}
+
+/// Names of results: stations of the variants `stations_one` and `stations_three`.
+const STATION_NAMES: [[&str; 6]; 2] = [
+    ["one_arrive_ns", "one_classify_ns", "one_deliver_ns", "one_hop_ns", "one_emit_ns", "one_tend_ns"],
+    [
+        "three_arrive_ns",
+        "three_classify_ns",
+        "three_deliver_ns",
+        "three_hop_ns",
+        "three_emit_ns",
+        "three_tend_ns",
+    ],
+];
+
+fn meaning(name: &str) -> &'static str {
+    match name {
+        "bare_wakeup" => "futex call until a sleeper on an idle core runs, median",
+        "bare_wakeup_p99" => "99th percentile",
+        "latency_10" => "generator to null through one NF at 10 % of its throughput, median",
+        "latency_10_p99" => "99th percentile",
+        "one_arrive_ns" => "one NF: making the packet included",
+        "one_tend_ns" => "for each packet that leaves; idle turns included",
+        "hop_ns" => "the manager's cost of each further NF",
+        _ => "",
+    }
+}
+
+fn describe(aim: Aim) -> String {
+    match aim {
+        Aim::AtLeast(bound) => format!("at least {bound}"),
+        Aim::AtMost(bound) => format!("at most {bound}"),
+    }
+}
+
+fn add_latency(interval: &Interval, round: &mut Round) {
+    let seen = interval.after.ports.iter().find_map(|port| port.latency.as_ref());
+    if let Some(latency) = seen {
+        round.insert("latency_10", latency.p50_ns as f64 / 1e3);
+        round.insert("latency_10_p99", latency.p99_ns as f64 / 1e3);
+    }
+}
+
+fn add_stations(variant: &Variant, interval: &Interval, round: &mut Round) {
+    let names = STATION_NAMES[usize::from(variant.name == "stations_three")];
+    for (name, station) in names.into_iter().zip(STATIONS.into_iter().chain([BESIDE])) {
+        let (ns, passed) = interval.station(station);
+        let packets = if station == BESIDE { interval.left() } else { passed };
+        if packets > 0 {
+            round.insert(name, ns as f64 / packets as f64);
+        }
+    }
+}
+
+/// A packet's way through three NFs has two hops that lead into another NF and one that leads out, the
+/// way through one has only the latter: the difference is two hops.
+fn add_hop_cost(round: &mut Round) {
+    if let (Some(&one), Some(&three)) = (round.get("one_hop_ns"), round.get("three_hop_ns")) {
+        round.insert("hop_ns", (three * THREE_HOPS - one) / (THREE_HOPS - 1.0));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! Which core does what: the manager has the first that we may use, NFs share the second.
+
+use headgate_host::cores::{self, CoresError};
+use serde::Serialize;
+
+/// Cores of an experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Placement {
+    /// That of the manager's one worker.
+    pub manager: u32,
+    /// That of all NFs.
+    pub nfs: u32,
+}
+
+impl Placement {
+    /// The first two cores that this process may use.
+    ///
+    /// # Errors
+    /// [`CoresError`] when the kernel does not say which, or there is none.
+    pub fn choose() -> Result<Self, CoresError> {
+        Self::among(cores::allowed()?.as_slice()).ok_or(CoresError::NoCores)
+    }
+
+    fn among(allowed: &[u32]) -> Option<Self> {
+        let manager = *allowed.first()?;
+        Some(Self { manager, nfs: allowed.get(1).copied().unwrap_or(manager) })
+    }
+
+    /// Whether manager and NFs have one core between them, which makes every figure a different one.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        self.manager == self.nfs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_two_cores_are_taken_or_the_only_one() {
+        assert_eq!(Placement::among(&[2, 5, 7]), Some(Placement { manager: 2, nfs: 5 }));
+        assert!(!Placement { manager: 2, nfs: 5 }.is_shared());
+        assert!(Placement::among(&[3]).is_some_and(Placement::is_shared));
+        assert_eq!(Placement::among(&[]), None);
+    }
+}

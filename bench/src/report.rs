@@ -1,0 +1,237 @@
+//! What is printed: tables for people, or one JSON object.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use headgate_host::environment::Environment;
+use serde_json::{Map, Value as Json, json};
+
+use crate::statistics::Summary;
+
+/// A result.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is counted in. In `Mpps` it is shown, while the value is in packets per second.
+    pub unit: &'static str,
+    /// What to see it beside.
+    pub note: &'static str,
+    /// The values.
+    pub summary: Summary,
+}
+
+/// Results that belong together.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Its title.
+    pub title: &'static str,
+    /// The title of the notes.
+    pub note: &'static str,
+    /// The results.
+    pub rows: Vec<Row>,
+}
+
+/// Two results compared.
+#[derive(Clone, Debug)]
+pub struct Ratio {
+    /// Its name.
+    pub name: &'static str,
+    /// The values.
+    pub summary: Summary,
+    /// What is aimed at, in words; empty if nothing is.
+    pub aim: String,
+}
+
+/// All that an experiment found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The experiment.
+    pub bench: &'static str,
+    /// How it was measured, in a line.
+    pub heading: String,
+    /// How it was measured.
+    pub settings: Json,
+    /// The results.
+    pub sections: Vec<Section>,
+    /// The comparisons.
+    pub ratios: Vec<Ratio>,
+    /// Whether no audit found packets or buffers unaccounted for.
+    pub conserved: bool,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// Prints it to standard output, with the machine it was measured on.
+    ///
+    /// # Errors
+    /// When standard output cannot be written to.
+    pub fn print(&self, json: bool) -> io::Result<()> {
+        let environment = Environment::observe();
+        let mut stdout = io::stdout().lock();
+        if json {
+            serde_json::to_writer_pretty(&mut stdout, &self.document(&environment))?;
+            writeln!(stdout)?;
+        } else {
+            stdout.write_all(self.text(&environment).as_bytes())?;
+        }
+        stdout.flush()
+    }
+
+    fn document(&self, environment: &Environment) -> Json {
+        let rows = || self.sections.iter().flat_map(|section| &section.rows);
+        let variants: Map<_, _> = rows().map(|row| (row.name.to_owned(), json!(row.summary))).collect();
+        let units: Map<_, _> = rows()
+            .map(|row| {
+                let unit = if row.unit == "Mpps" { "packets/s" } else { row.unit };
+                (row.name.to_owned(), json!(unit))
+            })
+            .collect();
+        let ratios: Map<_, _> =
+            self.ratios.iter().map(|ratio| (ratio.name.to_owned(), json!(ratio.summary))).collect();
+        json!({
+            "bench": self.bench,
+            "settings": self.settings,
+            "environment": environment,
+            "conserved": self.conserved,
+            "notes": self.notes,
+            "units": units,
+            "variants": variants,
+            "ratios": ratios,
+        })
+    }
+
+    fn text(&self, environment: &Environment) -> String {
+        let mut text = format!("{}\n", self.heading);
+        for section in self.sections.iter().filter(|section| !section.rows.is_empty()) {
+            let rows = section.rows.iter().map(|row| {
+                let scale = if row.unit == "Mpps" { 1e-6 } else { 1.0 };
+                (row.name, numbers(&row.summary, scale), row.unit, row.note)
+            });
+            write_table(&mut text, section.title, section.note, rows);
+        }
+        if !self.ratios.is_empty() {
+            let rows =
+                self.ratios.iter().map(|ratio| (ratio.name, numbers(&ratio.summary, 1.0), "", &*ratio.aim));
+            write_table(&mut text, "ratio", "aim", rows);
+        }
+        write_environment(&mut text, environment);
+        for note in &self.notes {
+            let _ = writeln!(text, "note: {note}");
+        }
+        let found = if self.conserved { "nothing was lost" } else { "PACKETS OR BUFFERS WERE LOST" };
+        let _ = writeln!(text, "last audits: {found}");
+        text
+    }
+}
+
+/// Median, smallest, largest.
+fn numbers(summary: &Summary, scale: f64) -> [String; 3] {
+    [summary.median, summary.min, summary.max].map(|value| figures(value * scale))
+}
+
+/// At least three figures.
+fn figures(value: f64) -> String {
+    match value.abs() {
+        size if size < 10.0 => format!("{value:.3}"),
+        size if size < 100.0 => format!("{value:.2}"),
+        _ => format!("{value:.1}"),
+    }
+}
+
+fn write_table<'a>(
+    text: &mut String,
+    title: &str,
+    note: &str,
+    rows: impl Iterator<Item = (&'a str, [String; 3], &'a str, &'a str)>,
+) {
+    let mut line = |name: &str, [median, min, max]: [&str; 3], unit: &str, note: &str| {
+        let line = format!("{name:<22}{median:>9}{min:>10}{max:>9}  {unit:<5} {note}");
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    line("", [""; 3], "", "");
+    line(title, ["median", "min", "max"], "", note);
+    for (name, [median, min, max], unit, note) in rows {
+        line(name, [&median, &min, &max], unit, note);
+    }
+}
+
+fn write_environment(text: &mut String, environment: &Environment) {
+    let said = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
+    let _ = write!(
+        text,
+        "\nmachine: {}, {}, cores {} ({} isolated), SMT {}\nkernel: {}\n2 MiB pages free: {}, steady TSC: {}, \
+         load average at the end: {}\n",
+        said(&environment.cpu_model),
+        environment.hypervisor.as_ref().map_or("no hypervisor".to_owned(), |name| format!("under {name}")),
+        said(&environment.cores_allowed),
+        environment.cores_isolated.as_deref().unwrap_or("none"),
+        environment.smt_active.map_or("unknown", |on| if on { "on" } else { "off" }),
+        said(&environment.kernel),
+        environment.hugepages_free.map_or("unknown".to_owned(), |pages| pages.to_string()),
+        if environment.tsc_invariant { "yes" } else { "no" },
+        environment.load_average.map_or("unknown".to_owned(), |load| load.to_string()),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let summary = |median| Summary { median, min: median * 0.9, max: median * 1.1, n: 5 };
+        let row = |name, unit, note, median| Row { name, unit, note, summary: summary(median) };
+        Report {
+            bench: "hop",
+            heading: "how".to_owned(),
+            settings: json!({ "rounds": 5 }),
+            sections: vec![
+                Section {
+                    title: "throughput",
+                    note: "reference",
+                    rows: vec![row("one", "Mpps", "27", 26_000_000.0)],
+                },
+                Section { title: "latency", note: "", rows: vec![] },
+                Section { title: "cost", note: "", rows: vec![row("hop_ns", "ns", "", 7.5)] },
+            ],
+            ratios: vec![Ratio {
+                name: "isolated_over_fused",
+                summary: summary(0.95),
+                aim: "at least 0.9".to_owned(),
+            }],
+            conserved: true,
+            notes: vec!["be careful".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_document_maps_names_to_exactly_median_min_max_and_n() {
+        let document = report().document(&Environment::observe());
+        let keys = |value: &Json| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(&document["variants"]), ["hop_ns", "one"]);
+        assert_eq!(keys(&document["variants"]["one"]), ["max", "median", "min", "n"]);
+        assert_eq!(keys(&document["ratios"]["isolated_over_fused"]), ["max", "median", "min", "n"]);
+        assert_eq!(document["units"], json!({ "hop_ns": "ns", "one": "packets/s" }));
+        assert!(document["environment"]["kernel"].is_string());
+    }
+
+    #[test]
+    fn tables_line_up_and_empty_sections_are_left_out() {
+        let text = report().text(&Environment::observe());
+        let expected = "\
+how
+
+throughput               median       min      max        reference
+one                       26.00     23.40    28.60  Mpps  27
+
+cost                     median       min      max
+hop_ns                    7.500     6.750    8.250  ns
+
+ratio                    median       min      max        aim
+isolated_over_fused       0.950     0.855    1.045        at least 0.9
+";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.contains("note: be careful\n") && text.ends_with("nothing was lost\n"), "{text}");
+    }
+}

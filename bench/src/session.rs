@@ -1,0 +1,231 @@
+//! One manager in this process, from its configuration to its last audit.
+
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use headgate_manager::api::{Handle, Refusal, Request};
+use headgate_manager::config::{self, Catalog, Diagnostics, Machine};
+use headgate_manager::programs::{self, ProgramError};
+use headgate_manager::status::{ChainStatus, NfState, NfStatus, Snapshot};
+use headgate_manager::{Manager, Options, StartError};
+
+/// How long NFs may take to be ready. Our choice: they take some milliseconds, and a machine so busy that
+/// they take seconds measures nothing.
+const START_PATIENCE: Duration = Duration::from_secs(10);
+/// How long it may take until every flow has been seen. Our choice: a million flows at 100,000 packets a
+/// second, a hundredth of what is expected.
+const LEARN_PATIENCE: Duration = Duration::from_secs(10);
+/// Time between two looks while waiting.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// Why a manager could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The configuration made for the experiment is refused: too little memory, mostly.
+    #[error("{0}")]
+    Refused(Diagnostics),
+    /// It did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// It did not answer.
+    #[error(transparent)]
+    Asked(#[from] Refusal),
+    /// An NF failed.
+    #[error("NF {instance} failed: {why}")]
+    Nf {
+        /// The instance.
+        instance: String,
+        /// Why.
+        why: String,
+    },
+    /// Something took too long.
+    #[error("{what} within {} s; is the machine busy with something else?", patience.as_secs())]
+    Late {
+        /// What did not happen.
+        what: &'static str,
+        /// How long it was waited for.
+        patience: Duration,
+    },
+}
+
+/// What every session needs.
+pub struct Launcher {
+    nf_program: PathBuf,
+    catalog: Catalog,
+    machine: Machine,
+}
+
+impl Launcher {
+    /// Finds the program that hosts NFs, and looks at the machine.
+    ///
+    /// # Errors
+    /// [`ProgramError`].
+    pub fn find() -> Result<Self, ProgramError> {
+        let nf_program = programs::nf_program()?;
+        let catalog = programs::catalog(&nf_program)?;
+        Ok(Self { nf_program, catalog, machine: headgate_manager::machine() })
+    }
+
+    /// Starts a manager and waits until its NFs are running. `name` is what messages call the text.
+    ///
+    /// # Errors
+    /// [`SessionError`]; nothing is left behind then.
+    pub fn start(&self, name: &str, text: &str) -> Result<Session, SessionError> {
+        let loaded =
+            config::parse(name, text, &self.catalog, &self.machine).map_err(SessionError::Refused)?;
+        let options = Options {
+            nf_program: self.nf_program.clone(),
+            catalog: self.catalog.clone(),
+            listen: false,
+            nf_output: false,
+            once: false,
+        };
+        let manager = Manager::start(loaded.config, options)?;
+        let session = Session { handle: manager.handle(), manager };
+        session.wait_for("the NFs were not ready", START_PATIENCE, |snapshot| {
+            snapshot.nfs.iter().all(|nf| nf.state == NfState::Running)
+        })?;
+        Ok(session)
+    }
+}
+
+/// A manager that runs.
+pub struct Session {
+    manager: Manager,
+    handle: Handle,
+}
+
+impl Session {
+    /// Waits until so many flows have been learnt.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn learn(&self, flows: u32) -> Result<(), SessionError> {
+        self.wait_for("the flows were not all seen", LEARN_PATIENCE, |snapshot| {
+            snapshot.workers.iter().map(|worker| worker.flows_learnt).sum::<u64>() >= u64::from(flows)
+        })
+    }
+
+    /// Has the cost of each station measured from now on.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn measure_stations(&self) -> Result<(), SessionError> {
+        self.handle.ask(Request::Measure { on: true })?;
+        Ok(())
+    }
+
+    /// Lets it run for that long, and tells its state at both ends.
+    ///
+    /// # Errors
+    /// [`SessionError`]: it did not answer, or an NF failed in the meantime.
+    pub fn interval(&self, window: Duration) -> Result<Interval, SessionError> {
+        let before = self.snapshot()?;
+        sleep(window);
+        Ok(Interval { before, after: self.snapshot()? })
+    }
+
+    /// Ends it. Whether its last audit found everything accounted for; `None` when there was none.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn stop(self) -> Result<Option<bool>, SessionError> {
+        Ok(self.manager.stop()?.conserved)
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, SessionError> {
+        let snapshot: Snapshot = self.handle.get(Request::Snapshot { audit: false })?;
+        match snapshot.nfs.iter().find(|nf| nf.failures > 0) {
+            Some(nf) => Err(failed(nf)),
+            None => Ok(snapshot),
+        }
+    }
+
+    fn wait_for(
+        &self,
+        what: &'static str,
+        patience: Duration,
+        is_so: impl Fn(&Snapshot) -> bool,
+    ) -> Result<(), SessionError> {
+        let started = Instant::now();
+        while !is_so(&self.snapshot()?) {
+            if started.elapsed() > patience {
+                return Err(SessionError::Late { what, patience });
+            }
+            sleep(LOOK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+fn failed(nf: &NfStatus) -> SessionError {
+    let why = nf.last_failure.clone().unwrap_or_else(|| "it did not say why".to_owned());
+    SessionError::Nf { instance: nf.instance.clone(), why }
+}
+
+/// A manager's state at two moments.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// At the first.
+    pub before: Snapshot,
+    /// At the second.
+    pub after: Snapshot,
+}
+
+impl Interval {
+    /// Packets that left all chains, per second.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        let ns = self.after.at_ns.saturating_sub(self.before.at_ns).max(1);
+        self.left() as f64 * 1e9 / ns as f64
+    }
+
+    /// Packets that left all chains.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        let left = |snapshot: &Snapshot| -> u64 {
+            snapshot.chains.iter().map(|chain: &ChainStatus| chain.left).sum()
+        };
+        left(&self.after).saturating_sub(left(&self.before))
+    }
+
+    /// Nanoseconds and packets of a station.
+    #[must_use]
+    pub fn station(&self, name: &str) -> (u64, u64) {
+        let of = |snapshot: &Snapshot| {
+            let all = snapshot.workers.iter().flat_map(|worker| &worker.stations);
+            all.filter(|station| station.station == name)
+                .fold((0, 0), |(ns, packets), station| (ns + station.ns, packets + station.packets))
+        };
+        let (before, after) = (of(&self.before), of(&self.after));
+        (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headgate_manager::status::{StationStatus, WorkerStatus};
+
+    fn at(at_ns: u64, left: [u64; 2], hop: (u64, u64)) -> Snapshot {
+        let station = StationStatus { station: "hop".to_owned(), ns: hop.0, packets: hop.1 };
+        Snapshot {
+            at_ns,
+            chains: left.map(|left| ChainStatus { left, ..ChainStatus::default() }).to_vec(),
+            workers: vec![WorkerStatus { stations: vec![station], ..WorkerStatus::default() }],
+            ..Snapshot::default()
+        }
+    }
+
+    #[test]
+    fn an_interval_counts_what_all_chains_did_in_it() {
+        let before = at(1_000_000_000, [100, 10], (50, 5));
+        let after = at(1_500_000_000, [1_100, 510], (350, 35));
+        let interval = Interval { before, after };
+        assert_eq!(interval.left(), 1_500);
+        assert!((interval.rate() - 3_000.0).abs() < 1e-9);
+        assert_eq!(interval.station("hop"), (300, 30));
+        assert_eq!(interval.station("emit"), (0, 0));
+    }
+}

@@ -1,0 +1,130 @@
+//! Median and spread of what was measured several times.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+/// Several measurements of one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// The middle one; the mean of the two middle ones of an even number.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many there are.
+    pub n: usize,
+}
+
+impl Summary {
+    /// Of at least one value.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let (n, middle) = (values.len(), values.len() / 2);
+        let median = if n.is_multiple_of(2) {
+            f64::midpoint(values[middle - 1], values[middle])
+        } else {
+            values[middle]
+        };
+        Some(Self { median, min, max, n })
+    }
+}
+
+/// The value below which this part (0 to 1) of them lies. Sorts them. By nearest rank; `None` of none.
+#[must_use]
+pub fn quantile(values: &mut [u64], part: f64) -> Option<u64> {
+    values.sort_unstable();
+    let rank = (part * values.len() as f64).ceil() as usize;
+    values.get(rank.saturating_sub(1)).copied()
+}
+
+/// What one round measured, by name.
+pub type Round = BTreeMap<&'static str, f64>;
+
+/// What all rounds measured.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds(Vec<Round>);
+
+impl Rounds {
+    /// Adds a round.
+    pub fn push(&mut self, round: Round) {
+        self.0.push(round);
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Of one thing over all rounds.
+    #[must_use]
+    pub fn summary(&self, name: &str) -> Option<Summary> {
+        Summary::of(self.values(name))
+    }
+
+    /// Of the ratio that two things had within each round, so that what changed between rounds is
+    /// divided out.
+    #[must_use]
+    pub fn ratio(&self, over: &str, under: &str) -> Option<Summary> {
+        let of_round = |round: &Round| {
+            let (over, under) = (*round.get(over)?, *round.get(under)?);
+            (under > 0.0).then_some(over / under)
+        };
+        Summary::of(self.0.iter().filter_map(of_round))
+    }
+
+    fn values(&self, name: &str) -> impl Iterator<Item = f64> {
+        self.0.iter().filter_map(move |round| round.get(name).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_or_between_the_two() {
+        let summary = |values: &[f64]| Summary::of(values.iter().copied());
+        assert_eq!(summary(&[3.0, 1.0, 2.0]), Some(Summary { median: 2.0, min: 1.0, max: 3.0, n: 3 }));
+        assert_eq!(summary(&[4.0, 1.0, 2.0, 3.0]).map(|s| s.median), Some(2.5));
+        assert_eq!(summary(&[]), None);
+    }
+
+    #[test]
+    fn quantiles_are_by_nearest_rank() {
+        let mut values: Vec<u64> = (1..=100).rev().collect();
+        let found = [0.0, 0.5, 0.99, 1.0].map(|part| quantile(&mut values, part));
+        assert_eq!(found, [Some(1), Some(50), Some(99), Some(100)]);
+        assert_eq!(quantile(&mut [], 0.5), None);
+    }
+
+    #[test]
+    fn ratios_are_formed_within_rounds() {
+        let mut rounds = Rounds::default();
+        // The machine is half as fast in the second round; what was to be compared is not.
+        rounds.push(Round::from([("a", 10.0), ("b", 20.0)]));
+        rounds.push(Round::from([("a", 5.0), ("b", 10.0)]));
+        rounds.push(Round::from([("a", 7.0)]));
+        assert_eq!(rounds.ratio("a", "b"), Some(Summary { median: 0.5, min: 0.5, max: 0.5, n: 2 }));
+        assert_eq!(rounds.summary("a").map(|s| (s.median, s.n)), Some((7.0, 3)));
+        assert_eq!(rounds.summary("c"), None);
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        let mut rounds = Rounds::default();
+        rounds.push(Round::from([("a", 1.0), ("b", 0.0)]));
+        assert_eq!(rounds.ratio("a", "b"), None);
+    }
+}
