@@ -44,11 +44,12 @@ impl Worker {
             hashes[at] = keys[at].hash(&self.seeds);
             self.flows.prefetch(hashes[at]);
         }
+        let (generation, tick) = (self.plan.generation, self.tick);
         let arrived = (now >> 8) as u32;
         let mut onward = 0;
         for at in 0..packets.len() {
             let packet = packets[at];
-            let found = match self.flows.find(keys[at], hashes[at], self.plan.generation, self.tick) {
+            let found = match self.flows.find(keys[at], hashes[at], generation, tick) {
                 Some(entry) => Ok(entry),
                 None => self.ask(region, port, keys[at], hashes[at], packet),
             };

@@ -18,15 +18,7 @@ impl Worker {
     pub(crate) fn steer(&mut self, now: u64, region: u8, packets: &mut [Descriptor], places: &mut [Place]) {
         let mut start = 0;
         while start < packets.len() {
-            let hop = self.next_hop(region, packets[start], places[start]);
-            let mut end = start + 1;
-            while end < packets.len() {
-                let same_way = places[end].way() == places[end - 1].way() && !self.spreads(places[end]);
-                if !same_way && self.next_hop(region, packets[end], places[end]) != hop {
-                    break;
-                }
-                end += 1;
-            }
+            let (hop, end) = self.run_from(region, start, packets, places);
             let (run, run_places) = (&mut packets[start..end], &mut places[start..end]);
             match hop {
                 Hop::Instance { position, number } => {
@@ -34,28 +26,50 @@ impl Worker {
                 }
                 Hop::Port(port) => self.emit(now, port, region, run, run_places),
                 Hop::End(reason) => self.end_each(region, reason, run, run_places),
-                Hop::Spread { .. } => unreachable!("next_hop resolves spreading"),
+                Hop::Spread { .. } => unreachable!("run_from resolves spreading"),
             }
             start = end;
         }
     }
 
-    /// Where a packet goes next: which chain and position its place says, which instance its flow says.
+    /// Where the packet at `start` goes next, and where the run of packets that go there too ends. The
+    /// plan is asked once for packets that go the same way, and for each only where flows are spread.
     #[inline(always)]
-    fn next_hop(&self, region: u8, packet: Descriptor, place: Place) -> Hop {
-        match self.plan.hop(place.chain(), place.position()) {
-            Hop::Spread { position, stage } => {
-                let origin = self.stores[region as usize].holders.origin(packet.index());
-                let number = self.plan.table(stage)[spread::slot(origin.flow)];
-                Hop::Instance { position, number }
+    fn run_from(&self, region: u8, start: usize, packets: &[Descriptor], places: &[Place]) -> (Hop, usize) {
+        let place = places[start];
+        let planned = self.plan.hop(place.chain(), place.position());
+        let mut end = start + 1;
+        if let Hop::Spread { .. } = planned {
+            let hop = self.spread_hop(region, packets[start], planned);
+            while end < packets.len() {
+                let other = self.plan.hop(places[end].chain(), places[end].position());
+                if self.spread_hop(region, packets[end], other) != hop {
+                    break;
+                }
+                end += 1;
             }
-            hop => hop,
+            return (hop, end);
         }
+        let mut way = place.way();
+        while end < packets.len() {
+            let other = places[end];
+            if other.way() != way {
+                if self.plan.hop(other.chain(), other.position()) != planned {
+                    break;
+                }
+                way = other.way();
+            }
+            end += 1;
+        }
+        (planned, end)
     }
 
+    /// Which instance the packet's flow goes to, where the plan spreads flows.
     #[inline(always)]
-    fn spreads(&self, place: Place) -> bool {
-        matches!(self.plan.hop(place.chain(), place.position()), Hop::Spread { .. })
+    fn spread_hop(&self, region: u8, packet: Descriptor, planned: Hop) -> Hop {
+        let Hop::Spread { position, stage } = planned else { return planned };
+        let origin = self.stores[region as usize].holders.origin(packet.index());
+        Hop::Instance { position, number: self.plan.table(stage)[spread::slot(origin.flow)] }
     }
 
     /// Puts packets into the receive ring of an instance, as many as it may hold.
