@@ -63,13 +63,23 @@ impl Plan<'_> {
                 let device = self.device.name().to_owned();
                 return Err(DpdkError::NoDriver { device, drivers: installed });
             }
-            return Err(self.refused("opening it", code, said));
+            return Err(self.refused("opening it", code, self.with_hint(said)));
         }
         let (name, driver) = (self.device.name(), self.device.driver());
         let device = Device::named(name, driver, self.treatment.keeps_sent, self.spec.queues)
             .ok_or_else(|| self.refused("finding it", -libc::ENODEV, said))?;
         open.insert(name.to_owned());
         Ok((device, files))
+    }
+
+    /// Adds what the driver could have seen and does not say.
+    fn with_hint(&self, mut said: log::Said) -> log::Said {
+        let down = self.interface.as_ref().is_some_and(|interface| !interface.is_running());
+        if let (true, Some(name)) = (down, self.device.kernel_interface()) {
+            let join = if said.0.is_empty() { "" } else { "; " };
+            said.0.push_str(&format!("{join}the interface is down: `ip link set dev {name} up`"));
+        }
+        said
     }
 
     fn start(

@@ -11,12 +11,14 @@
 //! - between opening the ring and binding it, packets of every interface of the machine come in;
 //! - the group rolls over: when one queue is full its flows move to another, out of order.
 //!
-//! Besides, it never asks the kernel how many packets were lost because a ring was full.
+//! Besides, it never asks the kernel how many packets were lost because a ring was full. And it asks the
+//! kernel to send only when it is given packets: what the kernel could not take then (no memory, an
+//! interface that had been down) lies in the ring until there is something else to send.
 //!
 //! So once the driver has opened a socket and before the device is started, a socket of ours with the
 //! same rings and the right options takes its place: mapped over the driver's mapping, at the same
 //! address, and made the file that the driver's number names. The driver notices nothing, since all it
-//! keeps is the number and the address.
+//! keeps is the number and the address. The rest is done when the control thread asks for the losses.
 //!
 //! Rejected: living with it (fragments are lost), or interposing `setsockopt` (every user of it in the
 //! process would go through ours).
@@ -146,9 +148,12 @@ impl PacketSockets {
         Ok(Self { files, lost: AtomicU64::new(0) })
     }
 
-    /// Packets the kernel dropped because a ring was full, since the device was opened.
-    pub(crate) fn lost(&self) -> u64 {
+    /// Makes the kernel send what the driver left in the rings, and returns how many packets it dropped
+    /// because a ring was full, since the device was opened.
+    pub(crate) fn look_after(&self) -> u64 {
         for &file in &self.files {
+            // SAFETY: no data and no address; at worst an error, which the next call meets again.
+            unsafe { libc::sendto(file, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };
             // SAFETY: all zeroes is a valid answer.
             let mut answer: libc::tpacket_stats = unsafe { std::mem::zeroed() };
             let mut bytes = size_of_val(&answer) as libc::socklen_t;

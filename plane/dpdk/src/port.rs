@@ -139,6 +139,7 @@ impl Port {
     }
 
     /// What was lost in driver and kernel so far. The first queue's counters include it from here on.
+    /// To be called about every second: af_packet devices send then what they could not send before.
     #[must_use]
     pub fn losses(&self) -> Losses {
         self.device.losses()

@@ -1,6 +1,6 @@
 //! Devices over kernel interfaces.
 
-use crate::support::{Ground, Peer, assert_close_on_exec, assert_frames, frame, frames, ip, veth};
+use crate::support::{Ground, Peer, assert_close_on_exec, assert_frames, frame, frames, ip, veth, wait_for};
 
 pub fn af_packet() {
     veth("hg0", "hg1");
@@ -120,6 +120,32 @@ pub fn af_packet_two_queues() {
         assert_eq!(queue.receive(&mut ground.stack, &mut [Default::default(); 8]), 0);
     }
     ground.close(packet);
+    ip("link del hg0");
+}
+
+/// Linux 6.13 and later; before, the driver refuses and the error says that the interface is down.
+pub fn af_packet_down_then_up() {
+    veth("hg0", "hg1");
+    ip("link set hg0 down");
+    let mut ground = Ground::new(256, 2048);
+    match ground.try_open("net_af_packet0,iface=hg0", 1, true) {
+        Ok(mut packet) => {
+            assert!(!packet.port.link().up && packet.facts.notes[0].contains("is down"));
+            assert_eq!(packet.queues[0].receive(&mut ground.stack, &mut [Default::default(); 8]), 0);
+            ip("link set hg0 up");
+            wait_for(|| packet.port.link().up);
+            let peer = Peer::on("hg1");
+            peer.send(&frame(1, 60));
+            assert_frames(&ground.collect(&mut packet.queues[0], 1), &[frame(1, 60)]);
+            // The kernel answers the first try to send with the error of the past, and the driver does
+            // not try again by itself.
+            ground.send(&mut packet.queues[0], &[frame(2, 60)]);
+            let _ = packet.port.losses();
+            assert_frames(&peer.receive(1), &[frame(2, 60)]);
+            ground.close(packet);
+        }
+        Err(error) => assert!(error.to_string().contains("ip link set dev hg0 up"), "{error}"),
+    }
     ip("link del hg0");
 }
 

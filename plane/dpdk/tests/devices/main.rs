@@ -35,6 +35,7 @@ fn devices_carry_packets_and_return_buffers() {
         ("af_packet over veth", kernel::af_packet),
         ("af_packet: tags, fragments, long frames", kernel::af_packet_odd_frames),
         ("af_packet: two queues keep flows together", kernel::af_packet_two_queues),
+        ("af_packet: an interface that comes up later", kernel::af_packet_down_then_up),
         ("af_packet counts what the kernel drops", kernel::af_packet_losses),
         ("af_packet carries jumbo frames", kernel::af_packet_jumbo),
         ("tap", kernel::tap),

@@ -140,6 +140,16 @@ pub fn assert_close_on_exec() {
     }
 }
 
+pub fn wait_for(condition: impl Fn() -> bool) {
+    for _ in 0..200 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("waited 10 s in vain");
+}
+
 /// Puts this thread, and processes and threads it starts, into a network namespace of its own, which
 /// goes when the last of them does.
 pub fn enter_new_network() -> io::Result<()> {

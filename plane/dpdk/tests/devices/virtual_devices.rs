@@ -2,12 +2,11 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use headgate_dpdk::Queue;
 use headgate_shm::{Descriptor, Stack};
 
-use crate::support::{Ground, assert_frames, frame, frames};
+use crate::support::{Ground, assert_frames, frame, frames, wait_for};
 
 pub fn null() {
     let mut ground = Ground::new(256, 2048);
@@ -174,14 +173,4 @@ pub fn memif_peer(socket: &Path) {
         }
         client.queues[0].tend(&mut ground.stack);
     }
-}
-
-fn wait_for(condition: impl Fn() -> bool) {
-    for _ in 0..200 {
-        if condition() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("waited 10 s in vain");
 }
