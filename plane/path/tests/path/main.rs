@@ -2,5 +2,6 @@
 
 mod domains;
 mod harness;
+mod hostile;
 mod way;
 mod workers;

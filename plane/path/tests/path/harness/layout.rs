@@ -21,6 +21,7 @@ pub struct PortAt {
 }
 
 /// See [`super::World::new`].
+#[derive(Clone)]
 pub struct Layout {
     pub workers: usize,
     pub regions: Vec<(u32, u32)>,

@@ -31,8 +31,10 @@ use port::{Cable, TestQueue};
 pub const TURN_CYCLES: u64 = 2_500;
 /// TSC cycles in a microsecond of these tests.
 pub const CYCLES_PER_MICRO: u64 = 2_500;
-/// Turns without a move after which nothing will move any more: surplus buffers are looked at every 64.
-const QUIET_TURNS: usize = 130;
+/// Turns without a move after which nothing will move any more: a queue keeps what it sends for two.
+const QUIET_TURNS: usize = 3;
+/// The same for several workers: they look at the last surplus buffers every 64 turns.
+const QUIET_TURNS_OF_SEVERAL: usize = 130;
 
 /// Workers with everything around them, and a control loop that does what a test says.
 pub struct World {
@@ -208,10 +210,11 @@ impl World {
     /// Turns until nothing moves any more.
     #[track_caller]
     pub fn settle(&mut self) {
+        let enough = if self.workers.len() > 1 { QUIET_TURNS_OF_SEVERAL } else { QUIET_TURNS };
         let mut quiet = 0;
         for _ in 0..100_000 {
             quiet = if self.turn() { 0 } else { quiet + 1 };
-            if quiet == QUIET_TURNS {
+            if quiet == enough {
                 return self.check();
             }
         }

@@ -1,5 +1,7 @@
 //! An NF in this process, on the NF's side of the shared memory and with mappings of its own.
 
+use std::os::fd::OwnedFd;
+
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{Descriptor, ManagerSide, Memory, NfSide, Region, doorbell};
 
@@ -12,6 +14,8 @@ pub struct Nf {
     pub receive: Consumer,
     pub transmit: Producer,
     pub region: Region,
+    /// Its descriptor of the control region's file.
+    pub control: OwnedFd,
     pub handler: Handler,
     /// Goes to sleep when it finds nothing to do.
     pub naps: bool,
@@ -31,6 +35,7 @@ impl Nf {
             transmit: side.transmit_producer(),
             region: Region::attach(map(region.memory(), true), region.geometry()).unwrap(),
             side,
+            control: manager.control().duplicate_file().unwrap(),
             handler: Box::new(|_, packet| packet.with_tag(0)),
             naps: false,
         }

@@ -123,21 +123,25 @@ fn the_port_of_arrival_is_part_of_the_flow() {
     world.finish();
 }
 
+fn turns(world: &mut World, count: usize) {
+    for _ in 0..count {
+        world.turn();
+    }
+}
+
 #[test]
 fn idle_flows_are_forgotten_and_learnt_again() {
     let mut world = World::new(chains(1).default_chain(1).idle_ticks(3_000));
     world.offer(0, &interleaved(0..20, 0..2));
     world.offer(0, &[udp6(0, 0), udp6(0, 1)]);
-    world.settle();
+    turns(&mut world, 64);
     let board = world.boards[0].clone();
     assert_eq!((board.flows.get(), board.flows_learnt.get()), (21, 21));
-    // 8 of 128 buckets are swept every 64 turns.
-    for _ in 0..3_000 + 128 / 8 * 64 {
-        world.turn();
-    }
+    // 8 of 128 buckets are swept every 64 turns, and the board is renewed as often.
+    turns(&mut world, 3_000 + 128 / 8 * 64);
     assert_eq!(board.flows.get(), 0);
     world.offer(0, &interleaved(0..20, 2..4));
-    world.settle();
+    turns(&mut world, 64);
     assert_eq!((board.flows.get(), board.flows_learnt.get()), (20, 41));
     world.finish();
 }
@@ -147,9 +151,7 @@ fn flows_in_use_are_not_forgotten() {
     let mut world = World::new(chains(1).default_chain(1).idle_ticks(3_000));
     for sequence in 0..30 {
         world.offer(0, &[udp4(1, sequence)]);
-        for _ in 0..500 {
-            world.turn();
-        }
+        turns(&mut world, 500);
     }
     assert_eq!(world.boards[0].flows_learnt.get(), 1);
     world.finish();
@@ -165,6 +167,7 @@ fn a_flood_of_flows_is_forgotten_but_not_misled() {
     world.settle();
     assert_same_flows(&offered[..4_096], &world.sent(1));
     assert_same_flows(&offered[4_096..], &world.sent(2));
+    turns(&mut world, 64);
     let board = &world.boards[0];
     assert_eq!(board.flows_learnt.get(), 8_192);
     assert!(board.flows.get() <= 512);
