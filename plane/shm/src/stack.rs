@@ -72,6 +72,16 @@ impl Stack {
         self.free.push(index);
     }
 
+    /// Gives buffers back, the one used last at the end: one bounds check for all of them.
+    #[inline(always)]
+    pub fn give_many(&mut self, indices: impl ExactSizeIterator<Item = u32>) {
+        debug_assert!(
+            self.free.len() + indices.len() <= self.region.geometry().buffers() as usize,
+            "a buffer was given back twice"
+        );
+        self.free.extend(indices);
+    }
+
     /// The free buffers, for the audit.
     #[must_use]
     pub fn free(&self) -> &[u32] {
