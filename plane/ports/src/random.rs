@@ -27,7 +27,7 @@ impl Random {
     /// numbers come up to 1/256 more often than others.
     #[inline(always)]
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(bound) >> 32) as u32
+        (((self.next() >> 32) * u64::from(bound)) >> 32) as u32
     }
 }
 

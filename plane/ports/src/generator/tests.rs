@@ -175,58 +175,6 @@ proptest! {
         prop_assert_ne!(frames(&spec, 40), frames(&GeneratorSpec { seed: spec.seed ^ 1, ..spec.clone() }, 40));
     }
 
-    /// What comes and what is lost follow the rate, however late and in whatever portions a worker asks.
-    #[test]
-    fn packets_and_losses_follow_the_rate(
-        rate in 1.0f64..40e6, portions in prop::collection::vec((1u64..400_000, 0usize..300), 1..200)
-    ) {
-        let spec = GeneratorSpec {
-            load: Load::Even { flows: 5, rate: Rate::PerSecond(rate) }, ..GeneratorSpec::default()
-        };
-        let (mut queue, mut stack) = (open_one(&spec), stack(512));
-        let start = 12_345;
-        let mut now = start;
-        prop_assert!(receive(&mut *queue, now, &mut stack, 32).is_empty());
-        for (pause, room) in portions {
-            now += pause;
-            receive(&mut *queue, now, &mut stack, room);
-        }
-        let offered = (now - start) as f64 * rate / HERTZ as f64;
-        let counters = queue.counters();
-        let left = offered - (counters.received + counters.missed) as f64;
-        prop_assert!((-0.01..=1024.01).contains(&left), "{} left of {}", left, offered);
-    }
-
-    /// Classes keep their own rates, on one queue as on several.
-    #[test]
-    fn classes_have_their_rates(
-        classes in prop::collection::vec((1u32..50, 1e3f64..2e6), 1..6), queues in 1u16..4
-    ) {
-        let spec = GeneratorSpec {
-            load: Load::Classes(classes.iter().map(|&(flows, rate)| Class { flows, rate }).collect()),
-            sizes: Sizes::Fixed(128),
-            ..GeneratorSpec::default()
-        };
-        let mut stack = stack(256);
-        let mut found = vec![0u32; classes.len()];
-        let seconds = 0.01;
-        for mut queue in open(&spec, &setting(queues)).unwrap() {
-            for now in (0..=(seconds * HERTZ as f64) as u64).step_by(25_000) {
-                for frame in receive(&mut *queue, now, &mut stack, 256) {
-                    let flow = Stamp::find(&frame, frame.len()).unwrap().flow;
-                    let mut end = 0;
-                    let class = classes.iter().position(|&(flows, _)| { end += flows; flow < end });
-                    found[class.unwrap()] += 1;
-                }
-            }
-            prop_assert_eq!(queue.counters().missed, 0);
-        }
-        for (&(_, rate), &found) in classes.iter().zip(&found) {
-            let wanted = rate * seconds;
-            prop_assert!((wanted - f64::from(found)).abs() <= 1.1 * f64::from(queues), "{found} of {wanted}");
-        }
-    }
-
     /// Every flow belongs to one queue, and a number of packets asked for is met exactly.
     #[test]
     fn queues_share_flows_and_count(flows in 1u32..60, queues in 1u16..6, count in 0u64..500, random: bool) {
@@ -270,6 +218,63 @@ proptest! {
                 let found = frames.iter().filter(|frame| frame.len() as u32 + 4 == size).count();
                 prop_assert_eq!(found as u32, weight / divisor);
             }
+        }
+    }
+}
+
+proptest! {
+    // Each case polls thousands of times.
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// What comes and what is lost follow the rate, however late and in whatever portions a worker asks.
+    #[test]
+    fn packets_and_losses_follow_the_rate(
+        rate in 1.0f64..40e6, portions in prop::collection::vec((1u64..400_000, 0usize..300), 1..200)
+    ) {
+        let spec = GeneratorSpec {
+            load: Load::Even { flows: 5, rate: Rate::PerSecond(rate) }, ..GeneratorSpec::default()
+        };
+        let (mut queue, mut stack) = (open_one(&spec), stack(512));
+        let start = 12_345;
+        let mut now = start;
+        prop_assert!(receive(&mut *queue, now, &mut stack, 32).is_empty());
+        for (pause, room) in portions {
+            now += pause;
+            receive(&mut *queue, now, &mut stack, room);
+        }
+        let offered = (now - start) as f64 * rate / HERTZ as f64;
+        let counters = queue.counters();
+        let left = offered - (counters.received + counters.missed) as f64;
+        prop_assert!((-0.01..1025.01).contains(&left), "{} left of {}", left, offered);
+    }
+
+    /// Classes keep their own rates, on one queue as on several.
+    #[test]
+    fn classes_have_their_rates(
+        classes in prop::collection::vec((1u32..50, 1e3f64..2e6), 1..6), queues in 1u16..4
+    ) {
+        let spec = GeneratorSpec {
+            load: Load::Classes(classes.iter().map(|&(flows, rate)| Class { flows, rate }).collect()),
+            sizes: Sizes::Fixed(128),
+            ..GeneratorSpec::default()
+        };
+        let mut stack = stack(256);
+        let mut found = vec![0u32; classes.len()];
+        let seconds = 0.01;
+        for mut queue in open(&spec, &setting(queues)).unwrap() {
+            for now in (0..=(seconds * HERTZ as f64) as u64).step_by(25_000) {
+                for frame in receive(&mut *queue, now, &mut stack, 256) {
+                    let flow = Stamp::find(&frame, frame.len()).unwrap().flow;
+                    let mut end = 0;
+                    let class = classes.iter().position(|&(flows, _)| { end += flows; flow < end });
+                    found[class.unwrap()] += 1;
+                }
+            }
+            prop_assert_eq!(queue.counters().missed, 0);
+        }
+        for (&(_, rate), &found) in classes.iter().zip(&found) {
+            let wanted = rate * seconds;
+            prop_assert!((wanted - f64::from(found)).abs() <= 1.1 * f64::from(queues), "{found} of {wanted}");
         }
     }
 }

@@ -417,7 +417,7 @@ impl Interface {
         let units = u128::from(units);
         let exponent = u32::from(self.resolution & 0x7f);
         let ns = if self.resolution & 0x80 != 0 {
-            units * 1_000_000_000 >> exponent
+            (units * 1_000_000_000) >> exponent
         } else if exponent <= DECIMALS {
             units * 10u128.pow(DECIMALS - exponent)
         } else {

@@ -187,20 +187,21 @@ impl Recorder {
         true
     }
 
-    /// Hands over what is older than the time to flush.
+    /// Hands over what is older than the time to flush; also what will never be written, so that it is
+    /// counted.
     pub(super) fn tend(&mut self, now: u64) {
-        if self.current.is_some() && now.saturating_sub(self.since) > self.flush_cycles {
+        let is_due = now.saturating_sub(self.since) > self.flush_cycles || self.status.is_broken();
+        if self.current.is_some() && is_due {
             self.hand_over();
         }
     }
 
     /// The channel has room for all pieces there are; it only refuses once the thread is gone.
     fn hand_over(&mut self) {
-        if let (Some(piece), Some(full)) = (self.current.take(), &self.full) {
-            if let Err(TrySendError::Full(piece) | TrySendError::Disconnected(piece)) = full.try_send(piece) {
-                self.status.lost[self.queue].add(&piece);
-                self.status.is_broken.store(true, Relaxed);
-            }
+        let (Some(piece), Some(full)) = (self.current.take(), &self.full) else { return };
+        if let Err(TrySendError::Full(piece) | TrySendError::Disconnected(piece)) = full.try_send(piece) {
+            self.status.lost[self.queue].add(&piece);
+            self.status.is_broken.store(true, Relaxed);
         }
     }
 

@@ -156,8 +156,8 @@ fn what_waits_is_written_after_a_while() {
 }
 
 #[test]
-fn a_full_disk_fails_packets_and_is_reported_once() {
-    // /dev/full refuses every write, so the head of the file cannot be written.
+fn a_disk_that_is_full_is_refused() {
+    // /dev/full refuses every write, so the head of the file cannot either.
     let refused = open(&writing(Path::new("/dev/full")), &setting(1)).err().unwrap().to_string();
     assert!(refused.contains("No space left") && refused.contains("free space"), "{refused}");
 }
