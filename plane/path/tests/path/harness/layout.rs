@@ -1,7 +1,12 @@
 //! What a world is made of. Numbers are given in the order of the calls, chains from 1.
 
+use std::sync::{Arc, Mutex};
+
 use headgate_path::plan::{Chain, Exit, OnFailure, Stage};
 use headgate_path::rules::Rule;
+use headgate_ports::Queue;
+
+use super::port::{Cable, TestQueue};
 
 /// Which worker and which region.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +25,9 @@ pub struct PortAt {
     pub bound: bool,
 }
 
+/// Makes the queue of a port: its number, its outside, the only region it can send from.
+pub type MakeQueue = fn(usize, Arc<Mutex<Cable>>, Option<u8>) -> Box<dyn Queue>;
+
 /// See [`super::World::new`].
 #[derive(Clone)]
 pub struct Layout {
@@ -35,6 +43,7 @@ pub struct Layout {
     pub idle_ticks: u32,
     pub instances_max: usize,
     pub chains_max: usize,
+    pub make_queue: MakeQueue,
 }
 
 impl Layout {
@@ -53,6 +62,7 @@ impl Layout {
             idle_ticks: u32::MAX / 2,
             instances_max: 16,
             chains_max: 16,
+            make_queue: |_, cable, region| Box::new(TestQueue::new(cable, region)),
         }
     }
 
@@ -122,6 +132,12 @@ impl Layout {
 
     pub fn idle_ticks(mut self, ticks: u32) -> Self {
         self.idle_ticks = ticks;
+        self
+    }
+
+    /// Other queues than [`TestQueue`].
+    pub fn queues(mut self, make_queue: MakeQueue) -> Self {
+        self.make_queue = make_queue;
         self
     }
 }

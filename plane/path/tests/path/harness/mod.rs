@@ -25,7 +25,7 @@ use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, St
 
 use layout::{At, Layout};
 use nf::{Handler, Nf};
-use port::{Cable, TestQueue};
+use port::Cable;
 
 /// TSC cycles between two turns of these tests, and of one tick of the flow table.
 pub const TURN_CYCLES: u64 = 2_500;
@@ -119,10 +119,11 @@ impl World {
             port: number as u8,
             queue: 0,
             region: port.at.region,
-            device: Box::new(TestQueue::new(
+            device: (layout.make_queue)(
+                number,
                 self.ports[number].clone(),
                 port.bound.then_some(port.at.region),
-            )),
+            ),
         })
         .collect()
     }

@@ -1,0 +1,209 @@
+//! While NFs are awake, the packet path neither allocates nor calls the kernel.
+//!
+//! Both are counted, on the thread that makes the turns and only while it makes them: allocations by the
+//! allocator of this binary, system calls by the kernel, which turns each into a signal. Alone in its
+//! binary, because the allocator and the signal handler are the whole process's.
+
+#[allow(dead_code, reason = "the harness has more than this binary needs")]
+#[path = "../path/harness/mod.rs"]
+mod harness;
+mod kernel;
+mod memory;
+mod queue;
+
+use std::io::Write;
+use std::sync::mpsc::channel;
+
+use headgate_path::plan::{Exit, UNCLAIMED};
+use headgate_path::rules::Rule;
+use headgate_path::worker::{Command, Turn};
+use headgate_shm::{Verdict, doorbell};
+use headgate_wire::vlan::Tag;
+
+use harness::World;
+use harness::frames::{first_fragment, later_fragment, malformed, other, tagged, udp4, udp6};
+use harness::layout::{At, Layout};
+use kernel::SystemCalls;
+use memory::allocations_of;
+use queue::Endless;
+
+/// Turns of each worker until everything has its final size.
+const WARM_UP: usize = 1_000;
+/// Turns that are counted.
+const TURNS: usize = 10_000;
+
+/// The instance that never takes a packet.
+const STUCK: u16 = 4;
+
+/// One of everything that classification knows.
+fn templates() -> Vec<Vec<u8>> {
+    let mut frames: Vec<_> = (0..7).map(|flow| udp4(flow, flow)).collect();
+    frames.extend((0..4).map(|flow| udp6(flow, flow)));
+    frames.push(tagged([Some(Tag::customer(10)), None], 20, 0));
+    frames.push(tagged([Some(Tag::service(20)), Some(Tag::customer(10))], 21, 0));
+    frames.extend([first_fragment(22, 0, 7), later_fragment(22, 1, 7), later_fragment(23, 0, 9)]);
+    frames.extend([other(0x0806, 24, 0), other(0x88cc, 25, 0), malformed(26, 0)]);
+    frames
+}
+
+/// Two workers, two domains, chains that cross both, an NF with instances on both, one NF that does
+/// nothing and one that is down.
+fn world() -> World {
+    let at = |worker, region| At { worker, region };
+    let layout = Layout::new()
+        .workers(2)
+        .region(4096, 320)
+        .region(4096, 320)
+        .port(at(0, 0))
+        .port(at(1, 1))
+        .free_port(at(1, 0))
+        .nf("a", &[at(0, 0), at(1, 0)])
+        .nf("b", &[at(1, 1)])
+        .nf("c", &[at(0, 1)])
+        .nf("stuck", &[at(1, 0)])
+        .nf("down", &[])
+        .chain(&[0, 1, 2], Exit::Port(1))
+        .chain(&[0, 2, 1, 0], Exit::Port(2))
+        .chain(&[3], Exit::Port(2))
+        .chain(&[4], Exit::Port(2))
+        .rule(Rule { vlan: Some(10), chain: 3, ..Rule::default() })
+        .rule(Rule { vlan: Some(20), chain: 4, ..Rule::default() })
+        .rule(Rule { ethertype: Some(0x86dd), chain: 2, ..Rule::default() })
+        .rule(Rule { destination_port: Some((80, 80)), chain: 1, ..Rule::default() })
+        .rule(Rule { ethertype: Some(0x0806), chain: 2, ..Rule::default() })
+        .idle_ticks(500)
+        .queues(|port, _, region| {
+            let templates = if port == 2 { Vec::new() } else { templates() };
+            Box::new(Endless::new(templates, region))
+        });
+    let mut world = World::new(layout);
+    world.nfs.remove(&STUCK);
+    let verdicts = [
+        Verdict::Next,
+        Verdict::Next,
+        Verdict::Next,
+        Verdict::Next,
+        Verdict::Next,
+        Verdict::Drop,
+        Verdict::Port(2),
+        Verdict::Port(77),
+        Verdict::Stage(2),
+        Verdict::Stage(77),
+    ];
+    for number in 0..4u32 {
+        let mut count = number;
+        world.on(
+            number as u16,
+            Box::new(move |_, packet| {
+                count += 1;
+                packet.with_verdict(verdicts[count as usize % verdicts.len()])
+            }),
+        );
+    }
+    world
+}
+
+/// What the turns of all workers cost: calls of the allocator, and the first system call of each turn.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Cost {
+    allocations: u64,
+    system_calls: Vec<i64>,
+}
+
+/// Makes turns; NFs work in between, uncounted.
+fn cost_of(world: &mut World, watch: Option<&SystemCalls>, turns: usize) -> Cost {
+    let mut cost = Cost::default();
+    for _ in 0..turns {
+        for worker in 0..world.workers.len() {
+            let mut turn = || {
+                assert_ne!(world.turn_of(worker), Turn::Stopped);
+            };
+            let mut system_call = None;
+            cost.allocations += allocations_of(|| match watch {
+                Some(watch) => system_call = watch.first_of(&mut turn),
+                None => turn(),
+            });
+            cost.system_calls.extend(system_call);
+        }
+        for nf in world.nfs.values_mut() {
+            nf.step();
+        }
+    }
+    cost
+}
+
+/// Not every machine lets a process watch itself; allocations are counted everywhere.
+fn watch() -> Option<SystemCalls> {
+    let watch = SystemCalls::watch();
+    if let Err(error) = &watch {
+        writeln!(std::io::stderr(), "skipped: system calls cannot be watched here: {error}").unwrap();
+    }
+    watch.ok()
+}
+
+#[test]
+fn turns_with_packets_neither_allocate_nor_call_the_kernel() {
+    let mut world = world();
+    let watch = watch();
+    for measured in [false, true] {
+        world.mailboxes.iter().for_each(|mailbox| mailbox.post(Command::Measure(measured)));
+        cost_of(&mut world, None, WARM_UP);
+        let left = world.left(1) + world.left(2);
+        assert_eq!(cost_of(&mut world, watch.as_ref(), TURNS), Cost::default(), "measured: {measured}");
+        assert!(world.left(1) + world.left(2) - left > 20 * TURNS as u64, "packets moved meanwhile");
+    }
+    world.check();
+    assert_everything_happened(&world);
+}
+
+/// The ways that were walked while the counters stood at zero.
+fn assert_everything_happened(world: &World) {
+    let learnt: u64 = world.boards.iter().map(|board| board.flows_learnt.get()).sum();
+    assert!(learnt > TURNS as u64 / 2, "{learnt} flows came and went");
+    let returned: u64 = world.workers.iter().map(|worker| worker.report().returns_sent).sum();
+    assert!(returned > 0, "buffers went home between workers");
+    let ends = |chain: u16| world.drops(chain).into_keys().collect::<Vec<_>>();
+    assert_eq!(ends(UNCLAIMED), ["malformed", "no-rule"]);
+    assert_eq!(ends(1), ["nf-verdict", "no-such-port", "no-such-stage"]);
+    assert_eq!((ends(3), ends(4)), (vec!["stage-full"], vec!["stage-down"]));
+}
+
+/// A canary: the one system call of the path is seen.
+#[test]
+fn the_call_for_a_sleeping_nf_is_counted() {
+    let Some(watch) = watch() else { return };
+    let mut world = world();
+    cost_of(&mut world, None, WARM_UP);
+    world.nf(0).naps = true;
+    doorbell::announce(world.nf(0).side.doorbell());
+    let cost = cost_of(&mut world, Some(&watch), 1);
+    assert_eq!(cost, Cost { allocations: 0, system_calls: vec![libc::SYS_futex] });
+    assert_eq!(world.boards[0].instances[0].calls.get(), 1);
+    world.nf(0).naps = false;
+    assert_eq!(cost_of(&mut world, Some(&watch), 100), Cost::default());
+}
+
+/// A canary: what a command allocates is seen.
+#[test]
+fn what_a_command_allocates_is_counted() {
+    let mut world = world();
+    cost_of(&mut world, None, WARM_UP);
+    let (reply, flows) = channel();
+    world.mailboxes[0].post(Command::Flows { most: 100, reply });
+    assert!(cost_of(&mut world, None, 1).allocations > 0);
+    assert_eq!(flows.recv().unwrap().narrow.len(), 100);
+}
+
+/// A canary: the counters themselves.
+#[test]
+fn the_counters_count() {
+    assert_eq!(allocations_of(|| drop(std::hint::black_box(Box::new(7)))), 2);
+    assert_eq!(allocations_of(|| ()), 0);
+    let Some(watch) = watch() else { return };
+    // SAFETY: has no precondition and always succeeds.
+    let parent = || unsafe { libc::getppid() };
+    let mut seen = 0;
+    assert_eq!(watch.first_of(|| seen = parent()), Some(libc::SYS_getppid));
+    assert_eq!(seen, parent(), "the call was made after all");
+    assert_eq!(watch.first_of(|| ()), None);
+}
