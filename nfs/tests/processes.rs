@@ -5,7 +5,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use headgate_nf::launch::{LAUNCH_VARIABLE, Launch, Program, User};
 use headgate_nf::testing::{Loop, Manager, Welcome};
-use headgate_nf::{NAME_VARIABLE, PATH_VARIABLE, SOCKET_VARIABLE, Verdict};
+use headgate_nf::{NAME_VARIABLE, PATH_VARIABLE, Verdict};
 
 const HOST: &str = env!("CARGO_BIN_EXE_headgate-nfs");
 /// Debian's `nobody` and `nogroup`.
@@ -29,7 +29,6 @@ fn spawn(launch: &Launch, welcome: Welcome) -> (Manager, Child) {
     let child = Command::new(HOST)
         .args(["launched", &launch.name])
         .env(LAUNCH_VARIABLE, serde_json::to_string(launch).unwrap())
-        .env(SOCKET_VARIABLE, "0")
         .stdin(Stdio::from(socket))
         .stderr(Stdio::piped())
         .spawn()
@@ -127,6 +126,20 @@ fn a_process_that_is_told_to_terminate_says_goodbye() {
         assert_eq!(manager.lent(), 0);
         assert!(end(child).0.success());
     }
+}
+
+#[test]
+fn a_process_ends_when_told_to_though_its_manager_never_answers() {
+    let (_manager, child) = spawn(&orders(run("forward")), welcome(Loop::Notified, "{}"));
+    let caught = || line(&status_of(&child), "SigCgt:").to_owned();
+    let heeds_sigterm = || u64::from_str_radix(&caught(), 16).unwrap() >> (libc::SIGTERM - 1) & 1 == 1;
+    while !heeds_sigterm() {
+        std::thread::yield_now();
+    }
+    // SAFETY: a signal to our own child, which has not been waited for.
+    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+    let (status, stderr) = end(child);
+    assert_eq!((status.code(), stderr.as_str()), (Some(1), "told to end before the manager answered\n"));
 }
 
 #[test]

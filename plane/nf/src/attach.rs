@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::Ordering;
 
 use headgate_shm::attach::{self, AttachError, FromNf, SOCKET_VARIABLE, ToNf, WELCOME_FILES, Welcome};
 use headgate_shm::control::ABI_VERSION;
@@ -11,6 +12,8 @@ use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region}
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::burst_loop::TERMINATED;
 
 /// The environment variable with the path of the manager's socket, for an NF the manager did not launch.
 pub const PATH_VARIABLE: &str = "HEADGATE_SOCKET";
@@ -47,6 +50,9 @@ pub enum AttachFailure {
         /// Its reason.
         reason: String,
     },
+    /// A signal told the process to end before the manager answered.
+    #[error("told to end before the manager answered")]
+    Terminated,
     /// The connection broke.
     #[error("attaching to the manager: {0}")]
     Connection(#[from] AttachError),
@@ -82,6 +88,15 @@ impl Link {
         Self::connect(Path::new(&path), name)
     }
 
+    /// The connection of a launched process: its standard input.
+    ///
+    /// # Errors
+    /// [`AttachFailure::BadSocket`].
+    pub fn from_standard_input() -> Result<Self, AttachFailure> {
+        let socket = inherited("0").ok_or_else(|| AttachFailure::BadSocket { value: "0".to_owned() })?;
+        Ok(Self::from_socket(socket))
+    }
+
     /// The launched end of a socket pair whose other end a manager holds.
     #[must_use]
     pub const fn from_socket(socket: OwnedFd) -> Self {
@@ -110,6 +125,7 @@ impl Link {
     /// Says hello, and maps what the manager hands over. Waits for the manager's answer.
     pub(crate) fn attach(self) -> Result<Attached, AttachFailure> {
         attach::send(&self.socket, &FromNf::Hello { abi: ABI_VERSION, name: self.name.clone() }, &[])?;
+        self.wait_for_answer()?;
         let (answer, files) =
             attach::receive::<ToNf>(&self.socket)?.ok_or(AttachError::Socket(Errno::AGAIN))?;
         let welcome = match answer {
@@ -126,6 +142,21 @@ impl Link {
         let (region, side) = mapped?;
         rustix::io::ioctl_fionbio(&self.socket, true).map_err(AttachError::Socket)?;
         Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side) })
+    }
+
+    /// Waits as long as it takes, but not past a signal to end.
+    fn wait_for_answer(&self) -> Result<(), AttachFailure> {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        loop {
+            match rustix::event::poll(&mut polled, None) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) if TERMINATED.load(Ordering::Relaxed) => {
+                    return Err(AttachFailure::Terminated);
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(AttachError::Socket(error).into()),
+            }
+        }
     }
 }
 

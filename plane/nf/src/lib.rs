@@ -83,7 +83,7 @@ pub trait NetworkFunction {
     }
 
     /// A timer of [`Context::every`] or [`Context::after`] has come due. Called between two bursts, never
-    /// early, and as late as the burst before it takes.
+    /// early, and as late as the burst before it takes; not while the manager lets the NF rest.
     fn timer(&mut self, timer: Timer, context: &mut Context) {
         let _ = (timer, context);
     }

@@ -54,6 +54,7 @@ impl Trouble {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Self::Attach(AttachFailure::Refused { .. }) | Self::Start { .. } => 4,
+            Self::Attach(AttachFailure::Terminated) => 1,
             Self::Attach(_) => 3,
             Self::Panic { .. } | Self::Manager { .. } => 1,
         }

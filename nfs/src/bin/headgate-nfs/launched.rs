@@ -38,7 +38,7 @@ fn be(launch: &Launch) -> ExitCode {
     };
     heed_signals();
     let fused = matches!(launch.program, Program::Fuse(_));
-    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| {
+    conclude(Link::from_standard_input().map_err(Trouble::from).and_then(|link| {
         if fused { serve_fused(link, members(&entries)) } else { serve_all(link, &entries) }
     }))
 }
@@ -46,7 +46,7 @@ fn be(launch: &Launch) -> ExitCode {
 /// Tells the manager, and whoever reads standard error, why there will be no NF.
 fn give_up(reason: &str) -> ExitCode {
     eprintln!("headgate-nfs: {reason}");
-    if let Ok(link) = Link::from_environment() {
+    if let Ok(link) = Link::from_standard_input() {
         link.give_up(reason);
     }
     ExitCode::from(ENVIRONMENT)
