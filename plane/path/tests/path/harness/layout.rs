@@ -134,10 +134,4 @@ impl Layout {
         self.idle_ticks = ticks;
         self
     }
-
-    /// Other queues than [`TestQueue`].
-    pub fn queues(mut self, make_queue: MakeQueue) -> Self {
-        self.make_queue = make_queue;
-        self
-    }
 }
