@@ -16,7 +16,7 @@ use headgate_path::worker::{Command, Event};
 use headgate_shm::attach::{self, AttachError, FromNf, Loop, SOCKET_VARIABLE, ToNf, Welcome};
 use headgate_shm::control::ABI_VERSION;
 use headgate_shm::launch::{LAUNCH_VARIABLE, Launch as Orders, Program as LaunchedProgram};
-use headgate_shm::{ControlLayout, ManagerSide, doorbell};
+use headgate_shm::{ControlLayout, ManagerSide, Offence, doorbell};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Control;
@@ -148,6 +148,7 @@ impl Control {
         let look = now >= self.next_liveness;
         if look {
             self.next_liveness = now + super::LIVENESS_EVERY;
+            self.look_for_holes();
         }
         for at in 0..self.instances.len() {
             self.read_messages(at);
@@ -450,15 +451,33 @@ impl Control {
         }
     }
 
+    /// NFs whose control region lost pages are to die, and all of a domain whose packet region did: which
+    /// of them took the pages cannot be told.
+    fn look_for_holes(&mut self) {
+        let holed: Vec<bool> =
+            self.fabric.regions.iter().map(|home| !home.region.memory().is_whole()).collect();
+        for at in 0..self.instances.len() {
+            let instance = &self.instances[at];
+            let Some(process) = &instance.process else { continue };
+            if holed[instance.nf.domain.index()] || !process.side.control().is_whole() {
+                let offence = Offence::PunchedMemory;
+                self.condemn(at, format!("stopped for an offence, {}: {offence}", offence.name()));
+            }
+        }
+        for (home, _) in self.fabric.regions.iter().zip(holed).filter(|(_, holed)| *holed) {
+            home.region.memory().fill_holes();
+        }
+    }
+
     fn look_for_hang(&mut self, at: usize, now: Moment) {
         let instance = &mut self.instances[at];
         let Some(process) = &instance.process else { return };
         let Ok(seen) = process::observe(process.child.pid()) else { return };
         let counts = &self.fabric.workers[instance.worker as usize].board.instances[at];
-        let taken = u64::from(process.side.receive_index_published());
         let look = Look {
             held: counts.held.get() as u32,
-            progress: counts.returned.get().wrapping_add(taken << 32),
+            // What it says itself to have taken proves nothing.
+            progress: counts.returned.get(),
             cpu: Span(seen.on_core_ns),
             seen: match seen.state {
                 'T' | 't' => Seen::Stopped,

@@ -238,12 +238,6 @@ impl ManagerSide {
         &self.shared.header().progress.0
     }
 
-    /// The NF's receive index as it publishes it: for liveness, not for the ring.
-    #[must_use]
-    pub fn receive_index_published(&self) -> u32 {
-        self.shared.header().rx_consumed.0.load(Ordering::Relaxed)
-    }
-
     /// One of the NF's own counters.
     ///
     /// # Panics

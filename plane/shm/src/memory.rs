@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// Bytes of a huge page on x86-64.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -94,6 +94,8 @@ pub struct Memory {
     bytes: usize,
     pages: Pages,
     writable: bool,
+    /// Blocks of 512 bytes that backed the file when it was mapped here.
+    blocks: i64,
     file: OwnedFd,
 }
 
@@ -179,7 +181,24 @@ impl Memory {
             rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED | touch, &file, 0)?
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Self { base, bytes, pages, writable, file })
+        let blocks = rustix::fs::fstat(&file)?.st_blocks;
+        Ok(Self { base, bytes, pages, writable, blocks, file })
+    }
+
+    /// Whether it has the pages it began with. Whoever may write a memfd may also take pages out of it
+    /// (`fallocate` with `PUNCH_HOLE`, `madvise` with `MADV_REMOVE`), and no seal forbids only that.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        // A file that cannot be asked is none of the stranger's doing.
+        rustix::fs::fstat(&self.file).map_or(true, |status| status.st_blocks >= self.blocks)
+    }
+
+    /// Fills holes with zeroed pages, as far as the kernel has any.
+    pub fn fill_holes(&self) {
+        // SAFETY: asks for pages of our own mapping and changes none that is there; where it cannot have
+        // one it says so, and sends no signal.
+        let _ =
+            unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
     }
 
     /// The first byte.
