@@ -12,15 +12,22 @@ fn allowed() -> Vec<String> {
 /// Whether an SPDX expression can be met: `OR` offers, `AND` demands. `/` is an old spelling of `OR`.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.replace('/', " OR ").replace(['(', ')'], " ");
-    expression.split(" AND ").all(|demand| {
-        demand.split(" OR ").any(|offer| allowed.iter().any(|licence| licence == offer.trim()))
-    })
+    expression
+        .split(" AND ")
+        .all(|demand| demand.split(" OR ").any(|offer| allowed.iter().any(|licence| licence == offer.trim())))
 }
 
 #[test]
 fn licences_of_dependencies_are_allowed() {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--locked",
+            "--filter-platform",
+            "x86_64-unknown-linux-gnu",
+        ])
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -40,7 +47,8 @@ fn licences_of_dependencies_are_allowed() {
 #[test]
 fn expressions_are_read() {
     let allowed = ["MIT".to_owned(), "Apache-2.0".to_owned()];
-    for good in ["MIT", "MIT OR GPL-3.0", "MIT/Apache-2.0", "MIT AND Apache-2.0", "(GPL-2.0 OR MIT) AND MIT"] {
+    for good in ["MIT", "MIT OR GPL-3.0", "MIT/Apache-2.0", "MIT AND Apache-2.0", "(GPL-2.0 OR MIT) AND MIT"]
+    {
         assert!(is_allowed(good, &allowed), "{good}");
     }
     for bad in ["GPL-3.0", "MIT AND GPL-3.0", ""] {

@@ -1,0 +1,63 @@
+//! The machine the tests run on.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+
+use headgate_host::cores;
+use rustix::fs::{FlockOperation, flock};
+
+use crate::programs;
+
+/// The core of managers: the first this process may use.
+#[must_use]
+pub fn manager_core() -> u32 {
+    allowed()[0]
+}
+
+/// The core of NFs: the second, or the only one.
+#[must_use]
+pub fn nf_core() -> u32 {
+    let allowed = allowed();
+    *allowed.get(1).unwrap_or(&allowed[0])
+}
+
+fn allowed() -> Vec<u32> {
+    cores::allowed().expect("the kernel says which cores there are").as_slice().to_vec()
+}
+
+/// Whether this process is root.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Says why a test proves nothing here, past the test runner, which swallows what a passing test prints.
+pub fn skip(test: &str, reason: &str) {
+    // A closed standard error has nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{test}: skipped: {reason}");
+}
+
+/// Whether a program is there; says so when it is not.
+#[must_use]
+pub fn has_program(test: &str, program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    let found = places.into_iter().any(|folder| folder.join(program).is_file());
+    if !found {
+        skip(test, &format!("there is no `{program}` on this machine"));
+    }
+    found
+}
+
+/// Lets one test at a time have the cores, over all processes of this build.
+///
+/// # Panics
+/// When the build folder cannot be written.
+#[must_use]
+pub fn alone() -> File {
+    let path = programs::folder().join("headgate-tests.lock");
+    let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let lock = lock.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    flock(&lock, FlockOperation::LockExclusive).expect("a lock can be waited for");
+    lock
+}

@@ -1,0 +1,78 @@
+//! The binaries under test.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use headgate_manager::config::Catalog;
+use tempfile::TempDir;
+
+/// Where cargo puts the binaries of this build: the folder above the test's own.
+///
+/// # Panics
+/// When this is no test of cargo's.
+#[must_use]
+pub fn folder() -> PathBuf {
+    let this = std::env::current_exe().expect("a process knows its program");
+    this.parent().and_then(Path::parent).expect("cargo puts tests in a folder of the build").to_owned()
+}
+
+/// The program that hosts NFs.
+#[must_use]
+pub fn nfs() -> PathBuf {
+    built("headgate-nfs")
+}
+
+/// The command.
+#[must_use]
+pub fn headgate() -> PathBuf {
+    built("headgate")
+}
+
+/// What the NF program ships.
+///
+/// # Panics
+/// When the program cannot be asked.
+#[must_use]
+pub fn catalog() -> Catalog {
+    headgate_manager::programs::catalog(&nfs()).expect("the NF program lists its NFs")
+}
+
+/// A copy of a program in a folder that every user may enter, for as long as the folder's value lives.
+///
+/// # Panics
+/// When it cannot be copied.
+#[must_use]
+pub fn for_everybody(program: &Path) -> (TempDir, PathBuf) {
+    let folder = tempfile::Builder::new().prefix("headgate-tests-").tempdir().expect("a folder can be made");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("the folder is ours");
+    let copy = folder.path().join(program.file_name().expect("a program has a name"));
+    std::fs::copy(program, &copy).expect("the program can be copied");
+    (folder, copy)
+}
+
+/// A program of the workspace. `cargo test` builds those of the packages it tests, so it is mostly there.
+fn built(name: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    let program = folder().join(name);
+    if !program.is_file() {
+        BUILT.get_or_init(build);
+    }
+    assert!(program.is_file(), "{} is still missing after `cargo build`", program.display());
+    program
+}
+
+fn build() {
+    let folder = folder();
+    let target = folder.parent().expect("a profile's folder lies in the target folder");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "-p", "headgate-nfs", "-p", "headgate", "--target-dir"]).arg(target);
+    if folder.ends_with("release") {
+        command.arg("--release");
+    }
+    let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
+    assert!(built.success(), "the programs under test do not build");
+}
