@@ -65,6 +65,7 @@ const MODES: &[(&str, Attack)] = &[
     ("many-hellos", many_hellos),
     ("keep", keep),
     ("keep-and-pretend", keep_and_pretend),
+    ("endless-loop", endless_loop),
     ("children", children),
 ];
 
@@ -231,6 +232,15 @@ fn keep_and_pretend(mut foe: Foe) {
         foe.take();
         let index = foe.receive.consumed().wrapping_sub(foe.random.below(2) as u32);
         foe.forge(offset::RECEIVE_CONSUMED, index);
+    }
+}
+
+/// Takes packets and never comes back from its handler.
+fn endless_loop(mut foe: Foe) {
+    foe.behave_at_first();
+    foe.some();
+    loop {
+        std::hint::spin_loop();
     }
 }
 
