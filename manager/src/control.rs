@@ -26,7 +26,7 @@ use crate::config::{Catalog, Config};
 use crate::fabric::Fabric;
 use crate::layout::Numbers;
 use crate::ports::PortHome;
-use crate::status::{Event, Snapshot};
+use crate::status::{Event, NfState, Snapshot};
 
 use change::Change;
 use instance::Instance;
@@ -80,6 +80,8 @@ pub struct Control {
     started_ns: u64,
     next_liveness: Instant,
     measured: bool,
+    /// Whether packets were let in, or never will be.
+    opened: bool,
     phase: Phase,
     stoppers: Vec<Sender<Answer>>,
     inbox: Inbox,
@@ -108,6 +110,7 @@ impl Control {
             started_ns,
             next_liveness: Instant::default(),
             measured: false,
+            opened: false,
             phase: Phase::Serving,
             stoppers: Vec::new(),
             inbox,
@@ -136,6 +139,7 @@ impl Control {
             self.read_requests();
             self.read_worker_events();
             self.tend_instances();
+            self.tend_opening();
             self.tend_change();
             if self.tend_phase() {
                 break;
@@ -206,10 +210,22 @@ impl Control {
         }
     }
 
+    /// Packets are taken in once every NF is ready, or has failed and is a matter of `on_failure`: a
+    /// capture that is replayed once must not lose its beginning to NFs that are being launched.
+    fn tend_opening(&mut self) {
+        let settled =
+            |instance: &Instance| instance.state == NfState::Running || instance.restart.failures() > 0;
+        if !self.opened && self.instances.iter().all(settled) {
+            self.opened = true;
+            self.fabric.post_all(|| Command::Receive(true));
+        }
+    }
+
     fn begin_stop(&mut self) {
         if self.phase == Phase::Serving {
             self.log("manager", "stopping: no more packets are taken in".to_owned());
-            self.fabric.post_all(|| Command::Drain);
+            self.opened = true;
+            self.fabric.post_all(|| Command::Receive(false));
             self.phase = Phase::Draining(self.now() + DRAIN_PATIENCE);
         }
     }

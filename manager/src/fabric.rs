@@ -101,7 +101,7 @@ fn share(free: &[u32], worker: usize, workers: usize) -> &[u32] {
 
 impl Fabric {
     /// Starts one pinned worker for each core of the configuration. `devices` has the queues of each,
-    /// `stacks` the buffers of each region that are free.
+    /// `stacks` the buffers of each region that are free. They take in no packets before they are told to.
     ///
     /// # Errors
     /// [`StartError`] when a thread cannot be started or pinned.
@@ -123,6 +123,7 @@ impl Fabric {
         for ((number, links), devices) in links::mesh(cores.len()).into_iter().enumerate().zip(devices) {
             let setup = fabric.setup(config, number, stacks, links, devices, &plan, seeds, &sender);
             let (mailbox, board) = (setup.mailbox.clone(), setup.board.clone());
+            mailbox.post(Command::Receive(false));
             let worker = Worker::new(setup);
             let (core, queues) = (cores[number], worker.queue_counters());
             let thread = spawn(worker, core, nf_cores.contains(&core))?;

@@ -96,8 +96,8 @@ pub enum Command {
     },
     /// Measure the cost of each station, or stop.
     Measure(bool),
-    /// Take in nothing more from ports; what is on its way goes on.
-    Drain,
+    /// Take in packets from ports, or nothing more; what is on its way goes on. A worker begins with it.
+    Receive(bool),
     /// Give everything back and end.
     Stop,
 }
@@ -379,7 +379,7 @@ impl Worker {
                     });
                 }
                 Command::Measure(on) => self.measuring = on,
-                Command::Drain => self.receiving = false,
+                Command::Receive(on) => self.receiving = on,
                 Command::Stop => {
                     self.publish_counters();
                     return true;
