@@ -11,6 +11,7 @@
 //! to the same chain and instance. A later one that comes before the first is classified without ports.
 
 use headgate_shm::Descriptor;
+use headgate_shm::region::LINE_BYTES;
 use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
 
 use crate::BURST;
@@ -35,10 +36,15 @@ impl Worker {
         let mut hashes = [0u64; BURST];
         let mut places = [Place::default(); BURST];
         let store = &self.stores[region as usize];
+        // All lines first: a key read right behind its copy would wait for the store buffer, because it
+        // crosses the copy's two halves.
+        let mut lines = [[0; LINE_BYTES as usize]; BURST];
+        for (line, packet) in lines.iter_mut().zip(packets.iter()) {
+            *line = store.stack.region().copy_line(*packet);
+        }
         for (at, packet) in packets.iter().enumerate() {
-            let line = store.stack.region().copy_line(*packet);
-            let plain =
-                line.first_chunk().and_then(|start| flow_key::plain_ipv4(start, packet.length() as usize));
+            let start = lines[at].first_chunk();
+            let plain = start.and_then(|start| flow_key::plain_ipv4(start, packet.length() as usize));
             // Key 0 is no IPv4 flow: its protocol would be 0.
             keys[at] = plain.map_or(0, |key| key.with_ingress(port).bits());
             hashes[at] = keys[at].hash(&self.seeds);
@@ -65,6 +71,7 @@ impl Worker {
             }
         }
         self.passed(Station::Classify, packets.len());
+        self.station = Station::Deliver;
         self.enter_chains(now, region, &mut packets[..onward], &mut places[..onward]);
         self.passed(Station::Deliver, onward);
     }

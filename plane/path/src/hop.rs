@@ -18,6 +18,7 @@ pub const JUMPS_MAX: u8 = 16;
 impl Worker {
     /// One burst from one of this worker's instances. Returns how many packets it had returned.
     pub(crate) fn hop(&mut self, now: u64, number: u16) -> usize {
+        self.station = Station::Hop;
         let mut packets = [Descriptor::default(); BURST];
         let mut places = [Place::default(); BURST];
         let Some(instance) = self.instances[number as usize].as_deref_mut() else { return 0 };

@@ -208,7 +208,7 @@ pub struct Worker {
     measuring: bool,
     receiving: bool,
     mark: u64,
-    station: Station,
+    pub(crate) station: Station,
     turns: u64,
     counters: Arc<Mutex<Vec<(u8, u8, QueueCounters)>>>,
 }
@@ -285,6 +285,7 @@ impl Worker {
         for other in 0..self.links.count() {
             moved += self.drain(|worker| worker.take_in(now, other));
         }
+        self.station = Station::Tend;
         self.wake_sleepers(now);
         self.tend(now);
         self.passed(Station::Tend, moved);

@@ -11,6 +11,17 @@ pub fn prefetch<T>(value: &T) {
     }
 }
 
+/// Asks for the line of a value that will be written, so that the other core gives it up meanwhile.
+#[inline(always)]
+pub fn prefetch_for_writing<T>(value: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch never faults, whatever the address, and changes nothing. PREFETCHW is a no-op on
+    // the few processors of this level (Haswell) that do not know it.
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) value, options(nostack, preserves_flags, readonly));
+    }
+}
+
 /// Asks the kernel to back a large private allocation with huge pages, where its setting allows it on
 /// request. Only a hint: small or refused, nothing changes but the speed of far reads.
 pub fn prefer_huge_pages<T>(slice: &[T]) {

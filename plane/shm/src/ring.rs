@@ -12,12 +12,16 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use crate::cpu;
 use crate::descriptor::Descriptor;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Longest ring, in descriptors: indices are 32 bits and free-running, and half that range keeps the
 /// comparison of two indices unambiguous with much to spare.
 pub const RING_MAX: u32 = 1 << 16;
+
+/// Slots of a cache line.
+const SLOTS_PER_LINE: usize = 8;
 
 /// The other side's index is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +66,23 @@ impl Parts {
     fn consumed(&self) -> &AtomicU32 {
         // SAFETY: valid by the contract of `new`.
         unsafe { self.consumed.as_ref() }
+    }
+
+    /// Asks for the lines of `count` slots that will be read, all at once.
+    #[inline(always)]
+    fn prefetch(&self, index: u32, count: u32) {
+        for step in (0..count).step_by(SLOTS_PER_LINE) {
+            cpu::prefetch(self.slot(index.wrapping_add(step)));
+        }
+    }
+
+    /// Asks for the lines of the next `count` slots to write, so that the consumer's core gives them up
+    /// before the next burst is there.
+    #[inline(always)]
+    fn prefetch_for_writing(&self, index: u32, count: u32) {
+        for step in (0..count).step_by(SLOTS_PER_LINE) {
+            cpu::prefetch_for_writing(self.slot(index.wrapping_add(step)));
+        }
     }
 
     #[inline(always)]
@@ -147,6 +168,7 @@ impl Producer {
         }
         self.produced = self.produced.wrapping_add(count as u32);
         self.parts.produced().store(self.produced, Ordering::Release); // P-release, with P-acquire
+        self.parts.prefetch_for_writing(self.produced, count as u32);
         Ok(count)
     }
 }
@@ -208,6 +230,7 @@ impl Consumer {
         if count == 0 {
             return Ok(0);
         }
+        self.parts.prefetch(self.consumed, count as u32);
         for (step, descriptor) in into[..count].iter_mut().enumerate() {
             let place = self.consumed.wrapping_add(step as u32);
             *descriptor = Descriptor(self.parts.slot(place).load(Ordering::Relaxed));
