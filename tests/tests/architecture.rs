@@ -1,0 +1,165 @@
+//! The arrows between rooms, and what no file may grow into.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Which room may know which others. `tests`, `bench` and `ctl` stand above all of them.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("headgate-wire", &[]),
+    ("headgate-decide", &[]),
+    ("headgate-host", &[]),
+    ("headgate-shm", &[]),
+    ("headgate-dpdk", &["headgate-shm"]),
+    ("headgate-ports", &["headgate-shm", "headgate-wire", "headgate-dpdk"]),
+    ("headgate-path", &["headgate-shm", "headgate-wire", "headgate-ports", "headgate-decide"]),
+    ("headgate-nf", &["headgate-shm", "headgate-wire"]),
+    ("headgate-nfs", &["headgate-nf", "headgate-wire"]),
+    ("headgate-abi", &["headgate-nf"]),
+    (
+        "headgate-manager",
+        &[
+            "headgate-decide",
+            "headgate-dpdk",
+            "headgate-host",
+            "headgate-path",
+            "headgate-ports",
+            "headgate-shm",
+            "headgate-wire",
+        ],
+    ),
+];
+const ABOVE: &[&str] = &["headgate", "headgate-bench", "headgate-tests"];
+
+/// The only rooms with code that the compiler cannot check.
+const UNSAFE_ROOMS: &[&str] = &["plane/shm", "plane/dpdk", "plane/nf", "host", "abi"];
+/// What depends on nothing of the machine.
+const PURE_ROOMS: &[&str] = &["wire", "decide"];
+/// Lines of the longest file. Our choice: what one can read in one sitting.
+const LINES_MAX: usize = 800;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace")
+}
+
+/// By package: its folder, and the packages of the workspace it depends on otherwise than in its tests.
+fn packages() -> BTreeMap<String, (PathBuf, BTreeSet<String>)> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let word = |value: &serde_json::Value| value.as_str().expect("a string").to_owned();
+    let all = metadata["packages"].as_array().expect("packages");
+    let ours: BTreeSet<String> = all.iter().map(|package| word(&package["name"])).collect();
+    let read = |package: &serde_json::Value| {
+        let dependencies = package["dependencies"].as_array().expect("dependencies").iter();
+        let real = dependencies.filter(|dependency| dependency["kind"] != "dev");
+        let names = real.map(|dependency| word(&dependency["name"])).filter(|name| ours.contains(name));
+        let manifest = PathBuf::from(word(&package["manifest_path"]));
+        let folder = manifest.parent().expect("a manifest lies in a folder").to_owned();
+        (word(&package["name"]), (folder, names.collect()))
+    };
+    all.iter().map(read).collect()
+}
+
+#[test]
+fn rooms_know_only_the_rooms_they_may() {
+    let packages = packages();
+    let allowed: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for (name, (_, dependencies)) in packages.iter().filter(|(name, _)| !ABOVE.contains(&name.as_str())) {
+        let Some(allowed) = allowed.get(name.as_str()) else {
+            wrong.push(format!("{name} is a room that docs/architecture.md does not know"));
+            continue;
+        };
+        let forbidden = dependencies.iter().filter(|other| !allowed.contains(&other.as_str()));
+        wrong.extend(forbidden.map(|other| format!("{name} -> {other}")));
+    }
+    for (name, (_, dependencies)) in &packages {
+        let above = dependencies.iter().filter(|other| ABOVE[1..].contains(&other.as_str()));
+        let may = name == "headgate";
+        wrong
+            .extend(above.filter(|_| !may).map(|other| format!("{name} -> {other}, which stands above all")));
+    }
+    assert!(wrong.is_empty(), "arrows that the architecture does not allow: {wrong:#?}");
+    assert!(packages.len() > ARROWS.len(), "not all packages were seen: {:?}", packages.keys());
+}
+
+#[test]
+fn every_room_heeds_the_lints_of_the_workspace() {
+    for (name, (folder, _)) in packages() {
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        assert!(manifest.contains("[lints]\nworkspace = true"), "{name} sets its own lints");
+    }
+    for room in PURE_ROOMS {
+        let library = std::fs::read_to_string(root().join(room).join("src/lib.rs")).expect("a library");
+        for promise in ["no_std", "#![forbid(unsafe_code)]"] {
+            assert!(library.contains(promise), "{room} does not promise {promise}");
+        }
+    }
+}
+
+/// Every Rust file of the workspace, by its path from the root.
+fn sources() -> Vec<(String, String)> {
+    fn visit(folder: &Path, found: &mut Vec<(String, String)>) {
+        for entry in std::fs::read_dir(folder)
+            .expect("a folder of the workspace")
+            .map(|entry| entry.expect("an entry"))
+        {
+            let path = entry.path();
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if path.is_dir() {
+                if !name.starts_with('.') && name != "target" {
+                    visit(&path, found);
+                }
+            } else if name.ends_with(".rs") {
+                let text = std::fs::read_to_string(&path)
+                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                let path = path.strip_prefix(root()).expect("it lies in the workspace");
+                found.push((path.display().to_string(), text));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    visit(root(), &mut found);
+    assert!(found.len() > 100, "only {} files were seen", found.len());
+    found
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    let long = sources().into_iter().map(|(path, text)| (text.lines().count(), path));
+    let long: Vec<_> = long.filter(|(lines, _)| *lines > LINES_MAX).collect();
+    assert!(long.is_empty(), "files of more than {LINES_MAX} lines: {long:?}");
+}
+
+/// Whether a line has the keyword outside comments.
+fn is_unsafe(line: &str) -> bool {
+    let code = line.split("//").next().unwrap_or_default();
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    code.split(|letter: char| !is_part(letter)).any(|word| word == "unsafe") && !code.contains('"')
+}
+
+/// A test may need it to see what no safe code can, such as every allocation.
+fn is_test(path: &str) -> bool {
+    path.split_once('/').is_some_and(|(room, rest)| room != "tests" && rest.contains("tests/"))
+}
+
+#[test]
+fn unsafe_code_stays_in_its_rooms() {
+    let elsewhere = |path: &str| !UNSAFE_ROOMS.iter().any(|room| path.starts_with(&format!("{room}/")));
+    let sources = sources();
+    let outside = sources.iter().filter(|(path, _)| elsewhere(path) && !is_test(path));
+    let wrong: Vec<String> = outside
+        .flat_map(|(path, text)| {
+            let lines = text.lines().zip(1..).filter(|(line, _)| is_unsafe(line));
+            lines.map(move |(line, number)| format!("{path}:{number}: {}", line.trim()))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "unsafe code outside {UNSAFE_ROOMS:?}: {wrong:#?}");
+    assert!(sources.iter().any(|(path, text)| path.starts_with("plane/shm") && text.lines().any(is_unsafe)));
+}
