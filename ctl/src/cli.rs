@@ -1,0 +1,92 @@
+//! The command line, and what becomes of its result.
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::commands::{apply, check, completions, doctor, down, show, status, tell, up};
+use crate::demo;
+use crate::failure::{Exit, Failure};
+use crate::output::{Ink, Output};
+
+const AFTER_HELP: &str = "\
+Data goes to standard output, messages to standard error.
+Exit codes: 0 ok, 1 failed, 2 usage, 3 environment, 4 configuration, 5 check not met.
+
+First steps:
+  headgate demo          a chain of three network functions between two hosts of its own
+  headgate doctor        what this machine can do, and what would make it do better";
+
+/// Runs chains of network functions on shared cores.
+#[derive(Debug, Parser)]
+#[command(name = "headgate", version, after_help = AFTER_HELP, max_term_width = 100)]
+struct Cli {
+    /// Print one JSON document to standard output instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Args),
+    Doctor(doctor::Args),
+    Check(check::Args),
+    Up(up::Args),
+    Down(down::Args),
+    Apply(apply::Args),
+    Status(status::Args),
+    Show(show::Args),
+    Tell(tell::Args),
+    Completions(completions::Args),
+}
+
+/// The grammar, for completions.
+pub fn grammar() -> clap::Command {
+    Cli::command()
+}
+
+/// The whole command.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let out = Output::of_process(cli.json);
+    let result = match cli.command {
+        Command::Demo(args) => demo::run(&args, &out),
+        Command::Doctor(args) => doctor::run(&args, &out),
+        Command::Check(args) => check::run(&args, &out),
+        Command::Up(args) => up::run(&args, &out),
+        Command::Down(args) => down::run(&args, &out),
+        Command::Apply(args) => apply::run(&args, &out),
+        Command::Status(args) => status::run(&args, &out),
+        Command::Show(args) => show::run(&args, &out),
+        Command::Tell(args) => tell::run(&args, &out),
+        Command::Completions(args) => completions::run(&args, &out),
+    };
+    result.unwrap_or_else(|failure| tell_failure(&failure, &out)).into()
+}
+
+fn tell_failure(failure: &Failure, out: &Output) -> Exit {
+    if let Some(document) = failure.document() {
+        // If that fails too there is nobody left to tell.
+        let _ = out.document(&document);
+    }
+    match failure {
+        Failure::NoReader => {}
+        Failure::Refused(_) => out.narrate(format!("{failure}\n")),
+        Failure::Said { .. } => {
+            out.narrate(format!("{} {failure}\n", out.note_paint.ink(Ink::Red, "headgate:")));
+        }
+    }
+    failure.exit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_has_no_contradictions() {
+        grammar().debug_assert();
+    }
+}

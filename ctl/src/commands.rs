@@ -1,0 +1,19 @@
+//! One file for each subcommand.
+
+pub mod apply;
+pub mod check;
+pub mod completions;
+pub mod doctor;
+pub mod down;
+pub mod show;
+pub mod status;
+pub mod tell;
+pub mod up;
+
+/// Which manager a command is about.
+#[derive(Debug, clap::Args)]
+pub struct Name {
+    /// The manager's name, as manager.name of its configuration says
+    #[arg(long, default_value = "default")]
+    pub name: String,
+}

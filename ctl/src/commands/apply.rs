@@ -1,0 +1,50 @@
+//! `headgate apply`: another configuration for a running manager.
+
+use std::path::PathBuf;
+
+use headgate_manager::api::{self, Request};
+use headgate_manager::machine;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::prepare::{self, Shipped};
+
+/// Have the running manager work by another file, losing no packet
+///
+/// NFs, chains and rules may differ; ports, memory and the manager's own cores must not. The
+/// manager is the one that the file names.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration
+    file: PathBuf,
+}
+
+/// The manager's answer.
+#[derive(Debug, Serialize, Deserialize)]
+struct Applied {
+    changes: Vec<String>,
+}
+
+/// Runs it.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    let shipped = Shipped::find()?;
+    let mut machine = machine();
+    // The memory is reserved already, by the manager that is asked to go on with it.
+    (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
+    let prepared = prepare::file(&args.file, &shipped, &machine)?;
+    out.narrate(&prepared.warnings);
+    let text = std::fs::read_to_string(&args.file);
+    let text = text.map_err(|error| {
+        Failure::new(Exit::Configuration, format!("cannot read {}: {error}", args.file.display()))
+    })?;
+    // Relative paths lead from the file's folder, wherever the manager was started.
+    let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
+    let request = Request::Apply { name: path.display().to_string(), text };
+    let applied: Applied = api::call(&prepared.config.manager.name, &request)?;
+    out.document(&applied)?;
+    for change in &applied.changes {
+        out.text(format!("{change}\n"))?;
+    }
+    Ok(Exit::Ok)
+}

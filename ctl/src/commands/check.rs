@@ -1,0 +1,52 @@
+//! `headgate check`: whether a configuration is right, and what it would do.
+
+use std::path::PathBuf;
+
+use headgate_manager::config::{self, plan};
+use headgate_manager::machine;
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::prepare::{self, Shipped};
+
+/// Validate a configuration and print what it would do, starting nothing
+///
+/// All mistakes are reported at once, with line, column and cure; exit code 4 then.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The configuration
+    #[arg(required_unless_present = "schema")]
+    file: Option<PathBuf>,
+    /// Print the JSON schema of configurations instead, for editors
+    #[arg(long, conflicts_with = "file")]
+    schema: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    let Some(file) = &args.file else {
+        let schema = config::schema();
+        out.document(&schema)?;
+        out.text(format!("{schema:#}\n"))?;
+        return Ok(Exit::Ok);
+    };
+    let shipped = Shipped::find()?;
+    let machine = machine();
+    match prepare::file(file, &shipped, &machine) {
+        Ok(prepared) => {
+            let plan = plan::describe(&prepared.config, &machine);
+            out.document(&json!({ "valid": true, "diagnostics": prepared.warnings, "plan": plan }))?;
+            out.narrate(&prepared.warnings);
+            out.text(plan)?;
+            Ok(Exit::Ok)
+        }
+        Err(diagnostics) => {
+            out.document(&json!({ "valid": false, "diagnostics": diagnostics }))?;
+            if !out.json {
+                out.narrate(&diagnostics);
+            }
+            Ok(Exit::Configuration)
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `headgate show`: one part of what a manager tells, in full.
+
+use std::thread;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use headgate_manager::api::{self, Request};
+use headgate_manager::status::{FlowStatus, Snapshot};
+use serde::Serialize;
+
+use super::Name;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::view::{self, Interval};
+
+/// Time between the two looks that rates are formed from, as in `status`.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Show one part of a manager in full
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to show
+    #[arg(value_enum)]
+    what: What,
+    #[command(flatten)]
+    name: Name,
+    /// Of flows, at most so many, those used last first
+    #[arg(long, default_value_t = 100, value_name = "COUNT")]
+    most: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Ports, with their rates and latencies
+    Ports,
+    /// NF instances, with everything there is to tell of each
+    Nfs,
+    /// Chains, with their rates
+    Chains,
+    /// Flows that the workers know
+    Flows,
+    /// Dropped packets by chain and reason
+    Drops,
+    /// The last things that happened
+    Events,
+}
+
+/// Runs it.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    let name = &args.name.name;
+    if args.what == What::Flows {
+        let flows: Vec<FlowStatus> = api::call(name, &Request::Flows { most: args.most })?;
+        out.document(&flows)?;
+        out.text(view::flows(&flows, out.data_paint))?;
+        return Ok(Exit::Ok);
+    }
+    let snapshot = || api::call::<Snapshot>(name, &Request::Snapshot { audit: false });
+    let before = snapshot()?;
+    let has_rates = !matches!(args.what, What::Drops | What::Events);
+    if has_rates && !out.json {
+        thread::sleep(LOOK);
+    }
+    let now = snapshot()?;
+    let interval = Interval::between(&before, &now);
+    let paint = out.data_paint;
+    match args.what {
+        What::Ports => {
+            let latencies = view::latencies(&now, paint);
+            let gap = if latencies.is_empty() { "" } else { "\n" };
+            both(out, &now.ports, view::ports(interval, paint) + gap + &latencies)
+        }
+        What::Nfs => both(out, &now.nfs, view::nf_details(interval, paint)),
+        What::Chains => both(out, &now.chains, view::chains(interval, paint)),
+        What::Drops => both(out, &now.drops, view::drops(&now, paint)),
+        What::Events => both(out, &now.events, view::events(&now.events, paint)),
+        What::Flows => unreachable!("answered above"),
+    }
+}
+
+fn both(out: &Output, document: &impl Serialize, text: String) -> Result<Exit, Failure> {
+    out.document(document)?;
+    out.text(text)?;
+    Ok(Exit::Ok)
+}

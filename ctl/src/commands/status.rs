@@ -1,0 +1,89 @@
+//! `headgate status`: how a manager is doing.
+
+use std::thread;
+use std::time::Duration;
+
+use headgate_manager::api::{self, Request};
+use headgate_manager::status::Snapshot;
+
+use super::Name;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::view::{self, Interval};
+
+/// Time between the two looks that rates are formed from. Our choice: long enough for two figures
+/// of a rate of a hundred packets a second, short enough to wait for.
+const LOOK: Duration = Duration::from_millis(500);
+/// Time between two looks of `--watch`.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// ECMA-48: cursor to the top left, clear from there to the end.
+const FRESH_SCREEN: &str = "\x1b[H\x1b[J";
+
+/// Show how a manager is doing, and check its accounts
+///
+/// Counts every packet and every buffer; exit code 5 says that one is missing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    name: Name,
+    /// Show it again every second until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    if args.watch && out.json {
+        return Err(Failure::usage(
+            "--watch prints again and again, --json one document; leave one of them out",
+        ));
+    }
+    let name = &args.name.name;
+    if args.watch {
+        return watch(name, out);
+    }
+    if out.json {
+        let now = snapshot(name, true)?;
+        out.document(&now)?;
+        return Ok(view::verdict(&now));
+    }
+    let before = snapshot(name, false)?;
+    thread::sleep(LOOK);
+    let now = snapshot(name, true)?;
+    out.text(page(Interval::between(&before, &now), out))?;
+    out.text(format!("\n{}", view::accounts(&now, out.data_paint)))?;
+    Ok(view::verdict(&now))
+}
+
+fn watch(name: &str, out: &Output) -> Result<Exit, Failure> {
+    let fresh = if out.data_paint.is_on() { FRESH_SCREEN } else { "" };
+    let mut before = snapshot(name, false)?;
+    loop {
+        thread::sleep(WATCH);
+        let now = snapshot(name, false)?;
+        out.text(format!("{fresh}{}\n", page(Interval::between(&before, &now), out)))?;
+        before = now;
+    }
+}
+
+fn snapshot(name: &str, audit: bool) -> Result<Snapshot, Failure> {
+    Ok(api::call(name, &Request::Snapshot { audit })?)
+}
+
+fn page(interval: Interval<'_>, out: &Output) -> String {
+    let paint = out.data_paint;
+    let now = interval.after;
+    let parts = [
+        view::headline(interval, paint),
+        view::workers(interval, paint),
+        view::ports(interval, paint),
+        view::latencies(now, paint),
+        view::nfs(interval, paint),
+        view::chains(interval, paint),
+        view::drops(now, paint),
+        view::memory(now, paint),
+    ];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}

@@ -1,0 +1,45 @@
+//! `headgate tell`: a message to an NF.
+
+use headgate_manager::api::{self, Request};
+use serde::{Deserialize, Serialize};
+
+use super::Name;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Send a message to all instances of an NF
+///
+/// What an NF understands is up to its author; `headgate-nfs list` says it for the shipped ones.
+/// Its answer, if it gives one, stands in `headgate show nfs`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The NF's name in the configuration
+    nf: String,
+    /// The message; by convention JSON
+    body: String,
+    #[command(flatten)]
+    name: Name,
+}
+
+/// The manager's answer.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    told: u64,
+}
+
+/// Runs it.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    let request = Request::Tell { nf: args.nf.clone(), body: args.body.clone() };
+    let told: Told = api::call(&args.name.name, &request)?;
+    if told.told == 0 {
+        let message = format!("no instance of {} is running; see `headgate show nfs`", args.nf);
+        return Err(Failure::new(Exit::Failed, message));
+    }
+    out.document(&told)?;
+    out.note(format!(
+        "told {} of {}",
+        if told.told == 1 { "the instance" } else { "all instances" },
+        args.nf
+    ));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,101 @@
+//! `headgate demo`: the whole thing at work, in twenty seconds and without a trace.
+//!
+//! Two hosts of its own, anonymous network namespaces, whose only way to each other leads through a
+//! chain of three NFs in processes of their own on one core: a firewall, a monitor, a router. A
+//! second chain takes generated packets through the same firewall and monitor to nowhere. Real
+//! programs talk across it, and in the middle of that the monitor is killed.
+//!
+//! Where no hosts can be made the same chain works on a capture.
+//!
+//! - [`scene`]: where packets come from, and the configuration that follows;
+//! - [`sample`]: a capture made here;
+//! - [`traffic`]: what the two hosts do;
+//! - [`play`]: what happens when;
+//! - [`panel`]: what is seen meanwhile;
+//! - [`summary`]: what is said at the end, and whether it was well.
+
+mod panel;
+mod play;
+mod sample;
+mod scene;
+mod summary;
+mod traffic;
+
+use std::path::PathBuf;
+
+use headgate_host::signals;
+use headgate_host::undo::Janitor;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::prepare::Shipped;
+use crate::stop::Stop;
+use play::Play;
+use scene::Scene;
+
+pub use traffic::is_installed;
+
+/// See three network functions at work between two hosts, and one of them killed
+///
+/// Makes two network namespaces and sends real traffic (iperf3, and curl from python3's web server,
+/// or programs of its own) through a firewall, a monitor and a router on one core. Touches nothing
+/// outside; Ctrl-C at any time, and `kill -9` too, leaves nothing behind.
+///
+/// Needs root for the namespaces; without, it works on a capture.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(5..=3600))]
+    seconds: u64,
+    /// Work on a capture instead: this file, or a few hundred packets made for the purpose
+    #[arg(long, num_args = 0..=1, value_name = "FILE")]
+    pcap: Option<Option<PathBuf>>,
+    /// Print the configuration it runs instead, to start from
+    #[arg(long)]
+    config: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    if args.config {
+        return print_configuration(args, out);
+    }
+    let wish = signals::catch()?;
+    // Before anything that has threads.
+    let janitor = Janitor::start()?;
+    let shipped = Shipped::find()?;
+    let stop = Stop::watch(wish, *out)?;
+    let scene = match &args.pcap {
+        Some(file) => Scene::capture(file.as_deref())?,
+        None => Scene::hosts().or_else(|why| {
+            out.note(format!("no hosts can be made: {why}"));
+            out.note("running the same chain over a capture instead (`headgate demo --pcap`)");
+            Scene::capture(None)
+        })?,
+    };
+    let play = Play { out, stop: &stop, janitor: &janitor, shipped: &shipped, seconds: args.seconds };
+    let summary = match play.perform(&scene) {
+        // A kernel or a DPDK without packet sockets should not spoil everything.
+        Err(failure) if args.pcap.is_none() && scene.has_hosts() && failure.exit() == Exit::Environment => {
+            out.note(format!("the hosts cannot be reached: {failure}"));
+            out.note("running the same chain over a capture instead (`headgate demo --pcap`)");
+            play.perform(&Scene::capture(None)?)
+        }
+        played => played,
+    }?;
+    drop(scene);
+    janitor.finish()?;
+    out.document(&summary)?;
+    out.text(summary.render(out.data_paint))?;
+    Ok(summary.verdict())
+}
+
+fn print_configuration(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    let text = match &args.pcap {
+        Some(file) => scene::capture_configuration(file.as_deref()),
+        None => scene::hosts_configuration(),
+    };
+    out.document(&serde_json::json!({ "configuration": text }))?;
+    out.text(text)?;
+    Ok(Exit::Ok)
+}

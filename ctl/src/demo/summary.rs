@@ -1,0 +1,206 @@
+//! What is said at the end, and whether it was well.
+
+use std::time::Duration;
+
+use headgate_manager::status::Snapshot;
+use serde::Serialize;
+
+use super::scene::VICTIM;
+use super::traffic::Transfer;
+use crate::failure::Exit;
+use crate::output::{Ink, Paint};
+use crate::units;
+use crate::view;
+
+/// The NF that was killed.
+#[derive(Clone, Debug, Serialize)]
+pub struct Killed {
+    /// Which.
+    pub nf: &'static str,
+    /// Time until it was in service again, in nanoseconds; `None` if it never was.
+    pub back_after_ns: Option<u64>,
+    /// Packets that left their chain in that time.
+    pub passed_meanwhile: u64,
+}
+
+impl Killed {
+    /// It is back.
+    pub fn back(before: &Snapshot, now: &Snapshot, after: Duration) -> Self {
+        let left = |snapshot: &Snapshot| snapshot.chains.iter().map(|chain| chain.left).sum::<u64>();
+        Self {
+            nf: VICTIM,
+            back_after_ns: Some(after.as_nanos() as u64),
+            passed_meanwhile: left(now).saturating_sub(left(before)),
+        }
+    }
+
+    /// It is not.
+    pub fn not_back() -> Self {
+        Self { nf: VICTIM, back_after_ns: None, passed_meanwhile: 0 }
+    }
+}
+
+/// Something that should hold.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// What, in a sentence.
+    pub what: String,
+    /// Whether it does.
+    pub holds: bool,
+}
+
+/// Everything.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Whether there were hosts, or a capture.
+    pub hosts: bool,
+    /// Whether it was stopped early.
+    pub interrupted: bool,
+    /// What the hosts sent.
+    pub transfers: Vec<Transfer>,
+    /// Who was killed.
+    pub killed: Option<Killed>,
+    /// What should hold.
+    pub checks: Vec<Check>,
+    /// The manager's last words.
+    pub manager: Snapshot,
+}
+
+impl Summary {
+    /// Sums up.
+    pub fn new(
+        hosts: bool,
+        transfers: Vec<Transfer>,
+        killed: Option<Killed>,
+        interrupted: bool,
+        manager: Snapshot,
+    ) -> Self {
+        let mut summary = Self { hosts, interrupted, transfers, killed, checks: Vec::new(), manager };
+        summary.checks = summary.judge();
+        summary
+    }
+
+    /// What was not done, because there was no time for it, is not judged.
+    fn judge(&self) -> Vec<Check> {
+        let check = |what: String, holds| Check { what, holds };
+        let mut checks = Vec::new();
+        for transfer in self.transfers.iter().filter(|transfer| !transfer.interrupted) {
+            let what = format!("{} got through the chain", transfer.what);
+            checks.push(check(what, transfer.failure.is_none() && transfer.bytes > 0));
+            if let Some(intact) = transfer.intact {
+                checks.push(check(format!("{}: every byte is as it was sent", transfer.what), intact));
+            }
+        }
+        if let Some(killed) = &self.killed {
+            checks.push(check(
+                format!("{VICTIM} was killed and is back, and packets went on meanwhile"),
+                killed.back_after_ns.is_some() && killed.passed_meanwhile > 0,
+            ));
+        } else if !self.interrupted {
+            checks.push(check(format!("{VICTIM} was killed"), false));
+        }
+        checks.push(check(
+            "every packet that entered a chain left it or was dropped for a reason".into(),
+            self.manager.conserved == Some(true),
+        ));
+        let is_back = |memory: &headgate_manager::status::MemoryStatus| {
+            let (free, in_devices) = (memory.free.unwrap_or(0), memory.in_devices.unwrap_or(0));
+            memory.missing == Some(0) && free + in_devices == u64::from(memory.buffers)
+        };
+        checks.push(check("every packet buffer is back".into(), self.manager.memory.iter().all(is_back)));
+        checks
+    }
+
+    /// The exit code.
+    pub fn verdict(&self) -> Exit {
+        if self.checks.iter().all(|check| check.holds) { Exit::Ok } else { Exit::CheckNotMet }
+    }
+
+    /// For people.
+    pub fn render(&self, paint: Paint) -> String {
+        let mut text = format!("\n{}\n\n", paint.ink(Ink::Bold, "What happened"));
+        for transfer in &self.transfers {
+            text += &format!("{}\n", transfer.sentence());
+        }
+        if let Some(killed) = &self.killed {
+            let back = killed.back_after_ns.map_or("never".into(), |ns| format!("after {}", units::time(ns)));
+            text += &format!(
+                "{VICTIM} killed (kill -9): back {back}; {} packets got through meanwhile\n",
+                units::whole(killed.passed_meanwhile)
+            );
+        }
+        if !self.transfers.is_empty() || self.killed.is_some() {
+            text.push('\n');
+        }
+        text += &view::totals(&self.manager, paint);
+        let latencies = view::latencies(&self.manager, paint);
+        if !latencies.is_empty() {
+            text += &format!("\n{latencies}");
+        }
+        text.push('\n');
+        for check in &self.checks {
+            let (word, ink) = if check.holds { ("ok  ", Ink::Green) } else { ("FAIL", Ink::Red) };
+            text += &format!("{}  {}\n", paint.ink(ink, word), check.what);
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headgate_manager::status::MemoryStatus;
+
+    fn last(missing: i64) -> Snapshot {
+        let memory = MemoryStatus {
+            buffers: 100,
+            free: Some(90),
+            in_devices: Some((10 - missing) as u64),
+            missing: Some(missing),
+            ..MemoryStatus::default()
+        };
+        Snapshot { conserved: Some(missing == 0), memory: vec![memory], ..Snapshot::default() }
+    }
+
+    fn transfer(bytes: u64, intact: bool) -> Transfer {
+        Transfer {
+            what: "a download".into(),
+            bytes,
+            seconds: 1.0,
+            intact: Some(intact),
+            ..Transfer::default()
+        }
+    }
+
+    fn killed() -> Killed {
+        Killed { nf: VICTIM, back_after_ns: Some(3_000_000), passed_meanwhile: 600 }
+    }
+
+    #[test]
+    fn all_well_is_ok() {
+        let summary = Summary::new(true, vec![transfer(10, true)], Some(killed()), false, last(0));
+        assert_eq!(summary.verdict(), Exit::Ok);
+        let text = summary.render(Paint::default());
+        assert!(
+            text.contains("monitor killed (kill -9): back after 3.00 ms; 600 packets got through meanwhile")
+        );
+        assert!(text.ends_with("ok    every packet buffer is back\n"), "{text}");
+    }
+
+    #[test]
+    fn each_thing_that_fails_is_told() {
+        let verdict = |transfers, killed, last| Summary::new(true, transfers, killed, false, last).verdict();
+        let fine = || vec![transfer(10, true)];
+        assert_eq!(verdict(vec![transfer(10, false)], Some(killed()), last(0)), Exit::CheckNotMet);
+        assert_eq!(verdict(vec![transfer(0, true)], Some(killed()), last(0)), Exit::CheckNotMet);
+        assert_eq!(verdict(fine(), None, last(0)), Exit::CheckNotMet);
+        assert_eq!(verdict(fine(), Some(Killed::not_back()), last(0)), Exit::CheckNotMet);
+        assert_eq!(verdict(fine(), Some(killed()), last(3)), Exit::CheckNotMet);
+    }
+
+    #[test]
+    fn what_was_interrupted_is_not_judged() {
+        let begun = Transfer { interrupted: true, ..Transfer::default() };
+        assert_eq!(Summary::new(true, vec![begun], None, true, last(0)).verdict(), Exit::Ok);
+    }
+}

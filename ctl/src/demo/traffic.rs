@@ -1,0 +1,192 @@
+//! What the two hosts do: real programs where they are installed, our own otherwise.
+
+mod iperf;
+mod own;
+mod tool;
+mod web;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use headgate_host::namespace::{Endpoint, Namespaces};
+use serde::Serialize;
+
+use crate::units;
+
+pub use tool::is_installed;
+
+/// The part of the time that the first transfer gets; the download needs little.
+const FIRST_PART: f64 = 0.65;
+
+/// One transfer between the hosts.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Transfer {
+    /// Who sent what, for people.
+    pub what: String,
+    /// From which host to which.
+    pub way: String,
+    /// Bytes that arrived, headers not counted.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Segments that TCP sent again, where that is known.
+    pub retransmissions: Option<u64>,
+    /// Whether what arrived is what was sent, where that was compared.
+    pub intact: Option<bool>,
+    /// Whether the demo ended before it did.
+    pub interrupted: bool,
+    /// Why it failed.
+    pub failure: Option<String>,
+}
+
+impl Transfer {
+    /// Payload in bits per second.
+    pub fn goodput(&self) -> f64 {
+        if self.seconds > 0.0 { self.bytes as f64 * 8.0 / self.seconds } else { 0.0 }
+    }
+
+    /// A line for people.
+    pub fn sentence(&self) -> String {
+        let mut line = format!("{}, {}: ", self.what, self.way);
+        if let Some(failure) = &self.failure {
+            return line + "failed: " + failure;
+        }
+        if self.interrupted {
+            return line + "interrupted";
+        }
+        line += &format!(
+            "{} in {:.1} s, {} of goodput",
+            units::bytes(self.bytes),
+            self.seconds,
+            units::bit_rate(self.goodput())
+        );
+        if let Some(count) = self.retransmissions {
+            line += &format!(", {} segments sent again", units::whole(count));
+        }
+        match self.intact {
+            Some(true) => line += ", every byte as it was sent",
+            Some(false) => line += ", NOT what was sent",
+            None => {}
+        }
+        line
+    }
+}
+
+/// Where the traffic takes place.
+#[derive(Clone, Copy)]
+pub struct Stage<'a> {
+    /// The hosts.
+    pub hosts: &'a Namespaces,
+    /// Set when it is time to end.
+    pub enough: &'a AtomicBool,
+    /// What is being done, for people.
+    pub doing: &'a Mutex<String>,
+    /// What was done.
+    pub done: &'a Mutex<Vec<Transfer>>,
+}
+
+impl Stage<'_> {
+    fn is_over(&self) -> bool {
+        self.enough.load(Ordering::Relaxed)
+    }
+
+    fn say(&self, doing: &str) {
+        doing.clone_into(&mut self.doing.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn add(&self, transfer: Transfer) {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).push(transfer);
+    }
+
+    fn left(&self) -> &Endpoint {
+        &self.hosts.left
+    }
+
+    fn right(&self) -> &Endpoint {
+        &self.hosts.right
+    }
+
+    /// Whether somebody on a host listens at a TCP port.
+    fn is_listening(&self, host: &Endpoint, port: u16) -> bool {
+        let read = || std::fs::read_to_string("/proc/thread-self/net/tcp");
+        matches!(host.namespace.run(read), Ok(Ok(table)) if listens(&table, port))
+    }
+}
+
+/// The address of a host that has one.
+fn address(host: &Endpoint, port: u16) -> SocketAddr {
+    SocketAddr::new(host.addresses.first().copied().unwrap_or(IpAddr::from([0; 4])), port)
+}
+
+/// Reads `/proc/net/tcp` (proc_net_tcp): the second word ends in the local port, the fourth is the
+/// state, of which 0A is "listening".
+fn listens(table: &str, port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, state) = (words.next(), words.nth(1));
+        local.is_some_and(|local| local.ends_with(&suffix)) && state == Some("0A")
+    })
+}
+
+/// All transfers, one after another, within that time.
+pub fn run(stage: &Stage<'_>, budget: Duration) {
+    let began = Instant::now();
+    let first = budget.mul_f64(FIRST_PART);
+    if is_installed("iperf3") {
+        stage.say("iperf3 sends TCP from left to right");
+        stage.add(iperf::run(stage, first));
+    } else {
+        stage.say("TCP from left to right (iperf3 is not installed)");
+        stage.add(own::push(stage, first));
+    }
+    let rest = budget.saturating_sub(began.elapsed());
+    if stage.is_over() {
+        return;
+    }
+    if is_installed("curl") && is_installed("python3") {
+        stage.say("curl downloads this program from python3's web server");
+        stage.add(web::run(stage, rest));
+    } else {
+        stage.say("a download of this program (curl or python3 is not installed)");
+        stage.add(own::pull(stage, rest));
+    }
+    stage.say("generated packets only");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_found_in_the_kernels_table() {
+        let table = "\
+  sl  local_address rem_address   st tx_queue rx_queue
+   0: 0A6433C6:1451 00000000:0000 0A 00000000:00000000
+   1: 0A6433C6:0016 0A0200C0:8DE2 01 00000000:00000000
+";
+        assert!(listens(table, 5201));
+        assert!(!listens(table, 22));
+        assert!(!listens(table, 80));
+    }
+
+    #[test]
+    fn a_transfer_is_a_sentence() {
+        let mut transfer = Transfer {
+            what: "iperf3 (TCP)".into(),
+            way: "left to right".into(),
+            bytes: 1 << 30,
+            seconds: 8.0,
+            retransmissions: Some(12),
+            ..Transfer::default()
+        };
+        assert_eq!(
+            transfer.sentence(),
+            "iperf3 (TCP), left to right: 1.0 GiB in 8.0 s, 1.07 Gbit/s of goodput, 12 segments sent again"
+        );
+        transfer.failure = Some("connection refused".into());
+        assert_eq!(transfer.sentence(), "iperf3 (TCP), left to right: failed: connection refused");
+    }
+}

@@ -1,0 +1,21 @@
+//! What a manager tells, as tables: `status`, `show` and `demo` print the same ones.
+
+mod interval;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+pub use interval::Interval;
+pub use tables::{
+    accounts, chains, drops, events, flows, headline, latencies, memory, nf_details, nfs, ports, totals,
+    workers,
+};
+
+use headgate_manager::status::Snapshot;
+
+use crate::failure::Exit;
+
+/// Whether a command that took a manager's accounts ends well.
+pub fn verdict(snapshot: &Snapshot) -> Exit {
+    if snapshot.conserved == Some(false) { Exit::CheckNotMet } else { Exit::Ok }
+}

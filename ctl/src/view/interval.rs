@@ -1,0 +1,131 @@
+//! From two snapshots to rates.
+
+use std::collections::BTreeMap;
+
+use headgate_manager::status::{ChainStatus, NfStatus, PortStatus, Snapshot, WorkerStatus};
+
+/// What happened between two snapshots of one manager.
+///
+/// Something that is only in the later one began at zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Interval<'a> {
+    before: &'a Snapshot,
+    /// The later snapshot.
+    pub after: &'a Snapshot,
+}
+
+/// What an NF instance did, per second.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NfRates {
+    /// Packets put into its ring.
+    pub delivered: f64,
+    /// Packets it returned.
+    pub returned: f64,
+    /// CPU time it used, as a part of one core.
+    pub cpu: f64,
+    /// Packets that ended on the way to it, in it and by it, by reason; only those there were.
+    pub drops: BTreeMap<String, f64>,
+}
+
+/// What passed a port, per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PortRates {
+    /// Packets in.
+    pub received: f64,
+    /// Bits in, without check sequences.
+    pub received_bits: f64,
+    /// Packets out.
+    pub sent: f64,
+    /// Bits out.
+    pub sent_bits: f64,
+    /// Packets lost at the port.
+    pub lost: f64,
+}
+
+/// What passed a chain, per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ChainRates {
+    /// Packets that entered.
+    pub entered: f64,
+    /// Packets that left by a port.
+    pub left: f64,
+    /// Packets that ended.
+    pub dropped: f64,
+}
+
+impl<'a> Interval<'a> {
+    /// Between these two.
+    pub fn between(before: &'a Snapshot, after: &'a Snapshot) -> Self {
+        Self { before, after }
+    }
+
+    /// How long it was, in seconds.
+    pub fn seconds(self) -> f64 {
+        self.after.at_ns.saturating_sub(self.before.at_ns) as f64 / 1e9
+    }
+
+    fn per_second(self, before: u64, after: u64) -> f64 {
+        // Two snapshots of one instant tell no rate.
+        let seconds = self.seconds();
+        if seconds > 0.0 { after.saturating_sub(before) as f64 / seconds } else { 0.0 }
+    }
+
+    /// CPU time of the whole manager, as a part of one core.
+    pub fn manager_cpu(self) -> f64 {
+        self.per_second(self.before.manager.cpu_ns, self.after.manager.cpu_ns) / 1e9
+    }
+
+    /// The part of its turns in which a worker moved packets.
+    pub fn busy(self, worker: usize) -> f64 {
+        let none = WorkerStatus::default();
+        let (before, after) = (self.before.workers.get(worker).unwrap_or(&none), &self.after.workers[worker]);
+        let turns = after.turns.saturating_sub(before.turns);
+        let busy = after.busy_turns.saturating_sub(before.busy_turns);
+        if turns > 0 { busy as f64 / turns as f64 } else { 0.0 }
+    }
+
+    /// Rates of an NF instance of the later snapshot.
+    pub fn nf(self, after: &NfStatus) -> NfRates {
+        let none = NfStatus::default();
+        let before = self.before.nfs.iter().find(|nf| nf.instance == after.instance).unwrap_or(&none);
+        let drop_rate = |(reason, &count): (&String, &u64)| {
+            let rate = self.per_second(before.drops.get(reason).copied().unwrap_or(0), count);
+            (rate > 0.0).then(|| (reason.clone(), rate))
+        };
+        NfRates {
+            delivered: self.per_second(before.delivered, after.delivered),
+            returned: self.per_second(before.returned, after.returned),
+            cpu: self.per_second(before.cpu_ns, after.cpu_ns) / 1e9,
+            drops: after.drops.iter().filter_map(drop_rate).collect(),
+        }
+    }
+
+    /// Rates of a port of the later snapshot.
+    pub fn port(self, after: &PortStatus) -> PortRates {
+        let none = PortStatus::default();
+        let before = self.before.ports.iter().find(|port| port.name == after.name).unwrap_or(&none);
+        PortRates {
+            received: self.per_second(before.received, after.received),
+            received_bits: self.per_second(before.received_bytes, after.received_bytes) * 8.0,
+            sent: self.per_second(before.sent, after.sent),
+            sent_bits: self.per_second(before.sent_bytes, after.sent_bytes) * 8.0,
+            lost: self.per_second(lost(before), lost(after)),
+        }
+    }
+
+    /// Rates of a chain of the later snapshot.
+    pub fn chain(self, after: &ChainStatus) -> ChainRates {
+        let none = ChainStatus::default();
+        let before = self.before.chains.iter().find(|chain| chain.name == after.name).unwrap_or(&none);
+        ChainRates {
+            entered: self.per_second(before.entered, after.entered),
+            left: self.per_second(before.left, after.left),
+            dropped: self.per_second(before.dropped, after.dropped),
+        }
+    }
+}
+
+/// Packets lost at a port, for whatever reason.
+pub fn lost(port: &PortStatus) -> u64 {
+    port.too_long + port.missed + port.failed
+}

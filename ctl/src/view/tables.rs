@@ -1,0 +1,316 @@
+//! One function for each table.
+
+use headgate_manager::status::{Event, FlowStatus, NfState, NfStatus, PortStatus, Snapshot};
+
+use super::Interval;
+use super::interval::lost;
+use crate::output::{Ink, Paint, harmless};
+use crate::table::Table;
+use crate::units;
+
+/// The name of the chain of packets that no rule claims.
+const UNCLAIMED: &str = "-";
+
+/// An empty cell for zero: what never happens should not be looked at.
+fn if_any(count: u64) -> String {
+    if count == 0 { String::new() } else { units::whole(count) }
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second == 0.0 { "0".into() } else { units::packet_rate(per_second) }
+}
+
+fn rate_if_any(per_second: f64) -> String {
+    if per_second == 0.0 { String::new() } else { units::packet_rate(per_second) }
+}
+
+/// Who and how long: one line.
+pub fn headline(interval: Interval<'_>, paint: Paint) -> String {
+    let manager = &interval.after.manager;
+    let ended = if interval.after.finished { ", finished: no more packets will come" } else { "" };
+    format!(
+        "{} pid {}, version {}, up {}, CPU {}{ended}\n",
+        paint.ink(Ink::Bold, &format!("manager {}", harmless(&manager.name))),
+        manager.pid,
+        harmless(&manager.version),
+        units::time(interval.after.at_ns),
+        units::percent(interval.manager_cpu()),
+    )
+}
+
+/// Workers: how busy, how many flows.
+pub fn workers(interval: Interval<'_>, paint: Paint) -> String {
+    let mut table = Table::new(&["worker", ">core", ">busy", ">flows", ">learnt", ">given up"]);
+    for (number, worker) in interval.after.workers.iter().enumerate() {
+        table.row([
+            number.to_string(),
+            worker.core.to_string(),
+            units::percent(interval.busy(number)),
+            units::whole(worker.flows),
+            units::whole(worker.flows_learnt),
+            if_any(worker.flows_evicted),
+        ]);
+    }
+    table.render(paint)
+}
+
+/// Ports: rates and totals.
+pub fn ports(interval: Interval<'_>, paint: Paint) -> String {
+    let headings = ["port", "kind", ">in", ">out", ">received", ">sent", ">lost", "why", "detail"];
+    let mut table = Table::new(&headings);
+    for port in &interval.after.ports {
+        let rates = interval.port(port);
+        let ink = (lost(port) > 0).then_some(Ink::Yellow);
+        table.inked_row([
+            (port.name.clone(), None),
+            (port.kind.clone(), None),
+            (rate(rates.received), None),
+            (rate(rates.sent), None),
+            (units::whole(port.received), None),
+            (units::whole(port.sent), None),
+            (if_any(lost(port)), ink),
+            (losses(port), None),
+            (port.detail.clone(), None),
+        ]);
+    }
+    table.render(paint)
+}
+
+fn losses(port: &PortStatus) -> String {
+    let kinds = [("too-long", port.too_long), ("missed", port.missed), ("failed", port.failed)];
+    let words = kinds.iter().filter(|(_, count)| *count > 0);
+    words.map(|(word, count)| format!("{word} {}", units::whole(*count))).collect::<Vec<_>>().join(", ")
+}
+
+/// Latencies of the ports that measure one.
+pub fn latencies(snapshot: &Snapshot, paint: Paint) -> String {
+    let headings = ["latency at", ">packets", ">min", ">median", ">90 %", ">99 %", ">99.9 %", ">max"];
+    let mut table = Table::new(&headings);
+    for port in &snapshot.ports {
+        let Some(latency) = &port.latency else { continue };
+        let times =
+            [latency.min_ns, latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p999_ns, latency.max_ns];
+        let first = [port.name.clone(), units::whole(latency.count)];
+        table.row(first.into_iter().chain(times.map(units::time)));
+    }
+    if table.is_empty() { String::new() } else { table.render(paint) }
+}
+
+/// The word for a state, and whether it deserves a look.
+fn state(state: NfState) -> (&'static str, Option<Ink>) {
+    match state {
+        NfState::Starting => ("starting", Some(Ink::Yellow)),
+        NfState::Running => ("running", None),
+        NfState::Stopping => ("stopping", Some(Ink::Yellow)),
+        NfState::Reclaiming => ("reclaiming", Some(Ink::Red)),
+        NfState::Waiting => ("waiting", Some(Ink::Red)),
+        NfState::Gone => ("gone", Some(Ink::Red)),
+    }
+}
+
+/// NF instances: what each does now.
+pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
+    let headings =
+        ["nf", "runs", ">core", "state", ">in", ">out", ">queue", ">CPU", ">work", ">failures", "drops"];
+    let mut table = Table::new(&headings);
+    for nf in &interval.after.nfs {
+        let rates = interval.nf(nf);
+        let (word, ink) = state(nf.state);
+        let drops =
+            rates.drops.iter().map(|(reason, rate)| format!("{reason} {}", units::packet_rate(*rate)));
+        table.inked_row([
+            (nf.instance.clone(), None),
+            (nf.runs.clone(), None),
+            (nf.core.to_string(), None),
+            (word.into(), ink),
+            (rate(rates.delivered), None),
+            (rate(rates.returned), None),
+            (queue(nf), None),
+            (units::percent(rates.cpu), None),
+            (nf.service_ns.map_or(String::new(), |ns| format!("{ns:.0} ns")), None),
+            (if_any(nf.failures.into()), Some(Ink::Yellow)),
+            (drops.collect::<Vec<_>>().join(", "), None),
+        ]);
+    }
+    table.render(paint)
+}
+
+/// How full its window is.
+fn queue(nf: &NfStatus) -> String {
+    if nf.ring == 0 { String::new() } else { units::percent(nf.held as f64 / f64::from(nf.ring)) }
+}
+
+/// NF instances: everything there is to tell of each.
+pub fn nf_details(interval: Interval<'_>, paint: Paint) -> String {
+    let mut text = nfs(interval, paint);
+    for nf in &interval.after.nfs {
+        text += &format!("\n{}\n", paint.ink(Ink::Bold, &harmless(&nf.instance)));
+        for (name, value) in details(nf) {
+            text += &format!("  {name:<14} {}\n", harmless(&value));
+        }
+    }
+    text
+}
+
+fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("domain", nf.domain.clone())];
+    if let Some(pid) = nf.pid {
+        facts.push(("process", pid.to_string()));
+    }
+    if let Some(ns) = nf.start_ns {
+        facts.push(("ready after", units::time(ns)));
+    }
+    facts.push(("packets", format!("{} in, {} out", units::whole(nf.delivered), units::whole(nf.returned))));
+    facts.push(("holds", format!("{} of {}", units::whole(nf.held), units::whole(nf.ring.into()))));
+    facts.push(("CPU time", units::time(nf.cpu_ns)));
+    let calls = [("bursts", nf.bursts), ("sleeps", nf.sleeps), ("wake-up calls", nf.calls)];
+    facts.extend(calls.map(|(name, count)| (name, units::whole(count))));
+    let listed = |(name, count): (&String, &u64)| format!("{name} {}", units::whole(*count));
+    let ended: Vec<_> = nf.drops.iter().filter(|(_, count)| **count > 0).map(listed).collect();
+    let counted: Vec<_> = nf.counters.iter().map(listed).collect();
+    for (name, list) in [("drops", ended), ("counters", counted)] {
+        if !list.is_empty() {
+            facts.push((name, list.join(", ")));
+        }
+    }
+    if let Some(failure) = &nf.last_failure {
+        facts.push(("failed", format!("{} times, last: {failure}", nf.failures)));
+    }
+    if let Some(message) = &nf.message {
+        facts.push(("says", message.clone()));
+    }
+    facts
+}
+
+/// Chains: rates and totals. The one of unclaimed packets only when there were some.
+pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
+    let headings = ["chain", "path", ">in", ">out", ">dropped", ">entered", ">left", ">ended", ">missing"];
+    let mut table = Table::new(&headings);
+    for chain in &interval.after.chains {
+        let unclaimed = chain.name == UNCLAIMED;
+        if unclaimed && chain.entered == 0 {
+            continue;
+        }
+        let rates = interval.chain(chain);
+        let path = match unclaimed {
+            true => "(no rule claims them)".into(),
+            false => [&chain.stages[..], std::slice::from_ref(&chain.out)].concat().join(" -> "),
+        };
+        table.inked_row([
+            (chain.name.clone(), None),
+            (path, None),
+            (rate(rates.entered), None),
+            (rate(rates.left), None),
+            (rate_if_any(rates.dropped), None),
+            (units::whole(chain.entered), None),
+            (units::whole(chain.left), None),
+            (if_any(chain.dropped), None),
+            (
+                chain.missing.filter(|&missing| missing != 0).map_or(String::new(), |m| m.to_string()),
+                Some(Ink::Red),
+            ),
+        ]);
+    }
+    table.render(paint)
+}
+
+/// Packets that ended, by chain and reason, most first.
+pub fn drops(snapshot: &Snapshot, paint: Paint) -> String {
+    let mut all: Vec<_> = snapshot.drops.iter().collect();
+    all.sort_by_key(|drop| std::cmp::Reverse(drop.count));
+    let mut table = Table::new(&["chain", "reason", ">packets", "meaning"]);
+    for drop in all {
+        let cells = [&drop.chain, &drop.reason, &units::whole(drop.count), &drop.sentence];
+        table.row(cells.map(String::clone));
+    }
+    if table.is_empty() { "no packet was dropped\n".into() } else { table.render(paint) }
+}
+
+/// Packet memory.
+pub fn memory(snapshot: &Snapshot, paint: Paint) -> String {
+    let headings = ["memory", ">buffers", ">each", ">size", "pages", ">free", ">in devices", ">missing"];
+    let mut table = Table::new(&headings);
+    for region in &snapshot.memory {
+        let optional = |count: Option<u64>| count.map_or(String::new(), units::whole);
+        table.inked_row([
+            (region.domain.clone(), None),
+            (units::whole(region.buffers.into()), None),
+            (format!("{} B", region.stride_bytes), None),
+            (units::bytes(region.bytes), None),
+            (region.pages.clone(), None),
+            (optional(region.free), None),
+            (optional(region.in_devices), None),
+            (region.missing.filter(|&m| m != 0).map_or(String::new(), |m| m.to_string()), Some(Ink::Red)),
+        ]);
+    }
+    table.render(paint)
+}
+
+/// What a manager did in its life, when that is over.
+pub fn totals(last: &Snapshot, paint: Paint) -> String {
+    let mut chains = Table::new(&["chain", ">entered", ">left", ">dropped", ">missing"]);
+    for chain in last.chains.iter().filter(|chain| chain.name != UNCLAIMED || chain.entered > 0) {
+        chains.inked_row([
+            (chain.name.clone(), None),
+            (units::whole(chain.entered), None),
+            (units::whole(chain.left), None),
+            (if_any(chain.dropped), None),
+            (chain.missing.filter(|&m| m != 0).map_or(String::new(), |m| m.to_string()), Some(Ink::Red)),
+        ]);
+    }
+    let mut nfs = Table::new(&["nf", ">packets", ">CPU time", ">failures", "last failure"]);
+    for nf in &last.nfs {
+        nfs.inked_row([
+            (nf.instance.clone(), None),
+            (units::whole(nf.returned), None),
+            (units::time(nf.cpu_ns), None),
+            (if_any(nf.failures.into()), Some(Ink::Yellow)),
+            (nf.last_failure.clone().unwrap_or_default(), None),
+        ]);
+    }
+    let rendered = |table: Table| if table.is_empty() { String::new() } else { table.render(paint) + "\n" };
+    [
+        format!("ran for {}\n\n", units::time(last.at_ns)),
+        rendered(chains),
+        rendered(nfs),
+        drops(last, paint),
+        "\n".into(),
+        accounts(last, paint),
+    ]
+    .concat()
+}
+
+/// Whether the accounts add up: a line.
+pub fn accounts(snapshot: &Snapshot, paint: Paint) -> String {
+    match snapshot.conserved {
+        Some(true) => {
+            format!(
+                "accounts {}: every packet and every buffer is in one place\n",
+                paint.ink(Ink::Green, "hold")
+            )
+        }
+        Some(false) => format!(
+            "accounts {}: packets or buffers are missing (see the column); this is a bug of Headgate\n",
+            paint.ink(Ink::Red, "do not hold")
+        ),
+        None => "accounts were not taken: a worker did not stand still; look again\n".into(),
+    }
+}
+
+/// Known flows.
+pub fn flows(flows: &[FlowStatus], paint: Paint) -> String {
+    let mut table = Table::new(&["flow", "chain", ">idle"]);
+    for flow in flows {
+        table.row([flow.flow.clone(), flow.chain.clone(), units::time(flow.idle_ns)]);
+    }
+    if table.is_empty() { "no flow is known\n".into() } else { table.render(paint) }
+}
+
+/// What happened, oldest first.
+pub fn events(events: &[Event], paint: Paint) -> String {
+    let mut table = Table::new(&[">at", "who", "what"]);
+    for event in events {
+        table.row([format!("{:.6} s", event.at_ns as f64 / 1e9), event.who.clone(), event.what.clone()]);
+    }
+    if table.is_empty() { "nothing has happened yet\n".into() } else { table.render(paint) }
+}

@@ -1,0 +1,235 @@
+//! Real traffic between two hosts, through a chain of three NFs over kernel interfaces.
+//!
+//! Both hosts are network namespaces of this test; their cables end in a third, where the manager runs.
+//! One test, because a process has one DPDK. It takes root.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
+use headgate_tests::machine;
+use headgate_tests::random::Random;
+use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
+
+const CONFIGURATION: &str = r#"
+[manager]
+name = "tests"
+cores = [{manager}]
+[memory]
+buffers = 4096
+[[port]]
+name = "west"
+kind = "dpdk"
+device = "net_af_packet0,iface=hg-left"
+[[port]]
+name = "east"
+kind = "dpdk"
+device = "net_af_packet1,iface=hg-right"
+[[nf]]
+name = "pass"
+run = "forward"
+core = {nf}
+ring = 1024
+[[nf]]
+name = "wall"
+run = "firewall"
+core = {nf}
+ring = 1024
+args = { default = "allow", rules = [{ action = "deny", protocol = "tcp", destination_port = 23 }] }
+[[nf]]
+name = "count"
+run = "monitor"
+core = {nf}
+ring = 1024
+[[chain]]
+name = "there"
+stages = ["pass", "wall", "count"]
+out = "east"
+[[chain]]
+name = "back"
+stages = ["count", "wall", "pass"]
+out = "west"
+[[rule]]
+in = "west"
+chain = "there"
+[[rule]]
+in = "east"
+chain = "back"
+"#;
+
+const SERVER: [&str; 2] = ["192.0.2.2", "2001:db8::2"];
+const VLAN_CLIENT: &str = "198.51.100.1";
+const VLAN_SERVER: &str = "198.51.100.2";
+const HTTP_PORT: u16 = 8080;
+/// Bytes of one transfer. Our choice: thousands of frames, a second or two of a debug build.
+const BYTES: u64 = 4 << 20;
+
+/// A server that is killed when the test is done with it.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn serve(host: &Endpoint, mut command: Command) -> Server {
+    let _ = host;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    Server(command.spawn().expect("the server starts"))
+}
+
+fn run(host: &Endpoint, program: &str, arguments: &[&str]) -> Output {
+    let mut command = host.namespace.command(program).expect("the namespace can be entered");
+    command.args(arguments).stdin(Stdio::null()).output().expect("the program runs")
+}
+
+fn ip(host: &Endpoint, words: &str) {
+    let output = run(host, "ip", &words.split(' ').collect::<Vec<_>>());
+    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Tries until the server is there, and returns what the program printed.
+fn until_it_works(what: &str, mut attempt: impl FnMut() -> Output) -> String {
+    let started = Instant::now();
+    loop {
+        let output = attempt();
+        if output.status.success() {
+            return String::from_utf8(output.stdout).expect("the program writes text");
+        }
+        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert!(started.elapsed() < PATIENCE, "{what}: {said}");
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// One iperf3 run; returns the bytes that arrived, as the receiver counted them.
+fn iperf(hosts: &Namespaces, address: &str, how: &[&str]) -> u64 {
+    let mut command = hosts.right.namespace.command("iperf3").expect("the namespace can be entered");
+    command.args(["-s", "-1", "-B", address]);
+    let _server = serve(&hosts.right, command);
+    let amount = BYTES.to_string();
+    let words = [&["-c", address, "--json", "--connect-timeout", "2000", "-n", &amount], how].concat();
+    let report = until_it_works("iperf3", || run(&hosts.left, "iperf3", &words));
+    let report: serde_json::Value = serde_json::from_str(&report).expect("iperf3 prints JSON");
+    let end = &report["end"];
+    let sum = if end["sum_received"].is_object() { &end["sum_received"] } else { &end["sum"] };
+    sum["bytes"].as_u64().unwrap_or_else(|| panic!("no bytes in {report}"))
+}
+
+/// A web server for `folder` on the right host.
+fn web_server(host: &Endpoint, folder: &Path) -> Option<Server> {
+    if machine::has_program("network", "nginx") {
+        let place = folder.display();
+        let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+        let paths: String = paths.iter().map(|path| format!("{path}_temp_path {place}/{path};\n")).collect();
+        let text = format!(
+            "daemon off;\nmaster_process off;\npid {place}/pid;\nerror_log {place}/log;\nevents {{}}\n\
+             http {{\naccess_log off;\n{paths}server {{\nlisten {HTTP_PORT};\nlisten [::]:{HTTP_PORT};\nroot {place};\n}}\n}}\n"
+        );
+        std::fs::write(folder.join("nginx.conf"), text).expect("a file can be written");
+        let mut command = host.namespace.command("nginx").expect("the namespace can be entered");
+        command.arg("-e").arg(folder.join("log")).arg("-c").arg(folder.join("nginx.conf"));
+        return Some(serve(host, command));
+    }
+    if machine::has_program("network", "python3") {
+        let mut command = host.namespace.command("python3").expect("the namespace can be entered");
+        command.args(["-m", "http.server", &HTTP_PORT.to_string(), "--directory"]).arg(folder);
+        return Some(serve(host, command));
+    }
+    None
+}
+
+/// A download by curl arrives as it was sent.
+fn download(hosts: &Namespaces, folder: &Path, address: &str, sent: &[u8]) {
+    let host = match address.parse().expect("an address") {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    let url = format!("http://{host}:{HTTP_PORT}/file");
+    let into = folder.join("received");
+    let words =
+        ["-sS", "-g", "--fail", "--max-time", "60", "-o", into.to_str().expect("a path in text"), &url];
+    until_it_works("curl", || run(&hosts.left, "curl", &words));
+    let received = std::fs::read(&into).expect("curl wrote a file");
+    assert!(received == sent, "{} of {} bytes came, or others", received.len(), sent.len());
+}
+
+#[test]
+fn real_traffic_between_two_hosts() {
+    if !machine::is_root() {
+        return machine::skip("network", "network namespaces and packet sockets take root");
+    }
+    if !["iperf3", "curl", "ip", "ping"].into_iter().all(|program| machine::has_program("network", program)) {
+        return;
+    }
+    let middle = Namespace::new().expect("root makes a namespace");
+    let hosts = Namespaces::new(&middle).expect("root makes namespaces");
+    let session = middle.run(|| Session::start(CONFIGURATION)).expect("the namespace can be entered");
+
+    let bytes = |session: &Session| chain(&session.snapshot(), "there").left;
+    for address in SERVER {
+        let before = bytes(&session);
+        assert!(iperf(&hosts, address, &[]) >= BYTES, "TCP to {address}");
+        assert!(bytes(&session) - before > BYTES / 1500, "TCP to {address} did not take the chain");
+        // What UDP loses on a busy machine it loses with a count at a ring; some must come through.
+        assert!(iperf(&hosts, address, &["-u", "-b", "20M", "-l", "1200"]) > 0, "UDP to {address}");
+    }
+    let _ = session.audited();
+
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let mut random = Random::new(1);
+    let file: Vec<u8> = (0..BYTES / 8).flat_map(|_| random.word().to_ne_bytes()).collect();
+    std::fs::write(folder.path().join("file"), &file).expect("a file can be written");
+    if let Some(_server) = web_server(&hosts.right, folder.path()) {
+        for address in SERVER {
+            download(&hosts, folder.path(), address, &file);
+        }
+        tagged(&hosts);
+        download(&hosts, folder.path(), VLAN_SERVER, &file);
+    }
+    denied_and_oversized(&hosts, &session);
+
+    let now = session.audited();
+    for name in ["pass", "wall", "count"] {
+        assert_eq!(nf(&now, name).failures, 0, "{now:#?}");
+    }
+    let reasons: Vec<&str> = now.drops.iter().map(|drop| drop.reason.as_str()).collect();
+    let expected = ["nf-verdict", "stage-full", "port-full"];
+    assert!(reasons.iter().all(|reason| expected.contains(reason)), "{:#?}", now.drops);
+    session.stop();
+}
+
+/// Gives both hosts an interface in VLAN 10.
+fn tagged(hosts: &Namespaces) {
+    for (host, address) in [(&hosts.left, VLAN_CLIENT), (&hosts.right, VLAN_SERVER)] {
+        ip(host, &format!("link add link {} name tagged type vlan id 10", host.interface));
+        ip(host, &format!("addr add {address}/24 dev tagged"));
+        ip(host, "link set tagged up");
+    }
+}
+
+/// A connection that the firewall denies does not come about; frames longer than a buffer are refused at
+/// their port and counted, and the link works on.
+fn denied_and_oversized(hosts: &Namespaces, session: &Session) {
+    let telnet = run(&hosts.left, "curl", &["-sS", "--max-time", "2", "telnet://192.0.2.2:23"]);
+    assert!(!telnet.status.success(), "the firewall let telnet pass");
+    assert!(nf(&session.snapshot(), "wall").counters["denied"] > 0);
+
+    for (host, far) in [(&hosts.left, "left"), (&hosts.right, "right")] {
+        ip(host, &format!("link set {} mtu 9000", host.interface));
+        let _ = far;
+    }
+    let ping = |bytes: &str| {
+        run(&hosts.left, "ping", &["-c", "1", "-W", "2", "-M", "do", "-s", bytes, SERVER[0]]).status.success()
+    };
+    let before = port(&session.snapshot(), "west").too_long;
+    assert!(!ping("4000"), "a frame of 4,042 bytes passed buffers of 2,048");
+    session.wait_for("the long frame is counted", |now| port(now, "west").too_long > before);
+    assert!(ping("1000"), "the link did not survive a long frame");
+}
