@@ -26,7 +26,7 @@ use crate::config::{Catalog, Config};
 use crate::fabric::Fabric;
 use crate::layout::Numbers;
 use crate::ports::PortHome;
-use crate::status::{Event, NfState, Snapshot};
+use crate::status::{Event, NfState, NfStatus, Snapshot};
 
 use change::Change;
 use instance::Instance;
@@ -84,6 +84,8 @@ pub struct Control {
     opened: bool,
     phase: Phase,
     stoppers: Vec<Sender<Answer>>,
+    /// The NFs as they were when they were told to end, for the last snapshot.
+    parting: Vec<NfStatus>,
     inbox: Inbox,
 }
 
@@ -113,6 +115,7 @@ impl Control {
             opened: false,
             phase: Phase::Serving,
             stoppers: Vec::new(),
+            parting: Vec::new(),
             inbox,
         }
     }
@@ -145,7 +148,7 @@ impl Control {
                 break;
             }
         }
-        let last = self.snapshot(true);
+        let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..self.snapshot(true) };
         self.fabric.stop();
         for port in &mut self.ports {
             port.close(&self.fabric.regions);
@@ -241,6 +244,7 @@ impl Control {
             }
             Phase::Draining(until) => {
                 if self.in_flight() == 0 || now >= until {
+                    self.parting = self.nfs_status();
                     for number in 0..self.instances.len() {
                         self.remove_instance(number);
                     }

@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub memory: Vec<MemoryStatus>,
     /// Ports.
     pub ports: Vec<PortStatus>,
-    /// NF instances.
+    /// NF instances; in a manager's last snapshot, as they were when they were told to end.
     pub nfs: Vec<NfStatus>,
     /// Chains; the first, named `-`, is that of packets no rule claims.
     pub chains: Vec<ChainStatus>,

@@ -64,12 +64,7 @@ impl Control {
             workers: self.worker_status(),
             memory: self.memory_status(audit.as_ref()),
             ports: self.port_status(),
-            nfs: self
-                .instances
-                .iter()
-                .filter(|instance| !instance.is_gone())
-                .map(|i| self.nf_status(i))
-                .collect(),
+            nfs: self.nfs_status(),
             chains: self.chain_status(audit.as_ref()),
             drops: self.drop_status(),
             events: self.events.iter().cloned().collect(),
@@ -148,6 +143,12 @@ impl Control {
             }
         }
         all
+    }
+
+    /// The NF instances that are not gone.
+    pub(super) fn nfs_status(&self) -> Vec<NfStatus> {
+        let here = self.instances.iter().filter(|instance| !instance.is_gone());
+        here.map(|instance| self.nf_status(instance)).collect()
     }
 
     fn nf_status(&self, instance: &Instance) -> NfStatus {
