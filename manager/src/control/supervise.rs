@@ -465,7 +465,8 @@ impl Control {
             }
         }
         for (home, _) in self.fabric.regions.iter().zip(holed).filter(|(_, holed)| *holed) {
-            home.region.memory().fill_holes();
+            // Without a page to be had, the next look finds the hole again.
+            let _ = home.region.memory().fill_holes();
         }
     }
 

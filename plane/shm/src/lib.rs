@@ -3,6 +3,7 @@
 //!
 //! From the ground up:
 //! - [`memory`]: a sealed memfd, mapped;
+//! - [`guard`]: what stands in for pages that a stranger takes away;
 //! - [`region`]: a packet region, fixed-size buffers of one trust domain;
 //! - [`descriptor`]: the word that names a packet, and the verdict an NF gives on it;
 //! - [`ring`]: one producer, one consumer, bulk operations;
@@ -22,6 +23,7 @@ pub mod control;
 pub mod cpu;
 pub mod descriptor;
 pub mod doorbell;
+pub mod guard;
 pub mod launch;
 pub mod memory;
 pub mod offence;

@@ -8,9 +8,11 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::guard::Guard;
 
 /// Bytes of a huge page on x86-64.
 pub const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -96,6 +98,8 @@ pub struct Memory {
     writable: bool,
     /// Blocks of 512 bytes that backed the file when it was mapped here.
     blocks: i64,
+    /// Stands in for huge pages that vanish and cannot be had again.
+    guard: Option<Guard>,
     file: OwnedFd,
 }
 
@@ -135,7 +139,12 @@ impl Memory {
         let file = rustix::fs::memfd_create(name, flags).map_err(refused("make"))?;
         rustix::fs::ftruncate(&file, bytes as u64).map_err(refused("size"))?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).map_err(refused("seal"))?;
-        let memory = Self::map(file, bytes, pages, true, true).map_err(refused("map"))?;
+        let mut memory = Self::map(file, bytes, pages, true, true).map_err(refused("map"))?;
+        if pages == Pages::Huge {
+            // SAFETY: mapped until `drop`, which ends the guard first; what lies there is checked or copied
+            // before use, because strangers write to it.
+            memory.guard = unsafe { Guard::new(memory.base.as_ptr(), bytes, HUGE_PAGE_BYTES) };
+        }
         Ok(memory)
     }
 
@@ -182,7 +191,7 @@ impl Memory {
         };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
         let blocks = rustix::fs::fstat(&file)?.st_blocks;
-        Ok(Self { base, bytes, pages, writable, blocks, file })
+        Ok(Self { base, bytes, pages, writable, blocks, guard: None, file })
     }
 
     /// Whether it has the pages it began with. Whoever may write a memfd may also take pages out of it
@@ -190,15 +199,31 @@ impl Memory {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         // A file that cannot be asked is none of the stranger's doing.
-        rustix::fs::fstat(&self.file).map_or(true, |status| status.st_blocks >= self.blocks)
+        let has_blocks = rustix::fs::fstat(&self.file).map_or(true, |status| status.st_blocks >= self.blocks);
+        has_blocks && self.replaced_pages() == 0
+    }
+
+    fn replaced_pages(&self) -> u32 {
+        self.guard.as_ref().map_or(0, Guard::replaced)
     }
 
     /// Fills holes with zeroed pages, as far as the kernel has any.
-    pub fn fill_holes(&self) {
-        // SAFETY: asks for pages of our own mapping and changes none that is there; where it cannot have
-        // one it says so, and sends no signal.
-        let _ =
-            unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.bytes, Advice::LinuxPopulateWrite) };
+    ///
+    /// # Errors
+    /// The kernel's, when it has none; then holes stay, and the guard stands in for them.
+    pub fn fill_holes(&self) -> Result<(), Errno> {
+        rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, self.bytes as u64)?;
+        if let Some(guard) = self.guard.as_ref().filter(|guard| guard.replaced() > 0) {
+            guard.reset();
+            let (protection, flags) =
+                (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::FIXED);
+            // SAFETY: the same file at the place it had, over pages of the guard whose contents were spoilt;
+            // who accesses them meanwhile finds either page.
+            unsafe {
+                rustix::mm::mmap(self.base.as_ptr().cast(), self.bytes, protection, flags, &self.file, 0)?
+            };
+        }
+        Ok(())
     }
 
     /// The first byte.
@@ -244,6 +269,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        self.guard = None;
         // SAFETY: the range is exactly the mapping made in `map`; nothing outlives `self` that points
         // into it, because every view holds an `Arc` of it.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
