@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use headgate_tests::machine;
 use headgate_tests::programs;
 use headgate_tests::session::{Session, chain, nf};
 use tempfile::TempDir;
@@ -30,7 +31,7 @@ impl std::ops::Deref for Field {
     }
 }
 
-fn configuration(program: &Path, mode: &str) -> String {
+fn configuration(program: &Path, mode: &str, hugepages: &str) -> String {
     let program = program.display();
     format!(
         r#"
@@ -39,7 +40,7 @@ name = "tests"
 cores = [{{manager}}]
 [memory]
 buffers = 1024
-hugepages = "never"
+hugepages = "{hugepages}"
 [[domain]]
 name = "theirs"
 [[port]]
@@ -88,8 +89,12 @@ chain = "ours"
 }
 
 fn start(mode: &str) -> Field {
+    start_with(mode, "never")
+}
+
+fn start_with(mode: &str, hugepages: &str) -> Field {
     let (folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
-    let session = Session::launch("hostile.toml".as_ref(), &configuration(&program, mode), false);
+    let session = Session::launch("hostile.toml".as_ref(), &configuration(&program, mode, hugepages), false);
     session.wait_for("the neighbour's chain carries packets", |now| chain(now, "ours").left > 0);
     Field { session, _program: folder }
 }
@@ -196,6 +201,50 @@ const PUNCHED: &[&str] = &["punched-memory", "receive-index", "transmit-index", 
 #[test]
 fn packet_memory_with_holes() {
     is_stopped_for("punch-packets", &["offence, punched-memory"]);
+}
+
+/// Huge pages of the machine, raised for a test that is alone and put back after it.
+struct HugePages(String);
+
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+
+impl HugePages {
+    fn raise(pages: u32) -> Option<Self> {
+        let before = std::fs::read_to_string(HUGE_PAGES).ok()?;
+        let raised = HugePages(before);
+        std::fs::write(HUGE_PAGES, pages.to_string()).ok()?;
+        let now = std::fs::read_to_string(HUGE_PAGES).ok()?;
+        (now.trim().parse() == Ok(pages)).then_some(raised)
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        // Without the right to, it was not changed either.
+        let _ = std::fs::write(HUGE_PAGES, &self.0);
+    }
+}
+
+/// Once the machine has no page to fill the hole with, the kernel would end the manager with SIGBUS.
+#[test]
+fn packet_memory_with_holes_that_cannot_be_filled() {
+    let test = "packet_memory_with_holes_that_cannot_be_filled";
+    if !machine::is_root() || std::fs::read_to_string(HUGE_PAGES).is_ok_and(|pages| pages.trim() != "0") {
+        return machine::skip(test, "it takes root, and a machine whose huge pages are not in use");
+    }
+    // Two domains of 1,024 buffers, 2,240 bytes each.
+    let Some(_raised) = HugePages::raise(4) else {
+        return machine::skip(test, "the machine has no 8 MiB of contiguous memory for huge pages");
+    };
+    let field = start_with("punch-and-keep", "require");
+    for failures in 1..=FAILURES {
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let now = field.wait_for("the foe is stopped", |now| nf(now, "foe").failures >= failures);
+        let why = nf(&now, "foe").last_failure.clone().unwrap_or_default();
+        assert!(PUNCHED.iter().any(|reason| why.contains(reason)), "{why:?}");
+        let _ = field.audited();
+    }
+    leave_well(field);
 }
 
 #[test]

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use headgate_shm::attach::{self, FromNf};
 use headgate_shm::control::ABI_VERSION;
 use headgate_shm::doorbell;
+use headgate_shm::memory::HUGE_PAGE_BYTES;
 use headgate_shm::{Descriptor, Verdict};
 use headgate_tests::random::Random;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::FdFlags;
 
 use crate::foe::{Foe, offset};
@@ -57,6 +58,7 @@ const MODES: &[(&str, Attack)] = &[
     ("punch-packets", |foe| punch(foe, |foe| vec![&foe.packets])),
     ("punch-control", |foe| punch(foe, |foe| vec![&foe.control])),
     ("punch-all", |foe| punch(foe, |foe| vec![&foe.packets, &foe.control])),
+    ("punch-and-keep", punch_and_keep),
     ("scribble", scribble),
     ("let-go", let_go),
     ("doorbells", doorbells),
@@ -137,6 +139,23 @@ fn punch_file(file: &File, at: u64) {
     };
     // Refused only where the kernel has no holes to give.
     let _ = fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, start, length);
+}
+
+/// Takes huge pages out of the packet region and keeps them, so that the machine has none to make up for
+/// them.
+fn punch_and_keep(mut foe: Foe) {
+    foe.behave_at_first();
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
+    let Ok(hoard) = memfd_create("hoard", flags).map(File::from) else { return };
+    let mut kept = 0;
+    while foe.goes_on() {
+        foe.behave();
+        punch_file(&foe.packets, 0);
+        let next = HUGE_PAGE_BYTES as u64;
+        while fallocate(&hoard, FallocateFlags::empty(), kept, next).is_ok() {
+            kept += next;
+        }
+    }
 }
 
 /// Fills everything it can write with noise: packets, rings, indices, doorbell, counters.
