@@ -112,7 +112,7 @@ impl Play<'_> {
             }
             let now = progress::look(handle)?;
             let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let title = format!("\n{second} s of {}: {doing}", self.seconds);
+            let title = format!("{second} s of {}: {doing}", self.seconds);
             panel.show(&title, Interval::between(&before, &now));
             for line in events.unseen(&now) {
                 panel.say(&line);
