@@ -16,6 +16,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::builder::PossibleValuesParser;
+use headgate_host::environment::Environment;
 use serde_json::json;
 
 use crate::placement::Placement;
@@ -34,8 +35,8 @@ const BESIDE: &str = "tend";
 const THREE_HOPS: f64 = 3.0;
 /// The command promises to end within 60 s. No round is begun that would end later than this.
 const QUICK_LIMIT: Duration = Duration::from_secs(56);
-/// Rounds that are measured however long they take: without three there is no median.
-const ROUNDS_MIN: u32 = 3;
+/// Load above which somebody else wants one of our cores.
+const LOAD_OF_OTHERS: f64 = 1.0;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
@@ -73,8 +74,8 @@ impl Pace {
     }
 
     /// Whether there is time for a round as long as the last one.
-    fn allows(&self, done: u32, elapsed: Duration, last: Duration) -> bool {
-        done < ROUNDS_MIN || self.limit.is_none_or(|limit| elapsed + last <= limit)
+    fn allows(&self, elapsed: Duration, last: Duration) -> bool {
+        self.limit.is_none_or(|limit| elapsed + last <= limit)
     }
 }
 
@@ -85,28 +86,26 @@ impl Pace {
 pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
     let bench =
         Bench { launcher: Launcher::find()?, placement: Placement::choose()?, pace: Pace::of(options) };
+    let environment = Environment::observe();
+    let mut notes = busy(&environment);
     let mut wanted = chosen(&options.only);
-    let mut notes = Vec::new();
     if bench.placement.is_shared() {
         wanted.retain(|variant| variant.kind != Kind::Wakeup);
-        notes.push(
-            "this process may use one core only: manager and NFs share it, and no core is idle to be woken"
-                .to_owned(),
-        );
+        notes.push("one core only: manager and NFs share it, and no core is idle to be woken".to_owned());
     }
     let measured = bench.rounds(&wanted, &mut notes)?;
-    let lost = measured.lost;
-    if lost > 0 {
-        notes.push(format!("{lost} managers ended with packets or buffers unaccounted for: this is a bug"));
-    }
-    if measured.unaudited > 0 {
-        notes.push(format!(
-            "{} managers ended without an audit: a worker did not stand still",
-            measured.unaudited
-        ));
-    }
-    bench.report(&measured.rounds, lost == 0, notes).print(json)?;
-    Ok(if lost == 0 { ExitCode::SUCCESS } else { ExitCode::from(5) })
+    notes.extend(measured.complaints());
+    let conserved = measured.lost == 0;
+    bench.report(&measured.rounds, environment, conserved, notes).print(json)?;
+    Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
+}
+
+fn busy(environment: &Environment) -> Vec<String> {
+    let load = environment.load_average.filter(|load| *load > LOAD_OF_OTHERS);
+    let words = |load| {
+        format!("the machine was busy before we began (load average {load}); these are not its best figures")
+    };
+    load.map(words).into_iter().collect()
 }
 
 struct Bench {
@@ -124,12 +123,23 @@ struct Measured {
     unaudited: u32,
 }
 
+impl Measured {
+    fn complaints(&self) -> Vec<String> {
+        let all = [
+            (self.lost, "ended with packets or buffers unaccounted for: this is a bug"),
+            (self.unaudited, "ended without an audit: a worker did not stand still"),
+        ];
+        let said = all.into_iter().filter(|(count, _)| *count > 0);
+        said.map(|(count, what)| format!("{count} managers {what}")).collect()
+    }
+}
+
 impl Bench {
     fn rounds(&self, wanted: &[Variant], notes: &mut Vec<String>) -> anyhow::Result<Measured> {
         let mut measured = Measured::default();
         let (started, mut last) = (Instant::now(), Duration::ZERO);
         for done in 0..self.pace.rounds {
-            if !self.pace.allows(done, started.elapsed(), last) {
+            if !self.pace.allows(started.elapsed(), last) {
                 notes.push(format!(
                     "{done} of {} rounds: another one would not have ended in time",
                     self.pace.rounds
@@ -194,7 +204,13 @@ impl Bench {
         Ok((interval, session.stop()?))
     }
 
-    fn report(&self, rounds: &Rounds, conserved: bool, notes: Vec<String>) -> Report {
+    fn report(
+        &self,
+        rounds: &Rounds,
+        environment: Environment,
+        conserved: bool,
+        notes: Vec<String>,
+    ) -> Report {
         let row = |name: &'static str, unit, note| {
             let summary = rounds.summary(name)?;
             Some(Row { name, unit, note, summary })
@@ -208,6 +224,7 @@ impl Bench {
         };
         Report {
             bench: "hop",
+            environment,
             settings: json!({
                 "rounds": rounds.len(),
                 "warm_up_s": self.pace.warm_up.as_secs_f64(),

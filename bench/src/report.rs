@@ -52,6 +52,8 @@ pub struct Report {
     pub heading: String,
     /// How it was measured.
     pub settings: Json,
+    /// The machine, before it was busy with us.
+    pub environment: Environment,
     /// The results.
     pub sections: Vec<Section>,
     /// The comparisons.
@@ -63,23 +65,22 @@ pub struct Report {
 }
 
 impl Report {
-    /// Prints it to standard output, with the machine it was measured on.
+    /// Prints it to standard output.
     ///
     /// # Errors
     /// When standard output cannot be written to.
     pub fn print(&self, json: bool) -> io::Result<()> {
-        let environment = Environment::observe();
         let mut stdout = io::stdout().lock();
         if json {
-            serde_json::to_writer_pretty(&mut stdout, &self.document(&environment))?;
+            serde_json::to_writer_pretty(&mut stdout, &self.document())?;
             writeln!(stdout)?;
         } else {
-            stdout.write_all(self.text(&environment).as_bytes())?;
+            stdout.write_all(self.text().as_bytes())?;
         }
         stdout.flush()
     }
 
-    fn document(&self, environment: &Environment) -> Json {
+    fn document(&self) -> Json {
         let rows = || self.sections.iter().flat_map(|section| &section.rows);
         let variants: Map<_, _> = rows().map(|row| (row.name.to_owned(), json!(row.summary))).collect();
         let units: Map<_, _> = rows()
@@ -93,7 +94,7 @@ impl Report {
         json!({
             "bench": self.bench,
             "settings": self.settings,
-            "environment": environment,
+            "environment": self.environment,
             "conserved": self.conserved,
             "notes": self.notes,
             "units": units,
@@ -102,7 +103,7 @@ impl Report {
         })
     }
 
-    fn text(&self, environment: &Environment) -> String {
+    fn text(&self) -> String {
         let mut text = format!("{}\n", self.heading);
         for section in self.sections.iter().filter(|section| !section.rows.is_empty()) {
             let rows = section.rows.iter().map(|row| {
@@ -116,7 +117,7 @@ impl Report {
                 self.ratios.iter().map(|ratio| (ratio.name, numbers(&ratio.summary, 1.0), "", &*ratio.aim));
             write_table(&mut text, "ratio", "aim", rows);
         }
-        write_environment(&mut text, environment);
+        write_environment(&mut text, &self.environment);
         for note in &self.notes {
             let _ = writeln!(text, "note: {note}");
         }
@@ -162,7 +163,7 @@ fn write_environment(text: &mut String, environment: &Environment) {
     let _ = write!(
         text,
         "\nmachine: {}, {}, cores {} ({} isolated), SMT {}\nkernel: {}\n2 MiB pages free: {}, steady TSC: {}, \
-         load average at the end: {}\n",
+         load average before: {}\n",
         said(&environment.cpu_model),
         environment.hypervisor.as_ref().map_or("no hypervisor".to_owned(), |name| format!("under {name}")),
         said(&environment.cores_allowed),
@@ -186,6 +187,7 @@ mod tests {
             bench: "hop",
             heading: "how".to_owned(),
             settings: json!({ "rounds": 5 }),
+            environment: Environment::observe(),
             sections: vec![
                 Section {
                     title: "throughput",
@@ -207,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_document_maps_names_to_exactly_median_min_max_and_n() {
-        let document = report().document(&Environment::observe());
+        let document = report().document();
         let keys = |value: &Json| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(&document["variants"]), ["hop_ns", "one"]);
         assert_eq!(keys(&document["variants"]["one"]), ["max", "median", "min", "n"]);
@@ -218,7 +220,7 @@ mod tests {
 
     #[test]
     fn tables_line_up_and_empty_sections_are_left_out() {
-        let text = report().text(&Environment::observe());
+        let text = report().text();
         let expected = "\
 how
 
