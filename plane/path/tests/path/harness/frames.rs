@@ -113,6 +113,33 @@ fn fragment_of(mut bytes: Vec<u8>, identification: u16, fragment: u16) -> Vec<u8
     bytes
 }
 
+/// The first part of a fragmented UDP datagram over IPv6.
+pub fn first_fragment6(flow: u32, sequence: u32, identification: u32) -> Vec<u8> {
+    const MORE_FRAGMENTS: u16 = 1;
+    fragment6_of(udp6(flow, sequence), identification, MORE_FRAGMENTS)
+}
+
+/// A later part; what is the UDP header elsewhere is data here.
+pub fn later_fragment6(flow: u32, sequence: u32, identification: u32) -> Vec<u8> {
+    fragment6_of(udp6(flow, sequence), identification, 185 << 3)
+}
+
+/// Puts a fragment header behind that of IPv6.
+fn fragment6_of(mut bytes: Vec<u8>, identification: u32, fragment: u16) -> Vec<u8> {
+    const FRAGMENT_HEADER: u8 = 44;
+    const LENGTH_OFFSET: usize = 14 + 4;
+    const NEXT_OFFSET: usize = 14 + 6;
+    const PAYLOAD_OFFSET: usize = 14 + 40;
+    let mut header = [0; 8];
+    header[0] = std::mem::replace(&mut bytes[NEXT_OFFSET], FRAGMENT_HEADER);
+    header[2..4].copy_from_slice(&fragment.to_be_bytes());
+    header[4..].copy_from_slice(&identification.to_be_bytes());
+    bytes.splice(PAYLOAD_OFFSET..PAYLOAD_OFFSET, header);
+    let length = (bytes.len() - PAYLOAD_OFFSET) as u16;
+    bytes[LENGTH_OFFSET..LENGTH_OFFSET + 2].copy_from_slice(&length.to_be_bytes());
+    bytes
+}
+
 /// IPv4 that says it is longer than its frame.
 pub fn malformed(flow: u32, sequence: u32) -> Vec<u8> {
     let mut bytes = udp4(flow, sequence);

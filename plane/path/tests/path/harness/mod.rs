@@ -213,7 +213,7 @@ impl World {
     pub fn settle(&mut self) {
         let enough = if self.workers.len() > 1 { QUIET_TURNS_OF_SEVERAL } else { QUIET_TURNS };
         let mut quiet = 0;
-        for _ in 0..100_000 {
+        for _ in 0..10_000 {
             quiet = if self.turn() { 0 } else { quiet + 1 };
             if quiet == enough {
                 return self.check();

@@ -214,6 +214,7 @@ fn no_lie_harms_anyone_but_the_liar() {
         cases: CASES,
         rng_seed: RngSeed::Fixed(1),
         failure_persistence: None,
+        max_shrink_iters: 500,
         ..ProptestConfig::default()
     });
     let ran = runner.run(&prop::collection::vec(turn, 1..16), |turns| {

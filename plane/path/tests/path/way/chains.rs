@@ -2,6 +2,7 @@
 
 use headgate_path::plan::Exit;
 use headgate_path::rules::Rule;
+use headgate_path::worker::Command;
 use headgate_shm::{Descriptor, doorbell};
 
 use crate::harness::World;
@@ -179,6 +180,22 @@ fn packets_wait_at_the_port_while_no_buffer_is_free() {
     assert_eq!(world.audit().regions[0].free, 0);
     world.settle();
     assert_same_flows(&offered, &world.sent(1));
+    world.finish();
+}
+
+#[test]
+fn a_worker_that_does_not_receive_lets_what_it_has_go_on() {
+    let mut world = one_nf();
+    let offered = interleaved(0..1, 0..60);
+    world.offer(0, &offered[..20]);
+    world.turn_of(0);
+    world.mailboxes[0].post(Command::Receive(false));
+    world.offer(0, &offered[20..]);
+    world.settle();
+    assert_eq!(world.sent(1), offered[..20]);
+    world.mailboxes[0].post(Command::Receive(true));
+    world.settle();
+    assert_eq!(world.sent(1), offered[20..]);
     world.finish();
 }
 

@@ -7,7 +7,9 @@ use headgate_path::plan::Exit;
 use headgate_path::rules::Rule;
 
 use crate::harness::World;
-use crate::harness::frames::{first_fragment, label, later_fragment, udp4};
+use crate::harness::frames::{
+    first_fragment, first_fragment6, label, later_fragment, later_fragment6, udp4, udp6,
+};
 use crate::harness::layout::{HERE, Layout};
 
 /// UDP port 80 by chain 1 through four instances to port 1, the rest by chain 2 to port 2.
@@ -54,6 +56,23 @@ fn later_fragments_follow_the_first() {
     world.settle();
     assert_eq!((world.sent(1).len(), world.sent(2).len()), (200, 0));
     assert_eq!(seen.lock().unwrap().len(), 50, "all parts of a flow meet one instance");
+    world.finish();
+}
+
+#[test]
+fn later_fragments_follow_the_first_over_ipv6() {
+    let mut world = world();
+    let seen = record(&mut world);
+    for flow in 0..50 {
+        world.offer(0, &[udp6(flow, 0), first_fragment6(flow, 1, 0x0001_0007)]);
+        world.offer(0, &[later_fragment6(flow, 2, 0x0001_0007)]);
+    }
+    world.settle();
+    assert_eq!((world.sent(1).len(), world.sent(2).len()), (150, 0));
+    assert_eq!(seen.lock().unwrap().len(), 50, "all parts of a flow meet one instance");
+    world.offer(0, &[later_fragment6(0, 3, 0x0002_0007)]);
+    world.settle();
+    assert_eq!(world.sent(2).len(), 1, "all 32 bits of the identification count");
     world.finish();
 }
 
