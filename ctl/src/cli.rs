@@ -39,6 +39,9 @@ enum Command {
     Status(status::Args),
     Show(show::Args),
     Tell(tell::Args),
+    /// Measure: the papers' experiments, each one command
+    #[command(subcommand)]
+    Bench(headgate_bench::Command),
     Completions(completions::Args),
 }
 
@@ -61,6 +64,12 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(&args, &out),
         Command::Show(args) => show::run(&args, &out),
         Command::Tell(args) => tell::run(&args, &out),
+        Command::Bench(experiment) => match experiment.run(cli.json) {
+            Ok(code) => return code,
+            Err(error) => {
+                Err(Failure::new(Exit::from_code(headgate_bench::exit_code(&error)), format!("{error:#}")))
+            }
+        },
         Command::Completions(args) => completions::run(&args, &out),
     };
     result.unwrap_or_else(|failure| tell_failure(&failure, &out)).into()

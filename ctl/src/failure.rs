@@ -33,7 +33,8 @@ pub enum Exit {
 }
 
 impl Exit {
-    fn from_code(code: u8) -> Self {
+    /// The end that has this code; [`Exit::Failed`] for others.
+    pub fn from_code(code: u8) -> Self {
         let all = [Self::Ok, Self::Usage, Self::Environment, Self::Configuration, Self::CheckNotMet];
         all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Self::Failed)
     }
