@@ -61,8 +61,9 @@ pub struct Fabric {
     pub parts: Parts,
     /// What workers tell.
     pub events: Receiver<Event>,
-    /// Whether workers must share their cores with NFs.
     chains_max: usize,
+    /// Plans published after the first.
+    published: u64,
 }
 
 /// Makes the packet region of each domain.
@@ -115,7 +116,8 @@ impl Fabric {
     ) -> Result<Self, StartError> {
         let (sender, events) = channel();
         let chains_max = (parts.chains.len() * 2).max(CHAINS_MIN);
-        let mut fabric = Self { clock, regions, workers: Vec::new(), parts, events, chains_max };
+        let mut fabric =
+            Self { clock, regions, workers: Vec::new(), parts, events, chains_max, published: 0 };
         let plan = Arc::new(Plan::new(fabric.parts.clone()));
         let seeds = Seeds(random_seeds());
         let nf_cores: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
@@ -182,11 +184,18 @@ impl Fabric {
     }
 
     /// Makes all workers work by the parts as they are now.
-    pub fn publish(&self) {
+    pub fn publish(&mut self) {
+        self.published += 1;
         let plan = Arc::new(Plan::new(self.parts.clone()));
         for worker in &self.workers {
             worker.mailbox.post(Command::Plan(plan.clone()));
         }
+    }
+
+    /// Whether every worker works by the parts that were published last. Until then packets may still take
+    /// ways that are no more.
+    pub fn is_current(&self) -> bool {
+        self.workers.iter().all(|worker| worker.board.plans_taken() == self.published)
     }
 
     /// Asks something of one worker.

@@ -44,6 +44,16 @@ pub struct Change {
     summary: Vec<String>,
 }
 
+/// What differs between two configurations.
+struct Difference {
+    /// Instances to end.
+    old: Vec<usize>,
+    /// NFs to start.
+    new: Vec<Nf>,
+    /// The same for people.
+    summary: Vec<String>,
+}
+
 fn failed(message: String) -> Refusal {
     Refusal::failed(message)
 }
@@ -73,7 +83,7 @@ impl Control {
             .map_err(|mistakes| Refusal { code: 4, message: mistakes.to_string() })?;
         let next = loaded.config;
         self.refuse_fixed(&next)?;
-        let (old, new, summary) = self.compare(&next)?;
+        let Difference { old, new, summary } = self.compare(&next)?;
         for nf in &new {
             if !self.numbers.stages.contains_key(&nf.name) {
                 self.numbers.stages.insert(nf.name.clone(), self.fabric.parts.stages.len() as u16);
@@ -111,8 +121,8 @@ impl Control {
         })
     }
 
-    /// Old instances to end, NFs to start, and a summary.
-    fn compare(&self, next: &Config) -> Result<(Vec<usize>, Vec<Nf>, Vec<String>), Refusal> {
+    /// What is to end and what to start.
+    fn compare(&self, next: &Config) -> Result<Difference, Refusal> {
         let before: HashMap<&str, &Nf> = self.config.nfs.iter().map(|nf| (nf.name.as_str(), nf)).collect();
         let after: HashMap<&str, &Nf> = next.nfs.iter().map(|nf| (nf.name.as_str(), nf)).collect();
         let mut summary = Vec::new();
@@ -138,7 +148,7 @@ impl Control {
                 self.fabric.chains_max()
             )));
         }
-        Ok((old, new, summary))
+        Ok(Difference { old, new, summary })
     }
 
     /// Goes on with a change, if there is one.
@@ -157,7 +167,9 @@ impl Control {
                 }
             }
             Step::Draining(chains) => {
-                let empty = chains.iter().all(|&chain| self.chain_counts(chain).in_flight() == 0);
+                // A worker that has not read the new plan yet may let packets into an empty chain.
+                let empty = self.fabric.is_current()
+                    && chains.iter().all(|&chain| self.chain_counts(chain).in_flight() == 0);
                 if empty || late {
                     for &chain in chains {
                         self.fabric.parts.chains[chain as usize] = None;

@@ -31,9 +31,8 @@ use crate::users;
 const START_PATIENCE: Span = Span::from_secs(5);
 /// How long an NF that was told to stop may take to return its packets and say goodbye.
 const STOP_PATIENCE: Span = Span::from_secs(2);
-/// How long after a plan without it an instance may still be given packets by a worker that has not yet
-/// read its mailbox.
-const PLAN_GRACE: Span = Span::from_millis(20);
+/// Time between two looks at an instance that is to return what it holds.
+const LOOK_WHILE_STOPPING: Span = Span::from_millis(1);
 /// Messages read from one NF at one look, so that a talkative one cannot hold the loop.
 const MESSAGES_MAX: usize = 16;
 
@@ -413,7 +412,7 @@ impl Control {
             NfState::Running => {
                 instance.state = NfState::Stopping;
                 instance.stopping_since = now;
-                instance.due = Some(now + PLAN_GRACE);
+                instance.due = Some(now + LOOK_WHILE_STOPPING);
                 self.arrange_stage(stage);
             }
             NfState::Starting => self.condemn(at, "removed before it was ready".to_owned()),
@@ -435,8 +434,10 @@ impl Control {
             self.condemn(at, "did not stop when told".to_owned());
             return;
         }
-        if held > 0 && now - instance.stopping_since < STOP_PATIENCE {
-            instance.due = Some(now + PLAN_GRACE);
+        // A worker that has not read the plan without it yet may still give it packets.
+        let may_come = held > 0 || !self.fabric.is_current();
+        if may_come && now - instance.stopping_since < STOP_PATIENCE {
+            instance.due = Some(now + LOOK_WHILE_STOPPING);
             return;
         }
         orders.stop.store(1, Ordering::Release);

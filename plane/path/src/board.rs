@@ -121,6 +121,7 @@ pub struct Board {
     pub flows_learnt: Count,
     /// Live flow entries given up to make room for new ones.
     pub flows_evicted: Count,
+    plans: AtomicU64,
 }
 
 impl Board {
@@ -141,7 +142,20 @@ impl Board {
             flows: Count::default(),
             flows_learnt: Count::default(),
             flows_evicted: Count::default(),
+            plans: AtomicU64::new(0),
         }
+    }
+
+    /// The worker works by another plan from now on.
+    pub(crate) fn plan_taken(&self) {
+        // One writer: no two may add at once.
+        self.plans.store(self.plans.load(Ordering::Relaxed) + 1, Ordering::Release); // N-release, with N-acquire
+    }
+
+    /// Plans the worker has taken after its first. Whoever sees one counted sees all it counted by older ones.
+    #[must_use]
+    pub fn plans_taken(&self) -> u64 {
+        self.plans.load(Ordering::Acquire) // N-acquire, with N-release
     }
 
     /// Counts drops of a chain.

@@ -353,7 +353,10 @@ impl Worker {
     fn obey(&mut self, now: u64) -> bool {
         for command in self.mailbox.take() {
             match command {
-                Command::Plan(plan) => self.plan = plan,
+                Command::Plan(plan) => {
+                    self.plan = plan;
+                    self.board.plan_taken();
+                }
                 Command::Attach(ends) => {
                     let number = ends.number;
                     self.instances[number as usize] = Some(Box::new(Instance::new(*ends)));
