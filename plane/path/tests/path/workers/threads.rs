@@ -72,7 +72,7 @@ impl<'scope> Running<'scope> {
         running
     }
 
-    /// Ends the thread of an NF in the middle of whatever it does between two bursts.
+    /// Ends the thread of an NF between two of its bursts, whatever waits for it.
     fn kill(&mut self, world: &World, number: u16) -> Event {
         let at = self.nfs.iter().position(|(there, ..)| *there == number).unwrap();
         let (_, stop, thread) = self.nfs.swap_remove(at);
