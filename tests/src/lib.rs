@@ -1,7 +1,7 @@
 //! Conformance, end-to-end and differential tests: what they share.
 //!
 //! - [`machine`]: which cores to use, one test at a time, and what to say when something is lacking;
-//! - [`programs`]: the binaries under test, built when they are missing;
+//! - [`programs`]: the programs under test, built when they are missing;
 //! - [`session`]: a manager in this process, from its configuration to its last audit;
 //! - [`random`]: seeded choices;
 //! - [`capture`]: pcap and pcapng files, read and written.

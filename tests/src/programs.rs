@@ -1,4 +1,4 @@
-//! The binaries under test.
+//! The programs under test.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -19,16 +19,20 @@ pub fn folder() -> PathBuf {
     this.parent().and_then(Path::parent).expect("cargo puts tests in a folder of the build").to_owned()
 }
 
-/// The program that hosts NFs.
+/// The program that hosts NFs. `cargo test` builds the programs of the packages it tests, so it is mostly
+/// there; otherwise it is built now.
+///
+/// # Panics
+/// When it does not build.
 #[must_use]
 pub fn nfs() -> PathBuf {
-    built("headgate-nfs")
-}
-
-/// The command.
-#[must_use]
-pub fn headgate() -> PathBuf {
-    built("headgate")
+    static BUILT: OnceLock<()> = OnceLock::new();
+    let program = folder().join("headgate-nfs");
+    if !program.is_file() {
+        BUILT.get_or_init(build);
+    }
+    assert!(program.is_file(), "{} is still missing after `cargo build`", program.display());
+    program
 }
 
 /// What the NF program ships.
@@ -53,26 +57,15 @@ pub fn for_everybody(program: &Path) -> (TempDir, PathBuf) {
     (folder, copy)
 }
 
-/// A program of the workspace. `cargo test` builds those of the packages it tests, so it is mostly there.
-fn built(name: &str) -> PathBuf {
-    static BUILT: OnceLock<()> = OnceLock::new();
-    let program = folder().join(name);
-    if !program.is_file() {
-        BUILT.get_or_init(build);
-    }
-    assert!(program.is_file(), "{} is still missing after `cargo build`", program.display());
-    program
-}
-
 fn build() {
     let folder = folder();
     let target = folder.parent().expect("a profile's folder lies in the target folder");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "-p", "headgate-nfs", "-p", "headgate", "--target-dir"]).arg(target);
+    command.args(["build", "-p", "headgate-nfs", "--target-dir"]).arg(target);
     if folder.ends_with("release") {
         command.arg("--release");
     }
     let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
-    assert!(built.success(), "the programs under test do not build");
+    assert!(built.success(), "headgate-nfs does not build");
 }

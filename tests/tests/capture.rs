@@ -224,7 +224,7 @@ fn through_mac_swap_firewall_and_monitor() {
     let count = |fate: Fate| traffic.iter().filter(|(is, _)| *is == fate).count() as u64;
     assert_eq!(drops(&last, "-", "malformed"), count(Fate::Malformed), "{:#?}", last.drops);
     assert_eq!(drops(&last, "path", "nf-verdict"), count(Fate::Denied));
-    let expected: Vec<Vec<u8>> = passing(&traffic).map(swapped).collect();
+    let expected: Vec<Vec<u8>> = passing(&traffic).map(|frame| swapped(frame)).collect();
     assert_same(&expected, &out);
     assert_eq!(chain(&last, "path").left, count(Fate::Passes));
     compare_by_tshark(folder.path(), &expected);
@@ -234,7 +234,7 @@ fn passing(traffic: &[(Fate, Vec<u8>)]) -> impl Iterator<Item = &Vec<u8>> {
     traffic.iter().filter(|(fate, _)| *fate == Fate::Passes).map(|(_, frame)| frame)
 }
 
-fn swapped(frame: &Vec<u8>) -> Vec<u8> {
+fn swapped(frame: &[u8]) -> Vec<u8> {
     [&frame[6..12], &frame[..6], &frame[12..]].concat()
 }
 
