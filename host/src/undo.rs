@@ -58,7 +58,8 @@ pub enum Action {
         /// What it held before.
         value: String,
     },
-    /// Remove an empty directory, such as a control group, waiting a while for its processes' end.
+    /// Remove an empty directory, such as a control group, waiting a while for its processes' end. One
+    /// in which somebody has put something is somebody's, and stays.
     RemoveDirectory {
         /// The directory.
         path: PathBuf,
@@ -146,7 +147,10 @@ impl Action {
         match self {
             Action::GiveBackHugepages { pages } => Ok(hugepages::give_back(*pages)?),
             Action::WriteFile { path, value } => Ok(files::write(path, value)?),
-            Action::RemoveDirectory { path } => removed(path, fs::remove_dir(path)),
+            Action::RemoveDirectory { path } => match fs::remove_dir(path) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+                result => removed(path, result),
+            },
             Action::RemoveFile { path } => removed(path, fs::remove_file(path)),
             Action::DeleteLink { name } => gone_or(Links::here()?.delete(name)),
             Action::SetOffload { interface, offload, on } => {
