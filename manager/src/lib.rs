@@ -32,6 +32,7 @@ use headgate_host::clock::Clock;
 use api::{Handle, Refusal, Request};
 use config::{Catalog, Config};
 use control::{Control, Settings};
+pub use headgate_ports::dpdk::eal::runtime_folder as device_folder;
 pub use machine::observe as machine;
 use status::Snapshot;
 

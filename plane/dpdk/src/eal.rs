@@ -134,11 +134,25 @@ fn block_ordinary_signals() {
     }
 }
 
+/// The folder that EAL makes in this process when it starts (`eal_create_runtime_dir` of DPDK 22.11).
+/// It is removed again at once; a process that is killed in between leaves it, empty, and whoever tidies
+/// up after it has to know.
+#[must_use]
+pub fn runtime_folder() -> PathBuf {
+    let named = |name| std::env::var_os(name).map(PathBuf::from);
+    let base = named("RUNTIME_DIRECTORY").unwrap_or_else(|| match rustix::process::getuid().is_root() {
+        true => PathBuf::from("/var/run"),
+        false => named("XDG_RUNTIME_DIR").unwrap_or_else(|| PathBuf::from("/tmp")),
+    });
+    base.join("dpdk").join(format!("headgate-{}", std::process::id()))
+}
+
 /// EAL makes a folder for files it shares with other processes even when told to share none.
 fn remove_runtime_folder() {
     // SAFETY: returns a string of EAL's configuration, empty before the folder was chosen.
     let folder = unsafe { CStr::from_ptr(ffi::rte_eal_get_runtime_dir()) };
     let folder = PathBuf::from(folder.to_string_lossy().into_owned());
+    debug_assert!(folder.as_os_str().is_empty() || folder == runtime_folder());
     let ours = |path: &Path| path.ends_with(format!("headgate-{}", std::process::id()));
     if ours(&folder) && std::fs::remove_dir(&folder).is_ok() {
         // Only goes when no other DPDK process has a folder there.
