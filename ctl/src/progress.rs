@@ -67,6 +67,7 @@ pub fn started(now: &Snapshot) -> Vec<String> {
 pub fn readiness(now: &Snapshot) -> String {
     let unready: Vec<&str> = unready(now).collect();
     match unready[..] {
+        [] if now.nfs.len() == 1 => "1 NF ready".into(),
         [] => format!("{} NFs ready", now.nfs.len()),
         _ => format!("running, but not ready: {}", unready.join(", ")),
     }

@@ -10,7 +10,7 @@ use headgate_host::{Pid, Signal};
 use headgate_manager::api::Handle;
 use headgate_manager::config;
 use headgate_manager::status::{NfState, NfStatus, Snapshot};
-use headgate_manager::{Manager, Options, machine, place};
+use headgate_manager::{Manager, Options, device_folder, machine, place};
 
 use super::panel::Panel;
 use super::scene::{Scene, VICTIM};
@@ -79,10 +79,7 @@ impl Play<'_> {
 
     fn start(&self, name: &str, text: &str) -> Result<Manager, Failure> {
         let config = config::parse("demo", text, &self.shipped.catalog, &machine())?.config;
-        // The name is this process's, so these are nobody else's.
-        let socket = place::api_socket(name);
-        self.janitor.register(Action::RemoveFile { path: socket.with_extension("lock") })?;
-        self.janitor.register(Action::RemoveFile { path: socket })?;
+        self.leave_no_trace(name)?;
         let options = Options {
             nf_program: self.shipped.program.clone(),
             catalog: self.shipped.catalog.clone(),
@@ -91,6 +88,20 @@ impl Play<'_> {
             once: false,
         };
         Ok(Manager::start(config, options)?)
+    }
+
+    /// Has removed what a crash would leave. All of it carries this process's number, so it is nobody
+    /// else's; folders that others use too are not empty and stay.
+    fn leave_no_trace(&self, name: &str) -> Result<(), Failure> {
+        let (socket, devices) = (place::api_socket(name), device_folder());
+        let folders = [socket.parent(), devices.parent(), Some(&devices)].into_iter().flatten();
+        let files = [socket.with_extension("lock"), socket.clone()];
+        let folders = folders.map(|path| Action::RemoveDirectory { path: path.into() });
+        let files = files.map(|path| Action::RemoveFile { path });
+        for action in folders.chain(files) {
+            self.janitor.register(action)?;
+        }
+        Ok(())
     }
 
     /// Shows every second, and kills an NF in one of them.

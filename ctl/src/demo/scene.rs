@@ -264,7 +264,7 @@ core = {core}
 args.default = \"allow\"
 args.rules = [
     {{ name = \"no-telnet\", action = \"deny\", protocol = \"tcp\", destination_port = 23 }},
-    {{ name = \"unwanted\", action = \"deny\", protocol = \"udp\", source_port = \"1024-1123\" }},
+    {{ name = \"unwanted\", action = \"deny\", protocol = \"udp\", source = \"10.0.0.0/26\" }},
 ]
 
 [[nf]]

@@ -7,7 +7,7 @@ use headgate_host::signals;
 use headgate_host::undo::{Action, Janitor};
 use headgate_manager::api::Handle;
 use headgate_manager::status::Snapshot;
-use headgate_manager::{Manager, Options, machine, place};
+use headgate_manager::{Manager, Options, device_folder, machine, place};
 
 use super::Args;
 use super::detach;
@@ -46,10 +46,12 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         nf_output: !args.detached || detach::has_log(),
         once: args.once,
     };
+    janitor.register(Action::RemoveDirectory { path: device_folder() })?;
     let manager = Manager::start(prepared.config, options)?;
     // Only now is the socket ours and not that of a manager that was there before.
     janitor.register(Action::RemoveFile { path: place::api_socket(&name) })?;
-    let mut run = Run { out, notifier, events: Events::default(), handle: manager.handle() };
+    let mut run =
+        Run { out, detached: args.detached, notifier, events: Events::default(), handle: manager.handle() };
     run.tell_of_start(&name, &stop, began)?;
     if args.detached {
         detach::say_ready(&name);
@@ -84,6 +86,7 @@ fn verdict(last: &Snapshot, out: &Output) -> Exit {
 /// A manager at work, as the person at the terminal sees it.
 struct Run<'a> {
     out: &'a Output,
+    detached: bool,
     notifier: Notifier,
     events: Events,
     handle: Handle,
@@ -100,7 +103,9 @@ impl Run<'_> {
         let status = progress::readiness(&now);
         let took = units::time(began.elapsed().as_nanos() as u64);
         self.out.note(format!("manager {name}: {status} after {took}"));
-        self.out.note(format!("`headgate status --name {name}` looks at it, Ctrl-C stops it"));
+        if !self.detached {
+            self.out.note(format!("`headgate status --name {name}` looks at it, Ctrl-C stops it"));
+        }
         self.notifier.status(&status)?;
         self.notifier.ready()?;
         Ok(())
