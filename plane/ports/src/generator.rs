@@ -5,7 +5,7 @@
 //! - `schedule`: how many packets are due;
 //! - `flows`: which flow is next;
 //! - `sizes`: how long its packet is;
-//! - `template`: the packet;
+//! - `template`: the packet, and `line`: the packet where it has to be made fast;
 //! - [`stamp`]: what tells it apart;
 //! - `queue`: all of it, in turn.
 //!
@@ -21,6 +21,7 @@
 
 mod check;
 mod flows;
+mod line;
 mod queue;
 mod schedule;
 mod sizes;

@@ -56,7 +56,8 @@ pub struct Setting<'a> {
     pub name: &'a str,
     /// How many queues to make.
     pub queues: u16,
-    /// What its generated packets are marked with, so that a null port tells generators apart.
+    /// What generated packets are marked with, so that a null port tells their sources apart: queue
+    /// `n` marks with `source + n`, modulo 256.
     pub source: u8,
     /// The longest frame, without check sequence, that all regions it will be used with have room for
     /// ([`Geometry::frame_bytes_max`](headgate_shm::Geometry::frame_bytes_max)).

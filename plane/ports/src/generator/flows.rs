@@ -3,9 +3,6 @@
 use super::spec::Selection;
 use crate::random::Random;
 
-/// Flows that are chosen at a time: what one AVX2 register holds numbers of.
-pub(super) const CHUNK: usize = 8;
-
 /// The flows of one class that one queue has: every `stride`th, so that even classes of few flows
 /// spread over the queues.
 #[derive(Clone, Debug)]
@@ -34,25 +31,32 @@ impl Cursor {
         self.count
     }
 
-    /// Chooses the flows of the next packets, one for each of the first `wanted` of `flows`; the others
-    /// are left with any number.
+    /// The first of the next `count` flows if they follow each other without coming round, and what
+    /// lies between them: then nothing need be written down.
     #[inline(always)]
-    pub(super) fn choose(&mut self, random: &mut Random, wanted: usize, flows: &mut [u32; CHUNK]) {
-        let (next, stride) = (self.next, self.stride);
+    pub(super) fn run(&mut self, count: usize) -> Option<(u32, u32)> {
+        let first = self.next;
+        let end = first + count as u32 * self.stride;
+        if self.selection == Selection::Random || end >= self.end {
+            return None;
+        }
+        self.next = end;
+        Some((first, self.stride))
+    }
+
+    /// Chooses the flows of the next packets.
+    #[inline(always)]
+    pub(super) fn choose(&mut self, random: &mut Random, flows: &mut [u32]) {
         match self.selection {
             Selection::Random => {
-                for flow in &mut flows[..wanted] {
-                    *flow = self.first + random.below(self.count) * stride;
+                for flow in flows {
+                    *flow = self.first + random.below(self.count) * self.stride;
                 }
             }
-            Selection::RoundRobin if next + CHUNK as u32 * stride < self.end => {
-                *flows = std::array::from_fn(|at| next + at as u32 * stride);
-                self.next = next + wanted as u32 * stride;
-            }
             Selection::RoundRobin => {
-                for flow in &mut flows[..wanted] {
+                for flow in flows {
                     *flow = self.next;
-                    let next = self.next + stride;
+                    let next = self.next + self.stride;
                     self.next = if next < self.end { next } else { self.first };
                 }
             }

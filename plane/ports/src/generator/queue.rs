@@ -1,15 +1,15 @@
 //! One queue of a generator.
 
-use headgate_shm::region::HEADROOM_BYTES;
-use headgate_shm::{Descriptor, Region, Stack};
+use headgate_shm::{Descriptor, Stack};
 
 use super::check::source_low;
-use super::flows::{CHUNK, Cursor};
+use super::flows::Cursor;
+use super::line::Line;
 use super::schedule::Schedule;
 use super::sizes::Bag;
 use super::spec::{GeneratorSpec, Load};
 use super::stamp;
-use super::template::{self, Layout, Line, Origin, Template};
+use super::template::{Burst, Layout, Template};
 use crate::random::Random;
 use crate::{Queue, QueueCounters, Setting, count_received, count_sent, give_back};
 
@@ -37,7 +37,10 @@ pub(super) struct GeneratorQueue {
     /// The class that goes first, so that none starves where room is short.
     first: usize,
     random: Random,
-    origin: Origin,
+    /// Low 32 bits of the source address of flow 0.
+    address: u32,
+    /// Which generator queue, as the stamp holds it.
+    source: u32,
     /// Number of the next packet.
     sequence: u32,
     maker: Maker,
@@ -66,10 +69,8 @@ impl GeneratorQueue {
             cursors,
             first: 0,
             random: Random::new(spec.seed, queue),
-            origin: Origin {
-                address: source_low(spec.source),
-                source: stamp::tagged(setting.source.wrapping_add(queue as u8), 0),
-            },
+            address: source_low(spec.source),
+            source: stamp::tagged(setting.source.wrapping_add(queue as u8), 0),
             sequence: 0,
             maker: Maker::new(spec),
             remaining: remaining(spec, queue, queues),
@@ -77,29 +78,31 @@ impl GeneratorQueue {
         }
     }
 
-    /// Makes frames of one class in the buffers that `slots` name.
-    fn fill(&mut self, class: usize, now: u64, region: &Region, slots: &mut [Descriptor]) {
-        let (cursor, random, origin) = (&mut self.cursors[class], &mut self.random, self.origin);
+    /// Makes packets of one class in the buffers that come next, which the stack has.
+    fn fill(&mut self, class: usize, now: u64, stack: &mut Stack, packets: &mut [Descriptor]) {
+        let count = packets.len();
+        let (cursor, random) = (&mut self.cursors[class], &mut self.random);
+        let burst = Burst {
+            address: self.address,
+            source: self.source,
+            sequence: self.sequence,
+            now,
+            region: stack.region(),
+            buffers: &stack.free()[stack.len() - count..],
+        };
         match &mut self.maker {
-            Maker::Line(line) => {
-                let choose = |wanted, flows: &mut _| cursor.choose(random, wanted, flows);
-                line.fill(origin, self.sequence, choose, now, region, slots);
-            }
+            Maker::Line(line) => line.fill(burst, cursor, random, packets),
             Maker::Any { layout, templates, bag } => {
-                let mut flows = [0; CHUNK];
-                for (chunk, slots) in slots.chunks_mut(CHUNK).enumerate() {
-                    cursor.choose(random, slots.len(), &mut flows);
-                    let first = self.sequence.wrapping_add((chunk * CHUNK) as u32);
-                    for ((number, slot), flow) in (0..).zip(slots).zip(flows) {
-                        let template = &templates[bag.draw(random)];
-                        let packet = (first.wrapping_add(number), flow);
-                        let index = slot.index();
-                        *slot = template::fill_any(*layout, template, origin, packet, now, region, index);
-                    }
+                for (at, packet) in packets.iter_mut().enumerate() {
+                    let mut flow = [0];
+                    cursor.choose(random, &mut flow);
+                    *packet = templates[bag.draw(random)].fill(*layout, burst, at, flow[0]);
                 }
             }
         }
-        self.sequence = self.sequence.wrapping_add(slots.len() as u32);
+        // Only now, so that the buffers' numbers are read where they are and not copied first.
+        drop(stack.take_many(count));
+        self.sequence = self.sequence.wrapping_add(count as u32);
     }
 }
 
@@ -128,11 +131,7 @@ impl Queue for GeneratorQueue {
                 if self.first + turn < classes { self.first + turn } else { self.first + turn - classes };
             let due =
                 if self.cursors[class].count() > 0 { self.schedule.due(class, room - filled) } else { 0 };
-            let slots = &mut into[filled..filled + due];
-            for (slot, index) in slots.iter_mut().zip(stack.take_many(due)) {
-                *slot = Descriptor::new(index, HEADROOM_BYTES, 0, 0);
-            }
-            self.fill(class, now, stack.region(), slots);
+            self.fill(class, now, stack, &mut into[filled..filled + due]);
             self.schedule.spend(class, due);
             filled += due;
         }

@@ -167,7 +167,31 @@ proptest! {
         prop_assert_eq!(frames(&spec, 150), frames(&other, 150));
     }
 
-    /// A word for another, the same seed gives the same frames; another seed, others.
+    /// In whatever portions packets are asked for, also in more than are computed at a time, they are
+    /// the same.
+    #[test]
+    fn portions_do_not_matter(
+        flows in 1u32..200, random: bool, stamp: bool, size in prop_oneof![Just(64u32), Just(200)],
+        portions in prop::collection::vec(1usize..230, 1..12)
+    ) {
+        let spec = GeneratorSpec {
+            load: even(flows),
+            selection: if random { Selection::Random } else { Selection::RoundRobin },
+            sizes: Sizes::Fixed(size),
+            stamp,
+            ..GeneratorSpec::default()
+        };
+        let mut stack = stack(256);
+        let mut single = open_one(&spec);
+        let mut many = open_one(&spec);
+        for portion in portions {
+            let ones: Vec<_> =
+                (0..portion).flat_map(|_| receive(&mut *single, 5, &mut stack, 1)).collect();
+            prop_assert_eq!(ones, receive(&mut *many, 5, &mut stack, portion));
+        }
+    }
+
+    /// The same seed gives the same frames; another seed, others.
     #[test]
     fn a_seed_decides(spec in any_spec()) {
         let spec = GeneratorSpec { selection: Selection::Random, load: even(1 << 20), ..spec };
