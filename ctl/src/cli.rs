@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{apply, check, completions, doctor, down, show, status, tell, up};
+use crate::commands::{apply, bench, check, completions, doctor, down, show, status, tell, up};
 use crate::demo;
 use crate::failure::{Exit, Failure};
 use crate::output::{Ink, Output};
@@ -41,7 +41,7 @@ enum Command {
     Tell(tell::Args),
     /// Measure: the papers' experiments, each one command
     #[command(subcommand)]
-    Bench(headgate_bench::Command),
+    Bench(bench::Command),
     Completions(completions::Args),
 }
 
@@ -55,24 +55,28 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let out = Output::of_process(cli.json);
     let result = match cli.command {
-        Command::Demo(args) => demo::run(&args, &out),
-        Command::Doctor(args) => doctor::run(&args, &out),
-        Command::Check(args) => check::run(&args, &out),
-        Command::Up(args) => up::run(&args, &out),
-        Command::Down(args) => down::run(&args, &out),
-        Command::Apply(args) => apply::run(&args, &out),
-        Command::Status(args) => status::run(&args, &out),
-        Command::Show(args) => show::run(&args, &out),
-        Command::Tell(args) => tell::run(&args, &out),
-        Command::Bench(experiment) => match experiment.run(cli.json) {
-            Ok(code) => return code,
-            Err(error) => {
-                Err(Failure::new(Exit::from_code(headgate_bench::exit_code(&error)), format!("{error:#}")))
-            }
-        },
-        Command::Completions(args) => completions::run(&args, &out),
+        Command::Bench(experiment) => bench::run(experiment, &out),
+        command => command.run(&out).map(ExitCode::from),
     };
-    result.unwrap_or_else(|failure| tell_failure(&failure, &out)).into()
+    result.unwrap_or_else(|failure| tell_failure(&failure, &out).into())
+}
+
+impl Command {
+    fn run(self, out: &Output) -> Result<Exit, Failure> {
+        match self {
+            Self::Demo(args) => demo::run(&args, out),
+            Self::Doctor(args) => doctor::run(&args, out),
+            Self::Check(args) => check::run(&args, out),
+            Self::Up(args) => up::run(&args, out),
+            Self::Down(args) => down::run(&args, out),
+            Self::Apply(args) => apply::run(&args, out),
+            Self::Status(args) => status::run(&args, out),
+            Self::Show(args) => show::run(&args, out),
+            Self::Tell(args) => tell::run(&args, out),
+            Self::Bench(_) => unreachable!("experiments print their own results"),
+            Self::Completions(args) => completions::run(&args, out),
+        }
+    }
 }
 
 fn tell_failure(failure: &Failure, out: &Output) -> Exit {

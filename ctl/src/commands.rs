@@ -1,6 +1,7 @@
 //! One file for each subcommand.
 
 pub mod apply;
+pub mod bench;
 pub mod check;
 pub mod completions;
 pub mod doctor;

@@ -28,7 +28,7 @@ use headgate_host::undo::Janitor;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::prepare::Shipped;
+use crate::shipped::Shipped;
 use crate::stop::Stop;
 use play::Play;
 use scene::Scene;

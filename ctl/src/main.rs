@@ -1,13 +1,12 @@
 //! The `headgate` command.
 
-mod arguments;
 mod cli;
 mod commands;
 mod demo;
 mod failure;
 mod output;
-mod prepare;
 mod progress;
+mod shipped;
 mod stop;
 mod table;
 mod units;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use headgate_manager::api::{self, Request};
-use headgate_manager::machine;
+use headgate_manager::{config, machine};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::prepare::{self, Shipped};
+use crate::shipped::Shipped;
 
 /// Have the running manager work by another file, losing no packet
 ///
@@ -32,8 +32,8 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let mut machine = machine();
     // The memory is reserved already, by the manager that is asked to go on with it.
     (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
-    let prepared = prepare::file(&args.file, &shipped, &machine)?;
-    out.narrate(&prepared.warnings);
+    let loaded = config::load(&args.file, &shipped.catalog, &machine)?;
+    out.narrate(&loaded.warnings);
     let text = std::fs::read_to_string(&args.file);
     let text = text.map_err(|error| {
         Failure::new(Exit::Configuration, format!("cannot read {}: {error}", args.file.display()))
@@ -41,7 +41,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     // Relative paths lead from the file's folder, wherever the manager was started.
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());
     let request = Request::Apply { name: path.display().to_string(), text };
-    let applied: Applied = api::call(&prepared.config.manager.name, &request)?;
+    let applied: Applied = api::call(&loaded.config.manager.name, &request)?;
     out.document(&applied)?;
     for change in &applied.changes {
         out.text(format!("{change}\n"))?;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::prepare::{self, Shipped};
+use crate::shipped::Shipped;
 
 /// Validate a configuration and print what it would do, starting nothing
 ///
@@ -33,11 +33,11 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     };
     let shipped = Shipped::find()?;
     let machine = machine();
-    match prepare::file(file, &shipped, &machine) {
-        Ok(prepared) => {
-            let plan = plan::describe(&prepared.config, &machine);
-            out.document(&json!({ "valid": true, "diagnostics": prepared.warnings, "plan": plan }))?;
-            out.narrate(&prepared.warnings);
+    match config::load(file, &shipped.catalog, &machine) {
+        Ok(loaded) => {
+            let plan = plan::describe(&loaded.config, &machine);
+            out.document(&json!({ "valid": true, "diagnostics": loaded.warnings, "plan": plan }))?;
+            out.narrate(&loaded.warnings);
             out.text(plan)?;
             Ok(Exit::Ok)
         }

@@ -35,6 +35,8 @@ pub struct Transfer {
     pub retransmissions: Option<u64>,
     /// Whether what arrived is what was sent, where that was compared.
     pub intact: Option<bool>,
+    /// Whether time was up before all had arrived.
+    pub cut_short: bool,
     /// Whether the demo ended before it did.
     pub interrupted: bool,
     /// Why it failed.
@@ -64,6 +66,9 @@ impl Transfer {
         );
         if let Some(count) = self.retransmissions {
             line += &format!(", {} segments sent again", units::whole(count));
+        }
+        if self.cut_short {
+            line += ", then time was up";
         }
         match self.intact {
             Some(true) => line += ", every byte as it was sent",

@@ -7,14 +7,14 @@ use headgate_host::signals;
 use headgate_host::undo::{Action, Janitor};
 use headgate_manager::api::Handle;
 use headgate_manager::status::Snapshot;
-use headgate_manager::{Manager, Options, device_folder, machine, place};
+use headgate_manager::{Manager, Options, config, device_folder, machine, place};
 
 use super::Args;
 use super::detach;
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, harmless};
-use crate::prepare::{self, Shipped};
 use crate::progress::{self, Events};
+use crate::shipped::Shipped;
 use crate::stop::Stop;
 use crate::units;
 use crate::view;
@@ -35,9 +35,9 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     }
     let notifier = Notifier::from_environment()?;
     let shipped = Shipped::find()?;
-    let prepared = prepare::file(&args.file, &shipped, &machine())?;
-    out.narrate(&prepared.warnings);
-    let name = prepared.config.manager.name.clone();
+    let loaded = config::load(&args.file, &shipped.catalog, &machine())?;
+    out.narrate(&loaded.warnings);
+    let name = loaded.config.manager.name.clone();
     let stop = Stop::watch(wish, *out)?;
     let options = Options {
         nf_program: shipped.program,
@@ -47,7 +47,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         once: args.once,
     };
     janitor.register(Action::RemoveDirectory { path: device_folder() })?;
-    let manager = Manager::start(prepared.config, options)?;
+    let manager = Manager::start(loaded.config, options)?;
     // Only now is the socket ours and not that of a manager that was there before.
     janitor.register(Action::RemoveFile { path: place::api_socket(&name) })?;
     let mut run =

@@ -1,0 +1,26 @@
+//! The program of the NFs, which every command that reads a configuration has to ask.
+
+use std::path::PathBuf;
+
+use headgate_manager::config::Catalog;
+use headgate_manager::programs;
+
+use crate::failure::Failure;
+
+/// The program that hosts NFs and the NFs it ships.
+#[derive(Clone, Debug)]
+pub struct Shipped {
+    /// Where it is.
+    pub program: PathBuf,
+    /// What it ships.
+    pub catalog: Catalog,
+}
+
+impl Shipped {
+    /// Finds the program and asks it.
+    pub fn find() -> Result<Self, Failure> {
+        let program = programs::nf_program()?;
+        let catalog = programs::catalog(&program)?;
+        Ok(Self { program, catalog })
+    }
+}

@@ -1,0 +1,187 @@
+//! What the tests of the command share: running it, and knowing that nothing of it is left.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long the machine may take for what it does in the background; not a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The command under test.
+pub const HEADGATE: &str = env!("CARGO_BIN_EXE_headgate");
+
+/// The command with these words, its standard input empty and its streams caught. The manager's
+/// places are in `folder` for everybody but root, whose place is fixed.
+pub fn headgate(folder: &Path, words: &[&str]) -> Command {
+    build_nfs();
+    let mut command = Command::new(HEADGATE);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("XDG_RUNTIME_DIR", folder).env_remove("NOTIFY_SOCKET").env_remove("NO_COLOR");
+    command
+}
+
+/// Runs it to its end: exit code, standard output, standard error.
+pub fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
+    told(headgate(folder, words).output().unwrap())
+}
+
+/// Exit code and both streams as text.
+pub fn told(output: Output) -> (i32, String, String) {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+/// `cargo test` builds the programs of the packages it tests; of this one alone, that of the NFs
+/// would be missing.
+fn build_nfs() {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    let folder = Path::new(HEADGATE).parent().unwrap();
+    if folder.join("headgate-nfs").is_file() {
+        return;
+    }
+    BUILT.get_or_init(|| {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(["build", "-p", "headgate-nfs", "--target-dir"]).arg(folder.parent().unwrap());
+        if folder.ends_with("release") {
+            command.arg("--release");
+        }
+        assert!(command.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+    });
+}
+
+/// A running command, killed when dropped.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Starts it.
+    pub fn start(mut command: Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self) -> (i32, String, String) {
+        let mut errors = String::new();
+        let mut stderr = self.0.stderr.take().unwrap();
+        let reader = thread::spawn(move || stderr.read_to_string(&mut errors).map(|_| errors).unwrap());
+        let mut text = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let status = self.0.wait().unwrap();
+        (status.code().unwrap_or(-1), text, reader.join().unwrap())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "not so within {} s: {what}", PATIENCE.as_secs());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A name for a manager that no other test has.
+pub fn name_of(test: &str) -> String {
+    format!("{test}-{}", std::process::id())
+}
+
+/// Where managers of this user leave their sockets.
+pub fn sockets(folder: &Path) -> PathBuf {
+    if is_root() { PathBuf::from("/run/headgate") } else { folder.join("headgate") }
+}
+
+/// Whether this is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Processes that run and are children, or children of children, of this one.
+pub fn descendants(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    while at < found.len() {
+        let tasks = fs::read_dir(format!("/proc/{}/task", found[at])).into_iter().flatten();
+        for task in tasks.filter_map(Result::ok) {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// Whether a process runs; one that ended and was not waited for does not.
+pub fn runs(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// A configuration with two NFs between a generator and nowhere.
+pub fn configuration(name: &str) -> String {
+    format!(
+        "\
+[manager]
+name = \"{name}\"
+
+[memory]
+buffers = 2048
+
+[[port]]
+name = \"generator\"
+kind = \"generator\"
+rate = \"10k\"
+flows = 100
+
+[[port]]
+name = \"sink\"
+kind = \"null\"
+
+[[nf]]
+name = \"first\"
+run = \"forward\"
+ring = 512
+
+[[nf]]
+name = \"second\"
+run = \"monitor\"
+ring = 512
+on_failure = \"bypass\"
+
+[[chain]]
+name = \"through\"
+stages = [\"first\", \"second\"]
+out = \"sink\"
+
+[[rule]]
+in = \"generator\"
+chain = \"through\"
+"
+    )
+}
+
+/// Writes it into a folder.
+pub fn written(folder: &Path, text: &str) -> String {
+    let path = folder.join("headgate.toml");
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}

@@ -1,0 +1,230 @@
+//! A manager, started and asked by the command as people do it.
+
+mod common;
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use common::{
+    HEADGATE, Running, configuration, descendants, eventually, headgate, name_of, run, runs, sockets, told,
+    written,
+};
+use rustix::process::Signal;
+use serde_json::Value as Json;
+
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
+}
+
+/// A manager that is ready.
+fn started(folder: &Path, name: &str, more: &[&str]) -> Running {
+    let file = written(folder, &configuration(name));
+    let running = Running::start(headgate(folder, &[&["up", &file], more].concat()));
+    eventually("all NFs run", || {
+        let (code, data, _) = run(folder, &["--json", "status", "--name", name]);
+        code == 0 && json(&data)["nfs"].as_array().unwrap().iter().all(|nf| nf["state"] == "running")
+    });
+    running
+}
+
+#[test]
+fn a_manager_is_looked_at_told_changed_and_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("life"));
+    let manager = started(folder, &name, &[]);
+    let ask = |words: &[&str]| run(folder, &[words, &["--name", &name]].concat());
+
+    let (code, page, _) = ask(&["status"]);
+    assert_eq!(code, 0);
+    assert!(page.starts_with(&format!("manager {name} pid {}", manager.0.id())), "{page}");
+    assert!(page.contains("accounts hold"), "{page}");
+
+    for (what, says) in [
+        ("ports", "generator"),
+        ("nfs", "wake-up calls"),
+        ("chains", "first -> second -> sink"),
+        ("drops", ""),
+        ("flows", "through"),
+        ("events", "ready"),
+    ] {
+        let (code, text, messages) = ask(&["show", what]);
+        assert_eq!(code, 0, "{messages}");
+        assert!(text.contains(says), "{what}: {text}");
+        assert!(json(&ask(&["--json", "show", what]).1).is_array(), "{what}");
+    }
+
+    let (code, _, messages) = ask(&["tell", "second", "report"]);
+    assert!(code == 0 && messages.contains("told the instance of second"), "{messages}");
+    eventually("the monitor has reported", || ask(&["show", "nfs"]).1.contains("says"));
+    let (code, _, messages) = ask(&["tell", "third", "report"]);
+    assert!(code == 1 && messages.contains("there are: first, second"), "{messages}");
+
+    let shorter = configuration(&name).replace("[\"first\", \"second\"]", "[\"second\"]");
+    let (code, changes, messages) = run(folder, &["apply", &written(folder, &shorter)]);
+    assert!(code == 0 && changes.contains("chain through changed"), "{changes} {messages}");
+    let other_ports = configuration(&name).replace("flows = 100", "flows = 7");
+    let (code, _, messages) = run(folder, &["apply", &written(folder, &other_ports)]);
+    assert!(code == 4 && messages.contains("[[port]] cannot change"), "{messages}");
+
+    let (code, totals, messages) = ask(&["down"]);
+    assert!(code == 0 && totals.contains("accounts hold"), "{totals} {messages}");
+    let (code, totals, _) = manager.end();
+    assert!(code == 0 && totals.contains("accounts hold"), "{totals}");
+    assert!(!sockets(folder).join(format!("{name}.sock")).exists());
+    assert_eq!(ask(&["status"]).0, 1);
+}
+
+#[test]
+fn a_second_manager_of_one_name_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("second"));
+    let manager = started(folder, &name, &[]);
+    let file = folder.join("headgate.toml");
+    let (code, _, messages) = run(folder, &["up", file.to_str().unwrap()]);
+    assert_eq!(code, 3);
+    let says = format!("a manager named {name:?} is already running (pid {})", manager.0.id());
+    assert!(messages.contains(&says) && messages.contains("headgate down"), "{messages}");
+    // The first is none the worse for it.
+    assert_eq!(run(folder, &["status", "--name", &name]).0, 0);
+    manager.signal(Signal::TERM);
+    assert_eq!(manager.end().0, 0);
+}
+
+#[test]
+fn once_ends_by_itself_and_prints_one_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = name_of("once");
+    let text = configuration(&name).replace("flows = 100", "count = 400");
+    let file = written(folder.path(), &text);
+    let (code, data, messages) = run(folder.path(), &["--json", "up", "--once", &file]);
+    assert_eq!(code, 0, "{messages}");
+    let last = json(&data);
+    let chain = last["chains"].as_array().unwrap().iter().find(|chain| chain["name"] == "through").unwrap();
+    assert_eq!((&chain["entered"], &chain["left"]), (&Json::from(400), &Json::from(400)));
+    assert_eq!(last["conserved"], true);
+    assert_eq!(last["nfs"][0]["returned"], 400);
+}
+
+#[test]
+fn a_killed_manager_leaves_nothing_and_can_be_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("killed"));
+    let socket = sockets(folder).join(format!("{name}.sock"));
+    for _ in 0..2 {
+        let manager = started(folder, &name, &[]);
+        let children = descendants(manager.0.id());
+        assert!(children.len() >= 3, "two NFs and the janitor: {children:?}");
+        assert!(socket.exists());
+        manager.signal(Signal::KILL);
+        manager.end();
+        eventually("its NFs and janitor have ended", || !children.iter().any(|&pid| runs(pid)));
+        assert!(!socket.exists());
+    }
+    // A socket nobody removed is in nobody's way.
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    assert!(run(folder, &["status", "--name", &name]).2.contains("is running (nobody listens"));
+    let manager = started(folder, &name, &[]);
+    manager.signal(Signal::INT);
+    assert_eq!(manager.end().0, 0);
+}
+
+#[test]
+fn asked_twice_it_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("twice"));
+    let manager = started(folder, &name, &[]);
+    // An NF that does not answer makes the orderly end take seconds.
+    let status = json(&run(folder, &["--json", "status", "--name", &name]).1);
+    let pid = status["nfs"][0]["pid"].as_i64().unwrap() as i32;
+    let nf = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(nf, Signal::STOP).unwrap();
+    manager.signal(Signal::INT);
+    // Two signals within 200 ms are one wish.
+    thread::sleep(Duration::from_millis(400));
+    manager.signal(Signal::INT);
+    let (code, _, messages) = manager.end();
+    assert!(messages.contains("stopping; asked once more it ends at once"), "{messages}");
+    assert!(code == 1 && messages.contains("asked twice: ending at once"), "{code} {messages}");
+    eventually("the stopped NF has ended too", || !runs(pid as u32));
+}
+
+#[test]
+fn a_detached_manager_lives_on_until_it_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("detached"));
+    let file = written(folder, &configuration(&name));
+    let log = folder.join("log");
+    let words = ["--json", "up", "--detach", "--log", log.to_str().unwrap(), &file];
+    // Returns although the manager lives on, and holds none of our streams: `output` reads to their end.
+    let (code, data, messages) = run(folder, &words);
+    assert_eq!(code, 0, "{messages}");
+    let document = json(&data);
+    assert_eq!(document["name"], name.as_str());
+    assert!(messages.contains("2 NFs ready"), "{messages}");
+    let pid = document["pid"].as_u64().unwrap() as u32;
+    assert!(runs(pid));
+    let (code, _, messages) = run(folder, &["down", "--name", &name]);
+    assert_eq!(code, 0, "{messages}");
+    assert!(!runs(pid));
+    assert!(fs::read_to_string(log).unwrap().contains("stopping"));
+}
+
+#[test]
+fn a_detached_manager_that_cannot_start_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("undetached"));
+    let bad = written(folder, &configuration(&name).replace("kind = \"null\"", "kind = \"nil\""));
+    let log = folder.join("log");
+    for words in [&["up", "--detach", &bad][..], &["up", "--detach", "--log", log.to_str().unwrap(), &bad]] {
+        let (code, _, messages) = run(folder, words);
+        assert_eq!(code, 4);
+        assert!(messages.contains("error[") && messages.contains("did not start"), "{messages}");
+    }
+}
+
+#[test]
+fn the_service_manager_is_kept_informed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("notify"));
+    let place = folder.join("notify");
+    let ear = UnixDatagram::bind(&place).unwrap();
+    let file = written(folder, &configuration(&name));
+    let mut command = headgate(folder, &["up", &file]);
+    command.env("NOTIFY_SOCKET", &place);
+    let manager = Running::start(command);
+    let hear = || {
+        let mut buffer = [0; 512];
+        let length = ear.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    assert_eq!(hear(), "STATUS=2 NFs ready");
+    assert_eq!(hear(), "READY=1");
+    manager.signal(Signal::TERM);
+    assert_eq!(hear(), "STOPPING=1");
+    assert_eq!(manager.end().0, 0);
+}
+
+/// A limit on the size of files stands in for a full disk.
+#[test]
+fn a_capture_that_finds_no_room_is_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = name_of("full");
+    let text = configuration(&name)
+        .replace("rate = \"10k\"", "count = 20000\nsize = 1500")
+        .replace("kind = \"null\"", "kind = \"pcap\"\nwrite = \"out.pcapng\"");
+    let file = written(folder.path(), &text);
+    // The packet memory of 2048 buffers is a file of 4.5 MiB for this limit, the capture would be 30 MB.
+    let script = format!("trap '' XFSZ; exec prlimit --fsize=8388608 {HEADGATE} up --once {file}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &script]).env("XDG_RUNTIME_DIR", folder.path());
+    let (code, _, messages) = told(shell.output().unwrap());
+    if messages.contains("prlimit: not found") {
+        return eprintln!("skipped: there is no prlimit");
+    }
+    assert_eq!(code, 1, "{messages}");
+    assert!(messages.contains("port sink: ") && messages.contains("could not be written"), "{messages}");
+}
