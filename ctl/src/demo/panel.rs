@@ -1,8 +1,7 @@
 //! What is seen while it runs: one table, drawn anew every second.
 
-use headgate_manager::status::Snapshot;
+use headgate_manager::status::PortStatus;
 
-use super::scene::MAIN_CHAIN;
 use crate::output::{Ink, Output, Paint};
 use crate::units;
 use crate::view::{self, Interval};
@@ -31,7 +30,7 @@ impl<'a> Panel<'a> {
     pub fn show(&mut self, title: &str, interval: Interval<'_>) {
         let paint = Paint::default();
         let mut text = format!("{title}\n{}\n", streams(interval));
-        text += &view::nfs(interval, paint);
+        text += &view::nfs_brief(interval, paint);
         self.draw(text);
     }
 
@@ -73,27 +72,16 @@ fn columns() -> usize {
     size.map_or(COLUMNS_DEFAULT, |size| usize::from(size.ws_col)).max(1)
 }
 
-/// What came in by each port.
+/// What came in by each port: bits from hosts, packets from elsewhere.
 fn streams(interval: Interval<'_>) -> String {
-    let stream = |port: &headgate_manager::status::PortStatus| {
+    let stream = |port: &PortStatus| {
         let rates = interval.port(port);
-        let came = port.received > 0;
-        came.then(|| {
-            format!(
-                "{} {} ({})",
-                port.name,
-                units::bit_rate(rates.received_bits),
-                units::packet_rate(rates.received)
-            )
-        })
+        match port.kind.as_str() {
+            "dpdk" => Some(format!("from the {} {}", port.name, units::bit_rate(rates.received_bits))),
+            "null" => None,
+            _ => Some(format!("{} {}", port.name, units::packet_rate(rates.received))),
+        }
     };
     let streams: Vec<String> = interval.after.ports.iter().filter_map(stream).collect();
-    format!("in: {}{}", streams.join(", "), through(interval.after))
-}
-
-fn through(now: &Snapshot) -> String {
-    let chain = now.chains.iter().find(|chain| chain.name == MAIN_CHAIN);
-    chain.map_or(String::new(), |chain| {
-        format!("; {} packets through the chain so far", units::whole(chain.left))
-    })
+    format!("in: {}", streams.join(", "))
 }

@@ -46,7 +46,7 @@ const CAPTURE_RATE_ONE_CORE: &str = "10k";
 /// The name of the NF that is killed.
 pub const VICTIM: &str = "monitor";
 /// The chain between the hosts, or of the capture.
-pub const MAIN_CHAIN: &str = "main";
+const MAIN_CHAIN: &str = "main";
 
 struct Side {
     name: &'static str,

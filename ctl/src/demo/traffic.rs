@@ -18,7 +18,7 @@ use crate::units;
 pub use tool::is_installed;
 
 /// The part of the time that the first transfer gets; the download needs little.
-const FIRST_PART: f64 = 0.65;
+const FIRST_PART: f64 = 0.75;
 
 /// One transfer between the hosts.
 #[derive(Clone, Debug, Default, Serialize)]

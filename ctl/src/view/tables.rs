@@ -3,7 +3,7 @@
 use headgate_manager::status::{Event, FlowStatus, NfState, NfStatus, PortStatus, Snapshot};
 
 use super::Interval;
-use super::interval::lost;
+use super::interval::{NfRates, lost};
 use crate::output::{Ink, Paint, harmless};
 use crate::table::Table;
 use crate::units;
@@ -116,8 +116,6 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
     for nf in &interval.after.nfs {
         let rates = interval.nf(nf);
         let (word, ink) = state(nf.state);
-        let drops =
-            rates.drops.iter().map(|(reason, rate)| format!("{reason} {}", units::packet_rate(*rate)));
         table.inked_row([
             (nf.instance.clone(), None),
             (nf.runs.clone(), None),
@@ -127,12 +125,41 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
             (rate(rates.returned), None),
             (queue(nf), None),
             (units::percent(rates.cpu), None),
-            (nf.service_ns.map_or(String::new(), |ns| format!("{ns:.0} ns")), None),
+            (work(nf), None),
             (if_any(nf.failures.into()), Some(Ink::Yellow)),
-            (drops.collect::<Vec<_>>().join(", "), None),
+            (drop_rates(&rates), None),
         ]);
     }
     table.render(paint)
+}
+
+/// NF instances in a terminal of 80 columns: what each does now.
+pub fn nfs_brief(interval: Interval<'_>, paint: Paint) -> String {
+    let mut table = Table::new(&["nf", "state", ">packets in", ">queue", ">CPU", ">work", "drops"]);
+    for nf in &interval.after.nfs {
+        let rates = interval.nf(nf);
+        let (word, ink) = state(nf.state);
+        table.inked_row([
+            (nf.instance.clone(), None),
+            (word.into(), ink),
+            (rate(rates.delivered), None),
+            (queue(nf), None),
+            (units::percent(rates.cpu), None),
+            (work(nf), None),
+            (drop_rates(&rates), None),
+        ]);
+    }
+    table.render(paint)
+}
+
+/// Mean time in its handler.
+fn work(nf: &NfStatus) -> String {
+    nf.service_ns.map_or(String::new(), |ns| format!("{ns:.0} ns"))
+}
+
+fn drop_rates(rates: &NfRates) -> String {
+    let drops = rates.drops.iter().map(|(reason, rate)| format!("{reason} {}", units::packet_rate(*rate)));
+    drops.collect::<Vec<_>>().join(", ")
 }
 
 /// How full its window is.

@@ -127,6 +127,7 @@ fn a_second_of_work_reads_well() {
         workers(interval, paint),
         ports(interval, paint),
         latencies(&after, paint),
+        nfs_brief(interval, paint),
         nf_details(interval, paint),
         chains(interval, paint),
         drops(&after, paint),
