@@ -63,11 +63,11 @@ pub enum StartError {
     #[error(transparent)]
     Cores(#[from] headgate_host::cores::CoresError),
     /// A port cannot be opened.
-    #[error("port {port:?}: {why}")]
+    #[error("{why}")]
     Port {
         /// The port.
         port: String,
-        /// Why, and what mends it.
+        /// Which port, why, and what mends it.
         why: String,
     },
     /// The place is taken or unusable.

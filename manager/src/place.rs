@@ -2,9 +2,9 @@
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
@@ -53,9 +53,10 @@ pub enum PlaceError {
     },
 }
 
-/// A manager's place while it runs. Dropping it removes the socket.
+/// A manager's place while it runs. Dropping it removes the socket and the lock.
 pub struct Place {
     socket: PathBuf,
+    lock_path: PathBuf,
     /// Held locked; the kernel lets go of it however we end.
     _lock: File,
 }
@@ -66,36 +67,14 @@ impl Place {
     /// # Errors
     /// [`PlaceError`].
     pub fn take(name: &str) -> Result<(Self, UnixListener), PlaceError> {
-        let folder = folder();
-        let unusable = |step, path: &std::path::Path| {
-            let path = path.display().to_string();
-            move |cause| PlaceError::Unusable { step, path, cause }
-        };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(unusable("create the folder", &folder))?;
-        let path = folder.join(format!("{name}.lock"));
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(unusable("open", &path))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut pid = String::new();
-            let _ = lock.read_to_string(&mut pid);
-            return Err(PlaceError::Taken { name: name.to_owned(), pid: pid.trim().to_owned() });
-        }
-        let mut pid = || -> std::io::Result<()> {
-            lock.set_len(0)?;
-            lock.rewind()?;
-            write!(lock, "{}", std::process::id())
-        };
-        pid().map_err(unusable("write", &path))?;
-        let socket = api_socket(name);
+        Self::take_in(&folder(), name)
+    }
+
+    fn take_in(folder: &Path, name: &str) -> Result<(Self, UnixListener), PlaceError> {
+        make_own(folder)?;
+        let lock_path = folder.join(format!("{name}.lock"));
+        let lock = lock(name, &lock_path)?;
+        let socket = folder.join(format!("{name}.sock"));
         match std::fs::remove_file(&socket) {
             Err(cause) if cause.kind() != ErrorKind::NotFound => {
                 return Err(unusable("remove the stale socket", &socket)(cause));
@@ -103,13 +82,117 @@ impl Place {
             _ => {}
         }
         let listener = UnixListener::bind(&socket).map_err(unusable("listen at", &socket))?;
-        Ok((Self { socket, _lock: lock }, listener))
+        Ok((Self { socket, lock_path, _lock: lock }, listener))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // Gone already is as good. The lock goes while it is held, see `lock`.
         let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_file(&self.lock_path);
+    }
+}
+
+fn unusable(step: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> PlaceError {
+    let path = path.display().to_string();
+    move |cause| PlaceError::Unusable { step, path, cause }
+}
+
+/// Makes the folder unless it is there, and refuses one that somebody else made: in `/tmp` anybody can,
+/// and could then put a socket of his own in place of ours.
+fn make_own(folder: &Path) -> Result<(), PlaceError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(unusable("create the folder", folder))?;
+    let found = std::fs::symlink_metadata(folder).map_err(unusable("look at", folder))?;
+    let owner = found.uid();
+    if !found.is_dir() || owner != rustix::process::geteuid().as_raw() {
+        let why = format!("it is not a folder of this user but belongs to user {owner}; remove it");
+        return Err(unusable("use", folder)(std::io::Error::other(why)));
+    }
+    Ok(())
+}
+
+/// Locks the file at `path` and writes this process's number into it.
+fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
+    loop {
+        let mut options = OpenOptions::new();
+        let open = options.read(true).write(true).create(true).truncate(false).open(path);
+        let mut lock = open.map_err(unusable("open", path))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let mut pid = String::new();
+            let _ = lock.read_to_string(&mut pid);
+            return Err(PlaceError::Taken { name: name.to_owned(), pid: pid.trim().to_owned() });
+        }
+        // Whoever held it may have removed it after we had opened it: then this lock keeps nobody out.
+        let ours = lock.metadata().map_err(unusable("look at", path))?;
+        let there = std::fs::metadata(path);
+        if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            continue;
+        }
+        let mut write_pid = || -> std::io::Result<()> {
+            lock.set_len(0)?;
+            lock.rewind()?;
+            write!(lock, "{}", std::process::id())
+        };
+        write_pid().map_err(unusable("write", path))?;
+        return Ok(lock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_place_is_for_one_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let take = || Place::take_in(folder.path(), "one");
+        let (place, _listener) = take().unwrap();
+        let Err(PlaceError::Taken { pid, .. }) = take() else { panic!("taken twice") };
+        assert_eq!(pid, std::process::id().to_string());
+        UnixStream::connect(folder.path().join("one.sock")).unwrap();
+        drop(place);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        take().unwrap();
+    }
+
+    #[test]
+    fn what_a_crash_left_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("one.lock"), "1").unwrap();
+        drop(UnixListener::bind(folder.path().join("one.sock")).unwrap());
+        let (_place, _listener) = Place::take_in(folder.path(), "one").unwrap();
+        UnixStream::connect(folder.path().join("one.sock")).unwrap();
+    }
+
+    /// Many at once, each letting go at once: at any moment at most one has the place.
+    #[test]
+    fn a_lock_that_is_being_removed_keeps_others_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let holders = std::sync::atomic::AtomicU32::new(0);
+        let compete = || {
+            for _ in 0..200 {
+                let Ok((place, _listener)) = Place::take_in(folder.path(), "one") else { continue };
+                assert_eq!(holders.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                holders.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                drop(place);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(compete);
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_no_folder_of_ours_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).unwrap();
+        let Err(error) = Place::take_in(&link, "one") else { panic!("taken") };
+        assert!(error.to_string().contains("not a folder of this user"), "{error}");
     }
 }
