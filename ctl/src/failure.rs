@@ -150,11 +150,16 @@ impl From<CallError> for Failure {
         match error {
             CallError::Refused(refusal) => refusal.into(),
             CallError::NotPermitted { .. } => Self::environment(error),
-            CallError::NotRunning { .. } | CallError::Broken { .. } => {
-                Self::new(Exit::Failed, error.to_string())
-            }
+            CallError::NotRunning { .. } => Self::new(Exit::Failed, format!("{error}{}", of_root())),
+            CallError::Broken { .. } => Self::new(Exit::Failed, error.to_string()),
         }
     }
+}
+
+/// A hint for those who started a manager with `sudo` and ask without.
+fn of_root() -> &'static str {
+    let may_be = !headgate_host::credentials::is_root() && std::path::Path::new("/run/headgate").exists();
+    if may_be { "; a manager that root started is asked as root" } else { "" }
 }
 
 impl From<StartError> for Failure {

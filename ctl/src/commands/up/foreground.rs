@@ -49,7 +49,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     janitor.register(Action::RemoveDirectory { path: device_folder() })?;
     let manager = Manager::start(loaded.config, options)?;
     // Only now is the socket ours and not that of a manager that was there before.
-    janitor.register(Action::RemoveFile { path: place::api_socket(&name) })?;
+    let socket = janitor.register(Action::RemoveFile { path: place::api_socket(&name) })?;
     let mut run =
         Run { out, detached: args.detached, notifier, events: Events::default(), handle: manager.handle() };
     run.tell_of_start(&name, &stop, began)?;
@@ -57,6 +57,8 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         detach::say_ready(&name);
     }
     run.serve(&manager, &stop)?;
+    // The manager removes it in order; afterwards it may be that of the next manager.
+    janitor.withdraw(socket)?;
     let last = run.end(manager, &stop)?;
     janitor.finish()?;
     if !args.detached {
