@@ -1,4 +1,8 @@
-//! Where the `cpu` controller of the control groups is, and which group a process is in.
+//! Where the `cpu` controller of the control groups is, which group a process is in, and groups of our own.
+
+mod groups;
+
+pub use groups::{Group, GroupError, Groups, V1, V2, Version};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,8 @@
 //! Cores: which there are, which we may use, and staying on one.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::fs;
 use std::io;
 use std::str::FromStr;
 use std::thread;
@@ -207,6 +209,39 @@ pub fn pin(task: Option<Pid>, cores: &CoreList) -> Result<(), CoresError> {
         .map_err(|error| blame_cpuset(error, cores))
 }
 
+/// Looks for threads of a process that started while others were moved. Our choice: a thread that is moved
+/// has its children where it is, so a process needs more only to escape.
+const PIN_PASSES: usize = 4;
+
+/// Keeps every thread of a process on the given cores.
+pub fn pin_process(process: Pid, cores: &CoreList) -> Result<(), CoresError> {
+    let mut moved = HashSet::new();
+    for _ in 0..PIN_PASSES {
+        let before = moved.len();
+        for thread in threads(process)? {
+            if !moved.insert(thread) {
+                continue;
+            }
+            match pin(Some(thread), cores) {
+                // One thread of several may end at any time.
+                Err(CoresError::NoSuchTask { .. }) if thread != process => {}
+                result => result?,
+            }
+        }
+        if moved.len() == before {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn threads(process: Pid) -> Result<Vec<Pid>, CoresError> {
+    let entries = fs::read_dir(format!("/proc/{}/task", process.as_raw_pid()))
+        .map_err(|_| CoresError::NoSuchTask { task: process })?;
+    let number = |entry: fs::DirEntry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?);
+    Ok(entries.filter_map(Result::ok).filter_map(number).collect())
+}
+
 /// The kernel silently leaves out the cores that the cpuset forbids, so read what became of it.
 fn confirm(task: Option<Pid>, wanted: &CoreList) -> Result<(), CoresError> {
     let got = affinity(task)?;
@@ -241,6 +276,20 @@ fn explain(call: &'static str, task: Option<Pid>, errno: Errno) -> CoresError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_thread_of_a_process_is_moved() {
+        use std::process::{Command, Stdio};
+        let core = *allowed().unwrap().as_slice().last().unwrap();
+        let mut child = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        pin_process(pid, &[core].into_iter().collect()).unwrap();
+        assert_eq!(affinity(Some(pid)).unwrap().as_slice(), [core]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let gone = pin_process(pid, &[core].into_iter().collect());
+        assert!(matches!(gone, Err(CoresError::NoSuchTask { .. })), "{gone:?}");
+    }
 
     #[test]
     fn lists_read_and_write_as_the_kernel_does() {

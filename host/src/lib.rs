@@ -9,6 +9,7 @@
 
 mod files;
 
+pub mod accounting;
 pub mod cgroup;
 pub mod clock;
 pub mod cores;
@@ -18,6 +19,7 @@ pub mod hugepages;
 pub mod namespace;
 pub mod network;
 pub mod notify;
+pub mod peer;
 pub mod process;
 pub mod sched;
 pub mod signals;

@@ -18,9 +18,14 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
 
+use crate::files::{self, FileError};
 use crate::network::{Links, Mac, NetworkError, Offload, VethEnd};
 
 const OWN_NAMESPACE: &str = "/proc/thread-self/ns/net";
+/// Whether a host passes on packets that are not for it (ip-sysctl); each namespace has its own.
+const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
+/// TCP sockets of the calling thread's namespace (proc_net_tcp).
+const TCP_SOCKETS: &str = "/proc/thread-self/net/tcp";
 
 /// Why a namespace could not be made or entered.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +47,9 @@ pub enum NamespaceError {
     /// Its interfaces could not be set up.
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// A file of its could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// A network namespace, held by a descriptor.
@@ -85,6 +93,16 @@ impl Namespace {
         Ok(self.run(Links::here)??)
     }
 
+    /// Makes it an IPv4 router: packets for others are passed on.
+    pub fn forward_ipv4(&self) -> Result<(), NamespaceError> {
+        Ok(self.run(|| files::write(FORWARDING, "1"))??)
+    }
+
+    /// Whether somebody inside listens at a TCP port, over IPv4.
+    pub fn has_tcp_listener(&self, port: u16) -> Result<bool, NamespaceError> {
+        Ok(listens(&self.run(|| files::read(TCP_SOCKETS))??, port))
+    }
+
     /// A command that will run inside, and be killed when the thread that starts it ends.
     ///
     /// A program that itself starts others must take them along when it is killed, or they hold
@@ -124,6 +142,16 @@ fn die_with(parent: Pid) -> io::Result<()> {
         true => Ok(()),
         false => Err(Errno::SRCH.into()),
     }
+}
+
+/// The second word of a line ends in the local port, the fourth is the state, of which 0A is "listening".
+fn listens(table: &str, port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, state) = (words.next(), words.nth(1));
+        local.is_some_and(|local| local.ends_with(&suffix)) && state == Some("0A")
+    })
 }
 
 /// A thread's namespace is its own, so a passing thread can change it without harm to ours.

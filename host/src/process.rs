@@ -17,7 +17,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, pidfd_open, pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open,
+    pidfd_send_signal, waitid,
 };
 
 use crate::files::{self, FileError};
@@ -166,6 +167,20 @@ impl Child {
         match self.exit {
             Some(_) => Ok(()),
             None => send_signal(self.pidfd.as_fd(), signal),
+        }
+    }
+
+    /// Ends every process of the group that it leads: children that it left behind, unless they made
+    /// groups of their own. Nothing happens when it leads none, or once it was waited for.
+    pub fn end_group(&self) -> Result<(), ProcessError> {
+        // Until it is waited for, its number is neither another process's nor another group's.
+        if self.exit.is_some() {
+            return Ok(());
+        }
+        match kill_process_group(self.pid, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
+            Err(Errno::PERM) => Err(ProcessError::NotPermitted),
+            Err(errno) => Err(system("kill", errno)),
         }
     }
 

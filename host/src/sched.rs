@@ -11,6 +11,7 @@ use rustix::process::Pid;
 
 use crate::cgroup::CpuController;
 use crate::credentials::{Capability, has_capability};
+use crate::files::{self, FileError};
 
 /// Shortest slice the kernel takes, in ns (`__setparam_fair`, Linux 6.12 and later).
 pub const SLICE_NS_MIN: u64 = 100_000;
@@ -194,6 +195,19 @@ pub fn get(task: Option<Pid>) -> Result<Policy, SchedError> {
         libc::SCHED_FIFO => Ok(Policy::Fifo { priority }),
         _ => Err(SchedError::ForeignPolicy { task, number: attributes.sched_policy }),
     }
+}
+
+/// Where the kernel keeps the turn of round-robin tasks (sched(7)).
+pub const ROUND_ROBIN_QUANTUM: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+
+/// How long a round-robin task runs before another of its priority does, in ms, for the whole machine.
+pub fn round_robin_quantum_ms() -> Result<u64, FileError> {
+    files::read_number(ROUND_ROBIN_QUANTUM)
+}
+
+/// Sets it, for tasks that begin a turn from now on. The kernel rounds to its tick.
+pub fn set_round_robin_quantum_ms(ms: u32) -> Result<(), FileError> {
+    files::write(ROUND_ROBIN_QUANTUM, &ms.to_string())
 }
 
 fn empty_attributes() -> libc::sched_attr {

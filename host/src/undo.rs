@@ -159,8 +159,8 @@ impl Action {
         }
     }
 
-    /// Does it, and does it again while a directory is busy.
-    fn perform_patiently(&self) -> Result<(), UndoError> {
+    /// Does it, and does it again for some seconds while a directory is busy.
+    pub fn perform_patiently(&self) -> Result<(), UndoError> {
         let start = Instant::now();
         loop {
             match self.perform() {

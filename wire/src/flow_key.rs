@@ -26,7 +26,6 @@ mod walk;
 
 pub use key::{FlowKey4, FlowKeyWide};
 
-use crate::bytes::{array, get16, get32};
 use crate::ip::protocol;
 use crate::{Malformed, ethernet, ipv4, tcp, udp};
 
@@ -34,8 +33,12 @@ use crate::{Malformed, ethernet, ipv4, tcp, udp};
 /// headers and the ports fit; our choice, because it is two cache lines.
 pub const HEADER_BYTES: usize = 128;
 
-/// First bytes that [`plain_ipv4`] reads: Ethernet, IPv4 without options, UDP or the beginning of TCP.
-pub const PLAIN_IPV4_BYTES: usize = PLAIN_L4 + udp::HEADER_LENGTH;
+/// Where in a frame the words begin that [`plain_ipv4`] reads, in bytes.
+pub const PLAIN_WORDS_AT: usize = 8;
+/// How many words of 8 bytes it reads: the end of Ethernet, IPv4 without options, and the ports.
+pub const PLAIN_WORDS: usize = 4;
+const PLAIN_END: usize = PLAIN_WORDS_AT + PLAIN_WORDS * size_of::<u64>();
+const _: () = assert!(PLAIN_L4 + 4 <= PLAIN_END && PLAIN_END <= PLAIN_L4 + udp::HEADER_LENGTH);
 
 /// Where IPv4 and its payload begin in a frame that [`plain_ipv4`] takes.
 const PLAIN_L3: usize = ethernet::HEADER_LENGTH;
@@ -111,7 +114,7 @@ pub enum Parsed {
 /// it directly might never have been on the wire.
 #[inline]
 pub fn parse(header: &[u8], length: usize) -> Parsed {
-    let plain = header.first_chunk().and_then(|start| plain_ipv4(start, length));
+    let plain = header.first_chunk().and_then(|start| plain_ipv4(plain_words(start), length));
     match plain {
         Some(key) => Parsed::Ipv4 {
             key,
@@ -123,12 +126,15 @@ pub fn parse(header: &[u8], length: usize) -> Parsed {
 
 /// The key of a frame that is TCP or UDP over whole IPv4 without options and VLAN tags, well formed
 /// as far as [`parse`] checks it; `None` for every other frame. IPv4 is then at 14, its payload at 34.
-#[inline]
-pub fn plain_ipv4(start: &[u8; PLAIN_IPV4_BYTES], length: usize) -> Option<FlowKey4> {
-    let ethertype_version_tos = get32(start, 12);
-    let total_length = usize::from(get16(start, PLAIN_L3 + 2));
-    let fragment = get16(start, PLAIN_L3 + 6);
-    let protocol = start[PLAIN_L3 + 9];
+///
+/// `words` are bytes [`PLAIN_WORDS_AT`] onward of the frame, the first byte of each word its highest. They
+/// come by value, so that a caller who fetches them from memory that others write needs no copy of it.
+#[inline(always)]
+pub const fn plain_ipv4(words: [u64; PLAIN_WORDS], length: usize) -> Option<FlowKey4> {
+    let ethertype_version_tos = words[0] as u32;
+    let total_length = (words[1] >> 48) as usize;
+    let fragment = (words[1] >> 16) as u16;
+    let protocol = words[1] as u8;
     let tcp = protocol == protocol::TCP;
     let udp = protocol == protocol::UDP;
     let transport_length = if tcp { tcp::HEADER_LENGTH } else { udp::HEADER_LENGTH };
@@ -138,7 +144,21 @@ pub fn plain_ipv4(start: &[u8; PLAIN_IPV4_BYTES], length: usize) -> Option<FlowK
         & (tcp | udp)
         & (total_length >= ipv4::HEADER_LENGTH + transport_length)
         & (PLAIN_L3 + total_length <= length);
-    plain.then(|| FlowKey4::from_wire(array(start, PLAIN_L3 + 12), protocol))
+    if plain {
+        let addresses = words[2] << 16 | words[3] >> 48;
+        Some(FlowKey4::plain(addresses, (words[3] >> 16) as u32, protocol))
+    } else {
+        None
+    }
+}
+
+/// The words of a frame that [`plain_ipv4`] reads.
+fn plain_words(start: &[u8; PLAIN_END]) -> [u64; PLAIN_WORDS] {
+    let mut words = [0; PLAIN_WORDS];
+    for (word, bytes) in words.iter_mut().zip(start[PLAIN_WORDS_AT..].as_chunks().0) {
+        *word = u64::from_be_bytes(*bytes);
+    }
+    words
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Bytes and their meaning: Ethernet, VLAN, IP, L4, checksums.
+//! Bytes and their meaning: Ethernet, VLAN, IP, L4, checksums, pcapng.
 //!
 //! One module per format. Each has
 //! - a *view* over borrowed bytes (`ipv4::Packet::new(&mut frame[14..])?`), whose constructor checks
@@ -35,6 +35,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod malformed;
 pub mod options;
+pub mod pcapng;
 pub mod tcp;
 pub mod udp;
 pub mod vlan;

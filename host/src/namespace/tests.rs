@@ -190,3 +190,15 @@ fn a_neighbour_that_was_told_is_known_for_good() {
     // ATF_PERM and ATF_COM of linux/if_arp.h.
     assert!(line.contains("0x6") && line.contains("02:00:00:00:09:09"), "{line}");
 }
+
+#[test]
+fn a_listener_is_found_in_the_kernels_table() {
+    let table = "\
+  sl  local_address rem_address   st tx_queue rx_queue
+   0: 0A6433C6:1451 00000000:0000 0A 00000000:00000000
+   1: 0A6433C6:0016 0A0200C0:8DE2 01 00000000:00000000
+";
+    assert!(listens(table, 5201));
+    assert!(!listens(table, 22));
+    assert!(!listens(table, 80));
+}

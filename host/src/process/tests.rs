@@ -73,6 +73,34 @@ fn the_child_gets_the_socket_as_stdin_and_nothing_else_of_ours() {
 }
 
 #[test]
+fn children_left_behind_end_with_their_group() {
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let script = "exec setsid sh -c 'sleep 1000 & echo $! >&0; exit 3'";
+    let mut child = Launch { stdin: theirs.into(), ..shell(script) }.spawn().unwrap();
+    let mut line = [0; 32];
+    let length = ours.read(&mut line).unwrap();
+    let left = std::str::from_utf8(&line[..length]).unwrap().trim().parse().unwrap();
+    let left = Pid::from_raw(left).unwrap();
+    poll_end(child.as_fd(), PATIENCE).unwrap();
+    assert!(is_alive(left).unwrap());
+    child.end_group().unwrap();
+    while is_alive(left).unwrap() {
+        std::thread::yield_now();
+    }
+    assert_eq!(child.wait().unwrap(), Exit::Code(3));
+    child.end_group().unwrap();
+}
+
+/// Least of all does it end the group that we are in.
+#[test]
+fn a_child_that_leads_no_group_takes_nobody_with_it() {
+    let mut child = shell("exit 0").spawn().unwrap();
+    poll_end(child.as_fd(), PATIENCE).unwrap();
+    child.end_group().unwrap();
+    assert!(child.wait().unwrap().is_success());
+}
+
+#[test]
 fn a_program_that_is_not_there_says_so() {
     let launch = Launch { program: "/no/such/program".into(), ..shell("") };
     let text = launch.spawn().unwrap_err().to_string();

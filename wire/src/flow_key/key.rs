@@ -105,17 +105,16 @@ macro_rules! low_fields {
 /// The flow of an IPv4 packet behind at most one VLAN tag.
 ///
 /// From the high bits to the low: source 32, destination 32, source port 16, destination port 16
-/// (the order of the wire, so that one load fetches them), protocol 8, ingress port 8, mark 4, VLAN 12.
+/// (the order of the wire), protocol 8, ingress port 8, mark 4, VLAN 12.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey4(u128);
 
 impl FlowKey4 {
-    /// `wire`: both addresses, both ports and four bytes that do not matter.
-    #[inline]
-    pub(super) const fn from_wire(wire: [u8; 16], protocol: u8) -> Self {
-        let ports_end = 1 << DESTINATION_PORT_SHIFT;
-        let wire = u128::from_be_bytes(wire) & !(ports_end - 1);
-        Self(wire | (protocol as u128) << PROTOCOL_SHIFT)
+    /// Both addresses, source first, and both ports, as on the wire.
+    #[inline(always)]
+    pub(super) const fn plain(addresses: u64, ports: u32, protocol: u8) -> Self {
+        let low = (ports as u64) << DESTINATION_PORT_SHIFT | (protocol as u64) << PROTOCOL_SHIFT;
+        Self((addresses as u128) << 64 | low as u128)
     }
 
     pub(super) const fn new(source: u32, destination: u32, low: Low) -> Self {

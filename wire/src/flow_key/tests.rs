@@ -63,7 +63,7 @@ fn plain_udp_takes_the_fast_path() {
     assert_eq!((key.source_port(), key.destination_port()), (1024, 53));
     assert_eq!((key.protocol(), key.vlan(), key.ingress()), (protocol::UDP, 0, 0));
     assert_eq!(place, Place { l3: 14, l4: 34, fragment: Fragment::None });
-    assert_eq!(plain_ipv4(frame.first_chunk().unwrap(), frame.len()), Some(key));
+    assert_eq!(plain_ipv4(plain_words(frame.first_chunk().unwrap()), frame.len()), Some(key));
     assert_eq!(key.bits(), 0x0a00_0001_0a00_0002_0400_0035_1100_0000);
 }
 

@@ -1,0 +1,193 @@
+//! What the kernel counts: CPU time of the machine and of this process, frames of an interface.
+//!
+//! The kernel charges the work it does for arriving frames to whoever happens to run when it does it: the
+//! network stack of a receiver is often part of the sender's system time. The sums are right all the same.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::files::{self, FileError};
+
+const MACHINE: &str = "/proc/stat";
+const OWN: &str = "/proc/self/stat";
+const OWN_THREADS: &str = "/proc/self/task";
+const INTERFACES: &str = "/proc/thread-self/net/dev";
+
+/// CPU time of all cores since the machine started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MachineTime {
+    /// In which they worked for somebody, interrupts included.
+    pub busy: Duration,
+    /// In which they had nothing to do.
+    pub idle: Duration,
+}
+
+/// CPU time of this process and all its threads, children not included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnTime {
+    /// In its own code.
+    pub user: Duration,
+    /// In the kernel.
+    pub system: Duration,
+}
+
+/// Context switches of a thread since it began (proc_pid_status(5)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// It slept or gave up its core.
+    pub voluntary: u64,
+    /// Its core was given to another.
+    pub involuntary: u64,
+}
+
+/// What went through an interface since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceCounters {
+    /// Frames that came in; what the kernel glued together or did not cut counts once.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Frames that went out.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+}
+
+/// That of the machine.
+///
+/// # Errors
+/// [`FileError`] where `/proc` is not what it should be.
+pub fn machine() -> Result<MachineTime, FileError> {
+    let text = files::read(MACHINE)?;
+    machine_in(&text).ok_or_else(|| content(MACHINE, text, "the CPU times of proc_stat(5)"))
+}
+
+/// That of this process.
+///
+/// # Errors
+/// As [`machine`].
+pub fn own() -> Result<OwnTime, FileError> {
+    let text = files::read(OWN)?;
+    own_in(&text).ok_or_else(|| content(OWN, text, "a process as in proc_pid_stat(5)"))
+}
+
+/// CPU time of the first thread of this process that has this name (at most 15 bytes); `None` where there
+/// is none, or where the kernel keeps no count by thread.
+#[must_use]
+pub fn own_thread(name: &str) -> Option<Duration> {
+    let named = |folder: &PathBuf| {
+        std::fs::read_to_string(folder.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
+    };
+    let all = std::fs::read_dir(OWN_THREADS).ok()?.flatten().map(|entry| entry.path());
+    let thread = all.into_iter().find(named)?;
+    let text = std::fs::read_to_string(thread.join("schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+/// How often a process's first thread gave up its core, and how often it was taken from it; `None` when the
+/// process is gone.
+#[must_use]
+pub fn switches(pid: u32) -> Option<Switches> {
+    switches_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+/// That of an interface of the calling thread's network namespace.
+///
+/// # Errors
+/// As [`machine`], also when there is no such interface.
+pub fn interface(name: &str) -> Result<InterfaceCounters, FileError> {
+    let text = files::read(INTERFACES)?;
+    interface_in(&text, name).ok_or_else(|| content(INTERFACES, text, "a table with that interface"))
+}
+
+fn content(path: &str, content: String, expected: &'static str) -> FileError {
+    FileError::Content { path: path.into(), content, expected }
+}
+
+fn ticks(count: u64) -> Duration {
+    Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// `cpu` user nice system idle iowait irq softirq steal …; what a hypervisor stole is neither.
+fn machine_in(text: &str) -> Option<MachineTime> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let counts: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    let [user, nice, system, idle, waiting, interrupts, soft_interrupts, ..] = counts[..] else {
+        return None;
+    };
+    let busy = user + nice + system + interrupts + soft_interrupts;
+    Some(MachineTime { busy: ticks(busy), idle: ticks(idle + waiting) })
+}
+
+/// The 14th and 15th fields; the second is a name in parentheses that may hold anything.
+fn own_in(text: &str) -> Option<OwnTime> {
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut next = || fields.next()?.parse().ok().map(ticks);
+    Some(OwnTime { user: next()?, system: next()? })
+}
+
+fn switches_in(text: &str) -> Option<Switches> {
+    let count = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse().ok()
+    };
+    Some(Switches {
+        voluntary: count("voluntary_ctxt_switches:")?,
+        involuntary: count("nonvoluntary_ctxt_switches:")?,
+    })
+}
+
+/// `name: bytes packets` and six more of what came in, then `bytes packets` of what went out.
+fn interface_in(text: &str, name: &str) -> Option<InterfaceCounters> {
+    let of_line = |line: &str| {
+        let (there, counts) = line.split_once(':')?;
+        let counts: Vec<u64> = counts.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        (there.trim() == name && counts.len() > 9).then(|| InterfaceCounters {
+            received: counts[1],
+            received_bytes: counts[0],
+            sent: counts[9],
+            sent_bytes: counts[8],
+        })
+    };
+    text.lines().find_map(of_line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switches_and_threads_are_those_of_who_was_named() {
+        let text = "Name:\ta\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(switches_in(text), Some(Switches { voluntary: 12, involuntary: 3 }));
+        assert_eq!(switches_in("Name:\ta\n"), None);
+        assert!(switches(std::process::id()).is_some());
+        assert_eq!(own_thread("nobody"), None);
+    }
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        let second = rustix::param::clock_ticks_per_second();
+        let text = format!("cpu  {second} 0 {second} {second} 0 0 {second} 7 0 0\ncpu0 1 1 1\n");
+        let expected = MachineTime { busy: Duration::from_secs(3), idle: Duration::from_secs(1) };
+        assert_eq!(machine_in(&text), Some(expected));
+        assert_eq!(machine_in("cpu0 1 2 3 4 5 6 7 8"), None);
+
+        let text = format!("7 (a) b) R 1 2 3 4 5 6 7 8 9 10 {second} 0 0 0 20 0");
+        let expected = OwnTime { user: Duration::from_secs(1), system: Duration::ZERO };
+        assert_eq!(own_in(&text), Some(expected));
+
+        let text = "Inter-|\n face |bytes\n    lo: 1 2 0 0 0 0 0 0 3 4 0 0 0 0 0 0\n";
+        let expected = InterfaceCounters { received: 2, received_bytes: 1, sent: 4, sent_bytes: 3 };
+        assert_eq!(interface_in(text, "lo"), Some(expected));
+        assert_eq!(interface_in(text, "eth0"), None);
+    }
+
+    #[test]
+    fn this_machine_has_them() {
+        assert!(machine().unwrap().busy > Duration::ZERO);
+        own().unwrap();
+        assert!(interface("no-such-one").is_err());
+    }
+}

@@ -1,0 +1,184 @@
+//! pcapng files as they are written: section header, interface description, enhanced packet.
+//!
+//! Little-endian (draft-ietf-opsawg-pcapng §4). Times in nanoseconds.
+
+const SECTION: u32 = 0x0a0d_0d0a;
+const BYTE_ORDER: u32 = 0x1a2b_3c4d;
+const INTERFACE: u32 = 1;
+const PACKET: u32 = 6;
+const ETHERNET: u16 = 1;
+const OPTION_SECTION_APPLICATION: u16 = 4;
+const OPTION_INTERFACE_NAME: u16 = 2;
+const OPTION_TIME_RESOLUTION: u16 = 9;
+/// 10 to the power of minus this is the unit of time.
+const NANOSECONDS: u8 = 9;
+
+/// Type and length before a block's body, length again behind it.
+const BLOCK_BYTES: usize = 12;
+/// Code and length of an option.
+const OPTION_BYTES: usize = 4;
+/// Type, length, interface, time (2), captured and original length.
+const PACKET_HEADER_BYTES: usize = 28;
+/// Bytes of a packet's block beside the padded packet.
+pub const PACKET_OVERHEAD_BYTES: usize = PACKET_HEADER_BYTES + 4;
+
+/// The part of a text that an option can hold.
+fn value_of(text: &str) -> &[u8] {
+    &text.as_bytes()[..text.len().min(u16::MAX as usize)]
+}
+
+const fn option_bytes(length: usize) -> usize {
+    OPTION_BYTES + length.next_multiple_of(4)
+}
+
+/// Bytes of a section header that names its application.
+#[must_use]
+pub fn section_bytes(application: &str) -> usize {
+    BLOCK_BYTES + 16 + option_bytes(value_of(application).len()) + OPTION_BYTES
+}
+
+/// Writes a section header of unknown length (§4.1).
+///
+/// # Panics
+/// When `out` has not [`section_bytes`].
+pub fn section(out: &mut [u8], application: &str) {
+    let mut cursor = Cursor::begin(out, SECTION);
+    cursor.put(&BYTE_ORDER.to_le_bytes());
+    cursor.put(&1u16.to_le_bytes());
+    cursor.put(&0u16.to_le_bytes());
+    cursor.put(&u64::MAX.to_le_bytes());
+    cursor.option(OPTION_SECTION_APPLICATION, value_of(application));
+    cursor.option(0, &[]);
+    cursor.end();
+}
+
+/// Bytes of the description of an interface of this name.
+#[must_use]
+pub fn interface_bytes(name: &str) -> usize {
+    BLOCK_BYTES + 8 + option_bytes(value_of(name).len()) + option_bytes(1) + OPTION_BYTES
+}
+
+/// Writes the description of an Ethernet interface (§4.2) of whose packets at most `snap_bytes` are kept; 0 is
+/// no limit.
+///
+/// # Panics
+/// When `out` has not [`interface_bytes`].
+pub fn interface(out: &mut [u8], name: &str, snap_bytes: u32) {
+    let mut cursor = Cursor::begin(out, INTERFACE);
+    cursor.put(&ETHERNET.to_le_bytes());
+    cursor.put(&0u16.to_le_bytes());
+    cursor.put(&snap_bytes.to_le_bytes());
+    cursor.option(OPTION_INTERFACE_NAME, value_of(name));
+    cursor.option(OPTION_TIME_RESOLUTION, &[NANOSECONDS]);
+    cursor.option(0, &[]);
+    cursor.end();
+}
+
+/// Bytes of the block of a packet of which `length` bytes are kept.
+#[inline]
+#[must_use]
+pub const fn packet_bytes(length: usize) -> usize {
+    PACKET_OVERHEAD_BYTES + length.next_multiple_of(4)
+}
+
+/// A packet beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Number of its interface in the section.
+    pub interface: u32,
+    /// When it came, since 1970.
+    pub time_ns: u64,
+    /// Its bytes on the link.
+    pub length: usize,
+    /// Those that are kept, from the first.
+    pub kept: usize,
+}
+
+/// Writes the block of a packet (§4.3) to `out`, which has [`packet_bytes`] of what is kept; `fill` writes
+/// that.
+///
+/// # Panics
+/// When `out` is shorter.
+#[inline]
+pub fn packet(out: &mut [u8], packet: Packet, fill: impl FnOnce(&mut [u8])) {
+    let total = (out.len() as u32).to_le_bytes();
+    let fields = [
+        PACKET,
+        out.len() as u32,
+        packet.interface,
+        (packet.time_ns >> 32) as u32,
+        packet.time_ns as u32,
+        packet.kept as u32,
+        packet.length as u32,
+    ];
+    let (header, rest) = out.split_at_mut(PACKET_HEADER_BYTES);
+    for (bytes, field) in header.as_chunks_mut().0.iter_mut().zip(fields) {
+        *bytes = field.to_le_bytes();
+    }
+    let (bytes, rest) = rest.split_at_mut(packet.kept);
+    fill(bytes);
+    let (padding, trailer) = rest.split_at_mut(rest.len() - 4);
+    padding.fill(0);
+    trailer.copy_from_slice(&total);
+}
+
+/// Fills a block from its front.
+struct Cursor<'a> {
+    out: &'a mut [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn begin(out: &'a mut [u8], kind: u32) -> Self {
+        let length = (out.len() as u32).to_le_bytes();
+        let mut cursor = Self { out, at: 0 };
+        cursor.put(&kind.to_le_bytes());
+        cursor.put(&length);
+        cursor
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.out[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        self.put(&code.to_le_bytes());
+        self.put(&(value.len() as u16).to_le_bytes());
+        self.put(value);
+        let end = self.at.next_multiple_of(4);
+        self.out[self.at..end].fill(0);
+        self.at = end;
+    }
+
+    fn end(mut self) {
+        let length = (self.out.len() as u32).to_le_bytes();
+        self.put(&length);
+        debug_assert_eq!(self.at, self.out.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    /// What Wireshark's `editcap` would write for the same, byte by byte from the draft's figures.
+    #[test]
+    fn blocks_are_laid_out_as_the_draft_says() {
+        let mut head = vec![9; section_bytes("abc")];
+        section(&mut head, "abc");
+        assert_eq!(head.len(), 40);
+        assert_eq!(head[..12], [0x0a, 0x0d, 0x0d, 0x0a, 40, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a]);
+        assert_eq!(head[24..], [4, 0, 3, 0, b'a', b'b', b'c', 0, 0, 0, 0, 0, 40, 0, 0, 0]);
+        let mut port = vec![9; interface_bytes("west")];
+        interface(&mut port, "west", 96);
+        assert_eq!(port[..16], [1, 0, 0, 0, 40, 0, 0, 0, 1, 0, 0, 0, 96, 0, 0, 0]);
+        assert_eq!(port[24..], [9, 0, 1, 0, 9, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0]);
+        let mut block = vec![9; packet_bytes(3)];
+        let about = Packet { interface: 1, time_ns: 0x1_0000_0002, length: 60, kept: 3 };
+        packet(&mut block, about, |bytes| bytes.copy_from_slice(b"abc"));
+        assert_eq!(block[8..28], [1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 60, 0, 0, 0]);
+        assert_eq!(block[28..], [b'a', b'b', b'c', 0, 36, 0, 0, 0]);
+    }
+}
