@@ -6,6 +6,10 @@
 //!
 //! - [`units`]: the units of time and rate at every edge;
 //! - [`wake`]: which sleeping NF is worth a wake-up call now;
+//! - [`congestion`]: when senders are told that a queue grows;
+//! - [`pressure`]: which NF is overloaded, and who must rest for it;
+//! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
+//! - [`share`]: which part of a shared core each NF gets;
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again.
@@ -15,8 +19,12 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod congestion;
+pub mod cost;
 pub mod liveness;
+pub mod pressure;
 pub mod restart;
+pub mod share;
 pub mod spread;
 pub mod units;
 pub mod wake;

@@ -1,0 +1,242 @@
+//! Which part of a shared core each NF gets.
+//!
+//! The problem: the kernel gives every task of a core the same time. A chain of a cheap NF and a dear one
+//! then works its packets half and throws them away, and who has few packets gets as much as who has many.
+//!
+//! The intuition: *rate-cost proportional* shares. What an NF has to do in the next window is what arrives
+//! and what waits, times what each packet takes. Time in proportion to that lets all NFs of a core fall behind
+//! at the same rate: equal costs share by arrivals, equal arrivals share by cost, so that output rates are
+//! equal. A priority is a factor on it.
+//!
+//! `work = (arrivals in a window + backlog) * service time`, `share = priority * work / sum` (NFVnice,
+//! equations 5.2.1 to 5.2.3). The paper adds packets per second and packets; here both are packets of one
+//! window, [`cost::WINDOW`], over which service times are formed too.
+//!
+//! Every NF has [`least`], however little it has to do: enough to notice its first packets, to obey an
+//! order, and to be measured again. A share is written only when it differs from the one in force by more than
+//! a measurement's error ([`is_worth_writing`]).
+//!
+//! What it refuses to do: give to an NF that spins without packets (its work is nothing), or reckon with real
+//! time, where weights mean nothing.
+
+use crate::cost;
+use crate::units::Instant;
+
+/// A whole core, in the parts that shares are told in. Our choice: the range of `cpu.weight` (cgroup v2, 1 to
+/// 10,000), which lies inside that of `cpu.shares` (v1, 2 to 262,144), so either is a share as it is.
+pub const WHOLE: u32 = 10_000;
+/// The least share. Our choice: half a percent is below what the smallest of six NFs with costs 1:2:5:20:40:60
+/// needs (0.8 %, NFVnice's fairness experiment), and still a turn of 3 ms within the second.
+pub const LEAST: u32 = 50;
+/// The part of a share by which it must change to be written, as a divisor: the error of a service time.
+const CHANGE_MIN: u32 = 16;
+/// How fast the mean of arrivals follows, in nanoseconds. Our choice: half the window, because the median of
+/// service times turns half a window after a change too.
+const FOLLOWS_NS: f64 = cost::WINDOW.0 as f64 / 2.0;
+
+/// How packets come to one NF: moving means.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Demand {
+    seen: Option<(Instant, u64)>,
+    per_second: f64,
+    backlog: f64,
+}
+
+impl Demand {
+    /// Takes in how many packets have come for the NF ever, those that found no room among them, and how
+    /// many wait in its ring.
+    pub fn on_look(&mut self, now: Instant, arrived: u64, backlog: u32) {
+        let Some((at, before)) = self.seen.replace((now, arrived)) else { return };
+        let passed = (now - at).0 as f64;
+        if passed == 0.0 {
+            self.seen = Some((at, before));
+            return;
+        }
+        let rate = arrived.saturating_sub(before) as f64 * 1e9 / passed;
+        let part = (passed / FOLLOWS_NS).min(1.0);
+        self.per_second += (rate - self.per_second) * part;
+        self.backlog += (f64::from(backlog) - self.backlog) * part;
+    }
+
+    /// Packets a second.
+    #[must_use]
+    pub const fn per_second(&self) -> f64 {
+        self.per_second
+    }
+
+    /// Nanoseconds of work in a window: what arrives and what waits, at so many nanoseconds each.
+    #[must_use]
+    pub const fn work_ns(&self, service_ns: u64) -> f64 {
+        let arrivals = self.per_second * (cost::WINDOW.0 as f64 / 1e9);
+        (arrivals + self.backlog) * service_ns as f64
+    }
+}
+
+/// One NF of a core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contender {
+    /// What it has to do in a window, in nanoseconds; not negative.
+    pub work_ns: f64,
+    /// Factor of its share, 1 to 100.
+    pub priority: u32,
+}
+
+impl Contender {
+    /// Less than a nanosecond of work in a window is none, and so is nonsense.
+    fn claim(&self) -> f64 {
+        let claim = self.work_ns * f64::from(self.priority);
+        if claim >= 1.0 { claim.min(1e24) } else { 0.0 }
+    }
+}
+
+/// The least share of each of so many NFs: [`LEAST`], but all of these together at most a quarter of the core.
+#[must_use]
+pub const fn least(contenders: usize) -> u32 {
+    let part = WHOLE / (4 * if contenders == 0 { 1 } else { contenders as u32 });
+    let bound = if part < LEAST { part } else { LEAST };
+    if bound == 0 { 1 } else { bound }
+}
+
+/// Shares a core among NFs: `shares[i]` is that of `contenders[i]`, in parts of [`WHOLE`]. They add up to the
+/// whole, up to one part for each by rounding. False when none of them has anything to do: then `shares` is
+/// left as it was, because what was right before may be right again.
+///
+/// # Panics
+/// When there are fewer shares than contenders.
+pub fn share(contenders: &[Contender], shares: &mut [u32]) -> bool {
+    let shares = &mut shares[..contenders.len()];
+    if contenders.iter().all(|one| one.claim() == 0.0) {
+        return false;
+    }
+    let least = least(contenders.len());
+    // Those below the least get it, what is left is shared among the others, which may put more below it.
+    shares.fill(0);
+    loop {
+        let open = || contenders.iter().zip(&*shares).filter(|(_, share)| **share == 0);
+        let total: f64 = open().map(|(one, _)| one.claim()).sum();
+        let given = shares.iter().sum::<u32>();
+        let part = f64::from(WHOLE - given) / total;
+        let mut again = false;
+        for (one, share) in contenders.iter().zip(shares.iter_mut()) {
+            if *share == 0 && one.claim() * part < f64::from(least) {
+                *share = least;
+                again = true;
+            }
+        }
+        if !again {
+            for (one, share) in contenders.iter().zip(shares.iter_mut()).filter(|(_, share)| **share == 0) {
+                *share = (one.claim() * part) as u32;
+            }
+            return true;
+        }
+    }
+}
+
+/// Whether shares differ enough from those in force: one of them by more than a sixteenth, which is how well
+/// a service time is known.
+#[must_use]
+pub fn is_worth_writing(in_force: &[u32], shares: &[u32]) -> bool {
+    in_force.len() != shares.len()
+        || in_force.iter().zip(shares).any(|(old, new)| old.abs_diff(*new) > old / CHANGE_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Span;
+    use proptest::prelude::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    fn shared(contenders: &[(f64, u32)]) -> Vec<u32> {
+        let all: Vec<Contender> =
+            contenders.iter().map(|&(work_ns, priority)| Contender { work_ns, priority }).collect();
+        let mut shares = vec![0; all.len()];
+        assert!(share(&all, &mut shares));
+        shares
+    }
+
+    #[test]
+    fn shares_follow_work_and_priority() {
+        assert_eq!(shared(&[(120.0, 1), (270.0, 1), (550.0, 1)]), [1276, 2872, 5851]);
+        assert_eq!(shared(&[(1.0, 3), (1.0, 1)]), [7500, 2500]);
+        assert_eq!(shared(&[(1.0, 1)]), [WHOLE]);
+        assert_eq!(shared(&[(0.0, 1), (1.0, 1)]), [LEAST, WHOLE - LEAST]);
+    }
+
+    #[test]
+    fn an_idle_core_keeps_its_shares() {
+        let idle = [Contender { work_ns: 0.0, priority: 1 }; 2];
+        let mut shares = [1, 2];
+        assert!(!share(&idle, &mut shares));
+        assert_eq!(shares, [1, 2]);
+    }
+
+    #[test]
+    fn demand_follows_within_a_few_windows() {
+        let mut demand = Demand::default();
+        let look = |demand: &mut Demand, millis: u64, arrived: u64| {
+            demand.on_look(Instant(0) + Span::from_millis(millis), arrived, 10);
+        };
+        (0..300).for_each(|millis| look(&mut demand, millis, millis * 1000));
+        assert!((demand.per_second() - 1e6).abs() < 1e4, "{demand:?}");
+        assert!((demand.work_ns(100) - (1e5 + 10.0) * 100.0).abs() < 2e5, "{demand:?}");
+        (300..600).for_each(|millis| look(&mut demand, millis, 299_000));
+        assert!(demand.per_second() < 1e4, "{demand:?}");
+    }
+
+    #[test]
+    fn small_changes_are_not_written() {
+        assert!(!is_worth_writing(&[5000, 5000], &[5300, 4700]));
+        assert!(is_worth_writing(&[5000, 5000], &[5320, 4680]));
+        assert!(is_worth_writing(&[], &[WHOLE]));
+    }
+
+    fn contenders() -> impl Strategy<Value = Vec<(f64, u32)>> {
+        prop::collection::vec((prop_oneof![Just(0.0), 1.0..1e12], 1u32..=100), 1..130)
+            .prop_filter("somebody works", |all| all.iter().any(|(work, _)| *work > 0.0))
+    }
+
+    proptest! {
+        #[test]
+        fn the_core_is_given_once_and_nobody_starves(all in contenders()) {
+            let shares = shared(&all);
+            let sum: u32 = shares.iter().sum();
+            prop_assert!(sum <= WHOLE && sum + all.len() as u32 >= WHOLE, "{sum}");
+            prop_assert!(shares.iter().all(|share| *share >= least(all.len()) - 1));
+        }
+
+        #[test]
+        fn above_the_least_shares_are_in_proportion(all in contenders()) {
+            let shares = shared(&all);
+            let free = |at: &usize| shares[*at] > least(all.len()) + 1;
+            let free: Vec<usize> = (0..all.len()).filter(free).collect();
+            for pair in free.windows(2) {
+                let claim = |at: usize| all[at].0 * f64::from(all[at].1);
+                let wanted = claim(pair[0]) / (claim(pair[0]) + claim(pair[1]));
+                let (one, other) = (f64::from(shares[pair[0]]), f64::from(shares[pair[1]]));
+                // Each is rounded down by less than a part.
+                prop_assert!((one / (one + other) - wanted).abs() <= 1.0 / (one + other), "{pair:?}");
+            }
+        }
+
+        #[test]
+        fn more_priority_is_never_less(all in contenders(), who in 0usize..130, more in 1u32..100) {
+            let who = who % all.len();
+            let mut raised = all.clone();
+            raised[who].1 = (raised[who].1 + more).min(100);
+            let (before, after) = (shared(&all), shared(&raised));
+            prop_assert!(after[who] + 1 >= before[who], "{} {}", before[who], after[who]);
+        }
+
+        #[test]
+        fn nonsense_is_borne(work in prop::collection::vec(any::<f64>(), 1..20)) {
+            let all: Vec<Contender> =
+                work.into_iter().map(|work_ns| Contender { work_ns, priority: 1 }).collect();
+            let mut shares = vec![0; all.len()];
+            if share(&all, &mut shares) {
+                prop_assert!(shares.iter().sum::<u32>() <= WHOLE);
+            }
+        }
+    }
+}
