@@ -2,16 +2,21 @@
 
 use std::ffi::{CString, c_int};
 
-use headgate_nf::{BURST_MAX, Burst, Context, Failure, NetworkFunction, Packet, Timer, Verdict};
+use headgate_nf::{
+    BURST_MAX, Burst, Context, Failure, LogId, NetworkFunction, Packet, ReadDone, Timer, Verdict, WriteDone,
+};
 
+use crate::disk::shown;
 use crate::functions::Surroundings;
-use crate::types::{ABI_VERSION, BLIND, HgContext, HgNf, HgPacket};
+use crate::types::{ABI_VERSION, BLIND, HgContext, HgNf, HgPacket, HgReadFn};
 
 /// The NF with what C sees of its surroundings.
 pub struct Foreign {
     nf: HgNf,
     surroundings: Box<Surroundings>,
     packets: Box<[HgPacket; BURST_MAX]>,
+    /// Who is told of the read at hand.
+    reading: Option<HgReadFn>,
 }
 
 /// Whether a struct filled in C can be run at all.
@@ -45,7 +50,7 @@ impl Foreign {
             reserved: 0,
         };
         let surroundings = Box::new(Surroundings::new(context)?);
-        let mut foreign = Self { nf, surroundings, packets: Box::new([empty; BURST_MAX]) };
+        let mut foreign = Self { nf, surroundings, packets: Box::new([empty; BURST_MAX]), reading: None };
         if let Some(start) = nf.start {
             let state = nf.state;
             // SAFETY: as the header promises: the author's function with the author's state.
@@ -97,21 +102,65 @@ fn take_over(packet: &mut Packet<'_>, shown: &HgPacket) {
     packet.set_verdict(Verdict::decode(u32::from(shown.verdict)));
 }
 
-impl NetworkFunction for Foreign {
-    fn process(&mut self, burst: &mut Burst, context: &mut Context) {
+impl Foreign {
+    /// Shows C the packets of a burst, and takes over what it did to them.
+    fn with_packets(
+        &mut self,
+        burst: &mut Burst,
+        context: &mut Context,
+        f: impl FnOnce(*mut HgPacket, u32, *mut HgContext),
+    ) {
         let count = burst.len();
         for (shown, packet) in self.packets.iter_mut().zip(burst.packets()) {
             *shown = show(&packet);
         }
-        let (nf, packets) = (self.nf, self.packets.as_mut_ptr());
-        if let Some(process) = nf.process {
-            // SAFETY: as the header promises; `packets` has `count` entries, each of a packet of this burst.
-            self.call(context, |surroundings| unsafe {
-                process(nf.state, packets, count as u32, surroundings);
-            });
-        }
+        let packets = self.packets.as_mut_ptr();
+        self.call(context, |surroundings| f(packets, count as u32, surroundings));
         for (shown, mut packet) in self.packets.iter().zip(burst.packets()) {
             take_over(&mut packet, shown);
+            // After the verdict, which it replaces.
+            self.surroundings.files.hold(&mut packet, shown);
+        }
+        self.surroundings.files.forget_wishes();
+    }
+}
+
+impl NetworkFunction for Foreign {
+    fn process(&mut self, burst: &mut Burst, context: &mut Context) {
+        let nf = self.nf;
+        let Some(process) = nf.process else { return };
+        self.with_packets(burst, context, |packets, count, surroundings| {
+            // SAFETY: as the header promises; `packets` has `count` entries, each of a packet of this burst.
+            unsafe { process(nf.state, packets, count, surroundings) }
+        });
+    }
+
+    fn read(&mut self, done: &ReadDone<'_>, context: &mut Context) {
+        self.reading = self.surroundings.files.reader(done.word);
+        if let Some(function) = self.reading {
+            let (state, done) = (self.nf.state, shown(done));
+            // SAFETY: as the header promises; what was read stays until the call returns.
+            self.call(context, |surroundings| unsafe {
+                function(state, &raw const done, std::ptr::null_mut(), 0, surroundings);
+            });
+        }
+    }
+
+    /// Always follows the call of `read` for the same request.
+    fn resume(&mut self, held: &mut Burst, done: &ReadDone<'_>, context: &mut Context) {
+        let Some(function) = self.reading else { return };
+        let (state, done) = (self.nf.state, shown(done));
+        self.with_packets(held, context, |packets, count, surroundings| {
+            // SAFETY: as in `process`, and what was read stays until the call returns.
+            unsafe { function(state, &raw const done, packets, count, surroundings) }
+        });
+    }
+
+    fn written(&mut self, log: LogId, done: &WriteDone, context: &mut Context) {
+        if let Some((function, done)) = self.surroundings.files.written(log, done) {
+            let state = self.nf.state;
+            // SAFETY: as the header promises.
+            self.call(context, |surroundings| unsafe { function(state, &raw const done, surroundings) });
         }
     }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use headgate_nf::{Context, Counter, Failure, Timer};
 use serde_json::{Map, Value};
 
+use crate::disk::Files;
+
 /// `hg_context`: the context of the call at hand, and what must outlive it because C keeps pointers to it.
 pub struct Surroundings {
     /// The context of the call at hand; null between calls.
@@ -21,6 +23,7 @@ pub struct Surroundings {
     texts: Vec<CString>,
     counters: Vec<Counter>,
     timers: Vec<Timer>,
+    pub files: Files,
 }
 
 impl Surroundings {
@@ -34,6 +37,7 @@ impl Surroundings {
             texts: Vec::new(),
             counters: Vec::new(),
             timers: Vec::new(),
+            files: Files::default(),
         })
     }
 
@@ -47,7 +51,7 @@ impl Surroundings {
 
     /// # Panics
     /// When C kept the pointer and calls outside a callback.
-    fn context(&mut self) -> &mut Context {
+    pub fn context(&mut self) -> &mut Context {
         // SAFETY: not null only while `lend`'s caller lends the context to this call, which holds `self`
         // alone: everything happens in one thread, and no function here calls back into C.
         unsafe { self.context.as_mut() }.expect("a function of headgate_nf.h was called outside a callback")
@@ -74,7 +78,7 @@ impl Surroundings {
         }
     }
 
-    fn fail(&mut self, reason: impl ToString) -> c_int {
+    pub fn fail(&mut self, reason: impl ToString) -> c_int {
         self.failure = Some(reason.to_string());
         -1
     }
@@ -115,7 +119,7 @@ pub unsafe fn from_c(text: *const c_char) -> String {
 ///
 /// # Safety
 /// `context` is the pointer a callback was given, and the callback has not returned.
-unsafe fn behind<'a>(context: *mut Surroundings) -> &'a mut Surroundings {
+pub unsafe fn behind<'a>(context: *mut Surroundings) -> &'a mut Surroundings {
     // SAFETY: by the caller's promise; C has one thread here, and no reference is kept between calls.
     unsafe { context.as_mut() }.expect("hg_context is NULL")
 }

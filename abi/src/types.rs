@@ -38,6 +38,44 @@ pub struct HgNf {
     pub stop: Option<unsafe extern "C" fn(*mut c_void, *mut HgContext)>,
 }
 
+/// `HG_HELD`.
+pub const HELD: u16 = 0x1fff;
+
+/// `struct hg_log_settings`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct HgLogSettings {
+    pub buffer_bytes: u64,
+    pub flush_ns: u64,
+    pub burst_bytes: u64,
+}
+
+/// `struct hg_written`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct HgWritten {
+    pub word: u64,
+    pub first: u64,
+    pub count: u64,
+    pub lost: u64,
+    pub error: i32,
+    pub log: u32,
+}
+
+/// `struct hg_done`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct HgDone {
+    pub word: u64,
+    pub bytes: *const u8,
+    pub result: i64,
+}
+
+/// `hg_written_fn`.
+pub type HgWrittenFn = unsafe extern "C" fn(*mut c_void, *const HgWritten, *mut HgContext);
+/// `hg_read_fn`.
+pub type HgReadFn = unsafe extern "C" fn(*mut c_void, *const HgDone, *mut HgPacket, u32, *mut HgContext);
+
 /// `struct hg_tally`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +102,16 @@ const _: () = {
     assert!(offset_of!(HgNf, timer) == 40);
     assert!(offset_of!(HgNf, stop) == 48);
     assert!(size_of::<HgTally>() == 40);
+    assert!(size_of::<HgLogSettings>() == 24);
+    assert!(offset_of!(HgLogSettings, flush_ns) == 8);
+    assert!(offset_of!(HgLogSettings, burst_bytes) == 16);
+    assert!(size_of::<HgWritten>() == 40);
+    assert!(offset_of!(HgWritten, lost) == 24);
+    assert!(offset_of!(HgWritten, error) == 32);
+    assert!(offset_of!(HgWritten, log) == 36);
+    assert!(size_of::<HgDone>() == 24);
+    assert!(offset_of!(HgDone, bytes) == 8);
+    assert!(offset_of!(HgDone, result) == 16);
     assert!(headgate_nf::Verdict::Drop.encode() == 0x1000);
     assert!(headgate_nf::Verdict::Port(5).encode() == 0x2005);
     assert!(headgate_nf::Verdict::Stage(5).encode() == 0x3005);

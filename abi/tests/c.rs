@@ -214,3 +214,52 @@ fn the_template_bridges_a_manager_s_packets() {
     assert_eq!(manager.stop(), "");
     assert!(child.wait_with_output().unwrap().status.success());
 }
+
+/// The place of a station's page in the book of the example.
+fn page(station: u8) -> usize {
+    let address = u64::from_be_bytes([0, 0, 2, 0, 0, 0, 0, station]);
+    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize
+}
+
+#[test]
+fn the_example_with_files_holds_packets_and_writes_what_came() {
+    let source = root().join("examples/guestbook.c");
+    assert!(fs::read_to_string(&source).unwrap().lines().count() < 100);
+    let installation = installed();
+    let program = compiled(installation.path(), &source, Linking::Shared);
+    let path = |name: &str| installation.path().join(name);
+    let mut book = vec![0u8; 65536];
+    (1..=3).for_each(|station| book[page(station)] = 1);
+    fs::write(path("book"), &book).unwrap();
+    let frames: Vec<_> = (0..200u8).map(|number| frame(1 + number % 5, 9)).collect();
+    write_pcap(&path("in.pcap"), &frames);
+    let arguments =
+        format!(r#"{{"book":"{}","visits":"{}"}}"#, path("book").display(), path("visits").display());
+    must(
+        Command::new(&program)
+            .args(["--args", &arguments, "--pcap"])
+            .args([path("in.pcap"), path("out.pcapng")]),
+    );
+    let written = Capture::read(&path("out.pcapng")).unwrap();
+    let admitted: Vec<_> = frames.iter().filter(|frame| frame[11] <= 3).cloned().collect();
+    assert_eq!(written.arrivals.iter().map(|arrival| arrival.frame.clone()).collect::<Vec<_>>(), admitted);
+    // As they were let in: in the order of each station, and not of all.
+    let mut visits: Vec<_> = fs::read(path("visits")).unwrap().chunks(6).map(<[u8]>::to_vec).collect();
+    let mut expected: Vec<_> = admitted.iter().map(|frame| frame[6..12].to_vec()).collect();
+    visits.sort();
+    expected.sort();
+    assert_eq!(visits, expected);
+    // A book that ends too early: nobody is known, and nothing is stuck.
+    fs::write(path("book"), []).unwrap();
+    must(
+        Command::new(&program)
+            .args(["--args", &arguments, "--pcap"])
+            .args([path("in.pcap"), path("none.pcapng")]),
+    );
+    assert!(Capture::read(&path("none.pcapng")).unwrap().arrivals.is_empty());
+    let (code, _, err) = run(Command::new(&program)
+        .args(["--args", r#"{"book":"/no/such/book"}"#, "--pcap"])
+        .args([path("in.pcap"), path("out.pcapng")]));
+    assert_eq!(code, 4);
+    assert!(err.contains("cannot open /no/such/book: No such file"), "{err}");
+}

@@ -302,9 +302,11 @@ impl Plan<'_> {
         }
         let there = self.interface.as_ref().and_then(|interface| interface.mtu().ok());
         if let Some(mtu) = there.filter(|mtu| mtu + LINK_BYTES > longest) {
+            let frame_bytes = mtu + LINK_BYTES;
+            let buffer_bytes = self.ring.map_or(frame_bytes, |_| Ring::room_for(frame_bytes));
             self.notes.push(format!(
                 "the interface has mtu {mtu}, and frames above {longest} bytes are lost as too long; \
-                 raise memory.buffer_bytes or lower the mtu"
+                 raise memory.buffer_bytes to {buffer_bytes} or lower the mtu"
             ));
         }
         let mut address = ffi::rte_ether_addr::default();

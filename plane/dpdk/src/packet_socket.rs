@@ -69,6 +69,12 @@ impl Ring {
         Self { frame_bytes, block_bytes: frame_bytes * together, frames }
     }
 
+    /// The smallest `room` with which frames of that length come whole.
+    pub(crate) const fn room_for(received_bytes: u32) -> u32 {
+        let frame_bytes = received_bytes + RECEIVE_HEADER_BYTES + 1;
+        frame_bytes.next_multiple_of(FRAME_STEP_BYTES) - SEND_HEADER_BYTES
+    }
+
     /// Adds the shape to a device's arguments.
     pub(crate) fn describe(self, device: &mut Devargs) {
         device.add("framesz", self.frame_bytes);
@@ -257,6 +263,16 @@ mod tests {
         }
         assert_eq!(Ring::fitting(2112).frame_bytes, 2048);
         assert_eq!(Ring::fitting(9216).frame_bytes, 9216);
+    }
+
+    #[test]
+    fn the_room_for_a_frame_is_the_smallest_that_takes_it_whole() {
+        for frame_bytes in [1518, 1981, 1982, 9018] {
+            let room = Ring::room_for(frame_bytes);
+            assert!(Ring::fitting(room).received_bytes_max() >= frame_bytes, "{frame_bytes}");
+            assert!(Ring::fitting(room - 1).received_bytes_max() < frame_bytes, "{frame_bytes}");
+        }
+        assert_eq!(Ring::room_for(9018), 9184);
     }
 
     #[test]

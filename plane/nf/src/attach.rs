@@ -124,7 +124,12 @@ impl Link {
 
     /// Says hello, and maps what the manager hands over. Waits for the manager's answer.
     pub(crate) fn attach(self) -> Result<Attached, AttachFailure> {
-        attach::send(&self.socket, &FromNf::Hello { abi: ABI_VERSION, name: self.name.clone() }, &[])?;
+        let hello = FromNf::Hello { abi: ABI_VERSION, name: self.name.clone() };
+        match attach::send(&self.socket, &hello, &[]) {
+            // Refused before it was asked: the answer says why.
+            Ok(()) | Err(AttachError::Socket(Errno::PIPE)) => {}
+            Err(error) => return Err(error.into()),
+        }
         self.wait_for_answer()?;
         let (answer, files) =
             attach::receive::<ToNf>(&self.socket)?.ok_or(AttachError::Socket(Errno::AGAIN))?;

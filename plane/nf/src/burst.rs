@@ -3,7 +3,7 @@
 use std::iter::Zip;
 use std::slice;
 
-use headgate_shm::descriptor::Descriptor;
+use headgate_shm::descriptor::{ARGUMENT_COUNT, Descriptor};
 use headgate_shm::ring::{Consumer, Impossible};
 use headgate_shm::{Region, Verdict};
 
@@ -14,6 +14,10 @@ use crate::packet::Packet;
 /// lines, and what is paid once a burst (two ring indices, a look at the orders, a read of the TSC) is spread
 /// over enough packets not to be noticed; twice as many would only let the first one wait longer.
 pub const BURST_MAX: usize = u64::BITS as usize;
+
+/// The tag of a packet that is to be held. It names no port and no stage, and reads as a drop: a later NF of
+/// the process does not see the packet.
+pub(crate) const HELD: u32 = Verdict::Drop.encode() | (ARGUMENT_COUNT - 1);
 
 /// Packets to work on, each with a verdict that starts as [`Verdict::Next`].
 ///
@@ -50,11 +54,46 @@ impl Burst {
         self.open(packets.len());
     }
 
+    /// Takes packets that were worked on before: each as it goes and as it came. Returns how many.
+    pub(crate) fn refill(&mut self, packets: impl Iterator<Item = (Descriptor, Descriptor)>) -> usize {
+        let mut count = 0;
+        for (place, (packet, received)) in packets.take(BURST_MAX).enumerate() {
+            self.packets[place] = packet.with_tag(Verdict::NEXT);
+            self.received[place] = received;
+            count = place + 1;
+        }
+        self.show(count);
+        count
+    }
+
+    /// Takes out the packets marked as [`HELD`] for which `take` finds a place; it is given each as it goes
+    /// and as it came. The others go on.
+    pub(crate) fn take_held(&mut self, mut take: impl FnMut(Descriptor, Descriptor) -> bool) {
+        let mut kept = 0;
+        for place in 0..self.count {
+            let (mut packet, received) = (self.packets[place], self.received[place]);
+            if packet.tag() == HELD {
+                packet = packet.with_tag(Verdict::NEXT);
+                if take(packet, received) {
+                    continue;
+                }
+            }
+            (self.packets[kept], self.received[kept]) = (packet, received);
+            kept += 1;
+        }
+        self.show(kept);
+    }
+
     #[inline(always)]
     fn open(&mut self, count: usize) {
         for (packet, received) in self.packets[..count].iter_mut().zip(&self.received) {
             *packet = received.with_tag(Verdict::NEXT);
         }
+        self.show(count);
+    }
+
+    #[inline(always)]
+    fn show(&mut self, count: usize) {
         self.count = count;
         self.visible = u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0);
     }

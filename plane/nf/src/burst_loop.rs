@@ -2,7 +2,7 @@
 //!
 //! While there is work the loop makes no system call, takes no lock and allocates nothing.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use headgate_shm::attach::{AttachError, Loop, ToNf};
@@ -15,11 +15,14 @@ use crate::clock::{Clock, LOOK_EVERY, Machine, cycles};
 use crate::context::Environment;
 use crate::fuse::Fused;
 
+mod disk;
+mod sample;
+
+use sample::Sampler;
+
 /// Longest sleep. Our choice: orders and a dead manager are seen this soon even if no bell rings, and ten
 /// wake-ups a second cost nothing.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Time one burst in each such interval.
-const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 /// Turns of waiting for room in the transmit ring between two looks whether the manager lives.
 const FULL_TURNS: u32 = 1000;
 
@@ -71,12 +74,16 @@ pub(crate) struct BurstLoop<'a> {
     burst: Burst,
     prefetches: bool,
     mail_read: u32,
-    /// When to time a burst next, in ticks.
-    next_sample: u64,
+    sampler: Sampler,
     /// Bursts since a cooperative loop last yielded.
     since_yield: u32,
     /// Looks at the clock since the last burst.
     idle_looks: u32,
+    /// Where in the receive ring the NF was when it last woke, and when, in ticks.
+    turn_began: u32,
+    woke_at: u64,
+    /// Whether no packets are taken because the disk is behind.
+    is_suspended: bool,
 }
 
 impl<'a> BurstLoop<'a> {
@@ -94,9 +101,12 @@ impl<'a> BurstLoop<'a> {
             prefetches: nfs.touches_packets(),
             nfs,
             mail_read: 0,
-            next_sample: 0,
+            sampler: Sampler::of_this_thread(),
             since_yield: 0,
             idle_looks: 0,
+            turn_began: 0,
+            woke_at: 0,
+            is_suspended: false,
         }
     }
 
@@ -113,8 +123,12 @@ impl<'a> BurstLoop<'a> {
                 self.idle()?;
             }
         };
-        self.drain()?;
-        self.nfs.stop();
+        if self.uses_disk() {
+            self.drain_with_disk()?;
+        } else {
+            self.drain()?;
+            self.nfs.stop();
+        }
         self.environment.tell_counters()?;
         Ok(end)
     }
@@ -134,52 +148,65 @@ impl<'a> BurstLoop<'a> {
         if self.clock.is_due(ticks) {
             self.look()?;
         }
-        let count = self.burst.fill(&mut self.receive)?;
-        if count == 0 {
-            return Ok(false);
+        let sampled = self.sampler.is_due(ticks);
+        if sampled {
+            self.sampler.begin();
         }
+        let count = if self.uses_disk() { self.turn_with_disk(sampled)? } else { self.turn_plain(sampled)? };
+        if sampled && count > 0 {
+            self.sampler.end(&self.attached.side, self.clock, count as u64);
+        }
+        Ok(count > 0)
+    }
+
+    #[inline(always)]
+    fn turn_plain(&mut self, sampled: bool) -> Result<usize, LoopError> {
+        let count = self.burst.fill(&mut self.receive)?;
+        if count > 0 {
+            self.process(sampled);
+            self.give_back()?;
+            self.note_burst(count);
+        }
+        Ok(count)
+    }
+
+    /// Whether an NF of the process reads or writes files. All that a burst of others pays for it.
+    #[inline(always)]
+    fn uses_disk(&self) -> bool {
+        self.environment.disk.requests.get().is_some()
+    }
+
+    #[inline(always)]
+    fn process(&mut self, sampled: bool) {
         if self.prefetches {
             self.burst.prefetch();
         }
-        if ticks >= self.next_sample {
-            self.process_timed(count);
+        if sampled {
+            self.process_timed();
         } else {
             self.nfs.process(&mut self.burst);
         }
-        self.give_back()?;
-        let progress = self.attached.side.progress();
-        add(&progress.packets, count as u64);
-        add(&progress.bursts, 1);
-        Ok(true)
     }
 
     #[cold]
-    fn process_timed(&mut self, count: usize) {
+    fn process_timed(&mut self) {
         let from = cycles();
         self.nfs.process(&mut self.burst);
-        let to = cycles();
+        self.sampler.handled(cycles() - from);
+    }
+
+    #[inline(always)]
+    fn note_burst(&self, count: usize) {
         let progress = self.attached.side.progress();
-        add(&progress.handler_cycles, to - from);
-        add(&progress.handler_packets, count as u64);
-        self.next_sample = to + self.clock.ticks(SAMPLE_EVERY);
+        add(&progress.packets, count as u64);
+        add(&progress.bursts, 1);
     }
 
     /// Puts the whole burst into the transmit ring. The manager never lends more packets than the ring
     /// holds, so there is room; if a broken manager leaves none, wait for it to recover or die.
     #[inline(always)]
     fn give_back(&mut self) -> Result<(), LoopError> {
-        let burst = self.burst.decided();
-        let mut given = self.transmit.push(burst)?;
-        let mut turns = 0;
-        while given < burst.len() {
-            rustix::thread::sched_yield();
-            turns += 1;
-            if turns % FULL_TURNS == 0 && (self.attached.is_closed() || TERMINATED.load(Ordering::Relaxed)) {
-                return Err(LoopError::ManagerGone);
-            }
-            given += self.transmit.push(&burst[given..])?;
-        }
-        Ok(())
+        give_back(self.attached, &mut self.transmit, &self.burst)
     }
 
     #[inline(always)]
@@ -202,6 +229,7 @@ impl<'a> BurstLoop<'a> {
             self.environment.clock.look_by(due);
         }
         self.environment.tell_counters()?;
+        self.beat();
         self.idle_looks += 1;
         if self.idle_looks >= (PATIENCE.as_millis() / LOOK_EVERY.as_millis()) as u32 {
             self.idle_looks = 0;
@@ -222,6 +250,9 @@ impl<'a> BurstLoop<'a> {
         }
         if orders.rest.load(Ordering::Relaxed) != 0 {
             self.rest()?;
+        }
+        if orders.take_turns.load(Ordering::Relaxed) != 0 {
+            self.take_turns()?;
         }
         Ok(())
     }
@@ -254,8 +285,23 @@ impl<'a> BurstLoop<'a> {
             let resting = |this: &mut Self| {
                 Ok(this.attached.side.orders().rest.load(Ordering::Relaxed) != 0 && !this.is_summoned())
             };
-            self.sleep_while(resting, PATIENCE)?;
+            self.sleep_while(doorbell::announce, resting, PATIENCE)?;
             self.check_link()?;
+        }
+        Ok(())
+    }
+
+    /// Others of this core have packets too: lets them work when this turn's batch is done, or its time over.
+    #[cold]
+    fn take_turns(&mut self) -> Result<(), LoopError> {
+        let orders = self.attached.side.orders();
+        let batch = orders.batch.load(Ordering::Relaxed);
+        let time = Duration::from_micros(u64::from(orders.turn_micros.load(Ordering::Relaxed)));
+        let done = self.receive.consumed().wrapping_sub(self.turn_began) >= batch
+            || cycles().wrapping_sub(self.woke_at) >= self.clock.ticks(time);
+        if done && self.attached.welcome.waits == Loop::Notified {
+            let turn = |this: &mut Self| Ok(!this.is_summoned() && !this.has_disk_news());
+            self.sleep_while(doorbell::announce, turn, PATIENCE)?;
         }
         Ok(())
     }
@@ -269,6 +315,9 @@ impl<'a> BurstLoop<'a> {
 
     /// There are no packets.
     fn idle(&mut self) -> Result<(), LoopError> {
+        if self.is_suspended {
+            return self.wait_for_disk();
+        }
         match self.attached.welcome.waits {
             Loop::Notified => self.wait_for_bell(),
             Loop::Polling => {
@@ -287,38 +336,50 @@ impl<'a> BurstLoop<'a> {
         // Never by `sched_yield`: since Linux 6.6 a task that yields forfeits its slice.
         let look = self.attached.side.orders().look_micros.load(Ordering::Relaxed);
         let until = cycles() + self.clock.ticks(Duration::from_micros(u64::from(look)));
-        while cycles() < until {
+        let orders = self.attached.side.orders();
+        while orders.take_turns.load(Ordering::Relaxed) == 0 && cycles() < until {
             if self.receive.refresh()? > 0 {
                 return Ok(());
             }
             std::hint::spin_loop();
         }
-        let wait = self.nfs.next_due().map(|due| due.saturating_sub(self.environment.clock.now()));
-        let patience = wait.map_or(PATIENCE, |wait| wait.min(PATIENCE));
+        let patience = self.patience();
         if patience.is_zero() {
             return Ok(());
         }
-        let slept =
-            self.sleep_while(|this| Ok(this.receive.refresh()? == 0 && !this.is_summoned()), patience)?;
+        let idle = |this: &mut Self| {
+            Ok(this.receive.refresh()? == 0 && !this.is_summoned() && !this.has_disk_news())
+        };
+        let slept = self.sleep_while(doorbell::announce, idle, patience)?;
         if slept && self.receive.refresh()? == 0 {
             self.check_link()?;
         }
         Ok(())
     }
 
+    /// How long it may sleep: until something is due.
+    fn patience(&self) -> Duration {
+        let due = self.nfs.next_due().into_iter().chain(self.next_disk_due()).min();
+        let wait = due.map(|due| due.saturating_sub(self.environment.clock.now()));
+        wait.map_or(PATIENCE, |wait| wait.min(PATIENCE))
+    }
+
     /// Sleeps on the doorbell unless, after announcing it, there is a reason not to. True when it slept.
     fn sleep_while(
         &mut self,
+        announce: fn(&AtomicU32),
         mut still: impl FnMut(&mut Self) -> Result<bool, LoopError>,
         patience: Duration,
     ) -> Result<bool, LoopError> {
         let attached = self.attached;
         let word = attached.side.doorbell();
-        doorbell::announce(word);
+        self.beat();
+        announce(word);
         let sleeps = still(self)?;
         if sleeps {
             add(&attached.side.progress().sleeps, 1);
             doorbell::sleep(word, patience);
+            (self.turn_began, self.woke_at) = (self.receive.consumed(), cycles());
         }
         doorbell::withdraw(word);
         Ok(sleeps)
@@ -331,6 +392,23 @@ impl<'a> BurstLoop<'a> {
         while end.wrapping_sub(self.receive.consumed()) as i32 > 0 && self.turn()? {}
         Ok(())
     }
+}
+
+/// Puts a burst into the transmit ring.
+#[inline(always)]
+fn give_back(attached: &Attached, transmit: &mut Producer, burst: &Burst) -> Result<(), LoopError> {
+    let burst = burst.decided();
+    let mut given = transmit.push(burst)?;
+    let mut turns = 0;
+    while given < burst.len() {
+        rustix::thread::sched_yield();
+        turns += 1;
+        if turns % FULL_TURNS == 0 && (attached.is_closed() || TERMINATED.load(Ordering::Relaxed)) {
+            return Err(LoopError::ManagerGone);
+        }
+        given += transmit.push(&burst[given..])?;
+    }
+    Ok(())
 }
 
 /// Adds to a value only this thread writes.

@@ -1,6 +1,6 @@
 //! What an NF knows of its surroundings, and what it may ask of them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use serde::de::DeserializeOwned;
 use crate::Failure;
 use crate::clock::Clock;
 use crate::counter::{Board, Counter, NoCounterLeft};
+use crate::disk::engine::{self, Bell, EngineChoice};
+use crate::disk::requests::Requests;
+use crate::disk::{Disk, DiskFailure};
 use crate::timer::{Timer, Timers};
 
 /// A port, by which packets enter and leave.
@@ -126,6 +129,35 @@ pub(crate) struct Environment {
     pub(crate) board: Rc<Board>,
     pub(crate) outbox: Outbox,
     pub(crate) counters_told: Cell<usize>,
+    pub(crate) disk: DiskAccess,
+    /// Packets that may be in the hands of the process at a time.
+    pub(crate) window: usize,
+    /// Bytes of the longest frame.
+    pub(crate) frame_bytes_max: usize,
+}
+
+/// How a process comes to its disk.
+pub(crate) struct DiskAccess {
+    /// What tells the burst loop that a request is complete; none where no request is ever made.
+    pub(crate) bell: Option<Bell>,
+    pub(crate) choice: EngineChoice,
+    /// Made when an NF asks for it.
+    pub(crate) requests: OnceCell<Rc<RefCell<Requests>>>,
+}
+
+impl DiskAccess {
+    pub(crate) const fn new(bell: Option<Bell>, choice: EngineChoice) -> Self {
+        Self { bell, choice, requests: OnceCell::new() }
+    }
+
+    fn requests(&self, window: usize) -> Result<Rc<RefCell<Requests>>, DiskFailure> {
+        if let Some(requests) = self.requests.get() {
+            return Ok(requests.clone());
+        }
+        let made = self.bell.as_ref().map(|bell| engine::make(self.choice, bell));
+        let made = made.transpose().map_err(DiskFailure::NoEngine)?;
+        Ok(self.requests.get_or_init(|| Rc::new(RefCell::new(Requests::new(made, window)))).clone())
+    }
 }
 
 impl Environment {
@@ -170,11 +202,47 @@ pub struct Context {
     pub(crate) label: Option<String>,
     pub(crate) arguments: String,
     pub(crate) timers: Timers,
+    /// Its place among the NFs of the process.
+    member: usize,
+    disk: Option<Disk>,
 }
 
 impl Context {
-    pub(crate) fn new(environment: Rc<Environment>, label: Option<String>, arguments: String) -> Self {
-        Self { environment, label, arguments, timers: Timers::default() }
+    pub(crate) fn new(
+        environment: Rc<Environment>,
+        label: Option<String>,
+        arguments: String,
+        member: usize,
+    ) -> Self {
+        Self { environment, label, arguments, timers: Timers::default(), member, disk: None }
+    }
+
+    /// The way to read and write files while packets go on. Asked for at the start by an NF that will need
+    /// it; costs those that do not ask nothing.
+    ///
+    /// # Errors
+    /// [`DiskFailure::NoEngine`].
+    pub fn disk(&mut self) -> Result<Disk, DiskFailure> {
+        if let Some(disk) = &self.disk {
+            return Ok(disk.clone());
+        }
+        let requests = self.environment.disk.requests(self.environment.window)?;
+        requests.borrow_mut().add_owner();
+        let disk = Disk { requests, owner: self.member as u32 };
+        Ok(self.disk.insert(disk).clone())
+    }
+
+    /// Whether the NF is only made to check its arguments. Logs then lead nowhere and reads are refused; an
+    /// NF that touches files by itself must not.
+    #[must_use]
+    pub fn is_rehearsal(&self) -> bool {
+        self.environment.disk.bell.is_none()
+    }
+
+    /// The longest frame that may come, in bytes.
+    #[must_use]
+    pub fn frame_bytes_max(&self) -> usize {
+        self.environment.frame_bytes_max
     }
 
     /// The instance's name in the configuration.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::burst::Burst;
 use crate::context::{Context, Environment};
+use crate::disk::{LogId, ReadDone, WriteDone};
 use crate::{Failure, NetworkFunction};
 
 /// Makes an NF, once its surroundings are known.
@@ -32,7 +33,7 @@ impl Fused {
         arguments: &str,
         build: impl FnOnce(&mut Context) -> Result<N, Failure>,
     ) -> Result<Self, Failure> {
-        let mut context = Context::new(environment.clone(), None, object(arguments));
+        let mut context = Context::new(environment.clone(), None, object(arguments), 0);
         let nf = build(&mut context)?;
         Ok(Self { nfs: vec![(Box::new(nf), context)] })
     }
@@ -57,8 +58,12 @@ impl Fused {
         let mut nfs = Vec::new();
         for (Member { label, build }, arguments) in members.into_iter().zip(arguments) {
             let label = unlike(&labels, label);
-            let mut context =
-                Context::new(environment.clone(), Some(label.clone()), object(&arguments.to_string()));
+            let mut context = Context::new(
+                environment.clone(),
+                Some(label.clone()),
+                object(&arguments.to_string()),
+                nfs.len(),
+            );
             let nf = build(&mut context).map_err(|error| format!("{label}: {error}"))?;
             nfs.push((nf, context));
             labels.push(label);
@@ -71,6 +76,32 @@ impl Fused {
         let mut nfs = self.nfs.iter_mut();
         if let Some((nf, context)) = nfs.next() {
             nf.process(burst, context);
+        }
+        for (nf, context) in nfs {
+            if !burst.hide_decided() {
+                return;
+            }
+            nf.process(burst, context);
+        }
+    }
+
+    /// Tells an NF of a read.
+    pub(crate) fn read(&mut self, owner: u32, done: &ReadDone<'_>) {
+        let (nf, context) = &mut self.nfs[owner as usize];
+        nf.read(done, context);
+    }
+
+    /// Tells an NF of a write.
+    pub(crate) fn written(&mut self, owner: u32, log: LogId, done: &WriteDone) {
+        let (nf, context) = &mut self.nfs[owner as usize];
+        nf.written(log, done, context);
+    }
+
+    /// Gives an NF packets back that it held; those it lets pass go on to the NFs behind it.
+    pub(crate) fn resume(&mut self, owner: u32, burst: &mut Burst, done: &ReadDone<'_>) {
+        let mut nfs = self.nfs[owner as usize..].iter_mut();
+        if let Some((nf, context)) = nfs.next() {
+            nf.resume(burst, done, context);
         }
         for (nf, context) in nfs {
             if !burst.hide_decided() {

@@ -31,7 +31,7 @@
 //! a few packets in a unit test without root and without a manager ([`testing`]).
 //!
 //! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`],
-//! [`Timer`]; then attach (hello, memory, ready), the burst loop, and [`launch`] for processes that the
+//! [`Timer`]; [`disk`] for files; then attach (hello, memory, ready), the burst loop, and [`launch`] for processes that the
 //! manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back
 //! to the manager.
 
@@ -41,7 +41,9 @@ mod burst_loop;
 mod clock;
 mod context;
 mod counter;
+pub mod disk;
 mod fuse;
+mod interrupted;
 pub mod launch;
 mod packet;
 mod run;
@@ -54,6 +56,7 @@ pub use burst_loop::End;
 pub use clock::cycles;
 pub use context::{Context, NotTold, Port, Stage, UnknownName};
 pub use counter::{Counter, NoCounterLeft};
+pub use disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 pub use fuse::{Build, Member};
 pub use headgate_shm::Verdict;
 pub use headgate_shm::attach::SOCKET_VARIABLE;
@@ -88,7 +91,25 @@ pub trait NetworkFunction {
         let _ = (timer, context);
     }
 
-    /// The last call, after the last burst: time for a last message.
+    /// A read begun with [`Disk::read`] is complete, or has failed. Called between two bursts, before the
+    /// packets that waited for it come back.
+    fn read(&mut self, done: &ReadDone<'_>, context: &mut Context) {
+        let _ = (done, context);
+    }
+
+    /// Packets held under the word of a read come back in their order, once for each burst of them; every
+    /// one that is not given another verdict goes on to the next stage. They may be held again.
+    fn resume(&mut self, held: &mut Burst, done: &ReadDone<'_>, context: &mut Context) {
+        let _ = (held, done, context);
+    }
+
+    /// Records of a log are in their file, or are not and never will be. Called between two bursts, and
+    /// after [`stop`](Self::stop) for the last ones.
+    fn written(&mut self, log: LogId, done: &WriteDone, context: &mut Context) {
+        let _ = (log, done, context);
+    }
+
+    /// The last call, after the last burst: time for a last message, and for the last records of a log.
     fn stop(&mut self, context: &mut Context) {
         let _ = context;
     }
@@ -109,6 +130,15 @@ impl<N: NetworkFunction + ?Sized> NetworkFunction for Box<N> {
     }
     fn timer(&mut self, timer: Timer, context: &mut Context) {
         (**self).timer(timer, context);
+    }
+    fn read(&mut self, done: &ReadDone<'_>, context: &mut Context) {
+        (**self).read(done, context);
+    }
+    fn resume(&mut self, held: &mut Burst, done: &ReadDone<'_>, context: &mut Context) {
+        (**self).resume(held, done, context);
+    }
+    fn written(&mut self, log: LogId, done: &WriteDone, context: &mut Context) {
+        (**self).written(log, done, context);
     }
     fn stop(&mut self, context: &mut Context) {
         (**self).stop(context);

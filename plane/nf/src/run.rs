@@ -4,15 +4,17 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use headgate_shm::attach::FromNf;
+use headgate_shm::descriptor::LENGTH_MAX;
 
 use crate::attach::{AttachFailure, Attached, Link};
 use crate::burst_loop::{BurstLoop, End, LoopError, TERMINATED};
 use crate::clock::Clock;
-use crate::context::{Context, Environment, Names, Outbox};
+use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
 use crate::counter::Board;
+use crate::disk::engine::{Bell, EngineChoice};
 use crate::fuse::{Fused, Member};
 use crate::{Failure, NetworkFunction};
 
@@ -137,7 +139,9 @@ fn live(
     BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended)
 }
 
-fn environment(attached: &Attached) -> Environment {
+pub(crate) fn environment(attached: &Attached) -> Environment {
+    let doorbell = attached.side.bell();
+    let bell: Bell = Arc::new(move || doorbell.ring());
     Environment {
         name: attached.welcome.name.clone(),
         ports: Names::known("port", attached.welcome.ports.clone()),
@@ -146,6 +150,9 @@ fn environment(attached: &Attached) -> Environment {
         board: Rc::new(Board::shared(attached.side.clone())),
         outbox: Outbox::Manager(attached.socket.clone()),
         counters_told: Cell::new(0),
+        disk: DiskAccess::new(Some(bell), EngineChoice::Best),
+        window: attached.welcome.ring as usize,
+        frame_bytes_max: attached.region.geometry().stride().min(LENGTH_MAX) as usize,
     }
 }
 

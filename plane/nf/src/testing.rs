@@ -22,23 +22,27 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use headgate_shm::descriptor::{Descriptor, LENGTH_MAX};
 use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
 use headgate_shm::{Geometry, PagesWanted, Region, Verdict};
 
-use crate::burst::{BURST_MAX, Burst};
+use crate::burst::BURST_MAX;
 use crate::clock::Clock;
-use crate::context::{Context, Environment, Names, Outbox};
+use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
 use crate::counter::Board;
 use crate::fuse::{Fused, Member};
 use crate::{Failure, NetworkFunction};
 
+mod bench;
 mod manager;
 #[cfg(feature = "pcap")]
 pub mod pcap;
 
+pub use crate::disk::engine::EngineChoice;
+use bench::{Bench, WINDOW};
 pub use headgate_shm::attach::{Loop, Welcome};
 pub use manager::Manager;
 
@@ -51,12 +55,19 @@ pub struct Setup {
     pub ports: Vec<String>,
     /// The names of the stages.
     pub stages: Vec<String>,
+    /// What reads and writes for it, if it asks.
+    pub disk: EngineChoice,
 }
 
 impl Default for Setup {
     /// No arguments, ports `west` and `east`, no stages.
     fn default() -> Self {
-        Self { arguments: "{}".into(), ports: vec!["west".into(), "east".into()], stages: Vec::new() }
+        Self {
+            arguments: "{}".into(),
+            ports: vec!["west".into(), "east".into()],
+            stages: Vec::new(),
+            disk: EngineChoice::Best,
+        }
     }
 }
 
@@ -85,6 +96,7 @@ pub struct Harness {
     environment: Rc<Environment>,
     nfs: Fused,
     burst_max: usize,
+    order: Vec<usize>,
 }
 
 impl Harness {
@@ -97,9 +109,9 @@ impl Harness {
         build: impl FnOnce(&mut Context) -> Result<N, Failure>,
     ) -> Result<Self, Failure> {
         let arguments = setup.arguments.clone();
-        let environment = offline(Names::known("port", setup.ports), Names::known("stage", setup.stages));
+        let environment = on_the_bench(setup);
         let nfs = Fused::alone(&environment, &arguments, build)?;
-        Ok(Self { environment, nfs, burst_max: BURST_MAX })
+        Ok(Self { environment, nfs, burst_max: BURST_MAX, order: Vec::new() })
     }
 
     /// Makes several NFs that share a process; the arguments are a JSON array with one object for each.
@@ -107,9 +119,10 @@ impl Harness {
     /// # Errors
     /// What one of them said.
     pub fn fused(setup: Setup, members: Vec<Member>) -> Result<Self, Failure> {
-        let environment = offline(Names::known("port", setup.ports), Names::known("stage", setup.stages));
-        let nfs = Fused::together(&environment, &setup.arguments, members)?;
-        Ok(Self { environment, nfs, burst_max: BURST_MAX })
+        let arguments = setup.arguments.clone();
+        let environment = on_the_bench(setup);
+        let nfs = Fused::together(&environment, &arguments, members)?;
+        Ok(Self { environment, nfs, burst_max: BURST_MAX, order: Vec::new() })
     }
 
     /// Hands packets over in bursts of at most `most`, 1 to [`BURST_MAX`].
@@ -136,32 +149,54 @@ impl Harness {
     /// As [`Harness::run`].
     pub fn run_arrivals(&mut self, arrivals: &[Arrival]) -> Vec<(Verdict, Vec<u8>)> {
         let longest = arrivals.iter().map(|arrival| arrival.frame.len()).max().unwrap_or(0);
-        let region = region_for(longest);
-        let mut burst = Burst::new(region.clone());
-        let mut outcomes = Vec::with_capacity(arrivals.len());
-        for together in arrivals.chunks(self.burst_max) {
-            self.move_to(together[0].at);
-            let descriptors: Vec<_> =
-                together.iter().zip(0..).map(|(arrival, index)| put(&region, index, arrival)).collect();
-            burst.load(&descriptors);
-            self.nfs.process(&mut burst);
-            outcomes.extend(burst.decided().iter().map(|packet| (packet.verdict(), get(&region, *packet))));
+        let mut bench = Bench::new(region_for(longest, self.buffers()));
+        bench.books.outcomes.resize(arrivals.len(), None);
+        for (together, number) in arrivals.chunks(self.burst_max).zip(0..) {
+            self.move_to(together[0].at, &mut bench);
+            self.wait_for_disk(&mut bench, |requests| requests.has_room());
+            bench.load(together, number * self.burst_max);
+            self.nfs.process(&mut bench.burst);
+            if let Some(requests) = self.environment.disk.requests.get() {
+                requests.borrow_mut().absorb(&mut bench.burst);
+            }
+            bench.books.take_back(&bench.burst);
         }
-        outcomes
+        self.wait_for_disk(&mut bench, |requests| requests.held() == 0);
+        self.order = bench.books.order;
+        let outcomes = bench.books.outcomes.into_iter();
+        outcomes.map(|outcome| outcome.expect("every packet came back")).collect()
     }
 
-    /// Lets time pass; timers fire at their time.
+    /// The frames in the order in which the NF let go of them, of the last run; differs from the order in
+    /// which they came only where packets were held.
+    #[must_use]
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// Lets time pass; timers fire at their time, and what is to be written by then is written.
+    ///
+    /// # Panics
+    /// When the disk does not answer.
     pub fn wait(&mut self, time: Duration) {
-        self.move_to(self.environment.clock.now() + time);
+        let time = self.environment.clock.now() + time;
+        self.move_to(time, &mut Bench::new(region_for(0, 1)));
     }
 
-    fn move_to(&mut self, time: Duration) {
-        let Clock::Manual(now) = &self.environment.clock else { return };
-        while let Some(due) = self.nfs.next_due().filter(|due| *due <= time) {
-            now.set(now.get().max(due));
-            self.nfs.timers(now.get());
+    /// The disk of a bench takes no time: whatever is under way is done before time moves on.
+    fn move_to(&mut self, time: Duration, bench: &mut Bench) {
+        loop {
+            let due = self.nfs.next_due().into_iter().chain(self.next_disk_due()).min();
+            let now = due.filter(|due| *due <= time).unwrap_or(time);
+            if let Clock::Manual(clock) = &self.environment.clock {
+                clock.set(clock.get().max(now));
+            }
+            self.nfs.timers(now);
+            self.wait_for_disk(bench, |requests| !requests.is_under_way());
+            if due.is_none_or(|due| due > time) {
+                return;
+            }
         }
-        now.set(now.get().max(time));
     }
 
     /// Gives the NF a message.
@@ -172,9 +207,20 @@ impl Harness {
         self.nfs.message(body)
     }
 
-    /// Tells the NF that it ends.
+    /// Tells the NF that it ends; what it wrote is in its files then.
+    ///
+    /// # Panics
+    /// When the disk does not answer.
     pub fn stop(&mut self) {
         self.nfs.stop();
+        let mut bench = Bench::new(region_for(0, 1));
+        if let Some(requests) = self.environment.disk.requests.get().cloned() {
+            self.wait_for_disk(&mut bench, |requests| {
+                requests.flush_all();
+                !requests.is_writing()
+            });
+            requests.borrow_mut().close();
+        }
     }
 
     /// The messages the NF sent since the last call.
@@ -211,7 +257,7 @@ pub fn check<N: NetworkFunction + 'static>(
     arguments: &str,
     build: impl FnOnce(&mut Context) -> Result<N, Failure>,
 ) -> Result<(), Failure> {
-    let environment = offline(Names::open("port"), Names::open("stage"));
+    let environment = offline(Names::open("port"), Names::open("stage"), rehearsal());
     Fused::alone(&environment, arguments, build).map(|_| ())
 }
 
@@ -220,11 +266,22 @@ pub fn check<N: NetworkFunction + 'static>(
 /// # Errors
 /// What one of them said.
 pub fn check_fused(arguments: &str, members: Vec<Member>) -> Result<(), Failure> {
-    let environment = offline(Names::open("port"), Names::open("stage"));
+    let environment = offline(Names::open("port"), Names::open("stage"), rehearsal());
     Fused::together(&environment, arguments, members).map(|_| ())
 }
 
-fn offline(ports: Names, stages: Names) -> Rc<Environment> {
+/// No request is ever made.
+const fn rehearsal() -> DiskAccess {
+    DiskAccess::new(None, EngineChoice::Best)
+}
+
+fn on_the_bench(setup: Setup) -> Rc<Environment> {
+    let harness = std::thread::current();
+    let disk = DiskAccess::new(Some(Arc::new(move || harness.unpark())), setup.disk);
+    offline(Names::known("port", setup.ports), Names::known("stage", setup.stages), disk)
+}
+
+fn offline(ports: Names, stages: Names, disk: DiskAccess) -> Rc<Environment> {
     Rc::new(Environment {
         name: "test".to_owned(),
         ports,
@@ -233,16 +290,19 @@ fn offline(ports: Names, stages: Names) -> Rc<Environment> {
         board: Rc::new(Board::private()),
         outbox: Outbox::Kept(RefCell::new(Vec::new())),
         counters_told: Cell::new(0),
+        disk,
+        window: WINDOW,
+        frame_bytes_max: LENGTH_MAX as usize,
     })
 }
 
 /// Tailroom behind the longest frame, in bytes: our choice, as much as the usual headroom.
 const TAILROOM_BYTES: u32 = 128;
 
-fn region_for(longest: usize) -> Region {
+fn region_for(longest: usize, buffers: usize) -> Region {
     assert!(longest <= LENGTH_MAX as usize, "a frame of {longest} bytes is longer than {LENGTH_MAX}");
     let frame_bytes = (longest as u32 + TAILROOM_BYTES).clamp(2048, LENGTH_MAX);
-    let geometry = Geometry::new(BURST_MAX as u32, frame_bytes).expect("the numbers are in range");
+    let geometry = Geometry::new(buffers as u32, frame_bytes).expect("the numbers are in range");
     Region::create("test packets", geometry, PagesWanted::Ordinary)
         .unwrap_or_else(|error| panic!("memory for a test's packets: {error}"))
 }

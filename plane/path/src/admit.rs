@@ -1,23 +1,33 @@
 //! Station 3, admit: a packet whose chain cannot serve it ends here, at the head, before any work is
 //! spent on it.
 //!
-//! Today a chain is closed when one of its stages is down and must not be bypassed. Backpressure closes
-//! chains here too.
+//! A chain is closed when one of its stages is down and must not be bypassed, or throttled
+//! ([`crate::pressure`]).
 
 use headgate_shm::Descriptor;
 
 use crate::drop::Reason;
+use crate::holders::Place;
 use crate::plan::UNCLAIMED;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Counts `packets` into their common chain and says whether they may go on. If not, they have ended.
+    /// Counts `packets` into their common chain. Those that may go on stay, at the front, and the others
+    /// have ended; returns how many stay.
     #[inline(always)]
-    pub(crate) fn admit(&mut self, chain: u16, region: u8, packets: &[Descriptor]) -> bool {
+    pub(crate) fn admit(
+        &mut self,
+        chain: u16,
+        region: u8,
+        packets: &mut [Descriptor],
+        places: &mut [Place],
+    ) -> usize {
         self.board.chains[chain as usize].entered.add(packets.len() as u64);
-        let Some(reason) = self.plan.closed(chain) else { return true };
-        self.end(chain, region, reason, packets);
-        false
+        if let Some(reason) = self.plan.closed(chain) {
+            self.end(chain, region, reason, packets);
+            return 0;
+        }
+        if self.pressure.any() { self.shed(chain, region, packets, places) } else { packets.len() }
     }
 
     /// A packet that never came to a chain.

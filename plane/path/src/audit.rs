@@ -11,13 +11,12 @@
 //! thousands of descriptors absorb that.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::board::Board;
 use crate::drop::Reason;
 use crate::holders::{FIRST_INSTANCE, FREE, Holders};
+use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, yield_now};
 
 /// What a worker says of itself while it stands still.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +56,9 @@ impl Pause {
     pub fn wait(&self, worker: usize, report: WorkerReport) {
         self.reports.lock().expect("nobody panics here")[worker] = Some(report);
         self.arrived.fetch_add(1, Ordering::Release); // A-release, with A-acquire
+        // R-acquire, with R-release
         while !self.released.load(Ordering::Acquire) {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 
@@ -69,21 +69,20 @@ impl Pause {
     #[must_use]
     pub fn gather(&self, patience: Duration) -> Option<Vec<WorkerReport>> {
         let since = Instant::now();
-        let mut workers = self.reports.lock().expect("nobody panics here").len();
+        let workers = self.reports.lock().expect("nobody panics here").len();
         while self.arrived.load(Ordering::Acquire) < workers {
             // A-acquire, with A-release
             if since.elapsed() > patience {
                 return None;
             }
-            std::thread::yield_now();
-            workers = self.reports.lock().expect("nobody panics here").len();
+            yield_now();
         }
         self.reports.lock().expect("nobody panics here").iter().cloned().collect()
     }
 
     /// Lets the workers go on.
     pub fn release(&self) {
-        self.released.store(true, Ordering::Release);
+        self.released.store(true, Ordering::Release); // R-release, with R-acquire
     }
 }
 

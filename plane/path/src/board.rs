@@ -37,6 +37,8 @@ pub struct ChainCounts {
     pub entered: Count,
     /// Packets that left by a port.
     pub left: Count,
+    /// Of those that ended at a full ring, the ones an NF had worked on.
+    pub wasted: Count,
 }
 
 /// What an NF instance is given and gives back.
@@ -48,6 +50,12 @@ pub struct InstanceCounts {
     pub returned: Count,
     /// Packets it holds: rings and hands.
     pub held: Count,
+    /// Packets that wait at the worker for room in its ring.
+    pub waiting: Count,
+    /// Packets marked on their way to it: congestion experienced.
+    pub marked: Count,
+    /// Times it was throttled.
+    pub throttles: Count,
     /// Wake-up calls made.
     pub calls: Count,
     /// Drops on the way to it or by it.

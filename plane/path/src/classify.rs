@@ -4,23 +4,22 @@
 //! looked through twice: the first pass reads headers, hashes, and asks the cache for the table's lines,
 //! the second looks up, so that the misses of a burst overlap.
 //!
-//! Headers are read from private copies: the region is shared with NFs that may write to it meanwhile.
+//! Of a header each word is loaded once, or it is read from a private copy: the region is shared with NFs
+//! that may write to it meanwhile.
 //!
 //! Fragments: only the first one has L4 ports. It is classified as its flow, and what was decided is
 //! remembered under (addresses, protocol, identification), where the later ones find it, so all parts go
 //! to the same chain and instance. A later one that comes before the first is classified without ports.
 
-use headgate_shm::Descriptor;
-use headgate_shm::region::LINE_BYTES;
+use headgate_shm::{Descriptor, Region, cpu};
 use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
 
-use crate::BURST;
 use crate::board::Station;
 use crate::drop::Reason;
-use crate::flows::{Entry, Flows, Key, Learnt};
+use crate::flows::{Entry, Flows, Key, Learnt, Seeds};
 use crate::holders::{Origin, Place};
 use crate::rules::Flow;
-use crate::worker::Worker;
+use crate::worker::{Hands, Worker};
 
 /// Bytes copied for a header that does not fit the first line. Our choice: two VLAN tags, IPv6, the
 /// longest chain of extension headers that is walked, and ports fit for all but absurd packets, which
@@ -31,46 +30,34 @@ const ETHERTYPE_IPV4: u16 = 0x0800;
 
 impl Worker {
     /// Finds the chain of each packet of a burst, and sends each on its way.
-    pub(crate) fn classify(&mut self, now: u64, port: u8, queue: u8, region: u8, packets: &mut [Descriptor]) {
-        let mut keys = [0u128; BURST];
-        let mut hashes = [0u64; BURST];
-        let mut places = [Place::default(); BURST];
+    pub(crate) fn classify(
+        &mut self,
+        now: u64,
+        port: u8,
+        queue: u8,
+        region: u8,
+        count: usize,
+        hands: &mut Hands,
+    ) {
+        let Hands { packets, places, keys, hashes, entries } = hands;
+        let (packets, keys, hashes) = (&mut packets[..count], &mut keys[..count], &mut hashes[..count]);
+        let (places, entries) = (&mut places[..count], &mut entries[..count]);
         let store = &self.stores[region as usize];
-        // All lines first: a key read right behind its copy would wait for the store buffer, because it
-        // crosses the copy's two halves.
-        let mut lines = [[0; LINE_BYTES as usize]; BURST];
-        for (line, packet) in lines.iter_mut().zip(packets.iter()) {
-            *line = store.stack.region().copy_line(*packet);
-        }
-        for (at, packet) in packets.iter().enumerate() {
-            let start = lines[at].first_chunk();
-            let plain = start.and_then(|start| flow_key::plain_ipv4(start, packet.length() as usize));
-            // Key 0 is no IPv4 flow: its protocol would be 0.
-            keys[at] = plain.map_or(0, |key| key.with_ingress(port).bits());
-            hashes[at] = keys[at].hash(&self.seeds);
-            self.flows.prefetch(hashes[at]);
-        }
-        let (generation, tick) = (self.plan.generation, self.tick);
+        read_keys(store.stack.region(), port, &self.seeds, &self.flows, packets, keys, hashes);
+        let unknown = self.flows.find_all(keys, hashes, self.plan.generation, self.tick, entries);
+        let onward = if unknown == 0 {
+            count
+        } else {
+            self.ask_all(region, port, unknown, packets, keys, hashes, entries)
+        };
         let arrived = (now >> 8) as u32;
-        let mut onward = 0;
-        for at in 0..packets.len() {
-            let packet = packets[at];
-            let found = match self.flows.find(keys[at], hashes[at], generation, tick) {
-                Some(entry) => Ok(entry),
-                None => self.ask(region, port, keys[at], hashes[at], packet),
-            };
-            match found {
-                Ok(entry) => {
-                    let origin = Origin { flow: entry.spread, arrived };
-                    self.stores[region as usize].holders.set_origin(packet.index(), origin);
-                    places[onward] = Place::arrived(entry.chain, port, queue);
-                    packets[onward] = packet;
-                    onward += 1;
-                }
-                Err(reason) => self.turn_away(region, reason, packet),
-            }
+        let holders = &self.stores[region as usize].holders;
+        for ((packet, entry), place) in packets[..onward].iter().zip(&entries[..onward]).zip(&mut *places) {
+            holders.set_origin(packet.index(), Origin { flow: entry.spread, arrived });
+            cpu::prefetch(&self.board.chains[entry.chain as usize]);
+            *place = Place::arrived(entry.chain, port, queue);
         }
-        self.passed(Station::Classify, packets.len());
+        self.passed(Station::Classify, count);
         self.station = Station::Deliver;
         self.enter_chains(now, region, &mut packets[..onward], &mut places[..onward]);
         self.passed(Station::Deliver, onward);
@@ -83,16 +70,51 @@ impl Worker {
             let chain = places[start].chain();
             let run = places[start..].iter().take_while(|place| place.chain() == chain).count();
             let end = start + run;
-            if self.admit(chain, region, &packets[start..end]) {
-                if kept != start {
-                    packets.copy_within(start..end, kept);
-                    places.copy_within(start..end, kept);
-                }
-                kept += run;
+            let count = self.admit(chain, region, &mut packets[start..end], &mut places[start..end]);
+            if kept != start {
+                packets.copy_within(start..start + count, kept);
+                places.copy_within(start..start + count, kept);
             }
+            kept += count;
             start = end;
         }
         self.steer(now, region, &mut packets[..kept], &mut places[..kept]);
+    }
+
+    /// Asks the rules for each packet with its bit in `unknown`. Packets with an entry stay, at the front, and
+    /// the others have ended; returns how many stay.
+    #[cold]
+    #[expect(clippy::too_many_arguments, reason = "the arrays of one burst, side by side")]
+    fn ask_all(
+        &mut self,
+        region: u8,
+        port: u8,
+        unknown: u128,
+        packets: &mut [Descriptor],
+        keys: &[u128],
+        hashes: &[u64],
+        entries: &mut [Entry],
+    ) -> usize {
+        let mut onward = 0;
+        for at in 0..packets.len() {
+            let packet = packets[at];
+            let found = match unknown >> at & 1 {
+                0 => Ok(entries[at]),
+                // An earlier packet of the burst may have been the first of its flow.
+                _ => match self.flows.find(keys[at], hashes[at], self.plan.generation, self.tick) {
+                    Some(entry) => Ok(entry),
+                    None => self.ask(region, port, keys[at], hashes[at], packet),
+                },
+            };
+            match found {
+                Ok(entry) => {
+                    (packets[onward], entries[onward]) = (packet, entry);
+                    onward += 1;
+                }
+                Err(reason) => self.turn_away(region, reason, packet),
+            }
+        }
+        onward
     }
 
     /// A flow that the table does not know, or a packet that is not plain IPv4.
@@ -197,6 +219,28 @@ impl Worker {
             self.tick,
             &self.board,
         );
+    }
+}
+
+/// Reads what is needed of each header, hashes, and asks the cache for the table's lines. Not inlined, and all
+/// it reads an argument by itself, so that the compiler may keep it in registers while arrays are written.
+#[inline(never)]
+fn read_keys(
+    headers: &Region,
+    port: u8,
+    seeds: &Seeds,
+    flows: &Flows<u128>,
+    packets: &[Descriptor],
+    keys: &mut [u128],
+    hashes: &mut [u64],
+) {
+    for ((packet, key), hash) in packets.iter().zip(keys).zip(hashes) {
+        let words = headers.words(*packet, flow_key::PLAIN_WORDS_AT);
+        let plain = flow_key::plain_ipv4(words, packet.length() as usize);
+        // Key 0 is no IPv4 flow: its protocol would be 0.
+        *key = plain.map_or(0, |key| key.with_ingress(port).bits());
+        *hash = key.hash(seeds);
+        flows.prefetch(*hash);
     }
 }
 

@@ -3,6 +3,8 @@
 //! Packets that go the same way follow each other, so the burst is cut into runs with one target and
 //! each run is handed on as a whole.
 
+use std::collections::VecDeque;
+
 use headgate_decide::spread;
 use headgate_shm::{Descriptor, Offence};
 
@@ -96,25 +98,82 @@ impl Worker {
         if instance.region != region {
             return self.deliver_across(now, number, position, region, packets, places);
         }
-        let holders = &self.stores[region as usize].holders;
-        let (holder, fit) = (instance.holder(), packets.len().min(instance.window()));
-        for (packet, place) in packets[..fit].iter_mut().zip(places.iter()) {
-            holders.set_place(packet.index(), place.at(position).held_by(holder));
+        let room = if instance.waiting.is_empty() { instance.window() } else { 0 };
+        for place in places.iter_mut() {
+            *place = place.at(position);
+        }
+        if instance.marks_packets() {
+            self.mark(number, region, packets);
+        }
+        let fit = packets.len().min(room);
+        self.hand_over(number, region, &mut packets[..fit], &places[..fit]);
+        if fit < packets.len() {
+            self.hold(number, position, region, &packets[fit..], &places[fit..]);
+        }
+    }
+
+    /// Into the ring, which has room for all of them if the NF takes what it returns.
+    #[inline(always)]
+    fn hand_over(&mut self, number: u16, region: u8, packets: &mut [Descriptor], places: &[Place]) {
+        let Some(instance) = self.instances[number as usize].as_deref_mut() else { return };
+        let (holders, holder) = (&self.stores[region as usize].holders, instance.holder());
+        for (packet, place) in packets.iter_mut().zip(places) {
+            holders.set_place(packet.index(), place.held_by(holder));
             *packet = packet.with_tag(u32::from(place.port()));
         }
-        let pushed = instance.to_nf.push(&packets[..fit]).unwrap_or(0);
+        let pushed = instance.to_nf.push(packets).unwrap_or(0);
         instance.held += pushed as u32;
         let counts = &self.board.instances[number as usize];
         counts.delivered.add(pushed as u64);
         counts.held.set(u64::from(instance.held));
-        if pushed < fit {
-            // The window left room in the ring for all of them, if the NF takes what it returns.
+        if pushed < packets.len() {
             self.condemn(number, Offence::ReceiveIndex);
-            return self.end_each(region, Reason::StageDown, &packets[pushed..], &places[pushed..]);
+            self.end_each(region, Reason::StageDown, &packets[pushed..], &places[pushed..]);
         }
-        if fit < packets.len() {
-            counts.drops[Reason::StageFull as usize].add((packets.len() - fit) as u64);
-            self.end_each(region, Reason::StageFull, &packets[fit..], &places[fit..]);
+    }
+
+    /// The ring is full. Packets that cost an NF nothing yet end here; the others wait, as many as may.
+    #[cold]
+    fn hold(&mut self, number: u16, position: u8, region: u8, packets: &[Descriptor], places: &[Place]) {
+        let Some(instance) = self.instances[number as usize].as_deref_mut() else { return };
+        let room = if position > 0 { instance.hold - instance.waiting.len() } else { 0 };
+        let holders = &self.stores[region as usize].holders;
+        let stay = packets.len().min(room);
+        for (packet, place) in packets[..stay].iter().zip(places) {
+            holders.set_place(packet.index(), place.held_by(WORKER));
+            instance.waiting.push_back((*packet, *place));
+        }
+        let counts = &self.board.instances[number as usize];
+        counts.waiting.set(instance.waiting.len() as u64);
+        if stay < packets.len() {
+            counts.drops[Reason::StageFull as usize].add((packets.len() - stay) as u64);
+            for place in places[stay..].iter().filter(|_| position > 0) {
+                self.board.chains[place.chain() as usize].wasted.add(1);
+            }
+            self.end_each(region, Reason::StageFull, &packets[stay..], &places[stay..]);
+        }
+    }
+
+    /// Lets packets that waited for room in a ring into it.
+    pub(crate) fn let_in(&mut self, number: u16) {
+        let Some(instance) = self.instances[number as usize].as_deref_mut() else { return };
+        if instance.waiting.is_empty() || instance.offence.is_some() {
+            return;
+        }
+        let (region, count) = (instance.region, instance.waiting.len().min(instance.window()).min(BURST));
+        let (mut packets, mut places) = ([Descriptor::default(); BURST], [Place::default(); BURST]);
+        for (at, (packet, place)) in instance.waiting.drain(..count).enumerate() {
+            packets[at] = packet;
+            places[at] = place;
+        }
+        self.board.instances[number as usize].waiting.set(instance.waiting.len() as u64);
+        self.hand_over(number, region, &mut packets[..count], &places[..count]);
+    }
+
+    /// Sends packets that waited for an instance on by the plan as it is now: the instance is gone.
+    pub(crate) fn forward_waiting(&mut self, now: u64, region: u8, waiting: VecDeque<(Descriptor, Place)>) {
+        for (packet, place) in waiting {
+            self.steer(now, region, &mut [packet], &mut [place]);
         }
     }
 

@@ -4,9 +4,11 @@
 //! else, because the answer is the same and the instance follows from the flow's hash. So a flood of new
 //! flows can take the place of old entries but can neither exhaust memory nor break a flow.
 //!
-//! Four entries share a bucket of two or more cache lines: keys first, then values. A new flow takes a
-//! vacant or expired way, else the one not seen for longest. Buckets are chosen by a keyed hash, so an
-//! attacker who does not know the key cannot aim at one bucket.
+//! Four entries share a bucket of two or more cache lines, each value beside its key. A new flow takes the
+//! first vacant or expired way, else the one not seen for longest. There is a bucket for each flow of the
+//! capacity, so 92 of 100 flows are found in the first line of theirs, the only one that is fetched
+//! ahead, and 1 in 270 does not fit. Buckets are chosen by a keyed hash, so an attacker who does not know the key
+//! cannot aim at one.
 
 use headgate_shm::cpu;
 
@@ -74,10 +76,16 @@ struct Value {
 const WAYS: usize = 4;
 
 #[derive(Clone, Copy)]
+#[repr(C)]
+struct Way<K> {
+    key: K,
+    value: Value,
+}
+
+#[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Bucket<K> {
-    keys: [K; WAYS],
-    values: [Value; WAYS],
+    ways: [Way<K>; WAYS],
 }
 
 /// What learning a flow did to the table.
@@ -100,18 +108,20 @@ pub struct Flows<K> {
 }
 
 impl<K: Key> Flows<K> {
-    /// A table for about `capacity` flows, forgotten after `idle_ticks` without a packet. It has twice
-    /// the places, so that buckets overflow rarely before that.
+    /// A table for about `capacity` flows, forgotten after `idle_ticks` without a packet. It has four times
+    /// the places or more, so that buckets overflow rarely before that.
     #[must_use]
     pub fn new(capacity: usize, idle_ticks: u32) -> Self {
-        let vacant = Bucket { keys: [K::VACANT; WAYS], values: [Value::default(); WAYS] };
-        let buckets = vec![vacant; Self::buckets_for(capacity)].into_boxed_slice();
-        cpu::prefer_huge_pages(&buckets);
-        Self { buckets, idle_ticks: idle_ticks.max(1), live: 0, swept: 0 }
+        let vacant = Bucket { ways: [Way { key: K::VACANT, value: Value::default() }; WAYS] };
+        let mut buckets = Vec::with_capacity(Self::buckets_for(capacity));
+        // Before the first write to them: pages that exist already stay as small as they are.
+        cpu::prefer_huge_pages(buckets.spare_capacity_mut());
+        buckets.resize(Self::buckets_for(capacity), vacant);
+        Self { buckets: buckets.into_boxed_slice(), idle_ticks: idle_ticks.max(1), live: 0, swept: 0 }
     }
 
     const fn buckets_for(capacity: usize) -> usize {
-        (capacity * 2).div_ceil(WAYS).next_power_of_two()
+        capacity.next_power_of_two()
     }
 
     /// Bytes that a table for about `capacity` flows takes.
@@ -125,29 +135,45 @@ impl<K: Key> Flows<K> {
         (hash >> 32) as usize & (self.buckets.len() - 1)
     }
 
-    /// Asks the cache for what [`Flows::find`] will read.
+    /// Asks the cache for what [`Flows::find`] will read first.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
-        cpu::prefetch(&self.buckets[self.bucket(hash)]);
+        cpu::prefetch(&self.buckets[self.bucket(hash)].ways[0]);
     }
 
     /// What is known of a flow under these rules.
     #[inline(always)]
     pub fn find(&mut self, key: K, hash: u64, generation: u32, tick: u32) -> Option<Entry> {
         let place = self.bucket(hash);
-        let bucket = &mut self.buckets[place];
-        for way in 0..WAYS {
-            if bucket.keys[way] == key {
-                let value = &mut bucket.values[way];
-                if value.generation == generation {
-                    if value.seen != tick {
-                        value.seen = tick;
-                    }
-                    return Some(value.entry);
+        for way in &mut self.buckets[place].ways {
+            if way.key == key && way.value.generation == generation {
+                if way.value.seen != tick {
+                    way.value.seen = tick;
                 }
+                return Some(way.value.entry);
             }
         }
         None
+    }
+
+    /// What is known of each flow of a burst, of at most 128 packets; a bit is set for each of which nothing is.
+    #[inline(never)]
+    pub fn find_all(
+        &mut self,
+        keys: &[K],
+        hashes: &[u64],
+        generation: u32,
+        tick: u32,
+        entries: &mut [Entry],
+    ) -> u128 {
+        let mut unknown = 0;
+        for (at, ((&key, &hash), entry)) in keys.iter().zip(hashes).zip(entries).enumerate() {
+            match self.find(key, hash, generation, tick) {
+                Some(found) => *entry = found,
+                None => unknown |= 1 << at,
+            }
+        }
+        unknown
     }
 
     /// Remembers what the rules said. `generation` is not 0.
@@ -157,25 +183,24 @@ impl<K: Key> Flows<K> {
         let bucket = &mut self.buckets[place];
         let age = |value: &Value| tick.wrapping_sub(value.seen);
         let way_where = |test: &dyn Fn(usize) -> bool| (0..WAYS).find(|&way| test(way));
-        let same = way_where(&|way| bucket.values[way].generation != 0 && bucket.keys[way] == key);
-        let vacant = way_where(&|way| bucket.values[way].generation == 0);
+        let same = way_where(&|way| bucket.ways[way].value.generation != 0 && bucket.ways[way].key == key);
+        let vacant = way_where(&|way| bucket.ways[way].value.generation == 0);
         let (way, learnt) = match (same, vacant) {
             (Some(way), _) => (way, Learnt::Renewed),
             (None, Some(way)) => (way, Learnt::New),
             (None, None) => {
                 let mut oldest = 0;
                 for way in 1..WAYS {
-                    if age(&bucket.values[way]) > age(&bucket.values[oldest]) {
+                    if age(&bucket.ways[way].value) > age(&bucket.ways[oldest].value) {
                         oldest = way;
                     }
                 }
-                let expired = age(&bucket.values[oldest]) > idle;
+                let expired = age(&bucket.ways[oldest].value) > idle;
                 (oldest, if expired { Learnt::Renewed } else { Learnt::Evicted })
             }
         };
         self.live += usize::from(learnt == Learnt::New);
-        bucket.keys[way] = key;
-        bucket.values[way] = Value { generation, seen: tick, entry };
+        bucket.ways[way] = Way { key, value: Value { generation, seen: tick, entry } };
         learnt
     }
 
@@ -183,9 +208,9 @@ impl<K: Key> Flows<K> {
     pub fn sweep(&mut self, count: usize, tick: u32) {
         for _ in 0..count.min(self.buckets.len()) {
             self.swept = (self.swept + 1) & (self.buckets.len() - 1);
-            for value in &mut self.buckets[self.swept].values {
-                if value.generation != 0 && tick.wrapping_sub(value.seen) > self.idle_ticks {
-                    *value = Value::default();
+            for way in &mut self.buckets[self.swept].ways {
+                if way.value.generation != 0 && tick.wrapping_sub(way.value.seen) > self.idle_ticks {
+                    way.value = Value::default();
                     self.live -= 1;
                 }
             }
@@ -208,10 +233,10 @@ impl<K: Key> Flows<K> {
     pub fn list(&self, most: usize, tick: u32) -> Vec<(K, Entry, u32)> {
         let ways = |bucket: &Bucket<K>| {
             let bucket = *bucket;
-            (0..WAYS).filter(move |&way| bucket.values[way].generation != 0).map(move |way| {
-                let value = bucket.values[way];
-                (bucket.keys[way], value.entry, tick.wrapping_sub(value.seen))
-            })
+            (0..WAYS)
+                .map(move |way| bucket.ways[way])
+                .filter(|way| way.value.generation != 0)
+                .map(move |Way { key, value }| (key, value.entry, tick.wrapping_sub(value.seen)))
         };
         self.buckets.iter().flat_map(ways).take(most).collect()
     }
@@ -251,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_flood_takes_places_and_no_memory() {
-        let mut flows = Flows::<u128>::new(1024, 1000);
+        let mut flows = Flows::<u128>::new(512, 1000);
         let mut evicted = 0;
         for key in 0..100_000u128 {
             let learnt = flows.learn(key, key.hash(&SEEDS), entry(1), 1, 0);
@@ -263,7 +288,7 @@ mod tests {
 
     #[test]
     fn flows_in_use_survive_a_flood_of_others() {
-        let mut flows = Flows::<u128>::new(1024, 1000);
+        let mut flows = Flows::<u128>::new(512, 1000);
         let known: Vec<u128> = (1..200).map(|number| number << 64).collect();
         for &key in &known {
             flows.learn(key, key.hash(&SEEDS), entry(3), 1, 0);
@@ -300,6 +325,6 @@ mod tests {
             let spread = key << 40;
             flows.learn(spread, spread.hash(&SEEDS), entry(1), 1, 0);
         }
-        assert!(flows.live() > (1 << 20) * 94 / 100, "{}", flows.live());
+        assert!(flows.live() > (1 << 20) * 99 / 100, "{}", flows.live());
     }
 }

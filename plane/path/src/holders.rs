@@ -14,6 +14,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use headgate_shm::cpu;
+
 /// Nobody: the buffer is free, or in the hands of a device.
 pub const FREE: u16 = 0;
 /// A worker: between stations, or on its way to another worker.
@@ -137,7 +139,10 @@ impl Holders {
     #[must_use]
     pub fn new(buffers: u32) -> Self {
         let record = || Record { place: AtomicU64::new(0), origin: AtomicU64::new(0) };
-        Self { records: (0..buffers).map(|_| record()).collect() }
+        let mut records = Vec::with_capacity(buffers as usize);
+        cpu::prefer_huge_pages(records.spare_capacity_mut());
+        records.resize_with(buffers as usize, record);
+        Self { records: records.into_boxed_slice() }
     }
 
     /// Bytes that the records of `buffers` buffers take.

@@ -3,13 +3,12 @@
 //! Here the manager reads what a stranger wrote. A descriptor is believed only after its index, extent
 //! and holder were checked; the first lie condemns the NF.
 
-use headgate_shm::{Descriptor, Offence, Verdict};
+use headgate_shm::{Descriptor, Offence, Verdict, cpu};
 
-use crate::BURST;
 use crate::board::Station;
 use crate::drop::Reason;
 use crate::holders::{Place, WORKER};
-use crate::worker::Worker;
+use crate::worker::{Hands, Worker};
 
 /// Times an NF may send one packet to a named stage before it is taken for a loop. Our choice: longer
 /// than any chain of the papers (10 NFs), shorter than a core's patience.
@@ -19,13 +18,16 @@ impl Worker {
     /// One burst from one of this worker's instances. Returns how many packets it had returned.
     pub(crate) fn hop(&mut self, now: u64, number: u16) -> usize {
         self.station = Station::Hop;
-        let mut packets = [Descriptor::default(); BURST];
-        let mut places = [Place::default(); BURST];
+        self.with_hands(|worker, hands| worker.hop_burst(now, number, hands))
+    }
+
+    fn hop_burst(&mut self, now: u64, number: u16, hands: &mut Hands) -> usize {
+        let Hands { packets, places, .. } = hands;
         let Some(instance) = self.instances[number as usize].as_deref_mut() else { return 0 };
         if instance.offence.is_some() {
             return 0;
         }
-        let Ok(count) = instance.from_nf.pop(&mut packets) else {
+        let Ok(count) = instance.from_nf.pop(packets) else {
             self.condemn(number, Offence::TransmitIndex);
             return 0;
         };
@@ -65,6 +67,8 @@ impl Worker {
                 offence = Some(Offence::NotHeld);
                 break;
             }
+            cpu::prefetch(&self.board.chains[now_at.chain() as usize]);
+            self.plan.prefetch(now_at.chain());
             *place = now_at.held_by(WORKER);
             store.holders.set_place(packet.index(), *place);
             held += 1;

@@ -1,12 +1,16 @@
 //! The worker's end of one NF instance.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use headgate_decide::congestion::Average;
+use headgate_decide::pressure::{self, Load};
 use headgate_decide::wake::Marks;
 use headgate_shm::ring::{Consumer, Producer};
-use headgate_shm::{ManagerSide, Offence};
+use headgate_shm::{Descriptor, ManagerSide, Offence};
 
-use crate::holders::FIRST_INSTANCE;
+use crate::holders::{FIRST_INSTANCE, Place};
+use crate::pressure::Handling;
 
 /// What the control loop hands to a worker when an NF is ready.
 pub struct InstanceEnds {
@@ -20,6 +24,8 @@ pub struct InstanceEnds {
     pub sleeps: bool,
     /// When a call is worth it.
     pub marks: Marks,
+    /// What is done when it cannot keep up.
+    pub handling: Handling,
     /// Its memory.
     pub side: Arc<ManagerSide>,
 }
@@ -37,6 +43,24 @@ pub struct Instance {
     /// Buffers in its rings and hands. Never more than a ring is long, so its transmit ring always has
     /// room and an honest NF never waits for the manager.
     pub(crate) held: u32,
+    /// When it is throttled, and what is thought of it now.
+    pub(crate) pressure: Option<pressure::Marks>,
+    pub(crate) load: Load,
+    /// Its smoothed queue, and from which one on packets are marked; 0: never.
+    pub(crate) queue: Average,
+    pub(crate) mark_at: u32,
+    /// Whether it was sent to rest.
+    pub(crate) rests: bool,
+    /// Packets others have worked on that wait for room in its ring.
+    pub(crate) waiting: VecDeque<(Descriptor, Place)>,
+    /// Most of them.
+    pub(crate) hold: usize,
+    /// Whether it takes turns at all.
+    pub(crate) turns: bool,
+    /// Whether it slept when this worker last looked.
+    pub(crate) asleep: bool,
+    /// Whether it was told to take turns with its neighbours.
+    pub(crate) takes_turns: bool,
     /// When it was last called, and what it had taken by then.
     pub(crate) called_at: u64,
     pub(crate) taken_at_call: u32,
@@ -60,6 +84,16 @@ impl Instance {
             from_nf: ends.side.transmit_consumer(),
             side: ends.side,
             held: 0,
+            pressure: ends.handling.marks,
+            load: Load::Clear,
+            queue: Average::default(),
+            mark_at: ends.handling.mark_at,
+            rests: false,
+            waiting: VecDeque::with_capacity(ends.handling.hold as usize),
+            hold: ends.handling.hold as usize,
+            turns: ends.handling.turns,
+            asleep: false,
+            takes_turns: false,
             called_at: 0,
             taken_at_call: 0,
             waiting_since: 0,
@@ -71,6 +105,12 @@ impl Instance {
     #[inline(always)]
     pub(crate) const fn holder(&self) -> u16 {
         FIRST_INSTANCE + self.number
+    }
+
+    /// Whether packets on their way to it are marked.
+    #[inline(always)]
+    pub(crate) const fn marks_packets(&self) -> bool {
+        self.mark_at > 0 && self.queue.packets() >= self.mark_at
     }
 
     /// How many more packets it may hold.

@@ -4,7 +4,10 @@
 //! at each station. Three questions are answered in three places: which chain (`classify`), which
 //! position (the packet's [`crate::holders::Place`]), which instance ([`Stage::table`]).
 
+use std::collections::{HashMap, HashSet};
+
 use headgate_decide::spread::{self, SLOTS};
+use headgate_shm::cpu;
 
 use crate::drop::Reason;
 use crate::rules::Rules;
@@ -84,7 +87,7 @@ pub struct InstancePlace {
 }
 
 /// One step of a chain, worked out in advance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hop {
     /// To this instance, at this position of the chain.
     Instance {
@@ -123,15 +126,28 @@ pub struct Parts {
     pub rules: Rules,
 }
 
+/// A chain among the hops, which chains of equal hops share: ten thousand over the same NFs need no more of
+/// the cache for them than one.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    first: u32,
+    /// Hops after the first.
+    more: u16,
+    /// Why nothing may enter it.
+    closed: Option<Reason>,
+}
+
+const _: () = assert!(size_of::<Span>() == 8);
+
 /// Everything a worker works by.
 #[derive(Debug)]
 pub struct Plan {
     parts: Parts,
-    /// Chain number -> its first and its last hop.
-    spans: Vec<(u32, u32)>,
-    /// Chain number -> why nothing may enter it.
-    closed: Vec<Option<Reason>>,
+    /// By chain number.
+    spans: Vec<Span>,
     hops: Vec<Hop>,
+    /// Instance number -> the different ways on from it, as the instances and spread stages there.
+    ways: Vec<Vec<Vec<Hop>>>,
 }
 
 impl std::ops::Deref for Plan {
@@ -145,23 +161,47 @@ impl Plan {
     /// Works out each step of each chain.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let (mut spans, mut closed, mut hops) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut spans, mut hops, mut known) = (Vec::new(), Vec::new(), HashMap::new());
         for chain in &parts.chains {
-            let first = hops.len() as u32;
-            let Some(chain) = chain else {
-                spans.push((first, first));
-                closed.push(Some(Reason::ChainRemoved));
-                hops.push(Hop::End(Reason::ChainRemoved));
-                continue;
+            let steps: Vec<Hop> = match chain {
+                Some(chain) => {
+                    (0..=chain.stages.len()).map(|position| step(&parts.stages, chain, position)).collect()
+                }
+                None => vec![Hop::End(Reason::ChainRemoved)],
             };
-            spans.push((first, first + chain.stages.len() as u32));
-            let steps: Vec<Hop> =
-                (0..=chain.stages.len()).map(|position| step(&parts.stages, chain, position)).collect();
-            let down = steps.contains(&Hop::End(Reason::StageDown));
-            closed.push(down.then_some(Reason::StageDown));
-            hops.extend(steps);
+            let closed = steps.iter().find_map(|step| match step {
+                Hop::End(reason @ (Reason::StageDown | Reason::ChainRemoved)) => Some(*reason),
+                _ => None,
+            });
+            let more = (steps.len() - 1) as u16;
+            let first = *known.entry(steps).or_insert_with_key(|steps| {
+                hops.extend_from_slice(steps);
+                (hops.len() - steps.len()) as u32
+            });
+            spans.push(Span { first, more, closed });
         }
-        Self { parts, spans, closed, hops }
+        let ways = ways_on(&parts, &spans, &hops);
+        Self { parts, spans, hops, ways }
+    }
+
+    /// The hops of a chain in order, its exit last.
+    #[inline(always)]
+    #[must_use]
+    pub fn hops(&self, chain: u16) -> &[Hop] {
+        let Span { first, more, .. } = self.spans[chain as usize];
+        &self.hops[first as usize..=first as usize + more as usize]
+    }
+
+    /// The different ways on from an instance through the chains it serves.
+    #[must_use]
+    pub fn ways_on(&self, number: u16) -> &[Vec<Hop>] {
+        self.ways.get(number as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// The instances of a stage that run.
+    #[must_use]
+    pub fn running(&self, stage: u16) -> &[u16] {
+        self.stages[stage as usize].as_ref().map_or(&[], |stage| &stage.running)
     }
 
     /// Where packets at this position of a chain go. A position beyond the last hop is that of a packet
@@ -169,15 +209,21 @@ impl Plan {
     #[inline(always)]
     #[must_use]
     pub fn hop(&self, chain: u16, position: u8) -> Hop {
-        let (first, last) = self.spans[chain as usize];
-        self.hops[last.min(first + u32::from(position)) as usize]
+        let Span { first, more, .. } = self.spans[chain as usize];
+        self.hops[(first + u32::from(more.min(u16::from(position)))) as usize]
+    }
+
+    /// Asks the cache for what is known of a chain.
+    #[inline(always)]
+    pub fn prefetch(&self, chain: u16) {
+        cpu::prefetch(&self.spans[chain as usize]);
     }
 
     /// Why nothing may enter a chain now.
     #[inline(always)]
     #[must_use]
     pub fn closed(&self, chain: u16) -> Option<Reason> {
-        self.closed[chain as usize]
+        self.spans[chain as usize].closed
     }
 
     /// The slots of a stage.
@@ -194,6 +240,31 @@ impl Plan {
         let chain = self.chains[chain as usize].as_ref()?;
         chain.stages.iter().position(|&there| there == stage).map(|position| position as u8)
     }
+}
+
+/// Many chains go the same way: ten thousand over the same NFs have one way on from each.
+fn ways_on(parts: &Parts, spans: &[Span], hops: &[Hop]) -> Vec<Vec<Vec<Hop>>> {
+    let mut ways = vec![HashSet::new(); parts.instances.len()];
+    for &Span { first, more, .. } in spans {
+        let hops = &hops[first as usize..=first as usize + more as usize];
+        for (position, hop) in hops.iter().enumerate() {
+            let from = match *hop {
+                Hop::Instance { number, .. } => vec![number],
+                Hop::Spread { stage, .. } => {
+                    parts.stages[stage as usize].as_ref().map_or(Vec::new(), |stage| stage.running.clone())
+                }
+                Hop::Port(_) | Hop::End(_) => continue,
+            };
+            let stations = |hop: &&Hop| matches!(hop, Hop::Instance { .. } | Hop::Spread { .. });
+            let way: Vec<Hop> = hops[position + 1..].iter().filter(stations).copied().collect();
+            for number in from {
+                if !ways[number as usize].contains(&way) {
+                    ways[number as usize].insert(way.clone());
+                }
+            }
+        }
+    }
+    ways.into_iter().map(|ways| ways.into_iter().collect()).collect()
 }
 
 fn step(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {

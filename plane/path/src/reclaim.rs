@@ -13,6 +13,7 @@ impl Worker {
         while self.hop(now, number) > 0 {}
         let Some(instance) = self.instances[number as usize].take() else { return 0 };
         self.owned.retain(|&owned| owned != number);
+        self.pressure.set(number, false);
         let region = instance.region;
         let holders = self.stores[region as usize].holders.clone();
         let mut lost = 0;
@@ -23,6 +24,8 @@ impl Worker {
         let counts = &self.board.instances[number as usize];
         counts.drops[Reason::NfDied as usize].add(u64::from(lost));
         counts.held.set(0);
+        counts.waiting.set(0);
+        self.forward_waiting(now, region, instance.waiting);
         lost
     }
 }

@@ -1,58 +1,128 @@
 //! Wake: calls NFs that sleep while packets wait for them. The choice is `decide::wake`; the call is ours.
 
-use headgate_decide::wake::{Sleeper, worth_a_call};
+use std::sync::atomic::Ordering;
+
+use headgate_decide::wake::{Core, Sleeper, worth_a_call};
 use headgate_shm::{Offence, doorbell};
 
+use crate::instance::Instance;
 use crate::worker::Worker;
+
+/// What the cores do on which this worker's NFs run, a bit for each.
+#[derive(Clone, Copy, Default)]
+struct Cores {
+    awake: u64,
+    working: u64,
+    /// Where more than one NF is awake and has packets.
+    shared: u64,
+}
+
+impl Cores {
+    const fn of(self, core: u16) -> Core {
+        match (self.working & core_bit(core), self.awake & core_bit(core)) {
+            (0, 0) => Core::Idle,
+            (0, _) => Core::Looking,
+            _ => Core::Working,
+        }
+    }
+
+    const fn has_worker(&mut self, core: u16) {
+        self.awake |= core_bit(core);
+        self.shared |= self.working & core_bit(core);
+        self.working |= core_bit(core);
+    }
+}
 
 impl Worker {
     /// Looks at every instance that may sleep.
     pub(crate) fn wake_sleepers(&mut self, now: u64) {
         doorbell::published();
-        let mut busy_cores = 0u64;
+        let mut cores = Cores::default();
+        let mut sleepers = 0;
         for &number in &self.owned {
-            if let Some(instance) = self.instances[number as usize].as_deref()
+            if let Some(instance) = self.instances[number as usize].as_deref_mut()
                 && instance.offence.is_none()
-                && !(instance.sleeps && doorbell::is_sleeping(instance.side.doorbell()))
             {
-                busy_cores |= core_bit(instance.core);
+                instance.asleep = instance.sleeps && doorbell::is_sleeping(instance.side.doorbell());
+                if instance.asleep && instance.held > 0 && !instance.rests {
+                    sleepers += 1;
+                    continue;
+                }
+                instance.waiting_since = 0;
+                // One that sleeps for its disk leaves its core to others, with packets or without.
+                if !doorbell::is_asleep(instance.side.doorbell()) {
+                    match instance.held {
+                        0 => cores.awake |= core_bit(instance.core),
+                        _ => cores.has_worker(instance.core),
+                    }
+                }
             }
         }
+        if sleepers > 0 {
+            self.consider_sleepers(now, &mut cores);
+        }
+        self.arrange_turns(now, cores);
+    }
+
+    /// Asks of each sleeper with packets whether it is worth a call.
+    fn consider_sleepers(&mut self, now: u64, cores: &mut Cores) {
         for at in 0..self.owned.len() {
             let number = self.owned[at];
             let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
-            if instance.offence.is_some() {
-                continue;
-            }
-            if instance.held == 0 || !instance.sleeps || !doorbell::is_sleeping(instance.side.doorbell()) {
-                instance.waiting_since = 0;
+            if instance.offence.is_some() || !instance.asleep || instance.held == 0 || instance.rests {
                 continue;
             }
             let Ok(backlog) = instance.to_nf.refresh() else {
                 self.condemn(number, Offence::ReceiveIndex);
                 continue;
             };
-            if instance.waiting_since == 0 {
-                instance.waiting_since = now;
-            }
-            let taken = instance.to_nf.consumed_seen();
-            let sleeper = Sleeper {
-                backlog,
-                age: now.wrapping_sub(instance.waiting_since),
-                since_call: now.wrapping_sub(instance.called_at),
-                moved: taken != instance.taken_at_call || instance.called_at == 0,
-                core_busy: busy_cores & core_bit(instance.core) != 0,
-            };
+            let (core, sleeper) = (instance.core, instance.sleeper(now, backlog, cores.of(instance.core)));
             if worth_a_call(&instance.marks, &sleeper) {
-                instance.called_at = now;
-                instance.taken_at_call = taken;
-                instance.waiting_since = 0;
-                busy_cores |= core_bit(instance.core);
+                instance.called(now);
                 self.board.instances[number as usize].calls.add(1);
-                if doorbell::take(instance.side.doorbell()) {
-                    doorbell::wake(instance.side.doorbell());
+                cores.has_worker(core);
+            }
+        }
+    }
+
+    /// Tells NFs that share a core whether another one of it has packets too. Whoever was called just now
+    /// is spared until the next look: by then the others may have gone to sleep, and the core was his.
+    fn arrange_turns(&mut self, now: u64, cores: Cores) {
+        for &number in &self.owned {
+            if let Some(instance) = self.instances[number as usize].as_deref_mut() {
+                let turns = instance.turns
+                    && cores.shared & core_bit(instance.core) != 0
+                    && instance.called_at != now;
+                if turns != instance.takes_turns {
+                    instance.takes_turns = turns;
+                    instance.side.orders().take_turns.store(u32::from(turns), Ordering::Relaxed);
                 }
             }
+        }
+    }
+}
+
+impl Instance {
+    fn sleeper(&mut self, now: u64, backlog: u32, core: Core) -> Sleeper {
+        if self.waiting_since == 0 {
+            self.waiting_since = now;
+        }
+        Sleeper {
+            backlog,
+            age: now.wrapping_sub(self.waiting_since),
+            since_call: now.wrapping_sub(self.called_at),
+            moved: self.to_nf.consumed_seen() != self.taken_at_call || self.called_at == 0,
+            core,
+        }
+    }
+
+    fn called(&mut self, now: u64) {
+        self.called_at = now;
+        self.taken_at_call = self.to_nf.consumed_seen();
+        self.waiting_since = 0;
+        self.asleep = false;
+        if doorbell::take(self.side.doorbell()) {
+            doorbell::wake(self.side.doorbell());
         }
     }
 }

@@ -4,23 +4,24 @@
 //! of its instances, takes in what other workers sent, and calls sleeping NFs. No turn allocates, locks
 //! or makes a system call while the NFs are awake; commands from the control loop are the exception.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use headgate_ports::{Queue, QueueCounters};
 use headgate_shm::cpu::cycles;
-use headgate_shm::{Offence, Stack};
+use headgate_shm::{Descriptor, Offence, Stack};
 use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
 
 use crate::BURST;
 use crate::audit::{Pause, WorkerReport};
 use crate::board::{Board, Station};
 use crate::flows::{Entry, Flows, Seeds};
-use crate::holders::Holders;
+use crate::holders::{Holders, Place};
 use crate::instance::{Instance, InstanceEnds};
 use crate::links::Links;
 use crate::plan::Plan;
+use crate::pressure::Pressure;
+use crate::sync::{self, AtomicU32, Ordering};
 
 /// The buffers of one region as one worker has them.
 pub struct Store {
@@ -58,6 +59,8 @@ pub struct Setup {
     pub plan: Arc<Plan>,
     /// Where to count.
     pub board: Arc<Board>,
+    /// Which instances are throttled, those of other workers too.
+    pub pressure: Arc<Pressure>,
     /// Most instances there can be.
     pub instances: usize,
     /// Flows to remember.
@@ -78,7 +81,7 @@ pub struct Setup {
 pub enum Command {
     /// Work by this plan from now on.
     Plan(Arc<Plan>),
-    /// Take an instance into service.
+    /// Take an instance into service. The one that had its number before was reclaimed.
     Attach(Box<InstanceEnds>),
     /// Take an instance out of service: its process is gone. Answered by [`Event::Reclaimed`].
     Reclaim {
@@ -134,7 +137,7 @@ pub enum Event {
 #[derive(Default)]
 pub struct Mailbox {
     waiting: AtomicU32,
-    commands: Mutex<Vec<Command>>,
+    commands: sync::Mutex<Vec<Command>>,
 }
 
 impl Mailbox {
@@ -149,14 +152,14 @@ impl Mailbox {
         self.waiting.store(commands.len() as u32, Ordering::Release); // M-release, with M-acquire
     }
 
-    fn take(&self) -> Vec<Command> {
+    pub(crate) fn take(&self) -> Vec<Command> {
         let mut commands = self.commands.lock().expect("nobody panics while posting");
         self.waiting.store(0, Ordering::Relaxed);
         std::mem::take(&mut commands)
     }
 
     #[inline(always)]
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Acquire) == 0 // M-acquire, with M-release
     }
 }
@@ -170,6 +173,29 @@ pub enum Turn {
     Idle,
     /// The worker was told to stop, and has.
     Stopped,
+}
+
+/// A burst on its way through stations, and what they work out of it. Kept between bursts, because arrays
+/// made anew for each would be zeroed for each: some 3 ns a packet.
+#[derive(Clone)]
+pub(crate) struct Hands {
+    pub(crate) packets: [Descriptor; BURST],
+    pub(crate) places: [Place; BURST],
+    pub(crate) keys: [u128; BURST],
+    pub(crate) hashes: [u64; BURST],
+    pub(crate) entries: [Entry; BURST],
+}
+
+impl Default for Hands {
+    fn default() -> Self {
+        Self {
+            packets: [Descriptor::default(); BURST],
+            places: [Place::default(); BURST],
+            keys: [0; BURST],
+            hashes: [0; BURST],
+            entries: [Entry::default(); BURST],
+        }
+    }
 }
 
 /// Turns between two looks at slow things: sweeping flows, sending the last of a surplus home. Our
@@ -198,6 +224,10 @@ pub struct Worker {
     pub(crate) wide_flows: Flows<[u128; 3]>,
     pub(crate) seeds: Seeds,
     pub(crate) tick: u32,
+    hands: Option<Box<Hands>>,
+    pub(crate) pressure: Arc<Pressure>,
+    /// Instances sent to rest.
+    pub(crate) resting: u32,
     pub(crate) surplus_to: usize,
     pub(crate) returns_sent: u64,
     pub(crate) returns_taken: u64,
@@ -234,6 +264,9 @@ impl Worker {
             wide_flows: Flows::new(setup.flows.div_ceil(4), setup.idle_ticks),
             seeds: setup.seeds,
             tick: 0,
+            hands: Some(Box::default()),
+            pressure: setup.pressure,
+            resting: 0,
             surplus_to: setup.number as usize,
             returns_sent: 0,
             returns_taken: 0,
@@ -281,11 +314,13 @@ impl Worker {
         }
         for at in 0..self.owned.len() {
             moved += self.drain(|worker| worker.hop(now, worker.owned[at]));
+            self.let_in(self.owned[at]);
         }
         for other in 0..self.links.count() {
             moved += self.drain(|worker| worker.take_in(now, other));
         }
         self.station = Station::Tend;
+        self.weigh(now);
         self.wake_sleepers(now);
         self.tend(now);
         self.passed(Station::Tend, moved);
@@ -296,6 +331,15 @@ impl Worker {
         }
         self.board.busy_turns.add(1);
         Turn::Busy
+    }
+
+    /// Has a burst's worth of arrays in hand for one station after another. Not to be nested.
+    #[inline(always)]
+    pub(crate) fn with_hands<R>(&mut self, work: impl FnOnce(&mut Self, &mut Hands) -> R) -> R {
+        let mut hands = self.hands.take().expect("stations that need hands do not call each other");
+        let result = work(self, &mut hands);
+        self.hands = Some(hands);
+        result
     }
 
     #[inline(always)]
@@ -359,8 +403,13 @@ impl Worker {
                 }
                 Command::Attach(ends) => {
                     let number = ends.number;
-                    self.instances[number as usize] = Some(Box::new(Instance::new(*ends)));
-                    self.owned.push(number);
+                    let place = &mut self.instances[number as usize];
+                    // The buffers of the one before would be the new one's to return.
+                    debug_assert!(place.is_none(), "instance {number} is attached before it was reclaimed");
+                    if place.is_none() {
+                        *place = Some(Box::new(Instance::new(*ends)));
+                        self.owned.push(number);
+                    }
                 }
                 Command::Reclaim { number } => {
                     let lost = self.reclaim(now, number);

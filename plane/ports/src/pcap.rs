@@ -7,7 +7,6 @@ mod load;
 pub mod read;
 mod recorder;
 mod replay;
-mod write;
 
 use std::fs::Metadata;
 use std::os::unix::fs::FileTypeExt;

@@ -14,6 +14,7 @@
 //!   512   tx consumed       manager   NF
 //!   640   progress          NF        manager
 //!   2048  counters          NF        manager   64 of the NF's own
+//!   2560  service times     NF        manager   256 counts of 4 bytes (histogram.rs)
 //!   4096  rx slots          manager   NF        ring size x 8 bytes
 //!   ...   tx slots          NF        manager   ring size x 8 bytes
 //! directives
@@ -28,11 +29,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::doorbell;
+use crate::histogram::{BUCKETS, bucket_of};
 use crate::memory::{Memory, MemoryError, PAGE_BYTES, PagesWanted};
 use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 
 /// Changes whenever anything in this file or in the descriptor changes its meaning.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 4;
 /// Counters an NF can publish.
 pub const COUNTERS: usize = 64;
 
@@ -53,6 +56,10 @@ pub struct Progress {
     pub handler_cycles: AtomicU64,
     /// Packets in the bursts that were timed.
     pub handler_packets: AtomicU64,
+    /// Not 0 while packets wait for its disk and not for it.
+    pub disk_waits: AtomicU64,
+    /// Grows several times a second while [`Progress::disk_waits`] says so and its loop turns.
+    pub disk_beats: AtomicU64,
 }
 
 /// The fixed part of the control region.
@@ -67,6 +74,7 @@ pub struct Header {
 }
 
 const COUNTERS_OFFSET: usize = 2048;
+const SERVICE_OFFSET: usize = 2560;
 const SLOTS_OFFSET: usize = 4096;
 const _: () = {
     assert!(offset_of!(Header, rx_produced) == 128);
@@ -75,7 +83,8 @@ const _: () = {
     assert!(offset_of!(Header, tx_consumed) == 512);
     assert!(offset_of!(Header, progress) == 640);
     assert!(size_of::<Header>() <= COUNTERS_OFFSET);
-    assert!(COUNTERS_OFFSET + COUNTERS * size_of::<u64>() <= SLOTS_OFFSET);
+    assert!(COUNTERS_OFFSET + COUNTERS * size_of::<u64>() <= SERVICE_OFFSET);
+    assert!(SERVICE_OFFSET + BUCKETS * size_of::<u32>() <= SLOTS_OFFSET);
 };
 
 /// The manager's orders to an NF.
@@ -89,6 +98,12 @@ pub struct Orders {
     pub mail: AtomicU32,
     /// How long to look at an empty ring before sleeping, in microseconds.
     pub look_micros: AtomicU32,
+    /// 1: another NF of this core is awake and has packets: sleep after a batch, and without a look.
+    pub take_turns: AtomicU32,
+    /// Packets of one turn of the core.
+    pub batch: AtomicU32,
+    /// Longest turn, in microseconds.
+    pub turn_micros: AtomicU32,
 }
 
 /// Sizes and offsets of a control region with rings of `ring` descriptors.
@@ -144,6 +159,11 @@ impl Shared {
         assert!(index < COUNTERS);
         // SAFETY: the assertion and the constants above keep it inside the region.
         unsafe { &*self.control.base().as_ptr().add(COUNTERS_OFFSET).cast::<AtomicU64>().add(index) }
+    }
+
+    fn service_counts(&self) -> &[AtomicU32; BUCKETS] {
+        // SAFETY: the constants above keep it inside the region, whose start is page-aligned.
+        unsafe { &*self.control.base().as_ptr().add(SERVICE_OFFSET).cast() }
     }
 
     fn ring(&self, produced: &AtomicU32, consumed: &AtomicU32, which: usize) -> Parts {
@@ -246,6 +266,22 @@ impl ManagerSide {
     pub fn counter(&self, index: usize) -> u64 {
         self.shared.counter(index).load(Ordering::Relaxed)
     }
+
+    /// How many samples of its service time fell into each bucket, ever, as the NF says; counts wrap.
+    #[must_use]
+    pub fn service_counts(&self) -> &[AtomicU32; BUCKETS] {
+        self.shared.service_counts()
+    }
+
+    /// Packets in its receive ring, as the NF says: at most as many as the ring holds.
+    #[must_use]
+    pub fn backlog(&self) -> u32 {
+        let header = self.shared.header();
+        // Consumed first: the worker may be delivering meanwhile, and a backlog is never negative.
+        let consumed = header.rx_consumed.0.load(Ordering::Relaxed);
+        let produced = header.rx_produced.0.load(Ordering::Relaxed);
+        produced.wrapping_sub(consumed).min(self.shared.layout.ring)
+    }
 }
 
 /// The NF's ends of its own incarnation.
@@ -283,6 +319,12 @@ impl NfSide {
         &self.shared.header().doorbell.0
     }
 
+    /// What rings the doorbell from another thread of the NF's process.
+    #[must_use]
+    pub fn bell(&self) -> Bell {
+        Bell { control: self.shared.control.clone() }
+    }
+
     /// The manager's orders.
     #[must_use]
     pub fn orders(&self) -> &Orders {
@@ -295,6 +337,12 @@ impl NfSide {
         &self.shared.header().progress.0
     }
 
+    /// Counts a sample of the service time, in TSC cycles for one packet. Only the NF's loop may call this.
+    pub fn count_service(&self, cycles: u64) {
+        let count = &self.shared.service_counts()[bucket_of(cycles)];
+        count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
     /// One of the NF's own counters.
     ///
     /// # Panics
@@ -302,6 +350,25 @@ impl NfSide {
     #[must_use]
     pub fn counter(&self, index: usize) -> &AtomicU64 {
         self.shared.counter(index)
+    }
+}
+
+/// Rings an NF's own doorbell from another thread of its process.
+#[derive(Clone)]
+pub struct Bell {
+    control: Arc<Memory>,
+}
+
+impl Bell {
+    /// Wakes the NF if it sleeps. What it is woken for must be visible to it before.
+    pub fn ring(&self) {
+        // SAFETY: a control region of at least `ControlLayout::bytes`, page-aligned, made of atomics only.
+        let header: &Header = unsafe { self.control.base().cast().as_ref() };
+        let word = &header.doorbell.0;
+        doorbell::published();
+        if doorbell::take(word) {
+            doorbell::wake(word);
+        }
     }
 }
 
@@ -334,6 +401,22 @@ mod tests {
         assert_eq!(got.as_slice(), sent.as_slice());
         assert_eq!(transmit.push(&got), Ok(64));
         assert_eq!(from_nf.refresh(), Ok(64));
+    }
+
+    #[test]
+    fn what_an_nf_says_of_itself_arrives() {
+        let manager = ManagerSide::create("test", ControlLayout::new(64).unwrap()).unwrap();
+        let nf = nf_side(&manager);
+        nf.count_service(1000);
+        nf.count_service(1000);
+        let counts = manager.service_counts();
+        assert_eq!(counts[bucket_of(1000)].load(Ordering::Relaxed), 2);
+        assert_eq!(counts.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u32>(), 2);
+        assert_eq!(nf.counter(COUNTERS - 1).load(Ordering::Relaxed), 0);
+        assert_eq!(manager.receive_producer().push(&[Descriptor(1); 5]), Ok(5));
+        assert_eq!(manager.backlog(), 5);
+        nf.shared.header().rx_consumed.0.store(u32::MAX / 2, Ordering::Relaxed);
+        assert_eq!(manager.backlog(), 64);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - [`descriptor`]: the word that names a packet, and the verdict an NF gives on it;
 //! - [`ring`]: one producer, one consumer, bulk operations;
 //! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
+//! - [`histogram`]: counts of service times;
 //! - [`control`]: what lies where in the memory of one NF instance;
 //! - [`attach`]: how an NF gets its memory;
 //! - [`launch`]: what a manager tells a process before it becomes an NF;
@@ -24,6 +25,7 @@ pub mod cpu;
 pub mod descriptor;
 pub mod doorbell;
 pub mod guard;
+pub mod histogram;
 pub mod launch;
 pub mod memory;
 pub mod offence;
@@ -33,7 +35,7 @@ pub mod stack;
 mod sync;
 
 #[cfg(not(loom))]
-pub use control::{ControlLayout, ManagerSide, NfSide};
+pub use control::{Bell, ControlLayout, ManagerSide, NfSide};
 pub use descriptor::{Descriptor, Verdict};
 pub use memory::{Memory, MemoryError, Pages, PagesWanted};
 pub use offence::Offence;

@@ -103,10 +103,10 @@ impl Geometry {
     }
 }
 
-/// Half a line at any address.
+/// A word at any address.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
-struct Unaligned(std::arch::x86_64::__m256i);
+struct Unaligned(u64);
 
 /// A mapped packet region. Cheap to clone: clones share the mapping.
 #[derive(Clone, Debug)]
@@ -206,24 +206,24 @@ impl Region {
         length
     }
 
-    /// Copies the first line (64 bytes) from the frame's start. May bring bytes beyond the frame's end,
-    /// never beyond the buffer's.
+    /// Fetches words of 8 bytes from the frame, from byte `at` on, the first byte of each its highest. Each
+    /// is loaded once, so what is checked is what is used even while a stranger writes. May bring bytes
+    /// beyond the frame's end, never beyond the buffer's.
     ///
     /// # Panics
-    /// When the line would leave the buffer.
+    /// When a word would leave the buffer.
     #[inline(always)]
     #[must_use]
-    pub fn copy_line(&self, descriptor: Descriptor) -> [u8; LINE_BYTES as usize] {
-        let frame = self.frame(descriptor.index(), descriptor.offset(), LINE_BYTES as usize);
-        // Volatile, so that what is checked is what is used even while a stranger writes; by halves of a
-        // line, because a volatile array would be read byte by byte.
-        // SAFETY: 64 bytes inside the buffer, at any alignment.
-        let halves = unsafe {
-            let halves = frame.cast::<Unaligned>();
-            [halves.read_volatile().0, halves.add(1).read_volatile().0]
-        };
-        // SAFETY: 64 bytes either way, and any bytes are a value of both.
-        unsafe { std::mem::transmute(halves) }
+    pub fn words<const COUNT: usize>(&self, descriptor: Descriptor, at: usize) -> [u64; COUNT] {
+        let end = at + COUNT * size_of::<u64>();
+        let frame = self.frame(descriptor.index(), descriptor.offset(), end);
+        let mut words = [0; COUNT];
+        for (number, word) in words.iter_mut().enumerate() {
+            let place = frame.wrapping_add(at + number * size_of::<u64>()).cast::<Unaligned>();
+            // SAFETY: the word lies before `end`, which lies inside the buffer; any bytes are a value.
+            *word = u64::from_be(unsafe { place.read_volatile() }.0);
+        }
+        words
     }
 
     /// Copies a frame to a buffer of another region, behind that one's headroom.

@@ -237,6 +237,8 @@ impl Consumer {
         }
         self.consumed = self.consumed.wrapping_add(count as u32);
         self.parts.consumed().store(self.consumed, Ordering::Release); // C-release, with C-acquire
+        // The next burst's lines come while this burst is worked on.
+        self.parts.prefetch(self.consumed, (waiting - count as u32).min(count as u32));
         Ok(count)
     }
 }

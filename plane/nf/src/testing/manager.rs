@@ -249,6 +249,12 @@ impl Manager {
         Some(self.side.counter(place))
     }
 
+    /// The value in a place for a counter, named or not.
+    #[cfg(test)]
+    pub(crate) fn read_counter(&self, place: usize) -> u64 {
+        self.side.counter(place)
+    }
+
     /// The orders the NF reads.
     #[must_use]
     pub fn orders(&self) -> &Orders {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Port, Timer};
+use crate::{Burst, Port, Timer};
 
 /// Tells what happens to it.
 struct Diary {

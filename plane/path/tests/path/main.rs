@@ -3,5 +3,6 @@
 mod domains;
 mod harness;
 mod hostile;
+mod pressure;
 mod way;
 mod workers;

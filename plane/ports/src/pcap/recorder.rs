@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use headgate_shm::{Descriptor, Region};
+use headgate_wire::pcapng;
 
-use super::write;
 use crate::{PortError, QueueCounters, Setting, Timebase};
 
 /// Bytes handed to the writing thread at once. Our choice: waking a thread on another core takes a
@@ -168,7 +168,7 @@ impl Recorder {
 
     fn write(&mut self, now: u64, time_ns: u64, region: &Region, packet: Descriptor) -> bool {
         let length = packet.length() as usize;
-        let needed = write::packet_bytes(length);
+        let needed = pcapng::packet_bytes(length);
         if self.current.as_ref().is_some_and(|piece| piece.used + needed > piece.bytes.len()) {
             self.hand_over();
         }
@@ -178,7 +178,8 @@ impl Recorder {
         }
         let Some(piece) = &mut self.current else { return false };
         let out = &mut piece.bytes[piece.used..piece.used + needed];
-        write::packet(out, self.queue as u32, time_ns, length, |bytes| {
+        let about = pcapng::Packet { interface: self.queue as u32, time_ns, length, kept: length };
+        pcapng::packet(out, about, |bytes| {
             region.read(packet, bytes);
         });
         piece.used += needed;
@@ -270,9 +271,13 @@ pub(super) fn open(
 }
 
 fn head(setting: &Setting<'_>) -> Vec<u8> {
-    let mut head = write::section(concat!("Headgate ", env!("CARGO_PKG_VERSION")));
+    let application = concat!("Headgate ", env!("CARGO_PKG_VERSION"));
+    let mut head = vec![0; pcapng::section_bytes(application)];
+    pcapng::section(&mut head, application);
     for queue in 0..setting.queues {
-        head.extend(write::interface(&format!("{}.{queue}", setting.name)));
+        let (name, from) = (format!("{}.{queue}", setting.name), head.len());
+        head.resize(from + pcapng::interface_bytes(&name), 0);
+        pcapng::interface(&mut head[from..], &name, 0);
     }
     head
 }

@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, Mutex};
 
+use headgate_decide::pressure::Marks;
 use headgate_path::plan::{Chain, Exit, OnFailure, Stage};
+use headgate_path::pressure::Handling;
 use headgate_path::rules::Rule;
 use headgate_ports::Queue;
 
+use super::TURN_CYCLES;
 use super::port::{Cable, TestQueue};
 
 /// Which worker and which region.
@@ -39,6 +42,7 @@ pub struct Layout {
     pub chains: Vec<Option<Chain>>,
     pub rules: Vec<Rule>,
     pub ring: u32,
+    pub handling: Handling,
     pub flows: usize,
     pub idle_ticks: u32,
     pub instances_max: usize,
@@ -58,7 +62,8 @@ impl Layout {
             chains: vec![None],
             rules: Vec::new(),
             ring: 512,
-            flows: 256,
+            handling: Handling::default(),
+            flows: 128,
             idle_ticks: u32::MAX / 2,
             instances_max: 16,
             chains_max: 16,
@@ -127,6 +132,13 @@ impl Layout {
 
     pub fn ring(mut self, descriptors: u32) -> Self {
         self.ring = descriptors;
+        self
+    }
+
+    /// Instances that cannot keep up are throttled, and `hold` packets wait for each.
+    pub fn pressure(mut self, hold: u32) -> Self {
+        let marks = Marks::new(self.ring, 80, 60, 2 * TURN_CYCLES, TURN_CYCLES);
+        self.handling = Handling { marks: Some(marks), hold, turns: true, mark_at: self.ring / 2 };
         self
     }
 

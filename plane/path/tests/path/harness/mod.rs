@@ -19,6 +19,7 @@ use headgate_path::holders::{FIRST_INSTANCE, Holders};
 use headgate_path::instance::InstanceEnds;
 use headgate_path::links;
 use headgate_path::plan::{InstancePlace, Parts, Plan, PortPlace};
+use headgate_path::pressure::{Handling, Pressure};
 use headgate_path::rules::Rules;
 use headgate_path::worker::{Command, Device, Event, Mailbox, Setup, Store, Turn, Worker};
 use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, Stack};
@@ -49,6 +50,8 @@ pub struct World {
     pub now: u64,
     instances: Vec<At>,
     ring: u32,
+    handling: Handling,
+    pub pressure: Arc<Pressure>,
     events: Receiver<Event>,
 }
 
@@ -74,6 +77,8 @@ impl World {
             now: TURN_CYCLES,
             instances: layout.instances.clone(),
             ring: layout.ring,
+            handling: layout.handling,
+            pressure: Pressure::new(layout.instances_max),
             events,
         };
         let plan = Arc::new(Plan::new(world.parts.clone()));
@@ -85,6 +90,7 @@ impl World {
                 links,
                 plan: plan.clone(),
                 board: world.boards[number].clone(),
+                pressure: world.pressure.clone(),
                 instances: layout.instances_max,
                 flows: layout.flows,
                 tick_cycles: TURN_CYCLES,
@@ -140,6 +146,7 @@ impl World {
             core: number,
             sleeps: true,
             marks: Marks::new(self.ring, CYCLES_PER_MICRO),
+            handling: self.handling,
             side,
         })));
     }

@@ -99,6 +99,7 @@ fn what_one_nf_writes_the_next_one_reads() {
 #[test]
 fn chains_share_nfs() {
     let layout = Layout::plain()
+        .ring(1024)
         .port(HERE)
         .nf("a", &[HERE])
         .nf("b", &[HERE])

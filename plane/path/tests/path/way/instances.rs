@@ -223,3 +223,14 @@ fn a_chain_with_one_stage_down_for_good_is_closed_though_others_may_be_bypassed(
     assert_eq!(world.drops(1), [("stage-down", 50)].into());
     world.finish();
 }
+
+/// What the first incarnation holds would be the second one's to return, and nobody's to reclaim.
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "instance 0 is attached before it was reclaimed")]
+fn an_instance_is_reclaimed_before_it_is_attached_again() {
+    let (mut world, _seen) = shared_by(1);
+    world.turn();
+    world.start(0);
+    world.turn();
+}

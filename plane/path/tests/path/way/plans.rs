@@ -1,5 +1,6 @@
 //! The plan changes while packets are on their way.
 
+use headgate_path::BURST;
 use headgate_path::plan::{Chain, Exit, PortPlace};
 use headgate_path::rules::{Rule, Rules};
 use headgate_shm::Verdict;
@@ -22,7 +23,7 @@ fn world() -> World {
 #[test]
 fn new_rules_hold_for_new_packets_of_known_flows() {
     let mut world = world();
-    let old = interleaved(0..10, 0..10);
+    let old = interleaved(0..10, 0..20);
     world.offer(0, &old);
     world.turn_of(0);
     world.replan(|parts| {
@@ -30,9 +31,9 @@ fn new_rules_hold_for_new_packets_of_known_flows() {
         parts.rules = everything_to(2);
     });
     world.settle();
-    assert_same_flows(&old[..64], &world.sent(1));
-    assert_same_flows(&old[64..], &world.sent(2));
-    assert_eq!((world.entered(1), world.entered(2)), (64, 36));
+    assert_same_flows(&old[..BURST], &world.sent(1));
+    assert_same_flows(&old[BURST..], &world.sent(2));
+    assert_eq!((world.entered(1), world.entered(2)), (BURST as u64, 200 - BURST as u64));
     assert_eq!(world.boards[0].flows_learnt.get(), 20);
     world.finish();
 }

@@ -1,5 +1,6 @@
 //! Reading: what other programs write, and what nobody should.
 
+use headgate_wire::pcapng;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
@@ -10,7 +11,6 @@ use pcap_file::{DataLink, Endianness, TsResolution};
 use proptest::prelude::*;
 
 use super::super::read::{Fault, Record, Records};
-use super::super::write;
 use super::*;
 
 fn records(bytes: &[u8]) -> Result<Vec<Record>, Fault> {
@@ -108,11 +108,16 @@ proptest! {
 
     #[test]
     fn what_is_written_is_read(packets in packets_strategy()) {
-        let mut bytes = write::section("test");
-        bytes.extend(write::interface("test"));
+        let mut bytes = vec![0xee; pcapng::section_bytes("test")];
+        pcapng::section(&mut bytes, "test");
+        let mut interface = vec![0xee; pcapng::interface_bytes("test")];
+        pcapng::interface(&mut interface, "test", 0);
+        bytes.extend(interface);
         for (time_ns, frame) in &packets {
-            let mut block = vec![0xee; write::packet_bytes(frame.len())];
-            write::packet(&mut block, 0, *time_ns, frame.len(), |bytes| bytes.copy_from_slice(frame));
+            let mut block = vec![0xee; pcapng::packet_bytes(frame.len())];
+            let length = frame.len();
+            let about = pcapng::Packet { interface: 0, time_ns: *time_ns, length, kept: length };
+            pcapng::packet(&mut block, about, |bytes| bytes.copy_from_slice(frame));
             bytes.extend(block);
         }
         prop_assert_eq!(contents(&bytes), packets);

@@ -1,0 +1,112 @@
+//! Where the packets of a [`Harness`] lie, and how it waits for a disk.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use headgate_shm::descriptor::Descriptor;
+use headgate_shm::{Region, Verdict};
+
+use super::{Arrival, Harness, get, put};
+use crate::burst::{BURST_MAX, Burst};
+use crate::disk::drive;
+use crate::disk::requests::Requests;
+
+/// Packets that may be in the NF's hands at a time: our choice, as many as wait in a short ring.
+pub const WINDOW: usize = 1024;
+/// How long a test waits for a disk before it gives up. Long, because machines that test are busy.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Bench {
+    pub burst: Burst,
+    pub books: Books,
+}
+
+/// Which packet is where, and what became of it.
+pub struct Books {
+    region: Region,
+    free: Vec<u32>,
+    /// Which arrival is in a buffer.
+    lent: HashMap<u32, usize>,
+    pub outcomes: Vec<Option<(Verdict, Vec<u8>)>>,
+    pub order: Vec<usize>,
+}
+
+impl Bench {
+    pub fn new(region: Region) -> Self {
+        let books = Books {
+            free: (0..region.geometry().buffers()).rev().collect(),
+            lent: HashMap::new(),
+            outcomes: Vec::new(),
+            order: Vec::new(),
+            region: region.clone(),
+        };
+        Self { burst: Burst::new(region), books }
+    }
+
+    /// Lays packets out, the first of which is arrival `first`.
+    pub fn load(&mut self, arrivals: &[Arrival], first: usize) {
+        let books = &mut self.books;
+        let mut lay = |(arrival, number): (&Arrival, usize)| {
+            let index = books.free.pop().expect("the window keeps buffers");
+            books.lent.insert(index, number);
+            put(&books.region, index, arrival)
+        };
+        let descriptors: Vec<Descriptor> = arrivals.iter().zip(first..).map(&mut lay).collect();
+        self.burst.load(&descriptors);
+    }
+}
+
+impl Books {
+    /// Takes back what the NF has decided on.
+    pub fn take_back(&mut self, burst: &Burst) {
+        for packet in burst.decided() {
+            let number = self.lent.remove(&packet.index());
+            let number = number.unwrap_or_else(|| panic!("buffer {} came twice", packet.index()));
+            self.outcomes[number] = Some((packet.verdict(), get(&self.region, *packet)));
+            self.order.push(number);
+            self.free.push(packet.index());
+        }
+    }
+}
+
+impl Harness {
+    /// Buffers the NF needs: for a burst, and for all it may hold.
+    pub(super) fn buffers(&self) -> usize {
+        let holds = self.environment.disk.requests.get().is_some();
+        if holds { WINDOW + 2 * BURST_MAX } else { BURST_MAX }
+    }
+
+    pub(super) fn next_disk_due(&self) -> Option<Duration> {
+        self.environment.disk.requests.get()?.borrow().next_due()
+    }
+
+    /// Tells the NF what its disk has done.
+    pub(super) fn hear_disk(&mut self, bench: &mut Bench) {
+        let Some(requests) = self.environment.disk.requests.get().cloned() else { return };
+        let now = self.environment.clock.now();
+        requests.borrow_mut().poll(now);
+        let Bench { burst, books } = bench;
+        let told: Result<(), Infallible> = drive::tell(&requests, &mut self.nfs, burst, |burst| {
+            books.take_back(burst);
+            Ok(())
+        });
+        let Ok(()) = told;
+        requests.borrow_mut().poll(now);
+    }
+
+    /// Waits in real time until the disk has come so far.
+    pub(super) fn wait_for_disk(&mut self, bench: &mut Bench, is_so: impl Fn(&mut Requests) -> bool) {
+        let Some(requests) = self.environment.disk.requests.get().cloned() else { return };
+        let started = Instant::now();
+        self.hear_disk(bench);
+        while !is_so(&mut requests.borrow_mut()) || requests.borrow_mut().has_news() {
+            assert!(started.elapsed() < PATIENCE, "the disk has not answered for {PATIENCE:?}");
+            self.hear_disk(bench);
+            if !requests.borrow_mut().has_news() && !is_so(&mut requests.borrow_mut()) {
+                requests.borrow_mut().start();
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+        }
+    }
+}

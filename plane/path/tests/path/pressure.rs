@@ -1,0 +1,178 @@
+//! NFs that cannot keep up: exactly their chains are shed at the head, and nothing else is touched.
+
+use std::sync::atomic::Ordering;
+
+use headgate_path::plan::Exit;
+use headgate_path::rules::Rule;
+use headgate_path::worker::Turn;
+use headgate_wire::ip::Ecn;
+use headgate_wire::ipv4;
+
+use crate::harness::World;
+use crate::harness::frames::{assert_same_flows, by_flow, interleaved, udp4};
+use crate::harness::layout::{HERE, Layout};
+
+const FAST: u16 = 0;
+const SLOW: u16 = 1;
+const RING: u32 = 256;
+
+/// Chain 1 from port 0 through a fast and a slow NF, chain 2 from port 1 through the fast one only.
+fn world(hold: u32) -> World {
+    let from = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
+    let layout = Layout::plain().ring(RING).pressure(hold).nf("fast", &[HERE]).nf("slow", &[HERE]);
+    let layout = layout.chain(&[0, 1], Exit::Port(1)).chain(&[0], Exit::Port(0));
+    World::new(layout.rule(from(0, 1)).rule(from(1, 2)))
+}
+
+/// Traffic on both chains; only the fast NF works.
+fn overload(world: &mut World, turns: u32) {
+    for turn in 0..turns {
+        world.offer(0, &interleaved(0..4, turn * 8..turn * 8 + 8));
+        world.offer(1, &interleaved(10..14, turn * 8..turn * 8 + 8));
+        world.turn_of(0);
+        world.nf(FAST).step();
+    }
+    world.check();
+}
+
+fn rests(world: &mut World, number: u16) -> bool {
+    world.nf(number).side.orders().rest.load(Ordering::Relaxed) != 0
+}
+
+#[test]
+fn exactly_the_chains_of_the_overloaded_nf_are_shed_at_the_head() {
+    let mut world = world(128);
+    overload(&mut world, 40);
+    assert!(world.pressure.is_throttled(SLOW) && !world.pressure.is_throttled(FAST));
+    let drops = world.drops(1);
+    assert_eq!(drops.keys().collect::<Vec<_>>(), [&"throttled"], "{drops:?}");
+    assert_eq!(world.drops(2), [].into());
+    assert!(!rests(&mut world, FAST), "it has another chain to serve");
+
+    world.settle();
+    assert!(!world.pressure.any());
+    let shed = world.drops(1)["throttled"];
+    assert_eq!(world.left(1) + shed, 40 * 32);
+    assert_eq!(world.left(2), 40 * 32);
+    overload(&mut world, 1);
+    world.settle();
+    assert_eq!(world.drops(1)["throttled"], shed, "open again");
+    world.finish();
+}
+
+#[test]
+fn who_only_feeds_the_overloaded_rests_until_it_is_not() {
+    let layout = Layout::plain().ring(RING).pressure(128).nf("fast", &[HERE]).nf("slow", &[HERE]);
+    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(1)).default_chain(1));
+    overload(&mut world, 40);
+    assert!(rests(&mut world, FAST) && !rests(&mut world, SLOW));
+    world.settle();
+    assert!(!rests(&mut world, FAST));
+    world.finish();
+}
+
+#[test]
+fn packets_worked_on_wait_in_order_for_a_full_ring() {
+    let mut world = world(128);
+    // Past the ring in one go, before anything can be throttled.
+    let offered = interleaved(0..4, 0..80);
+    world.offer(0, &offered);
+    for _ in 0..6 {
+        world.turn_of(0);
+        world.nf(FAST).step();
+    }
+    world.check();
+    assert_eq!(world.boards[0].instances[SLOW as usize].waiting.get(), 320 - u64::from(RING));
+    world.settle();
+    assert_same_flows(&offered, &world.sent(1));
+    assert_eq!(world.drops(1), [].into());
+    world.finish();
+}
+
+#[test]
+fn what_may_not_wait_is_dropped_at_the_full_ring() {
+    let mut world = world(16);
+    world.offer(0, &interleaved(0..4, 0..80));
+    for _ in 0..6 {
+        world.turn_of(0);
+        world.nf(FAST).step();
+    }
+    assert_eq!(world.drops(1), [("stage-full", 320 - u64::from(RING) - 16)].into());
+    world.finish();
+}
+
+/// Frames of flow 0 with this ECN field.
+fn with_ecn(ecn: Ecn, count: u32) -> Vec<Vec<u8>> {
+    let frame = |sequence| {
+        let mut frame = udp4(0, sequence);
+        ipv4::Packet::new(&mut frame[14..]).unwrap().set_ecn(ecn);
+        frame
+    };
+    (0..count).map(frame).collect()
+}
+
+#[test]
+fn packets_that_can_are_marked_while_a_queue_stays_long() {
+    for (ecn, can) in [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true)] {
+        let layout = Layout::plain().ring(RING).pressure(0).nf("slow", &[HERE]);
+        let mut world = World::new(layout.chain(&[0], Exit::Port(1)).default_chain(1));
+        world.offer(0, &with_ecn(ecn, 180));
+        (0..200).for_each(|_| assert_ne!(world.turn_of(0), Turn::Stopped));
+        world.offer(0, &with_ecn(ecn, 10));
+        world.turn_of(0);
+        world.settle();
+        for _ in 0..500 {
+            world.turn();
+        }
+        world.offer(0, &with_ecn(ecn, 10));
+        world.settle();
+        let sent = world.sent(1);
+        let views = sent.iter().map(|frame| ipv4::Packet::new(&frame[14..]).unwrap());
+        assert!(views.clone().all(|packet| packet.verify_checksum()));
+        let marked: Vec<bool> = views.map(|packet| packet.ecn() == Ecn::Ce).collect();
+        assert_eq!(marked.len(), 200);
+        assert!(!marked[..180].contains(&true), "the queue was short before");
+        assert_eq!(marked[180..190], [can; 10]);
+        assert_eq!(marked[190..], [false; 10], "the queue was short for long");
+        assert_eq!(world.boards[0].instances[0].marked.get(), if can { 10 } else { 0 });
+        world.finish();
+    }
+}
+
+#[test]
+fn flows_of_another_instance_go_on() {
+    let layout = Layout::plain().ring(RING).pressure(128).nf("nf", &[HERE, HERE]);
+    let mut world = World::new(layout.chain(&[0], Exit::Port(1)).default_chain(1));
+    for turn in 0..60 {
+        world.offer(0, &interleaved(0..32, turn..turn + 1));
+        world.turn_of(0);
+        world.nf(1).step();
+    }
+    world.check();
+    assert!(world.pressure.is_throttled(0) && !world.pressure.is_throttled(1));
+    let throttled = world.drops(1)["throttled"];
+    let whole = by_flow(&world.sent(1)).into_values().filter(|packets| packets.len() > 55).count();
+    assert!(whole > 4, "flows of the instance that keeps up: {whole}");
+    assert!(throttled > 0 && throttled < 60 * 32 - 55 * whole as u64);
+    world.settle();
+    world.finish();
+}
+
+#[test]
+fn a_dead_instance_closes_nothing_and_what_waited_for_it_goes_on() {
+    let layout = Layout::plain().ring(RING).pressure(128).nf("fast", &[HERE]).nf("slow", &[HERE]).bypassed();
+    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(1)).default_chain(1));
+    world.offer(0, &interleaved(0..4, 0..80));
+    for _ in 0..6 {
+        world.turn_of(0);
+        world.nf(FAST).step();
+    }
+    assert!(world.pressure.is_throttled(SLOW));
+    world.set_running(1, &[]);
+    world.kill(SLOW);
+    world.settle();
+    assert!(!world.pressure.any());
+    assert_eq!(world.drops(1), [("nf-died", u64::from(RING))].into());
+    assert_eq!(world.left(1), 320 - u64::from(RING));
+    world.finish();
+}
