@@ -79,11 +79,13 @@ impl Entry {
 
 /// Every shipped NF, by name.
 pub const CATALOG: &[Entry] = &[
+    crate::cache::ENTRY,
     crate::firewall::ENTRY,
     crate::forward::ENTRY,
     HELLO,
     crate::mac_swap::ENTRY,
     crate::monitor::ENTRY,
+    crate::packet_logger::ENTRY,
     crate::router::ENTRY,
     crate::synthetic::ENTRY,
 ];

@@ -4,6 +4,7 @@
 //! [`hello`] is the one to start from.
 
 pub mod arguments;
+pub mod cache;
 pub mod catalog;
 pub mod firewall;
 pub mod forward;
@@ -12,5 +13,6 @@ pub mod hello;
 pub mod lpm;
 pub mod mac_swap;
 pub mod monitor;
+pub mod packet_logger;
 pub mod router;
 pub mod synthetic;

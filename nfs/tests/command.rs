@@ -20,8 +20,21 @@ fn the_list_tells_everything_an_operator_may_write() {
     let list: Value = serde_json::from_str(&out).unwrap();
     let names: Vec<_> =
         list["nfs"].as_array().unwrap().iter().map(|nf| nf["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["firewall", "forward", "hello", "mac-swap", "monitor", "router", "synthetic"]);
-    let forward = &list["nfs"][1];
+    assert_eq!(
+        names,
+        [
+            "cache",
+            "firewall",
+            "forward",
+            "hello",
+            "mac-swap",
+            "monitor",
+            "packet-logger",
+            "router",
+            "synthetic"
+        ]
+    );
+    let forward = &list["nfs"][2];
     assert_eq!(forward["arguments"][0]["name"], "to");
     assert_eq!(forward["arguments"][0]["required"], false);
     let (code, out, _) = headgate_nfs(&["list"]);
@@ -52,7 +65,7 @@ fn a_wrong_command_line_is_a_usage_error() {
         (&["frobnicate"][..], "there is no command `frobnicate`"),
         (&[], "a command is missing"),
         (&["check"], "NAME is missing"),
-        (&["check", "farward"], "there is no network function `farward`; there are firewall"),
+        (&["check", "farward"], "there is no network function `farward`; there are cache, firewall"),
         (&["pcap", "forward", "in"], "OUT is missing"),
         (&["pcap", "forward", "in", "out", "more"], "`more` is one word too many"),
         (&["pcap", "forward", "in", "out", "--args"], "--args needs a value"),
@@ -111,4 +124,30 @@ fn a_capture_runs_through_a_chain_of_functions() {
     let (code, _, err) = headgate_nfs(&["pcap", "forward", "/no/such.pcap", &output]);
     assert_eq!(code, 1);
     assert!(err.contains("/no/such.pcap: No such file"), "{err}");
+}
+
+/// The process may not write longer files: the kernel's signal for that kills nobody, every packet passes, and
+/// what is not in the file is counted.
+#[test]
+fn a_limit_for_files_costs_the_log_and_no_packet() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.pcap");
+    write_pcap(&input, &vec![vec![7; 1500]; 5000]);
+    for way in ["async", "sync"] {
+        let path = folder.path().join(format!("{way}.pcapng"));
+        let arguments = json!({ "path": path, "write": way }).to_string();
+        // The unit is 512 bytes or 1024, by the shell; memory of packets is a file too.
+        let run = r#"ulimit -f 6000; exec "$0" pcap packet-logger "$1" /dev/null --json --args "$2""#;
+        let mut command = Command::new("sh");
+        command.args(["-c", run, env!("CARGO_BIN_EXE_headgate-nfs")]).arg(&input).arg(&arguments);
+        let Output { status, stdout, stderr } = command.output().unwrap();
+        assert!(status.success(), "{way}: {status}: {}", String::from_utf8_lossy(&stderr));
+        let said: Value = serde_json::from_slice(&stdout).unwrap();
+        let count = |name: &str| said["counters"][name].as_u64().unwrap();
+        assert_eq!(said["packets"]["next"], 5000);
+        assert_eq!(count("logged") + count("lost"), 5000);
+        assert!(count("lost") > 0 && count("errors") > 0, "{way}: {said}");
+        let file = folder.path().join(format!("{way}-000001.pcapng"));
+        assert_eq!(Capture::read(&file).unwrap().arrivals.len() as u64, count("logged"), "{way}");
+    }
 }
