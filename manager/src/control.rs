@@ -2,12 +2,16 @@
 //! mourns them, arranges plans, answers requests. The packet path never waits for it.
 //!
 //! - [`instance`]: one NF instance, from launch to end;
+//! - [`reception`]: NFs that come by themselves;
 //! - [`supervise`]: what happens to instances, and what follows from it;
+//! - [`schedule`]: what NFs cost, and which share of its core each gets;
 //! - [`change`]: from one configuration to another while traffic runs;
 //! - [`snapshot`]: what is told to whoever asks.
 
 mod change;
 mod instance;
+mod reception;
+mod schedule;
 mod snapshot;
 mod supervise;
 
@@ -30,6 +34,8 @@ use crate::status::{Event, NfState, NfStatus, Snapshot};
 
 use change::Change;
 use instance::Instance;
+pub use reception::Reception;
+pub use schedule::Schedule;
 
 /// How often the loop looks around when nothing calls it. Our choice: offences and reclaimed buffers wait
 /// at most this long; 200 looks a second cost a thousandth of a core.
@@ -42,8 +48,9 @@ const LIVENESS_EVERY: Span = Span::from_millis(100);
 const EVENTS_MAX: usize = 256;
 /// How long packets on their way may take to leave when the manager stops.
 const DRAIN_PATIENCE: Span = Span::from_secs(1);
-/// How long NFs may take to say goodbye when the manager stops, after which they are killed.
-const GOODBYE_PATIENCE: Span = Span::from_secs(3);
+/// How long NFs may take to say goodbye when the manager stops, after which they are killed. Longer than each
+/// of them may take to return its packets and then to stop.
+const GOODBYE_PATIENCE: Span = Span::from_secs(5);
 
 /// What stays the same while the manager runs.
 pub struct Settings {
@@ -67,6 +74,14 @@ enum Phase {
     Ending(Instant),
 }
 
+/// Why the loop goes on.
+struct Woken {
+    /// Somebody has something to say.
+    heard: bool,
+    /// It is time for more than a look at loads.
+    looks: bool,
+}
+
 /// The control loop.
 pub struct Control {
     config: Config,
@@ -75,10 +90,13 @@ pub struct Control {
     ports: Vec<PortHome>,
     numbers: Numbers,
     instances: Vec<Instance>,
+    reception: Option<Reception>,
     change: Option<Change>,
     events: VecDeque<Event>,
     started_ns: u64,
+    next_look: Instant,
     next_liveness: Instant,
+    schedule: Schedule,
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
@@ -91,12 +109,15 @@ pub struct Control {
 
 impl Control {
     /// A loop that has launched nothing yet.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a manager, made one after another")]
     pub fn new(
         config: Config,
         settings: Settings,
         fabric: Fabric,
         ports: Vec<PortHome>,
         numbers: Numbers,
+        reception: Option<Reception>,
+        schedule: Schedule,
         inbox: Inbox,
     ) -> Self {
         let started_ns = fabric.clock.now_ns();
@@ -107,10 +128,13 @@ impl Control {
             ports,
             numbers,
             instances: Vec::new(),
+            reception,
             change: None,
             events: VecDeque::new(),
             started_ns,
+            next_look: Instant::default(),
             next_liveness: Instant::default(),
+            schedule,
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -134,15 +158,24 @@ impl Control {
 
     /// Launches the configured NFs and serves until told to stop. Returns the last snapshot.
     pub fn run(mut self) -> Snapshot {
+        self.tell_of_quantum();
         for nf in self.config.nfs.clone() {
             self.add_instances(&nf);
         }
         loop {
-            self.wait();
+            let Woken { heard, looks } = self.wait();
+            self.tend_schedule();
+            let now = self.now();
+            if !heard && !looks && now < self.next_look {
+                continue;
+            }
+            self.next_look = now + Span(LOOK_EVERY.as_nanos() as u64);
             self.read_requests();
             self.read_worker_events();
-            self.tend_instances();
+            self.tend_instances(heard);
+            self.tend_reception();
             self.tend_opening();
+            self.tend_ports();
             self.tend_change();
             if self.tend_phase() {
                 break;
@@ -161,19 +194,29 @@ impl Control {
     }
 
     /// Sleeps until something happens or is due.
-    fn wait(&self) {
-        let mut patience =
-            if self.instances.iter().any(Instance::is_hurried) { LOOK_SOON } else { LOOK_EVERY };
+    fn wait(&self) -> Woken {
+        let hurried = self.instances.iter().any(Instance::is_hurried);
+        let mut patience = if hurried { LOOK_SOON } else { LOOK_EVERY };
         if let Some(due) = self.instances.iter().filter_map(Instance::due).min() {
             patience = patience.min(Duration::from_nanos((due - self.now()).0));
         }
+        let mut looks = true;
+        if let Some(look) = self.schedule.patience().map(|span| Duration::from_nanos(span.0))
+            && patience > look
+            && !self.instances.is_empty()
+        {
+            patience = look;
+            looks = false;
+        }
         let mut ears: Vec<BorrowedFd<'_>> = vec![self.inbox.poked.as_fd()];
         ears.extend(self.instances.iter().flat_map(Instance::ears));
+        ears.extend(self.reception.iter().flat_map(|reception| reception.ears(self.now())));
         let mut polled: Vec<PollFd<'_>> =
             ears.iter().map(|ear| PollFd::from_borrowed_fd(*ear, PollFlags::IN)).collect();
         let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
-        // Interrupted or timed out: the loop looks around either way.
-        let _ = poll(&mut polled, Some(&patience));
+        // Interrupted, the loop listens as well.
+        let heard = !matches!(poll(&mut polled, Some(&patience)), Ok(0));
+        Woken { heard, looks }
     }
 
     fn read_requests(&mut self) {
@@ -214,13 +257,24 @@ impl Control {
     }
 
     /// Packets are taken in once every NF is ready, or has failed and is a matter of `on_failure`: a
-    /// capture that is replayed once must not lose its beginning to NFs that are being launched.
+    /// capture that is replayed once must not lose its beginning to NFs that are being launched. NFs that
+    /// come by themselves are not waited for: they may never come.
     fn tend_opening(&mut self) {
-        let settled =
-            |instance: &Instance| instance.state == NfState::Running || instance.restart.failures() > 0;
+        let settled = |instance: &Instance| {
+            matches!(instance.state, NfState::Running | NfState::Awaited) || instance.restart.failures() > 0
+        };
         if !self.opened && self.instances.iter().all(settled) {
             self.opened = true;
             self.fabric.post_all(|| Command::Receive(true));
+        }
+    }
+
+    /// Tells of captures that cannot be written any more.
+    fn tend_ports(&mut self) {
+        let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.look_for_failure()?));
+        let failed: Vec<(String, String)> = self.ports.iter_mut().filter_map(failed).collect();
+        for (port, why) in failed {
+            self.log(&port, format!("its capture cannot be written any more: {why}"));
         }
     }
 

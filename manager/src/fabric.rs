@@ -13,6 +13,7 @@ use headgate_path::flows::Seeds;
 use headgate_path::holders::Holders;
 use headgate_path::links;
 use headgate_path::plan::{Parts, Plan};
+use headgate_path::pressure::Pressure;
 use headgate_path::worker::{Command, Device, Event, Mailbox, Setup, Store, Turn, Worker};
 use headgate_ports::QueueCounters;
 use headgate_shm::{Geometry, PagesWanted, Region, Stack};
@@ -61,6 +62,8 @@ pub struct Fabric {
     pub parts: Parts,
     /// What workers tell.
     pub events: Receiver<Event>,
+    /// Which instances are throttled.
+    pub pressure: Arc<Pressure>,
     chains_max: usize,
     /// Plans published after the first.
     published: u64,
@@ -116,8 +119,9 @@ impl Fabric {
     ) -> Result<Self, StartError> {
         let (sender, events) = channel();
         let chains_max = (parts.chains.len() * 2).max(CHAINS_MIN);
-        let mut fabric =
-            Self { clock, regions, workers: Vec::new(), parts, events, chains_max, published: 0 };
+        let pressure = Pressure::new(INSTANCES_MAX);
+        let workers = Vec::new();
+        let mut fabric = Self { clock, regions, workers, parts, events, pressure, chains_max, published: 0 };
         let plan = Arc::new(Plan::new(fabric.parts.clone()));
         let seeds = Seeds(random_seeds());
         let nf_cores: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
@@ -163,6 +167,7 @@ impl Fabric {
             links,
             plan: plan.clone(),
             board: Arc::new(Board::new(self.chains_max, INSTANCES_MAX)),
+            pressure: self.pressure.clone(),
             instances: INSTANCES_MAX,
             flows: (config.flows.capacity as usize).div_ceil(workers),
             tick_cycles: self.clock.ns_to_cycles(TICK.as_nanos() as u64),

@@ -24,14 +24,16 @@ pub mod status;
 mod users;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use headgate_host::clock::Clock;
+use headgate_host::undo::Janitor;
 
 use api::{Handle, Refusal, Request};
 use config::{Catalog, Config};
-use control::{Control, Settings};
+use control::{Control, Reception, Schedule, Settings};
 pub use headgate_ports::dpdk::eal::runtime_folder as device_folder;
 pub use machine::observe as machine;
 use status::Snapshot;
@@ -48,6 +50,8 @@ pub struct Options {
     pub nf_output: bool,
     /// Whether to end once every port has given its last packet and all have left.
     pub once: bool,
+    /// Who undoes what was changed on the machine if the manager is killed.
+    pub janitor: Option<Arc<Janitor>>,
 }
 
 /// Why a manager did not start.
@@ -116,7 +120,8 @@ impl Manager {
         };
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.
-        let body = move || match assemble(config, settings, inbox) {
+        let janitor = options.janitor;
+        let body = move || match assemble(config, settings, janitor, inbox) {
             Err(error) => {
                 let _ = started.send(Err(error));
                 Snapshot::default()
@@ -192,7 +197,14 @@ impl Drop for Manager {
     }
 }
 
-fn assemble(config: Config, settings: Settings, inbox: api::Inbox) -> Result<Control, StartError> {
+fn assemble(
+    config: Config,
+    settings: Settings,
+    janitor: Option<Arc<Janitor>>,
+    inbox: api::Inbox,
+) -> Result<Control, StartError> {
+    // First: what cannot be listened at costs no memory.
+    let reception = Reception::open(&config)?;
     let clock = Clock::calibrate();
     let regions = fabric::make_regions(&config)?;
     let mut stacks = fabric::full_stacks(&regions);
@@ -200,5 +212,7 @@ fn assemble(config: Config, settings: Settings, inbox: api::Inbox) -> Result<Con
     let mut numbers = layout::Numbers::default();
     let parts = layout::first_parts(&config, &opened.queues, &mut numbers);
     let fabric = fabric::Fabric::start(&config, clock, regions, &stacks, parts, opened.devices)?;
-    Ok(Control::new(config, settings, fabric, opened.homes, numbers, inbox))
+    let schedule = Schedule::new(&config.scheduler, janitor);
+    let control = Control::new(config, settings, fabric, opened.homes, numbers, reception, schedule, inbox);
+    Ok(control)
 }

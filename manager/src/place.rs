@@ -1,12 +1,15 @@
 //! Where a manager leaves what others must find: its socket and its lock.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The folder: `/run/headgate` for root, the user's runtime folder or one in `/tmp` for others.
 #[must_use]
@@ -25,6 +28,19 @@ pub fn folder() -> PathBuf {
 #[must_use]
 pub fn api_socket(name: &str) -> PathBuf {
     folder().join(format!("{name}.sock"))
+}
+
+/// The socket of the manager of this name at which NFs attach that it does not start. `+` is in no name,
+/// so it is no other manager's API socket.
+#[must_use]
+pub fn nf_socket(name: &str) -> PathBuf {
+    folder().join(format!("{name}+nf.sock"))
+}
+
+/// Every file of the manager of this name, its lock last.
+#[must_use]
+pub fn files(name: &str) -> Vec<PathBuf> {
+    vec![api_socket(name), nf_socket(name), folder().join(format!("{name}.lock"))]
 }
 
 /// Why a manager's place could not be taken.
@@ -82,6 +98,8 @@ impl Place {
             _ => {}
         }
         let listener = UnixListener::bind(&socket).map_err(unusable("listen at", &socket))?;
+        // Whatever the umask is: who can connect can stop this manager.
+        allow(&socket, 0o600)?;
         Ok((Self { socket, lock_path, _lock: lock }, listener))
     }
 }
@@ -92,6 +110,88 @@ impl Drop for Place {
         let _ = std::fs::remove_file(&self.socket);
         let _ = std::fs::remove_file(&self.lock_path);
     }
+}
+
+/// Connections not accepted yet. Our choice: the control loop accepts every few milliseconds.
+const BACKLOG: i32 = 16;
+
+/// A manager's socket for NFs while it listens. Dropping it removes it.
+#[derive(Debug)]
+pub struct NfPlace {
+    path: PathBuf,
+    listener: OwnedFd,
+}
+
+impl NfPlace {
+    /// Listens, without ever waiting. With `for_others` every user may connect, else only this one.
+    ///
+    /// # Errors
+    /// [`PlaceError`], also when another manager of this name listens there.
+    pub fn take(name: &str, for_others: bool) -> Result<Self, PlaceError> {
+        let folder = folder();
+        make_own(&folder)?;
+        let path = nf_socket(name);
+        Self::listen(&path, for_others).map_err(|cause| unusable("listen at", &path)(cause))
+    }
+
+    fn listen(path: &Path, for_others: bool) -> std::io::Result<Self> {
+        let address = SocketAddrUnix::new(path)?;
+        let socket = || {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+        };
+        // AGAIN: it has many connections to accept.
+        if matches!(rustix::net::connect(&socket()?, &address), Ok(()) | Err(Errno::AGAIN)) {
+            return Err(std::io::Error::other("another manager of this name listens there; stop it first"));
+        }
+        match std::fs::remove_file(path) {
+            Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
+            _ => {}
+        }
+        let listener = socket()?;
+        rustix::net::bind(&listener, &address)?;
+        let place = Self { path: path.to_owned(), listener };
+        // Before anybody can connect.
+        place.set_mode(for_others)?;
+        rustix::net::listen(&place.listener, BACKLOG)?;
+        Ok(place)
+    }
+
+    /// Lets every user connect, or only this one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_mode(&self, for_others: bool) -> std::io::Result<()> {
+        if for_others && let Some(folder) = self.path.parent() {
+            // To pass through it; what else is in it, others can neither list nor open.
+            std::fs::set_permissions(folder, Permissions::from_mode(0o711))?;
+        }
+        let mode = if for_others { 0o666 } else { 0o600 };
+        std::fs::set_permissions(&self.path, Permissions::from_mode(mode))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What to accept from.
+    #[must_use]
+    pub const fn listener(&self) -> &OwnedFd {
+        &self.listener
+    }
+}
+
+impl Drop for NfPlace {
+    fn drop(&mut self) {
+        // Gone already is as good.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn allow(path: &Path, mode: u32) -> Result<(), PlaceError> {
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(unusable("protect", path))
 }
 
 fn unusable(step: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> PlaceError {
@@ -117,7 +217,9 @@ fn make_own(folder: &Path) -> Result<(), PlaceError> {
 fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
     loop {
         let mut options = OpenOptions::new();
-        let open = options.read(true).write(true).create(true).truncate(false).open(path);
+        // Who can open it can lock it, and keep every manager of this name from starting.
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let open = options.open(path);
         let mut lock = open.map_err(unusable("open", path))?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
@@ -156,6 +258,29 @@ mod tests {
         drop(place);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         take().unwrap();
+    }
+
+    #[test]
+    fn only_the_socket_for_nfs_is_for_others_and_only_when_told() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        let (_place, _listener) = Place::take_in(folder.path(), "one").unwrap();
+        for file in ["one.sock", "one.lock"] {
+            assert_eq!(mode(&folder.path().join(file)), 0o600, "{file}");
+        }
+        let path = folder.path().join("one+nf.sock");
+        let listening = NfPlace::listen(&path, false).unwrap();
+        assert_eq!((mode(&path), mode(folder.path())), (0o600, 0o700));
+        listening.set_mode(true).unwrap();
+        assert_eq!((mode(&path), mode(folder.path())), (0o666, 0o711));
+        let taken = NfPlace::listen(&path, false).unwrap_err();
+        assert!(taken.to_string().contains("another manager"), "{taken}");
+        drop(listening);
+        assert!(!path.exists());
+        // What a crash left.
+        drop(UnixListener::bind(&path).unwrap());
+        NfPlace::listen(&path, false).unwrap();
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct PortHome {
     queues: u32,
     measured: Option<Arc<Measurements>>,
     recorded: Option<Arc<RecordStatus>>,
+    /// Why its capture cannot be written, once it cannot.
+    failure: Option<String>,
     device: Option<dpdk::Port>,
     region: usize,
 }
@@ -104,6 +106,7 @@ fn open_one(
         queues: queues.len() as u32,
         measured: None,
         recorded: None,
+        failure: None,
         device: None,
         region: port.domain.index(),
     };
@@ -164,6 +167,23 @@ impl PortHome {
         }
     }
 
+    /// Asks whether its capture can still be written. Says why not, once.
+    pub fn look_for_failure(&mut self) -> Option<String> {
+        let error = self.recorded.as_ref()?.take_error()?;
+        let why = match error {
+            // The file is told of already.
+            PortError::File { cause, mend, .. } => format!("{cause}; {mend}"),
+            other => other.to_string(),
+        };
+        self.failure = Some(why.clone());
+        Some(why)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Closes the device, once the workers have dropped its queues.
     pub fn close(&mut self, regions: &[RegionHome]) {
         let Some(device) = self.device.take() else { return };
@@ -175,12 +195,14 @@ impl PortHome {
 
     /// What there is to tell, counters of its queues left out.
     pub fn status(&self) -> PortStatus {
-        let failure = self.recorded.as_ref().filter(|status| status.is_broken());
+        let is_broken = self.recorded.as_ref().is_some_and(|status| status.is_broken());
         PortStatus {
             name: self.name.clone(),
             kind: self.kind.to_owned(),
-            detail: match failure {
-                Some(_) => format!("{} (writing failed)", self.detail),
+            detail: match &self.failure {
+                Some(why) => format!("{} (writing failed: {why})", self.detail),
+                // Its thread is gone without a word.
+                None if is_broken => format!("{} (writing failed)", self.detail),
                 None => self.detail.clone(),
             },
             queues: self.queues,

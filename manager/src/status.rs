@@ -12,6 +12,8 @@ pub struct Snapshot {
     pub at_ns: u64,
     /// The manager.
     pub manager: ManagerStatus,
+    /// Who shares cores among NFs.
+    pub scheduler: SchedulerStatus,
     /// Workers.
     pub workers: Vec<WorkerStatus>,
     /// Packet memory of each trust domain.
@@ -44,6 +46,17 @@ pub struct ManagerStatus {
     pub version: String,
     /// CPU time of the whole process, in nanoseconds.
     pub cpu_ns: u64,
+    /// The socket where NFs attach that it does not start; `None` when its configuration has none.
+    pub nf_socket: Option<String>,
+}
+
+/// Who shares cores among NFs.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SchedulerStatus {
+    /// The configured mode: os, weights, backpressure, nfvnice.
+    pub mode: String,
+    /// What of it this machine does not allow, in sentences; empty when all works.
+    pub troubles: Vec<String>,
 }
 
 /// A worker.
@@ -162,6 +175,8 @@ pub enum NfState {
     Reclaiming,
     /// Failed; waits for its restart.
     Waiting,
+    /// Not started by the manager, and not attached now.
+    Awaited,
     /// Gone for good.
     Gone,
 }
@@ -195,6 +210,14 @@ pub struct NfStatus {
     pub returned: u64,
     /// Packets in its rings and hands.
     pub held: u64,
+    /// Packets that wait at the manager for room in its ring.
+    pub waiting: u64,
+    /// Whether it cannot keep up, so that its chains are closed at their head.
+    pub throttled: bool,
+    /// Times that happened.
+    pub throttles: u64,
+    /// Packets marked on their way to it: congestion experienced (RFC 3168).
+    pub marked: u64,
     /// Places in each of its rings.
     pub ring: u32,
     /// Wake-up calls made to it.
@@ -207,6 +230,23 @@ pub struct NfStatus {
     pub bursts: u64,
     /// Mean time in its handler for one packet, in nanoseconds, over the sampled bursts.
     pub service_ns: Option<f64>,
+    /// What a packet costs its core, the library's part in it: median of the samples of the last 100 ms that
+    /// had some, in nanoseconds.
+    pub service_median_ns: Option<u64>,
+    /// 99th percentile of the same.
+    pub service_p99_ns: Option<u64>,
+    /// CPU time that the kernel counts for each packet it returned, in nanoseconds: idle looks count too.
+    pub accounted_ns: Option<u64>,
+    /// Whether its samples and the kernel's account disagree, so that the account is believed.
+    pub doubted: bool,
+    /// Packets that come for it, each second.
+    pub arrivals_per_second: f64,
+    /// Factor of its share.
+    pub priority: u32,
+    /// The kernel's policy it is under: normal, batch, rr, fifo.
+    pub policy: String,
+    /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel decides.
+    pub share: Option<f64>,
     /// Drops on the way to it, in it and by it, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Its own counters.
@@ -230,6 +270,9 @@ pub struct ChainStatus {
     pub left: u64,
     /// Packets that ended.
     pub dropped: u64,
+    /// Of these, the ones that found a ring full after an NF had worked on them.
+    #[serde(default)]
+    pub wasted: u64,
     /// Packets in rings and hands of NFs; `None` without an audit.
     pub in_nfs: Option<u64>,
     /// Packets in the hands of workers; `None` without an audit.

@@ -38,6 +38,17 @@ pub fn of(nf: &Nf, config: &Config, root: bool) -> Result<Option<LaunchUser>, St
     }
 }
 
+/// The user whose processes may attach as an NF: the configured one, or the manager's own.
+///
+/// # Errors
+/// A sentence when the configured user does not exist.
+pub fn of_attached(nf: &Nf, config: &Config) -> Result<u32, String> {
+    match &nf.user {
+        User::OfDomain => Ok(rustix::process::geteuid().as_raw()),
+        _ => of(nf, config, true).map(|user| user.map_or(u32::MAX, |user| user.uid)),
+    }
+}
+
 fn group_of(uid: u32) -> Option<u32> {
     passwd(|fields| fields[2].parse() == Ok(uid)).map(|user| user.gid)
 }

@@ -11,9 +11,9 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, Device, EtherType, FrameSize, Hugepages, IpVersion, LoopKind, Mac, Name, OnFailure, Order,
-    Period, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User,
-    VLAN_MAX, Vlan, Whole,
+    Address, Args, Device, EtherType, FrameSize, Hugepages, IpVersion, LoopKind, Mac, Mode, Name, Nice,
+    OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix,
+    Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole,
 };
 
 /// A core of the machine.
@@ -24,6 +24,8 @@ pub type Buffers = Whole<BUFFERS_MIN, BUFFERS_MOST>;
 pub type IdleTimeout = Period<1_000_000, 86_400_000_000_000>;
 /// 1 ms to 1 day. Our choice: below is a busy loop, above is "never".
 pub type Pause = Period<1_000_000, 86_400_000_000_000>;
+/// A part of a ring that is neither nothing nor all of it.
+pub type Percent = Whole<1, 99>;
 /// From the start of the generator to a year later.
 pub type Moment = Period<0, 31_536_000_000_000_000>;
 
@@ -36,6 +38,8 @@ tables! {
         defaulted memory: MemoryTable = EMPTY;
         /// The flow table.
         defaulted flows: FlowsTable = EMPTY;
+        /// Who gets a shared core, and what happens when an NF cannot keep up.
+        defaulted scheduler: SchedulerTable = EMPTY;
         /// Trust domains. The domain "default" always exists.
         optional domain: Many<DomainTable>;
         /// Where packets come from and go to.
@@ -72,6 +76,26 @@ tables! {
         defaulted capacity: Whole<1024, 67_108_864> = 65_536;
         /// A flow without packets for that long is forgotten.
         defaulted idle_timeout: IdleTimeout = "30s";
+    }
+
+    /// Who gets a shared core, and what happens when an NF cannot keep up.
+    pub struct SchedulerTable at "[scheduler]" {
+        /// "os" leaves both to the kernel; "weights" gives each NF of a core the time that its packets need; "backpressure" lets NFs take turns and sheds at the entry what an overloaded NF would drop; "nfvnice" does both.
+        defaulted mode: Mode = "nfvnice";
+        /// Percent of an NF's ring from which on the NF is overloaded.
+        defaulted high_watermark: Percent = 80;
+        /// Percent of its ring below which it no longer is.
+        defaulted low_watermark: Percent = 60;
+        /// Percent of its ring from which on an NF's average queue marks ECN-capable packets (CE, RFC 3168); 0 marks none.
+        defaulted ecn_watermark: Whole<0, 99> = 40;
+        /// Microseconds that packets must have waited before the high watermark counts.
+        defaulted queue_time_us: Whole<0, 1_000_000> = 100;
+        /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
+        defaulted hold: Whole<0, 65_536> = 1024;
+        /// Milliseconds between two looks at the weights of a core's NFs, at most the 100 over which loads are formed.
+        defaulted weights_every_ms: Whole<1, 100> = 10;
+        /// Milliseconds of a turn of the NFs with `policy = "rr"`, set for the whole machine and restored at the end. Default: as the machine has it.
+        optional rr_quantum_ms: Whole<1, 1000>;
     }
 
     /// A trust domain: ports and NFs that share packet memory. Packets that cross domains are copied.
@@ -174,7 +198,7 @@ tables! {
         defaulted allow_default_route: bool = false;
     }
 
-    /// A network function. Give one of `run`, `exec` and `fuse`.
+    /// A network function. Give one of `run`, `exec`, `fuse` and `attach`.
     pub struct NfTable at "[[nf]]" {
         /// What chains call it.
         required name: Name;
@@ -184,6 +208,8 @@ tables! {
         optional exec: Many<Text>;
         /// Shipped NFs that run in one process, one after another on each burst: faster, without walls between them.
         optional fuse: Many<MemberTable>;
+        /// True: the manager does not start it; a process of `user` attaches by itself, from a container for example.
+        optional attach: bool;
         /// Given to the NF as JSON.
         optional args: Args;
         /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in turn.
@@ -202,8 +228,18 @@ tables! {
         defaulted restart: RestartTable = EMPTY;
         /// Packets that may wait for each instance; a power of two, 64 to 65536.
         defaulted ring: Whole<64, 65_536> = 4096;
-        /// The user it runs as. Default: one of its domain's own.
+        /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other may attach.
         optional user: User;
+        /// Factor of its share of a core, 1 to 100.
+        defaulted priority: Whole<1, 100> = 1;
+        /// The kernel's policy: "normal", "batch", "rr" or "fifo". Default: "batch" where it sleeps (`loop = "notified"`), else "normal".
+        optional policy: PolicyKind;
+        /// Nice value of a normal or batch NF, -20 to 19. Default 0.
+        optional nice: Nice;
+        /// Microseconds that a normal or batch NF asks to run between two pre-emptions, 100 to 100000. Default: the kernel's.
+        optional slice_us: Whole<100, 100_000>;
+        /// Priority of an rr or fifo NF among real-time tasks, 1 to 99. Default 50.
+        optional rt_priority: Whole<1, 99>;
     }
 
     /// The first restart is immediate; each further failure doubles the pause from `first` to `longest`; an instance that ran for twice the longest pause has a clean slate.

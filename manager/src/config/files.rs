@@ -1,9 +1,11 @@
 //! The only place of the configuration that touches the file system: reading the file itself, and
 //! looking whether the files it names are there.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{ErrorKind, Read as _};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use super::codes::Code;
 use super::report::Report;
@@ -41,8 +43,9 @@ pub fn read(path: &Path) -> Result<String, Unreadable> {
     })
 }
 
-/// Reports the files that must be there and are not.
+/// Reports the files that must be there and are not, and those that are one although their names differ.
 pub fn check(files: &[FileUse], report: &mut Report) {
+    refuse_one_by_two_names(files, report);
     for file in files {
         let shown = file.path.display();
         let folder = file.path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -58,5 +61,45 @@ pub fn check(files: &[FileUse], report: &mut Report) {
             let help = "relative paths lead from the folder of the configuration";
             report.add(Code::FileMissing, &file.span, message).help(help);
         }
+    }
+}
+
+/// What makes a file that file: its inode when it is there, else its folder's true name and its own.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    Inode(u64, u64),
+    Name(PathBuf),
+}
+
+fn identity(path: &Path) -> Option<Identity> {
+    match fs::metadata(path) {
+        // Devices, such as /dev/null, take what many write.
+        Ok(found) => found.is_file().then(|| Identity::Inode(found.dev(), found.ino())),
+        Err(_) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
+            Some(Identity::Name(folder.join(path.file_name()?)))
+        }
+    }
+}
+
+/// Captures that are one file by a link or a roundabout way. Equal names were seen before.
+fn refuse_one_by_two_names(files: &[FileUse], report: &mut Report) {
+    let mut seen: HashMap<Identity, Vec<&FileUse>> = HashMap::new();
+    for file in files.iter().filter(|file| file.purpose != Purpose::Run) {
+        let Some(identity) = identity(&file.path) else { continue };
+        let same = seen.entry(identity).or_default();
+        let is_clash = |other: &&&FileUse| {
+            other.path != file.path && (other.purpose, file.purpose) != (Purpose::Replay, Purpose::Replay)
+        };
+        if let Some(first) = same.iter().find(is_clash) {
+            let what = if first.purpose == file.purpose { "written twice" } else { "written and read" };
+            let (shown, other) = (file.path.display(), first.path.display());
+            report
+                .add(Code::FileTwice, &file.span, format!("`{shown}` is {what}: it is the file `{other}`"))
+                .help("write to another file")
+                .beside(first.span.clone(), "the same file");
+        }
+        same.push(file);
     }
 }

@@ -41,8 +41,8 @@ pub use machine::{Argument, Catalog, Machine, ShippedNf};
 pub use model::{Config, Restart};
 pub use resolve::RegionPlan;
 pub use values::{
-    EtherType, Hugepages, OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, Timing, Transport, User,
-    Vlan,
+    EtherType, Hugepages, Mode, OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, Timing, Transport,
+    User, Vlan,
 };
 
 use document::Document;

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{
-    EtherType, Hugepages, Mac, OnFailure, Order, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix,
-    Timing, Transport, User, Vlan,
+    EtherType, Hugepages, Mac, Mode, OnFailure, Order, PortRange, Prefix, Protocol, Rate, ReplayMode,
+    SizeMix, Timing, Transport, User, Vlan,
 };
 
 macro_rules! index {
@@ -51,6 +51,8 @@ pub struct Config {
     pub memory: Memory,
     /// The flow table.
     pub flows: Flows,
+    /// Who gets a shared core, and what happens to what is too much.
+    pub scheduler: Scheduler,
     /// Trust domains; "default" is among them when the file defines or uses it.
     pub domains: Vec<Domain>,
     /// Ports.
@@ -88,6 +90,27 @@ pub struct Flows {
     pub capacity: u32,
     /// A flow without packets for that long is forgotten, in nanoseconds.
     pub idle_timeout_ns: u64,
+}
+
+/// Who gets a shared core, and what happens to what is too much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Scheduler {
+    /// Which of it is decided here.
+    pub mode: Mode,
+    /// Percent of its ring from which on an NF is overloaded, 1 to 99.
+    pub high_watermark: u32,
+    /// Percent of its ring below which it no longer is; less than `high_watermark`.
+    pub low_watermark: u32,
+    /// Percent of its ring from which on an NF's average queue marks ECN-capable packets; 0 marks none.
+    pub ecn_watermark: u32,
+    /// Microseconds that packets must have waited before the high watermark counts.
+    pub queue_time_us: u32,
+    /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
+    pub hold: u32,
+    /// Milliseconds between two looks at weights, 1 to 100.
+    pub weights_every_ms: u32,
+    /// Milliseconds of a turn of round-robin NFs; `None` leaves it as it is.
+    pub rr_quantum_ms: Option<u32>,
 }
 
 /// A trust domain.
@@ -322,8 +345,56 @@ pub struct Nf {
     pub restart: Restart,
     /// Descriptors in each of its rings, a power of two.
     pub ring: u32,
-    /// The user it runs as.
+    /// The user it runs as; of one that attaches: the user whose processes may.
     pub user: User,
+    /// Factor of its share of a core, 1 to 100.
+    pub priority: u32,
+    /// How the kernel schedules it.
+    pub policy: Policy,
+}
+
+/// How the kernel schedules an NF, sched(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// A fair share; when it wakes it may pre-empt.
+    Normal {
+        /// -20 (most) to 19 (least).
+        nice: i8,
+        /// The run between two pre-emptions it asks for, in microseconds; `None`: the kernel's default.
+        slice_us: Option<u32>,
+    },
+    /// A fair share; when it wakes it waits for its turn.
+    Batch {
+        /// As for `Normal`.
+        nice: i8,
+        /// As for `Normal`.
+        slice_us: Option<u32>,
+    },
+    /// Real time, in turns with others of its priority.
+    RoundRobin {
+        /// 1 (lowest) to 99.
+        rt_priority: u8,
+    },
+    /// Real time, until it sleeps.
+    Fifo {
+        /// 1 (lowest) to 99.
+        rt_priority: u8,
+    },
+}
+
+impl Policy {
+    /// Whether it goes before all NFs with a share, whatever theirs is.
+    pub const fn is_real_time(self) -> bool {
+        matches!(self, Self::RoundRobin { .. } | Self::Fifo { .. })
+    }
+}
+
+impl Nf {
+    /// Whether its processes come by themselves instead of being started by the manager.
+    pub const fn attaches(&self) -> bool {
+        matches!(self.program, Program::Attach { .. })
+    }
 }
 
 /// The bounds of the back-off, see [`headgate_decide::restart`].
@@ -350,6 +421,11 @@ pub enum Program {
     },
     /// Shipped NFs in one process, one after another, at least one.
     Fuse(Vec<Shipped>),
+    /// Whatever attaches: a process that the manager does not start.
+    Attach {
+        /// Given to the NF as JSON.
+        args: Map<String, Json>,
+    },
 }
 
 /// A shipped NF and what it is told.

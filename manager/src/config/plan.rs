@@ -126,6 +126,7 @@ fn runs(nf: &Nf) -> String {
     match &nf.program {
         Program::Run(shipped) => shipped.run.clone(),
         Program::Exec { command, .. } => command.join(" "),
+        Program::Attach { .. } => "attaches".to_owned(),
         Program::Fuse(members) => {
             members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
         }

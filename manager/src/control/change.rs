@@ -83,6 +83,7 @@ impl Control {
             .map_err(|mistakes| Refusal { code: 4, message: mistakes.to_string() })?;
         let next = loaded.config;
         self.refuse_fixed(&next)?;
+        self.prepare_reception(&next).map_err(failed)?;
         let Difference { old, new, summary } = self.compare(&next)?;
         for nf in &new {
             if !self.numbers.stages.contains_key(&nf.name) {
@@ -104,6 +105,7 @@ impl Control {
             ("[manager]", old.manager == next.manager),
             ("[memory]", old.memory == next.memory),
             ("[flows]", old.flows == next.flows),
+            ("[scheduler]", old.scheduler == next.scheduler),
             ("[[domain]]", old.domains == next.domains),
             ("[[port]]", old.ports == next.ports),
         ];
@@ -157,7 +159,9 @@ impl Control {
         let late = self.now() >= change.until;
         match &change.step {
             Step::Starting(new) => {
-                let ready = |at: &usize| self.instances[*at].state == NfState::Running;
+                // One that comes by itself is as ready as it will be before somebody starts it.
+                let ready =
+                    |at: &usize| matches!(self.instances[*at].state, NfState::Running | NfState::Awaited);
                 if new.iter().all(ready) {
                     self.turn(&mut change);
                 } else if let Some(&at) =

@@ -8,6 +8,9 @@
 //!                                                                        |
 //!                                                       Starting <-------+
 //! ```
+//!
+//! One that is not started by the manager is `Awaited` where another is `Waiting`, and `Starting` once its
+//! process was let in.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -15,28 +18,110 @@ use std::sync::Arc;
 use headgate_decide::liveness::Liveness;
 use headgate_decide::restart::{Policy, Restart};
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_host::process::{self, Child};
+use headgate_host::peer::Peer;
+use headgate_host::process::{self, Child, ProcessError};
+use headgate_host::{Pid, Signal};
 use headgate_shm::ManagerSide;
 
+use super::schedule::Scheduled;
 use crate::config::model::{Nf, Restart as Configured};
 use crate::status::NfState;
+
+/// A process, as far as it is ours.
+pub enum Body {
+    /// We launched it.
+    Launched(Child),
+    /// Somebody else started it, and it attached.
+    Attached(Peer),
+}
+
+impl Body {
+    /// Its process id.
+    pub fn pid(&self) -> Pid {
+        match self {
+            Self::Launched(child) => child.pid(),
+            Self::Attached(peer) => peer.pid(),
+        }
+    }
+
+    /// Whether it has ended: from then on it writes nowhere.
+    pub fn has_ended(&self) -> bool {
+        let alive = match self {
+            Self::Launched(child) => child.is_alive(),
+            Self::Attached(peer) => peer.is_alive(),
+        };
+        matches!(alive, Ok(false))
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
+        match self {
+            Self::Launched(child) => child.signal(signal),
+            Self::Attached(peer) => peer.signal(signal),
+        }
+    }
+
+    /// Lays a process that has ended to rest, with the children that one of ours left, and tells how it
+    /// ended. The end of somebody else's process is told to whoever started it.
+    pub fn mourn(&mut self) -> String {
+        match self {
+            Self::Launched(child) => {
+                // First, while its number is still its own. Who may not be ended is not of its user.
+                let _ = child.end_group();
+                match child.try_wait() {
+                    Ok(Some(exit)) => exit.to_string(),
+                    _ => "ended".to_owned(),
+                }
+            }
+            Self::Attached(_) => "its process ended".to_owned(),
+        }
+    }
+}
+
+impl AsFd for Body {
+    /// Readable once it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Launched(child) => child.as_fd(),
+            Self::Attached(peer) => peer.as_fd(),
+        }
+    }
+}
 
 /// The process of one incarnation and its memory.
 pub struct Process {
     /// The process.
-    pub child: Child,
+    pub body: Body,
     /// Our end of its socket.
     pub socket: OwnedFd,
     /// False once the socket said it is closed.
     pub listening: bool,
     /// Its memory.
     pub side: Arc<ManagerSide>,
-    /// When it was launched.
+    /// When it was launched, or attached.
     pub launched: Moment,
+    /// The CPU time it was last seen to have used, in nanoseconds.
+    pub cpu_seen_ns: u64,
     /// Whether a worker has its rings.
     pub attached: bool,
     /// What it said when it left.
     pub goodbye: Option<String>,
+}
+
+impl Process {
+    /// A process that has said nothing yet.
+    pub fn new(body: Body, socket: OwnedFd, side: ManagerSide, launched: Moment) -> Self {
+        Self {
+            body,
+            socket,
+            listening: true,
+            side: Arc::new(side),
+            launched,
+            cpu_seen_ns: 0,
+            attached: false,
+            goodbye: None,
+        }
+    }
 }
 
 /// One NF instance.
@@ -79,6 +164,10 @@ pub struct Instance {
     pub counters: Vec<String>,
     /// The last message it sent.
     pub message: Option<String>,
+    /// Packets it had returned when its life was looked at last.
+    pub returned_seen: u64,
+    /// What its packets cost, and its share of its core.
+    pub scheduled: Scheduled,
 }
 
 impl Instance {
@@ -87,6 +176,11 @@ impl Instance {
         let Configured { first_ns, longest_ns } = self.nf.restart;
         // Twice the longest pause, so that a loop of failures cannot look settled.
         Policy { first: Span(first_ns), longest: Span(longest_ns), settled: Span(longest_ns * 2) }
+    }
+
+    /// Its process, if it has one.
+    pub fn pid(&self) -> Option<Pid> {
+        self.process.as_ref().map(|process| process.body.pid())
     }
 
     /// Whether it will never run again.
@@ -109,13 +203,13 @@ impl Instance {
         let waiting = self.state != NfState::Reclaiming;
         let process = self.process.as_ref();
         let socket = process.filter(|process| process.listening).map(|process| process.socket.as_fd());
-        let end = process.filter(|_| waiting).map(|process| process.child.as_fd());
+        let end = process.filter(|_| waiting).map(|process| process.body.as_fd());
         socket.into_iter().chain(end)
     }
 
     /// CPU time over all incarnations, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        let now = self.process.as_ref().and_then(|process| process::cpu_time_ns(process.child.pid()).ok());
+        let now = self.process.as_ref().and_then(|process| process::cpu_time_ns(process.body.pid()).ok());
         self.cpu_before_ns + now.unwrap_or(0)
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use headgate_decide::share::WHOLE;
 use headgate_host::process;
 use headgate_path::audit::Audit;
 use headgate_path::board::Station;
@@ -10,8 +11,8 @@ use headgate_path::drop::Reason;
 use headgate_path::plan::{Exit, UNCLAIMED};
 use headgate_path::worker::Command;
 
-use super::Control;
 use super::instance::Instance;
+use super::{Control, Reception};
 use crate::config::model::Program;
 use crate::ports::PortHome;
 use crate::status::{
@@ -25,6 +26,7 @@ pub struct ChainCounts {
     entered: u64,
     left: u64,
     dropped: u64,
+    wasted: u64,
 }
 
 impl ChainCounts {
@@ -45,6 +47,7 @@ impl Control {
         for worker in &self.fabric.workers {
             counts.left += worker.board.chains[chain as usize].left.get();
             counts.dropped += worker.board.dropped_all(chain);
+            counts.wasted += worker.board.chains[chain as usize].wasted.get();
         }
         for worker in &self.fabric.workers {
             counts.entered += worker.board.chains[chain as usize].entered.get();
@@ -54,6 +57,7 @@ impl Control {
 
     /// Everything at this moment.
     pub(super) fn snapshot(&mut self, audited: bool) -> Snapshot {
+        self.tend_ports();
         let audit = if audited { self.fabric.audit() } else { None };
         if audited && audit.is_none() {
             self.log("manager", "the audit was given up: a worker did not stand still".to_owned());
@@ -61,6 +65,7 @@ impl Control {
         Snapshot {
             at_ns: self.now().0,
             manager: self.manager_status(),
+            scheduler: self.schedule.status(),
             workers: self.worker_status(),
             memory: self.memory_status(audit.as_ref()),
             ports: self.port_status(),
@@ -80,6 +85,7 @@ impl Control {
             pid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cpu_ns: process::cpu_time_ns(rustix::process::getpid()).unwrap_or(0),
+            nf_socket: self.reception.as_ref().map(Reception::path),
         }
     }
 
@@ -162,12 +168,13 @@ impl Control {
             Reason::ALL.iter().map(|&reason| (reason.name().to_owned(), counts.drops[reason as usize].get()));
         let counter =
             |(place, name): (usize, &String)| (name.clone(), side.map_or(0, |side| side.counter(place)));
+        let cost = &instance.scheduled.cost;
         NfStatus {
             nf: instance.nf.name.clone(),
             instance: instance.name.clone(),
             runs: runs(&instance.nf.program),
             state: instance.state,
-            pid: instance.process.as_ref().map(|process| process.child.pid().as_raw_pid() as u32),
+            pid: instance.process.as_ref().map(|process| process.body.pid().as_raw_pid() as u32),
             core: instance.core,
             domain: self.config.domains[instance.nf.domain.index()].name.clone(),
             failures: instance.restart.failures(),
@@ -176,12 +183,24 @@ impl Control {
             delivered: counts.delivered.get(),
             returned: counts.returned.get(),
             held: counts.held.get(),
+            waiting: counts.waiting.get(),
+            throttled: self.fabric.pressure.is_throttled(instance.number),
+            throttles: counts.throttles.get(),
+            marked: counts.marked.get(),
             ring: instance.nf.ring,
             calls: counts.calls.get(),
             cpu_ns: instance.cpu_ns(),
             sleeps: progress(|progress| progress.sleeps.load(Ordering::Relaxed)),
             bursts: progress(|progress| progress.bursts.load(Ordering::Relaxed)),
             service_ns: (timed > 0).then(|| self.fabric.clock.cycles_to_ns(cycles) as f64 / timed as f64),
+            service_median_ns: cost.claim().map(|claim| claim.median_ns),
+            service_p99_ns: cost.claim().map(|claim| claim.p99_ns),
+            accounted_ns: cost.accounted_ns(),
+            doubted: cost.is_doubted(),
+            arrivals_per_second: instance.scheduled.demand.per_second(),
+            priority: instance.nf.priority,
+            policy: instance.scheduled.policy.clone(),
+            share: instance.scheduled.share.map(|share| f64::from(share) / f64::from(WHOLE)),
             drops: drops.filter(|(_, count)| *count > 0).collect::<BTreeMap<_, _>>(),
             counters: instance.counters.iter().enumerate().map(counter).collect(),
             message: instance.message.clone(),
@@ -199,6 +218,7 @@ impl Control {
                 entered: counts.entered,
                 left: counts.left,
                 dropped: counts.dropped,
+                wasted: counts.wasted,
                 in_nfs: audit.map(|audit| audit.in_nfs),
                 held: audit.map(|audit| audit.held),
                 missing: audit.map(|audit| audit.missing()),
@@ -285,5 +305,6 @@ fn runs(program: &Program) -> String {
         Program::Run(shipped) => shipped.run.clone(),
         Program::Fuse(all) => all.iter().map(|shipped| shipped.run.as_str()).collect::<Vec<_>>().join("+"),
         Program::Exec { command, .. } => command.first().cloned().unwrap_or_default(),
+        Program::Attach { .. } => "attaches".to_owned(),
     }
 }

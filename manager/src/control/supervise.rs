@@ -1,17 +1,18 @@
 //! What happens to NF instances, and what follows from it.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use headgate_decide::liveness::{Limits, Look, Seen};
+use headgate_decide::pressure;
 use headgate_decide::restart::Restart;
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::{Marks, look_before_sleep_micros};
+use headgate_decide::wake::{Marks, TURN_MICROS, look_before_sleep_micros};
 use headgate_host::process::{self, Launch, Output};
 use headgate_host::{Signal, credentials};
 use headgate_path::instance::InstanceEnds;
 use headgate_path::plan::InstancePlace;
+use headgate_path::pressure::Handling;
 use headgate_path::worker::{Command, Event};
 use headgate_shm::attach::{self, AttachError, FromNf, Loop, SOCKET_VARIABLE, ToNf, Welcome};
 use headgate_shm::control::ABI_VERSION;
@@ -20,9 +21,10 @@ use headgate_shm::{ControlLayout, ManagerSide, Offence, doorbell};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Control;
-use super::instance::{Instance, Process};
+use super::instance::{Body, Instance, Process};
+use super::reception::other_version;
 use crate::api::{Answer, Refusal};
-use crate::config::model::{Nf, Program};
+use crate::config::model::{Nf, Program, Scheduler};
 use crate::fabric::INSTANCES_MAX;
 use crate::status::NfState;
 use crate::users;
@@ -36,8 +38,25 @@ const LOOK_WHILE_STOPPING: Span = Span::from_millis(1);
 /// Messages read from one NF at one look, so that a talkative one cannot hold the loop.
 const MESSAGES_MAX: usize = 16;
 
+/// What a worker does when an NF cannot keep up.
+fn handling(scheduler: &Scheduler, nf: &Nf, cycles_per_micro: u64) -> Handling {
+    if !scheduler.mode.presses_back() {
+        return Handling::default();
+    }
+    let (high, low) = (scheduler.high_watermark, scheduler.low_watermark);
+    let tick = pressure::TICK_MICROS * cycles_per_micro;
+    let marks = if nf.waits == Loop::Notified {
+        let patience = u64::from(scheduler.queue_time_us) * cycles_per_micro;
+        pressure::Marks::new(nf.ring, high, low, patience, tick)
+    } else {
+        pressure::Marks::sleepless(nf.ring, high, low, cycles_per_micro, tick)
+    };
+    let mark_at = nf.ring * scheduler.ecn_watermark / 100;
+    Handling { marks: Some(marks), mark_at, hold: scheduler.hold, turns: true }
+}
+
 impl Control {
-    /// Makes the instances of an NF and launches them.
+    /// Makes the instances of an NF and launches them, or awaits them.
     pub(super) fn add_instances(&mut self, nf: &Nf) -> Vec<usize> {
         let stage = self.numbers.stages[&nf.name];
         let made: Vec<usize> =
@@ -82,25 +101,35 @@ impl Control {
             cpu_before_ns: 0,
             counters: Vec::new(),
             message: None,
+            returned_seen: 0,
+            scheduled: Default::default(),
         });
         Some(at)
     }
 
     /// Starts a fresh incarnation, with memory of its own.
     fn launch(&mut self, at: usize) {
+        if self.instances[at].nf.attaches() {
+            self.instances[at].state = NfState::Awaited;
+            return;
+        }
         let now = self.now();
         match self.spawn(at, now) {
-            Ok(process) => {
-                let instance = &mut self.instances[at];
-                instance.restart.on_start(now);
-                instance.liveness = Default::default();
-                instance.process = Some(process);
-                instance.state = NfState::Starting;
-                instance.due = Some(now + START_PATIENCE);
-                instance.reason = None;
-            }
+            Ok(process) => self.begin(at, process, now),
             Err(why) => self.fail(at, why),
         }
+    }
+
+    /// An incarnation begins with this process.
+    pub(super) fn begin(&mut self, at: usize, process: Process, now: Moment) {
+        let instance = &mut self.instances[at];
+        instance.restart.on_start(now);
+        instance.liveness = Default::default();
+        instance.scheduled.begin();
+        instance.process = Some(process);
+        instance.state = NfState::Starting;
+        instance.due = Some(now + START_PATIENCE);
+        instance.reason = None;
     }
 
     fn spawn(&self, at: usize, now: Moment) -> Result<Process, String> {
@@ -114,7 +143,7 @@ impl Control {
         let user = users::of(&instance.nf, &self.config, credentials::is_root())?;
         let orders = Orders {
             name: instance.name.clone(),
-            program: launched_program(&instance.nf.program),
+            program: launched_program(&instance.nf.program)?,
             core: Some(instance.core as usize),
             user,
             manager: std::process::id(),
@@ -130,19 +159,12 @@ impl Control {
             stderr: output(),
         };
         let child = launch.spawn().map_err(|error| error.to_string())?;
-        Ok(Process {
-            child,
-            socket: ours,
-            listening: true,
-            side: Arc::new(side),
-            launched: now,
-            attached: false,
-            goodbye: None,
-        })
+        Ok(Process::new(Body::Launched(child), ours, side, now))
     }
 
     /// Looks at every instance: messages, ends, what is due, whether it still works.
-    pub(super) fn tend_instances(&mut self) {
+    /// Messages and ends are looked for only when something was `heard`: each costs a system call.
+    pub(super) fn tend_instances(&mut self, heard: bool) {
         let now = self.now();
         let look = now >= self.next_liveness;
         if look {
@@ -150,8 +172,10 @@ impl Control {
             self.look_for_holes();
         }
         for at in 0..self.instances.len() {
-            self.read_messages(at);
-            self.look_for_end(at);
+            if heard {
+                self.read_messages(at);
+                self.look_for_end(at);
+            }
             self.tend_due(at, now);
             if look && self.instances[at].state == NfState::Running {
                 self.look_for_hang(at, now);
@@ -179,9 +203,7 @@ impl Control {
     fn on_message(&mut self, at: usize, message: FromNf) {
         match message {
             FromNf::Hello { abi, .. } if abi != ABI_VERSION => {
-                let reason = format!(
-                    "it speaks version {abi} of the interface and this manager {ABI_VERSION}; build both from one release"
-                );
+                let reason = other_version(abi);
                 self.say(at, &ToNf::Refused { reason: reason.clone() });
                 self.condemn(at, reason);
             }
@@ -207,7 +229,7 @@ impl Control {
         }
     }
 
-    fn welcome(&mut self, at: usize) {
+    pub(super) fn welcome(&mut self, at: usize) {
         let instance = &self.instances[at];
         let region = &self.fabric.regions[instance.nf.domain.index()].region;
         let welcome = ToNf::Welcome(Welcome {
@@ -244,24 +266,30 @@ impl Control {
         let instance = &mut self.instances[at];
         let (NfState::Starting, Some(process)) = (instance.state, instance.process.as_mut()) else { return };
         process.attached = true;
+        let marks = Marks::new(instance.nf.ring, cycles_per_micro);
+        process.side.orders().batch.store(marks.backlog, Ordering::Relaxed);
+        process.side.orders().turn_micros.store(TURN_MICROS, Ordering::Relaxed);
         let ends = InstanceEnds {
             number: instance.number,
             region: instance.nf.domain.index() as u8,
             core: instance.core as u16,
             sleeps: instance.nf.waits == Loop::Notified,
-            marks: Marks::new(instance.nf.ring, cycles_per_micro),
+            marks,
+            handling: handling(&self.config.scheduler, &instance.nf, cycles_per_micro),
             side: process.side.clone(),
         };
         instance.state = NfState::Running;
         instance.due = None;
         instance.start = Some(now - process.launched);
         let (worker, stage) = (instance.worker, instance.stage);
+        self.place(at);
         self.fabric.post(worker, Command::Attach(Box::new(ends)));
         self.arrange_stage(stage);
         self.arrange_cores();
         let instance = &self.instances[at];
         let (name, micros) = (instance.name.clone(), instance.start.unwrap_or_default().0 / 1000);
-        self.log(&name, format!("ready {micros} us after its launch"));
+        let since = if instance.nf.attaches() { "it attached" } else { "its launch" };
+        self.log(&name, format!("ready {micros} us after {since}"));
     }
 
     /// Flows go to those instances of a stage that run, and to those of the new configuration if there is
@@ -281,14 +309,14 @@ impl Control {
         self.fabric.publish();
     }
 
-    /// Tells each NF how long it may look at an empty ring: less when it has neighbours on its core.
+    /// Tells each NF how long it may look at an empty ring: less beside a worker, or where nothing tells it
+    /// that another NF wants its core.
     fn arrange_cores(&self) {
-        let alive = |instance: &&Instance| instance.process.as_ref().is_some_and(|process| process.attached);
-        for instance in self.instances.iter().filter(alive) {
-            let of_core = self.instances.iter().filter(alive).filter(|other| other.core == instance.core);
-            let workers = self.fabric.workers.iter().filter(|worker| worker.core == instance.core);
-            let look = look_before_sleep_micros(of_core.count() - 1 + workers.count());
-            if let Some(process) = &instance.process {
+        for instance in &self.instances {
+            if let Some(process) = instance.process.as_ref().filter(|process| process.attached) {
+                let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.core);
+                let turns = self.config.scheduler.mode.presses_back();
+                let look = look_before_sleep_micros(beside_worker || !turns);
                 process.side.orders().look_micros.store(look, Ordering::Relaxed);
             }
         }
@@ -300,16 +328,16 @@ impl Control {
             return;
         }
         let Some(process) = instance.process.as_mut() else { return };
-        // The CPU time is gone with the process: read it while it is a zombie.
-        let ended = matches!(process.child.is_alive(), Ok(false));
-        if !ended {
+        if !process.body.has_ended() {
             return;
         }
-        instance.cpu_before_ns += process::cpu_time_ns(process.child.pid()).unwrap_or(0);
-        let exit = match process.child.try_wait() {
-            Ok(Some(exit)) => exit.to_string(),
-            _ => "ended".to_owned(),
+        // The CPU time is gone with the process: read it while it is a zombie. Of one that is not our child
+        // the number may be another's by now.
+        instance.cpu_before_ns += match &process.body {
+            Body::Launched(child) => process::cpu_time_ns(child.pid()).unwrap_or(0),
+            Body::Attached(_) => process.cpu_seen_ns,
         };
+        let exit = process.body.mourn();
         let said = process.goodbye.take().filter(|reason| !reason.is_empty());
         let reason =
             instance.reason.take().or(said).map_or(exit.clone(), |reason| format!("{reason} ({exit})"));
@@ -347,7 +375,7 @@ impl Control {
         instance.reason.get_or_insert(reason);
         if let Some(process) = &instance.process {
             // It may have ended meanwhile.
-            let _ = process.child.signal(Signal::KILL);
+            let _ = process.body.signal(Signal::KILL);
         }
     }
 
@@ -368,16 +396,23 @@ impl Control {
         self.fail(at, format!("{reason}; {lost} packets ended with it"));
     }
 
-    /// A failure: written down, and a restart arranged.
+    /// A failure: written down, and a restart arranged. One that attaches may come again at any time.
     fn fail(&mut self, at: usize, why: String) {
         let now = self.now();
         let instance = &mut self.instances[at];
         let policy = instance.policy();
         let again = instance.restart.on_failure(now, &policy);
+        instance.last_failure = Some(why.clone());
+        let name = instance.name.clone();
+        if instance.nf.attaches() {
+            instance.state = NfState::Awaited;
+            instance.due = None;
+            self.log(&name, format!("failed: {why}; the next process may attach"));
+            return;
+        }
         instance.state = NfState::Waiting;
         instance.due = Some(again);
-        instance.last_failure = Some(why.clone());
-        let (name, wait) = (instance.name.clone(), (again - now).0 / 1_000_000);
+        let wait = (again - now).0 / 1_000_000;
         self.log(&name, format!("failed: {why}; restart in {wait} ms"));
     }
 
@@ -416,7 +451,7 @@ impl Control {
                 self.arrange_stage(stage);
             }
             NfState::Starting => self.condemn(at, "removed before it was ready".to_owned()),
-            NfState::Waiting => {
+            NfState::Waiting | NfState::Awaited => {
                 instance.state = NfState::Gone;
                 instance.due = None;
             }
@@ -473,9 +508,23 @@ impl Control {
 
     fn look_for_hang(&mut self, at: usize, now: Moment) {
         let instance = &mut self.instances[at];
-        let Some(process) = &instance.process else { return };
-        let Ok(seen) = process::observe(process.child.pid()) else { return };
+        let Some(process) = &mut instance.process else { return };
+        let pid = process.body.pid();
+        let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
+        if process.body.has_ended() {
+            return;
+        }
+        process.cpu_seen_ns = cpu_ns;
         let counts = &self.fabric.workers[instance.worker as usize].board.instances[at];
+        // Whoever has returned packets lives; to ask the kernel of all of them would cost more than the rest
+        // of this loop.
+        let returned = counts.returned.get();
+        if counts.held.get() == 0 || std::mem::replace(&mut instance.returned_seen, returned) != returned {
+            instance.liveness = Default::default();
+            return;
+        }
+        let Ok(seen) = process::observe(pid) else { return };
+        let said = process.side.progress();
         let look = Look {
             held: counts.held.get() as u32,
             // What it says itself to have taken proves nothing.
@@ -486,6 +535,8 @@ impl Control {
                 'R' => Seen::Runnable,
                 _ => Seen::Asleep,
             },
+            disk_beat: (said.disk_waits.load(Ordering::Relaxed) != 0)
+                .then(|| said.disk_beats.load(Ordering::Relaxed)),
         };
         if let Some(hang) = instance.liveness.on_look(now, &look, &Limits::default()) {
             self.condemn(at, hang.sentence().to_owned());
@@ -523,12 +574,13 @@ fn ring(side: &ManagerSide) {
     }
 }
 
-fn launched_program(program: &Program) -> LaunchedProgram {
-    match program {
+fn launched_program(program: &Program) -> Result<LaunchedProgram, String> {
+    Ok(match program {
         Program::Run(shipped) => LaunchedProgram::Run(shipped.run.clone()),
         Program::Fuse(all) => LaunchedProgram::Fuse(all.iter().map(|shipped| shipped.run.clone()).collect()),
         Program::Exec { command, .. } => LaunchedProgram::Exec(command.clone()),
-    }
+        Program::Attach { .. } => return Err("it attaches by itself".to_owned()),
+    })
 }
 
 fn arguments(program: &Program) -> String {
@@ -537,7 +589,7 @@ fn arguments(program: &Program) -> String {
         Program::Fuse(all) => {
             serde_json::to_string(&all.iter().map(|shipped| &shipped.args).collect::<Vec<_>>())
         }
-        Program::Exec { args, .. } => serde_json::to_string(args),
+        Program::Exec { args, .. } | Program::Attach { args } => serde_json::to_string(args),
     };
     arguments.unwrap_or_else(|error| unreachable!("JSON that was read can be written: {error}"))
 }

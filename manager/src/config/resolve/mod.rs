@@ -12,6 +12,7 @@ mod names;
 mod nfs;
 mod paths;
 mod ports;
+mod scheduler;
 
 use std::path::{Component, Path, PathBuf};
 
@@ -88,12 +89,14 @@ impl Resolver<'_> {
         let manager = document.manager.value().and_then(|table| self.manager(table));
         let memory = document.memory.value().and_then(Self::memory);
         let flows = document.flows.value().and_then(Self::flows);
+        let scheduler = document.scheduler.value().and_then(|table| self.scheduler(table));
         let domains = self.domains(document, &defined.domains);
         let default_domain = domains.default;
         let workers = manager.as_ref().map_or(&[][..], |manager| &manager.cores);
 
         let ports = self.ports(items(&document.port), &defined.domains, default_domain, memory.as_ref());
         let nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers);
+        self.check_quantum(document.scheduler.value(), document);
         let chains = self.chains(items(&document.chain), &defined, &ports);
         let rules = self.rules(items(&document.rule), &defined, &ports);
         if let (Some(memory), Some(flows), Some(domains)) = (&memory, &flows, &domains.list) {
@@ -107,6 +110,7 @@ impl Resolver<'_> {
             manager: manager?,
             memory: memory?,
             flows: flows?,
+            scheduler: scheduler?,
             domains: domains.list?,
             ports: ports.into_iter().collect::<Option<_>>()?,
             nfs: nfs.into_iter().collect::<Option<_>>()?,

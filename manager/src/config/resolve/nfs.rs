@@ -9,7 +9,7 @@ use super::super::codes::Code;
 use super::super::document::{MemberTable, NfTable};
 use super::super::limits::INSTANCES_MAX;
 use super::super::machine::Argument;
-use super::super::model::{Nf, Program, Restart, Shipped};
+use super::super::model::{Nf, Policy, Program, Restart, Shipped};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};
 use super::super::suggest;
@@ -44,6 +44,7 @@ impl Resolver<'_> {
             let program = self.program(table);
             let waits = self.waits(table);
             let restart = self.restart(table);
+            let policy = self.policy(table);
             let domain = domain_of(&table.domain, domains, default_domain, self.report);
             self.check_ring(table);
             self.check_user(table);
@@ -54,7 +55,11 @@ impl Resolver<'_> {
                 on_core.entry(*core).or_default().push((index, span.clone()));
             }
             let cores = placed.into_iter().map(|(core, _)| core).collect();
-            nfs.push(program.and_then(|program| resolved(table, program, waits?, restart?, domain?, cores)));
+            nfs.push(
+                program.and_then(|program| {
+                    resolved(table, program, (waits?, policy?), restart?, domain?, cores)
+                }),
+            );
         }
         if instances > INSTANCES_MAX {
             let message = format!("{instances} NF instances; there can be {INSTANCES_MAX}");
@@ -66,11 +71,14 @@ impl Resolver<'_> {
     }
 
     fn program(&mut self, table: &NfTable) -> Option<Program> {
-        let keys = [(&table.run.key, "run"), (&table.exec.key, "exec"), (&table.fuse.key, "fuse")];
-        let mut given = keys.into_iter().filter_map(|(key, name)| Some((key.as_ref()?, name)));
+        // `attach = false` says what is so anyway.
+        let attach = table.attach.key.as_ref().filter(|_| table.attach.value() != Some(&false));
+        let (run, exec, fuse) = (table.run.key.as_ref(), table.exec.key.as_ref(), table.fuse.key.as_ref());
+        let keys = [(run, "run"), (exec, "exec"), (fuse, "fuse"), (attach, "attach")];
+        let mut given = keys.into_iter().filter_map(|(key, name)| Some((key?, name)));
         let Some((first, first_name)) = given.next() else {
             self.report
-                .add(Code::MissingKey, &table.span, "[[nf]] needs `run`, `exec` or `fuse`")
+                .add(Code::MissingKey, &table.span, "[[nf]] needs `run`, `exec`, `fuse` or `attach`")
                 .label("none of them is here")
                 .help("add `run = \"…\"` for a shipped NF, `exec = [\"/path/program\"]` for your own");
             return None;
@@ -83,6 +91,7 @@ impl Resolver<'_> {
         match first_name {
             "run" => self.shipped(&table.run, &table.args).map(Program::Run),
             "exec" => self.command(table),
+            "attach" => self.attached(table),
             _ => self.fused(table),
         }
     }
@@ -159,6 +168,16 @@ impl Resolver<'_> {
         words.value.complete.then_some(Program::Exec { command, args })
     }
 
+    fn attached(&mut self, table: &NfTable) -> Option<Program> {
+        if let (Some(attach), Some(restart)) = (&table.attach.key, &table.restart.key) {
+            let help = "leave `restart` out; whoever started the process may start it again at any time";
+            let message = "`restart` has no effect on an NF that the manager does not start";
+            self.conflict((attach, "attaches"), restart, message, help);
+        }
+        let args = args_table(&table.args)?;
+        table.attach.found.is_some().then_some(Program::Attach { args })
+    }
+
     fn fused(&mut self, table: &NfTable) -> Option<Program> {
         if let (Some(fuse), Some(args)) = (&table.fuse.key, &table.args.key) {
             let help = "write `args` into the members: fuse = [{ run = \"…\", args = { … } }]";
@@ -221,9 +240,12 @@ impl Resolver<'_> {
     fn check_user(&mut self, table: &NfTable) {
         let Some(at) = &table.user.found else { return };
         if matches!(&at.value, User::Id(0)) || at.value == User::Name("root".to_owned()) {
-            self.report
-                .add(Code::NfAsRoot, &at.span, "root can reach every process and every domain's memory")
-                .help("leave `user` out, and the NF runs as a user of its domain's own");
+            let help = match table.attach.value() {
+                Some(true) => "start the process as another user, and name that one here",
+                _ => "leave `user` out, and the NF runs as a user of its domain's own",
+            };
+            let message = "root can reach every process and every domain's memory";
+            self.report.add(Code::NfAsRoot, &at.span, message).help(help);
         }
     }
 
@@ -316,7 +338,7 @@ fn args_table(args: &Field<Args>) -> Option<Map<String, serde_json::Value>> {
 fn resolved(
     table: &NfTable,
     program: Program,
-    waits: Loop,
+    (waits, policy): (Loop, Policy),
     restart: Restart,
     domain: super::super::model::DomainId,
     cores: Vec<u32>,
@@ -334,5 +356,7 @@ fn resolved(
         restart,
         ring: table.ring.value()?.0 as u32,
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
+        priority: table.priority.value()?.0 as u32,
+        policy,
     })
 }

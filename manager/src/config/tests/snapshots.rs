@@ -139,4 +139,20 @@ rule = [{ chain = "c" }]
     fs::create_dir(folder.path().join("out")).unwrap();
     let loaded = load(&path, &catalog(), &machine()).unwrap();
     assert_eq!(loaded.warnings.0, []);
+
+    // One file, whatever it is called: by a link, or by a way around although it is not there yet.
+    std::os::unix::fs::symlink("in.pcap", folder.path().join("linked.pcap")).unwrap();
+    for (read, first, second) in
+        [("in.pcap", "linked.pcap", "x"), ("linked.pcap", "x", "in.pcap"), ("in.pcap", "x", "out/../x")]
+    {
+        let text = format!(
+            "port = [{{ name = 'a', kind = 'pcap', read = '{read}' }},
+                     {{ name = 'b', kind = 'pcap', write = '{first}' }},
+                     {{ name = 'c', kind = 'pcap', write = '{second}' }}]"
+        );
+        fs::write(&path, text).unwrap();
+        let findings = load(&path, &catalog(), &machine()).unwrap_err();
+        let twice = findings.0.iter().filter(|one| one.code == Code::FileTwice).count();
+        assert_eq!(twice, 1, "{read} {first} {second}: {findings}");
+    }
 }

@@ -13,7 +13,7 @@ use super::report::Report;
 use super::tree::{Entry, Node, Value};
 
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
-pub use nf::{OnFailure, User};
+pub use nf::{Nice, OnFailure, PolicyKind, User};
 pub use port::{Device, FrameSize, IpVersion, Order, ReplayMode, SizeMix, Timing, Transport};
 pub use quantity::{Period, Rate, Whole};
 
@@ -148,6 +148,32 @@ choice! {
         Require "require",
         /// Never.
         Never "never",
+    }
+}
+
+choice! {
+    /// What of a core's time and of overload is decided here, and what by the kernel.
+    pub enum Mode, "a mode" {
+        /// Both by the kernel: equal weights, and packets end where a ring is full.
+        Os "os",
+        /// Weights by need.
+        Weights "weights",
+        /// Turns, and packets shed at the entry of their chain.
+        Backpressure "backpressure",
+        /// Both of these.
+        Nfvnice "nfvnice",
+    }
+}
+
+impl Mode {
+    /// Whether NFs get the share of their core that their packets need.
+    pub const fn weighs(self) -> bool {
+        matches!(self, Self::Weights | Self::Nfvnice)
+    }
+
+    /// Whether NFs take turns and overload is shed at the entry.
+    pub const fn presses_back(self) -> bool {
+        matches!(self, Self::Backpressure | Self::Nfvnice)
     }
 }
 

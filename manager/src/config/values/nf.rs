@@ -1,4 +1,4 @@
-//! What only NFs have: the user they run as, what happens when they die.
+//! What only NFs have: the user they run as, how the kernel schedules them, what happens when they die.
 
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -12,6 +12,47 @@ choice! {
         Drop "drop",
         /// They pass on to the next stage.
         Bypass "bypass",
+    }
+}
+
+choice! {
+    /// The kernel's policy for an NF, sched(7).
+    pub enum PolicyKind, "a scheduling policy" {
+        /// A fair share, and a waking NF may pre-empt.
+        Normal "normal",
+        /// A fair share, and a waking NF waits for its turn.
+        Batch "batch",
+        /// Real time, in turns with others of its priority.
+        RoundRobin "rr",
+        /// Real time, until it sleeps.
+        Fifo "fifo",
+    }
+}
+
+/// A nice value, -20 (most) to 19 (least).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Nice(pub i8);
+
+/// The kernel's range, sched(7).
+const NICE: std::ops::RangeInclusive<i128> = -20..=19;
+
+impl Word for Nice {
+    const WHAT: &'static str = "an integer";
+
+    fn from_text(text: &str) -> Result<Self, Wrong> {
+        Err(Wrong::bad(format!("{} is not a nice value", quoted(text)), "write a whole number, -20 to 19"))
+    }
+
+    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+        Some(match NICE.contains(&number) {
+            true => Ok(Self(number as i8)),
+            false => Err(Wrong::out_of_range(format!("{number} is out of range"), "possible: -20 to 19")),
+        })
+    }
+
+    fn shape() -> Json {
+        json!({ "type": "integer", "minimum": -20, "maximum": 19 })
     }
 }
 

@@ -1,0 +1,489 @@
+//! The kernel's part of scheduling, as the control loop sees to it: what each NF's packets cost, which share
+//! of its core it gets, and under which policy it runs.
+//!
+//! Every few milliseconds the loop looks at arrivals and backlogs, every [`Scheduler::weights_every_ms`] at the
+//! samples of service times, decides shares (`decide/share`) and writes those that changed enough. Nothing
+//! here is on the packet path, and a look allocates nothing and opens no file.
+//!
+//! Weights that cannot be set are told of once, tried again every [`RETRY_EVERY`], and never stop anything.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headgate_decide::cost::{Account, Cost, Judgement};
+use headgate_decide::share::{self, Contender, Demand};
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::wake::turn_micros;
+use headgate_host::cgroup::{CpuController, Group, GroupError, Groups};
+use headgate_host::undo::{Action, Janitor, Ticket};
+use headgate_host::{process, sched};
+use headgate_path::drop::Reason;
+use headgate_shm::attach::Loop;
+use headgate_shm::histogram::{BUCKETS, middle_of};
+
+use super::Control;
+use super::instance::Instance;
+use crate::config::Mode;
+use crate::config::model::{Policy, Scheduler};
+use crate::status::{NfState, SchedulerStatus};
+
+/// Longest time between two looks at loads. NFVnice takes them every millisecond; here arrivals are counted
+/// by the workers, so a look misses none, and waking a thousand times a second costs more than a hundredth
+/// of a core with 16 NFs in a virtual machine. The loop looks around as often anyway.
+pub const LOADS_EVERY: Span = Span::from_millis(5);
+/// Time between two attempts to set weights that were refused. Our choice: soon for a person, and what a
+/// refusal costs is then nothing.
+const RETRY_EVERY: Span = Span::from_secs(1);
+/// What a packet is taken to cost before anything is known, in nanoseconds. Our choice: between the cheapest
+/// NFs (25 ns) and dear ones (tens of microseconds); it holds for a tenth of a second.
+const UNKNOWN_NS: u64 = 1000;
+/// The group of all real-time NFs: they share its budget, and weights mean nothing to them.
+const REAL_TIME_GROUP: &str = "real-time";
+
+/// What is kept of one instance.
+#[derive(Default)]
+pub struct Scheduled {
+    /// What its packets cost; anew with each incarnation.
+    pub cost: Cost,
+    /// How packets come to it.
+    pub demand: Demand,
+    /// The policy its process is under, in words.
+    pub policy: String,
+    /// Its share as written, in parts of [`share::WHOLE`]; `None` while the kernel decides.
+    pub share: Option<u32>,
+    counts: Option<Box<[u32; BUCKETS]>>,
+    group: Option<Group>,
+    /// Whether it was told that its claims are not believed.
+    doubt_told: bool,
+}
+
+impl Scheduled {
+    /// A fresh incarnation has claimed nothing and is in no group yet.
+    pub fn begin(&mut self) {
+        self.cost = Cost::default();
+        self.counts = None;
+        self.group = None;
+        self.share = None;
+        self.doubt_told = false;
+    }
+}
+
+/// The groups, and when to look.
+pub struct Schedule {
+    mode: Mode,
+    weights_every: Span,
+    next_loads: Moment,
+    next_weights: Moment,
+    groups: Option<Groups>,
+    /// Why the turn of round-robin tasks is not as configured.
+    quantum_trouble: Option<String>,
+    /// Why weights are not set, and when to try again.
+    trouble: Option<String>,
+    next_try: Moment,
+    undo: Undo,
+    // Room for one core's NFs, so that a look allocates nothing.
+    members: Vec<usize>,
+    contenders: Vec<Contender>,
+    in_force: Vec<u32>,
+    shares: Vec<u32>,
+}
+
+impl Schedule {
+    /// Nothing is changed on the machine yet but the turn of round-robin tasks.
+    pub fn new(config: &Scheduler, janitor: Option<Arc<Janitor>>) -> Self {
+        let mut undo = Undo { janitor, done: Vec::new() };
+        let quantum_trouble = config.rr_quantum_ms.and_then(|ms| undo.set_quantum(ms).err());
+        Self {
+            mode: config.mode,
+            weights_every: Span::from_millis(config.weights_every_ms.into()),
+            next_loads: Moment::default(),
+            next_weights: Moment::default(),
+            groups: None,
+            quantum_trouble,
+            trouble: None,
+            next_try: Moment::default(),
+            undo,
+            members: Vec::new(),
+            contenders: Vec::new(),
+            in_force: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// How long the loop may sleep for its sake.
+    pub fn patience(&self) -> Option<Span> {
+        self.mode.weighs().then_some(self.loads_every())
+    }
+
+    fn loads_every(&self) -> Span {
+        LOADS_EVERY.min(self.weights_every)
+    }
+
+    /// What is told of it.
+    pub fn status(&self) -> SchedulerStatus {
+        let trouble = [&self.trouble, &self.quantum_trouble].into_iter().flatten();
+        SchedulerStatus { mode: self.mode.word().to_owned(), troubles: trouble.cloned().collect() }
+    }
+
+    /// The groups, made when they are first needed.
+    fn groups(&mut self, manager: &str) -> Result<&Groups, GroupError> {
+        if self.groups.is_none() {
+            let name = format!("headgate-{manager}-{}", std::process::id());
+            self.groups = Some(Groups::find(&CpuController::find(), &name)?);
+        }
+        let Some(groups) = &self.groups else { return Err(GroupError::NoController) };
+        self.undo.before_making(groups.directory().to_owned());
+        groups.make()?;
+        Ok(groups)
+    }
+
+    /// Makes an instance's group and puts its process into it.
+    fn enter(&mut self, manager: &str, instance: &mut Instance) -> Result<(), GroupError> {
+        let Some(process) = instance.pid() else { return Ok(()) };
+        let real_time = instance.nf.policy.is_real_time();
+        // Two instances of one name may live while one follows the other.
+        let name = match real_time {
+            true => REAL_TIME_GROUP.to_owned(),
+            false => format!("{}.{}", instance.number, instance.name),
+        };
+        let directory = self.groups(manager)?.directory_of(&name);
+        self.undo.before_making(directory);
+        let groups = self.groups(manager)?;
+        let group = if real_time { groups.real_time_group(&name)? } else { groups.group(&name)? };
+        group.add(process)?;
+        instance.scheduled.group = Some(group);
+        Ok(())
+    }
+}
+
+/// What was changed on the machine. Dropping it undoes that; the janitor does if we are killed.
+struct Undo {
+    janitor: Option<Arc<Janitor>>,
+    done: Vec<(Action, Option<Ticket>)>,
+}
+
+impl Undo {
+    fn before_making(&mut self, path: PathBuf) {
+        self.register(Action::RemoveDirectory { path });
+    }
+
+    fn register(&mut self, action: Action) {
+        if self.done.iter().any(|(known, _)| *known == action) {
+            return;
+        }
+        // Without a janitor a crash leaves empty groups behind, which hurt nobody.
+        let ticket = self.janitor.as_ref().and_then(|janitor| janitor.register(action.clone()).ok());
+        self.done.push((action, ticket));
+    }
+
+    /// Undoes those that `which` picks, the latest first. What cannot be undone now is for later.
+    fn undo(&mut self, which: impl Fn(&Action) -> bool) {
+        for at in (0..self.done.len()).rev().filter(|&at| which(&self.done[at].0)).collect::<Vec<_>>() {
+            if self.done[at].0.perform().is_ok() {
+                let (_, ticket) = self.done.remove(at);
+                if let (Some(janitor), Some(ticket)) = (&self.janitor, ticket) {
+                    // A janitor that is gone has nothing to do any more.
+                    let _ = janitor.withdraw(ticket);
+                }
+            }
+        }
+    }
+
+    fn set_quantum(&mut self, ms: u32) -> Result<(), String> {
+        let told = |error| format!("rr_quantum_ms is not set: {error}");
+        let before = sched::round_robin_quantum_ms().map_err(told)?;
+        let path = PathBuf::from(sched::ROUND_ROBIN_QUANTUM);
+        self.register(Action::WriteFile { path, value: before.to_string() });
+        sched::set_round_robin_quantum_ms(ms).map_err(told)
+    }
+}
+
+impl Drop for Undo {
+    /// A group in which an NF left children is busy until they end. The janitor waits for that.
+    fn drop(&mut self) {
+        self.undo(|_| true);
+        if self.janitor.is_none() {
+            for (action, _) in self.done.drain(..).rev() {
+                // There is nobody left to tell.
+                let _ = action.perform_patiently();
+            }
+        }
+    }
+}
+
+impl Control {
+    /// Tells of what could not be changed at the start.
+    pub(super) fn tell_of_quantum(&mut self) {
+        if let Some(why) = self.schedule.quantum_trouble.clone() {
+            self.log("manager", why);
+        }
+    }
+
+    /// A process that is ready gets its policy and, where weights are decided here, its group.
+    pub(super) fn place(&mut self, at: usize) {
+        self.enter_group(at);
+        let instance = &mut self.instances[at];
+        let Some(process) = instance.pid() else { return };
+        let wanted = kernel_policy(instance.nf.policy);
+        let refused = sched::set(Some(process), wanted).err();
+        let in_force =
+            sched::get(Some(process)).map_or_else(|_| "unknown".to_owned(), |policy| word(policy).to_owned());
+        instance.scheduled.policy = in_force;
+        if let Some(error) = refused {
+            let (name, policy) = (instance.name.clone(), instance.scheduled.policy.clone());
+            self.log(&name, format!("runs under the policy {policy}: {error}"));
+        }
+    }
+
+    fn enter_group(&mut self, at: usize) {
+        let weighs = self.schedule.mode.weighs();
+        let instance = &mut self.instances[at];
+        let has_group = weighs && is_weighed(instance) || instance.nf.policy.is_real_time();
+        if !has_group || instance.scheduled.group.is_some() {
+            return;
+        }
+        let real_time = instance.nf.policy.is_real_time();
+        match self.schedule.enter(&self.config.manager.name, instance) {
+            Ok(()) => {
+                self.tell_members();
+                self.trouble_is_over();
+            }
+            Err(error) if real_time => {
+                let name = self.instances[at].name.clone();
+                self.log(&name, format!("has no control group with time for real-time tasks: {error}"));
+            }
+            Err(error) => self.trouble(error.to_string()),
+        }
+    }
+
+    /// The group of all weighs as much as its members would in no group.
+    fn tell_members(&mut self) {
+        let members = self.instances.iter().filter(|instance| instance.scheduled.group.is_some()).count();
+        if let Some(groups) = &self.schedule.groups
+            && let Err(error) = groups.set_members(members.max(1))
+        {
+            self.trouble(error.to_string());
+        }
+    }
+
+    fn trouble(&mut self, why: String) {
+        self.schedule.next_try = self.now() + RETRY_EVERY;
+        if self.schedule.trouble.is_none() {
+            self.log(
+                "manager",
+                format!("weights cannot be set, so the kernel shares cores evenly meanwhile: {why}"),
+            );
+        }
+        self.schedule.trouble = Some(why);
+    }
+
+    fn trouble_is_over(&mut self) {
+        let all_in = |instance: &Instance| {
+            instance.scheduled.group.is_some() || !is_weighed(instance) || !is_in_service(instance)
+        };
+        if self.schedule.trouble.is_some() && self.instances.iter().all(all_in) {
+            self.schedule.trouble = None;
+            self.log("manager", "weights are set again".to_owned());
+        }
+    }
+
+    /// Looks at loads, and at weights when it is time.
+    pub(super) fn tend_schedule(&mut self) {
+        let now = self.now();
+        if now < self.schedule.next_loads {
+            return;
+        }
+        self.schedule.next_loads = now + self.schedule.loads_every();
+        for instance in self.instances.iter_mut().filter(|instance| is_in_service(instance)) {
+            let counts =
+                &self.fabric.workers[instance.worker as usize].board.instances[instance.number as usize];
+            let Some(process) = &instance.process else { continue };
+            let backlog = process.side.backlog();
+            // What found no room has come for it all the same.
+            let arrived = counts.delivered.get()
+                + counts.drops[Reason::StageFull as usize].get()
+                + counts.drops[Reason::Throttled as usize].get();
+            instance.scheduled.demand.on_look(now, arrived, backlog);
+            instance.scheduled.cost.on_look(backlog > 0);
+        }
+        if now < self.schedule.next_weights {
+            return;
+        }
+        self.schedule.next_weights = now + self.schedule.weights_every;
+        for at in 0..self.instances.len() {
+            self.learn_cost(at, now);
+        }
+        if self.schedule.mode.weighs() {
+            self.mend_groups(now);
+            self.share_cores();
+        }
+    }
+
+    /// Reads the samples of an instance and compares them with what the kernel says.
+    fn learn_cost(&mut self, at: usize, now: Moment) {
+        let instance = &mut self.instances[at];
+        let (Some(process), Some(pid), true) = (&instance.process, instance.pid(), is_in_service(instance))
+        else {
+            return;
+        };
+        let scheduled = &mut instance.scheduled;
+        let before = scheduled.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
+        for (bucket, (count, before)) in
+            process.side.service_counts().iter().zip(before.iter_mut()).enumerate()
+        {
+            let count = count.load(Ordering::Relaxed);
+            if count != *before {
+                let ns = self.fabric.clock.cycles_to_ns(middle_of(bucket));
+                scheduled.cost.on_samples(now, ns, count.wrapping_sub(*before));
+                *before = count;
+            }
+        }
+        scheduled.cost.estimate(now);
+        if !scheduled.cost.is_over(now) {
+            return;
+        }
+        let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
+        let counts = &self.fabric.workers[instance.worker as usize].board.instances[at];
+        let sleeps = process.side.progress().sleeps.load(Ordering::Relaxed);
+        let account = Account { cpu_ns, returned: counts.returned.get(), sleeps };
+        if let Judgement::Doubted { claimed_ns, accounted_ns } = scheduled.cost.judge(now, account)
+            && !std::mem::replace(&mut scheduled.doubt_told, true)
+        {
+            let name = instance.name.clone();
+            self.log(
+                &name,
+                format!(
+                    "says that a packet takes it {claimed_ns} ns, and the kernel counts {accounted_ns} ns of \
+                     CPU time for each: what the kernel counts is believed"
+                ),
+            );
+        }
+    }
+
+    /// Tries again what was refused, and removes the groups of instances that are gone.
+    fn mend_groups(&mut self, now: Moment) {
+        if self.schedule.trouble.is_some() && now >= self.schedule.next_try {
+            for at in 0..self.instances.len() {
+                let instance = &self.instances[at];
+                if is_in_service(instance) && is_weighed(instance) {
+                    self.enter_group(at);
+                }
+            }
+        }
+        for instance in self.instances.iter_mut().filter(|instance| instance.is_gone()) {
+            if let Some(group) =
+                instance.scheduled.group.take().filter(|_| !instance.nf.policy.is_real_time())
+            {
+                let directory = group.directory().to_owned();
+                self.schedule
+                    .undo
+                    .undo(|action| matches!(action, Action::RemoveDirectory { path } if *path == directory));
+            }
+        }
+    }
+
+    /// Decides and writes the shares of every core.
+    fn share_cores(&mut self) {
+        for first in 0..self.instances.len() {
+            let core = self.instances[first].core;
+            let competes = |instance: &Instance| instance.core == core && self.schedule.competes(instance);
+            // Each core once: with the first of its NFs.
+            if !competes(&self.instances[first]) || self.instances[..first].iter().any(competes) {
+                continue;
+            }
+            self.gather(first, core);
+            if share::share(&self.schedule.contenders, &mut self.schedule.shares)
+                && share::is_worth_writing(&self.schedule.in_force, &self.schedule.shares)
+            {
+                self.write_shares();
+            }
+        }
+    }
+
+    fn gather(&mut self, first: usize, core: u32) {
+        let schedule = &mut self.schedule;
+        schedule.members.clear();
+        schedule.contenders.clear();
+        schedule.in_force.clear();
+        for (at, instance) in self.instances.iter().enumerate().skip(first) {
+            if instance.core == core && schedule.competes(instance) {
+                let service_ns = instance.scheduled.cost.service_ns().unwrap_or(UNKNOWN_NS);
+                schedule.members.push(at);
+                schedule.in_force.push(instance.scheduled.share.unwrap_or(0));
+                schedule.contenders.push(Contender {
+                    work_ns: instance.scheduled.demand.work_ns(service_ns),
+                    priority: instance.nf.priority,
+                });
+            }
+        }
+        schedule.shares.clear();
+        schedule.shares.resize(schedule.members.len(), 0);
+    }
+
+    fn write_shares(&mut self) {
+        let schedule = &self.schedule;
+        let Some(groups) = &schedule.groups else { return };
+        let mut refused = None;
+        for (&at, &share) in schedule.members.iter().zip(&schedule.shares) {
+            let instance = &mut self.instances[at];
+            let scheduled = &mut instance.scheduled;
+            let Some(group) = &scheduled.group else { continue };
+            match groups.weigh(group, share) {
+                Ok(()) => {
+                    scheduled.share = Some(share);
+                    if let Some(process) = &instance.process {
+                        let turn = turn_micros(share, share::WHOLE);
+                        process.side.orders().turn_micros.store(turn, Ordering::Relaxed);
+                    }
+                }
+                Err(error) => {
+                    // The group is gone or not ours any more; it is made anew.
+                    scheduled.group = None;
+                    scheduled.share = None;
+                    refused = Some(error.to_string());
+                }
+            }
+        }
+        if let Some(why) = refused {
+            self.trouble(why);
+        }
+    }
+}
+
+impl Schedule {
+    /// Whether an instance has a share of its core.
+    fn competes(&self, instance: &Instance) -> bool {
+        is_in_service(instance) && instance.scheduled.group.is_some() && is_weighed(instance)
+    }
+}
+
+/// Whether an instance gets a share by need. What an NF that never sleeps needs cannot be told from what it uses.
+fn is_weighed(instance: &Instance) -> bool {
+    instance.nf.waits == Loop::Notified && !instance.nf.policy.is_real_time()
+}
+
+/// Whether an instance has a process that works.
+fn is_in_service(instance: &Instance) -> bool {
+    matches!(instance.state, NfState::Running | NfState::Stopping) && instance.process.is_some()
+}
+
+fn kernel_policy(policy: Policy) -> sched::Policy {
+    let ns = |us: Option<u32>| us.map(|us| u64::from(us) * 1000);
+    match policy {
+        Policy::Normal { nice, slice_us } => sched::Policy::Normal { nice, slice_ns: ns(slice_us) },
+        Policy::Batch { nice, slice_us } => sched::Policy::Batch { nice, slice_ns: ns(slice_us) },
+        Policy::RoundRobin { rt_priority } => sched::Policy::RoundRobin { priority: rt_priority },
+        Policy::Fifo { rt_priority } => sched::Policy::Fifo { priority: rt_priority },
+    }
+}
+
+/// The word that the configuration has for a policy.
+const fn word(policy: sched::Policy) -> &'static str {
+    match policy {
+        sched::Policy::Normal { .. } => "normal",
+        sched::Policy::Batch { .. } => "batch",
+        sched::Policy::RoundRobin { .. } => "rr",
+        sched::Policy::Fifo { .. } => "fifo",
+    }
+}
