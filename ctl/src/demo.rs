@@ -23,6 +23,8 @@ mod traffic;
 
 use std::path::PathBuf;
 
+use std::sync::Arc;
+
 use headgate_host::signals;
 use headgate_host::undo::Janitor;
 
@@ -62,7 +64,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     }
     let wish = signals::catch()?;
     // Before anything that has threads.
-    let janitor = Janitor::start()?;
+    let janitor = Arc::new(Janitor::start()?);
     let shipped = Shipped::find()?;
     let stop = Stop::watch(wish, *out)?;
     let scene = match &args.pcap {
@@ -84,7 +86,8 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         played => played,
     }?;
     drop(scene);
-    janitor.finish()?;
+    // The managers have ended and let go of it.
+    Arc::into_inner(janitor).map_or(Ok(()), Janitor::finish)?;
     out.document(&summary)?;
     out.text(summary.render(out.data_paint))?;
     Ok(summary.verdict())

@@ -25,7 +25,8 @@ pub fn look(handle: &Handle) -> Result<Snapshot, Failure> {
 /// Waits until every NF is ready or has failed once, or the process is asked to end.
 pub fn settled(handle: &Handle, stop: &Stop) -> Result<Snapshot, Failure> {
     let began = Instant::now();
-    let is_settled = |nf: &NfStatus| nf.state == NfState::Running || nf.failures > 0;
+    let is_settled =
+        |nf: &NfStatus| matches!(nf.state, NfState::Running | NfState::Awaited) || nf.failures > 0;
     loop {
         let now = look(handle)?;
         if now.nfs.iter().all(is_settled) || began.elapsed() > START_PATIENCE || stop.is_asked() {
@@ -52,29 +53,38 @@ pub fn started(now: &Snapshot) -> Vec<String> {
         let detail = if port.detail.is_empty() { String::new() } else { format!(" {}", port.detail) };
         lines.push(format!("port {}: {}{detail}", port.name, port.kind));
     }
+    let troubles: String = now.scheduler.troubles.iter().map(|why| format!(": {why}")).collect();
+    lines.push(format!("scheduler {}{troubles}", now.scheduler.mode));
     for nf in &now.nfs {
         let is = match (nf.start_ns, &nf.last_failure) {
             (Some(ns), _) => format!("ready after {}", units::time(ns)),
             (None, Some(why)) => format!("failed: {why}"),
+            (None, None) if nf.state == NfState::Awaited => "awaited".to_owned(),
             (None, None) => "still starting".to_owned(),
         };
-        lines.push(format!("nf {} ({}) on core {}: {is}", nf.instance, nf.runs, nf.core));
+        let policy = if nf.policy.is_empty() { String::new() } else { format!(", policy {}", nf.policy) };
+        lines.push(format!("nf {} ({}) on core {}{policy}: {is}", nf.instance, nf.runs, nf.core));
     }
+    lines.extend(now.manager.nf_socket.iter().map(|path| format!("NFs attach at {path}")));
     lines.into_iter().map(|line| harmless(&line)).collect()
 }
 
 /// How its NFs are, in a line.
 pub fn readiness(now: &Snapshot) -> String {
-    let unready: Vec<&str> = unready(now).collect();
-    match unready[..] {
-        [] if now.nfs.len() == 1 => "1 NF ready".into(),
-        [] => format!("{} NFs ready", now.nfs.len()),
+    let unready = instances(now, |state| !matches!(state, NfState::Running | NfState::Awaited));
+    let awaited = instances(now, |state| state == NfState::Awaited);
+    let count = now.nfs.len() - awaited.len();
+    let is = match &unready[..] {
+        [] if count == 1 => "1 NF ready".into(),
+        [] => format!("{count} NFs ready"),
         _ => format!("running, but not ready: {}", unready.join(", ")),
-    }
+    };
+    if awaited.is_empty() { is } else { format!("{is}; awaited: {}", awaited.join(", ")) }
 }
 
-fn unready(now: &Snapshot) -> impl Iterator<Item = &str> {
-    now.nfs.iter().filter(|nf| nf.state != NfState::Running).map(|nf| nf.instance.as_str())
+/// The names of the instances in such a state.
+fn instances(now: &Snapshot, is_such: impl Fn(NfState) -> bool) -> Vec<&str> {
+    now.nfs.iter().filter(|nf| is_such(nf.state)).map(|nf| nf.instance.as_str()).collect()
 }
 
 /// Which events were told already.
@@ -107,7 +117,7 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headgate_manager::status::Event;
+    use headgate_manager::status::{Event, SchedulerStatus};
 
     fn with_events(times: &[u64]) -> Snapshot {
         let event = |&at_ns: &u64| Event { at_ns, who: "fw".into(), what: "ready\x07".into() };
@@ -131,6 +141,7 @@ mod tests {
             state,
             start_ns,
             last_failure: failure.map(String::from),
+            policy: if state == NfState::Running { "batch".into() } else { String::new() },
             ..NfStatus::default()
         };
         let nfs = vec![
@@ -138,11 +149,13 @@ mod tests {
             nf("b", NfState::Waiting, None, Some("exited with code 1")),
             nf("c", NfState::Starting, None, None),
         ];
-        let now = Snapshot { nfs, ..Snapshot::default() };
+        let scheduler = SchedulerStatus { mode: "weights".into(), troubles: vec!["not here".into()] };
+        let now = Snapshot { nfs, scheduler, ..Snapshot::default() };
         assert_eq!(
             started(&now),
             [
-                "nf a (firewall) on core 0: ready after 1.40 ms",
+                "scheduler weights: not here",
+                "nf a (firewall) on core 0, policy batch: ready after 1.40 ms",
                 "nf b (firewall) on core 0: failed: exited with code 1",
                 "nf c (firewall) on core 0: still starting",
             ]

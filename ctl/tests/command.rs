@@ -181,6 +181,12 @@ fn a_reader_that_leaves_is_no_failure_and_a_full_disk_is() {
     let (code, _, messages) = told(command.stdout(writer).output().unwrap());
     assert_eq!((code, messages.as_str()), (0, ""));
 
+    let (reader, writer) = rustix::pipe::pipe().unwrap();
+    drop(reader);
+    let words = ["bench", "hop", "--quick", "--rounds", "1", "--only", "stations_one"];
+    let (code, _, messages) = told(headgate(folder.path(), &words).stdout(writer).output().unwrap());
+    assert!(code == 0 && !messages.contains("roken pipe"), "{messages}");
+
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = headgate(folder.path(), &["completions", "bash"]);
     let (code, _, messages) = told(command.stdout(full).output().unwrap());

@@ -3,8 +3,9 @@
 mod common;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -13,11 +14,24 @@ use common::{
     HEADGATE, Running, configuration, descendants, eventually, headgate, name_of, run, runs, sockets, told,
     written,
 };
+use headgate_host::cgroup::CpuController;
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
+}
+
+/// The control groups of the manager of this name; none where it may make none.
+fn control_groups(name: &str) -> Vec<PathBuf> {
+    let Some(home) = CpuController::find().group_of(None) else { return Vec::new() };
+    let inside = |folder: &Path| {
+        let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let ours = |path: &PathBuf| path.to_string_lossy().contains(&format!("headgate-{name}-"));
+    let all: Vec<PathBuf> = inside(&home).into_iter().filter(ours).collect();
+    all.iter().flat_map(|path| inside(path)).chain(all.clone()).collect()
 }
 
 /// A manager that is ready.
@@ -117,12 +131,15 @@ fn a_killed_manager_leaves_nothing_and_can_be_started_again() {
     for _ in 0..2 {
         let manager = started(folder, &name, &[]);
         let children = descendants(manager.0.id());
+        let groups = control_groups(&name);
+        assert!(groups.is_empty() || groups.len() == 3, "one of all and one for each NF: {groups:?}");
         assert!(children.len() >= 3, "two NFs and the janitor: {children:?}");
         assert!(socket.exists());
         manager.signal(Signal::KILL);
         manager.end();
         eventually("its NFs and janitor have ended", || !children.iter().any(|&pid| runs(pid)));
         assert!(!socket.exists());
+        assert_eq!(control_groups(&name), Vec::<PathBuf>::new());
     }
     // A socket nobody removed is in nobody's way.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
@@ -150,6 +167,10 @@ fn asked_twice_it_ends_at_once() {
     assert!(messages.contains("stopping; asked once more it ends at once"), "{messages}");
     assert!(code == 1 && messages.contains("asked twice: ending at once"), "{code} {messages}");
     eventually("the stopped NF has ended too", || !runs(pid as u32));
+    for ending in [".sock", "+nf.sock", ".lock"] {
+        let left = headgate_manager::place::folder().join(format!("{name}{ending}"));
+        assert!(!left.exists(), "{} is left behind", left.display());
+    }
 }
 
 #[test]
@@ -208,13 +229,14 @@ fn the_service_manager_is_kept_informed() {
     assert_eq!(manager.end().0, 0);
 }
 
-/// A limit on the size of files stands in for a full disk.
+/// A limit on the size of files stands in for a full disk. At full speed the NFs would shed so many packets
+/// that the rest may fit.
 #[test]
 fn a_capture_that_finds_no_room_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let name = name_of("full");
     let text = configuration(&name)
-        .replace("rate = \"10k\"", "count = 20000\nsize = 1500")
+        .replace("rate = \"10k\"", "rate = \"50k\"\ncount = 20000\nsize = 1500")
         .replace("kind = \"null\"", "kind = \"pcap\"\nwrite = \"out.pcapng\"");
     let file = written(folder.path(), &text);
     // The packet memory of 2048 buffers is a file of 4.5 MiB for this limit, the capture would be 30 MB.
@@ -227,4 +249,47 @@ fn a_capture_that_finds_no_room_is_a_failure() {
     }
     assert_eq!(code, 1, "{messages}");
     assert!(messages.contains("port sink: ") && messages.contains("could not be written"), "{messages}");
+    assert!(messages.contains("(writing failed: File too large (os error 27); "), "{messages}");
+}
+
+/// The manager works in another folder than whoever asks it to change.
+#[test]
+fn a_configuration_is_applied_from_any_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("apply"));
+    let nfs = Path::new(HEADGATE).with_file_name("headgate-nfs");
+    let manager = started(folder, &name, &[]);
+    // The NF may run as another user, who cannot enter the folder otherwise.
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::copy(nfs, folder.join("own")).unwrap();
+    let text = configuration(&name).replace("run = \"forward\"", "exec = [\"./own\", \"run\", \"forward\"]");
+    written(folder, &text);
+    let mut apply = headgate(folder, &["apply", "headgate.toml"]);
+    let (code, changes, messages) = told(apply.current_dir(folder).output().unwrap());
+    assert!(code == 0 && changes.contains("nf first replaced"), "{changes} {messages}");
+    manager.signal(Signal::TERM);
+    assert_eq!(manager.end().0, 0);
+}
+
+/// What attaches from outside is awaited, shown, and found at the path that is shown.
+#[test]
+fn an_nf_that_attaches_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("guest"));
+    let text = configuration(&name).replace("run = \"monitor\"", "attach = true");
+    let manager = Running::start(headgate(folder, &["up", &written(folder, &text)]));
+    let status = || run(folder, &["status", "--name", &name]).1;
+    eventually("it is awaited", || status().contains("awaited"));
+    let socket = sockets(folder).join(format!("{name}+nf.sock"));
+    assert!(status().contains(&format!("NFs attach at {}", socket.display())), "{}", status());
+    let mut nf = Command::new(Path::new(HEADGATE).with_file_name("headgate-nfs"));
+    let nf = nf.args(["run", "monitor"]).env("HEADGATE_SOCKET", &socket).env("HEADGATE_NF", "second");
+    let mut nf = nf.spawn().unwrap();
+    eventually("it runs", || !status().contains("awaited"));
+    manager.signal(Signal::KILL);
+    drop(manager);
+    assert!(!nf.wait().unwrap().success(), "it ends without its manager");
+    eventually("its socket is gone", || !socket.exists());
+    // The kernel let go of the lock; a manager of this name would take it over.
+    fs::remove_file(sockets(folder).join(format!("{name}.lock"))).unwrap();
 }

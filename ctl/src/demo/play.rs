@@ -1,7 +1,7 @@
 //! What happens when.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ pub struct Play<'a> {
     /// Whether to stop early.
     pub stop: &'a Stop,
     /// Who removes the manager's socket.
-    pub janitor: &'a Janitor,
+    pub janitor: &'a Arc<Janitor>,
     /// The NFs.
     pub shipped: &'a Shipped,
     /// How long.
@@ -86,6 +86,7 @@ impl Play<'_> {
             listen: true,
             nf_output: false,
             once: false,
+            janitor: Some(self.janitor.clone()),
         };
         Ok(Manager::start(config, options)?)
     }

@@ -28,8 +28,16 @@ fn rate_if_any(per_second: f64) -> String {
 pub fn headline(interval: Interval<'_>, paint: Paint) -> String {
     let manager = &interval.after.manager;
     let ended = if interval.after.finished { ", finished: no more packets will come" } else { "" };
+    let socket = manager.nf_socket.iter().map(|path| format!("NFs attach at {}\n", harmless(path)));
+    let socket: String = socket.collect();
+    let scheduler = &interval.after.scheduler;
+    let troubles = scheduler.troubles.iter().map(|why| {
+        let mode = paint.ink(Ink::Yellow, &format!("scheduler {}", harmless(&scheduler.mode)));
+        format!("{mode}: {}\n", harmless(why))
+    });
+    let troubles: String = troubles.collect();
     format!(
-        "{} pid {}, version {}, up {}, CPU {}{ended}\n",
+        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{troubles}",
         paint.ink(Ink::Bold, &format!("manager {}", harmless(&manager.name))),
         manager.pid,
         harmless(&manager.version),
@@ -77,9 +85,17 @@ pub fn ports(interval: Interval<'_>, paint: Paint) -> String {
 }
 
 fn losses(port: &PortStatus) -> String {
-    let kinds = [("too-long", port.too_long), ("missed", port.missed), ("failed", port.failed)];
-    let words = kinds.iter().filter(|(_, count)| *count > 0);
-    words.map(|(word, count)| format!("{word} {}", units::whole(*count))).collect::<Vec<_>>().join(", ")
+    let words = port_losses(port).into_iter().filter(|loss| loss.1 > 0);
+    words.map(|(word, count, _)| format!("{word} {}", units::whole(count))).collect::<Vec<_>>().join(", ")
+}
+
+/// Packets lost before they entered a chain or after they left it: word, count, meaning.
+const fn port_losses(port: &PortStatus) -> [(&'static str, u64, &'static str); 3] {
+    [
+        ("too-long", port.too_long, "the frame is longer than the port's buffers or its interface's mtu"),
+        ("missed", port.missed, "no buffer was free, or the device's queue was full"),
+        ("failed", port.failed, "the device or file failed"),
+    ]
 }
 
 /// Latencies of the ports that measure one.
@@ -97,25 +113,39 @@ pub fn latencies(snapshot: &Snapshot, paint: Paint) -> String {
 }
 
 /// The word for a state, and whether it deserves a look.
-fn state(state: NfState) -> (&'static str, Option<Ink>) {
-    match state {
+fn state(nf: &NfStatus) -> (&'static str, Option<Ink>) {
+    match nf.state {
+        NfState::Running if nf.throttled => ("throttled", Some(Ink::Yellow)),
         NfState::Starting => ("starting", Some(Ink::Yellow)),
         NfState::Running => ("running", None),
         NfState::Stopping => ("stopping", Some(Ink::Yellow)),
         NfState::Reclaiming => ("reclaiming", Some(Ink::Red)),
         NfState::Waiting => ("waiting", Some(Ink::Red)),
+        NfState::Awaited => ("awaited", Some(Ink::Yellow)),
         NfState::Gone => ("gone", Some(Ink::Red)),
     }
 }
 
 /// NF instances: what each does now.
 pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
-    let headings =
-        ["nf", "runs", ">core", "state", ">in", ">out", ">queue", ">CPU", ">work", ">failures", "drops"];
+    let headings = [
+        "nf",
+        "runs",
+        ">core",
+        "state",
+        ">in",
+        ">out",
+        ">queue",
+        ">CPU",
+        ">share",
+        ">work",
+        ">failures",
+        "drops",
+    ];
     let mut table = Table::new(&headings);
     for nf in &interval.after.nfs {
         let rates = interval.nf(nf);
-        let (word, ink) = state(nf.state);
+        let (word, ink) = state(nf);
         table.inked_row([
             (nf.instance.clone(), None),
             (nf.runs.clone(), None),
@@ -125,7 +155,8 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
             (rate(rates.returned), None),
             (queue(nf), None),
             (units::percent(rates.cpu), None),
-            (work(nf), None),
+            (share(nf), None),
+            (work(nf), nf.doubted.then_some(Ink::Red)),
             (if_any(nf.failures.into()), Some(Ink::Yellow)),
             (drop_rates(&rates), None),
         ]);
@@ -138,7 +169,7 @@ pub fn nfs_brief(interval: Interval<'_>, paint: Paint) -> String {
     let mut table = Table::new(&["nf", "state", ">packets in", ">queue", ">CPU", ">work", "drops"]);
     for nf in &interval.after.nfs {
         let rates = interval.nf(nf);
-        let (word, ink) = state(nf.state);
+        let (word, ink) = state(nf);
         table.inked_row([
             (nf.instance.clone(), None),
             (word.into(), ink),
@@ -150,6 +181,11 @@ pub fn nfs_brief(interval: Interval<'_>, paint: Paint) -> String {
         ]);
     }
     table.render(paint)
+}
+
+/// The part of its core it may have; empty where the kernel shares evenly.
+fn share(nf: &NfStatus) -> String {
+    nf.share.map_or(String::new(), units::percent)
 }
 
 /// Mean time in its handler.
@@ -190,6 +226,7 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
     facts.push(("packets", format!("{} in, {} out", units::whole(nf.delivered), units::whole(nf.returned))));
     facts.push(("holds", format!("{} of {}", units::whole(nf.held), units::whole(nf.ring.into()))));
     facts.push(("CPU time", units::time(nf.cpu_ns)));
+    facts.extend(scheduling(nf));
     let calls = [("bursts", nf.bursts), ("sleeps", nf.sleeps), ("wake-up calls", nf.calls)];
     facts.extend(calls.map(|(name, count)| (name, units::whole(count))));
     let listed = |(name, count): (&String, &u64)| format!("{name} {}", units::whole(*count));
@@ -205,6 +242,26 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
     }
     if let Some(message) = &nf.message {
         facts.push(("says", message.clone()));
+    }
+    facts
+}
+
+/// How it is scheduled, and what that was decided by.
+fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    if !nf.policy.is_empty() {
+        let share =
+            nf.share.map_or(String::new(), |share| format!(", {} of its core", units::percent(share)));
+        facts.push(("scheduled", format!("{}, priority {}{share}", nf.policy, nf.priority)));
+        facts.push(("arrivals", units::packet_rate(nf.arrivals_per_second)));
+    }
+    if let (Some(median), Some(tail)) = (nf.service_median_ns, nf.service_p99_ns) {
+        let doubt = if nf.doubted { ", which the kernel's account contradicts" } else { "" };
+        let times = (units::time(median), units::time(tail));
+        facts.push(("says a packet", format!("takes {} (99 %: {}){doubt}", times.0, times.1)));
+    }
+    if let Some(ns) = nf.accounted_ns {
+        facts.push(("kernel counts", format!("{} of CPU time for a packet", units::time(ns))));
     }
     facts
 }
@@ -249,6 +306,12 @@ pub fn drops(snapshot: &Snapshot, paint: Paint) -> String {
     for drop in all {
         let cells = [&drop.chain, &drop.reason, &units::whole(drop.count), &drop.sentence];
         table.row(cells.map(String::clone));
+    }
+    for port in &snapshot.ports {
+        for (reason, count, meaning) in port_losses(port).into_iter().filter(|loss| loss.1 > 0) {
+            let cells = [format!("port {}", port.name), reason.into(), units::whole(count), meaning.into()];
+            table.row(cells);
+        }
     }
     if table.is_empty() { "no packet was dropped\n".into() } else { table.render(paint) }
 }

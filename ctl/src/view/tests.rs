@@ -1,6 +1,6 @@
 use headgate_manager::status::{
     ChainStatus, DropStatus, Event, FlowStatus, LatencyStatus, ManagerStatus, MemoryStatus, NfState,
-    NfStatus, PortStatus, Snapshot, WorkerStatus,
+    NfStatus, PortStatus, SchedulerStatus, Snapshot, WorkerStatus,
 };
 
 use super::*;
@@ -16,6 +16,11 @@ fn after(seconds: u64) -> Snapshot {
             pid: 42,
             version: "0.1.0".into(),
             cpu_ns: 1_030_000_000 * seconds,
+            nf_socket: None,
+        },
+        scheduler: SchedulerStatus {
+            mode: "nfvnice".into(),
+            troubles: vec!["no control group weighs CPU time here".into()],
         },
         workers: vec![WorkerStatus {
             turns: 1000 * seconds,
@@ -67,6 +72,7 @@ fn after(seconds: u64) -> Snapshot {
                 entered: packets,
                 left: packets - 1000 * seconds,
                 dropped: 1000 * seconds,
+                wasted: 0,
                 in_nfs: Some(0),
                 held: Some(0),
                 missing: Some(0),
@@ -107,6 +113,14 @@ fn nf(name: &str, state: NfState, packets: u64) -> NfStatus {
         ring: 4096,
         cpu_ns: packets * 250,
         service_ns: running.then_some(48.4),
+        service_median_ns: running.then_some(51),
+        service_p99_ns: running.then_some(90),
+        accounted_ns: running.then_some(250),
+        doubted: running,
+        arrivals_per_second: if running { 1_200_000.0 } else { 0.0 },
+        priority: 2,
+        policy: if running { "batch".into() } else { String::new() },
+        share: running.then_some(0.75),
         drops: [("nf-verdict".to_owned(), packets / 1200), ("stage-full".to_owned(), 0)].into(),
         counters: [("accepted".to_owned(), packets)].into(),
         message: running.then(|| "hello\x1b[2J".into()),

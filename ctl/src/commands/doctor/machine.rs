@@ -1,8 +1,9 @@
 //! Processor, cores, memory and kernel.
 
-use headgate_host::cgroup::CpuController;
+use headgate_host::cgroup::{CpuController, GroupError, Groups};
 use headgate_host::credentials::{Capability, has_capability};
 use headgate_host::environment::Environment;
+use headgate_host::sched::{self, Policy, SchedError};
 use headgate_host::{cores, hugepages};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -27,6 +28,8 @@ pub fn checks(environment: &Environment) -> Vec<Check> {
         large_shared_pages(environment),
         memory_limit(),
         control_groups(environment),
+        policies(),
+        slices(),
         real_time(environment),
     ];
     checks.extend(sharing(environment));
@@ -96,6 +99,54 @@ fn clock(environment: &Environment) -> Check {
             ),
             "use a machine or hypervisor with an invariant TSC",
         ),
+    }
+}
+
+/// Makes a group, as a manager does for each NF, and removes it.
+fn try_weights(controller: &CpuController) -> Result<(), GroupError> {
+    let groups = Groups::find(controller, &format!("headgate-doctor-{}", std::process::id()))?;
+    let tried = groups.make().and_then(|()| groups.set_members(1));
+    // Not made, it is not to be removed.
+    let _ = std::fs::remove_dir(groups.directory());
+    tried
+}
+
+/// Tries what `policy` of an NF can say, each in a thread of its own, which ends at once.
+fn policies() -> Check {
+    const NAME: &str = "policies";
+    let all = [
+        ("normal", Policy::Normal { nice: 0, slice_ns: None }),
+        ("batch", Policy::Batch { nice: 0, slice_ns: None }),
+        ("rr", Policy::RoundRobin { priority: 1 }),
+        ("fifo", Policy::Fifo { priority: 1 }),
+    ];
+    let mut refused = None;
+    let mut allowed = Vec::new();
+    for (word, policy) in all {
+        match try_policy(policy) {
+            Ok(()) => allowed.push(word),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let found = format!("NFs may be {}", allowed.join(", "));
+    match refused {
+        None => Check::ok(NAME, found),
+        Some(error) => Check::warn(NAME, found, error.to_string()),
+    }
+}
+
+fn try_policy(policy: Policy) -> Result<(), SchedError> {
+    let tried = std::thread::spawn(move || sched::set(None, policy)).join();
+    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Whether a task may say how long its turns should be.
+fn slices() -> Check {
+    const NAME: &str = "slices";
+    let slice_ns = Some(sched::SLICE_NS_MIN);
+    match try_policy(Policy::Normal { nice: 0, slice_ns }) {
+        Ok(()) => Check::ok(NAME, "each NF may have its own (slice_us), 100 to 100000 us"),
+        Err(error) => Check::warn(NAME, error.to_string(), "leave `slice_us` out; nothing else needs it"),
     }
 }
 
@@ -191,14 +242,19 @@ fn memory_limit() -> Check {
 
 fn control_groups(environment: &Environment) -> Check {
     const NAME: &str = "CPU weights";
-    match &environment.cpu_controller {
-        CpuController::V1(mount) => {
-            Check::ok(NAME, format!("control groups version 1 at {}", mount.display()))
-        }
-        CpuController::V2(mount) => {
-            Check::ok(NAME, format!("control groups version 2 at {}", mount.display()))
-        }
-        CpuController::None => Check::warn(
+    let version = match &environment.cpu_controller {
+        CpuController::V1(mount) => format!("control groups version 1 at {}", mount.display()),
+        CpuController::V2(mount) => format!("control groups version 2 at {}", mount.display()),
+        CpuController::None => String::new(),
+    };
+    match try_weights(&environment.cpu_controller) {
+        Ok(()) => Check::ok(NAME, version),
+        Err(error) if environment.cpu_controller != CpuController::None => Check::warn(
+            NAME,
+            format!("{version}: {error}"),
+            "without weights the kernel shares cores evenly (scheduler mode \"backpressure\" or \"os\")",
+        ),
+        Err(_) => Check::warn(
             NAME,
             "no control group weighs CPU time here",
             "mount the cpu controller; without it the kernel shares cores evenly",
@@ -209,11 +265,11 @@ fn control_groups(environment: &Environment) -> Check {
 fn real_time(environment: &Environment) -> Check {
     const NAME: &str = "real time";
     match environment.real_time_us_per_second {
-        None => Check::ok(NAME, "the kernel sets no bound to real-time tasks"),
-        Some(-1) => Check::ok(NAME, "real-time tasks may use all of a core"),
+        None => Check::ok(NAME, format!("the kernel sets no bound to real-time tasks{}", quantum())),
+        Some(-1) => Check::ok(NAME, format!("real-time tasks may use all of a core{}", quantum())),
         Some(us) => {
             let stall = 1_000_000_i64.saturating_sub(us) / 1000;
-            let found = format!("real-time tasks may use {} ms of a second", us / 1000);
+            let found = format!("real-time tasks may use {} ms of a second{}", us / 1000, quantum());
             Check {
                 cure: Some(format!(
                     "a polling NF of a real-time class stalls {stall} ms in each second, unless \
@@ -223,6 +279,11 @@ fn real_time(environment: &Environment) -> Check {
             }
         }
     }
+}
+
+/// The turn of round-robin tasks, where the kernel tells it.
+fn quantum() -> String {
+    sched::round_robin_quantum_ms().map_or(String::new(), |ms| format!("; a turn of rr takes {ms} ms"))
 }
 
 #[cfg(test)]

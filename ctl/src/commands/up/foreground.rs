@@ -1,5 +1,6 @@
 //! The manager in this process.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use headgate_host::notify::Notifier;
@@ -29,7 +30,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let began = Instant::now();
     let wish = signals::catch()?;
     // Before anything that has threads.
-    let janitor = Janitor::start()?;
+    let janitor = Arc::new(Janitor::start()?);
     if args.detached {
         detach::leave_session();
     }
@@ -45,11 +46,13 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         listen: true,
         nf_output: !args.detached || detach::has_log(),
         once: args.once,
+        janitor: Some(janitor.clone()),
     };
     janitor.register(Action::RemoveDirectory { path: device_folder() })?;
     let manager = Manager::start(loaded.config, options)?;
-    // Only now is the socket ours and not that of a manager that was there before.
-    let socket = janitor.register(Action::RemoveFile { path: place::api_socket(&name) })?;
+    // Only now are the sockets ours and not those of a manager that was there before.
+    let register = |path| janitor.register(Action::RemoveFile { path });
+    let sockets = [register(place::api_socket(&name))?, register(place::nf_socket(&name))?];
     let mut run =
         Run { out, detached: args.detached, notifier, events: Events::default(), handle: manager.handle() };
     run.tell_of_start(&name, &stop, began)?;
@@ -57,10 +60,16 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         detach::say_ready(&name);
     }
     run.serve(&manager, &stop)?;
-    // The manager removes it in order; afterwards it may be that of the next manager.
-    janitor.withdraw(socket)?;
+    // The manager removes them in order; afterwards they may be those of the next manager. Asked once more
+    // meanwhile, we do.
+    stop.owns(place::files(&name));
+    for socket in sockets {
+        janitor.withdraw(socket)?;
+    }
     let last = run.end(manager, &stop)?;
-    janitor.finish()?;
+    stop.owns(Vec::new());
+    // The manager has ended and let go of it.
+    Arc::into_inner(janitor).map_or(Ok(()), Janitor::finish)?;
     if !args.detached {
         out.document(&last)?;
         out.text(view::totals(&last, out.data_paint))?;
