@@ -12,6 +12,7 @@ pub mod scenario;
 pub mod variants;
 pub mod wakeup;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -100,7 +101,8 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
-fn busy(environment: &Environment) -> Vec<String> {
+/// Says so when somebody else wanted the machine before we began.
+pub(crate) fn busy(environment: &Environment) -> Vec<String> {
     let load = environment.load_average.filter(|load| *load > LOAD_OF_OTHERS);
     let words = |load| {
         format!("the machine was busy before we began (load average {load}); these are not its best figures")
@@ -154,7 +156,9 @@ impl Bench {
             add_hop_cost(&mut round);
             measured.rounds.push(round);
             last = began.elapsed();
-            eprintln!(
+            // Progress that nobody reads is no reason to stop.
+            let _ = writeln!(
+                std::io::stderr(),
                 "headgate: round {} of {} took {:.1} s",
                 done + 1,
                 self.pace.rounds,
@@ -213,17 +217,17 @@ impl Bench {
     ) -> Report {
         let row = |name: &'static str, unit, note| {
             let summary = rounds.summary(name)?;
-            Some(Row { name, unit, note, summary })
+            Some(Row { name: name.into(), unit, note, summary })
         };
         let throughputs = VARIANTS.iter().filter(|variant| variant.kind == Kind::Throughput);
         let latencies = ["bare_wakeup", "bare_wakeup_p99", "latency_10", "latency_10_p99"];
         let costs = STATION_NAMES.as_flattened().iter().chain(["hop_ns"].iter());
         let ratio = |ratio: &variants::Ratio| {
             let summary = rounds.ratio(ratio.over, ratio.under)?;
-            Some(Ratio { name: ratio.name, summary, aim: ratio.aim.map_or(String::new(), describe) })
+            Some(Ratio { name: ratio.name.into(), summary, aim: ratio.aim.map_or(String::new(), describe) })
         };
         Report {
-            bench: "hop",
+            bench: "hop".into(),
             environment,
             settings: json!({
                 "rounds": rounds.len(),

@@ -5,31 +5,42 @@
 //! round, so that a machine that grows slower does so for all; ratios are formed within a round.
 //!
 //! - [`hop`]: what a hop through an NF costs (`headgate bench hop`);
+//! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
+//! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
 //! - [`placement`]: which core does what;
 //! - [`session`]: one manager, from its configuration to its last audit;
 //! - [`statistics`]: median and spread;
 //! - [`report`]: what is printed.
 
 pub mod hop;
+pub mod nfvnice;
 pub mod placement;
 pub mod report;
 pub mod session;
 pub mod statistics;
+pub mod tcp;
 
 use std::process::ExitCode;
 
 use headgate_host::cores::CoresError;
+use headgate_host::namespace::NamespaceError;
+use headgate_host::undo::UndoError;
 use headgate_manager::StartError;
 use headgate_manager::api::Refusal;
 use headgate_manager::programs::ProgramError;
 
 use session::SessionError;
+use tcp::transfer::TransferError;
 
 /// Experiments.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     /// What a hop through an NF costs: throughput, latency, cost by station
     Hop(hop::Options),
+    /// TCP through three NFs between two namespaces, beside kernel routing, and what limits it
+    Tcp(tcp::Options),
+    /// The experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
+    Nfvnice(nfvnice::Options),
 }
 
 impl Command {
@@ -43,6 +54,8 @@ impl Command {
     pub fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         match self {
             Self::Hop(options) => hop::run(&options, json),
+            Self::Tcp(options) => tcp::run(&options, json),
+            Self::Nfvnice(options) => nfvnice::run(&options, json),
         }
     }
 }
@@ -60,7 +73,12 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         if let Some(SessionError::Refused(_)) = cause.downcast_ref() {
             return Some(4);
         }
-        (cause.is::<ProgramError>() || cause.is::<CoresError>()).then_some(3)
+        let of_machine = cause.is::<ProgramError>()
+            || cause.is::<CoresError>()
+            || cause.is::<NamespaceError>()
+            || cause.is::<UndoError>()
+            || matches!(cause.downcast_ref(), Some(TransferError::NoProgram(_)));
+        of_machine.then_some(3)
     };
     error.chain().find_map(of_cause).unwrap_or(1)
 }

@@ -6,14 +6,15 @@ use std::io::{self, Write as _};
 use headgate_host::environment::Environment;
 use serde_json::{Map, Value as Json, json};
 
-use crate::statistics::Summary;
+use crate::statistics::{Name, Summary};
 
 /// A result.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Its name.
-    pub name: &'static str,
-    /// What it is counted in. In `Mpps` it is shown, while the value is in packets per second.
+    pub name: Name,
+    /// What it is shown in. The value behind `Mpps` is in packets per second, that behind `Gbit/s` in bits
+    /// per second.
     pub unit: &'static str,
     /// What to see it beside.
     pub note: &'static str,
@@ -36,7 +37,7 @@ pub struct Section {
 #[derive(Clone, Debug)]
 pub struct Ratio {
     /// Its name.
-    pub name: &'static str,
+    pub name: Name,
     /// The values.
     pub summary: Summary,
     /// What is aimed at, in words; empty if nothing is.
@@ -47,7 +48,7 @@ pub struct Ratio {
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The experiment.
-    pub bench: &'static str,
+    pub bench: Name,
     /// How it was measured, in a line.
     pub heading: String,
     /// How it was measured.
@@ -80,17 +81,14 @@ impl Report {
         stdout.flush()
     }
 
-    fn document(&self) -> Json {
+    /// As a JSON object.
+    #[must_use]
+    pub fn document(&self) -> Json {
         let rows = || self.sections.iter().flat_map(|section| &section.rows);
-        let variants: Map<_, _> = rows().map(|row| (row.name.to_owned(), json!(row.summary))).collect();
-        let units: Map<_, _> = rows()
-            .map(|row| {
-                let unit = if row.unit == "Mpps" { "packets/s" } else { row.unit };
-                (row.name.to_owned(), json!(unit))
-            })
-            .collect();
+        let variants: Map<_, _> = rows().map(|row| (row.name.to_string(), json!(row.summary))).collect();
+        let units: Map<_, _> = rows().map(|row| (row.name.to_string(), json!(base(row.unit).0))).collect();
         let ratios: Map<_, _> =
-            self.ratios.iter().map(|ratio| (ratio.name.to_owned(), json!(ratio.summary))).collect();
+            self.ratios.iter().map(|ratio| (ratio.name.to_string(), json!(ratio.summary))).collect();
         json!({
             "bench": self.bench,
             "settings": self.settings,
@@ -103,18 +101,20 @@ impl Report {
         })
     }
 
-    fn text(&self) -> String {
+    /// As tables.
+    #[must_use]
+    pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.heading);
         for section in self.sections.iter().filter(|section| !section.rows.is_empty()) {
-            let rows = section.rows.iter().map(|row| {
-                let scale = if row.unit == "Mpps" { 1e-6 } else { 1.0 };
-                (row.name, numbers(&row.summary, scale), row.unit, row.note)
-            });
+            let rows = section
+                .rows
+                .iter()
+                .map(|row| (&*row.name, numbers(&row.summary, base(row.unit).1), row.unit, row.note));
             write_table(&mut text, section.title, section.note, rows);
         }
         if !self.ratios.is_empty() {
             let rows =
-                self.ratios.iter().map(|ratio| (ratio.name, numbers(&ratio.summary, 1.0), "", &*ratio.aim));
+                self.ratios.iter().map(|ratio| (&*ratio.name, numbers(&ratio.summary, 1.0), "", &*ratio.aim));
             write_table(&mut text, "ratio", "aim", rows);
         }
         write_environment(&mut text, &self.environment);
@@ -126,6 +126,18 @@ impl Report {
         text
     }
 }
+
+/// The unit of the value behind one that is shown in another, and the factor between them.
+pub(crate) fn base(shown: &str) -> (&str, f64) {
+    match shown {
+        "Mpps" => ("packets/s", 1e-6),
+        "Gbit/s" => ("bit/s", 1e-9),
+        same => (same, 1.0),
+    }
+}
+
+/// Room for names that all tables have, so that those with short names line up.
+const NAME_WIDTH: usize = 22;
 
 /// Median, smallest, largest.
 fn numbers(summary: &Summary, scale: f64) -> [String; 3] {
@@ -147,14 +159,16 @@ fn write_table<'a>(
     note: &str,
     rows: impl Iterator<Item = (&'a str, [String; 3], &'a str, &'a str)>,
 ) {
+    let rows: Vec<_> = rows.collect();
+    let width = rows.iter().map(|(name, ..)| name.len()).fold(NAME_WIDTH, usize::max);
     let mut line = |name: &str, [median, min, max]: [&str; 3], unit: &str, note: &str| {
-        let line = format!("{name:<22}{median:>9}{min:>10}{max:>9}  {unit:<5} {note}");
+        let line = format!("{name:<width$}{median:>9}{min:>10}{max:>9}  {unit:<6} {note}");
         let _ = writeln!(text, "{}", line.trim_end());
     };
     line("", [""; 3], "", "");
     line(title, ["median", "min", "max"], "", note);
-    for (name, [median, min, max], unit, note) in rows {
-        line(name, [&median, &min, &max], unit, note);
+    for (name, [median, min, max], unit, note) in &rows {
+        line(name, [median, min, max], unit, note);
     }
 }
 
@@ -182,9 +196,14 @@ mod tests {
 
     fn report() -> Report {
         let summary = |median| Summary { median, min: median * 0.9, max: median * 1.1, n: 5 };
-        let row = |name, unit, note, median| Row { name, unit, note, summary: summary(median) };
+        let row = |name: &'static str, unit, note, median| Row {
+            name: name.into(),
+            unit,
+            note,
+            summary: summary(median),
+        };
         Report {
-            bench: "hop",
+            bench: "hop".into(),
             heading: "how".to_owned(),
             settings: json!({ "rounds": 5 }),
             environment: Environment::observe(),
@@ -198,7 +217,7 @@ mod tests {
                 Section { title: "cost", note: "", rows: vec![row("hop_ns", "ns", "", 7.5)] },
             ],
             ratios: vec![Ratio {
-                name: "isolated_over_fused",
+                name: "isolated_over_fused".into(),
                 summary: summary(0.95),
                 aim: "at least 0.9".to_owned(),
             }],
@@ -224,14 +243,14 @@ mod tests {
         let expected = "\
 how
 
-throughput               median       min      max        reference
-one                       26.00     23.40    28.60  Mpps  27
+throughput               median       min      max         reference
+one                       26.00     23.40    28.60  Mpps   27
 
 cost                     median       min      max
 hop_ns                    7.500     6.750    8.250  ns
 
-ratio                    median       min      max        aim
-isolated_over_fused       0.950     0.855    1.045        at least 0.9
+ratio                    median       min      max         aim
+isolated_over_fused       0.950     0.855    1.045         at least 0.9
 ";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("note: be careful\n") && text.ends_with("nothing was lost\n"), "{text}");

@@ -1,9 +1,11 @@
 //! One manager in this process, from its configuration to its last audit.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use headgate_host::undo::Janitor;
 use headgate_manager::api::{Handle, Refusal, Request};
 use headgate_manager::config::{self, Catalog, Diagnostics, Machine};
 use headgate_manager::programs::{self, ProgramError};
@@ -54,6 +56,8 @@ pub struct Launcher {
     nf_program: PathBuf,
     catalog: Catalog,
     machine: Machine,
+    /// Undoes what managers changed if the benchmark is killed.
+    janitor: Option<Arc<Janitor>>,
 }
 
 impl Launcher {
@@ -64,7 +68,9 @@ impl Launcher {
     pub fn find() -> Result<Self, ProgramError> {
         let nf_program = programs::nf_program()?;
         let catalog = programs::catalog(&nf_program)?;
-        Ok(Self { nf_program, catalog, machine: headgate_manager::machine() })
+        // Without one, nothing but a crash leaves anything behind.
+        let janitor = Janitor::start().ok().map(Arc::new);
+        Ok(Self { nf_program, catalog, machine: headgate_manager::machine(), janitor })
     }
 
     /// Starts a manager and waits until its NFs are running. `name` is what messages call the text.
@@ -80,6 +86,7 @@ impl Launcher {
             listen: false,
             nf_output: false,
             once: false,
+            janitor: self.janitor.clone(),
         };
         let manager = Manager::start(loaded.config, options)?;
         let session = Session { handle: manager.handle(), manager };
@@ -126,6 +133,12 @@ impl Session {
         Ok(Interval { before, after: self.snapshot()? })
     }
 
+    /// To ask it by.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
     /// Ends it. Whether its last audit found everything accounted for; `None` when there was none.
     ///
     /// # Errors
@@ -134,7 +147,11 @@ impl Session {
         Ok(self.manager.stop()?.conserved)
     }
 
-    fn snapshot(&self) -> Result<Snapshot, SessionError> {
+    /// Its state now.
+    ///
+    /// # Errors
+    /// [`SessionError`]: it did not answer, or an NF has failed.
+    pub fn snapshot(&self) -> Result<Snapshot, SessionError> {
         let snapshot: Snapshot = self.handle.get(Request::Snapshot { audit: false })?;
         match snapshot.nfs.iter().find(|nf| nf.failures > 0) {
             Some(nf) => Err(failed(nf)),

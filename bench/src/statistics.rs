@@ -1,6 +1,8 @@
 //! Median and spread of what was measured several times.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 use serde::Serialize;
 
@@ -42,8 +44,45 @@ pub fn quantile(values: &mut [u64], part: f64) -> Option<u64> {
     values.get(rank.saturating_sub(1)).copied()
 }
 
+/// The name of what was measured.
+pub type Name = Cow<'static, str>;
+
 /// What one round measured, by name.
-pub type Round = BTreeMap<&'static str, f64>;
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Round(BTreeMap<Name, f64>);
+
+impl Round {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a measurement; one of the same name is replaced.
+    pub fn insert(&mut self, name: impl Into<Name>, value: f64) {
+        self.0.insert(name.into(), value);
+    }
+}
+
+impl Deref for Round {
+    type Target = BTreeMap<Name, f64>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Round {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+impl<const N: usize> From<[(&'static str, f64); N]> for Round {
+    fn from(values: [(&'static str, f64); N]) -> Self {
+        Self(values.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+}
 
 /// What all rounds measured.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +120,18 @@ impl Rounds {
             let (over, under) = (*round.get(over)?, *round.get(under)?);
             (under > 0.0).then_some(over / under)
         };
-        Summary::of(self.0.iter().filter_map(of_round))
+        self.derived(of_round)
+    }
+
+    /// Of something that is computed from each round; rounds it cannot be computed from are left out.
+    #[must_use]
+    pub fn derived(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<Summary> {
+        Summary::of(self.0.iter().filter_map(of))
+    }
+
+    /// Every round, in the order they were measured.
+    pub fn iter(&self) -> impl Iterator<Item = &Round> {
+        self.0.iter()
     }
 
     fn values(&self, name: &str) -> impl Iterator<Item = f64> {

@@ -10,8 +10,10 @@ struct Line {
 
 fn options(words: &[&str]) -> Result<Options, clap::Error> {
     let line = Line::try_parse_from(["bench", "hop"].iter().chain(words))?;
-    let crate::Command::Hop(options) = line.command;
-    Ok(options)
+    match line.command {
+        crate::Command::Hop(options) => Ok(options),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]

@@ -1,0 +1,169 @@
+//! The cost of an NF changes while it runs: who gets the core before, during and after (figure 5.14a).
+//!
+//! The CPU time of both NFs is read every 20 ms; the first one's part of the last 100 ms, the window in
+//! which loads are formed, is its *share*. A share has *settled* at the first look from which on both the
+//! share and the mean over all the rest of the phase lie within 5 points of the ideal.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use headgate_manager::api::Request;
+use headgate_manager::status::Snapshot;
+
+use super::bed::{Bed, Work};
+use super::measure::{Value, jain};
+use crate::session::Session;
+
+/// Time between two looks. Our choice: five ticks of the kernel.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Looks in the window of a share: 100 ms.
+const WINDOW_LOOKS: usize = 5;
+/// How near the ideal is near enough, in points of percent.
+const NEAR_POINTS: f64 = 5.0;
+/// The factor of the change (section 5.4.4.6).
+const FACTOR: u32 = 3;
+
+/// The first NF's share over time: seconds since the first look, percent.
+pub type Shares = Vec<(f64, f64)>;
+
+/// What was looked at.
+struct Sample {
+    at: Instant,
+    cpu_ns: [u64; 2],
+}
+
+/// Three phases of this length: as it is, costing more, as it was.
+///
+/// # Errors
+/// Whatever kept the manager from answering.
+pub fn measure(session: &Session, bed: &Bed, phase: Duration) -> anyhow::Result<(Vec<Value>, Shares)> {
+    let [first, second] = costs(bed);
+    let (began, handle) = (Instant::now(), session.handle());
+    let (mut samples, mut changes) = (Vec::new(), Vec::new());
+    let mut delivered = Vec::new();
+    for cycles in [first, first * FACTOR, first] {
+        let body = format!("{{\"cycles\": {cycles}}}");
+        handle.ask(Request::Tell { nf: "nf1".to_owned(), body })?;
+        let (changed, before) = (Instant::now(), session.snapshot()?);
+        changes.push((changed, 100.0 * f64::from(cycles) / f64::from(cycles + second)));
+        while changed.elapsed() < phase {
+            sleep(LOOK_EVERY);
+            samples.push(sample(&session.snapshot()?));
+        }
+        delivered.push(fairness(&before, &session.snapshot()?));
+    }
+    let shares = shares(&samples);
+    let phases: Vec<_> = (0..changes.len())
+        .map(|number| {
+            let (from, ideal) = changes[number];
+            let until = changes.get(number + 1).map(|(until, _)| *until);
+            let inside = |at: &Instant| *at >= from && until.is_none_or(|until| *at < until);
+            let of_phase: Vec<_> = shares.iter().filter(|(at, _)| inside(at)).copied().collect();
+            (from, ideal, of_phase)
+        })
+        .collect();
+    let plotted = shares.iter().map(|(at, share)| (at.duration_since(began).as_secs_f64(), *share)).collect();
+    Ok((values(&phases, &delivered, phase), plotted))
+}
+
+fn costs(bed: &Bed) -> [u32; 2] {
+    let cycles = |number: usize| match bed.nfs.get(number) {
+        Some(Work::Cycles(cycles)) => *cycles,
+        _ => 1,
+    };
+    [cycles(0), cycles(1)]
+}
+
+fn sample(snapshot: &Snapshot) -> Sample {
+    let cpu_ns = |number: usize| snapshot.nfs.get(number).map_or(0, |nf| nf.cpu_ns);
+    Sample { at: Instant::now(), cpu_ns: [cpu_ns(0), cpu_ns(1)] }
+}
+
+/// Jain's index of what left the two chains.
+fn fairness(before: &Snapshot, after: &Snapshot) -> Option<f64> {
+    let pairs = before.chains.iter().zip(&after.chains).skip(1);
+    let left: Vec<f64> = pairs.map(|(before, after)| after.left.saturating_sub(before.left) as f64).collect();
+    jain(&left)
+}
+
+/// At each look the first NF's percentage of what both used since the look a window ago.
+fn shares(samples: &[Sample]) -> Vec<(Instant, f64)> {
+    let of = |pair: &[Sample]| {
+        let (first, last) = (pair.first()?, pair.last()?);
+        let used = |nf: usize| last.cpu_ns[nf].saturating_sub(first.cpu_ns[nf]) as f64;
+        let both = used(0) + used(1);
+        (both > 0.0).then(|| (last.at, 100.0 * used(0) / both))
+    };
+    samples.windows(WINDOW_LOOKS + 1).filter_map(of).collect()
+}
+
+type Phase = (Instant, f64, Vec<(Instant, f64)>);
+
+fn values(phases: &[Phase], fairness: &[Option<f64>], length: Duration) -> Vec<Value> {
+    let names = ["share_before", "share_during", "share_after"];
+    let mut all = Vec::new();
+    let mut slowest: f64 = 0.0;
+    for (number, (from, ideal, shares)) in phases.iter().enumerate() {
+        // The second half: what it came to.
+        if let Some(mean) = mean(&shares[shares.len() / 2..]) {
+            all.push(Value::new(names[number], "%", mean));
+        }
+        if number > 0 {
+            let settled = settled(*from, *ideal, shares).unwrap_or(length);
+            slowest = slowest.max(settled.as_secs_f64() * 1e3);
+        }
+    }
+    all.push(Value::new("settle_ms", "ms", slowest));
+    if let Some(least) = fairness.iter().flatten().copied().reduce(f64::min) {
+        all.push(Value::new("jain", "", least));
+    }
+    all
+}
+
+fn mean(shares: &[(Instant, f64)]) -> Option<f64> {
+    let sum: f64 = shares.iter().map(|(_, share)| share).sum();
+    (!shares.is_empty()).then(|| sum / shares.len() as f64)
+}
+
+/// How long after `from` the share has settled; `None` if it has not.
+fn settled(from: Instant, ideal: f64, shares: &[(Instant, f64)]) -> Option<Duration> {
+    let near = |share: f64| (share - ideal).abs() <= NEAR_POINTS;
+    let is_settled = |at: usize| near(shares[at].1) && mean(&shares[at..]).is_some_and(near);
+    let at = (0..shares.len()).find(|&at| is_settled(at))?;
+    Some(shares[at].0.duration_since(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_share_is_that_of_the_last_window() {
+        let began = Instant::now();
+        // The first uses a quarter of what both use, then half of it.
+        let used = |look: u64| {
+            let first = 5 * look.min(10) + 10 * look.saturating_sub(10);
+            [first, 20 * look - first]
+        };
+        let sample = |look| Sample { at: began + MS * 20 * look as u32, cpu_ns: used(look) };
+        let samples: Vec<_> = (0..20).map(sample).collect();
+        let shares = shares(&samples);
+        assert_eq!(shares[0], (began + MS * 100, 25.0));
+        assert_eq!(shares.last().map(|share| share.1), Some(50.0));
+        let between = shares.iter().filter(|(_, share)| *share > 25.0 && *share < 50.0);
+        assert_eq!(between.count(), WINDOW_LOOKS - 1, "a window that holds both");
+    }
+
+    #[test]
+    fn settled_is_near_and_stays_near() {
+        let began = Instant::now();
+        let at = |ms: u32, share| (began + MS * ms, share);
+        // At 100 ms it passes the ideal on its way to far above, and comes back.
+        let shares =
+            [at(20, 25.0), at(100, 50.0), at(120, 90.0), at(140, 80.0), at(160, 52.0), at(180, 48.0)];
+        assert_eq!(settled(began, 50.0, &shares), Some(MS * 160));
+        assert_eq!(settled(began, 10.0, &shares), None);
+    }
+}

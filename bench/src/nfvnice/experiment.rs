@@ -1,0 +1,224 @@
+//! What an experiment is: cases, and what is compared between them.
+
+use crate::statistics::{Name, Round};
+
+use super::bed::{Bed, Mode, Policy};
+use super::measure::Read;
+
+/// How a case is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub enum How {
+    /// For a window, in which nothing changes.
+    Window(&'static [Read]),
+    /// While the cost of the first NF is tripled for a while.
+    Change,
+    /// By a TCP transfer through the first two NFs between two hosts.
+    Transfer,
+}
+
+/// Something that is measured.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// What it has in common with others: a policy, a length. May be empty, and several words with dots
+    /// between.
+    pub group: String,
+    /// What it differs in: mostly the mode.
+    pub variant: &'static str,
+    /// What runs.
+    pub bed: Bed,
+    /// How it is measured.
+    pub how: How,
+}
+
+impl Case {
+    /// A case measured for a window, named after its mode.
+    pub fn new(group: impl Into<String>, bed: Bed, reads: &'static [Read]) -> Self {
+        Self { group: group.into(), variant: bed.mode.name(), bed, how: How::Window(reads) }
+    }
+
+    /// The name of its values.
+    #[must_use]
+    pub fn name(&self) -> String {
+        joined(&self.group, self.variant)
+    }
+}
+
+/// With a dot between, where there are two.
+#[must_use]
+pub fn joined(one: &str, other: &str) -> String {
+    match (one, other) {
+        ("", alone) | (alone, "") => alone.to_owned(),
+        _ => format!("{one}.{other}"),
+    }
+}
+
+/// How a ratio is formed from the values of a round.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Formed {
+    /// One by another.
+    Over(String, String),
+    /// One by the largest of others.
+    OverBest(String, Vec<String>),
+    /// The largest of these; of one, itself.
+    Largest(Vec<String>),
+}
+
+impl Formed {
+    /// The ratio of a round; `None` if a value it needs is missing, or nothing would be divided by.
+    #[must_use]
+    pub fn of(&self, round: &Round) -> Option<f64> {
+        let largest = |names: &[String]| {
+            let values = names.iter().filter_map(|name| round.get(&**name).copied());
+            values.fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))))
+        };
+        let (over, under) = match self {
+            Self::Largest(names) => return largest(names),
+            Self::Over(over, under) => (over, round.get(&**under).copied()),
+            Self::OverBest(over, others) => (over, largest(others)),
+        };
+        let (over, under) = (round.get(&**over).copied()?, under?);
+        (under > 0.0).then_some(over / under)
+    }
+}
+
+/// A ratio, formed within each round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// Its name.
+    pub name: Name,
+    /// How it is formed.
+    pub formed: Formed,
+    /// What is aimed at, in words; may be empty.
+    pub aim: &'static str,
+}
+
+impl Comparison {
+    /// A comparison.
+    pub fn new(name: impl Into<Name>, formed: Formed, aim: &'static str) -> Self {
+        Self { name: name.into(), formed, aim }
+    }
+
+    /// One case by another.
+    pub fn over(name: impl Into<Name>, over: &str, under: &str, aim: &'static str) -> Self {
+        Self::new(name, Formed::Over(over.to_owned(), under.to_owned()), aim)
+    }
+
+    /// A value that is a ratio already.
+    pub fn same(name: impl Into<Name>, value: &str, aim: &'static str) -> Self {
+        Self::new(name, Formed::Largest(vec![value.to_owned()]), aim)
+    }
+}
+
+/// What an experiment's plot shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plot {
+    /// The value behind the name of a case; empty for its throughput.
+    pub value: &'static str,
+    /// The axis.
+    pub axis: &'static str,
+}
+
+/// Packets per second by case.
+pub const THROUGHPUT: Plot = Plot { value: "", axis: "throughput, Mpps" };
+
+/// An experiment.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name.
+    pub name: &'static str,
+    /// What is done, in a line.
+    pub about: &'static str,
+    /// Where the paper has it.
+    pub source: &'static str,
+    /// What is measured, in the order of a round.
+    pub cases: Vec<Case>,
+    /// What is compared.
+    pub comparisons: Vec<Comparison>,
+    /// The paper's own figures, by the name of the value or ratio.
+    pub paper: &'static [(&'static str, &'static str)],
+    /// What is drawn.
+    pub plot: Plot,
+    /// Cores for NFs that the paper had; with fewer the report says so.
+    pub nf_cores: usize,
+}
+
+impl Experiment {
+    /// The paper's figure for a value; empty where it has none.
+    #[must_use]
+    pub fn paper_of(&self, name: &str) -> &'static str {
+        self.paper.iter().find(|(of, _)| *of == name).map_or("", |(_, figure)| figure)
+    }
+
+    /// Adds, for each group with both, the throughput of `nfvnice` by that of `os`.
+    #[must_use]
+    pub fn compare_with_os(mut self, aim: impl Fn(&str) -> &'static str) -> Self {
+        for group in self.groups_with(Mode::Nfvnice) {
+            let name = joined(&group, "nfvnice_over_os");
+            let (over, under) = (joined(&group, "nfvnice"), joined(&group, "os"));
+            let aim = aim(&name);
+            self.comparisons.push(Comparison::over(name, &over, &under, aim));
+        }
+        self
+    }
+
+    /// Adds, for each group, the throughput of `nfvnice` by that of the best other mode.
+    #[must_use]
+    pub fn compare_with_best(mut self, aim: &'static str) -> Self {
+        for group in self.groups_with(Mode::Nfvnice) {
+            let others = Mode::ALL.iter().filter(|mode| **mode != Mode::Nfvnice);
+            let others = others.map(|mode| joined(&group, mode.name())).collect();
+            let formed = Formed::OverBest(joined(&group, "nfvnice"), others);
+            self.comparisons.push(Comparison::new(joined(&group, "nfvnice_over_best"), formed, aim));
+        }
+        self
+    }
+
+    /// Adds the most that any case with `nfvnice` wasted, to what it delivered.
+    #[must_use]
+    pub fn compare_waste(mut self) -> Self {
+        let cases = self.cases.iter().filter(|case| case.variant == Mode::Nfvnice.name());
+        let names = cases.map(|case| joined(&case.name(), "wasted_over_delivered")).collect();
+        let formed = Formed::Largest(names);
+        self.comparisons.push(Comparison::new("wasted_over_delivered", formed, "at most 0.001"));
+        self
+    }
+
+    fn groups_with(&self, mode: Mode) -> Vec<String> {
+        let cases = self.cases.iter().filter(|case| case.variant == mode.name());
+        cases.map(|case| case.group.clone()).collect()
+    }
+}
+
+/// A case for each policy and mode over one bed, grouped by policy and `label`.
+pub fn grid(
+    policies: &[Policy],
+    modes: &[Mode],
+    label: &str,
+    bed: &Bed,
+    reads: &'static [Read],
+) -> Vec<Case> {
+    let mut all = Vec::new();
+    for &policy in policies {
+        let group = joined(policy.name(), label);
+        let of = |&mode| Case::new(group.clone(), bed.clone().scheduled(policy, mode), reads);
+        all.extend(modes.iter().map(of));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_formed_from_what_a_round_has() {
+        let round = Round::from([("os", 2.0), ("weights", 4.0), ("nfvnice", 5.0), ("none", 0.0)]);
+        let name = str::to_owned;
+        let of = |formed: Formed| formed.of(&round);
+        assert_eq!(of(Formed::Over(name("nfvnice"), name("os"))), Some(2.5));
+        assert_eq!(of(Formed::OverBest(name("nfvnice"), vec![name("os"), name("weights")])), Some(1.25));
+        assert_eq!(of(Formed::Largest(vec![name("os"), name("weights"), name("absent")])), Some(4.0));
+        assert_eq!(of(Formed::Over(name("os"), name("absent"))), None);
+        assert_eq!(of(Formed::Over(name("os"), name("none"))), None, "nothing is divided by nothing");
+    }
+}

@@ -1,0 +1,113 @@
+//! TCP beside UDP that goes on to a slow NF (figure 5.12).
+//!
+//! Two hosts, network namespaces, speak TCP by iperf3 through the first two NFs, which both directions
+//! share. The UDP flows are made by the manager's generator: iperf3 could not offer more than packet sockets
+//! let through, and on few cores it would take the NFs' core to make them.
+
+use std::fmt::Write as _;
+
+use headgate_manager::api::Request;
+use headgate_manager::status::Snapshot;
+
+use super::bed::{Bed, Work};
+use super::measure::Value;
+use crate::session::{Launcher, Session};
+use crate::tcp::beds::Bed as Network;
+use crate::tcp::transfer::{self, Times, TransferError};
+
+/// NFs that TCP passes.
+const SHARED_NFS: usize = 2;
+
+/// Buffers of the packet memory. Our choice: more than all rings and what waits for them hold, so that
+/// overload leaves some to the ports.
+const BUFFERS: u32 = 65_536;
+
+/// The bed with ports to both hosts and a chain each way.
+#[must_use]
+pub fn with_hosts(bed: &Bed, network: &Network) -> Bed {
+    let mut text = format!("\n[memory]\nbuffers = {BUFFERS}\n");
+    for (number, (name, host)) in [("left", &network.client), ("right", &network.server)].iter().enumerate() {
+        let interface = &host.port;
+        let _ = write!(
+            text,
+            "\n[[port]]\nname = \"{name}\"\nkind = \"dpdk\"\ndevice = \"net_af_packet{number},iface={interface}\"\n"
+        );
+    }
+    let stages: Vec<_> = (1..=SHARED_NFS).map(|nf| format!("\"nf{nf}\"")).collect();
+    let stages = stages.join(", ");
+    for (chain, from, to) in [("there", "left", "right"), ("back", "right", "left")] {
+        let _ = write!(
+            text,
+            "\n[[chain]]\nname = \"{chain}\"\nstages = [{stages}]\nout = \"{to}\"\n\
+             \n[[rule]]\nin = \"{from}\"\nchain = \"{chain}\"\n"
+        );
+    }
+    Bed { more: text, ..bed.clone() }
+}
+
+/// A manager where the cables of the hosts end.
+///
+/// # Errors
+/// Whatever kept it from starting.
+pub fn start(
+    launcher: &Launcher,
+    network: &Network,
+    name: &str,
+    bed: &Bed,
+    cores: &[u32],
+) -> anyhow::Result<Session> {
+    let text = with_hosts(bed, network).to_toml(cores);
+    Ok(network.between[0].run(|| launcher.start(name, &text))??)
+}
+
+/// One transfer.
+///
+/// # Errors
+/// Whatever kept it from happening.
+pub fn measure(
+    session: &Session,
+    network: &Network,
+    bed: &Bed,
+    times: Times,
+    cycles_per_second: f64,
+) -> anyhow::Result<Vec<Value>> {
+    let handle = session.handle();
+    let look = || -> anyhow::Result<_> { Ok(Some(handle.get(Request::Snapshot { audit: false })?)) };
+    let transfer = match transfer::run(network, times, look) {
+        // Beside UDP that no connection comes through is a result.
+        Err(error) if !bed.chains.is_empty() && error.is::<TransferError>() => {
+            eprintln!("headgate: {error:#}; counted as no goodput");
+            return Ok(vec![Value::new("", "Gbit/s", 0.0)]);
+        }
+        transfer => transfer?,
+    };
+    let mut all =
+        vec![Value::new("", "Gbit/s", transfer.goodput), Value::new("resent", "segs", transfer.resent)];
+    let (Some(before), Some(after)) = (&transfer.before.snapshot, &transfer.after.snapshot) else {
+        return Ok(all);
+    };
+    if !bed.chains.is_empty() {
+        let seconds = after.at_ns.saturating_sub(before.at_ns).max(1) as f64 / 1e9;
+        let grown = |of: fn(&Snapshot) -> u64| of(after).saturating_sub(of(before)) as f64;
+        let udp = grown(udp_left);
+        all.push(Value::new("udp", "Mpps", udp / seconds));
+        all.push(Value::new("udp_wasted", "Mpps", grown(wasted) / seconds));
+        let slow_ns = grown(|snapshot| snapshot.nfs.get(SHARED_NFS).map_or(0, |nf| nf.cpu_ns));
+        if let Some(Work::Cycles(cycles)) = bed.nfs.get(SHARED_NFS)
+            && slow_ns > 0.0
+        {
+            let most = slow_ns / 1e9 * cycles_per_second / f64::from(*cycles);
+            all.push(Value::new("udp_over_bottleneck", "", udp / most));
+        }
+    }
+    Ok(all)
+}
+
+/// Chains of UDP end at the null port, those of TCP at a host.
+fn udp_left(snapshot: &Snapshot) -> u64 {
+    snapshot.chains.iter().filter(|chain| chain.out == "sink").map(|chain| chain.left).sum()
+}
+
+fn wasted(snapshot: &Snapshot) -> u64 {
+    snapshot.chains.iter().map(|chain| chain.wasted).sum()
+}

@@ -1,0 +1,301 @@
+//! One case, measured: what the manager and the kernel counted in a window, as named values.
+//!
+//! The value without a name of its own is the case's throughput; the others are named behind the case:
+//! `normal.os` and `normal.os.wasted`.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use headgate_host::accounting::{self, Switches};
+use headgate_manager::status::{ChainStatus, NfStatus, Snapshot};
+
+use crate::session::{Session, SessionError};
+use crate::statistics::Name;
+
+/// The thread of the manager that observes and decides.
+const CONTROL_THREAD: &str = "hg-control";
+/// The reason of packets that found a ring full.
+const STAGE_FULL: &str = "stage-full";
+
+/// A named value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Behind the name of the case; empty for its throughput.
+    pub name: Name,
+    /// What it is shown in; see [`crate::report::Row::unit`].
+    pub unit: &'static str,
+    /// The value.
+    pub value: f64,
+}
+
+impl Value {
+    /// A value.
+    pub fn new(name: impl Into<Name>, unit: &'static str, value: f64) -> Self {
+        Self { name: name.into(), unit, value }
+    }
+}
+
+/// What is read besides throughput and wasted work.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Read {
+    /// Packets per second that left each chain.
+    Chains,
+    /// Of each NF: packets per second it worked on, its part of a core in percent, and packets per second
+    /// that it had worked on and the next NF's ring had no room for (where NFs follow each other).
+    Nfs,
+    /// Context switches per second of each NF.
+    Switches,
+    /// Jain's index of the chains' throughputs.
+    Jain,
+    /// Time from generator to null port, since the manager started.
+    Latency,
+    /// CPU time of the control thread, as a part of a core.
+    Control,
+    /// What left this chain, to what the CPU time of this NF of it allows at its cost in cycles.
+    Bottleneck {
+        /// The chain's number.
+        chain: usize,
+        /// The NF's number.
+        nf: usize,
+        /// Cycles a packet.
+        cycles: u32,
+    },
+}
+
+/// The state of things at one moment.
+pub struct Look {
+    at: Instant,
+    snapshot: Snapshot,
+    control: Option<Duration>,
+    switches: BTreeMap<String, Switches>,
+}
+
+impl Look {
+    /// Before a window: what asking costs the manager is over when the time begins.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn before(session: &Session) -> Result<Self, SessionError> {
+        let snapshot = session.snapshot()?;
+        let switches = switches(&snapshot);
+        Ok(Self { at: Instant::now(), control: accounting::own_thread(CONTROL_THREAD), switches, snapshot })
+    }
+
+    /// After it: the time ends before anything is asked.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn after(session: &Session) -> Result<Self, SessionError> {
+        let (at, control) = (Instant::now(), accounting::own_thread(CONTROL_THREAD));
+        let snapshot = session.snapshot()?;
+        Ok(Self { at, control, switches: switches(&snapshot), snapshot })
+    }
+}
+
+fn switches(snapshot: &Snapshot) -> BTreeMap<String, Switches> {
+    let of = |nf: &NfStatus| Some((nf.instance.clone(), accounting::switches(nf.pid?)?));
+    snapshot.nfs.iter().filter_map(of).collect()
+}
+
+/// Two looks.
+pub struct Window {
+    /// The first.
+    pub before: Look,
+    /// The second.
+    pub after: Look,
+    /// Cycles of the TSC in a second.
+    pub cycles_per_second: f64,
+}
+
+impl Window {
+    /// Throughput, wasted work, and what is asked for.
+    #[must_use]
+    pub fn values(&self, reads: &[Read]) -> Vec<Value> {
+        let left = self.chains(|chain| chain.left);
+        let wasted: f64 = self.chains(|chain| chain.wasted).iter().sum();
+        let delivered: f64 = left.iter().sum();
+        let mut all = vec![Value::new("", "Mpps", delivered), Value::new("wasted", "Mpps", wasted)];
+        if delivered > 0.0 {
+            all.push(Value::new("wasted_over_delivered", "", wasted / delivered));
+        }
+        for read in reads {
+            self.read(*read, &left, &mut all);
+        }
+        all
+    }
+
+    fn read(&self, read: Read, left: &[f64], all: &mut Vec<Value>) {
+        match read {
+            Read::Chains => {
+                let of = |(at, rate): (usize, &f64)| Value::new(format!("chain{}", at + 1), "Mpps", *rate);
+                all.extend(left.iter().enumerate().map(of));
+            }
+            Read::Nfs => self.read_nfs(all),
+            Read::Switches => self.read_switches(all),
+            Read::Jain => all.extend(jain(left).map(|index| Value::new("jain", "", index))),
+            Read::Latency => {
+                let ports = &self.after.snapshot.ports;
+                if let Some(latency) = ports.iter().find_map(|port| port.latency.as_ref()) {
+                    all.push(Value::new("p50", "us", latency.p50_ns as f64 / 1e3));
+                    all.push(Value::new("p99", "us", latency.p99_ns as f64 / 1e3));
+                }
+            }
+            Read::Control => {
+                if let (Some(before), Some(after)) = (self.before.control, self.after.control) {
+                    let part = after.saturating_sub(before).as_secs_f64() / self.seconds();
+                    all.push(Value::new("control_cpu", "cores", part));
+                }
+            }
+            Read::Bottleneck { chain, nf, cycles } => {
+                let cpu = self.nf(nf, |nf| nf.cpu_ns).unwrap_or(0.0) / 1e9;
+                let most = cpu * self.cycles_per_second / f64::from(cycles);
+                if most > 0.0 {
+                    all.push(Value::new(
+                        format!("chain{}_over_bottleneck", chain + 1),
+                        "",
+                        left[chain] / most,
+                    ));
+                }
+            }
+        }
+    }
+
+    fn read_nfs(&self, all: &mut Vec<Value>) {
+        let count = self.after.snapshot.nfs.len();
+        let full = |nf: &NfStatus| nf.drops.get(STAGE_FULL).copied().unwrap_or(0);
+        for number in 0..count {
+            let name = &self.after.snapshot.nfs[number].nf;
+            if let Some(rate) = self.nf(number, |nf| nf.returned) {
+                all.push(Value::new(format!("{name}.served"), "Mpps", rate));
+            }
+            if let Some(ns) = self.nf(number, |nf| nf.cpu_ns) {
+                all.push(Value::new(format!("{name}.cpu"), "%", ns / 1e7));
+            }
+            // Only in a chain does the next NF drop what this one has worked on.
+            if let Some(lost) = self.nf(number + 1, full).filter(|_| self.is_one_chain()) {
+                all.push(Value::new(format!("{name}.wasted"), "Mpps", lost));
+            }
+        }
+    }
+
+    fn read_switches(&self, all: &mut Vec<Value>) {
+        for (name, after) in &self.after.switches {
+            let Some(before) = self.before.switches.get(name) else { continue };
+            let rate =
+                |of: fn(&Switches) -> u64| of(after).saturating_sub(of(before)) as f64 / self.seconds();
+            all.push(Value::new(format!("{name}.voluntary"), "1/s", rate(|switches| switches.voluntary)));
+            all.push(Value::new(format!("{name}.involuntary"), "1/s", rate(|switches| switches.involuntary)));
+        }
+    }
+
+    /// The first chain is that of packets without one.
+    fn is_one_chain(&self) -> bool {
+        self.after.snapshot.chains.len() == 2
+    }
+
+    fn seconds(&self) -> f64 {
+        self.after.at.duration_since(self.before.at).as_secs_f64().max(1e-9)
+    }
+
+    /// Of each chain, in their order and without that of packets no rule claims: how much a count grew in
+    /// a second.
+    fn chains(&self, count: impl Fn(&ChainStatus) -> u64) -> Vec<f64> {
+        let pairs = self.before.snapshot.chains.iter().zip(&self.after.snapshot.chains).skip(1);
+        pairs.map(|(before, after)| self.rate(count(before), count(after))).collect()
+    }
+
+    /// How much a count of an NF grew in a second.
+    fn nf(&self, number: usize, count: impl Fn(&NfStatus) -> u64) -> Option<f64> {
+        let (before, after) = (self.before.snapshot.nfs.get(number)?, self.after.snapshot.nfs.get(number)?);
+        Some(self.rate(count(before), count(after)))
+    }
+
+    fn rate(&self, before: u64, after: u64) -> f64 {
+        let ns = self.after.snapshot.at_ns.saturating_sub(self.before.snapshot.at_ns).max(1);
+        after.saturating_sub(before) as f64 * 1e9 / ns as f64
+    }
+}
+
+/// (Σx)² / (n Σx²): 1 when all are equal, 1/n when one has everything (Jain, Chiu, Hawe, 1984). `None` of
+/// nothing.
+#[must_use]
+pub fn jain(values: &[f64]) -> Option<f64> {
+    let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(at: Instant, at_ms: u64, chains: &[(u64, u64)], nfs: &[(u64, u64, u64)]) -> Look {
+        let chain = |&(left, wasted): &(u64, u64)| ChainStatus { left, wasted, ..ChainStatus::default() };
+        let nf = |(number, &(returned, cpu_ns, full)): (usize, &(u64, u64, u64))| NfStatus {
+            nf: format!("nf{}", number + 1),
+            returned,
+            cpu_ns,
+            drops: BTreeMap::from([(STAGE_FULL.to_owned(), full)]),
+            ..NfStatus::default()
+        };
+        let unclaimed = ChainStatus::default();
+        let snapshot = Snapshot {
+            at_ns: at_ms * 1_000_000,
+            chains: std::iter::once(unclaimed).chain(chains.iter().map(chain)).collect(),
+            nfs: nfs.iter().enumerate().map(nf).collect(),
+            ..Snapshot::default()
+        };
+        Look { at, snapshot, control: Some(Duration::from_millis(at_ms / 100)), switches: BTreeMap::new() }
+    }
+
+    fn window(chains: [&[(u64, u64)]; 2], nfs: [&[(u64, u64, u64)]; 2]) -> Window {
+        let at = Instant::now();
+        Window {
+            before: look(at, 1_000, chains[0], nfs[0]),
+            after: look(at + Duration::from_millis(500), 1_500, chains[1], nfs[1]),
+            cycles_per_second: 2e9,
+        }
+    }
+
+    fn value(values: &[Value], name: &str) -> f64 {
+        let found = values.iter().find(|value| value.name == name);
+        found.unwrap_or_else(|| panic!("{name} is in {values:?}")).value
+    }
+
+    #[test]
+    fn a_window_tells_throughput_and_what_was_wasted() {
+        let window = window([&[(100, 10)], &[(1_100, 60)]], [&[], &[]]);
+        let values = window.values(&[Read::Control]);
+        assert_eq!(value(&values, ""), 2_000.0);
+        assert_eq!(value(&values, "wasted"), 100.0);
+        assert_eq!(value(&values, "wasted_over_delivered"), 0.05);
+        assert!((value(&values, "control_cpu") - 0.01).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_a_ring_had_no_room_for_was_the_work_of_the_nf_before_it() {
+        let before = [(0, 0, 0), (0, 0, 0)];
+        let after = [(1_000, 125_000_000, 50), (700, 375_000_000, 300)];
+        let values = window([&[(0, 0)], &[(700, 300)]], [&before, &after]).values(&[Read::Nfs]);
+        assert_eq!(value(&values, "nf1.served"), 2_000.0);
+        assert_eq!(value(&values, "nf1.wasted"), 600.0);
+        assert_eq!([value(&values, "nf1.cpu"), value(&values, "nf2.cpu")], [25.0, 75.0]);
+        assert!(values.iter().all(|value| value.name != "nf2.wasted"), "nothing comes after it");
+    }
+
+    #[test]
+    fn a_chain_is_compared_with_what_its_slowest_nf_had_time_for() {
+        let read = Read::Bottleneck { chain: 1, nf: 0, cycles: 1_000 };
+        // A quarter of a second of 2 GHz is 500,000 packets of 1,000 cycles, in half a second.
+        let values =
+            window([&[(0, 0), (0, 0)], &[(9, 0), (490_000, 0)]], [&[(0, 0, 0)], &[(0, 250_000_000, 0)]])
+                .values(&[read]);
+        assert!((value(&values, "chain2_over_bottleneck") - 0.98).abs() < 1e-9);
+    }
+
+    #[test]
+    fn jains_index_is_one_for_equals_and_its_least_for_one_that_has_all() {
+        assert_eq!(jain(&[3.0, 3.0, 3.0]), Some(1.0));
+        assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
+        assert_eq!(jain(&[]), None);
+    }
+}

@@ -1,0 +1,229 @@
+//! The report of an experiment, and its values as CSV.
+
+use std::path::Path;
+
+use headgate_host::environment::Environment;
+use serde_json::json;
+
+use crate::report::{Ratio, Report, Row, Section};
+use crate::statistics::Summary;
+
+use super::experiment::Experiment;
+use super::runner::{Outcome, Runner};
+
+/// Sections by the last word of a value's name, and their titles.
+const SECTIONS: [(&str, &str); 19] = [
+    ("chain", "throughput of chains"),
+    ("udp", "UDP"),
+    ("served", "NFs: packets worked on"),
+    ("cpu", "NFs: part of a core"),
+    ("wasted", "worked on, then dropped"),
+    ("wasted_over_delivered", "wasted over delivered"),
+    ("jain", "fairness (Jain)"),
+    ("share_before", "CPU share of the first NF"),
+    ("share_during", "CPU share of the first NF"),
+    ("share_after", "CPU share of the first NF"),
+    ("settle_ms", "until the share settled"),
+    ("voluntary", "context switches: slept"),
+    ("involuntary", "context switches: taken"),
+    ("p50", "latency, median"),
+    ("p99", "latency, 99th percentile"),
+    ("control_cpu", "control thread"),
+    ("resent", "TCP segments sent again"),
+    ("udp_wasted", "UDP: worked on, then dropped"),
+    ("over_bottleneck", "over what the slow NF had time for"),
+];
+
+/// The title of the section of a value.
+fn section_of(experiment: &Experiment, name: &str) -> &'static str {
+    if experiment.cases.iter().any(|case| case.name() == name) {
+        return "throughput";
+    }
+    let word = name.rsplit('.').next().unwrap_or(name);
+    let word = if word.ends_with("over_bottleneck") { "over_bottleneck" } else { word };
+    let word = match word.strip_prefix("chain") {
+        Some(number) if number.parse::<u32>().is_ok() => "chain",
+        _ => word,
+    };
+    SECTIONS.iter().find(|(of, _)| *of == word).map_or("other", |(_, title)| title)
+}
+
+/// What is printed.
+pub fn report(
+    experiment: &Experiment,
+    outcome: Outcome,
+    runner: &Runner,
+    environment: Environment,
+) -> Report {
+    let rounds = &outcome.rounds;
+    let mut sections: Vec<Section> = Vec::new();
+    for (name, unit) in &outcome.units {
+        let Some(summary) = rounds.summary(name) else { continue };
+        let row = Row { name: name.clone().into(), unit, note: experiment.paper_of(name), summary };
+        let title = section_of(experiment, name);
+        match sections.iter_mut().find(|section| section.title == title) {
+            Some(section) => section.rows.push(row),
+            None => sections.push(Section { title, note: "", rows: vec![row] }),
+        }
+    }
+    for section in &mut sections {
+        if section.rows.iter().any(|row| !row.note.is_empty()) {
+            section.note = "the paper's";
+        }
+    }
+    let pace = &runner.pace;
+    Report {
+        bench: format!("nfvnice {}", experiment.name).into(),
+        heading: heading(experiment, rounds.len(), runner),
+        settings: json!({
+            "rounds": rounds.len(),
+            "warm_up_s": pace.warm_up.as_secs_f64(),
+            "window_s": pace.window.as_secs_f64(),
+            "cores": { "manager": runner.cores.first(), "nfs": runner.cores.get(1..) },
+            "cycles_per_second": runner.cycles_per_second,
+            "source": experiment.source,
+        }),
+        environment,
+        sections,
+        ratios: ratios(experiment, &outcome),
+        conserved: outcome.lost == 0,
+        notes: notes(experiment, &outcome, runner),
+    }
+}
+
+fn heading(experiment: &Experiment, rounds: usize, runner: &Runner) -> String {
+    let Experiment { name, about, source, .. } = experiment;
+    let (manager, nfs) = (runner.cores.first(), runner.cores.get(1..).unwrap_or_default());
+    let nfs = if nfs.is_empty() { &runner.cores[..] } else { nfs };
+    format!(
+        "{name} ({source}): {about}; manager on core {}, NFs on {nfs:?}; {rounds} rounds",
+        manager.copied().unwrap_or_default()
+    )
+}
+
+fn notes(experiment: &Experiment, outcome: &Outcome, runner: &Runner) -> Vec<String> {
+    let mut notes = outcome.notes.clone();
+    let nf_cores = runner.cores.len().saturating_sub(1);
+    if nf_cores == 0 {
+        notes.push("one core only: manager and NFs share it, and the figures mean something else".to_owned());
+    }
+    if nf_cores < experiment.nf_cores {
+        notes.push(format!(
+            "the paper has {} cores for NFs here, this machine has {nf_cores}: NFs are put on {} in turn, so \
+             absolute figures cannot be compared with the paper's",
+            experiment.nf_cores,
+            if nf_cores > 1 { "these" } else { "one core" },
+        ));
+    }
+    if outcome.rounds.len() < 5 {
+        notes.push("fewer than 5 rounds: the spread says little".to_owned());
+    }
+    if outcome.lost > 0 {
+        let lost = outcome.lost;
+        notes.push(format!("{lost} managers ended with packets or buffers unaccounted for: this is a bug"));
+    }
+    notes
+}
+
+/// Ratios of all rounds, with what is aimed at and what the paper has.
+fn ratios(experiment: &Experiment, outcome: &Outcome) -> Vec<Ratio> {
+    let of = |comparison: &super::experiment::Comparison| {
+        let summary = outcome.rounds.derived(|round| comparison.formed.of(round))?;
+        let aim = match (comparison.aim, experiment.paper_of(&comparison.name)) {
+            (aim, "") => aim.to_owned(),
+            ("", paper) => format!("the paper's: {paper}"),
+            (aim, paper) => format!("{aim}; the paper's: {paper}"),
+        };
+        Some(Ratio { name: comparison.name.clone(), summary, aim })
+    };
+    experiment.comparisons.iter().filter_map(of).collect()
+}
+
+/// Writes `NAME.csv`, a line for each value and ratio, and `NAME-rounds.csv`, one for each value and round.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write_csv(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
+    let name = experiment.name;
+    let mut file = csv::Writer::from_path(folder.join(format!("{name}.csv")))?;
+    file.write_record(["experiment", "kind", "name", "unit", "median", "min", "max", "n", "paper"])?;
+    let mut line = |kind: &str, of: &str, unit: &str, summary: Summary| {
+        let numbers = [summary.median, summary.min, summary.max].map(|number| number.to_string());
+        let [median, min, max] = &numbers;
+        let (n, paper) = (summary.n.to_string(), experiment.paper_of(of));
+        file.write_record([name, kind, of, unit, median, min, max, &n, paper])
+    };
+    for (of, unit) in &outcome.units {
+        if let Some(summary) = outcome.rounds.summary(of) {
+            line("value", of, crate::report::base(unit).0, summary)?;
+        }
+    }
+    for ratio in ratios(experiment, outcome) {
+        line("ratio", &ratio.name, "", ratio.summary)?;
+    }
+    file.flush()?;
+
+    let mut file = csv::Writer::from_path(folder.join(format!("{name}-rounds.csv")))?;
+    file.write_record(["experiment", "round", "name", "unit", "value"])?;
+    for (number, round) in outcome.rounds.iter().enumerate() {
+        let number = (number + 1).to_string();
+        for (of, value) in round.iter() {
+            let unit = crate::report::base(outcome.unit(of)).0;
+            file.write_record([name, &number, of, unit, &value.to_string()])?;
+        }
+    }
+    Ok(file.flush()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nfvnice::bed::Bed;
+    use crate::nfvnice::experiment::{Case, Comparison, THROUGHPUT};
+    use crate::statistics::Round;
+
+    fn measured() -> (Experiment, Outcome) {
+        let experiment = Experiment {
+            name: "chain",
+            about: "",
+            source: "",
+            cases: vec![Case::new("normal", Bed::chain(&[1], 1.0), &[])],
+            comparisons: vec![Comparison::same("waste", "normal.nfvnice.wasted_over_delivered", "none")],
+            paper: &[("normal.nfvnice", "2, and more"), ("waste", "little")],
+            plot: THROUGHPUT,
+            nf_cores: 1,
+        };
+        let mut outcome = Outcome::default();
+        for value in [1e6, 3e6, 2e6] {
+            let (rate, waste) = ("normal.nfvnice", "normal.nfvnice.wasted_over_delivered");
+            outcome.rounds.push(Round::from([(rate, value), (waste, value / 1e9)]));
+            outcome.units = vec![(rate.to_owned(), "Mpps"), (waste.to_owned(), "")];
+        }
+        (experiment, outcome)
+    }
+
+    #[test]
+    fn values_and_ratios_are_written_with_the_papers_beside() {
+        let (experiment, outcome) = measured();
+        let folder = tempfile::tempdir().unwrap();
+        write_csv(folder.path(), &experiment, &outcome).unwrap();
+        let text = std::fs::read_to_string(folder.path().join("chain.csv")).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        let rate = "chain,value,normal.nfvnice,packets/s,2000000,1000000,3000000,3,\"2, and more\"";
+        assert_eq!(lines[1], rate);
+        assert_eq!(lines[3], "chain,ratio,waste,,0.002,0.001,0.003,3,little");
+        let text = std::fs::read_to_string(folder.path().join("chain-rounds.csv")).unwrap();
+        assert_eq!(text.lines().nth(3), Some("chain,2,normal.nfvnice,packets/s,3000000"));
+        assert_eq!(ratios(&experiment, &outcome)[0].aim, "none; the paper's: little");
+    }
+
+    #[test]
+    fn values_have_a_section_by_their_last_word() {
+        let (experiment, _) = measured();
+        let section = |name| section_of(&experiment, name);
+        assert_eq!(section("normal.nfvnice"), "throughput");
+        assert_eq!(section("normal.nfvnice.chain2"), "throughput of chains");
+        assert_eq!(section("normal.nfvnice.nf1.cpu"), "NFs: part of a core");
+        assert_eq!(section("x.chain2_over_bottleneck"), "over what the slow NF had time for");
+    }
+}

@@ -1,0 +1,222 @@
+//! Rounds: every case of an experiment in turn, each with a manager of its own.
+
+use std::collections::BTreeMap;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use crate::session::{Launcher, Session};
+use crate::statistics::{Round, Rounds};
+use crate::tcp::beds::Bed as Network;
+use crate::tcp::transfer::Times;
+
+use super::bed::Policy;
+use super::dynamic::{self, Shares};
+use super::experiment::{Case, Experiment, How, joined};
+use super::isolation;
+use super::measure::{Look, Value, Window};
+
+/// Cases of an experiment from which on it has fewer rounds where time is short.
+const MANY_CASES: usize = 16;
+/// Turns of 100 ms of three NFs, twice.
+const LONG_TURNS_WINDOW: Duration = Duration::from_millis(600);
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Shorter.
+    pub quick: bool,
+    rounds: Option<u32>,
+    /// Until a case is looked at.
+    pub warm_up: Duration,
+    /// For how long it is.
+    pub window: Duration,
+    /// Each of three phases of `dynamic`.
+    pub phase: Duration,
+    transfer: Times,
+    /// No round of an experiment is begun that would end later than this.
+    limit: Option<Duration>,
+}
+
+impl Pace {
+    /// Our choice of times: loads are formed over 100 ms and weights written every 10, so nothing is looked
+    /// at before 0.2 s; a window of 0.25 s holds 60 ticks of the kernel. With `quick` the experiment with the
+    /// most cases has its three rounds within its limit, on the machine this was written on.
+    #[must_use]
+    pub fn of(quick: bool, rounds: Option<u32>) -> Self {
+        let ms = Duration::from_millis;
+        let transfer = |window_s| Times { warm_up_s: 1, window_s };
+        match quick {
+            true => Self {
+                quick,
+                rounds,
+                warm_up: ms(200),
+                window: ms(250),
+                phase: ms(800),
+                transfer: transfer(1),
+                limit: Some(Duration::from_secs(100)),
+            },
+            false => Self {
+                quick,
+                rounds,
+                warm_up: ms(300),
+                window: ms(1000),
+                phase: ms(3000),
+                transfer: transfer(4),
+                limit: None,
+            },
+        }
+    }
+
+    fn rounds(&self, cases: usize) -> u32 {
+        let few = if self.quick && cases >= MANY_CASES { 3 } else { 5 };
+        self.rounds.unwrap_or(few)
+    }
+
+    /// Whether there is time for a round as long as the last one.
+    fn allows(&self, elapsed: Duration, last: Duration) -> bool {
+        self.limit.is_none_or(|limit| elapsed + last <= limit)
+    }
+}
+
+/// What all rounds of an experiment measured.
+#[derive(Default)]
+pub struct Outcome {
+    /// The values.
+    pub rounds: Rounds,
+    /// Names of values and what they are shown in, in the order in which they were first measured.
+    pub units: Vec<(String, &'static str)>,
+    /// What changes over time, of the last round, by case.
+    pub shares: BTreeMap<String, Shares>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    /// Managers whose last audit found something missing.
+    pub lost: u32,
+}
+
+impl Outcome {
+    fn take(&mut self, case: &Case, values: Vec<Value>, round: &mut Round) {
+        for value in values {
+            let name = joined(&case.name(), &value.name);
+            if self.units.iter().all(|(known, _)| *known != name) {
+                self.units.push((name.clone(), value.unit));
+            }
+            round.insert(name, value.value);
+        }
+    }
+
+    /// What a value is shown in.
+    #[must_use]
+    pub fn unit(&self, name: &str) -> &'static str {
+        self.units.iter().find(|(known, _)| known == name).map_or("", |(_, unit)| unit)
+    }
+}
+
+/// What every experiment needs.
+pub struct Runner {
+    /// Starts managers.
+    pub launcher: Launcher,
+    /// That of the manager's worker first, then those of NFs.
+    pub cores: Vec<u32>,
+    /// Times.
+    pub pace: Pace,
+    /// Cycles of the TSC in a second.
+    pub cycles_per_second: f64,
+}
+
+impl Runner {
+    /// All rounds of an experiment, or as many as end before `until`; at least one.
+    ///
+    /// # Errors
+    /// Whatever kept it from measuring.
+    pub fn run(&self, experiment: &Experiment, until: Option<Instant>) -> anyhow::Result<Outcome> {
+        let mut outcome = Outcome::default();
+        let network = match experiment.cases.iter().any(|case| case.how == How::Transfer) {
+            true => Some(Network::ports()?),
+            false => None,
+        };
+        let wanted = self.pace.rounds(experiment.cases.len());
+        let (started, mut last) = (Instant::now(), Duration::ZERO);
+        for done in 0..wanted {
+            let late = until.is_some_and(|until| Instant::now() + last > until);
+            if done > 0 && (late || !self.pace.allows(started.elapsed(), last)) {
+                let note = format!("{done} of {wanted} rounds: another one would not have ended in time");
+                outcome.notes.push(note);
+                break;
+            }
+            let began = Instant::now();
+            let mut round = Round::new();
+            for case in &experiment.cases {
+                self.measure(experiment, case, network.as_ref(), &mut round, &mut outcome)
+                    .with_context(|| format!("{} {}", experiment.name, case.name()))?;
+            }
+            outcome.rounds.push(round);
+            last = began.elapsed();
+            let (name, seconds) = (experiment.name, last.as_secs_f64());
+            eprintln!("headgate: {name}: round {} of {wanted} took {seconds:.1} s", done + 1);
+        }
+        Ok(outcome)
+    }
+
+    fn measure(
+        &self,
+        experiment: &Experiment,
+        case: &Case,
+        network: Option<&Network>,
+        round: &mut Round,
+        outcome: &mut Outcome,
+    ) -> anyhow::Result<()> {
+        let name = format!("{} {} (made by headgate bench)", experiment.name, case.name());
+        let session = match (&case.how, network) {
+            (How::Transfer, Some(network)) => {
+                isolation::start(&self.launcher, network, &name, &case.bed, &self.cores)?
+            }
+            _ => self.launcher.start(&name, &case.bed.to_toml(&self.cores))?,
+        };
+        let values = match (&case.how, network) {
+            (How::Transfer, Some(network)) => {
+                let (times, clock) = (self.pace.transfer, self.cycles_per_second);
+                isolation::measure(&session, network, &case.bed, times, clock)?
+            }
+            (How::Change, _) => {
+                sleep(self.pace.warm_up);
+                let (values, shares) = dynamic::measure(&session, &case.bed, self.pace.phase)?;
+                outcome.shares.insert(case.name(), shares);
+                values
+            }
+            (How::Window(reads), _) => self.window(case, &session)?.values(reads),
+            (How::Transfer, None) => Vec::new(),
+        };
+        match session.stop()? {
+            Some(true) => {}
+            Some(false) => outcome.lost += 1,
+            None => outcome.notes.push(format!("{}: a manager ended without an audit", case.name())),
+        }
+        outcome.take(case, values, round);
+        Ok(())
+    }
+
+    fn window(&self, case: &Case, session: &Session) -> anyhow::Result<Window> {
+        sleep(self.pace.warm_up);
+        let before = Look::before(session)?;
+        let long = case.bed.policy == Policy::RoundRobin;
+        sleep(if long { self.pace.window.max(LONG_TURNS_WINDOW) } else { self.pace.window });
+        Ok(Window { before, after: Look::after(session)?, cycles_per_second: self.cycles_per_second })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quick_run_is_shorter_and_ends_in_time() {
+        let (quick, full) = (Pace::of(true, None), Pace::of(false, None));
+        assert!(quick.window < full.window && quick.phase < full.phase);
+        assert_eq!([quick.rounds(4), quick.rounds(17), full.rounds(48)], [5, 3, 5]);
+        assert_eq!(Pace::of(true, Some(1)).rounds(4), 1);
+        let s = Duration::from_secs;
+        assert!(quick.allows(s(0), s(0)) && !quick.allows(s(90), s(12)) && full.allows(s(900), s(100)));
+    }
+}

@@ -1,0 +1,442 @@
+//! `headgate bench tcp`: TCP through a chain of three NFs, beside kernels that route.
+//!
+//! Two hosts, network namespaces, speak TCP (iperf3) through whatever lies between them: Headgate with
+//! three isolated `forward` NFs on one core over packet sockets (`net_af_packet`), three kernels in a row
+//! that route, or nothing but a cable. Kernels hand each other packets of 64 KiB that nobody cut; those where
+//! the sender cuts them, as it must for a packet socket (the variants without offloads), is seen what that
+//! alone is worth.
+//!
+//! - [`beds`]: the networks;
+//! - [`transfer`]: one iperf3, and what the machine did meanwhile;
+//! - [`limits`]: what the figures say about the limit.
+
+pub mod beds;
+pub mod limits;
+pub mod transfer;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use headgate_host::environment::Environment;
+use headgate_host::undo::{Action, Janitor};
+use headgate_manager::api::{Handle, Request};
+use headgate_manager::device_folder;
+use headgate_manager::status::Snapshot;
+use serde_json::json;
+
+use crate::hop::busy;
+use crate::placement::Placement;
+use crate::report::{Ratio, Report, Row, Section};
+use crate::session::{Interval, Launcher, Session};
+use crate::statistics::{Round, Rounds};
+use beds::Bed;
+use transfer::{Look, Times, Transfer};
+
+/// The command promises to end within 60 s. No round is begun that would end later than this.
+const QUICK_LIMIT: Duration = Duration::from_secs(56);
+/// Kernels in a row, as many as there are NFs.
+const ROUTERS: u8 = 3;
+/// Stations of the path and the names of their results, in the order of the path.
+const STATIONS: [(&str, &str); 6] = [
+    ("arrive", "arrive_ns"),
+    ("classify", "classify_ns"),
+    ("deliver", "deliver_ns"),
+    ("hop", "hop_ns"),
+    ("emit", "emit_ns"),
+    ("tend", "tend_ns"),
+];
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Shorter transfers and 3 rounds: ends within 60 s
+    #[arg(long)]
+    quick: bool,
+    /// How often everything is measured [default: 5, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: Option<u32>,
+}
+
+/// How long and how often.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    rounds: u32,
+    times: Times,
+    limit: Option<Duration>,
+}
+
+impl Pace {
+    /// Our choice of times: TCP's windows are full after some 10 ms here, and iperf3 counts in seconds.
+    fn of(options: &Options) -> Self {
+        let pace = |rounds, window_s, limit| Self { rounds, times: Times { warm_up_s: 1, window_s }, limit };
+        let pace = if options.quick { pace(3, 1, Some(QUICK_LIMIT)) } else { pace(5, 4, None) };
+        Self { rounds: options.rounds.unwrap_or(pace.rounds), ..pace }
+    }
+
+    /// Whether there is time for a round as long as the last one.
+    fn allows(&self, elapsed: Duration, last: Duration) -> bool {
+        self.limit.is_none_or(|limit| elapsed + last <= limit)
+    }
+}
+
+/// What lies between the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Between {
+    /// Headgate.
+    Chain,
+    /// Headgate, while the worker takes the time at each station.
+    MeasuredChain,
+    /// So many kernels that route.
+    Routers { count: u8, offloads: bool },
+}
+
+/// Something that is measured, and the names of its results.
+struct Variant {
+    between: Between,
+    goodput: &'static str,
+    resent: &'static str,
+    frames: &'static str,
+    frame_bytes: &'static str,
+    client: &'static str,
+    server: &'static str,
+    rest: &'static str,
+    idle: &'static str,
+}
+
+macro_rules! variant {
+    ($name:literal, $between:expr) => {
+        Variant {
+            between: $between,
+            goodput: $name,
+            resent: concat!($name, "_resent"),
+            frames: concat!($name, "_frames"),
+            frame_bytes: concat!($name, "_frame_bytes"),
+            client: concat!($name, "_cpu_client"),
+            server: concat!($name, "_cpu_server"),
+            rest: concat!($name, "_cpu_rest"),
+            idle: concat!($name, "_idle"),
+        }
+    };
+}
+
+/// All of them, in the order of a round.
+const VARIANTS: [Variant; 6] = [
+    variant!("headgate", Between::Chain),
+    variant!("routing", Between::Routers { count: ROUTERS, offloads: true }),
+    variant!("routing_no_offload", Between::Routers { count: ROUTERS, offloads: false }),
+    variant!("veth", Between::Routers { count: 0, offloads: true }),
+    variant!("veth_no_offload", Between::Routers { count: 0, offloads: false }),
+    variant!("stations", Between::MeasuredChain),
+];
+
+/// Name, over, under.
+const RATIOS: [(&str, &str, &str); 5] = [
+    ("headgate_over_routing", "headgate", "routing"),
+    ("headgate_over_routing_no_offload", "headgate", "routing_no_offload"),
+    ("headgate_over_veth", "headgate", "veth"),
+    ("headgate_over_veth_no_offload", "headgate", "veth_no_offload"),
+    ("routing_no_offload_over_routing", "routing_no_offload", "routing"),
+];
+
+/// Measures and prints.
+///
+/// # Errors
+/// Whatever kept it from measuring or printing.
+pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+    // Before anything that has threads. What DPDK makes is the only thing that has a name.
+    let janitor = Janitor::start()?;
+    let folder = device_folder();
+    for path in folder.parent().into_iter().chain([&*folder]) {
+        janitor.register(Action::RemoveDirectory { path: path.into() })?;
+    }
+    transfer::find_program()?;
+    let environment = Environment::observe();
+    let bench = Bench {
+        launcher: Launcher::find()?,
+        placement: Placement::choose()?,
+        pace: Pace::of(options),
+        beds: VARIANTS.iter().map(|variant| variant.bed()).collect::<Result<_, _>>()?,
+    };
+    let mut measured = Measured { notes: busy(&environment), ..Measured::default() };
+    measured.notes.push(bench.offloads()?);
+    bench.measure(&mut measured)?;
+    let conserved = measured.unaccounted == 0;
+    bench.report(measured, environment, conserved).print(json)?;
+    drop(bench);
+    janitor.finish()?;
+    Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
+}
+
+impl Variant {
+    fn bed(&self) -> anyhow::Result<Bed> {
+        Ok(match self.between {
+            Between::Chain | Between::MeasuredChain => Bed::ports()?,
+            Between::Routers { count, offloads } => Bed::row(count, offloads)?,
+        })
+    }
+}
+
+struct Bench {
+    launcher: Launcher,
+    placement: Placement,
+    pace: Pace,
+    /// One for each variant.
+    beds: Vec<Bed>,
+}
+
+#[derive(Default)]
+struct Measured {
+    rounds: Rounds,
+    notes: Vec<String>,
+    /// Managers whose last audit found something missing.
+    unaccounted: u32,
+}
+
+impl Bench {
+    fn offloads(&self) -> anyhow::Result<String> {
+        let told = VARIANTS.iter().zip(&self.beds).filter(|(v, _)| v.between != Between::MeasuredChain);
+        let all = told.map(|(variant, bed)| Ok(format!("{} {}", variant.goodput, bed.offloads()?.join("+"))));
+        let all = all.collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(format!("offloads of the client's interface (ethtool -K): {}", all.join(", ")))
+    }
+
+    fn measure(&self, measured: &mut Measured) -> anyhow::Result<()> {
+        let (started, mut last) = (Instant::now(), Duration::ZERO);
+        for done in 0..self.pace.rounds {
+            if !self.pace.allows(started.elapsed(), last) {
+                let rounds = self.pace.rounds;
+                let note = format!("{done} of {rounds} rounds: another one would not have ended in time");
+                measured.notes.push(note);
+                break;
+            }
+            let began = Instant::now();
+            let mut round = Round::new();
+            for (variant, bed) in VARIANTS.iter().zip(&self.beds) {
+                self.measure_one(variant, bed, &mut round, measured)?;
+            }
+            measured.rounds.push(round);
+            last = began.elapsed();
+            let (done, rounds, seconds) = (done + 1, self.pace.rounds, last.as_secs_f64());
+            eprintln!("headgate: round {done} of {rounds} took {seconds:.1} s");
+        }
+        Ok(())
+    }
+
+    fn measure_one(
+        &self,
+        variant: &Variant,
+        bed: &Bed,
+        round: &mut Round,
+        measured: &mut Measured,
+    ) -> anyhow::Result<()> {
+        if let Between::Routers { .. } = variant.between {
+            add(variant, &transfer::run(bed, self.pace.times, || Ok(None))?, round);
+            return Ok(());
+        }
+        let session = self.start(bed)?;
+        if variant.between == Between::MeasuredChain {
+            session.measure_stations()?;
+        }
+        let handle = session.handle();
+        let transfer = transfer::run(bed, self.pace.times, || Ok(Some(snapshot(&handle)?)))?;
+        match session.stop()? {
+            Some(true) => {}
+            Some(false) => measured.unaccounted += 1,
+            None => measured.notes.push("a manager ended without an audit".to_owned()),
+        }
+        let interval = interval(&transfer);
+        if variant.between == Between::MeasuredChain {
+            add_stations(&interval, round);
+        } else {
+            add(variant, &transfer, round);
+            add_manager(&transfer, &interval, round);
+        }
+        Ok(())
+    }
+
+    /// A manager where the cables of the hosts end.
+    fn start(&self, bed: &Bed) -> anyhow::Result<Session> {
+        let text = configuration(self.placement, &bed.client.port, &bed.server.port);
+        Ok(bed.between[0].run(|| self.launcher.start("tcp (made by headgate bench)", &text))??)
+    }
+
+    fn report(&self, measured: Measured, environment: Environment, conserved: bool) -> Report {
+        let rounds = &measured.rounds;
+        let mut notes = measured.notes;
+        notes.extend(limits::limits(|name| rounds.summary(name).map(|summary| summary.median)));
+        let row = |name: &'static str, unit, note| {
+            Some(Row { name: name.into(), unit, note, summary: rounds.summary(name)? })
+        };
+        let of_all = |pick: fn(&Variant) -> &'static str, unit| {
+            VARIANTS.iter().filter_map(move |variant| row(pick(variant), unit, "")).collect::<Vec<_>>()
+        };
+        let frames = [of_all(|v| v.frames, "Mpps"), of_all(|v| v.frame_bytes, "bytes")].concat();
+        let times = self.pace.times;
+        Report {
+            bench: "tcp".into(),
+            environment,
+            settings: json!({
+                "rounds": rounds.len(),
+                "warm_up_s": times.warm_up_s,
+                "window_s": times.window_s,
+                "cores": self.placement,
+                "nfs": ROUTERS,
+                "routers": ROUTERS,
+            }),
+            heading: format!(
+                "TCP by iperf3 between two namespaces, one connection; manager on core {}, three forward NFs on \
+                 core {}, iperf3 wherever the kernel puts it; {} rounds",
+                self.placement.manager,
+                self.placement.nfs,
+                rounds.len()
+            ),
+            sections: vec![
+                Section { title: "goodput", note: "", rows: goodputs(&row) },
+                Section {
+                    title: "frames of the client",
+                    note: "both ways; mean of those sent",
+                    rows: frames,
+                },
+                Section { title: "CPU, in cores", note: "", rows: cpu_rows(&row) },
+                Section {
+                    title: "worker, for each frame",
+                    note: "",
+                    rows: STATIONS.iter().filter_map(|(_, name)| row(name, "ns", "")).collect(),
+                },
+                Section {
+                    title: "losses in a transfer",
+                    note: "",
+                    rows: [
+                        of_all(|v| v.resent, "segs"),
+                        row("headgate_lost", "packets", "in the chain and at ports").into_iter().collect(),
+                    ]
+                    .concat(),
+                },
+            ],
+            ratios: RATIOS
+                .iter()
+                .filter_map(|&(name, over, under)| {
+                    Some(Ratio { name: name.into(), summary: rounds.ratio(over, under)?, aim: String::new() })
+                })
+                .collect(),
+            conserved,
+            notes,
+        }
+    }
+}
+
+fn goodputs(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Row>) -> Vec<Row> {
+    let note = |between| match between {
+        Between::Chain => "three isolated NFs over af_packet",
+        Between::Routers { count: 0, offloads: true } => "nothing between the hosts",
+        Between::Routers { count: 0, .. } => "the same, the hosts cut segments and sum up",
+        Between::Routers { offloads: true, .. } => "three kernels in a row",
+        _ => "the same, the hosts cut segments and sum up",
+    };
+    VARIANTS.iter().filter_map(|variant| row(variant.goodput, "Gbit/s", note(variant.between))).collect()
+}
+
+fn cpu_rows(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Row>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for variant in &VARIANTS {
+        if variant.between == Between::Chain {
+            rows.push(row("headgate_cpu_user", "cores", "manager, its own code"));
+            rows.push(row("headgate_cpu_system", "cores", "manager, in the kernel"));
+            rows.push(row("headgate_cpu_nfs", "cores", "all three"));
+        }
+        rows.push(row(variant.client, "cores", "iperf3 that sends"));
+        rows.push(row(variant.server, "cores", "iperf3 that receives"));
+        rows.push(row(variant.rest, "cores", "kernel threads and other programs"));
+        rows.push(row(variant.idle, "cores", ""));
+    }
+    rows.push(row("headgate_busy_turns", "", "part of the worker's turns that moved packets"));
+    rows.into_iter().flatten().collect()
+}
+
+/// Three NFs on one core between two ports, both ways.
+fn configuration(placement: Placement, left: &str, right: &str) -> String {
+    let mut text = format!("[manager]\nname = \"bench\"\ncores = [{}]\n", placement.manager);
+    for (number, (port, interface)) in [("left", left), ("right", right)].into_iter().enumerate() {
+        text += &format!(
+            "\n[[port]]\nname = \"{port}\"\nkind = \"dpdk\"\ndevice = \"net_af_packet{number},iface={interface}\"\n"
+        );
+    }
+    for number in 0..ROUTERS {
+        let core = placement.nfs;
+        text += &format!("\n[[nf]]\nname = \"nf-{number}\"\nrun = \"forward\"\ncore = {core}\n");
+    }
+    let stages: Vec<_> = (0..ROUTERS).map(|number| format!("\"nf-{number}\"")).collect();
+    let stages = stages.join(", ");
+    for (chain, from, to) in [("there", "left", "right"), ("back", "right", "left")] {
+        text += &format!("\n[[chain]]\nname = \"{chain}\"\nstages = [{stages}]\nout = \"{to}\"\n");
+        text += &format!("\n[[rule]]\nin = \"{from}\"\nchain = \"{chain}\"\n");
+    }
+    text
+}
+
+fn snapshot(handle: &Handle) -> anyhow::Result<Snapshot> {
+    Ok(handle.get(Request::Snapshot { audit: false })?)
+}
+
+fn interval(transfer: &Transfer) -> Interval {
+    let of = |look: &Look| look.snapshot.clone().unwrap_or_default();
+    Interval { before: of(&transfer.before), after: of(&transfer.after) }
+}
+
+/// What every variant has.
+fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
+    let Transfer { goodput, resent, before, after } = transfer;
+    let seconds = after.at.duration_since(before.at).as_secs_f64();
+    let difference = |of: fn(&Look) -> u64| of(after).saturating_sub(of(before)) as f64;
+    let cores = |of: fn(&Look) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
+
+    round.insert(variant.goodput, *goodput);
+    round.insert(variant.resent, *resent);
+    let frames = difference(|look| look.interface.sent) + difference(|look| look.interface.received);
+    round.insert(variant.frames, frames / seconds);
+    let sent = difference(|look| look.interface.sent);
+    round.insert(variant.frame_bytes, difference(|look| look.interface.sent_bytes) / sent.max(1.0));
+    let (client, server) = (cores(|look| look.client), cores(|look| look.server));
+    round.insert(variant.client, client);
+    round.insert(variant.server, server);
+    round.insert(variant.idle, cores(|look| look.machine.idle));
+    // This process included; where it is a manager, that is taken out later.
+    round.insert(variant.rest, (cores(|look| look.machine.busy) - client - server).max(0.0));
+}
+
+/// What only Headgate has.
+fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
+    let Transfer { before, after, .. } = transfer;
+    let seconds = after.at.duration_since(before.at).as_secs_f64();
+    let cores = |of: fn(&Look) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
+    let (user, system) = (cores(|look| look.own.user), cores(|look| look.own.system));
+    let sum = |of: fn(&Snapshot) -> u64| of(&interval.after).saturating_sub(of(&interval.before)) as f64;
+    let nfs = sum(|snapshot| snapshot.nfs.iter().map(|nf| nf.cpu_ns).sum()) / 1e9 / seconds;
+    round.insert("headgate_cpu_user", user);
+    round.insert("headgate_cpu_system", system);
+    round.insert("headgate_cpu_nfs", nfs);
+    if let Some(rest) = round.get_mut("headgate_cpu_rest") {
+        *rest = (*rest - user - system - nfs).max(0.0);
+    }
+    let turns = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.turns).sum());
+    let busy = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.busy_turns).sum());
+    round.insert("headgate_busy_turns", busy / turns.max(1.0));
+    let lost = sum(|snapshot| {
+        let at_ports = snapshot.ports.iter().map(|port| port.too_long + port.missed + port.failed);
+        at_ports.sum::<u64>() + snapshot.drops.iter().map(|drop| drop.count).sum::<u64>()
+    });
+    round.insert("headgate_lost", lost);
+}
+
+/// The worker's time at each station for each packet that left, so that they add up to its time for one.
+fn add_stations(interval: &Interval, round: &mut Round) {
+    let left = interval.left();
+    if left > 0 {
+        for (station, name) in STATIONS {
+            round.insert(name, interval.station(station).0 as f64 / left as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
