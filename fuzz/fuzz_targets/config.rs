@@ -43,7 +43,9 @@ fn catalog() -> Catalog {
         summary: String::new(),
         arguments: (name == "router").then(|| vec![argument.clone()]),
     };
-    Catalog::new(["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"].map(nf).into())
+    Catalog::new(
+        ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"].map(nf).into(),
+    )
 }
 
 /// Every finding points into the text, and a terminal can be shown it.

@@ -62,7 +62,14 @@ impl Session {
             &headgate_manager::machine(),
         );
         let loaded = loaded.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        let options = Options { nf_program: programs::nfs(), catalog, listen: false, nf_output: true, once };
+        let options = Options {
+            nf_program: programs::nfs(),
+            catalog,
+            listen: false,
+            nf_output: true,
+            once,
+            janitor: None,
+        };
         let manager = Manager::start(loaded.config, options).unwrap_or_else(|error| panic!("{error}"));
         Self { handle: manager.handle(), manager: Some(manager), _alone: alone }
     }

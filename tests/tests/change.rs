@@ -49,10 +49,14 @@ fn whole(parts: &[String]) -> String {
     FIXED.to_owned() + &parts.concat()
 }
 
-/// Packets end only where they find a ring full, which a busy machine may bring about at any time.
+/// Packets end only where an NF cannot keep up, which a busy machine may bring about at any time.
+fn is_overload(reason: &str) -> bool {
+    matches!(reason, "stage-full" | "throttled")
+}
+
 fn assert_nothing_lost(snapshot: &Snapshot) {
     for drop in &snapshot.drops {
-        assert_eq!(drop.reason, "stage-full", "{drop:#?}");
+        assert!(is_overload(&drop.reason), "{drop:#?}");
     }
 }
 
@@ -150,7 +154,7 @@ fn a_refused_change_changes_nothing() {
     session.wait_for_packets("back", PACKETS);
     let last = session.stop();
     assert!(
-        last.drops.iter().all(|drop| drop.chain == "-" || drop.reason == "stage-full"),
+        last.drops.iter().all(|drop| drop.chain == "-" || is_overload(&drop.reason)),
         "{:#?}",
         last.drops
     );

@@ -4,11 +4,12 @@
 //! manager must not crash, packets must go on leaving the neighbour's chain, every packet and buffer must
 //! be accounted for while it happens and at the end, and a breach must be named in the NF's status.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use headgate_tests::machine;
 use headgate_tests::programs;
-use headgate_tests::session::{Session, chain, nf};
+use headgate_tests::session::{PATIENCE, Session, chain, nf};
 use tempfile::TempDir;
 
 /// Failures of the foe that are waited for. Our choice: the second restart is the first that waits, and
@@ -21,7 +22,8 @@ const NEIGHBOUR_PACKETS: u64 = 2_000;
 /// somebody else, who cannot look into root's folders.
 struct Field {
     session: Session,
-    _program: TempDir,
+    program: PathBuf,
+    _folder: TempDir,
 }
 
 impl std::ops::Deref for Field {
@@ -96,12 +98,12 @@ fn start_with(mode: &str, hugepages: &str) -> Field {
     let (folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
     let session = Session::launch("hostile.toml".as_ref(), &configuration(&program, mode, hugepages), false);
     session.wait_for("the neighbour's chain carries packets", |now| chain(now, "ours").left > 0);
-    Field { session, _program: folder }
+    Field { session, program, _folder: folder }
 }
 
 /// The neighbour is as well as before, and all is accounted for.
 fn leave_well(field: Field) {
-    let Field { session, _program } = field;
+    let Field { session, program: _, _folder } = field;
     session.wait_for_packets("ours", NEIGHBOUR_PACKETS);
     let now = session.audited();
     assert_eq!(nf(&now, "honest").failures, 0, "the neighbour's NF failed: {now:#?}");
@@ -275,6 +277,21 @@ fn a_storm_of_doorbells() {
     is_borne("doorbells");
 }
 
+/// The kernel knows how long it ran: it is not believed, that is said once, and the neighbour has its share.
+#[test]
+fn claims_of_costs_beyond_its_cpu_time() {
+    let field = start("claim-much");
+    let now = field.wait_for("the foe is not believed", |now| nf(now, "foe").doubted);
+    let (says, counted) = (nf(&now, "foe").service_median_ns, nf(&now, "foe").accounted_ns);
+    assert!(says > counted && counted > Some(0), "{says:?} {counted:?}");
+    field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+    let now = field.audited();
+    let told = now.events.iter().filter(|event| event.who == "foe" && event.what.contains("is believed"));
+    assert_eq!(told.count(), 1, "{:#?}", now.events);
+    assert!(!nf(&now, "honest").doubted, "{now:#?}");
+    leave_well(field);
+}
+
 #[test]
 fn messages_that_are_none() {
     is_stopped_for("garbage-messages", &["sent a message that is none"]);
@@ -300,10 +317,40 @@ fn packets_never_returned_behind_a_show_of_work() {
     is_stopped("keep-and-pretend", &["used the CPU without returning packets", "receive-index"], 1);
 }
 
-/// Its children write into memory that nobody reads any more, and into packets of their own domain.
+/// Its own end, or what its children wrote in its name before it came to that.
+const CHILDS_PLAY: &[&str] =
+    &["exited with code 9", "receive-index", "transmit-index", "not-held", "bad-length", "no-such-buffer"];
+
+/// Its children end with it. One that escaped into a session of its own writes into memory that nobody reads
+/// any more, and into packets of its own domain.
 #[test]
 fn children_that_outlive_it() {
-    is_stopped_for("children", &["exited with code 9"]);
+    let field = start("children");
+    for failures in 1..=FAILURES {
+        field.wait_for("the foe is stopped", |now| nf(now, "foe").failures >= failures);
+        let now = field.audited();
+        let why = nf(&now, "foe").last_failure.clone().unwrap_or_default();
+        assert!(CHILDS_PLAY.iter().any(|reason| why.contains(reason)), "{why:?}");
+    }
+    let program = field.program.clone();
+    leave_well(field);
+    let began = Instant::now();
+    while !children_of(&program).is_empty() {
+        assert!(began.elapsed() < PATIENCE, "children live on: {:?}", children_of(&program));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Children that a foe left behind, by process id.
+fn children_of(program: &Path) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("/proc is there").filter_map(Result::ok);
+    let is_child = |process: &std::path::PathBuf| {
+        let arguments = std::fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut arguments = arguments.split(|byte| *byte == 0);
+        arguments.next() == Some(program.as_os_str().as_encoded_bytes()) && arguments.next() == Some(b"child")
+    };
+    let found = processes.map(|process| process.path()).filter(is_child);
+    found.map(|process| process.display().to_string()).collect()
 }
 
 #[test]

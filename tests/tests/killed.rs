@@ -116,7 +116,7 @@ fn killed_at_any_instant() {
     }
     assert!(now.events.iter().any(|event| event.what.contains("restart in")), "{:#?}", now.events);
     session.wait_for_packets("path", 1_000);
-    assert_drops(&session.stop(), &["nf-died", "stage-down", "stage-full"]);
+    assert_drops(&session.stop(), &["nf-died", "stage-down", "stage-full", "throttled"]);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn stopped_by_a_signal() {
     session.wait_for_packets("path", 1_000);
     let last = session.stop();
     assert_eq!(nf_failures(&last, "first"), 0);
-    assert_drops(&last, &["nf-died", "stage-down", "stage-full"]);
+    assert_drops(&last, &["nf-died", "stage-down", "stage-full", "throttled"]);
 }
 
 fn nf_failures(last: &Snapshot, instance: &str) -> u32 {
@@ -186,7 +186,7 @@ fn bypassed_while_it_is_down() {
     assert_eq!(nf(&after, "second").delivered, nf(&before, "second").delivered);
     assert!(nf(&after, "third").returned > nf(&before, "third").returned);
     assert_eq!(nf(&after, "second").state, NfState::Waiting);
-    assert_drops(&session.stop(), &["nf-died", "stage-down", "stage-full"]);
+    assert_drops(&session.stop(), &["nf-died", "stage-down", "stage-full", "throttled"]);
 }
 
 /// Packets that are doomed end at the head of their chain, before any work is spent on them.
@@ -205,5 +205,5 @@ fn dropped_at_the_head_while_it_is_down() {
         nf(&before, "first").delivered,
         "work was spent on doomed packets"
     );
-    assert_drops(&session.stop(), &["nf-died", "stage-down", "stage-full"]);
+    assert_drops(&session.stop(), &["nf-died", "stage-down", "stage-full", "throttled"]);
 }

@@ -207,7 +207,7 @@ fn real_traffic_between_two_hosts() {
         assert_eq!(nf(&now, name).failures, 0, "{now:#?}");
     }
     let reasons: Vec<&str> = now.drops.iter().map(|drop| drop.reason.as_str()).collect();
-    let expected = ["nf-verdict", "stage-full", "port-full"];
+    let expected = ["nf-verdict", "stage-full", "throttled", "port-full"];
     assert!(reasons.iter().all(|reason| expected.contains(reason)), "{:#?}", now.drops);
     session.stop();
 }

@@ -12,8 +12,8 @@ fn main() -> ExitCode {
     if mode == "exit-at-once" {
         return ExitCode::from(7);
     }
-    if mode == "child" {
-        return modes::child(arguments);
+    if mode == "child" || mode == "escaped-child" {
+        return modes::child(mode == "escaped-child", arguments);
     }
     let Some(attack) = modes::find(&mode) else {
         eprintln!("hostile-nf: there is no mode {mode:?}; there are: {}", modes::names());

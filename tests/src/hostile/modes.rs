@@ -18,9 +18,11 @@ use rustix::io::FdFlags;
 
 use crate::foe::{Foe, offset};
 
-/// How long a child that outlives its parent goes on. Our choice: longer than a restart takes, shorter than
-/// the test that follows.
-const CHILD_LIFE: Duration = Duration::from_millis(700);
+/// How long a child goes on that escaped into a session of its own. Our choice: longer than a restart takes,
+/// shorter than the test that follows.
+const ESCAPED_LIFE: Duration = Duration::from_millis(700);
+/// How long one goes on that did not and is forgotten all the same: longer than a test looks for it.
+const FORGOTTEN_LIFE: Duration = Duration::from_secs(300);
 
 type Attack = fn(Foe);
 
@@ -62,6 +64,7 @@ const MODES: &[(&str, Attack)] = &[
     ("scribble", scribble),
     ("let-go", let_go),
     ("doorbells", doorbells),
+    ("claim-much", claim_much),
     ("garbage-messages", garbage_messages),
     ("many-messages", many_messages),
     ("many-hellos", many_hellos),
@@ -198,6 +201,15 @@ fn doorbells(mut foe: Foe) {
     }
 }
 
+/// Works, and says that each packet takes it longer than any core has time for, to be given one.
+fn claim_much(mut foe: Foe) {
+    const CYCLES_CLAIMED: u64 = 1 << 24;
+    while foe.goes_on() {
+        foe.behave();
+        foe.side.count_service(CYCLES_CLAIMED);
+    }
+}
+
 fn garbage_messages(mut foe: Foe) {
     foe.behave_at_first();
     while foe.goes_on() {
@@ -263,7 +275,7 @@ fn endless_loop(mut foe: Foe) {
     }
 }
 
-/// Leaves children behind that have its files, and goes.
+/// Leaves two children behind that have its files, one of them in a session of its own, and goes.
 fn children(mut foe: Foe) {
     foe.behave_at_first();
     let Ok(program) = std::env::current_exe() else { return };
@@ -271,20 +283,25 @@ fn children(mut foe: Foe) {
         let _ = rustix::io::fcntl_setfd(file, FdFlags::empty());
     }
     let files = [foe.packets.as_raw_fd().to_string(), foe.control.as_raw_fd().to_string()];
-    for _ in 0..2 {
-        let _ = Command::new(&program).arg("child").args(&files).spawn();
+    for kind in ["child", "escaped-child"] {
+        let _ = Command::new(&program).arg(kind).args(&files).spawn();
     }
     std::process::exit(9);
 }
 
 /// A child that writes into what its parent's incarnation left behind.
-pub fn child(files: impl Iterator<Item = String>) -> ExitCode {
+pub fn child(escapes: bool, files: impl Iterator<Item = String>) -> ExitCode {
+    let life = if escapes { ESCAPED_LIFE } else { FORGOTTEN_LIFE };
+    if escapes {
+        // A process that its parent did not make the leader of a group may have a session.
+        let _ = rustix::process::setsid();
+    }
     let open =
         |number: String| OpenOptions::new().read(true).write(true).open(format!("/proc/self/fd/{number}"));
     let files: Vec<File> = files.filter_map(|number| open(number).ok()).collect();
     let mut random = Random::new(u64::from(std::process::id()));
     let started = Instant::now();
-    while started.elapsed() < CHILD_LIFE {
+    while started.elapsed() < life {
         scribble_files(&files.iter().collect::<Vec<_>>(), &mut random);
         std::thread::yield_now();
     }

@@ -1,0 +1,181 @@
+//! Shares of a core follow what packets cost, in the kernel's own files, and nothing of it is left.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use headgate_host::cgroup::CpuController;
+use headgate_host::sched;
+use headgate_manager::status::{NfStatus, Snapshot};
+use headgate_tests::machine;
+use headgate_tests::session::{Session, nf};
+
+/// Two NFs on one core, each with a generator of its own: `keys` of the scheduler and of each NF.
+fn configuration(scheduler: &str, light: &str, heavy: &str) -> String {
+    let mut text = format!(
+        r#"
+[manager]
+name = "tests"
+cores = [{{manager}}]
+[memory]
+buffers = 4096
+hugepages = "never"
+[scheduler]
+{scheduler}
+[[port]]
+name = "sink"
+kind = "null"
+"#
+    );
+    for (name, keys) in [("light", light), ("heavy", heavy)] {
+        text += &format!(
+            r#"
+[[port]]
+name = "{name}"
+kind = "generator"
+rate = "50K"
+flows = 16
+[[nf]]
+name = "{name}"
+run = "synthetic"
+core = {{nf}}
+ring = 512
+{keys}
+[[chain]]
+name = "{name}"
+stages = ["{name}"]
+out = "sink"
+[[rule]]
+in = "{name}"
+chain = "{name}"
+"#
+        );
+    }
+    text
+}
+
+const LIGHT: &str = "args = { cycles = 5000 }";
+const HEAVY: &str = "args = { cycles = 15000 }";
+
+/// This manager's group of all.
+fn group_of_all() -> Option<PathBuf> {
+    let home = CpuController::find().group_of(None)?;
+    Some(home.join(format!("headgate-tests-{}", std::process::id())))
+}
+
+/// Whether groups can be made here and looked at by these tests: version 1, which any group may have children in.
+fn has_weights(test: &str) -> bool {
+    let possible = machine::is_root() && matches!(CpuController::find(), CpuController::V1(_));
+    if !possible {
+        machine::skip(test, "it takes root, and version 1 of the cpu controller");
+    }
+    possible
+}
+
+/// What the kernel holds for an instance, as a part of its core.
+fn written(group: &Path, instance: &str) -> f64 {
+    let of_instance = |path: &PathBuf| path.to_string_lossy().ends_with(&format!(".{instance}"));
+    let mut groups = fs::read_dir(group).unwrap().map(|entry| entry.unwrap().path());
+    let shares = fs::read_to_string(groups.find(of_instance).unwrap().join("cpu.shares")).unwrap();
+    shares.trim().parse::<f64>().unwrap() / 10_000.0
+}
+
+fn share(nf: &NfStatus) -> f64 {
+    nf.share.unwrap_or(0.0)
+}
+
+/// The heavy NF's share in those of the light one.
+fn ratio(now: &Snapshot) -> f64 {
+    share(nf(now, "heavy")) / share(nf(now, "light")).max(0.001)
+}
+
+#[test]
+fn shares_follow_what_packets_cost() {
+    if !has_weights("shares_follow_what_packets_cost") {
+        return;
+    }
+    let group = group_of_all().unwrap();
+    let session = Session::start(&configuration("mode = \"weights\"", LIGHT, HEAVY));
+    let now = session.wait_for("shares are as 1 to 3", |now| (2.7..3.3).contains(&ratio(now)));
+    assert_eq!(now.scheduler.troubles, Vec::<String>::new());
+    for name in ["light", "heavy"] {
+        let nf = nf(&now, name);
+        assert_eq!((nf.policy.as_str(), nf.doubted), ("batch", false), "{nf:#?}");
+        assert!(nf.service_median_ns.is_some() && nf.service_p99_ns >= nf.service_median_ns, "{nf:#?}");
+    }
+    session.wait_for("the kernel's files say the same", |now| {
+        ["light", "heavy"].iter().all(|name| (written(&group, name) - share(nf(now, name))).abs() < 1e-9)
+    });
+    session.stop();
+    assert!(!group.exists());
+}
+
+#[test]
+fn a_priority_is_a_factor() {
+    if !has_weights("a_priority_is_a_factor") {
+        return;
+    }
+    let light = format!("{LIGHT}\npriority = 3");
+    let session = Session::start(&configuration("mode = \"weights\"", &light, HEAVY));
+    session.wait_for("shares are even", |now| (0.85..1.15).contains(&ratio(now)));
+    session.stop();
+}
+
+/// It is told of once, made again, and stops nobody.
+#[test]
+fn a_group_that_disappears_is_made_again() {
+    if !has_weights("a_group_that_disappears_is_made_again") {
+        return;
+    }
+    let group = group_of_all().unwrap();
+    let session = Session::start(&configuration("mode = \"weights\"", LIGHT, HEAVY));
+    session.wait_for("shares are written", |now| share(nf(now, "light")) > 0.0);
+    let home = CpuController::find().group_of(None).unwrap();
+    for entry in fs::read_dir(&group).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir())
+    {
+        let members = fs::read_to_string(entry.join("cgroup.procs")).unwrap();
+        members.lines().for_each(|pid| fs::write(home.join("cgroup.procs"), pid).unwrap());
+        fs::remove_dir(entry).unwrap();
+    }
+    // A change that matters, so that there is something to write.
+    let tell =
+        |nf: &str, body: &str| headgate_manager::api::Request::Tell { nf: nf.into(), body: body.into() };
+    session.ask(tell("light", "{\"cycles\": 15000}")).unwrap();
+    session.wait_for("it is noticed", |now| {
+        now.events.iter().any(|event| event.what.contains("weights cannot be set"))
+    });
+    let now = session.wait_for("weights are set again", |now| {
+        now.scheduler.troubles.is_empty() && (0.7..1.4).contains(&ratio(now))
+    });
+    let told = now.events.iter().filter(|event| event.what.contains("weights cannot be set"));
+    assert!(told.count() <= 2, "{:#?}", now.events);
+    assert!((written(&group, "light") - share(nf(&now, "light"))).abs() < 0.5);
+    session.stop();
+    assert!(!group.exists());
+}
+
+#[test]
+fn the_kernel_is_left_alone_in_mode_os() {
+    let session = Session::start(&configuration("mode = \"os\"", LIGHT, HEAVY));
+    let now = session.wait_for("costs are known", |now| nf(now, "heavy").service_median_ns.is_some());
+    assert!(now.nfs.iter().all(|nf| nf.share.is_none()));
+    assert!(group_of_all().is_none_or(|group| !group.exists()));
+    session.stop();
+}
+
+#[test]
+fn real_time_nfs_run_under_their_policy() {
+    if !has_weights("real_time_nfs_run_under_their_policy") {
+        return;
+    }
+    let before = sched::round_robin_quantum_ms().unwrap();
+    let light = format!("{LIGHT}\npolicy = \"rr\"");
+    let heavy = format!("{HEAVY}\npolicy = \"normal\"\nnice = 3");
+    let session = Session::start(&configuration("mode = \"nfvnice\"\nrr_quantum_ms = 20", &light, &heavy));
+    let now = session.wait_for("packets pass", |now| now.nfs.iter().all(|nf| nf.returned > 100));
+    assert_eq!((nf(&now, "light").policy.as_str(), nf(&now, "heavy").policy.as_str()), ("rr", "normal"));
+    assert_eq!(nf(&now, "light").share, None, "real time has no share");
+    assert_eq!(sched::round_robin_quantum_ms().unwrap(), 20);
+    session.stop();
+    assert_eq!(sched::round_robin_quantum_ms().unwrap(), before);
+    assert!(group_of_all().is_none_or(|group| !group.exists()));
+}
