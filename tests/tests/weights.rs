@@ -128,7 +128,7 @@ fn a_group_that_disappears_is_made_again() {
     }
     let group = group_of_all().unwrap();
     let session = Session::start(&configuration("mode = \"weights\"", LIGHT, HEAVY));
-    session.wait_for("shares are written", |now| share(nf(now, "light")) > 0.0);
+    session.wait_for("shares are as 1 to 3", |now| (2.7..3.3).contains(&ratio(now)));
     let home = CpuController::find().group_of(None).unwrap();
     for entry in fs::read_dir(&group).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir())
     {

@@ -35,6 +35,8 @@ pub const LOADS_EVERY: Span = Span::from_millis(5);
 /// Time between two attempts to set weights that were refused. Our choice: soon for a person, and what a
 /// refusal costs is then nothing.
 const RETRY_EVERY: Span = Span::from_secs(1);
+/// Time between two writes of shares that stay as they are: so a group that somebody removed is noticed.
+const RENEW_EVERY: Span = Span::from_secs(1);
 /// What a packet is taken to cost before anything is known, in nanoseconds. Our choice: between the cheapest
 /// NFs (25 ns) and dear ones (tens of microseconds); it holds for a tenth of a second.
 const UNKNOWN_NS: u64 = 1000;
@@ -75,6 +77,7 @@ pub struct Schedule {
     weights_every: Span,
     next_loads: Moment,
     next_weights: Moment,
+    next_renewal: Moment,
     groups: Option<Groups>,
     /// Why the turn of round-robin tasks is not as configured.
     quantum_trouble: Option<String>,
@@ -99,6 +102,7 @@ impl Schedule {
             weights_every: Span::from_millis(config.weights_every_ms.into()),
             next_loads: Moment::default(),
             next_weights: Moment::default(),
+            next_renewal: Moment::default(),
             groups: None,
             quantum_trouble,
             trouble: None,
@@ -316,7 +320,11 @@ impl Control {
         }
         if self.schedule.mode.weighs() {
             self.mend_groups(now);
-            self.share_cores();
+            let renew = now >= self.schedule.next_renewal;
+            if renew {
+                self.schedule.next_renewal = now + RENEW_EVERY;
+            }
+            self.share_cores(renew);
         }
     }
 
@@ -383,8 +391,8 @@ impl Control {
         }
     }
 
-    /// Decides and writes the shares of every core.
-    fn share_cores(&mut self) {
+    /// Decides the shares of every core, and writes those that changed enough, or all.
+    fn share_cores(&mut self, renew: bool) {
         for first in 0..self.instances.len() {
             let core = self.instances[first].core;
             let competes = |instance: &Instance| instance.core == core && self.schedule.competes(instance);
@@ -394,7 +402,7 @@ impl Control {
             }
             self.gather(first, core);
             if share::share(&self.schedule.contenders, &mut self.schedule.shares)
-                && share::is_worth_writing(&self.schedule.in_force, &self.schedule.shares)
+                && (renew || share::is_worth_writing(&self.schedule.in_force, &self.schedule.shares))
             {
                 self.write_shares();
             }
