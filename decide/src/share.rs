@@ -16,6 +16,11 @@
 //! order, and to be measured again. A share is written only when it differs from the one in force by more than
 //! a measurement's error ([`is_worth_writing`]).
 //!
+//! An NF that *feeds* another one of its core has at least an even part, whatever its work. By work alone all
+//! NFs of a chain would fall behind at once, and the first of them, which other chains pass too, would be
+//! throttled for the sake of the last. It cannot abuse that: while those it feeds cannot keep up it rests
+//! (`pressure`), and what it does not use the kernel gives to the others.
+//!
 //! What it refuses to do: give to an NF that spins without packets (its work is nothing), or reckon with real
 //! time, where weights mean nothing.
 
@@ -79,6 +84,8 @@ pub struct Contender {
     pub work_ns: f64,
     /// Factor of its share, 1 to 100.
     pub priority: u32,
+    /// Whether it feeds another NF of the core, and rests while that one cannot keep up.
+    pub feeds: bool,
 }
 
 impl Contender {
@@ -108,24 +115,26 @@ pub fn share(contenders: &[Contender], shares: &mut [u32]) -> bool {
     if contenders.iter().all(|one| one.claim() == 0.0) {
         return false;
     }
+    let even = contenders.iter().map(Contender::claim).sum::<f64>() / contenders.len() as f64;
+    let claim = |one: &Contender| if one.feeds { one.claim().max(even) } else { one.claim() };
     let least = least(contenders.len());
     // Those below the least get it, what is left is shared among the others, which may put more below it.
     shares.fill(0);
     loop {
         let open = || contenders.iter().zip(&*shares).filter(|(_, share)| **share == 0);
-        let total: f64 = open().map(|(one, _)| one.claim()).sum();
+        let total: f64 = open().map(|(one, _)| claim(one)).sum();
         let given = shares.iter().sum::<u32>();
         let part = f64::from(WHOLE - given) / total;
         let mut again = false;
         for (one, share) in contenders.iter().zip(shares.iter_mut()) {
-            if *share == 0 && one.claim() * part < f64::from(least) {
+            if *share == 0 && claim(one) * part < f64::from(least) {
                 *share = least;
                 again = true;
             }
         }
         if !again {
             for (one, share) in contenders.iter().zip(shares.iter_mut()).filter(|(_, share)| **share == 0) {
-                *share = (one.claim() * part) as u32;
+                *share = (claim(one) * part) as u32;
             }
             return true;
         }
@@ -149,11 +158,24 @@ mod tests {
     use std::vec::Vec;
 
     fn shared(contenders: &[(f64, u32)]) -> Vec<u32> {
-        let all: Vec<Contender> =
-            contenders.iter().map(|&(work_ns, priority)| Contender { work_ns, priority }).collect();
+        let all: Vec<Contender> = contenders
+            .iter()
+            .map(|&(work_ns, priority)| Contender { work_ns, priority, feeds: false })
+            .collect();
         let mut shares = vec![0; all.len()];
         assert!(share(&all, &mut shares));
         shares
+    }
+
+    #[test]
+    fn who_feeds_another_has_an_even_part() {
+        let light = Contender { work_ns: 1e6, priority: 1, feeds: true };
+        let heavy = Contender { work_ns: 9e6, priority: 1, feeds: false };
+        let mut shares = [0; 2];
+        assert!(share(&[light, heavy], &mut shares));
+        assert_eq!(shares, [3571, 6428]);
+        assert!(share(&[Contender { feeds: false, ..light }, heavy], &mut shares));
+        assert_eq!(shares, [1000, 9000]);
     }
 
     #[test]
@@ -166,7 +188,7 @@ mod tests {
 
     #[test]
     fn an_idle_core_keeps_its_shares() {
-        let idle = [Contender { work_ns: 0.0, priority: 1 }; 2];
+        let idle = [Contender { work_ns: 0.0, priority: 1, feeds: false }; 2];
         let mut shares = [1, 2];
         assert!(!share(&idle, &mut shares));
         assert_eq!(shares, [1, 2]);
@@ -232,7 +254,7 @@ mod tests {
         #[test]
         fn nonsense_is_borne(work in prop::collection::vec(any::<f64>(), 1..20)) {
             let all: Vec<Contender> =
-                work.into_iter().map(|work_ns| Contender { work_ns, priority: 1 }).collect();
+                work.into_iter().map(|work_ns| Contender { work_ns, priority: 1, feeds: false }).collect();
             let mut shares = vec![0; all.len()];
             if share(&all, &mut shares) {
                 prop_assert!(shares.iter().sum::<u32>() <= WHOLE);

@@ -63,11 +63,14 @@ pub const ROUND_MICROS: u32 = 1000;
 const TURN_MICROS_MIN: u32 = 20;
 
 /// The longest turn of an NF with this share of its core, in parts of `whole`, microseconds. Turns must be as
-/// unequal as shares: the kernel goes round among NFs that sleep after each turn.
+/// unequal as shares: the kernel goes round among NFs that sleep after each turn. One that feeds another NF of
+/// its core empties its ring, so that the queue of a chain stands where the chain is slow and not where others
+/// have to pass; what it must not do is bounded by its rest.
 #[must_use]
-pub const fn turn_micros(share: u32, whole: u32) -> u32 {
+pub const fn turn_micros(share: u32, whole: u32, feeds: bool) -> u32 {
     let turn = (ROUND_MICROS as u64 * share as u64 / whole as u64) as u32;
-    if turn < TURN_MICROS_MIN { TURN_MICROS_MIN } else { turn }
+    let least = if feeds { TURN_MICROS } else { TURN_MICROS_MIN };
+    if turn < least { least } else { turn }
 }
 
 /// Least time between two calls to one NF, microseconds. Our choice: bounds the manager's time spent on
@@ -168,7 +171,9 @@ mod tests {
 
     #[test]
     fn turns_are_as_unequal_as_shares() {
-        assert_eq!([0, 100, 2_500, 10_000].map(|share| turn_micros(share, 10_000)), [20, 20, 250, 1000]);
+        let turn = |feeds| move |share| turn_micros(share, 10_000, feeds);
+        assert_eq!([0, 100, 3_500, 10_000].map(turn(false)), [20, 20, 350, 1000]);
+        assert_eq!([0, 100, 3_500, 10_000].map(turn(true)), [250, 250, 350, 1000]);
     }
 
     #[test]

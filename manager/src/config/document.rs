@@ -91,7 +91,7 @@ tables! {
         /// Microseconds that packets must have waited before the high watermark counts.
         defaulted queue_time_us: Whole<0, 1_000_000> = 100;
         /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
-        defaulted hold: Whole<0, 65_536> = 1024;
+        defaulted hold: Whole<0, 65_536> = 4096;
         /// Milliseconds between two looks at the weights of a core's NFs, at most the 100 over which loads are formed.
         defaulted weights_every_ms: Whole<1, 100> = 10;
         /// Milliseconds of a turn of the NFs with `policy = "rr"`, set for the whole machine and restored at the end. Default: as the machine has it.

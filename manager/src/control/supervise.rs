@@ -61,6 +61,7 @@ impl Control {
         let stage = self.numbers.stages[&nf.name];
         let made: Vec<usize> =
             (0..nf.cores.len()).filter_map(|which| self.add_instance(nf, stage, which)).collect();
+        self.note_feeders();
         for &at in &made {
             self.launch(at);
         }
