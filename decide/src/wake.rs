@@ -12,10 +12,10 @@
 //! neighbour with work.
 //!
 //! What a call waits for depends on what the core does instead. If it is idle, for nothing. If another NF
-//! has packets there, waking a second one only makes the two take turns more often: it waits until its
-//! batch pays for the turn, a quarter of the ring, or until its oldest packet is [`Marks::age_working`]
-//! old. If the others only look, the same batch is worth waiting for, but not as long, and not at all when
-//! packets only trickle in.
+//! has a burst of packets or more there, waking a second one only makes the two take turns more often: it waits
+//! until its batch pays for the turn, a quarter of the ring, or until its oldest packet is
+//! [`Marks::age_working`] old. If the others only look, or have less than that ([`TRICKLE`]), the same batch is
+//! worth waiting for, but not as long, and not at all when packets only trickle in.
 //!
 //! A hostile NF can claim to sleep all the time. A call is repeated only after the NF has taken packets
 //! since the last one, or after [`Marks::again`]; and no NF is called more often than [`Marks::gap`].
@@ -114,9 +114,9 @@ pub const fn look_before_sleep_micros(briefly: bool) -> u32 {
 pub enum Core {
     /// All of them sleep.
     Idle,
-    /// At least one is awake, and none has packets.
+    /// At least one is awake, and none has more than a trickle of packets.
     Looking,
-    /// At least one has packets.
+    /// At least one has more than that.
     Working,
 }
 

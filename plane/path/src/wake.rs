@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use headgate_decide::wake::{Core, Sleeper, worth_a_call};
+use headgate_decide::wake::{Core, Sleeper, TRICKLE, worth_a_call};
 use headgate_shm::{Offence, doorbell};
 
 use crate::instance::Instance;
@@ -11,25 +11,37 @@ use crate::worker::Worker;
 /// What the cores do on which this worker's NFs run, a bit for each.
 #[derive(Clone, Copy, Default)]
 struct Cores {
+    /// An NF is awake.
     awake: u64,
+    /// One that is awake has packets.
     working: u64,
-    /// Where more than one NF is awake and has packets.
+    /// More than one is awake and has packets.
     shared: u64,
+    /// One that is awake has so many that it is worth letting it work them off.
+    busy: u64,
 }
 
 impl Cores {
     const fn of(self, core: u16) -> Core {
-        match (self.working & core_bit(core), self.awake & core_bit(core)) {
+        match (self.busy & core_bit(core), self.awake & core_bit(core)) {
             (0, 0) => Core::Idle,
             (0, _) => Core::Looking,
             _ => Core::Working,
         }
     }
 
-    const fn has_worker(&mut self, core: u16) {
+    const fn has_worker(&mut self, core: u16, packets: u32) {
         self.awake |= core_bit(core);
         self.shared |= self.working & core_bit(core);
         self.working |= core_bit(core);
+        if packets >= TRICKLE {
+            self.busy |= core_bit(core);
+        }
+    }
+
+    /// Whether an NF of this core, with packets or without, is in the way of another one that has some.
+    const fn has_others(self, core: u16, packets: u32) -> bool {
+        (if packets > 0 { self.shared } else { self.working }) & core_bit(core) != 0
     }
 }
 
@@ -53,7 +65,7 @@ impl Worker {
                 if !doorbell::is_asleep(instance.side.doorbell()) {
                     match instance.held {
                         0 => cores.awake |= core_bit(instance.core),
-                        _ => cores.has_worker(instance.core),
+                        packets => cores.has_worker(instance.core, packets),
                     }
                 }
             }
@@ -80,7 +92,7 @@ impl Worker {
             if worth_a_call(&instance.marks, &sleeper) {
                 instance.called(now);
                 self.board.instances[number as usize].calls.add(1);
-                cores.has_worker(core);
+                cores.has_worker(core, backlog);
             }
         }
     }
@@ -91,7 +103,7 @@ impl Worker {
         for &number in &self.owned {
             if let Some(instance) = self.instances[number as usize].as_deref_mut() {
                 let turns = instance.turns
-                    && cores.shared & core_bit(instance.core) != 0
+                    && cores.has_others(instance.core, instance.held)
                     && instance.called_at != now;
                 if turns != instance.takes_turns {
                     instance.takes_turns = turns;
