@@ -6,6 +6,7 @@
 //!
 //! - [`hop`]: what a hop through an NF costs (`headgate bench hop`);
 //! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
+//! - [`lab`]: what the experiments of all papers have in common;
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
 //! - [`placement`]: which core does what;
 //! - [`session`]: one manager, from its configuration to its last audit;
@@ -13,6 +14,7 @@
 //! - [`report`]: what is printed.
 
 pub mod hop;
+pub mod lab;
 pub mod nfvnice;
 pub mod placement;
 pub mod report;

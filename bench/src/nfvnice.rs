@@ -1,60 +1,19 @@
 //! `headgate bench nfvnice`: the experiments of the NFVnice paper, each one command.
 //!
-//! Every case of an experiment is a configuration, measured by a manager of its own; cases are measured in
-//! turn, round after round, and compared within rounds. What a case is and what is compared stands in
-//! tables.
-//!
 //! - [`experiments`], the tables;
-//! - [`experiment`], what such a table holds;
-//! - [`bed`], one case as a configuration;
-//! - [`runner`], rounds;
-//! - [`measure`], one case in a window, as values;
 //! - [`dynamic`], one case while a cost changes;
-//! - [`isolation`], one case by a TCP transfer;
-//! - [`outcome`], the report, and values as CSV;
-//! - [`plot`], the picture.
+//! - [`isolation`], one case by a TCP transfer.
 
-pub mod bed;
 pub mod dynamic;
-pub mod experiment;
 pub mod experiments;
 pub mod isolation;
-pub mod measure;
-pub mod outcome;
-pub mod plot;
-pub mod runner;
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
-use headgate_host::clock::Clock;
-use headgate_host::cores;
-use headgate_host::environment::Environment;
-use headgate_host::undo::{Action, Janitor};
-use headgate_manager::device_folder;
-use serde_json::{Map, Value as Json, json};
 
-use crate::hop::busy;
-use crate::report::Report;
-use crate::session::Launcher;
-use crate::tcp::transfer;
-use experiment::{Experiment, How};
-use experiments::{Machine, NAMES, named};
-use runner::{Pace, Runner};
-
-/// NFs run as users of their trust domains, who must be able to write there.
-const FOR_EVERYBODY: u32 = 0o777;
-
-/// The command promises that all experiments with `--quick` end within 15 minutes; the rest is for the last
-/// round and for what comes before the first.
-const ALL_QUICK_LIMIT: Duration = Duration::from_secs(14 * 60);
-/// Kept for each experiment that comes after one. Our choice: a round of most of them, and of what ends
-/// sooner the others have the rest.
-const ROUND_OF_ANOTHER: Duration = Duration::from_secs(15);
+use crate::lab::{self, Suite};
+use experiments::{NAMES, named};
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
@@ -62,18 +21,8 @@ pub struct Options {
     /// The experiment, or all of them
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
-    /// Shorter windows, and 3 rounds of experiments with many cases; all of them end within 15 minutes
-    #[arg(long)]
-    quick: bool,
-    /// How often everything is measured [default: 5]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: Option<u32>,
-    /// Writes EXPERIMENT.csv and EXPERIMENT-rounds.csv into this folder
-    #[arg(long, value_name = "DIR")]
-    csv: Option<PathBuf>,
-    /// Writes EXPERIMENT.svg into this folder
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
+    #[command(flatten)]
+    how: lab::Options,
 }
 
 /// Measures and prints.
@@ -82,98 +31,5 @@ pub struct Options {
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
 pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    // Before anything that has threads. What DPDK makes is the only thing that has a name.
-    let janitor = Janitor::start()?;
-    let devices = device_folder();
-    for path in devices.parent().into_iter().chain([&*devices]) {
-        janitor.register(Action::RemoveDirectory { path: path.into() })?;
-    }
-    for folder in [&options.csv, &options.svg].into_iter().flatten() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    let environment = Environment::observe();
-    let folder = tempfile::Builder::new().prefix("headgate-bench-").tempdir()?;
-    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(FOR_EVERYBODY))?;
-    let runner = Runner {
-        launcher: Launcher::find()?,
-        cores: cores::allowed()?.as_slice().to_vec(),
-        pace: Pace::of(options.quick, options.rounds),
-        cycles_per_second: Clock::calibrate().cycles_per_second() as f64,
-    };
-    let machine = Machine {
-        cycles_per_second: runner.cycles_per_second,
-        folder: folder.path(),
-        nf_cores: runner.cores.len().saturating_sub(1),
-    };
-    let found = measure_all(options, &runner, machine, &environment, json)?;
-    drop(runner);
-    folder.close()?;
-    janitor.finish()?;
-    Ok(found)
-}
-
-fn measure_all(
-    options: &Options,
-    runner: &Runner,
-    machine: Machine,
-    environment: &Environment,
-    json: bool,
-) -> anyhow::Result<ExitCode> {
-    let all = named(&options.experiment, machine);
-    let alone = all.len() == 1;
-    let (mut documents, mut failed, mut conserved) = (Map::new(), Vec::new(), true);
-    let began = Instant::now();
-    for (done, experiment) in all.iter().enumerate() {
-        let others = ROUND_OF_ANOTHER * (all.len() - done - 1) as u32;
-        let until = (options.quick && !alone).then(|| began + ALL_QUICK_LIMIT.saturating_sub(others));
-        match measure(options, runner, experiment, until, environment) {
-            Ok(report) => {
-                conserved &= report.conserved;
-                if json && !alone {
-                    documents.insert(experiment.name.to_owned(), report.document());
-                } else {
-                    report.print(json)?;
-                }
-            }
-            Err(error) if alone => return Err(error),
-            Err(error) => {
-                eprintln!("headgate: {} cannot be done: {error:#}", experiment.name);
-                failed.push((experiment.name, error));
-            }
-        }
-    }
-    if json && !alone {
-        let failed: Map<String, Json> =
-            failed.iter().map(|(name, error)| ((*name).to_owned(), json!(format!("{error:#}")))).collect();
-        let document = json!({ "bench": "nfvnice", "experiments": documents, "failed": failed });
-        println!("{}", serde_json::to_string_pretty(&document)?);
-    }
-    match failed.into_iter().next() {
-        Some((name, error)) => Err(error.context(format!("{name} could not be done"))),
-        None if conserved => Ok(ExitCode::SUCCESS),
-        None => Ok(ExitCode::from(5)),
-    }
-}
-
-fn measure(
-    options: &Options,
-    runner: &Runner,
-    experiment: &Experiment,
-    until: Option<Instant>,
-    environment: &Environment,
-) -> anyhow::Result<Report> {
-    if experiment.cases.iter().any(|case| case.how == How::Transfer) {
-        transfer::find_program()?;
-    }
-    let mut outcome = runner.run(experiment, until)?;
-    outcome.notes.extend(busy(environment));
-    if let Some(folder) = &options.csv {
-        outcome::write_csv(folder, experiment, &outcome)
-            .with_context(|| format!("cannot write into {}", folder.display()))?;
-    }
-    if let Some(folder) = &options.svg {
-        plot::write(folder, experiment, &outcome)
-            .with_context(|| format!("cannot draw into {}", folder.display()))?;
-    }
-    Ok(outcome::report(experiment, outcome, runner, environment.clone()))
+    lab::run(Suite { name: "nfvnice", named }, &options.experiment, &options.how, json)
 }

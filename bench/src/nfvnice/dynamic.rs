@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use headgate_manager::api::Request;
 use headgate_manager::status::Snapshot;
 
-use super::bed::{Bed, Work};
-use super::measure::{Value, jain};
+use crate::lab::bed::{Bed, Work};
+use crate::lab::experiment::{Curve, Method};
+use crate::lab::measure::{Value, jain};
+use crate::lab::runner::Runner;
 use crate::session::Session;
 
 /// Time between two looks. Our choice: five ticks of the kernel.
@@ -23,8 +25,26 @@ const NEAR_POINTS: f64 = 5.0;
 /// The factor of the change (section 5.4.4.6).
 const FACTOR: u32 = 3;
 
-/// The first NF's share over time: seconds since the first look, percent.
-pub type Shares = Vec<(f64, f64)>;
+/// Each of the three phases, with `--quick` and without.
+const PHASE_QUICK: Duration = Duration::from_millis(800);
+const PHASE: Duration = Duration::from_secs(3);
+
+/// While the cost of the first NF is tripled for a while.
+#[derive(Debug)]
+pub struct Change;
+
+impl Method for Change {
+    fn measure(
+        &self,
+        runner: &Runner,
+        session: &Session,
+        bed: &Bed,
+    ) -> anyhow::Result<(Vec<Value>, Option<Curve>)> {
+        sleep(runner.pace.warm_up);
+        let (values, shares) = measure(session, bed, if runner.pace.quick { PHASE_QUICK } else { PHASE })?;
+        Ok((values, Some(shares)))
+    }
+}
 
 /// What was looked at.
 struct Sample {
@@ -32,11 +52,8 @@ struct Sample {
     cpu_ns: [u64; 2],
 }
 
-/// Three phases of this length: as it is, costing more, as it was.
-///
-/// # Errors
-/// Whatever kept the manager from answering.
-pub fn measure(session: &Session, bed: &Bed, phase: Duration) -> anyhow::Result<(Vec<Value>, Shares)> {
+/// Three phases of this length: as it is, costing more, as it was; with the first NF's share over time.
+fn measure(session: &Session, bed: &Bed, phase: Duration) -> anyhow::Result<(Vec<Value>, Curve)> {
     let [first, second] = costs(bed);
     let (began, handle) = (Instant::now(), session.handle());
     let (mut samples, mut changes) = (Vec::new(), Vec::new());

@@ -6,10 +6,14 @@
 //! does not say, the constant does.
 
 use std::path::Path;
+use std::rc::Rc;
 
-use super::bed::{Bed, Chain, Mode, Policy, Work, line_rate};
-use super::experiment::{Case, Comparison, Experiment, Formed, How, Plot, THROUGHPUT, grid, joined};
-use super::measure::Read;
+use super::dynamic::Change;
+use super::isolation::Transfer;
+use crate::lab::Machine;
+use crate::lab::bed::{Bed, Chain, Mode, Policy, Work, line_rate};
+use crate::lab::experiment::{Case, Comparison, Experiment, Formed, How, Plot, THROUGHPUT, grid, joined};
+use crate::lab::measure::Read;
 
 /// Low, medium and high cost (section 5.4.3.1).
 const COSTS: [u32; 3] = [120, 270, 550];
@@ -37,17 +41,6 @@ const UDP_FLOWS: u32 = 10;
 /// Loads of `latency`, in percent of what the core can do by arithmetic. Our choice: from low to high.
 const LOADS_PERCENT: [u32; 4] = [10, 25, 50, 75];
 const OS_AND_NFVNICE: [Mode; 2] = [Mode::Os, Mode::Nfvnice];
-
-/// What the tables need to know of the machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Machine<'a> {
-    /// Cycles of the TSC in a second.
-    pub cycles_per_second: f64,
-    /// A folder into which NFs may write.
-    pub folder: &'a Path,
-    /// Cores for NFs.
-    pub nf_cores: usize,
-}
 
 /// Names of all experiments, in the paper's order.
 pub const NAMES: [&str; 18] = [
@@ -177,8 +170,8 @@ fn motivation_chain() -> Experiment {
         "figure 3.2",
         cases,
     )
-    .compare_with_os(no_aim)
-    .compare_waste()
+    .compare("nfvnice", "os", no_aim)
+    .compare_waste("nfvnice")
 }
 
 fn chain() -> Experiment {
@@ -196,9 +189,9 @@ fn chain() -> Experiment {
         "figure 5.6, tables 5.1 and 5.2",
         cases,
     )
-    .compare_with_os(aim)
-    .compare_with_best("at least 0.97")
-    .compare_waste();
+    .compare("nfvnice", "os", aim)
+    .compare_with_best("nfvnice", &Mode::ALL.map(Mode::name), "at least 0.97")
+    .compare_waste("nfvnice");
     let fused =
         Comparison::over("normal.nfvnice_over_fused", "normal.nfvnice", "normal.fused", "at least 0.93");
     chain.comparisons.push(fused);
@@ -242,8 +235,8 @@ fn cores() -> Experiment {
         "table 5.3",
         cases,
     )
-    .compare_with_os(no_aim)
-    .compare_waste();
+    .compare("nfvnice", "os", no_aim)
+    .compare_waste("nfvnice");
     cores.nf_cores = 3;
     cores.paper = &[
         ("normal.os", "0.6 (table 5.3)"),
@@ -286,7 +279,7 @@ fn shared_instances() -> Experiment {
         "table 5.4, figure 5.8",
         cases,
     )
-    .compare_waste();
+    .compare_waste("nfvnice");
     shared.nf_cores = 4;
     shared.comparisons.extend([
         over_os(1),
@@ -323,9 +316,9 @@ fn variable_cost() -> Experiment {
         "figure 5.9",
         cases,
     )
-    .compare_with_os(no_aim)
-    .compare_with_best("at least 0.97")
-    .compare_waste()
+    .compare("nfvnice", "os", no_aim)
+    .compare_with_best("nfvnice", &Mode::ALL.map(Mode::name), "at least 0.97")
+    .compare_waste("nfvnice")
 }
 
 /// All orders of three.
@@ -345,8 +338,8 @@ fn orders() -> Experiment {
         "figure 5.10",
         cases,
     )
-    .compare_with_os(no_aim)
-    .compare_waste();
+    .compare("nfvnice", "os", no_aim)
+    .compare_waste("nfvnice");
     orders.paper = &[
         ("rr.high_med_low.os", "less than 0.04 (section 5.4.4.2)"),
         ("rr.med_high_low.os", "less than 0.04 (section 5.4.4.2)"),
@@ -369,19 +362,20 @@ fn workload_mix() -> Experiment {
         "figure 5.11",
         cases,
     )
-    .compare_with_os(no_aim)
-    .compare_waste()
+    .compare("nfvnice", "os", no_aim)
+    .compare_waste("nfvnice")
 }
 
 fn isolation() -> Experiment {
     let udp = Chain { stages: vec![0, 1, 2], rate: UDP_RATE / f64::from(UDP_FLOWS) };
     let nfs: Vec<_> = [COSTS[0], COSTS[1], COSTS_OF_CORES[2]].map(Work::Cycles).to_vec();
+    let transfer = Rc::new(Transfer::default());
     let mut cases = Vec::new();
     for (group, flows) in [("alone", 0), ("with_udp", UDP_FLOWS)] {
         let bed = Bed { spread: true, ..Bed::of(nfs.clone(), vec![udp.clone(); flows as usize]) };
         let of = |&mode| {
             let bed = bed.clone().scheduled(Policy::Normal, mode);
-            Case { how: How::Transfer, ..Case::new(group, bed, &[]) }
+            Case { how: How::Own(transfer.clone()), ..Case::new(group, bed, &[]) }
         };
         cases.extend(OS_AND_NFVNICE.iter().map(of));
     }
@@ -439,7 +433,7 @@ fn disk(folder: &Path) -> Experiment {
         "figure 5.13, table 3.4",
         cases,
     )
-    .compare_waste();
+    .compare_waste("nfvnice");
     disk.comparisons.extend(comparisons);
     disk.paper = &[
         ("64.async_over_sync", "1.6-2.2 for a download through the logger (table 3.4)"),
@@ -451,7 +445,7 @@ fn disk(folder: &Path) -> Experiment {
 fn dynamic() -> Experiment {
     let of = |&mode| {
         let bed = Bed::side_by_side(&DYNAMIC).scheduled(Policy::Normal, mode);
-        Case { how: How::Change, ..Case::new("", bed, &[]) }
+        Case { how: How::Own(Rc::new(Change)), ..Case::new("", bed, &[]) }
     };
     let mut dynamic = experiment(
         "dynamic",
@@ -495,7 +489,7 @@ fn fairness() -> Experiment {
         "figures 5.14b and 5.14c",
         cases,
     )
-    .compare_waste();
+    .compare_waste("nfvnice");
     fairness.comparisons.extend([
         Comparison::same("jain.os", "6.os.jain", ""),
         Comparison::same("jain.nfvnice", "6.nfvnice.jain", "at least 0.99"),
@@ -538,8 +532,8 @@ fn length(nf_cores: usize) -> Experiment {
         "figure 5.15",
         cases,
     )
-    .compare_with_os(no_aim)
-    .compare_waste()
+    .compare("nfvnice", "os", no_aim)
+    .compare_waste("nfvnice")
 }
 
 /// High and low marks: the high one swept with 30 between, then the low one below 80 (section 5.4.2.1).
@@ -558,7 +552,7 @@ fn watermarks() -> Experiment {
         "section 5.4.2.1",
         MARKS.into_iter().map(of).collect(),
     )
-    .compare_waste();
+    .compare_waste("nfvnice");
     let chosen = joined(&group((80, 60)), "nfvnice");
     let all = MARKS.into_iter().map(|marks| joined(&group(marks), "nfvnice")).collect();
     let formed = Formed::OverBest(chosen, all);
@@ -610,7 +604,7 @@ fn control() -> Experiment {
         "not in the paper",
         cases,
     )
-    .compare_waste();
+    .compare_waste("nfvnice");
     let aim = "at most 0.01 of a core";
     control.comparisons.push(Comparison::same("control_cpu", "normal.nfvnice.control_cpu", aim));
     control.plot = Plot { value: "control_cpu", axis: "control thread, cores" };

@@ -4,14 +4,18 @@
 //! share. The UDP flows are made by the manager's generator: iperf3 could not offer more than packet sockets
 //! let through, and on few cores it would take the NFs' core to make them.
 
+use std::cell::OnceCell;
+use std::fmt;
 use std::fmt::Write as _;
 
 use headgate_manager::api::Request;
 use headgate_manager::status::Snapshot;
 
-use super::bed::{Bed, Work};
-use super::measure::Value;
-use crate::session::{Launcher, Session};
+use crate::lab::bed::{Bed, Work};
+use crate::lab::experiment::{Curve, Method};
+use crate::lab::measure::Value;
+use crate::lab::runner::Runner;
+use crate::session::Session;
 use crate::tcp::beds::Bed as Network;
 use crate::tcp::transfer::{self, Times, TransferError};
 
@@ -45,26 +49,54 @@ pub fn with_hosts(bed: &Bed, network: &Network) -> Bed {
     Bed { more: text, ..bed.clone() }
 }
 
-/// A manager where the cables of the hosts end.
-///
-/// # Errors
-/// Whatever kept it from starting.
-pub fn start(
-    launcher: &Launcher,
-    network: &Network,
-    name: &str,
-    bed: &Bed,
-    cores: &[u32],
-) -> anyhow::Result<Session> {
-    let text = with_hosts(bed, network).to_toml(cores);
-    Ok(network.between[0].run(|| launcher.start(name, &text))??)
+/// By a TCP transfer through the first two NFs between two hosts. The hosts are there for as long as this.
+#[derive(Default)]
+pub struct Transfer {
+    network: OnceCell<Network>,
+}
+
+impl fmt::Debug for Transfer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Transfer")
+    }
+}
+
+impl Transfer {
+    fn network(&self) -> anyhow::Result<&Network> {
+        if let Some(network) = self.network.get() {
+            return Ok(network);
+        }
+        let made = Network::ports()?;
+        Ok(self.network.get_or_init(|| made))
+    }
+}
+
+impl Method for Transfer {
+    fn check(&self) -> anyhow::Result<()> {
+        transfer::find_program()?;
+        Ok(())
+    }
+
+    /// A manager where the cables of the hosts end.
+    fn start(&self, runner: &Runner, name: &str, bed: &Bed) -> anyhow::Result<Session> {
+        let network = self.network()?;
+        let text = with_hosts(bed, network).to_toml(&runner.cores);
+        Ok(network.between[0].run(|| runner.launcher.start(name, &text))??)
+    }
+
+    fn measure(
+        &self,
+        runner: &Runner,
+        session: &Session,
+        bed: &Bed,
+    ) -> anyhow::Result<(Vec<Value>, Option<Curve>)> {
+        let times = Times { warm_up_s: 1, window_s: if runner.pace.quick { 1 } else { 4 } };
+        Ok((measure(session, self.network()?, bed, times, runner.cycles_per_second)?, None))
+    }
 }
 
 /// One transfer.
-///
-/// # Errors
-/// Whatever kept it from happening.
-pub fn measure(
+fn measure(
     session: &Session,
     network: &Network,
     bed: &Bed,

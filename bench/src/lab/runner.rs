@@ -8,13 +8,9 @@ use anyhow::Context as _;
 
 use crate::session::{Launcher, Session};
 use crate::statistics::{Round, Rounds};
-use crate::tcp::beds::Bed as Network;
-use crate::tcp::transfer::Times;
 
 use super::bed::Policy;
-use super::dynamic::{self, Shares};
-use super::experiment::{Case, Experiment, How, joined};
-use super::isolation;
+use super::experiment::{Case, Curve, Experiment, How, joined};
 use super::measure::{Look, Value, Window};
 
 /// Cases of an experiment from which on it has fewer rounds where time is short.
@@ -32,9 +28,6 @@ pub struct Pace {
     pub warm_up: Duration,
     /// For how long it is.
     pub window: Duration,
-    /// Each of three phases of `dynamic`.
-    pub phase: Duration,
-    transfer: Times,
     /// No round of an experiment is begun that would end later than this.
     limit: Option<Duration>,
 }
@@ -46,15 +39,12 @@ impl Pace {
     #[must_use]
     pub fn of(quick: bool, rounds: Option<u32>) -> Self {
         let ms = Duration::from_millis;
-        let transfer = |window_s| Times { warm_up_s: 1, window_s };
         match quick {
             true => Self {
                 quick,
                 rounds,
                 warm_up: ms(200),
                 window: ms(250),
-                phase: ms(800),
-                transfer: transfer(1),
                 limit: Some(Duration::from_secs(100)),
             },
             false => Self {
@@ -62,8 +52,6 @@ impl Pace {
                 rounds,
                 warm_up: ms(300),
                 window: ms(1000),
-                phase: ms(3000),
-                transfer: transfer(4),
                 limit: None,
             },
         }
@@ -88,7 +76,7 @@ pub struct Outcome {
     /// Names of values and what they are shown in, in the order in which they were first measured.
     pub units: Vec<(String, &'static str)>,
     /// What changes over time, of the last round, by case.
-    pub shares: BTreeMap<String, Shares>,
+    pub curves: BTreeMap<String, Curve>,
     /// What the reader should know.
     pub notes: Vec<String>,
     /// Managers whose last audit found something missing.
@@ -132,10 +120,6 @@ impl Runner {
     /// Whatever kept it from measuring.
     pub fn run(&self, experiment: &Experiment, until: Option<Instant>) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome::default();
-        let network = match experiment.cases.iter().any(|case| case.how == How::Transfer) {
-            true => Some(Network::ports()?),
-            false => None,
-        };
         let wanted = self.pace.rounds(experiment.cases.len());
         let (started, mut last) = (Instant::now(), Duration::ZERO);
         for done in 0..wanted {
@@ -148,7 +132,7 @@ impl Runner {
             let began = Instant::now();
             let mut round = Round::new();
             for case in &experiment.cases {
-                self.measure(experiment, case, network.as_ref(), &mut round, &mut outcome)
+                self.measure(experiment, case, &mut round, &mut outcome)
                     .with_context(|| format!("{} {}", experiment.name, case.name()))?;
             }
             outcome.rounds.push(round);
@@ -163,30 +147,21 @@ impl Runner {
         &self,
         experiment: &Experiment,
         case: &Case,
-        network: Option<&Network>,
         round: &mut Round,
         outcome: &mut Outcome,
     ) -> anyhow::Result<()> {
         let name = format!("{} {} (made by headgate bench)", experiment.name, case.name());
-        let session = match (&case.how, network) {
-            (How::Transfer, Some(network)) => {
-                isolation::start(&self.launcher, network, &name, &case.bed, &self.cores)?
-            }
-            _ => self.launcher.start(&name, &case.bed.to_toml(&self.cores))?,
+        let session = match &case.how {
+            How::Own(method) => method.start(self, &name, &case.bed)?,
+            How::Window(_) => self.launcher.start(&name, &case.bed.to_toml(&self.cores))?,
         };
-        let values = match (&case.how, network) {
-            (How::Transfer, Some(network)) => {
-                let (times, clock) = (self.pace.transfer, self.cycles_per_second);
-                isolation::measure(&session, network, &case.bed, times, clock)?
-            }
-            (How::Change, _) => {
-                sleep(self.pace.warm_up);
-                let (values, shares) = dynamic::measure(&session, &case.bed, self.pace.phase)?;
-                outcome.shares.insert(case.name(), shares);
+        let values = match &case.how {
+            How::Own(method) => {
+                let (values, curve) = method.measure(self, &session, &case.bed)?;
+                outcome.curves.extend(curve.map(|curve| (case.name(), curve)));
                 values
             }
-            (How::Window(reads), _) => self.window(case, &session)?.values(reads),
-            (How::Transfer, None) => Vec::new(),
+            How::Window(reads) => self.window(case, &session)?.values(reads),
         };
         match session.stop()? {
             Some(true) => {}
@@ -213,7 +188,7 @@ mod tests {
     #[test]
     fn a_quick_run_is_shorter_and_ends_in_time() {
         let (quick, full) = (Pace::of(true, None), Pace::of(false, None));
-        assert!(quick.window < full.window && quick.phase < full.phase);
+        assert!(quick.window < full.window);
         assert_eq!([quick.rounds(4), quick.rounds(17), full.rounds(48)], [5, 3, 5]);
         assert_eq!(Pace::of(true, Some(1)).rounds(4), 1);
         let s = Duration::from_secs;

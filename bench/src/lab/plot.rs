@@ -8,8 +8,7 @@ use plotters::prelude::*;
 use crate::report::base;
 use crate::statistics::Summary;
 
-use super::dynamic::Shares;
-use super::experiment::{Experiment, joined};
+use super::experiment::{Curve, Experiment, joined};
 use super::runner::Outcome;
 
 /// Pixels. Our choice: a page's width, and for many bars two.
@@ -42,7 +41,7 @@ struct Bar {
 pub fn write(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
     let path = folder.join(format!("{}.svg", experiment.name));
     let mut text = String::new();
-    if outcome.shares.is_empty() {
+    if outcome.curves.is_empty() {
         draw_bars(&mut text, experiment, outcome)?;
     } else {
         draw_lines(&mut text, experiment, outcome)?;
@@ -131,7 +130,7 @@ fn draw_bars(text: &mut String, experiment: &Experiment, outcome: &Outcome) -> a
 }
 
 fn draw_lines(text: &mut String, experiment: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
-    let end = outcome.shares.values().filter_map(|shares: &Shares| shares.last()).map(|last| last.0);
+    let end = outcome.curves.values().filter_map(|curve: &Curve| curve.last()).map(|last| last.0);
     let end = end.fold(0.1, f64::max);
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE).map_err(failed)?;
@@ -143,10 +142,10 @@ fn draw_lines(text: &mut String, experiment: &Experiment, outcome: &Outcome) -> 
         .build_cartesian_2d(0.0..end, 0.0..100.0)
         .map_err(failed)?;
     chart.configure_mesh().x_desc("seconds").y_desc(experiment.plot.axis).draw().map_err(failed)?;
-    for (number, (name, shares)) in outcome.shares.iter().enumerate() {
+    for (number, (name, curve)) in outcome.curves.iter().enumerate() {
         let colour = COLOURS[(COLOURS.len() - 2 + number) % COLOURS.len()];
         chart
-            .draw_series(LineSeries::new(shares.iter().copied(), colour.stroke_width(2)))
+            .draw_series(LineSeries::new(curve.iter().copied(), colour.stroke_width(2)))
             .map_err(failed)?
             .label(name)
             .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 12, y)], colour.stroke_width(2)));
@@ -178,8 +177,8 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nfvnice::bed::{Bed, Mode, Policy};
-    use crate::nfvnice::experiment::{THROUGHPUT, grid};
+    use crate::lab::bed::{Bed, Mode, Policy};
+    use crate::lab::experiment::{THROUGHPUT, grid};
     use crate::statistics::Round;
     use std::path::Path;
 
@@ -210,7 +209,7 @@ mod tests {
         for word in ["<svg", "figure 5.6", "nfvnice", "backpressure", "rr_1ms", "throughput, Mpps"] {
             assert!(bars.contains(word), "{word} is in the picture");
         }
-        outcome.shares.insert("nfvnice".to_owned(), vec![(0.0, 25.0), (1.0, 50.0)]);
+        outcome.curves.insert("nfvnice".to_owned(), vec![(0.0, 25.0), (1.0, 50.0)]);
         let lines = drawn(folder.path(), &outcome);
         assert!(lines.contains("polyline") && lines.contains("seconds"));
     }

@@ -1,19 +1,55 @@
 //! What an experiment is: cases, and what is compared between them.
 
+use std::fmt::Debug;
+use std::rc::Rc;
+
+use crate::session::Session;
 use crate::statistics::{Name, Round};
 
 use super::bed::{Bed, Mode, Policy};
-use super::measure::Read;
+use super::measure::{Read, Value};
+use super::runner::Runner;
 
 /// How a case is measured.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum How {
     /// For a window, in which nothing changes.
     Window(&'static [Read]),
-    /// While the cost of the first NF is tripled for a while.
-    Change,
-    /// By a TCP transfer through the first two NFs between two hosts.
-    Transfer,
+    /// In a way that the experiment brings with it.
+    Own(Rc<dyn Method>),
+}
+
+/// A value over time: seconds since the first look, and the value.
+pub type Curve = Vec<(f64, f64)>;
+
+/// A way of measuring one case.
+pub trait Method: Debug {
+    /// Whether what it needs is there; asked before anything is measured.
+    ///
+    /// # Errors
+    /// What is not.
+    fn check(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// Starts a manager; `name` is what messages call its configuration.
+    ///
+    /// # Errors
+    /// Whatever kept it from starting.
+    fn start(&self, runner: &Runner, name: &str, bed: &Bed) -> anyhow::Result<Session> {
+        Ok(runner.launcher.start(name, &bed.to_toml(&runner.cores))?)
+    }
+
+    /// Measures it: values, and what is drawn over time, where something is.
+    ///
+    /// # Errors
+    /// Whatever kept it from measuring.
+    fn measure(
+        &self,
+        runner: &Runner,
+        session: &Session,
+        bed: &Bed,
+    ) -> anyhow::Result<(Vec<Value>, Option<Curve>)>;
 }
 
 /// Something that is measured.
@@ -149,42 +185,44 @@ impl Experiment {
         self.paper.iter().find(|(of, _)| *of == name).map_or("", |(_, figure)| figure)
     }
 
-    /// Adds, for each group with both, the throughput of `nfvnice` by that of `os`.
+    /// Adds, for each group with both, the throughput of one variant by that of another.
     #[must_use]
-    pub fn compare_with_os(mut self, aim: impl Fn(&str) -> &'static str) -> Self {
-        for group in self.groups_with(Mode::Nfvnice) {
-            let name = joined(&group, "nfvnice_over_os");
-            let (over, under) = (joined(&group, "nfvnice"), joined(&group, "os"));
+    pub fn compare(mut self, variant: &str, other: &str, aim: impl Fn(&str) -> &'static str) -> Self {
+        let others = self.groups_with(other);
+        for group in self.groups_with(variant).into_iter().filter(|group| others.contains(group)) {
+            let name = joined(&group, &format!("{variant}_over_{other}"));
+            let (over, under) = (joined(&group, variant), joined(&group, other));
             let aim = aim(&name);
             self.comparisons.push(Comparison::over(name, &over, &under, aim));
         }
         self
     }
 
-    /// Adds, for each group, the throughput of `nfvnice` by that of the best other mode.
+    /// Adds, for each group, the throughput of a variant by that of the best of others.
     #[must_use]
-    pub fn compare_with_best(mut self, aim: &'static str) -> Self {
-        for group in self.groups_with(Mode::Nfvnice) {
-            let others = Mode::ALL.iter().filter(|mode| **mode != Mode::Nfvnice);
-            let others = others.map(|mode| joined(&group, mode.name())).collect();
-            let formed = Formed::OverBest(joined(&group, "nfvnice"), others);
-            self.comparisons.push(Comparison::new(joined(&group, "nfvnice_over_best"), formed, aim));
+    pub fn compare_with_best(mut self, variant: &str, others: &[&str], aim: &'static str) -> Self {
+        for group in self.groups_with(variant) {
+            let others = others.iter().filter(|other| **other != variant);
+            let others = others.map(|other| joined(&group, other)).collect();
+            let formed = Formed::OverBest(joined(&group, variant), others);
+            let name = joined(&group, &format!("{variant}_over_best"));
+            self.comparisons.push(Comparison::new(name, formed, aim));
         }
         self
     }
 
-    /// Adds the most that any case with `nfvnice` wasted, to what it delivered.
+    /// Adds the most that any case of a variant wasted, to what it delivered.
     #[must_use]
-    pub fn compare_waste(mut self) -> Self {
-        let cases = self.cases.iter().filter(|case| case.variant == Mode::Nfvnice.name());
+    pub fn compare_waste(mut self, variant: &str) -> Self {
+        let cases = self.cases.iter().filter(|case| case.variant == variant);
         let names = cases.map(|case| joined(&case.name(), "wasted_over_delivered")).collect();
         let formed = Formed::Largest(names);
         self.comparisons.push(Comparison::new("wasted_over_delivered", formed, "at most 0.001"));
         self
     }
 
-    fn groups_with(&self, mode: Mode) -> Vec<String> {
-        let cases = self.cases.iter().filter(|case| case.variant == mode.name());
+    fn groups_with(&self, variant: &str) -> Vec<String> {
+        let cases = self.cases.iter().filter(|case| case.variant == variant);
         cases.map(|case| case.group.clone()).collect()
     }
 }

@@ -50,6 +50,7 @@ fn section_of(experiment: &Experiment, name: &str) -> &'static str {
 
 /// What is printed.
 pub fn report(
+    bench: String,
     experiment: &Experiment,
     outcome: Outcome,
     runner: &Runner,
@@ -73,7 +74,7 @@ pub fn report(
     }
     let pace = &runner.pace;
     Report {
-        bench: format!("nfvnice {}", experiment.name).into(),
+        bench: bench.into(),
         heading: heading(experiment, rounds.len(), runner),
         settings: json!({
             "rounds": rounds.len(),
@@ -178,8 +179,8 @@ pub fn write_csv(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nfvnice::bed::Bed;
-    use crate::nfvnice::experiment::{Case, Comparison, THROUGHPUT};
+    use crate::lab::bed::Bed;
+    use crate::lab::experiment::{Case, Comparison, THROUGHPUT};
     use crate::statistics::Round;
 
     fn measured() -> (Experiment, Outcome) {
