@@ -157,8 +157,10 @@ impl Lab<'_> {
             }
         }
         if json && !alone {
-            let failed: Map<String, Json> =
-                failed.iter().map(|(name, error)| ((*name).to_owned(), json!(format!("{error:#}")))).collect();
+            let failed: Map<String, Json> = failed
+                .iter()
+                .map(|(name, error)| ((*name).to_owned(), json!(format!("{error:#}"))))
+                .collect();
             let document = json!({ "bench": self.suite.name, "experiments": documents, "failed": failed });
             println!("{}", serde_json::to_string_pretty(&document)?);
         }

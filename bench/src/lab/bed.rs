@@ -9,6 +9,9 @@ use std::net::Ipv4Addr;
 
 use serde::Serialize;
 
+/// Buffers of the packet memory. Our choice: more than all rings and what waits for them hold, so that
+/// overload leaves some to the ports, and no port is the one that decides who gets less.
+const BUFFERS: u32 = 65_536;
 /// Source address of flow 0, as a number; flow `n` has the `n`th after it (the generator's default).
 const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 /// Preamble, start of frame and gap between frames, in bytes (IEEE 802.3).
@@ -189,6 +192,7 @@ impl Bed {
         let (manager, nf_cores) = cores.split_first().unwrap_or((&0, &[]));
         let nf_cores = if nf_cores.is_empty() { std::slice::from_ref(manager) } else { nf_cores };
         let mut text = format!("[manager]\nname = \"bench\"\ncores = [{manager}]\n");
+        let _ = write!(text, "\n[memory]\nbuffers = {BUFFERS}\n");
         self.write_scheduler(&mut text);
         self.write_ports(&mut text);
         self.write_nfs(&mut text, nf_cores);

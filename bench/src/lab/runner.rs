@@ -47,13 +47,7 @@ impl Pace {
                 window: ms(250),
                 limit: Some(Duration::from_secs(100)),
             },
-            false => Self {
-                quick,
-                rounds,
-                warm_up: ms(300),
-                window: ms(1000),
-                limit: None,
-            },
+            false => Self { quick, rounds, warm_up: ms(300), window: ms(1000), limit: None },
         }
     }
 

@@ -1,5 +1,9 @@
 //! TCP beside UDP that goes on to a slow NF (figure 5.12).
 //!
+//! On few cores the UDP packets also take CPU time that the hosts and their iperf3 would have. What that takes is
+//! told apart by a case in which they go to the slow NF alone, past the NFs of TCP: what TCP reaches beside
+//! them there is its fair part.
+//!
 //! Two hosts, network namespaces, speak TCP by iperf3 through the first two NFs, which both directions
 //! share. The UDP flows are made by the manager's generator: iperf3 could not offer more than packet sockets
 //! let through, and on few cores it would take the NFs' core to make them.
@@ -22,14 +26,10 @@ use crate::tcp::transfer::{self, Times, TransferError};
 /// NFs that TCP passes.
 const SHARED_NFS: usize = 2;
 
-/// Buffers of the packet memory. Our choice: more than all rings and what waits for them hold, so that
-/// overload leaves some to the ports.
-const BUFFERS: u32 = 65_536;
-
 /// The bed with ports to both hosts and a chain each way.
 #[must_use]
 pub fn with_hosts(bed: &Bed, network: &Network) -> Bed {
-    let mut text = format!("\n[memory]\nbuffers = {BUFFERS}\n");
+    let mut text = String::new();
     for (number, (name, host)) in [("left", &network.client), ("right", &network.server)].iter().enumerate() {
         let interface = &host.port;
         let _ = write!(

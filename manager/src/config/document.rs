@@ -63,7 +63,7 @@ tables! {
     /// Packet memory.
     pub struct MemoryTable at "[memory]" {
         /// Packet buffers of each trust domain.
-        defaulted buffers: Buffers = 16_384;
+        defaulted buffers: Buffers = 32_768;
         /// Longest frame that a buffer holds, in bytes, without its check sequence.
         defaulted buffer_bytes: Whole<BUFFER_BYTES_MIN, BUFFER_BYTES_MAX> = 2048;
         /// 2 MiB pages: "auto" where enough are free, "require" or refuse to start, "never".

@@ -73,7 +73,7 @@ fn defaults_are_filled_in() {
          rule = [{ chain = 'c' }]",
     );
     let [domain] = config.domains.as_slice() else { panic!("{:?}", config.domains) };
-    assert_eq!((domain.name.as_str(), domain.buffers), ("default", 16_384));
+    assert_eq!((domain.name.as_str(), domain.buffers), ("default", 32_768));
     let Backend::Generator(generator) = &config.ports[0].backend else { panic!() };
     assert_eq!(generator.load, Load::Even { flows: 1, rate: Rate::Max });
     assert_eq!(
