@@ -35,6 +35,9 @@ pub const WHOLE: u32 = 10_000;
 pub const LEAST: u32 = 50;
 /// The part of a share by which it must change to be written, as a divisor: the error of a service time.
 const CHANGE_MIN: u32 = 16;
+/// Shortest and longest slice the kernel takes (`__setparam_fair`, Linux 6.12), in nanoseconds.
+const SLICE_NS_MIN: u64 = 100_000;
+const SLICE_NS_MAX: u64 = 100_000_000;
 /// How fast the mean of arrivals follows, in nanoseconds. Our choice: half the window, because the median of
 /// service times turns half a window after a change too.
 const FOLLOWS_NS: f64 = cost::WINDOW.0 as f64 / 2.0;
@@ -139,6 +142,14 @@ pub fn share(contenders: &[Contender], shares: &mut [u32]) -> bool {
             return true;
         }
     }
+}
+
+/// The slice to ask the kernel for, in nanoseconds. A task's deadline is its slice over its weight, so with slices
+/// as the squares of shares who needs little comes soon after it wakes, and nobody gets more than its share.
+#[must_use]
+pub const fn slice_ns(share: u32) -> u64 {
+    let part = share as u64 * SLICE_NS_MAX / WHOLE as u64 * share as u64 / WHOLE as u64;
+    if part < SLICE_NS_MIN { SLICE_NS_MIN } else { part }
 }
 
 /// Whether shares differ enough from those in force: one of them by more than a sixteenth, which is how well

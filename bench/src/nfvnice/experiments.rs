@@ -383,20 +383,21 @@ fn isolation() -> Experiment {
         };
         cases.extend(OS_AND_NFVNICE.iter().map(of));
     }
-    let over = |name: &'static str, group, mode: &str, aim| {
-        Comparison::over(name, &joined("with_udp", mode), &joined(group, mode), aim)
+    let over = |name: &'static str, mode: &str, fair: &str, aim| {
+        Comparison::over(name, &joined("with_udp", mode), fair, aim)
     };
     let mut isolation = experiment(
         "isolation",
-        "TCP (iperf3) through NFs of 120 and 270 cycles, alone, beside ten UDP flows through one of 4500 (its fair part), and with them in all three",
+        "TCP (iperf3) through NFs of 120 and 270 cycles, alone, beside ten UDP flows through one of 4500, and with \
+         them in all three",
         "figure 5.12",
         cases,
     );
     isolation.comparisons = vec![
-        over("tcp_with_udp_over_fair_part", "past_udp", "nfvnice", "at least 0.85"),
-        over("tcp_with_udp_over_alone", "alone", "nfvnice", "at least 0.85 with cores of their own"),
-        over("os.tcp_with_udp_over_fair_part", "past_udp", "os", ""),
-        over("os.tcp_with_udp_over_alone", "alone", "os", ""),
+        over("tcp_with_udp_over_fair_part", "nfvnice", "past_udp.os", "at least 0.85"),
+        over("tcp_with_udp_over_alone", "nfvnice", "alone.nfvnice", "at least 0.85 with cores of their own"),
+        over("os.tcp_with_udp_over_fair_part", "os", "past_udp.os", ""),
+        over("os.tcp_with_udp_over_alone", "os", "alone.os", ""),
         Comparison::same("udp_over_bottleneck", "with_udp.nfvnice.udp_over_bottleneck", "0.98 to 1.02"),
     ];
     isolation.nf_cores = 2;

@@ -2,7 +2,7 @@
 //!
 //! On few cores the UDP packets also take CPU time that the hosts and their iperf3 would have. What that takes is
 //! told apart by a case in which they go to the slow NF alone, past the NFs of TCP: what TCP reaches beside
-//! them there is its fair part.
+//! them there, with the kernel sharing the core evenly, is its fair part.
 //!
 //! Two hosts, network namespaces, speak TCP by iperf3 through the first two NFs, which both directions
 //! share. The UDP flows are made by the manager's generator: iperf3 could not offer more than packet sockets

@@ -468,6 +468,8 @@ impl Control {
                     if let Some(process) = &instance.process {
                         let turn = turn_micros(share, share::WHOLE, scheduled.feeds);
                         process.side.orders().turn_micros.store(turn, Ordering::Relaxed);
+                        // A kernel without slices for each task said so when the NF was placed.
+                        let _ = sched::set(Some(process.body.pid()), with_slice(instance.nf.policy, share));
                     }
                 }
                 Err(error) => {
@@ -499,6 +501,18 @@ fn is_weighed(instance: &Instance) -> bool {
 /// Whether an instance has a process that works.
 fn is_in_service(instance: &Instance) -> bool {
     matches!(instance.state, NfState::Running | NfState::Stopping) && instance.process.is_some()
+}
+
+/// The policy of an NF with a share: its slice as well unless the configuration has one.
+fn with_slice(policy: Policy, share: u32) -> sched::Policy {
+    let own = Some(share::slice_ns(share));
+    match kernel_policy(policy) {
+        sched::Policy::Normal { nice, slice_ns } => {
+            sched::Policy::Normal { nice, slice_ns: slice_ns.or(own) }
+        }
+        sched::Policy::Batch { nice, slice_ns } => sched::Policy::Batch { nice, slice_ns: slice_ns.or(own) },
+        real_time => real_time,
+    }
 }
 
 fn kernel_policy(policy: Policy) -> sched::Policy {
