@@ -15,7 +15,7 @@ use common::{
     written,
 };
 use headgate_host::cgroup::CpuController;
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 use serde_json::Value as Json;
 
 fn json(text: &str) -> Json {
@@ -121,6 +121,34 @@ fn once_ends_by_itself_and_prints_one_document() {
     assert_eq!((&chain["entered"], &chain["left"]), (&Json::from(400), &Json::from(400)));
     assert_eq!(last["conserved"], true);
     assert_eq!(last["nfs"][0]["returned"], 400);
+}
+
+/// Ends its life in a mount namespace of its own in which no control group is mounted.
+const WITHOUT_GROUPS: &str = r#"
+grep cgroup /proc/self/mountinfo | cut -d" " -f5 | sort -r | while read -r mount; do umount -l "$mount"; done
+exec "$0" "$@""#;
+
+#[test]
+fn without_control_groups_the_kernel_shares_cores_and_that_is_told() {
+    if !geteuid().is_root() {
+        eprintln!("skipped: a mount namespace takes root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = configuration(&name_of("groups")).replace("flows = 100", "count = 400");
+    let file = written(folder.path(), &text);
+    // So that the programs of NFs are there.
+    drop(headgate(folder.path(), &[]));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", WITHOUT_GROUPS, HEADGATE, "--json", "up", "--once", &file]);
+    let (code, data, messages) = told(command.output().unwrap());
+    assert_eq!(code, 0, "{messages}");
+    let last = json(&data);
+    assert_eq!(last["nfs"][0]["returned"], 400);
+    let trouble = last["scheduler"]["troubles"][0].as_str().unwrap();
+    assert!(trouble.contains("mount the cpu controller"), "{trouble}");
+    let told = last["events"].as_array().unwrap().iter().map(|event| event["what"].as_str().unwrap());
+    assert_eq!(told.filter(|what| what.contains("weights cannot be set")).count(), 1, "{messages}");
 }
 
 #[test]
