@@ -78,7 +78,8 @@ fn draw_bars(text: &mut String, experiment: &Experiment, outcome: &Outcome) -> a
     };
     let bars: Vec<Bar> = experiment.cases.iter().filter_map(bar).collect();
     let most = bars.iter().map(|bar| bar.summary.max).fold(0.0, f64::max);
-    let most = if most > 0.0 { most * 1.1 } else { 1.0 };
+    // The legend stands above the bars.
+    let most = if most > 0.0 { most * 1.4 } else { 1.0 };
     let size = if groups.len() >= MANY_GROUPS { SIZE_OF_MANY } else { SIZE };
     let area = SVGBackend::with_string(text, size).into_drawing_area();
     area.fill(&WHITE).map_err(failed)?;
