@@ -2,7 +2,7 @@
 
 mod groups;
 
-pub use groups::{Group, GroupError, Groups, V1, V2, Version};
+pub use groups::{Group, GroupError, Groups, V1, V2, Version, end_members};
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -26,6 +26,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, setsid, waitid};
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup;
 use crate::files::{self, FileError};
 use crate::hugepages::{self, HugepagesError};
 use crate::network::{Links, NetworkError, Offload};
@@ -62,6 +63,12 @@ pub enum Action {
     /// in which somebody has put something is somebody's, and stays.
     RemoveDirectory {
         /// The directory.
+        path: PathBuf,
+    },
+    /// End what still runs in a control group of ours, and remove it. Children of an NF that left its session
+    /// are found by nothing else.
+    RemoveGroup {
+        /// Its directory.
         path: PathBuf,
     },
     /// Remove a file, such as a socket.
@@ -147,6 +154,11 @@ impl Action {
         match self {
             Action::GiveBackHugepages { pages } => Ok(hugepages::give_back(*pages)?),
             Action::WriteFile { path, value } => Ok(files::write(path, value)?),
+            Action::RemoveGroup { path } => {
+                // Who could not be ended keeps the group busy, and that is told.
+                let _ = cgroup::end_members(path);
+                removed(path, fs::remove_dir(path))
+            }
             Action::RemoveDirectory { path } => match fs::remove_dir(path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
                 result => removed(path, result),
@@ -176,8 +188,10 @@ impl Action {
 
     /// With absolute paths, for the janitor has moved to the root directory.
     fn absolute(mut self) -> Self {
-        if let Action::WriteFile { path, .. } | Action::RemoveDirectory { path } | Action::RemoveFile { path } =
-            &mut self
+        if let Action::WriteFile { path, .. }
+        | Action::RemoveDirectory { path }
+        | Action::RemoveGroup { path }
+        | Action::RemoveFile { path } = &mut self
             && let Ok(absolute) = std::path::absolute(&*path)
         {
             *path = absolute;

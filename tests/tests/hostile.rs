@@ -321,8 +321,8 @@ fn packets_never_returned_behind_a_show_of_work() {
 const CHILDS_PLAY: &[&str] =
     &["exited with code 9", "receive-index", "transmit-index", "not-held", "bad-length", "no-such-buffer"];
 
-/// Its children end with it. One that escaped into a session of its own writes into memory that nobody reads
-/// any more, and into packets of its own domain.
+/// Its children end with it, also those that escaped into a session of their own where control groups tell whose
+/// they are. Until then they write into memory that nobody reads any more, and into packets of their own domain.
 #[test]
 fn children_that_outlive_it() {
     let field = start("children");

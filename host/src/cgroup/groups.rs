@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::CpuController;
 use crate::files::{self, FileError};
@@ -230,6 +230,20 @@ impl Group {
     pub fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Kills the processes of a group, those that are started meanwhile not among them.
+pub fn end_members(directory: &Path) -> io::Result<()> {
+    let members = || fs::read_to_string(directory.join("cgroup.procs"));
+    for pid in members()?.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
+        // Held before it is looked for again, so that its number is its own when it is killed.
+        let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let number = pid.as_raw_pid().to_string();
+        if members()?.lines().any(|line| line == number) {
+            pidfd_send_signal(process, Signal::KILL)?;
+        }
+    }
+    Ok(())
 }
 
 fn make(directory: &Path) -> Result<(), GroupError> {

@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
 use super::*;
@@ -81,15 +82,23 @@ fn writing_does_not_create() {
     assert!(!path.exists());
 }
 
+/// A control group of these tests; `None` where none can be made.
+fn group(name: &str) -> Option<PathBuf> {
+    let (CpuController::V1(mount) | CpuController::V2(mount)) = CpuController::find() else {
+        skip("no cpu controller is mounted here");
+        return None;
+    };
+    let group = mount.join(format!("headgate-{name}-{}", std::process::id()));
+    if let Err(error) = fs::create_dir(&group) {
+        skip(&format!("cannot make {}: {error}", group.display()));
+        return None;
+    }
+    Some(group)
+}
+
 #[test]
 fn a_busy_control_group_goes_when_its_last_process_has_died() {
-    let (CpuController::V1(mount) | CpuController::V2(mount)) = CpuController::find() else {
-        return skip("no cpu controller is mounted here");
-    };
-    let group = mount.join(format!("headgate-busy-{}", std::process::id()));
-    if let Err(error) = fs::create_dir(&group) {
-        return skip(&format!("cannot make {}: {error}", group.display()));
-    }
+    let Some(group) = group("busy") else { return };
     let mut member = Command::new("sleep").arg("1000").spawn().unwrap();
     let joined = fs::write(group.join("cgroup.procs"), member.id().to_string());
     let remove = Action::RemoveDirectory { path: group.clone() };
@@ -102,6 +111,21 @@ fn a_busy_control_group_goes_when_its_last_process_has_died() {
     });
     joined.unwrap();
     assert!(matches!(busy, Err(UndoError::Remove { .. })), "{busy:?}");
+    assert!(!group.exists());
+}
+
+#[test]
+fn who_left_its_session_ends_with_its_group() {
+    let Some(group) = group("rest") else { return };
+    let mut member = Command::new("setsid").args(["sleep", "1000"]).spawn().unwrap();
+    let joined = fs::write(group.join("cgroup.procs"), member.id().to_string());
+    let remove = Action::RemoveGroup { path: group.clone() };
+    let removal = thread::spawn(move || remove.perform_patiently());
+    // Only then does the group become empty: a zombie still counts.
+    let end = member.wait().unwrap();
+    removal.join().unwrap().unwrap();
+    joined.unwrap();
+    assert_eq!(end.signal(), Some(libc::SIGKILL));
     assert!(!group.exists());
 }
 

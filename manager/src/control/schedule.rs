@@ -15,7 +15,7 @@ use headgate_decide::cost::{Account, Cost, Judgement};
 use headgate_decide::share::{self, Contender, Demand};
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_decide::wake::turn_micros;
-use headgate_host::cgroup::{CpuController, Group, GroupError, Groups};
+use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
 use headgate_host::undo::{Action, Janitor, Ticket};
 use headgate_host::{process, sched};
 use headgate_path::drop::Reason;
@@ -23,7 +23,7 @@ use headgate_shm::attach::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
 use super::Control;
-use super::instance::Instance;
+use super::instance::{Body, Instance, Process};
 use crate::config::Mode;
 use crate::config::model::{Chain, NfId, Policy, Scheduler};
 use crate::status::{NfState, SchedulerStatus};
@@ -60,11 +60,21 @@ pub struct Scheduled {
     pub share: Option<u32>,
     counts: Option<Box<[u32; BUCKETS]>>,
     group: Option<Group>,
+    /// Whether nobody else is in that group.
+    is_alone: bool,
     /// Whether it was told that its claims are not believed.
     doubt_told: bool,
 }
 
 impl Scheduled {
+    /// Ends what its process left in its group.
+    pub fn end_rest(&self) {
+        if let Some(group) = self.group.as_ref().filter(|_| self.is_alone) {
+            // A group that is not there any more has nobody in it.
+            let _ = cgroup::end_members(group.directory());
+        }
+    }
+
     /// A fresh incarnation has claimed nothing and is in no group yet.
     pub fn begin(&mut self) {
         self.cost = Cost::default();
@@ -157,12 +167,18 @@ impl Schedule {
             true => REAL_TIME_GROUP.to_owned(),
             false => format!("{}.{}", instance.number, instance.name),
         };
-        let directory = self.groups(manager)?.directory_of(&name);
-        self.undo.before_making(directory);
+        let path = self.groups(manager)?.directory_of(&name);
+        // What somebody else started is not ours to end, and the group of all real-time NFs may hold some.
+        let launched = matches!(instance.process, Some(Process { body: Body::Launched(_), .. }));
+        self.undo.register(match launched && !real_time {
+            true => Action::RemoveGroup { path },
+            false => Action::RemoveDirectory { path },
+        });
         let groups = self.groups(manager)?;
         let group = if real_time { groups.real_time_group(&name)? } else { groups.group(&name)? };
         group.add(process)?;
         instance.scheduled.group = Some(group);
+        instance.scheduled.is_alone = !real_time;
         Ok(())
     }
 }
@@ -408,9 +424,10 @@ impl Control {
                 instance.scheduled.group.take().filter(|_| !instance.nf.policy.is_real_time())
             {
                 let directory = group.directory().to_owned();
-                self.schedule
-                    .undo
-                    .undo(|action| matches!(action, Action::RemoveDirectory { path } if *path == directory));
+                self.schedule.undo.undo(|action| match action {
+                    Action::RemoveDirectory { path } | Action::RemoveGroup { path } => *path == directory,
+                    _ => false,
+                });
             }
         }
     }

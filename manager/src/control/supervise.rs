@@ -339,6 +339,9 @@ impl Control {
             Body::Attached(_) => process.cpu_seen_ns,
         };
         let exit = process.body.mourn();
+        if matches!(process.body, Body::Launched(_)) {
+            instance.scheduled.end_rest();
+        }
         let said = process.goodbye.take().filter(|reason| !reason.is_empty());
         let reason =
             instance.reason.take().or(said).map_or(exit.clone(), |reason| format!("{reason} ({exit})"));
