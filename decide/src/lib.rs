@@ -8,6 +8,7 @@
 //! - [`wake`]: which sleeping NF is worth a wake-up call now;
 //! - [`congestion`]: when senders are told that a queue grows;
 //! - [`pressure`]: which NF is overloaded, and who must rest for it;
+//! - [`delay`]: how long packets take, lately;
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
 //! - [`spread`]: which instance of an NF a flow goes to;
@@ -21,6 +22,7 @@ extern crate std;
 
 pub mod congestion;
 pub mod cost;
+pub mod delay;
 pub mod liveness;
 pub mod pressure;
 pub mod restart;

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::delay;
 use crate::drop::{REASONS, Reason};
 
 /// A counter with one writer.
@@ -129,6 +130,8 @@ pub struct Board {
     pub flows_learnt: Count,
     /// Live flow entries given up to make room for new ones.
     pub flows_evicted: Count,
+    /// Delays seen.
+    pub delays: delay::Log,
     plans: AtomicU64,
 }
 
@@ -150,6 +153,7 @@ impl Board {
             flows: Count::default(),
             flows_learnt: Count::default(),
             flows_evicted: Count::default(),
+            delays: delay::Log::default(),
             plans: AtomicU64::new(0),
         }
     }

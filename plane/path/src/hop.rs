@@ -39,6 +39,7 @@ impl Worker {
         if let Some(offence) = offence {
             self.condemn(number, offence);
         }
+        self.probe_returned(now, number);
         self.follow(now, number, region, &mut packets[..held], &mut places[..held]);
         self.passed(Station::Hop, held);
         held

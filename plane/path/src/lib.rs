@@ -11,7 +11,7 @@
 //! Beside the way: [`worker`] makes the turns, [`plan`] is what it works by, [`holders`] knows who holds
 //! each buffer, [`flows`] and [`rules`] answer classification, [`links`] join workers, [`wake`] calls
 //! sleeping NFs, [`pressure`] closes chains whose NFs cannot keep up,
-//! [`mark`] tells senders before that, [`reclaim`] takes back from the dead, [`audit`] proves that nothing is lost.
+//! [`mark`] tells senders before that, [`delay`] measures how long packets take, [`reclaim`] takes back from the dead, [`audit`] proves that nothing is lost.
 #![forbid(unsafe_code)]
 
 pub mod admit;
@@ -19,6 +19,7 @@ pub mod arrive;
 pub mod audit;
 pub mod board;
 pub mod classify;
+pub mod delay;
 pub mod deliver;
 pub mod drop;
 pub mod emit;

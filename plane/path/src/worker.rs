@@ -238,6 +238,8 @@ pub struct Worker {
     measuring: bool,
     receiving: bool,
     mark: u64,
+    /// From when on a packet that leaves is asked how long it took.
+    pub(crate) next_whole: u64,
     pub(crate) station: Station,
     turns: u64,
     counters: Arc<Mutex<Vec<(u8, u8, QueueCounters)>>>,
@@ -277,6 +279,7 @@ impl Worker {
             measuring: false,
             receiving: true,
             mark: 0,
+            next_whole: 0,
             station: Station::Tend,
             turns: 0,
             counters: Arc::new(Mutex::new(
@@ -321,6 +324,7 @@ impl Worker {
         }
         self.station = Station::Tend;
         self.weigh(now);
+        self.probe(now);
         self.wake_sleepers(now);
         self.tend(now);
         self.passed(Station::Tend, moved);
