@@ -1,7 +1,8 @@
 //! Delay: how long packets wait for an NF, how long it works on them, and how long they take on the whole.
 //!
 //! All of it is sampled, beside the way. *At an NF* one packet at a time is watched, by counts of its rings: the
-//! last one of a burst that is delivered. When the NF has taken as many from its receive ring, the packet has
+//! last one of a burst that is delivered, chosen by chance among those of about a millisecond, because packets that
+//! come first after a pause find short queues. When the NF has taken as many from its receive ring, the packet has
 //! waited; when it has returned as many, it was worked on. An NF that returns packets in another order makes this
 //! the delay of a neighbour. *On the whole* a packet of a burst that is emitted says when it arrived.
 //!
@@ -26,6 +27,9 @@ const LOOK_PARTS: u64 = 4;
 const LOOK_MIN: u64 = 1 << 11;
 /// When a packet is no longer watched, in TSC cycles: a second or two, longer than any full ring of an NF that works.
 const PROBE_PATIENCE: u64 = 1 << 32;
+/// Most packets that one is chosen among. Our choice: what a fast NF does in a millisecond, and half of what the
+/// counts can tell apart at least.
+const CHOICE_MAX: u32 = 1 << 16;
 /// Least time between two samples of whole delays, in TSC cycles: 10 to 20 us. Our choice: thousands in a window
 /// of 100 ms, and little to read for the control loop.
 const WHOLE_EVERY: u64 = 1 << 15;
@@ -121,6 +125,8 @@ const fn ticks(cycles: u64) -> u32 {
 enum Watch {
     #[default]
     Nothing,
+    /// For the packet it is to be.
+    Chosen,
     Waiting,
     Worked,
 }
@@ -129,7 +135,7 @@ enum Watch {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probe {
     watch: Watch,
-    /// Packets delivered up to it; wraps.
+    /// Packets delivered up to it, or up to the last one; wraps.
     upto: u32,
     /// When it was delivered; once it is worked on, when that began.
     since: u64,
@@ -140,21 +146,32 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Whether a packet that is delivered now is to be watched.
+    /// Packets were delivered, `upto` of them ever.
     #[inline(always)]
-    pub(crate) fn is_free(&self, now: u64) -> bool {
-        self.watch == Watch::Nothing && now >= self.next
+    pub(crate) fn on_delivered(&mut self, now: u64, upto: u32) {
+        match self.watch {
+            Watch::Nothing if now >= self.next => self.choose(now, upto),
+            Watch::Chosen if has_passed(upto, self.upto) => self.begin(now, upto),
+            _ => {}
+        }
     }
 
-    /// Watches the last of `upto` packets.
-    pub(crate) fn begin(&mut self, now: u64, upto: u32) {
+    /// The next packet to watch is one of as many as have come since the last one.
+    fn choose(&mut self, now: u64, upto: u32) {
+        let since = upto.wrapping_sub(self.upto).min(CHOICE_MAX);
+        let chosen = upto.wrapping_add(pick(now, since as usize) as u32);
+        *self = Self { watch: Watch::Chosen, upto: chosen, ..*self };
+        self.on_delivered(now, upto);
+    }
+
+    fn begin(&mut self, now: u64, upto: u32) {
         *self = Self { watch: Watch::Waiting, upto, since: now, seen: now, next: now + LOOK_MIN };
     }
 
     /// Whether it is time to look how many packets the NF has taken.
     #[inline(always)]
     fn is_due(&self, now: u64) -> bool {
-        self.watch != Watch::Nothing && now >= self.next
+        matches!(self.watch, Watch::Waiting | Watch::Worked) && now >= self.next
     }
 
     /// The NF has taken so many packets, as it says. Returns how long the watched one waited, when that is over.
@@ -185,14 +202,14 @@ impl Probe {
     }
 
     fn end(&mut self, now: u64) {
-        *self = Self { next: now + PROBE_EVERY, ..Self::default() };
+        *self = Self { watch: Watch::Nothing, next: now + PROBE_EVERY, ..*self };
     }
 
     /// The NF has returned so many packets. Returns how long the watched one waited, unless that is known, and how
     /// long it was worked on, when it is among them.
     #[inline(always)]
     fn on_returned(&mut self, now: u64, returned: u32) -> Option<(Option<u64>, u64)> {
-        if self.watch == Watch::Nothing || !has_passed(returned, self.upto) {
+        if !matches!(self.watch, Watch::Waiting | Watch::Worked) || !has_passed(returned, self.upto) {
             return None;
         }
         let waited = (self.watch == Watch::Waiting).then(|| self.taken(now));
@@ -290,9 +307,8 @@ mod tests {
     #[test]
     fn a_packet_is_watched_from_ring_to_return() {
         let mut probe = Probe::default();
-        assert!(probe.is_free(PROBE_EVERY));
         probe.begin(1_000_000, 50);
-        assert!(!probe.is_free(2_000_000) && !probe.is_due(1_000_000));
+        assert!(!probe.is_due(1_000_000));
         assert!(probe.is_due(1_400_000));
         assert_eq!(probe.on_taken(1_400_000, 49), None);
         assert!(!probe.is_due(1_499_999) && probe.is_due(1_500_000));
@@ -300,7 +316,13 @@ mod tests {
         // Taken between 1.4 and 1.5 million.
         assert_eq!(probe.on_taken(1_500_000, 50), Some(450_000));
         assert_eq!(probe.on_returned(1_600_000, 51), Some((None, 150_000)));
-        assert!(!probe.is_free(1_600_000 + PROBE_EVERY - 1) && probe.is_free(1_600_000 + PROBE_EVERY));
+        probe.on_delivered(1_600_000 + PROBE_EVERY - 1, 1000);
+        assert_eq!(probe.watch, Watch::Nothing);
+        probe.on_delivered(1_600_000 + PROBE_EVERY, 1000);
+        assert_ne!(probe.watch, Watch::Nothing);
+        assert!((1000..1950).contains(&probe.upto), "one of the next 950: {}", probe.upto);
+        probe.on_delivered(1_700_000 + PROBE_EVERY, 1950);
+        assert_eq!((probe.watch, probe.since), (Watch::Waiting, 1_700_000 + PROBE_EVERY));
     }
 
     #[test]
@@ -326,8 +348,9 @@ mod tests {
             let (mut probe, mut now, mut began) = (Probe::default(), 1u64 << 40, None);
             for (pass, taken, returned) in steps {
                 now += pass;
-                if probe.is_free(now) {
-                    probe.begin(now, taken);
+                let before = probe.watch;
+                probe.on_delivered(now, taken);
+                if probe.watch != before && probe.watch == Watch::Waiting {
                     began = Some(now);
                 }
                 if probe.is_due(now) {
@@ -337,7 +360,7 @@ mod tests {
                 if let Some((waited, worked)) = probe.on_returned(now, returned) {
                     prop_assert!(Some(now - waited.unwrap_or(0) - worked) >= began);
                 }
-                if probe.watch == Watch::Nothing {
+                if !matches!(probe.watch, Watch::Waiting | Watch::Worked) {
                     began = None;
                 }
                 // Once to be taken, once to be returned.

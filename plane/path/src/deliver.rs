@@ -110,10 +110,8 @@ impl Worker {
         if fit < packets.len() {
             self.hold(number, position, region, &packets[fit..], &places[fit..]);
         }
-        if let Some(instance) = self.instances[number as usize].as_deref_mut()
-            && instance.probe.is_free(now)
-        {
-            instance.probe.begin(now, instance.sent_to());
+        if let Some(instance) = self.instances[number as usize].as_deref_mut() {
+            instance.probe.on_delivered(now, instance.sent_to());
         }
     }
 
