@@ -8,6 +8,7 @@
 //! - [`wake`]: which sleeping NF is worth a wake-up call now;
 //! - [`congestion`]: when senders are told that a queue grows;
 //! - [`pressure`]: which NF is overloaded, and who must rest for it;
+//! - [`bound`]: how many packets of a chain may be inside, so that none is late;
 //! - [`delay`]: how long packets take, lately;
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
@@ -20,6 +21,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod bound;
 pub mod congestion;
 pub mod cost;
 pub mod delay;

@@ -182,6 +182,7 @@ impl Control {
             self.tend_opening();
             self.tend_ports();
             self.tend_delays();
+            self.tend_relief();
             self.tend_change();
             if self.tend_phase() {
                 break;

@@ -302,6 +302,12 @@ pub struct ChainStatus {
     /// From arrival to emission; `None` before a packet left.
     #[serde(default)]
     pub delay: Option<DelayStatus>,
+    /// How long packets may take, in nanoseconds; `None` without a bound.
+    #[serde(default)]
+    pub delay_bound_ns: Option<u64>,
+    /// Packets that it may have inside for that; `None` while any number is fine.
+    #[serde(default)]
+    pub window: Option<u32>,
     /// By stage.
     #[serde(default)]
     pub stage_delays: Vec<StageDelayStatus>,

@@ -83,7 +83,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
 
 /// What is told of delays alone, with the names it has in `status`.
 fn delays(snapshot: &Snapshot) -> Json {
-    let chain = |chain: &ChainStatus| json!({ "name": chain.name, "delay": chain.delay, "stage_delays": chain.stage_delays });
+    let chain = |chain: &ChainStatus| json!({ "name": chain.name, "delay": chain.delay, "delay_bound_ns": chain.delay_bound_ns, "window": chain.window, "stage_delays": chain.stage_delays });
     snapshot.chains.iter().map(chain).collect()
 }
 

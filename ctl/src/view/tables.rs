@@ -310,19 +310,34 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
 
 /// How long packets take: each chain on the whole, then its stages.
 pub fn delays(snapshot: &Snapshot, paint: Paint) -> String {
-    let headings = ["chain", "stage", ">waits", ">99 %", ">is worked on", ">99 %", ">takes in all", ">99 %"];
+    let headings = [
+        "chain",
+        "stage",
+        ">waits",
+        ">99 %",
+        ">is worked on",
+        ">99 %",
+        ">takes in all",
+        ">99 %",
+        ">bound",
+        ">inside at most",
+    ];
     let mut table = Table::new(&headings);
     let cells = |delay: Option<DelayStatus>| match delay {
         Some(DelayStatus { median_ns, p99_ns }) => [units::time(median_ns), units::time(p99_ns)],
         None => [String::new(), String::new()],
     };
     for chain in snapshot.chains.iter().filter(|chain| chain.name != UNCLAIMED || chain.delay.is_some()) {
-        let of = |name: &str, stage: &str, times: [Option<DelayStatus>; 3]| {
-            [name.to_owned(), stage.to_owned()].into_iter().chain(times.into_iter().flat_map(cells))
+        let of = |name: &str, stage: &str, times: [Option<DelayStatus>; 3], limits: [String; 2]| {
+            let names = [name.to_owned(), stage.to_owned()];
+            names.into_iter().chain(times.into_iter().flat_map(cells)).chain(limits)
         };
-        table.row(of(&chain.name, "", [None, None, chain.delay]));
+        let bound = chain.delay_bound_ns.map_or(String::new(), units::time);
+        let window = chain.window.map_or(String::new(), |window| units::whole(window.into()));
+        table.row(of(&chain.name, "", [None, None, chain.delay], [bound, window]));
         for stage in &chain.stage_delays {
-            table.row(of("", &stage.stage, [stage.queueing, stage.processing, None]));
+            let times = [stage.queueing, stage.processing, None];
+            table.row(of("", &stage.stage, times, [String::new(), String::new()]));
         }
     }
     if table.is_empty() { "there is no chain\n".into() } else { table.render(paint) }

@@ -266,6 +266,8 @@ tables! {
         required stages: Many<Name>;
         /// The port at its end, or "nf" when the last NF always names the port.
         optional out: Name;
+        /// Microseconds that a packet may take through it, 10 to 10000000: what would take longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
+        optional delay_bound_us: Whole<10, 10_000_000>;
     }
 
     /// Sends matching packets into a chain. A rule without conditions matches every packet.

@@ -446,6 +446,8 @@ pub struct Chain {
     pub stages: Vec<NfId>,
     /// Where it ends.
     pub out: Out,
+    /// No packet shall take longer through it, in microseconds; `None`: as long as it takes.
+    pub delay_bound_us: Option<u32>,
 }
 
 /// The end of a chain.

@@ -1,8 +1,12 @@
 //! Delays as they are told: what the workers sampled in the last 100 to 200 ms, as median and 99th percentile.
 //!
-//! An NF has one delay, whichever chains it serves; a stage of several instances shows all of them together.
+//! An NF has one delay, whichever chains it serves; a stage of several instances shows all of them together. Where a
+//! chain takes longer than its bound, flows move from the slowest of them to the fastest.
 
-use headgate_decide::delay::{Recent, quantile};
+use headgate_decide::bound::relief;
+use headgate_decide::delay::{Recent, WINDOW, quantile};
+use headgate_decide::spread;
+use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::clock::Clock;
 use headgate_path::delay::{Delayed, Sample};
 use headgate_path::holders::TICK_SHIFT;
@@ -10,6 +14,9 @@ use headgate_shm::histogram::{BUCKETS, bucket_of, middle_of};
 
 use super::Control;
 use crate::status::{DelayStatus, StageDelayStatus};
+
+/// Time between two moves of flows: until then all that is known of delays was seen after the last one.
+const RELIEF_EVERY: Span = Span(2 * WINDOW.0);
 
 type Histogram = Recent<BUCKETS>;
 
@@ -21,6 +28,7 @@ pub struct Delays {
     queueing: Seen,
     processing: Seen,
     whole: Seen,
+    next_relief: Moment,
 }
 
 #[derive(Default)]
@@ -47,7 +55,7 @@ impl Control {
     /// Takes in what the workers have sampled.
     pub(super) fn tend_delays(&mut self) {
         let now = self.now();
-        let Delays { read, queueing, processing, whole } = &mut self.delays;
+        let Delays { read, queueing, processing, whole, .. } = &mut self.delays;
         read.resize(self.fabric.workers.len(), 0);
         for (worker, read) in self.fabric.workers.iter().zip(read) {
             *read = worker.board.delays.read(*read, |Sample { of, packets, ticks }| {
@@ -59,6 +67,49 @@ impl Control {
                 seen.add(now, bucket_of(ticks.into()), packets.into());
             });
         }
+    }
+
+    /// Moves flows to faster instances in the chains that have a window now.
+    pub(super) fn tend_relief(&mut self) {
+        let now = self.now();
+        if now < self.delays.next_relief {
+            return;
+        }
+        self.delays.next_relief = now + RELIEF_EVERY;
+        let late = self.fabric.parts.chains.iter().enumerate().filter_map(|(number, chain)| {
+            let (chain, bounds) = (chain.as_ref()?, &self.fabric.bounds);
+            let bound_us = chain.delay_bound_us.filter(|_| bounds.window(number as u16).is_some())?;
+            Some((chain.stages.clone(), u64::from(bound_us) * 1000))
+        });
+        for (stages, bound_ns) in late.collect::<Vec<_>>() {
+            stages.into_iter().for_each(|stage| self.relieve(stage, bound_ns));
+        }
+    }
+
+    fn relieve(&mut self, stage: u16, bound_ns: u64) {
+        let Some(running) = self.fabric.parts.stages[usize::from(stage)].as_ref().map(|stage| &stage.running)
+        else {
+            return;
+        };
+        // What is known of an instance without packets is old.
+        let delay_ns = |&number: &u16| match self.held(number) {
+            0 => 0,
+            _ => self.delays.queueing.of(&[number], &self.fabric.clock).map_or(0, |delay| delay.median_ns),
+        };
+        let delays: Vec<u64> = running.iter().map(delay_ns).collect();
+        let Some((from, to)) = relief(&delays, bound_ns) else { return };
+        let (from, to) = (running[from], running[to]);
+        let Some(stage) = self.fabric.parts.stages[usize::from(stage)].as_mut() else { return };
+        if spread::relieve(&mut stage.table, from, to) > 0 {
+            self.fabric.publish();
+            let [from, to] = [from, to].map(|number| self.instances[usize::from(number)].name.clone());
+            self.log(&from, format!("is slow for a chain's delay bound: some of its flows move to {to}"));
+        }
+    }
+
+    fn held(&self, number: u16) -> u64 {
+        let worker = self.instances[usize::from(number)].worker;
+        self.fabric.workers[usize::from(worker)].board.instances[usize::from(number)].held.get()
     }
 
     /// From a chain's head to its end.

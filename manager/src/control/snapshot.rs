@@ -236,6 +236,8 @@ impl Control {
                     };
                     status.name.clone_from(&chain.name);
                     status.stages = chain.stages.iter().map(name).collect();
+                    status.delay_bound_ns = chain.delay_bound_us.map(|us| u64::from(us) * 1000);
+                    status.window = self.fabric.bounds.window(number as u16);
                     status.stage_delays = self.stage_delays(&chain.stages);
                     status.out = match chain.exit {
                         Exit::Port(port) => self.config.ports[port as usize].name.clone(),

@@ -260,17 +260,22 @@ impl Worker {
     /// Packets of one region left. One of them, by chance, says how long that took.
     #[inline]
     pub(crate) fn sample_whole(&mut self, now: u64, region: u8, packets: &[Descriptor], places: &[Place]) {
-        if packets.is_empty() || now < self.next_whole {
+        let is_due = now >= self.next_whole;
+        if packets.is_empty() || !(is_due || self.plan.has_bounds()) {
             return;
         }
-        self.next_whole = now + WHOLE_EVERY;
         let at = pick(now, packets.len());
+        let chain = places[at].chain();
         let arrived = self.stores[region as usize].holders.origin(packets[at].index()).arrived;
-        self.board.delays.put(Sample {
-            of: Delayed::Whole(places[at].chain()),
-            packets: packets.len().min(u8::MAX as usize) as u8,
-            ticks: ((now >> TICK_SHIFT) as u32).wrapping_sub(arrived),
-        });
+        let ticks = ((now >> TICK_SHIFT) as u32).wrapping_sub(arrived);
+        if self.plan.is_bounded(chain) {
+            self.bounds.on_left(chain, arrived, ticks);
+        }
+        if is_due {
+            self.next_whole = now + WHOLE_EVERY;
+            let packets = packets.len().min(u8::MAX as usize) as u8;
+            self.board.delays.put(Sample { of: Delayed::Whole(chain), packets, ticks });
+        }
     }
 }
 

@@ -116,7 +116,13 @@ impl Layout {
 
     pub fn chain(mut self, stages: &[u16], exit: Exit) -> Self {
         let name = format!("chain {}", self.chains.len());
-        self.chains.push(Some(Chain { name, stages: stages.to_vec(), exit }));
+        self.chains.push(Some(Chain { name, stages: stages.to_vec(), exit, delay_bound_us: None }));
+        self
+    }
+
+    /// The chain named last has a delay bound.
+    pub fn bounded(mut self, micros: u32) -> Self {
+        self.chains.last_mut().unwrap().as_mut().unwrap().delay_bound_us = Some(micros);
         self
     }
 
