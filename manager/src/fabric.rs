@@ -10,6 +10,7 @@ use headgate_host::cores;
 use headgate_path::audit::{Audit, Pause, audit};
 use headgate_path::board::Board;
 use headgate_path::bound::Bounds;
+use headgate_path::divert::Diverts;
 use headgate_path::flows::Seeds;
 use headgate_path::holders::Holders;
 use headgate_path::links;
@@ -132,8 +133,10 @@ impl Fabric {
         let cores = &config.manager.cores;
         let board = |_| Arc::new(Board::new(chains_max, INSTANCES_MAX));
         let boards: Arc<[Arc<Board>]> = cores.iter().map(board).collect();
+        let diverts = Diverts::new(INSTANCES_MAX, config.scheduler.shed_by_flow);
         for ((number, links), devices) in links::mesh(cores.len()).into_iter().enumerate().zip(devices) {
-            let setup = fabric.setup(config, number, stacks, links, devices, &plan, seeds, &boards, &sender);
+            let setup = fabric
+                .setup(config, number, stacks, links, devices, &plan, seeds, &boards, &diverts, &sender);
             let (mailbox, board) = (setup.mailbox.clone(), boards[number].clone());
             mailbox.post(Command::Receive(false));
             let worker = Worker::new(setup);
@@ -155,6 +158,7 @@ impl Fabric {
         plan: &Arc<Plan>,
         seeds: Seeds,
         boards: &Arc<[Arc<Board>]>,
+        diverts: &Arc<Diverts>,
         events: &Sender<Event>,
     ) -> Setup {
         let workers = config.manager.cores.len();
@@ -175,6 +179,7 @@ impl Fabric {
             plan: plan.clone(),
             boards: boards.clone(),
             pressure: self.pressure.clone(),
+            diverts: diverts.clone(),
             bounds: self.bounds.clone(),
             cycles_per_micro: self.clock.cycles_per_second() / 1_000_000,
             instances: INSTANCES_MAX,

@@ -16,6 +16,7 @@ use crate::BURST;
 use crate::audit::{Pause, WorkerReport};
 use crate::board::{Board, Station};
 use crate::bound::{Bounded, Bounds};
+use crate::divert::Diverts;
 use crate::flows::{Entry, Flows, Seeds};
 use crate::holders::{Holders, Place};
 use crate::instance::{Instance, InstanceEnds};
@@ -62,6 +63,8 @@ pub struct Setup {
     pub boards: Arc<[Arc<Board>]>,
     /// Which instances are throttled, those of other workers too.
     pub pressure: Arc<Pressure>,
+    /// Which flows leave out stages.
+    pub diverts: Arc<Diverts>,
     /// How many packets chains with delay bounds may have inside.
     pub bounds: Arc<Bounds>,
     /// TSC cycles in a microsecond.
@@ -232,6 +235,7 @@ pub struct Worker {
     pub(crate) tick: u32,
     hands: Option<Box<Hands>>,
     pub(crate) pressure: Arc<Pressure>,
+    pub(crate) diverts: Arc<Diverts>,
     pub(crate) bounds: Arc<Bounds>,
     pub(crate) cycles_per_micro: u64,
     /// The chains whose windows this worker judges.
@@ -279,6 +283,7 @@ impl Worker {
             tick: 0,
             hands: Some(Box::default()),
             pressure: setup.pressure,
+            diverts: setup.diverts,
             bounds: setup.bounds,
             cycles_per_micro: setup.cycles_per_micro,
             bounded: Vec::new(),

@@ -14,6 +14,7 @@ use headgate_decide::wake::Marks;
 use headgate_path::audit::{Audit, WorkerReport, audit};
 use headgate_path::board::Board;
 use headgate_path::bound::Bounds;
+use headgate_path::divert::Diverts;
 use headgate_path::drop::Reason;
 use headgate_path::flows::Seeds;
 use headgate_path::holders::{FIRST_INSTANCE, Holders};
@@ -54,6 +55,7 @@ pub struct World {
     handling: Handling,
     pub pressure: Arc<Pressure>,
     pub bounds: Arc<Bounds>,
+    diverts: Arc<Diverts>,
     events: Receiver<Event>,
 }
 
@@ -81,6 +83,7 @@ impl World {
             ring: layout.ring,
             handling: layout.handling,
             pressure: Pressure::new(layout.instances_max),
+            diverts: Diverts::new(layout.instances_max, layout.shed_by_flow),
             bounds: Bounds::new(layout.chains_max),
             events,
         };
@@ -94,6 +97,7 @@ impl World {
                 plan: plan.clone(),
                 boards: world.boards.clone().into(),
                 pressure: world.pressure.clone(),
+                diverts: world.diverts.clone(),
                 bounds: world.bounds.clone(),
                 cycles_per_micro: CYCLES_PER_MICRO,
                 instances: layout.instances_max,
