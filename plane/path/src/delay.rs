@@ -287,7 +287,7 @@ fn log(board: &Board, of: Delayed, cycles: u64) {
 const fn pick(now: u64, count: usize) -> usize {
     // Fibonacci hashing: the golden ratio spreads neighbouring times evenly.
     let hash = (now as u32).wrapping_mul(0x9e37_79b9);
-    (hash as u64 * count as u64 >> 32) as usize
+    ((hash as u64 * count as u64) >> 32) as usize
 }
 
 #[cfg(test)]

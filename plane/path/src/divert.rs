@@ -102,7 +102,7 @@ impl Diverts {
         self.by[by as usize].store(true, Ordering::Relaxed);
         self.any.store(true, Ordering::Relaxed);
         let known = self.passed_over(place.chain(), flow);
-        let (after, next) = (beyond(place.position()), to.map_or(MASK + 1, |to| bit(to)));
+        let (after, next) = (beyond(place.position()), to.map_or(MASK + 1, bit));
         // Below the target's bit are the positions before it; after a way back there is none in between.
         let between = after & next.wrapping_sub(1);
         self.remember(place.chain(), flow, (known | between) & !next);
