@@ -7,8 +7,8 @@ mod tests;
 
 pub use interval::Interval;
 pub use tables::{
-    accounts, chains, drops, events, flows, headline, latencies, memory, nf_details, nfs, nfs_brief, ports,
-    totals, workers,
+    accounts, chains, delays, drops, events, flows, headline, latencies, memory, nf_details, nfs, nfs_brief,
+    ports, totals, workers,
 };
 
 use headgate_manager::status::Snapshot;

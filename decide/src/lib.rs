@@ -8,6 +8,8 @@
 //! - [`wake`]: which sleeping NF is worth a wake-up call now;
 //! - [`congestion`]: when senders are told that a queue grows;
 //! - [`pressure`]: which NF is overloaded, and who must rest for it;
+//! - [`bound`]: how many packets of a chain may be inside, so that none is late;
+//! - [`delay`]: how long packets take, lately;
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
 //! - [`spread`]: which instance of an NF a flow goes to;
@@ -19,8 +21,10 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod bound;
 pub mod congestion;
 pub mod cost;
+pub mod delay;
 pub mod liveness;
 pub mod pressure;
 pub mod restart;

@@ -5,10 +5,12 @@
 //! - [`reception`]: NFs that come by themselves;
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
+//! - [`delays`]: how long packets take;
 //! - [`change`]: from one configuration to another while traffic runs;
 //! - [`snapshot`]: what is told to whoever asks.
 
 mod change;
+mod delays;
 mod instance;
 mod reception;
 mod schedule;
@@ -33,6 +35,7 @@ use crate::ports::PortHome;
 use crate::status::{Event, NfState, NfStatus, Snapshot};
 
 use change::Change;
+use delays::Delays;
 use instance::Instance;
 pub use reception::Reception;
 pub use schedule::Schedule;
@@ -97,6 +100,7 @@ pub struct Control {
     next_look: Instant,
     next_liveness: Instant,
     schedule: Schedule,
+    delays: Delays,
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
@@ -135,6 +139,7 @@ impl Control {
             next_look: Instant::default(),
             next_liveness: Instant::default(),
             schedule,
+            delays: Delays::default(),
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -176,6 +181,8 @@ impl Control {
             self.tend_reception();
             self.tend_opening();
             self.tend_ports();
+            self.tend_delays();
+            self.tend_relief();
             self.tend_change();
             if self.tend_phase() {
                 break;

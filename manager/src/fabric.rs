@@ -9,6 +9,8 @@ use headgate_host::clock::{Clock, now_cycles};
 use headgate_host::cores;
 use headgate_path::audit::{Audit, Pause, audit};
 use headgate_path::board::Board;
+use headgate_path::bound::Bounds;
+use headgate_path::divert::Diverts;
 use headgate_path::flows::Seeds;
 use headgate_path::holders::Holders;
 use headgate_path::links;
@@ -64,6 +66,8 @@ pub struct Fabric {
     pub events: Receiver<Event>,
     /// Which instances are throttled.
     pub pressure: Arc<Pressure>,
+    /// How many packets chains with delay bounds may have inside.
+    pub bounds: Arc<Bounds>,
     chains_max: usize,
     /// Plans published after the first.
     published: u64,
@@ -119,16 +123,21 @@ impl Fabric {
     ) -> Result<Self, StartError> {
         let (sender, events) = channel();
         let chains_max = (parts.chains.len() * 2).max(CHAINS_MIN);
-        let pressure = Pressure::new(INSTANCES_MAX);
+        let (pressure, bounds) = (Pressure::new(INSTANCES_MAX), Bounds::new(chains_max));
         let workers = Vec::new();
-        let mut fabric = Self { clock, regions, workers, parts, events, pressure, chains_max, published: 0 };
+        let mut fabric =
+            Self { clock, regions, workers, parts, events, pressure, bounds, chains_max, published: 0 };
         let plan = Arc::new(Plan::new(fabric.parts.clone()));
         let seeds = Seeds(random_seeds());
         let nf_cores: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
         let cores = &config.manager.cores;
+        let board = |_| Arc::new(Board::new(chains_max, INSTANCES_MAX));
+        let boards: Arc<[Arc<Board>]> = cores.iter().map(board).collect();
+        let diverts = Diverts::new(INSTANCES_MAX, config.scheduler.shed_by_flow);
         for ((number, links), devices) in links::mesh(cores.len()).into_iter().enumerate().zip(devices) {
-            let setup = fabric.setup(config, number, stacks, links, devices, &plan, seeds, &sender);
-            let (mailbox, board) = (setup.mailbox.clone(), setup.board.clone());
+            let setup = fabric
+                .setup(config, number, stacks, links, devices, &plan, seeds, &boards, &diverts, &sender);
+            let (mailbox, board) = (setup.mailbox.clone(), boards[number].clone());
             mailbox.post(Command::Receive(false));
             let worker = Worker::new(setup);
             let (core, queues) = (cores[number], worker.queue_counters());
@@ -148,6 +157,8 @@ impl Fabric {
         devices: Vec<Device>,
         plan: &Arc<Plan>,
         seeds: Seeds,
+        boards: &Arc<[Arc<Board>]>,
+        diverts: &Arc<Diverts>,
         events: &Sender<Event>,
     ) -> Setup {
         let workers = config.manager.cores.len();
@@ -166,8 +177,11 @@ impl Fabric {
             devices,
             links,
             plan: plan.clone(),
-            board: Arc::new(Board::new(self.chains_max, INSTANCES_MAX)),
+            boards: boards.clone(),
             pressure: self.pressure.clone(),
+            diverts: diverts.clone(),
+            bounds: self.bounds.clone(),
+            cycles_per_micro: self.clock.cycles_per_second() / 1_000_000,
             instances: INSTANCES_MAX,
             flows: (config.flows.capacity as usize).div_ceil(workers),
             tick_cycles: self.clock.ns_to_cycles(TICK.as_nanos() as u64),

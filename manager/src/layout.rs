@@ -73,6 +73,7 @@ pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers) -> C
             Out::Port(port) => Exit::Port(port.0),
             Out::Nf => Exit::Nf,
         },
+        delay_bound_us: chain.delay_bound_us,
     }
 }
 

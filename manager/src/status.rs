@@ -237,6 +237,12 @@ pub struct NfStatus {
     pub service_p99_ns: Option<u64>,
     /// CPU time that the kernel counts for each packet it returned, in nanoseconds: idle looks count too.
     pub accounted_ns: Option<u64>,
+    /// How long packets waited for it; `None` before any was watched.
+    #[serde(default)]
+    pub queueing: Option<DelayStatus>,
+    /// How long it had them in its hands: with the rest of their burst.
+    #[serde(default)]
+    pub processing: Option<DelayStatus>,
     /// Whether its samples and the kernel's account disagree, so that the account is believed.
     pub doubted: bool,
     /// Packets that come for it, each second.
@@ -253,6 +259,26 @@ pub struct NfStatus {
     pub counters: BTreeMap<String, u64>,
     /// The last message it sent.
     pub message: Option<String>,
+}
+
+/// How long packets took, in the last 100 to 200 ms that had some, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayStatus {
+    /// Half of them took no longer.
+    pub median_ns: u64,
+    /// 99 of 100 took no longer.
+    pub p99_ns: u64,
+}
+
+/// How long packets take at one stage of a chain, in all its instances together.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct StageDelayStatus {
+    /// The stage's name.
+    pub stage: String,
+    /// From the end of the stage before until the NF took them; `None` before any was watched.
+    pub queueing: Option<DelayStatus>,
+    /// From then until it had returned them: with the rest of their burst.
+    pub processing: Option<DelayStatus>,
 }
 
 /// A chain.
@@ -273,6 +299,18 @@ pub struct ChainStatus {
     /// Of these, the ones that found a ring full after an NF had worked on them.
     #[serde(default)]
     pub wasted: u64,
+    /// From arrival to emission; `None` before a packet left.
+    #[serde(default)]
+    pub delay: Option<DelayStatus>,
+    /// How long packets may take, in nanoseconds; `None` without a bound.
+    #[serde(default)]
+    pub delay_bound_ns: Option<u64>,
+    /// Packets that it may have inside for that; `None` while any number is fine.
+    #[serde(default)]
+    pub window: Option<u32>,
+    /// By stage.
+    #[serde(default)]
+    pub stage_delays: Vec<StageDelayStatus>,
     /// Packets in rings and hands of NFs; `None` without an audit.
     pub in_nfs: Option<u64>,
     /// Packets in the hands of workers; `None` without an audit.

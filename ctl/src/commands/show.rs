@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use headgate_manager::api::{self, Request};
-use headgate_manager::status::{FlowStatus, Snapshot};
+use headgate_manager::status::{ChainStatus, FlowStatus, Snapshot};
 use serde::Serialize;
+use serde_json::{Value as Json, json};
 
 use super::Name;
 use crate::failure::{Exit, Failure};
@@ -37,6 +38,8 @@ enum What {
     Nfs,
     /// Chains, with their rates
     Chains,
+    /// How long packets take, by chain and stage
+    Delays,
     /// Flows that the workers know
     Flows,
     /// Dropped packets by chain and reason
@@ -56,7 +59,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     }
     let snapshot = || api::call::<Snapshot>(name, &Request::Snapshot { audit: false });
     let before = snapshot()?;
-    let has_rates = !matches!(args.what, What::Drops | What::Events);
+    let has_rates = !matches!(args.what, What::Delays | What::Drops | What::Events);
     if has_rates && !out.json {
         thread::sleep(LOOK);
     }
@@ -71,10 +74,17 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         }
         What::Nfs => both(out, &now.nfs, view::nf_details(interval, paint)),
         What::Chains => both(out, &now.chains, view::chains(interval, paint)),
+        What::Delays => both(out, &delays(&now), view::delays(&now, paint)),
         What::Drops => both(out, &now.drops, view::drops(&now, paint)),
         What::Events => both(out, &now.events, view::events(&now.events, paint)),
         What::Flows => unreachable!("answered above"),
     }
+}
+
+/// What is told of delays alone, with the names it has in `status`.
+fn delays(snapshot: &Snapshot) -> Json {
+    let chain = |chain: &ChainStatus| json!({ "name": chain.name, "delay": chain.delay, "delay_bound_ns": chain.delay_bound_ns, "window": chain.window, "stage_delays": chain.stage_delays });
+    snapshot.chains.iter().map(chain).collect()
 }
 
 fn both(out: &Output, document: &impl Serialize, text: String) -> Result<Exit, Failure> {

@@ -1,6 +1,6 @@
 //! One function for each table.
 
-use headgate_manager::status::{Event, FlowStatus, NfState, NfStatus, PortStatus, Snapshot};
+use headgate_manager::status::{DelayStatus, Event, FlowStatus, NfState, NfStatus, PortStatus, Snapshot};
 
 use super::Interval;
 use super::interval::{NfRates, lost};
@@ -263,12 +263,20 @@ fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
     if let Some(ns) = nf.accounted_ns {
         facts.push(("kernel counts", format!("{} of CPU time for a packet", units::time(ns))));
     }
+    for (name, delay) in [("packets wait", nf.queueing), ("are worked on", nf.processing)] {
+        if let Some(DelayStatus { median_ns, p99_ns }) = delay {
+            facts.push((name, format!("{} (99 %: {})", units::time(median_ns), units::time(p99_ns))));
+        }
+    }
     facts
 }
 
 /// Chains: rates and totals. The one of unclaimed packets only when there were some.
 pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
-    let headings = ["chain", "path", ">in", ">out", ">dropped", ">entered", ">left", ">ended", ">missing"];
+    let headings = [
+        "chain", "path", ">in", ">out", ">dropped", ">takes", ">99 %", ">entered", ">left", ">ended",
+        ">missing",
+    ];
     let mut table = Table::new(&headings);
     for chain in &interval.after.chains {
         let unclaimed = chain.name == UNCLAIMED;
@@ -286,6 +294,8 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
             (rate(rates.entered), None),
             (rate(rates.left), None),
             (rate_if_any(rates.dropped), None),
+            (chain.delay.map_or(String::new(), |delay| units::time(delay.median_ns)), None),
+            (chain.delay.map_or(String::new(), |delay| units::time(delay.p99_ns)), None),
             (units::whole(chain.entered), None),
             (units::whole(chain.left), None),
             (if_any(chain.dropped), None),
@@ -296,6 +306,41 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
         ]);
     }
     table.render(paint)
+}
+
+/// How long packets take: each chain on the whole, then its stages.
+pub fn delays(snapshot: &Snapshot, paint: Paint) -> String {
+    let headings = [
+        "chain",
+        "stage",
+        ">waits",
+        ">99 %",
+        ">is worked on",
+        ">99 %",
+        ">takes in all",
+        ">99 %",
+        ">bound",
+        ">inside at most",
+    ];
+    let mut table = Table::new(&headings);
+    let cells = |delay: Option<DelayStatus>| match delay {
+        Some(DelayStatus { median_ns, p99_ns }) => [units::time(median_ns), units::time(p99_ns)],
+        None => [String::new(), String::new()],
+    };
+    for chain in snapshot.chains.iter().filter(|chain| chain.name != UNCLAIMED || chain.delay.is_some()) {
+        let of = |name: &str, stage: &str, times: [Option<DelayStatus>; 3], limits: [String; 2]| {
+            let names = [name.to_owned(), stage.to_owned()];
+            names.into_iter().chain(times.into_iter().flat_map(cells)).chain(limits)
+        };
+        let bound = chain.delay_bound_ns.map_or(String::new(), units::time);
+        let window = chain.window.map_or(String::new(), |window| units::whole(window.into()));
+        table.row(of(&chain.name, "", [None, None, chain.delay], [bound, window]));
+        for stage in &chain.stage_delays {
+            let times = [stage.queueing, stage.processing, None];
+            table.row(of("", &stage.stage, times, [String::new(), String::new()]));
+        }
+    }
+    if table.is_empty() { "there is no chain\n".into() } else { table.render(paint) }
 }
 
 /// Packets that ended, by chain and reason, most first.

@@ -1,6 +1,6 @@
 use headgate_manager::status::{
-    ChainStatus, DropStatus, Event, FlowStatus, LatencyStatus, ManagerStatus, MemoryStatus, NfState,
-    NfStatus, PortStatus, SchedulerStatus, Snapshot, WorkerStatus,
+    ChainStatus, DelayStatus, DropStatus, Event, FlowStatus, LatencyStatus, ManagerStatus, MemoryStatus,
+    NfState, NfStatus, PortStatus, SchedulerStatus, Snapshot, StageDelayStatus, WorkerStatus,
 };
 
 use super::*;
@@ -73,6 +73,17 @@ fn after(seconds: u64) -> Snapshot {
                 left: packets - 1000 * seconds,
                 dropped: 1000 * seconds,
                 wasted: 0,
+                delay: delay(230_000),
+                delay_bound_ns: Some(500_000),
+                window: Some(1200),
+                stage_delays: vec![
+                    StageDelayStatus {
+                        stage: "fw".into(),
+                        queueing: delay(40_000),
+                        processing: delay(9_000),
+                    },
+                    StageDelayStatus { stage: "mon".into(), ..StageDelayStatus::default() },
+                ],
                 in_nfs: Some(0),
                 held: Some(0),
                 missing: Some(0),
@@ -92,6 +103,11 @@ fn after(seconds: u64) -> Snapshot {
         conserved: Some(true),
         finished: false,
     }
+}
+
+/// A tail of three times the median.
+fn delay(median_ns: u64) -> Option<DelayStatus> {
+    Some(DelayStatus { median_ns, p99_ns: 3 * median_ns })
 }
 
 fn nf(name: &str, state: NfState, packets: u64) -> NfStatus {
@@ -116,6 +132,8 @@ fn nf(name: &str, state: NfState, packets: u64) -> NfStatus {
         service_median_ns: running.then_some(51),
         service_p99_ns: running.then_some(90),
         accounted_ns: running.then_some(250),
+        queueing: delay(40_000).filter(|_| running),
+        processing: delay(9_000).filter(|_| running),
         doubted: running,
         arrivals_per_second: if running { 1_200_000.0 } else { 0.0 },
         priority: 2,
@@ -144,6 +162,7 @@ fn a_second_of_work_reads_well() {
         nfs_brief(interval, paint),
         nf_details(interval, paint),
         chains(interval, paint),
+        delays(&after, paint),
         drops(&after, paint),
         memory(&after, paint),
         accounts(&after, paint),

@@ -92,6 +92,8 @@ tables! {
         defaulted queue_time_us: Whole<0, 1_000_000> = 100;
         /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
         defaulted hold: Whole<0, 65_536> = 4096;
+        /// Whether flows that NFs lead past an overloaded NF, by answering with a stage or a port, are let in meanwhile; false sheds the whole chain.
+        defaulted shed_by_flow: bool = true;
         /// Milliseconds between two looks at the weights of a core's NFs, at most the 100 over which loads are formed.
         defaulted weights_every_ms: Whole<1, 100> = 10;
         /// Milliseconds of a turn of the NFs with `policy = "rr"`, set for the whole machine and restored at the end. Default: as the machine has it.
@@ -266,6 +268,8 @@ tables! {
         required stages: Many<Name>;
         /// The port at its end, or "nf" when the last NF always names the port.
         optional out: Name;
+        /// Microseconds that a packet may take through it, 10 to 10000000: what would take longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
+        optional delay_bound_us: Whole<10, 10_000_000>;
     }
 
     /// Sends matching packets into a chain. A rule without conditions matches every packet.

@@ -107,6 +107,8 @@ pub struct Scheduler {
     pub queue_time_us: u32,
     /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
     pub hold: u32,
+    /// Whether flows that leave out the overloaded NF are let in.
+    pub shed_by_flow: bool,
     /// Milliseconds between two looks at weights, 1 to 100.
     pub weights_every_ms: u32,
     /// Milliseconds of a turn of round-robin NFs; `None` leaves it as it is.
@@ -446,6 +448,8 @@ pub struct Chain {
     pub stages: Vec<NfId>,
     /// Where it ends.
     pub out: Out,
+    /// No packet shall take longer through it, in microseconds; `None`: as long as it takes.
+    pub delay_bound_us: Option<u32>,
 }
 
 /// The end of a chain.

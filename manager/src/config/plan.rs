@@ -63,6 +63,8 @@ pub struct ChainPlan {
     pub stages: Vec<String>,
     /// Its end: a port, or `nf` when the last NF names it.
     pub out: String,
+    /// No packet shall take longer, in microseconds.
+    pub delay_bound_us: Option<u32>,
     /// How often a packet is copied because the path leaves a trust domain, by the port it came in by.
     pub copies: BTreeMap<String, usize>,
     /// The rules that lead to it.
@@ -150,6 +152,7 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
             Out::Port(id) => config.ports[id.index()].name.clone(),
             Out::Nf => "nf".to_owned(),
         },
+        delay_bound_us: chain.delay_bound_us,
         copies,
         rules: rules.iter().map(rule).collect(),
     }
@@ -218,7 +221,8 @@ impl fmt::Display for Plan {
         }
         self.write_memory(f)?;
         for chain in &self.chains {
-            writeln!(f, "\nChain {}: {}", chain.name, chain.path())?;
+            let bound = chain.delay_bound_us.map_or(String::new(), |us| format!(", within {us} us"));
+            writeln!(f, "\nChain {}: {}{bound}", chain.name, chain.path())?;
             for rule in &chain.rules {
                 writeln!(f, "  rule {:<4} {}", rule.place, rule.matches)?;
             }

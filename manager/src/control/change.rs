@@ -213,6 +213,13 @@ impl Control {
             let path = layout::path_chain(next, chain, &self.numbers);
             let old = self.numbers.chains.remove(&chain.name);
             let same = old.filter(|&number| is_same(&self.fabric.parts.chains[number as usize], &path));
+            if let Some(number) = same {
+                let old = &mut self.fabric.parts.chains[number as usize];
+                if old.as_ref().is_some_and(|old| old.delay_bound_us != path.delay_bound_us) {
+                    change.summary.push(format!("chain {}: delay bound changed", chain.name));
+                    *old = Some(path.clone());
+                }
+            }
             let number = same.unwrap_or_else(|| {
                 change.summary.push(format!(
                     "chain {} {}",

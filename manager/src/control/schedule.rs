@@ -344,7 +344,8 @@ impl Control {
             // What found no room has come for it all the same.
             let arrived = counts.delivered.get()
                 + counts.drops[Reason::StageFull as usize].get()
-                + counts.drops[Reason::Throttled as usize].get();
+                + counts.drops[Reason::Throttled as usize].get()
+                + counts.drops[Reason::DelayBound as usize].get();
             instance.scheduled.demand.on_look(now, arrived, backlog);
             instance.scheduled.cost.on_look(backlog > 0);
         }

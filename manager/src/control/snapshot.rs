@@ -58,6 +58,7 @@ impl Control {
     /// Everything at this moment.
     pub(super) fn snapshot(&mut self, audited: bool) -> Snapshot {
         self.tend_ports();
+        self.tend_delays();
         let audit = if audited { self.fabric.audit() } else { None };
         if audited && audit.is_none() {
             self.log("manager", "the audit was given up: a worker did not stand still".to_owned());
@@ -169,6 +170,7 @@ impl Control {
         let counter =
             |(place, name): (usize, &String)| (name.clone(), side.map_or(0, |side| side.counter(place)));
         let cost = &instance.scheduled.cost;
+        let (queueing, processing) = self.instance_delays(&[instance.number]);
         NfStatus {
             nf: instance.nf.name.clone(),
             instance: instance.name.clone(),
@@ -196,6 +198,8 @@ impl Control {
             service_median_ns: cost.claim().map(|claim| claim.median_ns),
             service_p99_ns: cost.claim().map(|claim| claim.p99_ns),
             accounted_ns: cost.accounted_ns(),
+            queueing,
+            processing,
             doubted: cost.is_doubted(),
             arrivals_per_second: instance.scheduled.demand.per_second(),
             priority: instance.nf.priority,
@@ -222,6 +226,7 @@ impl Control {
                 in_nfs: audit.map(|audit| audit.in_nfs),
                 held: audit.map(|audit| audit.held),
                 missing: audit.map(|audit| audit.missing()),
+                delay: self.chain_delay(number as u16),
                 ..ChainStatus::default()
             };
             match chain {
@@ -231,6 +236,9 @@ impl Control {
                     };
                     status.name.clone_from(&chain.name);
                     status.stages = chain.stages.iter().map(name).collect();
+                    status.delay_bound_ns = chain.delay_bound_us.map(|us| u64::from(us) * 1000);
+                    status.window = self.fabric.bounds.window(number as u16);
+                    status.stage_delays = self.stage_delays(&chain.stages);
                     status.out = match chain.exit {
                         Exit::Port(port) => self.config.ports[port as usize].name.clone(),
                         Exit::Nf => "nf".to_owned(),

@@ -2,7 +2,8 @@
 //! spent on it.
 //!
 //! A chain is closed when one of its stages is down and must not be bypassed, or throttled
-//! ([`crate::pressure`]).
+//! ([`crate::pressure`]); one with a delay bound lets in as many packets as it can serve in time
+//! ([`crate::bound`]).
 
 use headgate_shm::Descriptor;
 
@@ -27,7 +28,14 @@ impl Worker {
             self.end(chain, region, reason, packets);
             return 0;
         }
-        if self.pressure.any() { self.shed(chain, region, packets, places) } else { packets.len() }
+        let mut kept = packets.len();
+        if self.pressure.any() {
+            kept = self.shed(chain, region, packets, places);
+        }
+        if self.plan.is_bounded(chain) {
+            kept = self.limit(chain, region, &mut packets[..kept], &mut places[..kept]);
+        }
+        kept
     }
 
     /// A packet that never came to a chain.

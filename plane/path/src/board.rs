@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::delay;
 use crate::drop::{REASONS, Reason};
 
 /// A counter with one writer.
@@ -37,6 +38,8 @@ pub struct ChainCounts {
     pub entered: Count,
     /// Packets that left by a port.
     pub left: Count,
+    /// Packets that ended otherwise.
+    pub ended: Count,
     /// Of those that ended at a full ring, the ones an NF had worked on.
     pub wasted: Count,
 }
@@ -129,6 +132,8 @@ pub struct Board {
     pub flows_learnt: Count,
     /// Live flow entries given up to make room for new ones.
     pub flows_evicted: Count,
+    /// Delays seen.
+    pub delays: delay::Log,
     plans: AtomicU64,
 }
 
@@ -150,6 +155,7 @@ impl Board {
             flows: Count::default(),
             flows_learnt: Count::default(),
             flows_evicted: Count::default(),
+            delays: delay::Log::default(),
             plans: AtomicU64::new(0),
         }
     }
@@ -170,6 +176,7 @@ impl Board {
     #[inline]
     pub fn ended(&self, chain: u16, reason: Reason, count: u64) {
         self.drops[chain as usize][reason as usize].add(count);
+        self.chains[chain as usize].ended.add(count);
     }
 
     /// Drops of a chain for a reason.
@@ -181,6 +188,6 @@ impl Board {
     /// All drops of a chain.
     #[must_use]
     pub fn dropped_all(&self, chain: u16) -> u64 {
-        Reason::ALL.iter().map(|&reason| self.dropped(chain, reason)).sum()
+        self.chains[chain as usize].ended.get()
     }
 }

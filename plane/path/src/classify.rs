@@ -17,7 +17,7 @@ use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
 use crate::board::Station;
 use crate::drop::Reason;
 use crate::flows::{Entry, Flows, Key, Learnt, Seeds};
-use crate::holders::{Origin, Place};
+use crate::holders::{Origin, Place, TICK_SHIFT};
 use crate::rules::Flow;
 use crate::worker::{Hands, Worker};
 
@@ -50,7 +50,7 @@ impl Worker {
         } else {
             self.ask_all(region, port, unknown, packets, keys, hashes, entries)
         };
-        let arrived = (now >> 8) as u32;
+        let arrived = (now >> TICK_SHIFT) as u32;
         let holders = &self.stores[region as usize].holders;
         for ((packet, entry), place) in packets[..onward].iter().zip(&entries[..onward]).zip(&mut *places) {
             holders.set_origin(packet.index(), Origin { flow: entry.spread, arrived });

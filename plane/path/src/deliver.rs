@@ -110,6 +110,9 @@ impl Worker {
         if fit < packets.len() {
             self.hold(number, position, region, &packets[fit..], &places[fit..]);
         }
+        if let Some(instance) = self.instances[number as usize].as_deref_mut() {
+            instance.probe.on_delivered(now, instance.sent_to());
+        }
     }
 
     /// Into the ring, which has room for all of them if the NF takes what it returns.

@@ -35,6 +35,7 @@ reasons! {
     Malformed,    "malformed",     "its headers contradict themselves or the frame's length";
     NoRule,       "no-rule",       "no rule sends it to a chain";
     Throttled,    "throttled",     "an NF of its chain is overloaded: shed at the head, before any work";
+    DelayBound,   "delay-bound",   "its chain takes longer than its delay bound: shed at the head, before any work";
     StageFull,    "stage-full",    "the next NF already holds as many packets as its ring has places";
     StageDown,    "stage-down",    "the next NF is not running, and on_failure is drop";
     NfVerdict,    "nf-verdict",    "an NF decided to drop it";

@@ -47,6 +47,7 @@ impl Worker {
             self.board.chains[chain as usize].left.add(run as u64);
             start += run;
         }
+        self.sample_whole(now, region, &packets[..sent], &places[..sent]);
         if sent < packets.len() {
             self.end_each(region, Reason::PortFull, &packets[sent..], &places[sent..]);
         }

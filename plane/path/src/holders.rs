@@ -114,12 +114,15 @@ impl Place {
     }
 }
 
+/// Moments on a packet's way are kept in units of 2^8 TSC cycles, some 100 ns.
+pub const TICK_SHIFT: u32 = 8;
+
 /// What does not change on a packet's way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The hash of its flow: chooses the instance where an NF has several.
     pub flow: u32,
-    /// When it arrived, in units of 256 TSC cycles; wraps after minutes.
+    /// When it arrived, in units of 2^[`TICK_SHIFT`] TSC cycles; wraps after minutes.
     pub arrived: u32,
 }
 

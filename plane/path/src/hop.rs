@@ -39,6 +39,7 @@ impl Worker {
         if let Some(offence) = offence {
             self.condemn(number, offence);
         }
+        self.probe_returned(now, number);
         self.follow(now, number, region, &mut packets[..held], &mut places[..held]);
         self.passed(Station::Hop, held);
         held
@@ -92,22 +93,29 @@ impl Worker {
         places: &mut [Place],
     ) {
         let (mut at, mut onward) = (0, 0);
+        let tells_ways = self.pressure.any() && self.diverts.is_by(number);
         while at < packets.len() {
             let (packet, place) = (packets[at], places[at]);
             at += 1;
             let next = match packet.verdict() {
-                Verdict::Next => Some(place.advanced()),
+                Verdict::Next => {
+                    if tells_ways {
+                        self.went_straight(region, packet, place);
+                    }
+                    Some(place.advanced())
+                }
                 Verdict::Drop => {
                     self.board.instances[number as usize].drops[Reason::NfVerdict as usize].add(1);
                     self.end(place.chain(), region, Reason::NfVerdict, &[packet]);
                     None
                 }
-                Verdict::Stage(stage) => self.jump(stage, region, packet, place),
+                Verdict::Stage(stage) => self.jump(number, stage, region, packet, place),
                 Verdict::Port(port) => {
                     self.steer(now, region, &mut packets[..onward], &mut places[..onward]);
                     onward = 0;
                     let start = at - 1;
                     at += packets[at..].iter().take_while(|other| other.tag() == packet.tag()).count();
+                    self.left_early(number, region, &packets[start..at], &places[start..at]);
                     self.emit(now, port, region, &mut packets[start..at], &places[start..at]);
                     None
                 }
@@ -122,11 +130,14 @@ impl Worker {
     }
 
     /// To a named stage of the packet's chain. Returns its new place, or `None` when it ended.
-    fn jump(&mut self, stage: u16, region: u8, packet: Descriptor, place: Place) -> Option<Place> {
+    fn jump(&mut self, by: u16, stage: u16, region: u8, packet: Descriptor, place: Place) -> Option<Place> {
         let reason = match self.plan.position_of(place.chain(), stage) {
             None => Reason::NoSuchStage,
             Some(_) if place.jumps() >= JUMPS_MAX => Reason::Loop,
-            Some(position) => return Some(place.jumped_to(position)),
+            Some(position) => {
+                self.diverted(by, region, packet, place, Some(position));
+                return Some(place.jumped_to(position));
+            }
         };
         self.end(place.chain(), region, reason, &[packet]);
         None

@@ -9,6 +9,7 @@ use headgate_decide::wake::Marks;
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{Descriptor, ManagerSide, Offence};
 
+use crate::delay::Probe;
 use crate::holders::{FIRST_INSTANCE, Place};
 use crate::pressure::Handling;
 
@@ -66,6 +67,8 @@ pub struct Instance {
     pub(crate) taken_at_call: u32,
     /// Since when it sleeps with packets in its ring; 0 when it does not.
     pub(crate) waiting_since: u64,
+    /// The packet whose delay here is being measured.
+    pub(crate) probe: Probe,
     /// What it did wrong; from then on nothing is read from it or given to it.
     pub(crate) offence: Option<Offence>,
 }
@@ -97,6 +100,7 @@ impl Instance {
             called_at: 0,
             taken_at_call: 0,
             waiting_since: 0,
+            probe: Probe::default(),
             offence: None,
         }
     }
@@ -111,6 +115,12 @@ impl Instance {
     #[inline(always)]
     pub(crate) const fn marks_packets(&self) -> bool {
         self.mark_at > 0 && self.queue.packets() >= self.mark_at
+    }
+
+    /// Packets given to it and those that wait for room in its ring, ever (wraps).
+    #[inline(always)]
+    pub(crate) fn sent_to(&self) -> u32 {
+        self.to_nf.produced().wrapping_add(self.waiting.len() as u32)
     }
 
     /// How many more packets it may hold.

@@ -10,16 +10,20 @@
 //!
 //! Beside the way: [`worker`] makes the turns, [`plan`] is what it works by, [`holders`] knows who holds
 //! each buffer, [`flows`] and [`rules`] answer classification, [`links`] join workers, [`wake`] calls
-//! sleeping NFs, [`pressure`] closes chains whose NFs cannot keep up,
-//! [`mark`] tells senders before that, [`reclaim`] takes back from the dead, [`audit`] proves that nothing is lost.
+//! sleeping NFs, [`pressure`] closes chains whose NFs cannot keep up, [`bound`] those whose packets take too long,
+//! [`divert`] knows which flows leave out stages,
+//! [`mark`] tells senders before that, [`delay`] measures how long packets take, [`reclaim`] takes back from the dead, [`audit`] proves that nothing is lost.
 #![forbid(unsafe_code)]
 
 pub mod admit;
 pub mod arrive;
 pub mod audit;
 pub mod board;
+pub mod bound;
 pub mod classify;
+pub mod delay;
 pub mod deliver;
+pub mod divert;
 pub mod drop;
 pub mod emit;
 pub mod flows;

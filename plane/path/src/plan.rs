@@ -70,6 +70,8 @@ pub struct Chain {
     pub stages: Vec<u16>,
     /// Where it ends.
     pub exit: Exit,
+    /// No packet shall take longer, in microseconds.
+    pub delay_bound_us: Option<u32>,
 }
 
 /// Which worker serves a port or an instance.
@@ -135,6 +137,8 @@ struct Span {
     more: u16,
     /// Why nothing may enter it.
     closed: Option<Reason>,
+    /// Whether it has a delay bound.
+    bounded: bool,
 }
 
 const _: () = assert!(size_of::<Span>() == 8);
@@ -148,6 +152,7 @@ pub struct Plan {
     hops: Vec<Hop>,
     /// Instance number -> the different ways on from it, as the instances and spread stages there.
     ways: Vec<Vec<Vec<Hop>>>,
+    has_bounds: bool,
 }
 
 impl std::ops::Deref for Plan {
@@ -178,10 +183,12 @@ impl Plan {
                 hops.extend_from_slice(steps);
                 (hops.len() - steps.len()) as u32
             });
-            spans.push(Span { first, more, closed });
+            let bounded = chain.as_ref().is_some_and(|chain| chain.delay_bound_us.is_some());
+            spans.push(Span { first, more, closed, bounded });
         }
+        let has_bounds = spans.iter().any(|span| span.bounded);
         let ways = ways_on(&parts, &spans, &hops);
-        Self { parts, spans, hops, ways }
+        Self { parts, spans, hops, ways, has_bounds }
     }
 
     /// The hops of a chain in order, its exit last.
@@ -224,6 +231,20 @@ impl Plan {
     #[must_use]
     pub fn closed(&self, chain: u16) -> Option<Reason> {
         self.spans[chain as usize].closed
+    }
+
+    /// Whether a chain has a delay bound.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_bounded(&self, chain: u16) -> bool {
+        self.spans[chain as usize].bounded
+    }
+
+    /// Whether any chain has.
+    #[inline(always)]
+    #[must_use]
+    pub const fn has_bounds(&self) -> bool {
+        self.has_bounds
     }
 
     /// The slots of a stage.

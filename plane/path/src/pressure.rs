@@ -89,9 +89,10 @@ impl Worker {
         let mut resting = 0;
         for &number in &self.owned {
             let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
-            let blocked = |way: &Vec<Hop>| way.iter().any(|&hop| self.pressure.blocks(&self.plan, hop));
+            let blocks = |hop| self.pressure.blocks(&self.plan, hop);
+            let blocked = |way: &Vec<Hop>| self.diverts.is_closed(&self.plan, way, blocks);
             // Who never sleeps would not hear the bell that ends the rest.
-            let may = instance.pressure.is_some() && instance.sleeps;
+            let may = instance.pressure.is_some() && instance.sleeps && !self.diverts.is_by(number);
             let rests = may && may_rest(self.plan.ways_on(number).iter().map(blocked));
             if rests != instance.rests {
                 instance.rests = rests;
@@ -112,10 +113,16 @@ impl Worker {
         packets: &mut [Descriptor],
         places: &mut [Place],
     ) -> usize {
+        let diverts = self.diverts.any();
         let mut by_flow = false;
         // From the exit: the last NF that cannot keep up is the one that limits the chain.
         for (position, &hop) in self.plan.hops(chain).iter().enumerate().rev() {
             if self.pressure.blocks(&self.plan, hop) {
+                // Every flow comes to the first.
+                if diverts && position > 0 {
+                    by_flow = true;
+                    continue;
+                }
                 // What would have come to the first NF has come for it, when its share is decided.
                 if let (0, Hop::Instance { number, .. }) = (position, hop) {
                     let drops = &self.board.instances[number as usize].drops;
@@ -144,10 +151,16 @@ impl Worker {
     }
 
     fn flow_is_throttled(&self, chain: u16, holders: &Holders, packet: Descriptor) -> bool {
-        let slot = spread::slot(holders.origin(packet.index()).flow);
+        let flow = holders.origin(packet.index()).flow;
+        let passed_over = if self.diverts.any() { self.diverts.passed_over(chain, flow) } else { 0 };
+        let comes_to = |position: u8| passed_over >> position & 1 == 0;
         self.plan.hops(chain).iter().any(|&hop| match hop {
-            Hop::Spread { stage, .. } => self.pressure.is_throttled(self.plan.table(stage)[slot]),
-            _ => false,
+            Hop::Instance { position, number } => comes_to(position) && self.pressure.is_throttled(number),
+            Hop::Spread { position, stage } => {
+                let number = self.plan.table(stage)[spread::slot(flow)];
+                comes_to(position) && self.pressure.is_throttled(number)
+            }
+            Hop::Port(_) | Hop::End(_) => false,
         })
     }
 }

@@ -14,6 +14,7 @@ impl Worker {
         let Some(instance) = self.instances[number as usize].take() else { return 0 };
         self.owned.retain(|&owned| owned != number);
         self.pressure.set(number, false);
+        self.diverts.forget(number);
         let region = instance.region;
         let holders = self.stores[region as usize].holders.clone();
         let mut lost = 0;

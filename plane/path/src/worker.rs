@@ -15,6 +15,8 @@ use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
 use crate::BURST;
 use crate::audit::{Pause, WorkerReport};
 use crate::board::{Board, Station};
+use crate::bound::{Bounded, Bounds};
+use crate::divert::Diverts;
 use crate::flows::{Entry, Flows, Seeds};
 use crate::holders::{Holders, Place};
 use crate::instance::{Instance, InstanceEnds};
@@ -57,10 +59,16 @@ pub struct Setup {
     pub links: Links,
     /// What to work by at first.
     pub plan: Arc<Plan>,
-    /// Where to count.
-    pub board: Arc<Board>,
+    /// Where all workers count, by number.
+    pub boards: Arc<[Arc<Board>]>,
     /// Which instances are throttled, those of other workers too.
     pub pressure: Arc<Pressure>,
+    /// Which flows leave out stages.
+    pub diverts: Arc<Diverts>,
+    /// How many packets chains with delay bounds may have inside.
+    pub bounds: Arc<Bounds>,
+    /// TSC cycles in a microsecond.
+    pub cycles_per_micro: u64,
     /// Most instances there can be.
     pub instances: usize,
     /// Flows to remember.
@@ -218,6 +226,7 @@ pub struct Worker {
     pub(crate) links: Links,
     pub(crate) plan: Arc<Plan>,
     pub(crate) board: Arc<Board>,
+    pub(crate) boards: Arc<[Arc<Board>]>,
     pub(crate) instances: Vec<Option<Box<Instance>>>,
     pub(crate) owned: Vec<u16>,
     pub(crate) flows: Flows<u128>,
@@ -226,6 +235,11 @@ pub struct Worker {
     pub(crate) tick: u32,
     hands: Option<Box<Hands>>,
     pub(crate) pressure: Arc<Pressure>,
+    pub(crate) diverts: Arc<Diverts>,
+    pub(crate) bounds: Arc<Bounds>,
+    pub(crate) cycles_per_micro: u64,
+    /// The chains whose windows this worker judges.
+    pub(crate) bounded: Vec<Bounded>,
     /// Instances sent to rest.
     pub(crate) resting: u32,
     pub(crate) surplus_to: usize,
@@ -238,6 +252,8 @@ pub struct Worker {
     measuring: bool,
     receiving: bool,
     mark: u64,
+    /// From when on a packet that leaves is asked how long it took.
+    pub(crate) next_whole: u64,
     pub(crate) station: Station,
     turns: u64,
     counters: Arc<Mutex<Vec<(u8, u8, QueueCounters)>>>,
@@ -251,12 +267,13 @@ impl Worker {
         for (number, device) in setup.devices.iter().enumerate() {
             device_of_port[device.port as usize].get_or_insert(number as u8);
         }
-        Self {
+        let mut worker = Self {
             number: setup.number,
             device_of_port,
             links: setup.links,
             plan: setup.plan,
-            board: setup.board,
+            board: setup.boards[setup.number as usize].clone(),
+            boards: setup.boards,
             instances: (0..setup.instances).map(|_| None).collect(),
             owned: Vec::with_capacity(setup.instances),
             flows: Flows::new(setup.flows, setup.idle_ticks),
@@ -266,6 +283,10 @@ impl Worker {
             tick: 0,
             hands: Some(Box::default()),
             pressure: setup.pressure,
+            diverts: setup.diverts,
+            bounds: setup.bounds,
+            cycles_per_micro: setup.cycles_per_micro,
+            bounded: Vec::new(),
             resting: 0,
             surplus_to: setup.number as usize,
             returns_sent: 0,
@@ -277,6 +298,7 @@ impl Worker {
             measuring: false,
             receiving: true,
             mark: 0,
+            next_whole: 0,
             station: Station::Tend,
             turns: 0,
             counters: Arc::new(Mutex::new(
@@ -288,7 +310,9 @@ impl Worker {
             )),
             stores: setup.stores,
             devices: setup.devices,
-        }
+        };
+        worker.take_bounds();
+        worker
     }
 
     /// Where the counters of this worker's queues can be read: (port, queue, counters), renewed at each
@@ -321,6 +345,8 @@ impl Worker {
         }
         self.station = Station::Tend;
         self.weigh(now);
+        self.probe(now);
+        self.judge_bounds(now);
         self.wake_sleepers(now);
         self.tend(now);
         self.passed(Station::Tend, moved);
@@ -399,6 +425,7 @@ impl Worker {
             match command {
                 Command::Plan(plan) => {
                     self.plan = plan;
+                    self.take_bounds();
                     self.board.plan_taken();
                 }
                 Command::Attach(ends) => {

@@ -25,10 +25,12 @@ impl Resolver<'_> {
             let stages = self.stages(&at.value, defined);
             let out = self.out(&at.value, defined, ports);
             let name = at.value.name.value();
+            let delay_bound_us = at.value.delay_bound_us.value().map(|us| us.0 as u32);
             chains.push(name.zip(stages).zip(out).map(|((name, stages), out)| Chain {
                 name: name.0.clone(),
                 stages,
                 out,
+                delay_bound_us,
             }));
         }
         chains

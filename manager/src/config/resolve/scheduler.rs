@@ -29,6 +29,7 @@ impl Resolver<'_> {
             low_watermark: low.value.0 as u32,
             ecn_watermark: table.ecn_watermark.value()?.0 as u32,
             queue_time_us: table.queue_time_us.value()?.0 as u32,
+            shed_by_flow: *table.shed_by_flow.value()?,
             hold: table.hold.value()?.0 as u32,
             weights_every_ms: table.weights_every_ms.value()?.0 as u32,
             rr_quantum_ms: table.rr_quantum_ms.value().map(|ms| ms.0 as u32),

@@ -1,5 +1,7 @@
 //! The path as a whole: ports, workers and NFs in one process, most of them stepped by hand.
 
+mod bounds;
+mod delays;
 mod domains;
 mod harness;
 mod hostile;

@@ -5,11 +5,12 @@ use std::sync::atomic::Ordering;
 use headgate_path::plan::Exit;
 use headgate_path::rules::Rule;
 use headgate_path::worker::Turn;
+use headgate_shm::{Descriptor, Region, Verdict};
 use headgate_wire::ip::Ecn;
 use headgate_wire::ipv4;
 
 use crate::harness::World;
-use crate::harness::frames::{assert_same_flows, by_flow, interleaved, udp4};
+use crate::harness::frames::{assert_same_flows, by_flow, interleaved, label, udp4};
 use crate::harness::layout::{HERE, Layout};
 
 const FAST: u16 = 0;
@@ -174,5 +175,94 @@ fn a_dead_instance_closes_nothing_and_what_waited_for_it_goes_on() {
     assert!(!world.pressure.any());
     assert_eq!(world.drops(1), [("nf-died", u64::from(RING))].into());
     assert_eq!(world.left(1), 320 - u64::from(RING));
+    world.finish();
+}
+
+/// A chain of three, whose first NF leads the flows with odd numbers past the second.
+fn forked(by_flow: bool) -> World {
+    let mut layout = Layout::plain().ring(RING).pressure(128);
+    layout.shed_by_flow = by_flow;
+    let layout = layout.nf("fork", &[HERE]).nf("slow", &[HERE]).nf("last", &[HERE]);
+    let mut world = World::new(layout.chain(&[0, 1, 2], Exit::Port(1)).default_chain(1));
+    world.on(0, Box::new(lead_odd));
+    world
+}
+
+fn lead_odd(region: &Region, packet: Descriptor) -> Descriptor {
+    let mut frame = [0; 320];
+    let length = region.read(packet, &mut frame);
+    let is_odd = label(&frame[..length]).flow % 2 == 1;
+    packet.with_tag(if is_odd { Verdict::Stage(2).encode() } else { Verdict::NEXT })
+}
+
+/// Traffic of eight flows; the slow NF does nothing.
+fn overload_fork(world: &mut World, turns: std::ops::Range<u32>) {
+    for turn in turns {
+        world.offer(0, &interleaved(0..8, turn..turn + 1));
+        world.turn_of(0);
+        world.nf(0).step();
+        world.nf(2).step();
+    }
+    world.check();
+}
+
+/// How many packets of even and of odd flows left since the last call.
+fn left_of_both(world: &World) -> [usize; 2] {
+    let mut left = [0; 2];
+    for frame in world.sent(1) {
+        left[label(&frame).flow as usize % 2] += 1;
+    }
+    left
+}
+
+#[test]
+fn flows_led_past_the_overloaded_nf_go_on() {
+    let mut world = forked(true);
+    overload_fork(&mut world, 0..200);
+    assert!(world.pressure.is_throttled(SLOW));
+    assert!(!rests(&mut world, 0), "it has flows to lead past");
+    left_of_both(&world);
+    overload_fork(&mut world, 200..300);
+    let [even, odd] = left_of_both(&world);
+    assert_eq!((even, odd), (0, 400));
+    assert_eq!(world.drops(1).keys().collect::<Vec<_>>(), [&"throttled"]);
+    // From now on all flows go straight, and are known to after their next packet.
+    world.on(0, Box::new(|_, packet| packet.with_tag(Verdict::NEXT)));
+    let shed = world.drops(1)["throttled"];
+    overload_fork(&mut world, 300..400);
+    let shed = world.drops(1)["throttled"] - shed;
+    assert!((780..800).contains(&shed), "{shed}");
+    world.settle();
+    assert!(!world.pressure.any());
+    overload_fork(&mut world, 400..402);
+    world.settle();
+    world.finish();
+}
+
+#[test]
+fn a_whole_chain_is_shed_where_flows_are_not_told_apart() {
+    let mut world = forked(false);
+    overload_fork(&mut world, 0..200);
+    assert!(world.pressure.is_throttled(SLOW));
+    left_of_both(&world);
+    overload_fork(&mut world, 200..300);
+    assert_eq!(left_of_both(&world), [0, 0]);
+    world.settle();
+    world.finish();
+}
+
+#[test]
+fn flows_that_leave_before_the_overloaded_nf_go_on() {
+    let mut world = forked(true);
+    let out = |region: &Region, packet: Descriptor| {
+        let led = lead_odd(region, packet);
+        if led.tag() == Verdict::NEXT { led } else { packet.with_tag(Verdict::Port(1).encode()) }
+    };
+    world.on(0, Box::new(out));
+    overload_fork(&mut world, 0..200);
+    left_of_both(&world);
+    overload_fork(&mut world, 200..300);
+    assert_eq!(left_of_both(&world), [0, 400]);
+    world.settle();
     world.finish();
 }

@@ -43,6 +43,7 @@ pub struct Layout {
     pub rules: Vec<Rule>,
     pub ring: u32,
     pub handling: Handling,
+    pub shed_by_flow: bool,
     pub flows: usize,
     pub idle_ticks: u32,
     pub instances_max: usize,
@@ -63,6 +64,7 @@ impl Layout {
             rules: Vec::new(),
             ring: 512,
             handling: Handling::default(),
+            shed_by_flow: true,
             flows: 128,
             idle_ticks: u32::MAX / 2,
             instances_max: 16,
@@ -116,7 +118,13 @@ impl Layout {
 
     pub fn chain(mut self, stages: &[u16], exit: Exit) -> Self {
         let name = format!("chain {}", self.chains.len());
-        self.chains.push(Some(Chain { name, stages: stages.to_vec(), exit }));
+        self.chains.push(Some(Chain { name, stages: stages.to_vec(), exit, delay_bound_us: None }));
+        self
+    }
+
+    /// The chain named last has a delay bound.
+    pub fn bounded(mut self, micros: u32) -> Self {
+        self.chains.last_mut().unwrap().as_mut().unwrap().delay_bound_us = Some(micros);
         self
     }
 

@@ -13,6 +13,8 @@ use std::time::Duration;
 use headgate_decide::wake::Marks;
 use headgate_path::audit::{Audit, WorkerReport, audit};
 use headgate_path::board::Board;
+use headgate_path::bound::Bounds;
+use headgate_path::divert::Diverts;
 use headgate_path::drop::Reason;
 use headgate_path::flows::Seeds;
 use headgate_path::holders::{FIRST_INSTANCE, Holders};
@@ -52,6 +54,8 @@ pub struct World {
     ring: u32,
     handling: Handling,
     pub pressure: Arc<Pressure>,
+    pub bounds: Arc<Bounds>,
+    diverts: Arc<Diverts>,
     events: Receiver<Event>,
 }
 
@@ -79,6 +83,8 @@ impl World {
             ring: layout.ring,
             handling: layout.handling,
             pressure: Pressure::new(layout.instances_max),
+            diverts: Diverts::new(layout.instances_max, layout.shed_by_flow),
+            bounds: Bounds::new(layout.chains_max),
             events,
         };
         let plan = Arc::new(Plan::new(world.parts.clone()));
@@ -89,8 +95,11 @@ impl World {
                 devices: world.devices(number, &layout),
                 links,
                 plan: plan.clone(),
-                board: world.boards[number].clone(),
+                boards: world.boards.clone().into(),
                 pressure: world.pressure.clone(),
+                diverts: world.diverts.clone(),
+                bounds: world.bounds.clone(),
+                cycles_per_micro: CYCLES_PER_MICRO,
                 instances: layout.instances_max,
                 flows: layout.flows,
                 tick_cycles: TURN_CYCLES,

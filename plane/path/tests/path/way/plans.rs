@@ -84,7 +84,8 @@ fn packets_beyond_the_end_of_a_changed_chain_leave_it() {
         assert_eq!(world.boards[0].instances[second].held.get(), 20, "they are at position 1");
         world.replan(|parts| {
             let exit = Exit::Port(chain);
-            parts.chains[chain as usize] = Some(Chain { name: "short".into(), stages: vec![], exit });
+            parts.chains[chain as usize] =
+                Some(Chain { name: "short".into(), stages: vec![], exit, delay_bound_us: None });
         });
         world.settle();
         assert_same_flows(&offered, &world.sent(chain as usize));
