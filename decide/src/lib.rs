@@ -14,7 +14,8 @@
 //! - [`share`]: which part of a shared core each NF gets;
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
-//! - [`restart`]: when a failed NF may start again.
+//! - [`restart`]: when a failed NF may start again;
+//! - [`profile`]: where the time of a packet goes, and what to change first.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod cost;
 pub mod delay;
 pub mod liveness;
 pub mod pressure;
+pub mod profile;
 pub mod restart;
 pub mod share;
 pub mod spread;

@@ -1,0 +1,285 @@
+//! What to change first, and whether a change was one for the better.
+//!
+//! Every candidate is weighed by the nanoseconds that each packet would be spared; the heaviest comes first.
+//! That is an upper bound: a change that looks best may gain nothing, which is why [`is_better`] judges what was
+//! measured and not what was hoped for.
+//!
+//! - *Spinning*: a polling NF looks at its empty ring on a core that others need. What it runs beyond its work
+//!   is theirs.
+//! - *Fusing*: neighbours of one process's worth of trust hand packets on without the kernel. Their switches
+//!   and waits go, except the first NF's.
+//! - *Placement*: NFs wait for one core while another is idle.
+//! - *Batch policy, long slice*: an NF that is interrupted often pays for switches; the paper's batch policy with
+//!   a long quantum (SCC, section 5.3) makes turns longer.
+//!
+//! What it refuses to do: propose for a chain without packets, and trade isolation away where trust differs:
+//! only NFs that are in one domain already are fused.
+
+use super::{Breakdown, Counts, Ratios, Source};
+
+/// The part of an NF's run time below which looking at an empty ring is no waste worth a change.
+pub const SPUN: f64 = 0.1;
+/// Contention over run time from which a core is crowded. Our choice: a packet then waits half as long for the
+/// core as it is worked on; two equal NFs that take turns are at 1.
+pub const CROWDED: f64 = 0.5;
+/// The busy part of a core below which it can take another NF.
+pub const QUIET: f64 = 0.5;
+/// The part of run time that switches must cost before turns are made longer. Our choice: below, a change is
+/// not told from noise.
+const SWITCHES_MIN: f64 = 0.02;
+/// The slice of longer turns, in microseconds: two ticks of a kernel with 250 Hz, about five times the default.
+pub const SLICE_US_LONG: u32 = 8000;
+/// By how much more packets, or less time for each, is better: 3 %, beyond what two measurements of one
+/// configuration differ by on a quiet machine.
+const BETTER: f64 = 0.03;
+
+/// Whether an NF may go into one process with its neighbour behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fusable {
+    /// They are shipped, of one domain and user, one instance each, waited for alike, and in no other chain.
+    Yes,
+    /// They are not, or there is none.
+    No,
+}
+
+/// An NF of a chain, as it is and as it did.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    /// What was counted.
+    pub counts: Counts,
+    /// By packet.
+    pub breakdown: Breakdown,
+    /// What a packet takes in its hands, in nanoseconds, where that is known.
+    pub work_ns: Option<f64>,
+    /// Its core.
+    pub core: u32,
+    /// Whether it never sleeps.
+    pub polls: bool,
+    /// Whether it is under the batch policy.
+    pub is_batch: bool,
+    /// Whether it goes before all with a fair share.
+    pub is_real_time: bool,
+    /// The slice it asks for, in microseconds.
+    pub slice_us: Option<u32>,
+    /// Whether it may be fused with the next.
+    pub with_next: Fusable,
+}
+
+impl Stage {
+    fn each(&self, source: Source) -> f64 {
+        self.breakdown.at(source).unwrap_or(0.0)
+    }
+
+    /// Time of the core for each packet in which there was none.
+    fn spun_ns(&self) -> f64 {
+        self.work_ns.map_or(0.0, |work| (self.breakdown.run_ns - work).max(0.0))
+    }
+}
+
+/// A core that NFs may use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Core {
+    /// Its number.
+    pub number: u32,
+    /// The part of the time it was busy, 0 to 1.
+    pub busy: f64,
+}
+
+/// What can be turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knob {
+    /// `loop = "notified"`.
+    Notified,
+    /// One process for all stages from the proposal's to this one.
+    Fuse {
+        /// The last of them.
+        last: usize,
+    },
+    /// `core = …`.
+    Place {
+        /// The core.
+        core: u32,
+    },
+    /// `policy = "batch"` and a long slice.
+    LongBatch,
+}
+
+/// A change, and what speaks for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Proposal {
+    /// The stage it is about, counted from 0.
+    pub stage: usize,
+    /// The change.
+    pub knob: Knob,
+    /// At most so many nanoseconds less for each packet.
+    pub gain_ns: f64,
+}
+
+/// What to change first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Advice {
+    /// No packets passed: nothing can be said.
+    NoPackets,
+    /// Turn this.
+    Turn(Proposal),
+    /// A source that no knob turns is the largest: this part of the chain's time is there.
+    Source {
+        /// The stage with the most of it.
+        stage: usize,
+        /// The source.
+        source: Source,
+        /// What it takes there, in nanoseconds for each packet.
+        ns: f64,
+    },
+    /// The NF's own instructions are the largest: only another program, or more instances, make it faster.
+    Work {
+        /// The stage that takes longest.
+        stage: usize,
+        /// What it takes, in nanoseconds for each packet.
+        ns: f64,
+    },
+}
+
+/// At most one for each kind of change.
+const PROPOSALS_MAX: usize = 4;
+
+/// Every change that promises something, the one that promises most first.
+#[must_use]
+pub fn propose(stages: &[Stage], cores: &[Core]) -> [Option<Proposal>; PROPOSALS_MAX] {
+    let mut all = [notify(stages), fuse(stages), place(stages, cores), lengthen(stages)];
+    all.sort_unstable_by(|one, two| {
+        let gain = |proposal: &Option<Proposal>| proposal.map_or(-1.0, |p| p.gain_ns);
+        gain(two).total_cmp(&gain(one))
+    });
+    all
+}
+
+/// What to change first.
+#[must_use]
+pub fn advise(stages: &[Stage], cores: &[Core]) -> Advice {
+    if let Some(best) = propose(stages, cores)[0] {
+        return Advice::Turn(best);
+    }
+    let largest = stages
+        .iter()
+        .enumerate()
+        .flat_map(|(stage, nf)| Source::ALL.map(|source| (stage, source, nf.each(source))))
+        .reduce(|one, two| if two.2 > one.2 { two } else { one });
+    let slowest = stages
+        .iter()
+        .enumerate()
+        .map(|(stage, nf)| (stage, nf.work_ns.unwrap_or(nf.breakdown.run_ns)))
+        .reduce(|one, two| if two.1 > one.1 { two } else { one });
+    match (largest, slowest) {
+        (Some((stage, source, ns)), Some((_, work))) if ns > work => Advice::Source { stage, source, ns },
+        (_, Some((stage, ns))) => Advice::Work { stage, ns },
+        _ => Advice::NoPackets,
+    }
+}
+
+/// The stage for which this is largest, where it is for any.
+fn best(stages: &[Stage], of: impl Fn(usize, &Stage) -> Option<(Knob, f64)>) -> Option<Proposal> {
+    let each = |(stage, nf)| of(stage, nf).map(|(knob, gain_ns)| Proposal { stage, knob, gain_ns });
+    stages
+        .iter()
+        .enumerate()
+        .filter_map(each)
+        .reduce(|one, two| if two.gain_ns > one.gain_ns { two } else { one })
+}
+
+fn is_alone(stages: &[Stage], nf: &Stage) -> bool {
+    stages.iter().filter(|other| other.core == nf.core).count() < 2
+        && nf.counts.ready_ns * 20 < nf.counts.run_ns
+}
+
+fn notify(stages: &[Stage]) -> Option<Proposal> {
+    best(stages, |_, nf| {
+        let spun = nf.spun_ns();
+        let wasteful = nf.polls && spun > nf.breakdown.run_ns * SPUN && !is_alone(stages, nf);
+        wasteful.then_some((Knob::Notified, spun))
+    })
+}
+
+fn fuse(stages: &[Stage]) -> Option<Proposal> {
+    best(stages, |first, nf| {
+        let joined = stages[first..].iter().take_while(|stage| stage.with_next == Fusable::Yes).count();
+        let starts = first == 0 || stages[first - 1].with_next == Fusable::No;
+        let last = first + joined;
+        // What the neighbours behind the first pay for being others.
+        let spared = stages.get(first + 1..=last)?.iter().map(|stage| {
+            stage.each(Source::Switches) + stage.each(Source::Calls) + stage.each(Source::Ready)
+        });
+        let spared: f64 = spared.sum();
+        (starts && joined > 0 && spared > nf.breakdown.run_ns * SWITCHES_MIN)
+            .then_some((Knob::Fuse { last }, spared))
+    })
+}
+
+fn place(stages: &[Stage], cores: &[Core]) -> Option<Proposal> {
+    let idle = cores.iter().filter(|core| core.busy < QUIET);
+    let idle = idle.reduce(|one, two| if two.busy < one.busy { two } else { one })?;
+    best(stages, |_, nf| {
+        let ratios = Ratios::of([&nf.counts])?;
+        let crowded = ratios.contention_over_run > CROWDED && nf.core != idle.number;
+        crowded.then_some((Knob::Place { core: idle.number }, nf.each(Source::Ready)))
+    })
+}
+
+fn lengthen(stages: &[Stage]) -> Option<Proposal> {
+    best(stages, |_, nf| {
+        let switches = nf.each(Source::Switches);
+        let is_long = nf.is_batch && nf.slice_us.is_some_and(|slice| slice >= SLICE_US_LONG);
+        let pays = switches > nf.breakdown.run_ns * SWITCHES_MIN && !nf.is_real_time && !is_long;
+        (pays && !is_alone(stages, nf)).then_some((Knob::LongBatch, switches))
+    })
+}
+
+/// What a chain did over some windows, before or after a change. Each figure is the median of the windows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// Packets that left, a second.
+    pub rate: f64,
+    /// How far apart the windows were: the largest less the smallest, over the median.
+    pub rate_spread: f64,
+    /// CPU time of its NFs for each packet that left, in nanoseconds.
+    pub cpu_ns: f64,
+    /// Median latency, in nanoseconds, where a port measures it.
+    pub latency_ns: Option<f64>,
+}
+
+/// What becomes of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// More packets leave.
+    MorePackets,
+    /// As many leave, sooner.
+    Sooner,
+    /// As many leave as soon, and cost less.
+    Cheaper,
+    /// It is put back.
+    No,
+}
+
+/// Whether a change was one for the better. More packets count most; then latency, which must not pay for
+/// CPU time; then CPU time. A difference within the spread of either measurement is none.
+#[must_use]
+pub fn is_better(before: &Measured, after: &Measured) -> Kept {
+    let noise = BETTER.max(before.rate_spread).max(after.rate_spread);
+    if after.rate > before.rate * (1.0 + noise) {
+        return Kept::MorePackets;
+    }
+    if after.rate < before.rate * (1.0 - BETTER) {
+        return Kept::No;
+    }
+    // A median within a histogram's bucket moves by a tenth without meaning anything.
+    let latency = before.latency_ns.zip(after.latency_ns);
+    let sooner = latency.is_some_and(|(before, after)| after < before * 0.9);
+    let later = latency.is_some_and(|(before, after)| after > before * 1.1);
+    let cheaper = after.cpu_ns < before.cpu_ns * (1.0 - BETTER.max(noise));
+    let dearer = after.cpu_ns > before.cpu_ns * (1.0 + BETTER.max(noise));
+    match () {
+        () if sooner && !dearer => Kept::Sooner,
+        () if cheaper && !later => Kept::Cheaper,
+        () => Kept::No,
+    }
+}
