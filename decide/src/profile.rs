@@ -22,12 +22,14 @@
 //! kernel no ratio.
 
 mod advice;
+mod estimate;
 mod hierarchy;
 
 pub use advice::{
     Advice, CROWDED, Core, Fusable, Kept, Knob, Measured, Proposal, QUIET, SLICE_US_LONG, SPUN, Stage,
     advise, is_better, propose,
 };
+pub use estimate::{Estimate, VARIES, estimate};
 pub use hierarchy::{Curve, Levels, Point, levels};
 
 /// A cause of time.

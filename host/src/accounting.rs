@@ -59,7 +59,16 @@ pub struct InterfaceCounters {
 /// [`FileError`] where `/proc` is not what it should be.
 pub fn machine() -> Result<MachineTime, FileError> {
     let text = files::read(MACHINE)?;
-    machine_in(&text).ok_or_else(|| content(MACHINE, text, "the CPU times of proc_stat(5)"))
+    times_in(&text, "cpu ").ok_or_else(|| content(MACHINE, text, "the CPU times of proc_stat(5)"))
+}
+
+/// That of one core.
+///
+/// # Errors
+/// As [`machine`], also when there is no such core.
+pub fn core(core: u32) -> Result<MachineTime, FileError> {
+    let text = files::read(MACHINE)?;
+    times_in(&text, &format!("cpu{core} ")).ok_or_else(|| content(MACHINE, text, "a table with that core"))
 }
 
 /// That of this process.
@@ -108,9 +117,10 @@ fn ticks(count: u64) -> Duration {
     Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// `cpu` user nice system idle iowait irq softirq steal …; what a hypervisor stole is neither.
-fn machine_in(text: &str) -> Option<MachineTime> {
-    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+/// `cpu` user nice system idle iowait irq softirq steal …; what a hypervisor stole is neither. `who` is the first
+/// word, with the space behind it.
+fn times_in(text: &str, who: &str) -> Option<MachineTime> {
+    let line = text.lines().find_map(|line| line.strip_prefix(who))?;
     let counts: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
     let [user, nice, system, idle, waiting, interrupts, soft_interrupts, ..] = counts[..] else {
         return None;
@@ -171,8 +181,11 @@ mod tests {
         let second = rustix::param::clock_ticks_per_second();
         let text = format!("cpu  {second} 0 {second} {second} 0 0 {second} 7 0 0\ncpu0 1 1 1\n");
         let expected = MachineTime { busy: Duration::from_secs(3), idle: Duration::from_secs(1) };
-        assert_eq!(machine_in(&text), Some(expected));
-        assert_eq!(machine_in("cpu0 1 2 3 4 5 6 7 8"), None);
+        assert_eq!(times_in(&text, "cpu "), Some(expected));
+        assert_eq!(times_in("cpu0 1 2 3 4 5 6 7 8", "cpu "), None);
+        let text = format!("cpu 1 1 1 1 1 1 1\ncpu1 {second} 0 0 {second} 0 0 0 0\n");
+        let expected = MachineTime { busy: Duration::from_secs(1), idle: Duration::from_secs(1) };
+        assert_eq!(times_in(&text, "cpu1 "), Some(expected));
 
         let text = format!("7 (a) b) R 1 2 3 4 5 6 7 8 9 10 {second} 0 0 0 20 0");
         let expected = OwnTime { user: Duration::from_secs(1), system: Duration::ZERO };

@@ -1,7 +1,7 @@
 //! Hands on the operating system.
 //!
 //! One file per thing the rest of Headgate needs from the kernel: a clock, cores, scheduling
-//! classes, hugepages, processes, signals, credentials, the network's interfaces, namespaces, and
+//! classes, hugepages, processes, counters, signals, credentials, the network's interfaces, namespaces, and
 //! somebody who undoes what was changed. Nothing here decides anything; nothing here moves a packet.
 //!
 //! Every error says what failed, why, and what mends it. Process and thread ids are
@@ -20,6 +20,7 @@ pub mod namespace;
 pub mod network;
 pub mod notify;
 pub mod peer;
+pub mod perf;
 pub mod process;
 pub mod sched;
 pub mod signals;

@@ -9,11 +9,13 @@
 //! - `fabric`: regions, workers and their plan;
 //! - `ports`: the configured ports, opened;
 //! - `control`: the control loop;
-//! - [`status`], [`api`], [`place`]: what is told, to whom, and where.
+//! - [`status`], [`api`], [`place`]: what is told, to whom, and where;
+//! - [`costs`]: what was measured of the machine and of NFs, kept for later.
 
 pub mod api;
 pub mod config;
 mod control;
+pub mod costs;
 mod fabric;
 mod layout;
 mod machine;

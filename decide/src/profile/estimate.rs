@@ -1,0 +1,42 @@
+//! One figure for what a packet costs an NF, from measurements over sizes.
+//!
+//! UNiS reckons a turn's length from the cost of a packet: that of 64 B for an NF whose cost is fixed, and the
+//! mean over 64 to 1500 B for one whose cost follows the size (thesis, section 3.3). Which of the two an NF is,
+//! is seen from the measurements themselves.
+
+/// By how much the dearest size must exceed the cheapest for the cost to follow the size. Our choice: copying
+/// a large frame through a cache costs a light NF about a tenth more; a step function of size costs multiples.
+pub const VARIES: f64 = 1.25;
+
+/// The cost to reckon with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Nanoseconds for each packet.
+    pub ns: f64,
+    /// Whether it follows the size.
+    pub varies: bool,
+}
+
+/// From sizes in bytes and nanoseconds, the smallest size first; `None` of none.
+#[must_use]
+pub fn estimate(sizes: &[(u32, f64)]) -> Option<Estimate> {
+    let &(_, smallest) = sizes.first()?;
+    let ends = sizes.iter().fold((f64::MAX, 0.0_f64), |(low, high), &(_, ns)| (low.min(ns), high.max(ns)));
+    let varies = ends.1 > ends.0 * VARIES;
+    let mean = sizes.iter().map(|&(_, ns)| ns).sum::<f64>() / sizes.len() as f64;
+    Some(Estimate { ns: if varies { mean } else { smallest }, varies })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fixed_cost_is_that_of_the_smallest_and_a_varying_one_the_mean() {
+        let fixed = [(64, 50.0), (512, 52.0), (1500, 58.0)];
+        assert_eq!(estimate(&fixed), Some(Estimate { ns: 50.0, varies: false }));
+        let steps = [(64, 50.0), (512, 100.0), (1500, 150.0)];
+        assert_eq!(estimate(&steps), Some(Estimate { ns: 100.0, varies: true }));
+        assert_eq!(estimate(&[]), None);
+    }
+}
