@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{apply, bench, check, completions, doctor, down, show, status, tell, up};
+use crate::commands::{apply, bench, check, completions, doctor, down, profile, show, status, tell, up};
 use crate::demo;
 use crate::failure::{Exit, Failure};
 use crate::output::{Ink, Output};
@@ -39,6 +39,9 @@ enum Command {
     Status(status::Args),
     Show(show::Args),
     Tell(tell::Args),
+    /// Tell where the time of packets goes, and what to change first
+    #[command(subcommand)]
+    Profile(profile::Command),
     /// Measure: the papers' experiments, each one command
     #[command(subcommand)]
     Bench(bench::Command),
@@ -73,6 +76,7 @@ impl Command {
             Self::Status(args) => status::run(&args, out),
             Self::Show(args) => show::run(&args, out),
             Self::Tell(args) => tell::run(&args, out),
+            Self::Profile(command) => profile::run(&command, out),
             Self::Bench(_) => unreachable!("experiments print their own results"),
             Self::Completions(args) => completions::run(&args, out),
         }

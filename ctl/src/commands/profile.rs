@@ -1,0 +1,35 @@
+//! `headgate profile`: where the time of packets goes.
+//!
+//! - [`chain`]: of a running manager's chains, and what to change first;
+//! - [`nf`]: of one NF on a core of its own;
+//! - [`machine`]: what an event costs on this machine, which both reckon with.
+
+mod chain;
+mod edit;
+mod html;
+mod look;
+mod machine;
+mod nf;
+mod report;
+mod simulate;
+mod tune;
+
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// What to profile.
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    Chain(chain::Args),
+    Nf(nf::Args),
+    Machine(machine::Args),
+}
+
+/// Runs it.
+pub fn run(command: &Command, out: &Output) -> Result<Exit, Failure> {
+    match command {
+        Command::Chain(args) => chain::run(args, out),
+        Command::Nf(args) => nf::run(args, out),
+        Command::Machine(args) => machine::run(args, out),
+    }
+}

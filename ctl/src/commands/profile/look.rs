@@ -1,0 +1,250 @@
+//! Looks at a running manager and its NFs over a while, counting only.
+
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headgate_decide::profile::{Core, Counts, DataAccesses};
+use headgate_host::perf::counters::{Kind, Reading, Watch};
+use headgate_host::perf::tally::{self, Tally};
+use headgate_host::{Pid, accounting, cores};
+use headgate_manager::api::{self, Request};
+use headgate_manager::status::{NfState, NfStatus, Snapshot};
+
+use crate::failure::{Exit, Failure};
+
+/// Time between two looks at the queues. Our choice: a hundred looks in the shortest profile, and a snapshot
+/// takes the manager's control thread some 100 us.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What was seen.
+pub struct Look {
+    /// How long.
+    pub elapsed: Duration,
+    /// The manager at the end.
+    pub after: Snapshot,
+    /// Packets that left each chain in the meantime, by its name.
+    pub left: BTreeMap<String, u64>,
+    /// Packets dropped on each chain in the meantime.
+    pub dropped: BTreeMap<String, u64>,
+    /// The NFs, as the manager lists them.
+    pub nfs: Vec<SeenNf>,
+    /// Cores that NFs may use: no worker's.
+    pub cores: Vec<Core>,
+    /// What was not counted and why, and what disturbed, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// An NF, its instances together.
+pub struct SeenNf {
+    /// Its name.
+    pub name: String,
+    /// What it runs.
+    pub runs: String,
+    /// The core of its first instance.
+    pub core: u32,
+    /// The kernel's policy it is under.
+    pub policy: String,
+    /// Its processes.
+    pub pids: Vec<Pid>,
+    /// What was counted.
+    pub counts: Counts,
+    /// The kernel's account.
+    pub tally: Tally,
+    /// Whether hardware counters hold the kernel's part too.
+    pub with_kernel: bool,
+    /// What a packet takes in its hands, in nanoseconds.
+    pub work_ns: Option<f64>,
+    /// Packets that were at it on average: in its ring, in its hands, and waiting for its ring.
+    pub held: f64,
+}
+
+impl SeenNf {
+    /// How long a packet was at it, by Little's law: packets there over packets a second.
+    pub fn stay_ns(&self) -> Option<f64> {
+        let per_ns = self.counts.packets as f64 / self.counts.elapsed_ns.max(1) as f64;
+        (self.counts.packets > 0).then(|| self.held / per_ns)
+    }
+}
+
+/// A process that is watched.
+struct Watched {
+    instance: String,
+    pid: Pid,
+    before: Tally,
+    watch: Watch,
+}
+
+/// The manager's state now.
+pub fn snapshot(name: &str) -> Result<Snapshot, Failure> {
+    Ok(api::call(name, &Request::Snapshot { audit: false })?)
+}
+
+/// Looks for so long at the NFs whose names `wanted` says yes to.
+pub fn look(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result<Look, Failure> {
+    let first = snapshot(name)?;
+    let instances = first.nfs.iter().filter(|nf| wanted(&nf.nf));
+    let mut watched: Vec<Watched> = instances.filter_map(watch).collect();
+    if watched.is_empty() {
+        return Err(Failure::new(
+            Exit::Failed,
+            "none of the NFs to be profiled is running; `headgate status` says why",
+        ));
+    }
+    let cores_before = busy_cores();
+    let began = Instant::now();
+    let before = snapshot(name)?;
+    let (mut held, mut looks) = (BTreeMap::<String, u64>::new(), 0u64);
+    while began.elapsed() < time {
+        thread::sleep(LOOK_EVERY.min(time.saturating_sub(began.elapsed())));
+        for nf in snapshot(name)?.nfs {
+            *held.entry(nf.nf).or_default() += nf.held + nf.waiting;
+        }
+        looks += 1;
+    }
+    let after = snapshot(name)?;
+    let elapsed = Duration::from_nanos(after.at_ns.saturating_sub(before.at_ns));
+    let mut notes = Vec::new();
+    let mut nfs: Vec<SeenNf> = Vec::new();
+    for one in &mut watched {
+        let Some((status, seen)) = one.finish(&before, &after, elapsed, &mut notes) else { continue };
+        match nfs.iter_mut().find(|nf| nf.name == status.nf) {
+            Some(nf) => nf.join(seen),
+            None => nfs.push(seen),
+        }
+    }
+    for nf in &mut nfs {
+        nf.held = held.get(&nf.name).copied().unwrap_or(0) as f64 / looks.max(1) as f64;
+    }
+    let workers: Vec<u32> = after.workers.iter().map(|worker| worker.core).collect();
+    Ok(Look {
+        elapsed,
+        left: difference(&before, &after, |chain| chain.left),
+        dropped: difference(&before, &after, |chain| chain.dropped),
+        nfs,
+        cores: free_cores(&cores_before, &workers),
+        notes,
+        after,
+    })
+}
+
+fn watch(nf: &NfStatus) -> Option<Watched> {
+    let pid = Pid::from_raw(i32::try_from(nf.pid?).ok()?)?;
+    // One that ends at this moment is as one that was not there.
+    let before = (nf.state == NfState::Running).then(|| tally::of(pid).ok())??;
+    Some(Watched { instance: nf.instance.clone(), pid, before, watch: Watch::start(pid) })
+}
+
+impl Watched {
+    fn finish<'a>(
+        &mut self,
+        before: &Snapshot,
+        after: &'a Snapshot,
+        elapsed: Duration,
+        notes: &mut Vec<String>,
+    ) -> Option<(&'a NfStatus, SeenNf)> {
+        let of = |snapshot: &'a Snapshot| snapshot.nfs.iter().find(|nf| nf.instance == self.instance);
+        let status = of(after)?;
+        let then = before.nfs.iter().find(|nf| nf.instance == self.instance)?;
+        let same = status.pid == Some(self.pid.as_raw_pid() as u32);
+        let Some(tally) = tally::of(self.pid).ok().filter(|_| same) else {
+            notes.push(format!("{} ended while it was watched, and is left out", self.instance));
+            return None;
+        };
+        for trouble in self.watch.troubles() {
+            let trouble = trouble.to_string();
+            if !notes.contains(&trouble) {
+                notes.push(trouble);
+            }
+        }
+        let reading = self.watch.read();
+        if reading.counted_part < 0.9 {
+            notes.push(format!(
+                "{}: there are more hardware events than counters; each was counted for {:.0} % of the time and scaled",
+                self.instance,
+                reading.counted_part * 100.0
+            ));
+        }
+        let tally = tally.since(&self.before);
+        let counts = counts_of(&tally, &reading, status.returned.saturating_sub(then.returned), elapsed);
+        let seen = SeenNf {
+            name: status.nf.clone(),
+            runs: status.runs.clone(),
+            core: status.core,
+            policy: status.policy.clone(),
+            pids: vec![self.pid],
+            counts,
+            tally,
+            with_kernel: self.watch.with_kernel(),
+            work_ns: status.service_median_ns.map(|ns| ns as f64).or(status.service_ns),
+            held: 0.0,
+        };
+        Some((status, seen))
+    }
+}
+
+impl SeenNf {
+    fn join(&mut self, other: Self) {
+        self.counts = self.counts.and(other.counts);
+        self.pids.extend(other.pids);
+        self.with_kernel &= other.with_kernel;
+        self.work_ns = self.work_ns.zip(other.work_ns).map(|(one, two)| f64::midpoint(one, two));
+        self.tally.threads += other.tally.threads;
+        self.tally.minor_faults += other.tally.minor_faults;
+        self.tally.major_faults += other.tally.major_faults;
+        self.tally.migrations = self.tally.migrations.zip(other.tally.migrations).map(|(a, b)| a + b);
+        self.tally.voluntary_switches += other.tally.voluntary_switches;
+        self.tally.involuntary_switches += other.tally.involuntary_switches;
+    }
+}
+
+fn counts_of(tally: &Tally, reading: &Reading, packets: u64, elapsed: Duration) -> Counts {
+    let accesses = reading.both(Kind::Loads, Kind::Stores);
+    let l1_misses = reading.at(Kind::L1Misses);
+    let last = reading.both(Kind::LastLoads, Kind::LastStores);
+    let last_misses = reading.both(Kind::LastLoadMisses, Kind::LastStoreMisses);
+    let data = || Some(DataAccesses::of_misses(accesses?, l1_misses?, last?, last_misses?));
+    Counts {
+        packets,
+        elapsed_ns: elapsed.as_nanos() as u64,
+        run_ns: tally.run_ns,
+        ready_ns: tally.ready_ns,
+        switches: Some(tally.switches()),
+        calls: reading.at(Kind::Calls),
+        data: data(),
+        // No generic event counts what the second TLB knew.
+        translations_l2: None,
+        walks: reading.both(Kind::LoadWalks, Kind::StoreWalks),
+    }
+}
+
+fn difference(
+    before: &Snapshot,
+    after: &Snapshot,
+    of: impl Fn(&headgate_manager::status::ChainStatus) -> u64,
+) -> BTreeMap<String, u64> {
+    let then = |name: &str| before.chains.iter().find(|chain| chain.name == name).map_or(0, &of);
+    after
+        .chains
+        .iter()
+        .map(|chain| (chain.name.clone(), of(chain).saturating_sub(then(&chain.name))))
+        .collect()
+}
+
+fn busy_cores() -> Vec<(u32, accounting::MachineTime)> {
+    let allowed = cores::allowed().map(|list| list.as_slice().to_vec()).unwrap_or_default();
+    allowed.into_iter().filter_map(|core| Some((core, accounting::core(core).ok()?))).collect()
+}
+
+fn free_cores(before: &[(u32, accounting::MachineTime)], workers: &[u32]) -> Vec<Core> {
+    let free = before.iter().filter(|(core, _)| !workers.contains(core));
+    free.filter_map(|&(number, then)| {
+        let now = accounting::core(number).ok()?;
+        let (busy, idle) = (
+            now.busy.saturating_sub(then.busy).as_secs_f64(),
+            now.idle.saturating_sub(then.idle).as_secs_f64(),
+        );
+        (busy + idle > 0.0).then(|| Core { number, busy: busy / (busy + idle) })
+    })
+    .collect()
+}

@@ -1,0 +1,160 @@
+//! `headgate profile machine`: what one event costs here.
+
+use std::io;
+
+use headgate_decide::profile::{Curve, Levels, Point, UnitCosts, levels};
+use headgate_host::cores;
+use headgate_host::environment::Environment;
+use headgate_host::perf::costs::{self, MachineCosts, OfPolicy, STRIDES};
+use headgate_manager::costs::{self as kept, CostsError};
+use serde_json::json;
+
+use crate::failure::{Exit, Failure};
+use crate::output::{Ink, Output, Paint};
+use crate::table::Table;
+use crate::units;
+
+/// Load from which on somebody else is at work, so that figures are worse than the machine's.
+const LOAD_OF_OTHERS: f64 = 0.5;
+
+/// Measure what memory, context switches and system calls cost on this machine
+///
+/// Takes some ten seconds and is kept for the other profiles; measure while nothing else runs. A load is timed
+/// by how much memory is walked over and in which steps, a switch and a call by scheduling policy.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Print what was measured before; measure nothing
+    #[arg(long)]
+    kept: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    let costs = match args.kept {
+        true => kept::of_machine().map_err(failed)?,
+        false => measured(out)?,
+    };
+    out.document(&json!({ "costs": costs, "levels": levels_json(&levels_of(&costs)) }))?;
+    out.text(page(&costs, out.data_paint))?;
+    Ok(Exit::Ok)
+}
+
+/// The kept costs, or those measured now where there are none.
+pub fn of_machine(out: &Output) -> Result<MachineCosts, Failure> {
+    match kept::of_machine() {
+        Ok(costs) => Ok(costs),
+        Err(why) => {
+            out.note(format!("{why}; measuring this machine's costs, once"));
+            measured(out)
+        }
+    }
+}
+
+fn measured(out: &Output) -> Result<MachineCosts, Failure> {
+    let load = Environment::observe().load_average.unwrap_or(0.0);
+    if load > LOAD_OF_OTHERS {
+        out.note(format!(
+            "the machine is busy (load {load}): costs come out higher than they are; measure again with \
+             `headgate profile machine` when it is quiet"
+        ));
+    }
+    let core = cores::allowed().map_err(Failure::environment)?.as_slice().last().copied().unwrap_or(0);
+    let costs = costs::measure(core, &mut |what| out.note(format!("measuring {what}")));
+    let costs = costs.map_err(|error| Failure::environment(format!("no memory to measure with: {error}")))?;
+    // Figures that cannot be kept are figures all the same.
+    match kept::keep_machine(costs.clone()) {
+        Ok(path) => out.note(format!("kept in {}", path.display())),
+        Err(why) => out.note(why),
+    }
+    Ok(costs)
+}
+
+fn failed(error: CostsError) -> Failure {
+    match error {
+        CostsError::None { .. } => {
+            Failure::new(Exit::Failed, format!("{error}; run `headgate profile machine`"))
+        }
+        _ => Failure::environment(error),
+    }
+}
+
+/// What a load from each level costs.
+pub fn levels_of(costs: &MachineCosts) -> Levels {
+    let points: Vec<Point> =
+        costs.curve.iter().map(|row| Point { bytes: row.bytes, ns: row.random_ns }).collect();
+    let caches = &costs.caches;
+    let curve = Curve { l1_bytes: caches.l1_bytes, l2_bytes: caches.l2_bytes, l3_bytes: caches.l3_bytes };
+    levels(&points, &curve)
+}
+
+/// What an event costs an NF under a policy.
+pub fn unit_costs(costs: &MachineCosts, policy: &str) -> UnitCosts {
+    let OfPolicy { switch_ns, call_ns } = costs.kernel.of(policy);
+    UnitCosts {
+        levels: levels_of(costs),
+        translation_l2_ns: Some(costs.translation_l2_ns),
+        walk_ns: Some(costs.walk_ns),
+        switch_ns,
+        call_ns,
+    }
+}
+
+/// The levels as JSON.
+pub fn levels_json(levels: &Levels) -> serde_json::Value {
+    json!({
+        "l1_ns": levels.l1_ns, "l2_ns": levels.l2_ns, "l3_ns": levels.l3_ns, "dram_ns": levels.dram_ns,
+    })
+}
+
+/// Nanoseconds with two figures behind the point while they are few; nothing for what is unknown.
+pub fn ns(value: Option<f64>) -> String {
+    match value {
+        None => String::new(),
+        Some(value) if value < 100.0 => format!("{value:.2}"),
+        Some(value) => format!("{value:.0}"),
+    }
+}
+
+fn page(costs: &MachineCosts, paint: Paint) -> String {
+    let mut curve =
+        Table::new(&["walked over", ">random", ">step 64 B", ">step 256 B", ">step 1 KiB", ">step 4 KiB"]);
+    const { assert!(STRIDES.len() == 4) };
+    for row in &costs.curve {
+        let cells = [row.random_ns].into_iter().chain(row.stride_ns).map(|value| ns(Some(value)));
+        curve.row([units::bytes(row.bytes)].into_iter().chain(cells));
+    }
+    let levels = levels_of(costs);
+    let mut events = Table::new(&["event", ">ns"]);
+    let facts = [
+        ("load from L1", levels.l1_ns),
+        ("load from L2", levels.l2_ns),
+        ("load from L3", levels.l3_ns),
+        ("load from DRAM", levels.dram_ns),
+        ("translation by the second TLB, more", Some(costs.translation_l2_ns)),
+        ("translation by a page walk, more", Some(costs.walk_ns)),
+    ];
+    for (what, value) in facts {
+        events.row([what.to_owned(), value.map_or("not seen".to_owned(), |value| ns(Some(value)))]);
+    }
+    let mut kernel = Table::new(&["policy", ">context switch", ">system call"]);
+    let of = &costs.kernel;
+    for (name, of) in [("normal", of.normal), ("batch", of.batch), ("rr", of.rr), ("fifo", of.fifo)] {
+        kernel.row([name.to_owned(), ns(of.switch_ns), ns(of.call_ns)]);
+    }
+    let troubles: String = costs.troubles.iter().map(|why| format!("note: {why}\n")).collect();
+    let title = |text| paint.ink(Ink::Bold, text);
+    format!(
+        "{}\n{}\n{}\n{}\n{}\n{}{troubles}",
+        title("nanoseconds of a load that needs the one before"),
+        curve.render(paint),
+        title("nanoseconds of an event"),
+        events.render(paint),
+        title("nanoseconds in the kernel"),
+        kernel.render(paint),
+    )
+}
+
+/// As the error that a writer of a file gives.
+pub fn written(path: &std::path::Path, result: io::Result<()>) -> Result<(), Failure> {
+    result.map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
+}

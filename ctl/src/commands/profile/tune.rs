@@ -1,0 +1,343 @@
+//! `--tune`: from a profile to changes of the configuration, tried one after another under the traffic there is.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use headgate_bench::statistics::Summary;
+use headgate_decide::profile::{Core, Kept, Measured, Proposal, Stage, is_better, propose};
+use headgate_host::signals::{self, Wish};
+use headgate_manager::api::{self, Request};
+use headgate_manager::config::{self, Config};
+use headgate_manager::machine;
+use headgate_manager::status::{ChainStatus, Snapshot};
+use serde::Serialize;
+use serde_json::Value as Json;
+use toml::Table;
+
+use super::edit::Change;
+use super::look::snapshot;
+use super::report::{reason, time};
+use crate::failure::{Exit, Failure};
+use crate::output::{Ink, Output, Paint};
+use crate::shipped::Shipped;
+use crate::units;
+
+/// Windows of a measurement, whose medians are compared.
+const WINDOWS: u32 = 5;
+/// How long a changed configuration runs before it is measured. Our choice: weights follow demand within
+/// a tenth of a second, and queues fill and drain in milliseconds.
+const SETTLES: Duration = Duration::from_millis(500);
+/// Time between two looks at the queues.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// The file of a running manager.
+pub struct ConfigFile {
+    name: String,
+    text: String,
+    table: Table,
+    /// What it says.
+    pub config: Config,
+}
+
+impl ConfigFile {
+    /// Reads it; refused when the running manager works by another.
+    pub fn load(path: &Path, now: &Snapshot) -> Result<Self, Failure> {
+        let shipped = Shipped::find()?;
+        let mut machine = machine();
+        // The memory is reserved already, by the manager that is running.
+        (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
+        let config = config::load(path, &shipped.catalog, &machine)?.config;
+        let refuse = |why: String| {
+            let message =
+                format!("{}: {why}; name the manager's file, or `headgate apply` it first", path.display());
+            Failure::new(Exit::Configuration, message)
+        };
+        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        let table = text.parse::<Table>().map_err(|error| refuse(error.to_string()))?;
+        if config.manager.name != now.manager.name {
+            let (one, two) = (&config.manager.name, &now.manager.name);
+            return Err(refuse(format!("it is of manager {one:?}, and {two:?} was asked")));
+        }
+        for chain in &config.chains {
+            let stages: Vec<&String> = chain.stages.iter().map(|nf| &config.nfs[nf.index()].name).collect();
+            let there = now.chains.iter().find(|there| there.name == chain.name);
+            if there.is_none_or(|there| there.stages.iter().collect::<Vec<_>>() != stages) {
+                return Err(refuse(format!(
+                    "its chain {:?} is not the one that the manager runs",
+                    chain.name
+                )));
+            }
+        }
+        let name = std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string();
+        Ok(Self { name, text, table, config })
+    }
+}
+
+/// Who tunes what.
+pub struct Tuner<'a> {
+    /// Where words go.
+    pub out: &'a Output,
+    /// The manager's name.
+    pub manager: &'a str,
+    /// The chain.
+    pub chain: &'a ChainStatus,
+    /// The manager's file.
+    pub file: &'a ConfigFile,
+}
+
+/// What became of all proposals.
+#[derive(Debug, Serialize)]
+pub struct Tuned {
+    /// The chain.
+    pub chain: String,
+    /// The proposals, the most promising first.
+    pub proposals: Vec<Tried>,
+    /// Whether they were tried.
+    pub applied: bool,
+}
+
+/// A proposal.
+#[derive(Debug, Serialize)]
+pub struct Tried {
+    /// Why.
+    pub reason: String,
+    /// At most so many nanoseconds less for each packet.
+    pub gain_ns: f64,
+    /// The lines of the configuration.
+    pub lines: String,
+    /// What became of it; absent when it was not tried.
+    pub verdict: Option<Verdict>,
+}
+
+/// What became of a proposal.
+#[derive(Debug, Serialize)]
+pub struct Verdict {
+    /// Whether the manager works by it now.
+    pub kept: bool,
+    /// In words.
+    pub words: String,
+    /// Before.
+    pub before: Option<Figures>,
+    /// After.
+    pub after: Option<Figures>,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Figures {
+    /// Packets that left, a second.
+    pub packets_per_second: f64,
+    /// The largest window less the smallest, over the median.
+    pub spread: f64,
+    /// CPU time of the chain's NFs for each packet, in nanoseconds.
+    pub cpu_ns: f64,
+    /// Time of a packet at the chain's NFs, in nanoseconds.
+    pub stay_ns: Option<f64>,
+}
+
+impl Figures {
+    const fn of(measured: &Measured) -> Self {
+        Self {
+            packets_per_second: measured.rate,
+            spread: measured.rate_spread,
+            cpu_ns: measured.cpu_ns,
+            stay_ns: measured.latency_ns,
+        }
+    }
+
+    fn words(&self) -> String {
+        let stay = self.stay_ns.map_or(String::new(), |ns| format!(", {} at its NFs", time(ns)));
+        format!("{}, {} CPU{stay}", units::packet_rate(self.packets_per_second), time(self.cpu_ns))
+    }
+}
+
+impl Tuner<'_> {
+    /// Proposes, and with a time to measure for tries.
+    pub fn run(&self, stages: &[Stage], cores: &[Core], try_for: Option<Duration>) -> Result<Tuned, Failure> {
+        let names = &self.chain.stages;
+        let proposals: Vec<Proposal> = if stages.is_empty() {
+            Vec::new()
+        } else {
+            propose(stages, cores).into_iter().flatten().collect()
+        };
+        let mut tried: Vec<Tried> = proposals
+            .iter()
+            .map(|proposal| Tried {
+                reason: reason(proposal, names),
+                gain_ns: proposal.gain_ns,
+                lines: Change::of(proposal, names).lines(&self.file.table),
+                verdict: None,
+            })
+            .collect();
+        if let Some(time) = try_for.filter(|_| !proposals.is_empty()) {
+            let changes = proposals.iter().map(|proposal| Change::of(proposal, names)).collect();
+            self.try_all(changes, &mut tried, time)?;
+        }
+        Ok(Tuned { chain: self.chain.name.clone(), proposals: tried, applied: try_for.is_some() })
+    }
+
+    fn try_all(&self, changes: Vec<Change>, tried: &mut [Tried], time: Duration) -> Result<(), Failure> {
+        let wish = signals::catch()?;
+        self.out.note(format!("measuring {} as it is, for {} s", self.chain.name, time.as_secs()));
+        let mut best = self.measure(time, wish)?;
+        let (mut table, mut text) = (self.file.table.clone(), self.file.text.clone());
+        for (change, tried) in changes.into_iter().zip(tried) {
+            if wish.count() > 0 {
+                return Err(Failure::new(
+                    Exit::Failed,
+                    "stopped; the manager works by what was kept until then",
+                ));
+            }
+            let mut next = table.clone();
+            if !change.make(&mut next) {
+                tried.verdict = Some(Verdict::without("what was kept before leaves nothing of it"));
+                continue;
+            }
+            let next_text = toml::to_string(&next).map_err(|error| {
+                Failure::new(Exit::Failed, format!("the change cannot be written: {error}"))
+            })?;
+            self.out.note(format!("trying: {}", tried.reason));
+            if let Err(why) = self.apply(&next_text) {
+                tried.verdict = Some(Verdict::without(&format!("refused: {why}")));
+                continue;
+            }
+            // Whatever happens from here on, the manager goes back to what it had unless this is better.
+            let after = self.measure(time, wish);
+            let kept = after.as_ref().map_or(Kept::No, |after| is_better(&best, after));
+            if kept == Kept::No {
+                self.apply(&text)?;
+            }
+            let after = after?;
+            let words = match kept {
+                Kept::MorePackets => "kept: more packets get through",
+                Kept::Sooner => "kept: as many packets get through, sooner",
+                Kept::Cheaper => "kept: as many packets get through, for less CPU time",
+                Kept::No => "put back: it is not better",
+            };
+            tried.verdict = Some(Verdict {
+                kept: kept != Kept::No,
+                words: words.to_owned(),
+                before: Some(Figures::of(&best)),
+                after: Some(Figures::of(&after)),
+            });
+            if kept != Kept::No {
+                (table, text, best) = (next, next_text, after);
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, text: &str) -> Result<(), Failure> {
+        let request = Request::Apply { name: self.file.name.clone(), text: text.to_owned() };
+        api::call::<Json>(self.manager, &request)?;
+        Ok(())
+    }
+
+    /// What the chain does, in [`WINDOWS`] parts of a time.
+    fn measure(&self, time: Duration, wish: &Wish) -> Result<Measured, Failure> {
+        sleep(SETTLES, wish)?;
+        let windows: Vec<Window> =
+            (0..WINDOWS).map(|_| self.window(time / WINDOWS, wish)).collect::<Result<_, _>>()?;
+        let of = |each: fn(&Window) -> f64| Summary::of(windows.iter().map(each));
+        let none = || Failure::new(Exit::Failed, "nothing was measured");
+        let (rate, cpu, held) = (
+            of(|w| w.rate).ok_or_else(none)?,
+            of(|w| w.cpu_ns).ok_or_else(none)?,
+            of(|w| w.held).ok_or_else(none)?,
+        );
+        if rate.median <= 0.0 {
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("no packet left chain {} while it was measured; tune under traffic", self.chain.name),
+            ));
+        }
+        Ok(Measured {
+            rate: rate.median,
+            rate_spread: (rate.max - rate.min) / rate.median,
+            cpu_ns: cpu.median,
+            latency_ns: Some(held.median / rate.median * 1e9),
+        })
+    }
+
+    fn window(&self, time: Duration, wish: &Wish) -> Result<Window, Failure> {
+        let before = snapshot(self.manager)?;
+        let began = Instant::now();
+        let (mut held, mut looks) = (0, 0u32);
+        while began.elapsed() < time {
+            sleep(LOOK_EVERY, wish)?;
+            held += self.totals(&snapshot(self.manager)?).2;
+            looks += 1;
+        }
+        let after = snapshot(self.manager)?;
+        let (then, now) = (self.totals(&before), self.totals(&after));
+        let seconds = after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
+        let left = now.0.saturating_sub(then.0);
+        Ok(Window {
+            rate: left as f64 / seconds,
+            cpu_ns: now.1.saturating_sub(then.1) as f64 / left.max(1) as f64,
+            held: held as f64 / f64::from(looks.max(1)),
+        })
+    }
+
+    /// Packets that left the chain, CPU time of its NFs, packets at them.
+    fn totals(&self, now: &Snapshot) -> (u64, u64, u64) {
+        let Some(chain) = now.chains.iter().find(|chain| chain.name == self.chain.name) else {
+            return (0, 0, 0);
+        };
+        let nfs = now.nfs.iter().filter(|nf| chain.stages.contains(&nf.nf));
+        nfs.fold((chain.left, 0, 0), |(left, cpu, held), nf| {
+            (left, cpu + nf.cpu_ns, held + nf.held + nf.waiting)
+        })
+    }
+}
+
+struct Window {
+    rate: f64,
+    cpu_ns: f64,
+    held: f64,
+}
+
+/// Sleeps, unless somebody wants this to end.
+fn sleep(time: Duration, wish: &Wish) -> Result<(), Failure> {
+    match wish.wait(0, Some(time)) {
+        0 => Ok(()),
+        _ => Err(Failure::new(Exit::Failed, "stopped; what was being tried is put back")),
+    }
+}
+
+impl Verdict {
+    fn without(words: &str) -> Self {
+        Self { kept: false, words: words.to_owned(), before: None, after: None }
+    }
+}
+
+impl Tuned {
+    /// As text.
+    pub fn text(&self, paint: Paint) -> String {
+        if self.proposals.is_empty() {
+            return format!("tuning of chain {}: nothing promises to make it better\n", self.chain);
+        }
+        let mut text = format!("{}\n", paint.ink(Ink::Bold, &format!("tuning of chain {}", self.chain)));
+        for (number, tried) in self.proposals.iter().enumerate() {
+            text += &format!("{}. {}\n", number + 1, tried.reason);
+            for line in tried.lines.lines() {
+                text += &format!("     {line}\n");
+            }
+            let Some(verdict) = &tried.verdict else { continue };
+            let ink = if verdict.kept { Ink::Green } else { Ink::Dim };
+            text += &format!("   {}\n", paint.ink(ink, &verdict.words));
+            for (when, figures) in [("before", verdict.before), ("after", verdict.after)] {
+                text += &figures.map_or(String::new(), |figures| format!("   {when}: {}\n", figures.words()));
+            }
+        }
+        let kept =
+            self.proposals.iter().any(|tried| tried.verdict.as_ref().is_some_and(|verdict| verdict.kept));
+        text + match (self.applied, kept) {
+            (false, _) => "--apply tries them on the running manager, and keeps what is better\n",
+            (true, true) => {
+                "the manager works by what was kept; write these lines into its file to keep them\n"
+            }
+            (true, false) => "the manager works by its file, as before\n",
+        }
+    }
+}
