@@ -3,7 +3,7 @@
 set -euo pipefail
 
 build=(build-essential pkg-config libdpdk-dev libclang-dev)
-test=(iproute2 iperf3 curl nginx-light tshark tcpdump)
+test=(iproute2 iperf3 curl nginx-light tshark tcpdump valgrind)
 
 missing=()
 for package in "${build[@]}" "${test[@]}"; do

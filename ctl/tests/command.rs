@@ -8,8 +8,22 @@ use std::path::Path;
 use common::{configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 11] =
-    ["demo", "doctor", "check", "up", "down", "apply", "status", "show", "tell", "bench", "completions"];
+const COMMANDS: [&str; 12] = [
+    "demo",
+    "doctor",
+    "check",
+    "up",
+    "down",
+    "apply",
+    "status",
+    "show",
+    "tell",
+    "profile",
+    "bench",
+    "completions",
+];
+/// Commands of commands.
+const PROFILES: [&str; 3] = ["chain", "nf", "machine"];
 
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
@@ -22,6 +36,10 @@ fn help_is_as_committed() {
     let mut text = run(folder.path(), &["--help"]).1;
     for command in COMMANDS.iter().filter(|command| **command != "bench") {
         text += &format!("\n$ headgate {command} --help\n{}", run(folder.path(), &[command, "--help"]).1);
+    }
+    for profile in PROFILES {
+        let help = run(folder.path(), &["profile", profile, "--help"]).1;
+        text += &format!("\n$ headgate profile {profile} --help\n{help}");
     }
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help.txt");
     if std::env::var_os("HEADGATE_COMMIT").is_some() {

@@ -29,7 +29,7 @@ pub use advice::{
     Advice, CROWDED, Core, Fusable, Kept, Knob, Measured, Proposal, QUIET, SLICE_US_LONG, SPUN, Stage,
     advise, is_better, propose,
 };
-pub use estimate::{Estimate, VARIES, estimate};
+pub use estimate::{Estimate, VARIES, VARIES_NS, estimate};
 pub use hierarchy::{Curve, Levels, Point, levels};
 
 /// A cause of time.

@@ -1,12 +1,15 @@
 //! One figure for what a packet costs an NF, from measurements over sizes.
 //!
 //! UNiS reckons a turn's length from the cost of a packet: that of 64 B for an NF whose cost is fixed, and the
-//! mean over 64 to 1500 B for one whose cost follows the size (thesis, section 3.3). Which of the two an NF is,
+//! mean over 64 to 1500 B for one whose cost follows the size (thesis, section 3.3.2). Which of the two an NF is,
 //! is seen from the measurements themselves.
 
 /// By how much the dearest size must exceed the cheapest for the cost to follow the size. Our choice: copying
 /// a large frame through a cache costs a light NF about a tenth more; a step function of size costs multiples.
 pub const VARIES: f64 = 1.25;
+/// By how much it must at least, in nanoseconds. Our choice: what a light NF takes is told by samples around
+/// whole bursts in a histogram with an error of 1/16; below, sizes differ by that alone.
+pub const VARIES_NS: f64 = 10.0;
 
 /// The cost to reckon with.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +25,7 @@ pub struct Estimate {
 pub fn estimate(sizes: &[(u32, f64)]) -> Option<Estimate> {
     let &(_, smallest) = sizes.first()?;
     let ends = sizes.iter().fold((f64::MAX, 0.0_f64), |(low, high), &(_, ns)| (low.min(ns), high.max(ns)));
-    let varies = ends.1 > ends.0 * VARIES;
+    let varies = ends.1 > ends.0 * VARIES && ends.1 > ends.0 + VARIES_NS;
     let mean = sizes.iter().map(|&(_, ns)| ns).sum::<f64>() / sizes.len() as f64;
     Some(Estimate { ns: if varies { mean } else { smallest }, varies })
 }
@@ -37,6 +40,8 @@ mod tests {
         assert_eq!(estimate(&fixed), Some(Estimate { ns: 50.0, varies: false }));
         let steps = [(64, 50.0), (512, 100.0), (1500, 150.0)];
         assert_eq!(estimate(&steps), Some(Estimate { ns: 100.0, varies: true }));
+        let light = [(64, 9.0), (512, 6.0), (1500, 8.0)];
+        assert_eq!(estimate(&light), Some(Estimate { ns: 9.0, varies: false }));
         assert_eq!(estimate(&[]), None);
     }
 }

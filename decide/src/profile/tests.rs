@@ -161,7 +161,7 @@ two of one core, interrupted often -> 0: LongBatch, 100 ns
 the same, with long turns already -> Work { stage: 0, ns: 480.0 }
 the same in real time -> Work { stage: 0, ns: 480.0 }
 crowded, and a core is idle -> 0: Place { core: 2 }, 600 ns
-crowded, and none is -> 0: LongBatch, 100 ns
+crowded, and none is -> Source { stage: 0, source: Ready, ns: 600.0 }
 one polls where two share -> 0: Notified, 400 ns
 polls alone, and nobody waits for its core -> Work { stage: 1, ns: 480.0 }
 may be fused -> 0: Fuse { last: 1 }, 232 ns

@@ -82,8 +82,8 @@ impl Kind {
 pub enum Uncounted {
     /// The processor, or the hypervisor, offers no such counter.
     #[error(
-        "this machine has no hardware counters for data accesses (no PMU, as in most virtual machines): use \
-         bare metal or a virtual machine with a virtual PMU, or `--simulate-cache`"
+        "this machine has no hardware counters for data accesses (no PMU, as in most virtual machines): \
+         bare metal has them, and so have virtual machines with a virtual PMU"
     )]
     NoHardware,
     /// The user may not.
@@ -220,8 +220,10 @@ impl Watch {
     fn open(&mut self, kind: Kind, thread: Pid) -> Result<Counter, Uncounted> {
         match kind.cache() {
             None => {
-                let id = tracepoint("raw_syscalls/sys_enter")
-                    .map_err(|error| Uncounted::NoTracepoint { why: error.to_string() })?;
+                let id = tracepoint("raw_syscalls/sys_enter").map_err(|error| match is_refusal(&error) {
+                    true => explain("system calls", &error),
+                    false => Uncounted::NoTracepoint { why: error.to_string() },
+                })?;
                 begin(Tracepoint::with_id(id), thread, true).map_err(|error| explain("system calls", &error))
             }
             Some(event) => match begin(event.clone(), thread, self.with_kernel) {

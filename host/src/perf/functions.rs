@@ -72,7 +72,9 @@ fn run(step: &'static str, mut command: Command) -> Result<String, FunctionsErro
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it did not say why");
+        // It begins with a heading of its own, and ends with pages of advice.
+        let heading = |line: &&str| line.is_empty() || *line == "Error:";
+        let why = said.lines().map(str::trim).find(|line| !heading(line)).unwrap_or("it did not say why");
         return Err(FunctionsError::Failed { step, why: why.to_owned() });
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -9,6 +9,7 @@ use headgate_host::Pid;
 use headgate_host::environment::Environment;
 use headgate_host::perf::costs::MachineCosts;
 use headgate_host::perf::functions;
+use headgate_host::undo::{Action, Janitor};
 use headgate_manager::config::model::{Policy, Program};
 use headgate_manager::status::{ChainStatus, Snapshot};
 
@@ -68,6 +69,9 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    if let Some(input) = &args.simulate_cache {
+        input.check()?;
+    }
     let name = &args.name.name;
     let first = snapshot(name)?;
     let chains = chosen(&first, args.chain.as_deref())?;
@@ -149,6 +153,10 @@ fn assemble(seen: &Look, chains: &[ChainStatus], file: Option<&ConfigFile>, cost
         notes.push(
             "hardware counters hold the NFs' own code only: the kernel's part may not be counted".to_owned(),
         );
+    }
+    if seen.nfs.iter().all(|nf| nf.counts.data.is_none()) {
+        notes
+            .push("--simulate-cache 64 tells where the NFs' own loads and stores find their data".to_owned());
     }
     Report {
         manager: seen.after.manager.name.clone(),
@@ -262,7 +270,7 @@ fn stages_of(
 fn sample_functions(seen: &Look, report: &mut Report) {
     let pids: Vec<Pid> = seen.nfs.iter().flat_map(|nf| nf.pids.iter().copied()).collect();
     let Ok(folder) = Folder::make() else { return };
-    match functions::sample(&pids, FUNCTIONS_TIME, &folder.0, FUNCTIONS_MOST) {
+    match functions::sample(&pids, FUNCTIONS_TIME, &folder.path, FUNCTIONS_MOST) {
         Ok(found) => {
             let of = |function: functions::Function| FunctionReport {
                 function: function.name,
@@ -287,7 +295,7 @@ fn simulate(
     let folder = Folder::make()?;
     let levels = levels_of(costs);
     let bench =
-        Bench { program: &shipped.program, folder: &folder.0, caches: &costs.caches, levels: &levels };
+        Bench { program: &shipped.program, folder: &folder.path, caches: &costs.caches, levels: &levels };
     let capture = bench.capture(input)?;
     for (nf, line) in seen.nfs.iter().zip(&mut report.nfs) {
         let configured = file.and_then(|file| file.config.nfs.iter().find(|one| one.name == nf.name));
@@ -323,24 +331,38 @@ fn note_simulation(simulated: &Simulated, notes: &mut Vec<String>) {
     }
 }
 
-/// A folder for what comes and goes; removed with it.
-pub struct Folder(pub PathBuf);
+/// What comes into a [`Folder`].
+const FILES: [&str; 5] = ["perf.data", "perf.data.old", "callgrind.out", "made.pcap", "out.pcapng"];
+
+/// A folder for what comes and goes; removed with it, or by somebody else when this process is killed.
+pub struct Folder {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Without one, nothing but a crash leaves anything behind.
+    _janitor: Option<Janitor>,
+}
 
 impl Folder {
     /// A new one that only this user may read.
     pub fn make() -> Result<Self, Failure> {
         use std::os::unix::fs::DirBuilderExt;
         let path = std::env::temp_dir().join(format!("headgate-profile-{}", std::process::id()));
-        // One of a process of this number that was killed.
-        let _ = std::fs::remove_dir_all(&path);
+        let janitor = Janitor::start().ok();
+        if let Some(janitor) = &janitor {
+            // Undone in the opposite order: an empty folder last.
+            janitor.register(Action::RemoveDirectory { path: path.clone() })?;
+            for file in FILES {
+                janitor.register(Action::RemoveFile { path: path.join(file) })?;
+            }
+        }
         written(&path, std::fs::DirBuilder::new().mode(0o700).create(&path))?;
-        Ok(Self(path))
+        Ok(Self { path, _janitor: janitor })
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         // What is left is in the folder for what may be removed at any time.
-        let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -116,6 +116,12 @@ pub fn look(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result
     for nf in &mut nfs {
         nf.held = held.get(&nf.name).copied().unwrap_or(0) as f64 / looks.max(1) as f64;
     }
+    // In the order of the first chain that visits them.
+    let place = |nf: &SeenNf| {
+        let stages = after.chains.iter().flat_map(|chain| &chain.stages);
+        stages.enumerate().find(|(_, stage)| **stage == nf.name).map_or(usize::MAX, |(at, _)| at)
+    };
+    nfs.sort_by_key(place);
     let workers: Vec<u32> = after.workers.iter().map(|worker| worker.core).collect();
     Ok(Look {
         elapsed,

@@ -72,6 +72,9 @@ struct Answer {
 pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let arguments: Map<String, Json> = serde_json::from_str(&args.args)
         .map_err(|error| Failure::usage(format!("--args is not a JSON object: {error}")))?;
+    if let Some(input) = &args.simulate_cache {
+        input.check()?;
+    }
     let placement = Placement::choose().map_err(Failure::environment)?;
     if placement.is_shared() {
         return Err(Failure::environment(
@@ -248,7 +251,7 @@ fn simulate(nf: &str, args: &Map<String, Json>, input: &Input, out: &Output) -> 
     let costs = of_machine(out)?;
     let (folder, levels) = (Folder::make()?, levels_of(&costs));
     let bench =
-        Bench { program: &shipped.program, folder: &folder.0, caches: &costs.caches, levels: &levels };
+        Bench { program: &shipped.program, folder: &folder.path, caches: &costs.caches, levels: &levels };
     out.note(format!("simulating the caches of {nf}"));
     bench.simulate(nf, args, &bench.capture(input)?)
 }

@@ -165,12 +165,8 @@ pub fn words(advice: &Advice, stages: &[String]) -> String {
         Advice::NoPackets => "no packets passed: send some, and profile again".to_owned(),
         Advice::Turn(proposal) => reason(proposal, stages),
         Advice::Source { stage, source, ns } => {
-            format!(
-                "most of the time is {} of {}: {} for each packet",
-                source.words(),
-                name(*stage),
-                time(*ns)
-            )
+            let (what, whose, ns) = (source.words(), name(*stage), time(*ns));
+            format!("{what} of {whose} takes most, {ns} for each packet: {}", cure(*source))
         }
         Advice::Work { stage, ns } => format!(
             "nothing around the NFs costs more than the NFs: {} takes longest, {} for each packet; more instances of \
@@ -178,6 +174,21 @@ pub fn words(advice: &Advice, stages: &[String]) -> String {
             name(*stage),
             time(*ns)
         ),
+    }
+}
+
+/// What spares time of a source, where no knob of a configuration was found that does.
+const fn cure(source: Source) -> &'static str {
+    match source {
+        Source::DataL1 | Source::DataL2 => "only fewer loads and stores spare it",
+        Source::DataL3 | Source::DataDram => {
+            "its tables do not fit its own caches; make them smaller, or spread its flows over instances"
+        }
+        Source::TranslationL2 | Source::TranslationWalk => "hugepages spare translations",
+        Source::Switches | Source::Calls => "longer turns and larger bursts spare them",
+        Source::Ready => {
+            "more is wanted of its core than it can give; another core, or NFs fused into one process, spare it"
+        }
     }
 }
 

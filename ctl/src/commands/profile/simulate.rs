@@ -55,6 +55,31 @@ impl FromStr for Input {
     }
 }
 
+impl Input {
+    /// Whether it is there, and valgrind: said before anything takes time.
+    pub fn check(&self) -> Result<(), Failure> {
+        if let Self::Capture(path) = self
+            && !path.is_file()
+        {
+            return Err(Failure::usage(format!(
+                "--simulate-cache {}: there is no such capture; name one, or a frame size such as 64",
+                path.display()
+            )));
+        }
+        let asked = Command::new("valgrind").arg("--version").stdin(Stdio::null()).output();
+        asked.map(|_| ()).map_err(|error| no_valgrind(&error))
+    }
+}
+
+fn no_valgrind(error: &io::Error) -> Failure {
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::environment(
+            "--simulate-cache needs valgrind, which is not installed: apt-get install valgrind",
+        ),
+        _ => Failure::environment(format!("valgrind does not start: {error}")),
+    }
+}
+
 /// What the simulator said.
 #[derive(Clone, Debug, Serialize)]
 pub struct Simulated {
@@ -86,11 +111,7 @@ impl Bench<'_> {
     /// The capture to be read: that of the input, or one that is made.
     pub fn capture(&self, input: &Input) -> Result<PathBuf, Failure> {
         match input {
-            Input::Capture(path) if path.is_file() => Ok(path.clone()),
-            Input::Capture(path) => Err(Failure::usage(format!(
-                "--simulate-cache {}: there is no such capture; name one, or a frame size such as 64",
-                path.display()
-            ))),
+            Input::Capture(path) => Ok(path.clone()),
             Input::Made(bytes) => {
                 let path = self.folder.join("made.pcap");
                 let written = made(bytes - CHECK_BYTES).map_err(io::Error::other);
@@ -156,12 +177,7 @@ impl Bench<'_> {
             &Json::Object(args.clone()).to_string(),
         ]);
         valgrind.arg(run).arg(capture).arg(self.folder.join("out.pcapng"));
-        let output = valgrind.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Failure::environment(
-                "--simulate-cache needs valgrind, which is not installed: apt-get install valgrind",
-            ),
-            _ => Failure::environment(format!("valgrind does not start: {error}")),
-        })?;
+        let output = valgrind.stdin(Stdio::null()).output().map_err(|error| no_valgrind(&error))?;
         if !output.status.success() {
             return Err(refused(run, &output));
         }

@@ -147,7 +147,12 @@ impl Figures {
 
     fn words(&self) -> String {
         let stay = self.stay_ns.map_or(String::new(), |ns| format!(", {} at its NFs", time(ns)));
-        format!("{}, {} CPU{stay}", units::packet_rate(self.packets_per_second), time(self.cpu_ns))
+        let spread = units::percent(self.spread);
+        format!(
+            "{} (windows {spread} apart), {} CPU{stay}",
+            units::packet_rate(self.packets_per_second),
+            time(self.cpu_ns)
+        )
     }
 }
 
@@ -212,7 +217,7 @@ impl Tuner<'_> {
                 Kept::MorePackets => "kept: more packets get through",
                 Kept::Sooner => "kept: as many packets get through, sooner",
                 Kept::Cheaper => "kept: as many packets get through, for less CPU time",
-                Kept::No => "put back: it is not better",
+                Kept::No => "put back: it is not better than measurements of this chain differ by",
             };
             tried.verdict = Some(Verdict {
                 kept: kept != Kept::No,
