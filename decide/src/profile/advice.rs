@@ -24,9 +24,9 @@ pub const SPUN: f64 = 0.1;
 pub const CROWDED: f64 = 0.5;
 /// The busy part of a core below which it can take another NF.
 pub const QUIET: f64 = 0.5;
-/// The part of run time that switches must cost before turns are made longer. Our choice: below, a change is
-/// not told from noise.
-const SWITCHES_MIN: f64 = 0.02;
+/// The part of the CPU time of its chain, or of its NF where that is asked, that a change must promise to spare.
+/// Our choice: below, its effect is not told from noise.
+const WORTH: f64 = 0.02;
 /// The slice of longer turns, in microseconds: two ticks of a kernel with 250 Hz, about five times the default.
 pub const SLICE_US_LONG: u32 = 8000;
 /// How many times the gain of the best change another source must be to be named instead: a knob that spares a
@@ -149,7 +149,10 @@ const PROPOSALS_MAX: usize = 4;
 /// Every change that promises something, the one that promises most first.
 #[must_use]
 pub fn propose(stages: &[Stage], cores: &[Core]) -> [Option<Proposal>; PROPOSALS_MAX] {
-    let mut all = [notify(stages), fuse(stages), place(stages, cores), lengthen(stages)];
+    let chain_ns: f64 = stages.iter().map(|nf| nf.breakdown.run_ns).sum();
+    let worth = |proposal: &Proposal| proposal.gain_ns > chain_ns * WORTH;
+    let mut all = [notify(stages), fuse(stages), place(stages, cores), lengthen(stages)]
+        .map(|proposal| proposal.filter(worth));
     all.sort_unstable_by(|one, two| {
         let gain = |proposal: &Option<Proposal>| proposal.map_or(-1.0, |p| p.gain_ns);
         gain(two).total_cmp(&gain(one))
@@ -214,7 +217,7 @@ fn fuse(stages: &[Stage]) -> Option<Proposal> {
             stage.each(Source::Switches) + stage.each(Source::Calls) + stage.each(Source::Ready)
         });
         let spared: f64 = spared.sum();
-        (starts && joined > 0 && spared > nf.breakdown.run_ns * SWITCHES_MIN)
+        (starts && joined > 0 && spared > nf.breakdown.run_ns * WORTH)
             .then_some((Knob::Fuse { last }, spared))
     })
 }
@@ -233,7 +236,7 @@ fn lengthen(stages: &[Stage]) -> Option<Proposal> {
     best(stages, |_, nf| {
         let switches = nf.each(Source::Switches);
         let is_long = nf.is_batch && nf.slice_us.is_some_and(|slice| slice >= SLICE_US_LONG);
-        let pays = switches > nf.breakdown.run_ns * SWITCHES_MIN && !nf.is_real_time && !is_long;
+        let pays = switches > nf.breakdown.run_ns * WORTH && !nf.is_real_time && !is_long;
         (pays && !is_alone(stages, nf)).then_some((Knob::LongBatch, switches))
     })
 }

@@ -144,7 +144,10 @@ fn what_is_changed_first() {
     let long = Stage { is_batch: true, slice_us: Some(SLICE_US_LONG), ..stage(1, |_| {}) };
     let real_time = Stage { is_real_time: true, ..stage(1, |_| {}) };
     let polling_alone = Stage { polls: true, work_ns: Some(100.0), ..quiet(3) };
-    let rows: [(&str, String); 9] = [
+    let heavy =
+        stage(1, |counts| (counts.run_ns, counts.switches, counts.ready_ns) = (90_000_000, Some(0), 0));
+    let rows: [(&str, String); 10] = [
+        ("interrupted often, beside an NF that takes nearly all", of(&[stage(1, |_| {}), heavy], &none)),
         ("two of one core, interrupted often", of(&[stage(1, |_| {}), stage(1, |_| {})], &none)),
         ("the same, with long turns already", of(&[long, long], &none)),
         ("the same in real time", of(&[real_time, real_time], &none)),
@@ -157,6 +160,7 @@ fn what_is_changed_first() {
     ];
     let table: String = rows.iter().map(|(case, first)| format!("{case} -> {first}\n")).collect();
     let expected = "\
+interrupted often, beside an NF that takes nearly all -> Work { stage: 0, ns: 480.0 }
 two of one core, interrupted often -> 0: LongBatch, 100 ns
 the same, with long turns already -> Work { stage: 0, ns: 480.0 }
 the same in real time -> Work { stage: 0, ns: 480.0 }
