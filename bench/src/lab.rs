@@ -69,6 +69,7 @@ pub struct Machine<'a> {
 
 /// How to measure.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Options {
     /// Shorter windows, and 3 rounds of experiments with many cases; all of them end within 15 minutes
     #[arg(long)]
