@@ -26,6 +26,9 @@
 //! turn; packets fewer than [`THETA_MIN`] count too after [`PATIENCE`], or when nobody has more. An NF behind
 //! which the ways part runs while one of them has room: a chain that is stuck does not stop the others.
 //!
+//! An NF has more to do than packets: it starts, ends, reads its mail, dies. For such an *errand* it has a turn of
+//! [`ERRAND`], which it gets without one every [`COURTESY`].
+//!
 //! Whoever lies about its rings harms itself. One that seems to have packets and takes none gets
 //! [`Rules::turn_min`] each [`STALLED`]; no turn is longer than [`TURN_MAX`], whatever a packet seems to cost.
 //!
@@ -64,6 +67,11 @@ pub const TURN_MAX: Span = Span::from_millis(5);
 /// When an NF that took no packets in its turn has another. Our choice: a hung one then has a fiftieth of a
 /// core until it is noticed, and one that waited for something itself is soon back.
 pub const STALLED: Span = Span::from_millis(1);
+/// A turn for something other than packets. Our choice: a fifth of what the start of an NF takes; whoever has
+/// packets waits for at most one of them each [`STALLED`].
+pub const ERRAND: Span = Span::from_micros(500);
+/// How long an NF may be without any turn. Our choice: as often as a sleeping NF looks around by itself.
+pub const COURTESY: Span = Span::from_millis(100);
 /// Bounds of the time between two looks at a core without packets: an eighth of the time since the last ones.
 /// Our choice: the first packet after a pause waits less than a wake-up from another core would take (33-42
 /// us), and looking takes no more than a fifth of a core that nobody needs.
@@ -101,6 +109,8 @@ pub struct Seen {
     pub behind: u32,
     /// Packets it has taken, ever (wraps).
     pub taken: u32,
+    /// It has something to do that is no packet: it starts, or was told something.
+    pub errand: bool,
 }
 
 /// What is to happen on the core.
@@ -135,6 +145,8 @@ struct Place {
     waits_since: Option<Instant>,
     /// It took nothing in its last turn, which ended then.
     stalled_since: Option<Instant>,
+    /// When it last had the core, as far as known.
+    ran_at: Option<Instant>,
 }
 
 /// A turn under way.
@@ -145,8 +157,10 @@ struct Turn {
     /// When its time slice is over.
     ends: Instant,
     taken: u32,
-    /// Whether it had packets all the time; else it tells nothing of costs.
+    /// Whether it was given for work; else the NF merely polls.
     works: bool,
+    /// Whether that is something other than packets.
+    errand: bool,
 }
 
 /// One core.
@@ -163,7 +177,7 @@ impl Core {
     /// A core with these NFs, in the order in which packets pass them ([`order`]).
     #[must_use]
     pub fn new(rules: Rules, members: impl IntoIterator<Item = Member>) -> Self {
-        let place = |member| Place { member, waits_since: None, stalled_since: None };
+        let place = |member| Place { member, waits_since: None, stalled_since: None, ran_at: None };
         let places = members.into_iter().map(place).collect();
         Self { rules, places, turn: None, idle_since: None, poll_at: Instant(0) }
     }
@@ -199,6 +213,7 @@ impl Core {
         for (nf, (place, seen)) in self.places.iter_mut().zip(seen).enumerate() {
             let waits = seen.waiting > 0 && runs != Some(nf);
             place.waits_since = if waits { place.waits_since.or(Some(now)) } else { None };
+            place.ran_at.get_or_insert(now);
         }
     }
 
@@ -213,13 +228,14 @@ impl Core {
     }
 
     fn is_over(&self, turn: &Turn, now: Instant, seen: &[Seen]) -> bool {
-        let starved = seen[turn.nf].waiting < THETA_MIN || !self.has_room(turn.nf, seen);
+        let starved = !turn.errand && (seen[turn.nf].waiting < THETA_MIN || !self.has_room(turn.nf, seen));
         now >= turn.ends || self.rules.occupancy && starved
     }
 
     fn go_on(&self, now: Instant, seen: &[Seen]) -> Action {
         let Some(turn) = self.turn else { unreachable!("only a turn goes on") };
-        Action::Run { nf: turn.nf, until: turn.ends.min(now + self.lasts(turn.nf, seen)) }
+        let lasts = if turn.errand { ERRAND } else { self.lasts(turn.nf, seen) };
+        Action::Run { nf: turn.nf, until: turn.ends.min(now + lasts) }
     }
 
     /// How long packets before it and room behind it last.
@@ -234,6 +250,9 @@ impl Core {
     /// The turn is over: what it says of the cost, and who is next.
     fn change(&mut self, now: Instant, seen: &[Seen]) -> Action {
         let last = self.turn.take();
+        if let Some(turn) = last {
+            self.places[turn.nf].ran_at = Some(now);
+        }
         if let Some(turn) = last.filter(|turn| turn.works) {
             self.learn(&turn, now, seen[turn.nf]);
         }
@@ -244,9 +263,15 @@ impl Core {
         let batch = part_of(member.capacity, self.rules.gamma_percent);
         let slice = member.estimate.of(batch).clamp(self.rules.turn_min, TURN_MAX);
         let stalled = self.places[nf].stalled_since.is_some();
-        let ends = now + if stalled { self.rules.turn_min } else { slice };
+        let errand = self.has_errand(nf, now, seen);
+        let ends = now
+            + match errand {
+                true => slice.max(ERRAND),
+                false if stalled => self.rules.turn_min,
+                false => slice,
+            };
         self.places[nf].waits_since = None;
-        self.turn = Some(Turn { nf, began: now, ends, taken: seen[nf].taken, works: true });
+        self.turn = Some(Turn { nf, began: now, ends, taken: seen[nf].taken, works: true, errand });
         self.go_on(now, seen)
     }
 
@@ -269,15 +294,20 @@ impl Core {
     fn next(&self, after: usize, now: Instant, seen: &[Seen]) -> Option<usize> {
         let count = self.places.len();
         let round = || (0..count).map(move |step| (after + step) % count);
+        let errand = |nf: &usize| self.has_errand(*nf, now, seen) && !self.rests(*nf, now);
         if !self.rules.occupancy {
-            return round().next().filter(|_| seen.iter().any(|seen| seen.waiting > 0));
+            return round().next().filter(|_| seen.iter().any(|seen| seen.waiting > 0 || seen.errand));
         }
         let may_run = |nf: &usize| seen[*nf].waiting > 0 && self.has_room(*nf, seen) && !self.rests(*nf, now);
         let is_worth = |nf: &usize| {
             let waited = self.places[*nf].waits_since.map_or(Span(0), |since| now - since);
             seen[*nf].waiting >= THETA_MIN || waited >= PATIENCE
         };
-        round().filter(may_run).find(is_worth).or_else(|| round().find(may_run))
+        round().find(|nf| errand(nf) || may_run(nf) && is_worth(nf)).or_else(|| round().find(may_run))
+    }
+
+    fn has_errand(&self, nf: usize, now: Instant, seen: &[Seen]) -> bool {
+        seen[nf].errand || self.places[nf].ran_at.is_some_and(|at| now - at >= COURTESY)
     }
 
     /// Whether an NF that took nothing in its last turn has to wait for another.
@@ -291,9 +321,12 @@ impl Core {
         let [soonest, latest] = IDLE_LOOK;
         let until = now + Span(idle.0 / 8).clamp(soonest, latest);
         if idle >= REST_AFTER || self.places.is_empty() {
+            // Nobody keeps anybody from the core.
+            self.places.iter_mut().for_each(|place| place.ran_at = Some(now));
             return Action::Rest { until };
         }
-        self.turn = Some(Turn { nf: 0, began: now, ends: until, taken: seen[0].taken, works: false });
+        self.turn =
+            Some(Turn { nf: 0, began: now, ends: until, taken: seen[0].taken, works: false, errand: false });
         Action::Idle { nf: 0, until }
     }
 }

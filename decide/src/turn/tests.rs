@@ -60,7 +60,8 @@ impl Model {
 
     fn seen(&self) -> Vec<Seen> {
         let behind = |nf: usize| self.next[nf].map_or(0, |next| self.waiting[next]);
-        let of = |nf| Seen { waiting: self.waiting[nf], behind: behind(nf), taken: self.taken[nf] };
+        let of =
+            |nf| Seen { waiting: self.waiting[nf], behind: behind(nf), taken: self.taken[nf], errand: false };
         (0..self.waiting.len()).map(of).collect()
     }
 
@@ -191,6 +192,24 @@ fn one_that_takes_nothing_has_little_of_the_core() {
 }
 
 #[test]
+fn whoever_has_an_errand_gets_to_it_beside_packets_and_without_one_now_and_then() {
+    let mut model = Model::new(&[&[50], &[50]], &[30.0, 0.0]);
+    let turns = |model: &Model| model.log.iter().filter_map(ran).filter(|nf| *nf == 1).count();
+    model.run(95);
+    assert_eq!(turns(&model), 0);
+    model.run(10);
+    assert_eq!(turns(&model), 1, "courtesy");
+    for _ in 0..1000 {
+        let mut seen = model.seen();
+        seen[1].errand = true;
+        let action = model.core.poll(model.now, &seen);
+        model.log.push(action);
+        model.now = model.core.poll_at();
+    }
+    assert!(turns(&model) > 20, "{}", turns(&model));
+}
+
+#[test]
 fn a_full_ring_behind_stops_the_one_before_it_alone() {
     let mut model = Model::new(&[&[50, u64::MAX], &[50, 50]], &[30.0, 30.0]);
     model.run(50);
@@ -224,7 +243,8 @@ proptest! {
         for _ in 0..200 {
             let seen = model.seen();
             let action = model.step();
-            if let Action::Run { nf, .. } = action && last != Some(nf) {
+            let courtesy = model.core.turn.is_some_and(|turn| turn.errand);
+            if let Action::Run { nf, .. } = action && last != Some(nf) && !courtesy {
                 prop_assert!(seen[nf].waiting > 0);
                 prop_assert!(seen[nf].behind < RING * GAMMA_PERCENT / 100);
             }
@@ -284,8 +304,8 @@ proptest! {
         let mut core = Core::new(RULES, [member; 2]);
         let (mut now, mut honest, mut since) = (Instant(0), 0, Instant(0));
         for (waiting, behind, taken) in lies {
-            let liar = Seen { waiting, behind, taken };
-            let action = core.poll(now, &[liar, Seen { waiting: 1000, behind: 0, taken: honest }]);
+            let liar = Seen { waiting, behind, taken, errand: waiting % 2 == 0 };
+            let action = core.poll(now, &[liar, Seen { waiting: 1000, behind: 0, taken: honest, errand: false }]);
             if ran(&action) == Some(1) {
                 honest = honest.wrapping_add(500);
                 since = core.poll_at();
