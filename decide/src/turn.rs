@@ -30,7 +30,7 @@
 //! [`ERRAND`], which it gets without one every [`COURTESY`].
 //!
 //! Whoever lies about its rings harms itself. One that seems to have packets and takes none gets
-//! [`Rules::turn_min`] each [`STALLED`]; no turn is longer than [`TURN_MAX`], whatever a packet seems to cost.
+//! [`ERRAND`] each [`STALLED`], once it has had [`FRUITLESS_MAX`] for nothing; no turn is longer than [`TURN_MAX`], whatever a packet seems to cost.
 //!
 //! Rejected: preferring the fullest ring, which lets an overloaded chain take the core of a quiet one; and
 //! shares by cost, which need a core's worth of time to be exact where this is exact each round.
@@ -64,12 +64,17 @@ pub const PATIENCE: Span = Span::from_micros(100);
 /// The longest turn. Our choice: a ring of 16,384 packets of 700 cycles takes as long; a dearer NF, or one
 /// that seems to be, must not keep its neighbours waiting longer.
 pub const TURN_MAX: Span = Span::from_millis(5);
-/// When an NF that took no packets in its turn has another. Our choice: a hung one then has a fiftieth of a
-/// core until it is noticed, and one that waited for something itself is soon back.
-pub const STALLED: Span = Span::from_millis(1);
+/// How long an NF may have the core without taking a packet. Our choice: four turns; a burst of 64 packets of
+/// 300 us takes as long, and is taken at its beginning.
+pub const FRUITLESS_MAX: Span = Span::from_millis(20);
+/// When an NF that had that has another turn. Our choice: a hung one then has a twentieth of a core until it is
+/// noticed, and one that waited for something itself is soon back.
+pub const STALLED: Span = Span::from_millis(10);
 /// A turn for something other than packets. Our choice: a fifth of what the start of an NF takes; whoever has
-/// packets waits for at most one of them each [`STALLED`].
+/// packets waits for one of them in three halves of a millisecond at most.
 pub const ERRAND: Span = Span::from_micros(500);
+/// When an errand that is not done goes on: twice as long after it.
+const ERRAND_AGAIN: Span = Span::from_millis(1);
 /// How long an NF may be without any turn. Our choice: as often as a sleeping NF looks around by itself.
 pub const COURTESY: Span = Span::from_millis(100);
 /// Bounds of the time between two looks at a core without packets: an eighth of the time since the last ones.
@@ -143,8 +148,12 @@ struct Place {
     member: Member,
     /// Since when packets wait before it while it does not run.
     waits_since: Option<Instant>,
-    /// It took nothing in its last turn, which ended then.
+    /// Time of its turns since it last took a packet.
+    fruitless: Span,
+    /// It had too much of that; its last turn ended then.
     stalled_since: Option<Instant>,
+    /// Its last errand ended then.
+    errand_at: Option<Instant>,
     /// When it last had the core, as far as known.
     ran_at: Option<Instant>,
 }
@@ -177,7 +186,14 @@ impl Core {
     /// A core with these NFs, in the order in which packets pass them ([`order`]).
     #[must_use]
     pub fn new(rules: Rules, members: impl IntoIterator<Item = Member>) -> Self {
-        let place = |member| Place { member, waits_since: None, stalled_since: None, ran_at: None };
+        let place = |member| Place {
+            member,
+            waits_since: None,
+            fruitless: Span(0),
+            stalled_since: None,
+            errand_at: None,
+            ran_at: None,
+        };
         let places = members.into_iter().map(place).collect();
         Self { rules, places, turn: None, idle_since: None, poll_at: Instant(0) }
     }
@@ -267,7 +283,7 @@ impl Core {
         let ends = now
             + match errand {
                 true => slice.max(ERRAND),
-                false if stalled => self.rules.turn_min,
+                false if stalled => ERRAND,
                 false => slice,
             };
         self.places[nf].waits_since = None;
@@ -278,12 +294,17 @@ impl Core {
     fn learn(&mut self, turn: &Turn, now: Instant, seen: Seen) {
         let (took, time) = (seen.taken.wrapping_sub(turn.taken), now - turn.began);
         let place = &mut self.places[turn.nf];
+        if turn.errand {
+            place.errand_at = Some(now);
+        }
+        // A burst is taken at its beginning, and may take longer than a turn.
+        let time = Span(time.0 + place.fruitless.0);
         if took == 0 {
-            // Nothing could be said of one that had no time at all.
-            place.stalled_since = (time >= self.rules.turn_min).then_some(now);
+            place.fruitless = time;
+            place.stalled_since = (time >= FRUITLESS_MAX).then_some(now);
             return;
         }
-        place.stalled_since = None;
+        (place.fruitless, place.stalled_since) = (Span(0), None);
         if time > self.rules.turn_min {
             place.member.estimate.on_turn(took, time, seen.waiting >= THETA_MIN);
         }
@@ -294,7 +315,10 @@ impl Core {
     fn next(&self, after: usize, now: Instant, seen: &[Seen]) -> Option<usize> {
         let count = self.places.len();
         let round = || (0..count).map(move |step| (after + step) % count);
-        let errand = |nf: &usize| self.has_errand(*nf, now, seen) && !self.rests(*nf, now);
+        let errand = |nf: &usize| {
+            let done = self.places[*nf].errand_at.is_some_and(|at| now - at < ERRAND_AGAIN);
+            self.has_errand(*nf, now, seen) && !done
+        };
         if !self.rules.occupancy {
             return round().next().filter(|_| seen.iter().any(|seen| seen.waiting > 0 || seen.errand));
         }

@@ -9,6 +9,11 @@ const UNKNOWN_NS: f64 = 30.0;
 /// The part by which an estimate comes down after a turn that emptied the ring. Our choice: what is lost to
 /// polling in such a turn is at most this, below the two percent by which chains may differ.
 const PROBE: f64 = 1.0 / 64.0;
+/// The parts by which an estimate follows a turn that seems dearer, or cheaper. A dearer one counts as twice the
+/// estimate at most: so one that was interrupted makes the next an eighth longer, for which there is room
+/// behind (`SPARE_PERCENT`), and a cost that doubles is known after some dozen turns.
+const UP: f64 = 1.0 / 8.0;
+const DOWN: f64 = 1.0 / 2.0;
 /// Bounds of an estimate, in nanoseconds: the way through two empty rings, and a hundredth of a second.
 const NS: [f64; 2] = [2.0, 1e7];
 /// Packets of a turn that says anything: bursts of which one may have been under way at each end.
@@ -53,8 +58,11 @@ impl Estimate {
         let better = match left_over {
             // A first turn that seems too dear was cut short for want of a better estimate.
             true if !self.is_known && (telling || ns > self.ns) => ns,
-            // Half of what is new: a turn may have been longer than it was for the NF, by an interrupt.
-            true if telling || ns > self.ns => (self.ns + ns) / 2.0,
+            // A turn may have been longer than it was for the NF: by an interrupt, or by a hypervisor.
+            true if telling || ns > self.ns => {
+                let part = if ns > self.ns { UP } else { DOWN };
+                self.ns + (ns.min(self.ns * 2.0) - self.ns) * part
+            }
             false if telling => self.ns.min(ns) * (1.0 - PROBE),
             _ => self.ns,
         };

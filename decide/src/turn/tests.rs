@@ -186,8 +186,8 @@ fn an_idle_core_is_looked_at_less_often_and_at_last_rests() {
 fn one_that_takes_nothing_has_little_of_the_core() {
     let mut model = Model::new(&[&[u64::MAX], &[50]], &[1.0, 30.0]);
     model.run(100);
-    // 100 ms of 50 ns are two million; a fiftieth may be lost to who hangs.
-    assert!(model.done[1] > 1_900_000, "{:?}", model.done);
+    // 100 ms of 50 ns are two million; 20 ms and a twentieth of the rest are lost to who hangs.
+    assert!(model.done[1] > 1_450_000, "{:?}", model.done);
     assert!(model.log.iter().filter_map(ran).any(|nf| nf == 0), "it is tried again");
 }
 
@@ -209,13 +209,36 @@ fn whoever_has_an_errand_gets_to_it_beside_packets_and_without_one_now_and_then(
     assert!(turns(&model) > 20, "{}", turns(&model));
 }
 
+/// A burst of 64 takes 3.2 ms, and is taken at its beginning.
+#[test]
+fn an_nf_whose_bursts_are_longer_than_turns_is_not_taken_for_a_hung_one() {
+    let member = Member { capacity: RING, estimate: Estimate::default() };
+    let mut core = Core::new(RULES, [member; 2]);
+    let (mut now, mut worked, mut taken, mut others) = (Instant(0), Span(0), 0u32, 0u32);
+    while now < Instant(0) + Span::from_millis(400) {
+        let heavy = Seen { waiting: 1000, taken, ..Seen::default() };
+        let action = core.poll(now, &[heavy, Seen { waiting: 1000, taken: others, ..Seen::default() }]);
+        let turn = core.poll_at() - now;
+        if ran(&action) == Some(0) {
+            worked = Span(worked.0 + turn.0);
+            taken = ((worked.0 / 3_200_000) as u32 + 1) * 64;
+        } else {
+            others += (turn.0 / 50) as u32;
+        }
+        now = core.poll_at();
+    }
+    assert!(worked >= Span::from_millis(250), "{worked:?}");
+    let found = core.estimate(0).unwrap().ns();
+    assert!((20_000.0..80_000.0).contains(&found), "{found}");
+}
+
 #[test]
 fn a_full_ring_behind_stops_the_one_before_it_alone() {
     let mut model = Model::new(&[&[50, u64::MAX], &[50, 50]], &[30.0, 30.0]);
     model.run(50);
     assert_eq!(model.dropped, 0);
     assert!(model.done[0] <= u64::from(RING));
-    assert!(model.done[3] > 450_000, "{:?}", model.done);
+    assert!(model.done[3] > 200_000, "{:?}", model.done);
 }
 
 #[test]

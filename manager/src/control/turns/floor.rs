@@ -56,9 +56,10 @@ impl Runner {
         rings.max().unwrap_or_else(|| self.side.layout().ring())
     }
 
-    /// What its rings show. What it has returned and the worker has not moved yet lies behind it too.
+    /// What its rings show. What the worker has not moved yet lies behind it too, and what the next NF has
+    /// returned counts against the packets that one may hold.
     fn seen(&self) -> Seen {
-        let emptiest = self.next.iter().map(|side| side.backlog()).min().unwrap_or(0);
+        let emptiest = self.next.iter().map(|side| side.backlog() + side.returning()).min().unwrap_or(0);
         let account = &self.account;
         Seen {
             waiting: self.side.backlog(),

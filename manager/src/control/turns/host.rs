@@ -220,7 +220,11 @@ impl Schedule {
 
     fn wait(&self, now: Moment, due: Moment) {
         match self.seat {
-            Seat::Here(_) => self.clock.sleep_until(due.0),
+            // The look itself took time, perhaps more than a turn: whoever was chosen has its part of it.
+            Seat::Here(_) => {
+                let least = Moment(self.clock.now_ns()) + TURN_MIN_HERE;
+                self.clock.sleep_until(due.max(least).0);
+            }
             Seat::There { shared: true, .. } => std::thread::yield_now(),
             Seat::There { .. } => {
                 let until = (now + LOOK_EVERY).0;
