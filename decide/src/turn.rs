@@ -58,6 +58,9 @@ pub const GAMMA_PERCENT: u32 = 75;
 /// chain whose NFs leave some would have smaller batches than its neighbour. Our choice: half of what gamma
 /// leaves; the other half is for costs that are not as estimated.
 const SPARE_PERCENT: u32 = 12;
+/// What is left of a turn is put off when it takes less than so many of the shortest turns and others have
+/// packets. Our choice: a look more would be a quarter of it.
+const BRIEF: u64 = 4;
 /// How long fewer packets than [`THETA_MIN`] wait while others have more. Our choice: some turns of light
 /// NFs, and what a sleeping NF waits for on a core that works (`wake::AGE_WORKING_MICROS`).
 pub const PATIENCE: Span = Span::from_micros(100);
@@ -245,7 +248,17 @@ impl Core {
 
     fn is_over(&self, turn: &Turn, now: Instant, seen: &[Seen]) -> bool {
         let starved = !turn.errand && (seen[turn.nf].waiting < THETA_MIN || !self.has_room(turn.nf, seen));
-        now >= turn.ends || self.rules.occupancy && starved
+        now >= turn.ends || self.rules.occupancy && (starved || self.is_brief(turn, now, seen))
+    }
+
+    /// Whether so little is left when the time planned is over that others come first: what comes while an NF
+    /// works off the rest is less and less, and each look costs as much as the first.
+    fn is_brief(&self, turn: &Turn, now: Instant, seen: &[Seen]) -> bool {
+        let brief = Span(self.rules.turn_min.0 * BRIEF);
+        now >= self.poll_at
+            && !turn.errand
+            && self.lasts(turn.nf, seen) < brief
+            && self.next(turn.nf + 1, now, seen) != Some(turn.nf)
     }
 
     fn go_on(&self, now: Instant, seen: &[Seen]) -> Action {

@@ -349,7 +349,7 @@ fn gap(nf_cores: usize) -> Experiment {
     }
     let mut cases = Vec::new();
     for (flavour, cycles) in &FLAVOURS[..2] {
-        let bed = chain(&vec![*cycles; LONG_CHAIN]);
+        let bed = chain(&[*cycles; LONG_CHAIN]);
         for (variant, bursts) in [("coop", 8), ("coop16", 16), ("coop24", 24)] {
             cases.push(case(flavour, variant, cooperative(&bed, bursts), READS));
         }
@@ -385,7 +385,7 @@ fn occupancy_rule() -> Experiment {
     for (flavour, cycles) in &FLAVOURS[..2] {
         for slice in SLICES {
             let group = format!("{flavour}.slice{slice}");
-            let bed = chain(&vec![*cycles; LONG_CHAIN]);
+            let bed = chain(&[*cycles; LONG_CHAIN]);
             let of = |occupancy: bool| {
                 let scheduler = format!("unis_gamma = {slice}\nunis_occupancy = {occupancy}\n");
                 unis(&Bed { scheduler, ..bed.clone() })

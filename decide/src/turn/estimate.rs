@@ -8,11 +8,11 @@ use crate::units::Span;
 const UNKNOWN_NS: f64 = 30.0;
 /// The part by which an estimate comes down after a turn that emptied the ring. Our choice: what is lost to
 /// polling in such a turn is at most this, below the two percent by which chains may differ.
-const PROBE: f64 = 1.0 / 64.0;
+const PROBE: f64 = 1.0 / 128.0;
 /// The parts by which an estimate follows a turn that seems dearer, or cheaper. A dearer one counts as twice the
-/// estimate at most: so one that was interrupted makes the next an eighth longer, for which there is room
-/// behind (`SPARE_PERCENT`), and a cost that doubles is known after some dozen turns.
-const UP: f64 = 1.0 / 8.0;
+/// estimate at most: so one that was interrupted makes the next a quarter longer, which still fits behind it,
+/// and a cost that doubles is known after half a dozen turns.
+const UP: f64 = 1.0 / 4.0;
 const DOWN: f64 = 1.0 / 2.0;
 /// Bounds of an estimate, in nanoseconds: the way through two empty rings, and a hundredth of a second.
 const NS: [f64; 2] = [2.0, 1e7];

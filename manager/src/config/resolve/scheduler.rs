@@ -12,8 +12,6 @@ const RT_PRIORITY_DEFAULT: u8 = 50;
 
 impl Resolver<'_> {
     pub(super) fn scheduler(&mut self, table: &SchedulerTable) -> Option<Scheduler> {
-        let mode = *table.mode.value()?;
-        self.check_unis(table, mode);
         let (high, low) = (table.high_watermark.found.as_ref()?, table.low_watermark.found.as_ref()?);
         if low.value >= high.value {
             let message = format!(
@@ -25,6 +23,8 @@ impl Resolver<'_> {
             let at = if table.low_watermark.key.is_some() { &low.span } else { &high.span };
             self.report.add(Code::KeyConflict, at, message).help(help);
         }
+        let mode = *table.mode.value()?;
+        self.check_unis(table, mode);
         Some(Scheduler {
             mode,
             high_watermark: high.value.0 as u32,
