@@ -8,6 +8,7 @@
 //! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
 //! - [`lab`]: what the experiments of all papers have in common;
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
+//! - [`unis`]: the experiments of that thesis (`headgate bench unis`);
 //! - [`placement`]: which core does what;
 //! - [`session`]: one manager, from its configuration to its last audit;
 //! - [`statistics`]: median and spread;
@@ -21,6 +22,7 @@ pub mod report;
 pub mod session;
 pub mod statistics;
 pub mod tcp;
+pub mod unis;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,8 @@ pub enum Command {
     Tcp(tcp::Options),
     /// The experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
     Nfvnice(nfvnice::Options),
+    /// The experiments of the UNiS thesis: turns of NFs that poll, beside NFs that yield, and the kernel alone
+    Unis(unis::Options),
 }
 
 impl Command {
@@ -58,6 +62,7 @@ impl Command {
             Self::Hop(options) => hop::run(&options, json),
             Self::Tcp(options) => tcp::run(&options, json),
             Self::Nfvnice(options) => nfvnice::run(&options, json),
+            Self::Unis(options) => unis::run(&options, json),
         }
     }
 }

@@ -149,7 +149,11 @@ mod tests {
             nf("b", NfState::Waiting, None, Some("exited with code 1")),
             nf("c", NfState::Starting, None, None),
         ];
-        let scheduler = SchedulerStatus { mode: "weights".into(), troubles: vec!["not here".into()] };
+        let scheduler = SchedulerStatus {
+            mode: "weights".into(),
+            troubles: vec!["not here".into()],
+            ..SchedulerStatus::default()
+        };
         let now = Snapshot { nfs, scheduler, ..Snapshot::default() };
         assert_eq!(
             started(&now),

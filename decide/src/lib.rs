@@ -12,6 +12,7 @@
 //! - [`delay`]: how long packets take, lately;
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
+//! - [`turn`]: whose turn it is on a core of NFs that never sleep, and for how long;
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
@@ -19,6 +20,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -32,5 +34,6 @@ pub mod profile;
 pub mod restart;
 pub mod share;
 pub mod spread;
+pub mod turn;
 pub mod units;
 pub mod wake;

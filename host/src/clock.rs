@@ -13,7 +13,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// How long [`Clock::calibrate`] watches both clocks.
 ///
@@ -31,6 +32,8 @@ const READINGS: usize = 16;
 
 /// Fractional bits of the nanoseconds in a cycle.
 const FRACTION_BITS: u32 = 32;
+
+const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// CPUID leaf "Advanced Power Management", EDX bit 8: invariant TSC (AMD APM vol. 3, E.4.6; Intel
 /// SDM vol. 3, 19.17.1).
@@ -114,6 +117,21 @@ impl Clock {
             Source::Tsc => self.at(now_cycles()),
             Source::Kernel => kernel_ns(),
         }
+    }
+
+    /// Sleeps until [`Clock::now_ns`] says so, on an absolute timer; not at all when it says so already. A
+    /// real-time thread wakes some microseconds late, another by its timer slack (50 us) later. A signal ends
+    /// the sleep early.
+    pub fn sleep_until(&self, ns: u64) {
+        let Some(wait) = ns.checked_sub(self.now_ns()).filter(|wait| *wait > 0) else { return };
+        let from = clock_gettime(ClockId::Monotonic);
+        let ns = from.tv_nsec as u64 + wait;
+        let until = Timespec {
+            tv_sec: from.tv_sec + (ns / NS_PER_SECOND) as i64,
+            tv_nsec: (ns % NS_PER_SECOND) as i64,
+        };
+        // Interrupted, whoever sleeps looks around a little sooner.
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
     }
 
     /// The time at which the counter read `cycles`, as [`Clock::now_ns`] would have said.
@@ -203,6 +221,16 @@ mod tests {
         let ns = clock.cycles_to_ns(19_200_000);
         assert!(ns.abs_diff(1_000_000_000) <= 1, "{ns}");
         assert!(clock.cycles_per_second().abs_diff(19_200_000) <= 1);
+    }
+
+    #[test]
+    fn a_sleep_ends_no_sooner_than_asked_and_not_in_the_past() {
+        let clock = Clock::calibrate();
+        let until = clock.now_ns() + 2_000_000;
+        clock.sleep_until(until);
+        // The kernel's clock is slewed, ours is not: by at most one part in a thousand.
+        assert!(clock.now_ns() + 2_000 >= until);
+        clock.sleep_until(0);
     }
 
     #[test]

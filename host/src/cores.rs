@@ -192,6 +192,12 @@ pub fn pin_current_thread(core: u32) -> Result<(), CoresError> {
     pin(None, &[core].into_iter().collect())
 }
 
+/// Keeps the calling thread, and threads it starts from now on, off these cores, where there are others.
+pub fn keep_current_thread_off(cores: &[u32]) -> Result<(), CoresError> {
+    let others: CoreList = allowed()?.0.into_iter().filter(|core| !cores.contains(core)).collect();
+    if others.is_empty() { Ok(()) } else { pin(None, &others) }
+}
+
 /// Keeps a task on the given cores.
 ///
 /// A pid moves that process's main thread only; threads it starts later inherit.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
+use serde::{Deserialize, Serialize};
 
 use crate::cgroup::CpuController;
 use crate::credentials::{Capability, has_capability};
@@ -23,7 +24,8 @@ const NICE: std::ops::RangeInclusive<i8> = -20..=19;
 const PRIORITY: std::ops::RangeInclusive<u8> = 1..=99;
 
 /// How the kernel schedules a task. Illegal mixtures cannot be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Policy {
     /// `SCHED_OTHER`: a fair share, weighted by the nice value.
     Normal {
@@ -179,6 +181,21 @@ pub fn set(task: Option<Pid>, policy: Policy) -> Result<(), SchedError> {
     Ok(())
 }
 
+/// Puts a task before every fair one, as `SCHED_FIFO` of this priority, for a while: what it starts meanwhile
+/// is scheduled fairly again (`SCHED_FLAG_RESET_ON_FORK`), so nothing inherits a priority that is to be taken
+/// back. [`set`] takes it back.
+///
+/// One system call and no allocation: some 0.7 us.
+pub fn raise(task: Option<Pid>, priority: u8) -> Result<(), SchedError> {
+    let policy = Policy::Fifo { priority };
+    let mut attributes = attributes_of(policy)?;
+    attributes.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
+    // SAFETY: as in `set`.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setattr, Pid::as_raw(task), &raw const attributes, 0) };
+    if result == 0 { Ok(()) } else { Err(explain("sched_setattr", task, Some(policy))) }
+}
+
 /// The policy a task is under.
 ///
 /// A fair task's slice is the one in force, also when it is the kernel's default; `None` where
@@ -208,6 +225,20 @@ pub fn round_robin_quantum_ms() -> Result<u64, FileError> {
 /// Sets it, for tasks that begin a turn from now on. The kernel rounds to its tick.
 pub fn set_round_robin_quantum_ms(ms: u32) -> Result<(), FileError> {
     files::write(ROUND_ROBIN_QUANTUM, &ms.to_string())
+}
+
+/// How many microseconds of each second real-time tasks may use of a core, for the whole machine; -1 is all
+/// (sched(7)).
+pub const REAL_TIME_LIMIT: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
+/// What that file holds; `None` where the kernel has no such bound.
+pub fn real_time_limit_us() -> Option<i64> {
+    fs::read_to_string(REAL_TIME_LIMIT).ok()?.trim().parse().ok()
+}
+
+/// Lets real-time tasks use all of a core, on the whole machine.
+pub fn lift_real_time_limit() -> Result<(), FileError> {
+    files::write(REAL_TIME_LIMIT, "-1")
 }
 
 fn empty_attributes() -> libc::sched_attr {

@@ -31,6 +31,7 @@ use crate::files::{self, FileError};
 use crate::hugepages::{self, HugepagesError};
 use crate::network::{Links, NetworkError, Offload};
 use crate::process::{self, ProcessError};
+use crate::sched::{self, Policy, SchedError};
 
 /// How long a directory may stay busy before it is left behind.
 ///
@@ -90,6 +91,15 @@ pub enum Action {
         /// What it was before.
         on: bool,
     },
+    /// Put a process's main thread under the policy it had, unless it has ended.
+    Reschedule {
+        /// Its process id.
+        pid: i32,
+        /// When it began ([`process::started_ticks`]): the number may be another's by then.
+        started: u64,
+        /// The policy.
+        policy: Policy,
+    },
 }
 
 /// Why something could not be undone, or not be registered.
@@ -135,6 +145,9 @@ pub enum UndoError {
     /// An interface could not be changed.
     #[error(transparent)]
     Network(#[from] NetworkError),
+    /// A policy could not be given back.
+    #[error(transparent)]
+    Sched(#[from] SchedError),
     /// The janitor could not be watched.
     #[error(transparent)]
     Process(#[from] ProcessError),
@@ -168,6 +181,7 @@ impl Action {
             Action::SetOffload { interface, offload, on } => {
                 gone_or(Links::here()?.set_offload(interface, *offload, *on))
             }
+            Action::Reschedule { pid, started, policy } => reschedule(*pid, *started, *policy),
         }
     }
 
@@ -197,6 +211,16 @@ impl Action {
             *path = absolute;
         }
         self
+    }
+}
+
+fn reschedule(pid: i32, started: u64, policy: Policy) -> Result<(), UndoError> {
+    match Pid::from_raw(pid).filter(|pid| process::started_ticks(*pid) == Some(started)) {
+        None => Ok(()),
+        Some(pid) => match sched::set(Some(pid), policy) {
+            Err(SchedError::NoSuchTask { .. }) => Ok(()),
+            result => Ok(result?),
+        },
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
 //! - [`delays`]: how long packets take;
+//! - [`turns`]: which NFs that poll have turns of which core;
 //! - [`change`]: from one configuration to another while traffic runs;
 //! - [`snapshot`]: what is told to whoever asks.
 
@@ -16,6 +17,7 @@ mod reception;
 mod schedule;
 mod snapshot;
 mod supervise;
+mod turns;
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -39,6 +41,7 @@ use delays::Delays;
 use instance::Instance;
 pub use reception::Reception;
 pub use schedule::Schedule;
+use turns::Turns;
 
 /// How often the loop looks around when nothing calls it. Our choice: offences and reclaimed buffers wait
 /// at most this long; 200 looks a second cost a thousandth of a core.
@@ -101,6 +104,7 @@ pub struct Control {
     next_liveness: Instant,
     schedule: Schedule,
     delays: Delays,
+    turns: Turns,
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
@@ -140,6 +144,7 @@ impl Control {
             next_liveness: Instant::default(),
             schedule,
             delays: Delays::default(),
+            turns: Turns::default(),
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -184,6 +189,7 @@ impl Control {
             self.tend_delays();
             self.tend_relief();
             self.tend_change();
+            self.tend_turns();
             if self.tend_phase() {
                 break;
             }

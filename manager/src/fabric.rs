@@ -129,7 +129,8 @@ impl Fabric {
             Self { clock, regions, workers, parts, events, pressure, bounds, chains_max, published: 0 };
         let plan = Arc::new(Plan::new(fabric.parts.clone()));
         let seeds = Seeds(random_seeds());
-        let nf_cores: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
+        let mut shared: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
+        shared.extend(config.scheduler.unis.core);
         let cores = &config.manager.cores;
         let board = |_| Arc::new(Board::new(chains_max, INSTANCES_MAX));
         let boards: Arc<[Arc<Board>]> = cores.iter().map(board).collect();
@@ -141,7 +142,7 @@ impl Fabric {
             mailbox.post(Command::Receive(false));
             let worker = Worker::new(setup);
             let (core, queues) = (cores[number], worker.queue_counters());
-            let thread = spawn(worker, core, nf_cores.contains(&core))?;
+            let thread = spawn(worker, core, shared.contains(&core))?;
             fabric.workers.push(WorkerHome { core, board, queues, mailbox, thread: Some(thread) });
         }
         Ok(fabric)

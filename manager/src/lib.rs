@@ -112,6 +112,7 @@ impl Manager {
     /// [`StartError`]; nothing is left behind then.
     pub fn start(config: Config, options: Options) -> Result<Self, StartError> {
         let listening = if options.listen { Some(place::Place::take(&config.manager.name)?) } else { None };
+        let turns = config.cores_of_turns();
         let (handle, inbox) = api::inbox().map_err(|cause| StartError::Thread { cause })?;
         let (started, answer) = channel();
         let settings = Settings {
@@ -147,7 +148,11 @@ impl Manager {
             let handle = handle.clone();
             let serve = std::thread::Builder::new().name("hg-api".to_owned());
             serve
-                .spawn(move || api::serve(listener, handle))
+                .spawn(move || {
+                    // The control thread stands there already, or the manager would not have started.
+                    let _ = keep_off_turns(&turns);
+                    api::serve(listener, handle);
+                })
                 .map_err(|cause| StartError::Thread { cause })?;
             place = Some(taken);
         }
@@ -199,6 +204,11 @@ impl Drop for Manager {
     }
 }
 
+/// Keeps the calling thread off cores whose NFs have turns: it would wait there for them to have no packets.
+fn keep_off_turns(cores: &[u32]) -> Result<(), StartError> {
+    if cores.is_empty() { Ok(()) } else { Ok(headgate_host::cores::keep_current_thread_off(cores)?) }
+}
+
 fn assemble(
     config: Config,
     settings: Settings,
@@ -207,6 +217,7 @@ fn assemble(
 ) -> Result<Control, StartError> {
     // First: what cannot be listened at costs no memory.
     let reception = Reception::open(&config)?;
+    keep_off_turns(&config.cores_of_turns())?;
     let clock = Clock::calibrate();
     let regions = fabric::make_regions(&config)?;
     let mut stacks = fabric::full_stacks(&regions);

@@ -53,10 +53,27 @@ pub struct ManagerStatus {
 /// Who shares cores among NFs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SchedulerStatus {
-    /// The configured mode: os, weights, backpressure, nfvnice.
+    /// The configured mode: os, weights, backpressure, nfvnice, unis.
     pub mode: String,
     /// What of it this machine does not allow, in sentences; empty when all works.
     pub troubles: Vec<String>,
+    /// Cores whose NFs have turns; none but with unis.
+    pub cores: Vec<TurnsStatus>,
+}
+
+/// A core whose NFs have turns.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TurnsStatus {
+    /// The core.
+    pub core: u32,
+    /// The core of who gives the turns; `None` when nobody does.
+    pub scheduler_core: Option<u32>,
+    /// Looks at the rings of its NFs.
+    pub looks: u64,
+    /// Times the core was given to another NF.
+    pub switches: u64,
+    /// Times none of its NFs went before the rest of the machine any more, for want of packets.
+    pub rests: u64,
 }
 
 /// A worker.
@@ -251,6 +268,10 @@ pub struct NfStatus {
     pub priority: u32,
     /// The kernel's policy it is under: normal, batch, rr, fifo.
     pub policy: String,
+    /// Turns of its core that it was given, this incarnation; 0 but with unis.
+    pub turns: u64,
+    /// What a packet costs it by those turns, in nanoseconds; `None` before that is known.
+    pub turn_cost_ns: Option<f64>,
     /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel decides.
     pub share: Option<f64>,
     /// Drops on the way to it, in it and by it, by reason.

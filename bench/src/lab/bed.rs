@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -36,10 +37,12 @@ pub enum Mode {
     Backpressure,
     /// Both.
     Nfvnice,
+    /// Turns of NFs that poll.
+    Unis,
 }
 
 impl Mode {
-    /// All of them.
+    /// Those of NFs that sleep.
     pub const ALL: [Self; 4] = [Self::Os, Self::Weights, Self::Backpressure, Self::Nfvnice];
 
     /// Its name, in the configuration and in results.
@@ -50,6 +53,7 @@ impl Mode {
             Self::Weights => "weights",
             Self::Backpressure => "backpressure",
             Self::Nfvnice => "nfvnice",
+            Self::Unis => "unis",
         }
     }
 }
@@ -106,6 +110,8 @@ impl Policy {
 pub enum Work {
     /// It takes so many TSC cycles.
     Cycles(u32),
+    /// It takes so many from each of these sizes of frames on.
+    Steps(Vec<(u32, u32)>),
     /// It takes one of these numbers of cycles, each as often.
     OneOf(Vec<u32>),
     /// It writes it to a file in this folder.
@@ -126,6 +132,28 @@ pub struct Chain {
     pub rate: f64,
 }
 
+/// How NFs wait for packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Waits {
+    /// Asleep.
+    Notified,
+    /// Never.
+    Polling,
+    /// Not asleep, but yielding after so many bursts.
+    Cooperative(u32),
+}
+
+/// What comes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Traffic {
+    /// Frames of one size, check sequence included.
+    Even(u32),
+    /// Frames of these sizes, each as often, drawn from a seeded generator.
+    Mixed(Vec<u32>),
+    /// The frames of this capture, over and over, as fast as they are taken.
+    Capture(PathBuf),
+}
+
 /// NFs, chains, traffic and scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bed {
@@ -133,8 +161,14 @@ pub struct Bed {
     pub nfs: Vec<Work>,
     /// The chains; number `n` is called `chain{n + 1}`.
     pub chains: Vec<Chain>,
-    /// Bytes of a frame, check sequence included.
-    pub frame_bytes: u32,
+    /// Frames.
+    pub traffic: Traffic,
+    /// How NFs wait.
+    pub waits: Waits,
+    /// Places of each ring, where they are not the default.
+    pub ring: Option<u32>,
+    /// Packet buffers, where they are not the default.
+    pub buffers: Option<u32>,
     /// Who schedules.
     pub mode: Mode,
     /// How the kernel does.
@@ -145,6 +179,8 @@ pub struct Bed {
     pub fused: bool,
     /// Each NF on the next core, as far as there are some; else all on one.
     pub spread: bool,
+    /// More keys of the scheduler, as text.
+    pub scheduler: String,
     /// More ports, NFs, chains and rules, as text.
     pub more: String,
 }
@@ -170,12 +206,16 @@ impl Bed {
         Self {
             nfs,
             chains,
-            frame_bytes: 64,
+            traffic: Traffic::Even(64),
+            waits: Waits::Notified,
+            ring: None,
+            buffers: None,
             mode: Mode::Nfvnice,
             policy: Policy::Normal,
             watermarks: None,
             fused: false,
             spread: false,
+            scheduler: String::new(),
             more: String::new(),
         }
     }
@@ -192,7 +232,8 @@ impl Bed {
         let (manager, nf_cores) = cores.split_first().unwrap_or((&0, &[]));
         let nf_cores = if nf_cores.is_empty() { std::slice::from_ref(manager) } else { nf_cores };
         let mut text = format!("[manager]\nname = \"bench\"\ncores = [{manager}]\n");
-        let _ = write!(text, "\n[memory]\nbuffers = {BUFFERS}\n");
+        let buffers = self.buffers.unwrap_or(BUFFERS);
+        let _ = write!(text, "\n[memory]\nbuffers = {buffers}\n");
         self.write_scheduler(&mut text);
         self.write_ports(&mut text);
         self.write_nfs(&mut text, nf_cores);
@@ -209,6 +250,7 @@ impl Bed {
         if let Some(quantum) = self.policy.quantum_ms() {
             let _ = writeln!(text, "rr_quantum_ms = {quantum}");
         }
+        text.push_str(&self.scheduler);
     }
 
     fn write_ports(&self, text: &mut String) {
@@ -218,12 +260,20 @@ impl Bed {
         }
         // A configuration has whole packets per second.
         let rates: Vec<_> = self.chains.iter().map(|chain| format!("{:.0}", chain.rate)).collect();
+        let rates = rates.join(", ");
+        let source = match &self.traffic {
+            Traffic::Even(bytes) => format!("kind = \"generator\"\nsize = {bytes}\nrates = [{rates}]"),
+            Traffic::Mixed(sizes) => {
+                let sizes: Vec<_> = sizes.iter().map(|bytes| format!("[{bytes}, 1]")).collect();
+                format!("kind = \"generator\"\nsizes = [{}]\nrates = [{rates}]", sizes.join(", "))
+            }
+            Traffic::Capture(file) => {
+                format!("kind = \"pcap\"\nread = \"{}\"\nmode = \"loop\"", file.display())
+            }
+        };
         let _ = write!(
             text,
-            "\n[[port]]\nname = \"source\"\nkind = \"generator\"\nsize = {}\nrates = [{}]\n\
-             \n[[port]]\nname = \"sink\"\nkind = \"null\"\n",
-            self.frame_bytes,
-            rates.join(", ")
+            "\n[[port]]\nname = \"source\"\n{source}\n\n[[port]]\nname = \"sink\"\nkind = \"null\"\n"
         );
     }
 
@@ -238,12 +288,22 @@ impl Bed {
             );
             return;
         }
+        let waits = match self.waits {
+            Waits::Notified => String::new(),
+            Waits::Polling => "loop = \"polling\"\n".to_owned(),
+            Waits::Cooperative(bursts) => format!("loop = \"cooperative\"\nyield_after = {bursts}\n"),
+        };
+        let ring = self.ring.map_or(String::new(), |ring| format!("ring = {ring}\n"));
+        let policy = match self.mode {
+            Mode::Unis => String::new(),
+            _ => format!("policy = \"{policy}\"\n"),
+        };
         for (number, work) in self.nfs.iter().enumerate() {
             let core = cores[if self.spread { number % cores.len() } else { 0 }];
             let (name, program) = (number + 1, program(work, "\n"));
             let _ = write!(
                 text,
-                "\n[[nf]]\nname = \"nf{name}\"\n{program}\ncore = {core}\npolicy = \"{policy}\"\n"
+                "\n[[nf]]\nname = \"nf{name}\"\n{program}\ncore = {core}\n{policy}{waits}{ring}"
             );
         }
     }
@@ -254,10 +314,15 @@ impl Bed {
             let stages = if self.fused { "\"all\"".to_owned() } else { stages.join(", ") };
             let source = Ipv4Addr::from(FIRST_SOURCE + number as u32);
             let name = number + 1;
+            // All of a capture takes the only chain.
+            let which = match self.traffic {
+                Traffic::Capture(_) => String::new(),
+                _ => format!("source = \"{source}\"\n"),
+            };
             let _ = write!(
                 text,
                 "\n[[chain]]\nname = \"chain{name}\"\nstages = [{stages}]\nout = \"sink\"\n\
-                 \n[[rule]]\nin = \"source\"\nsource = \"{source}\"\nchain = \"chain{name}\"\n"
+                 \n[[rule]]\nin = \"source\"\n{which}chain = \"chain{name}\"\n"
             );
         }
     }
@@ -267,6 +332,14 @@ impl Bed {
 fn program(work: &Work, between: &str) -> String {
     match work {
         Work::Cycles(cycles) => format!("run = \"synthetic\"{between}args = {{ cycles = {cycles} }}"),
+        Work::Steps(steps) => {
+            let steps: Vec<_> = steps
+                .iter()
+                .map(|(from, cycles)| format!("{{ from = {from}, cycles = {cycles} }}"))
+                .collect();
+            let steps = steps.join(", ");
+            format!("run = \"synthetic\"{between}args = {{ cycles = {{ steps = [{steps}] }} }}")
+        }
         Work::OneOf(all) => {
             let all: Vec<_> = all.iter().map(|cost| format!("{{ cycles = {cost}, weight = 1 }}")).collect();
             let all = all.join(", ");

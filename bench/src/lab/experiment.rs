@@ -97,6 +97,12 @@ pub enum Formed {
     OverBest(String, Vec<String>),
     /// The largest of these; of one, itself.
     Largest(Vec<String>),
+    /// By how much the first of a pair is less than the second, as a part of it; the most of all pairs.
+    Loss(Vec<(String, String)>),
+    /// By how much the least of these is less than the largest, as a part of it.
+    Spread(Vec<String>),
+    /// How many of these, from the first on, are at least so much.
+    Reach(Vec<String>, f64),
 }
 
 impl Formed {
@@ -107,8 +113,21 @@ impl Formed {
             let values = names.iter().filter_map(|name| round.get(&**name).copied());
             values.fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))))
         };
+        let value = |name: &String| round.get(&**name).copied();
         let (over, under) = match self {
             Self::Largest(names) => return largest(names),
+            Self::Loss(pairs) => {
+                let loss = |(one, other): &(String, String)| Some(1.0 - value(one)? / value(other)?);
+                return pairs.iter().filter_map(loss).reduce(f64::max);
+            }
+            Self::Spread(names) => {
+                let least = names.iter().filter_map(value).reduce(f64::min)?;
+                return largest(names).filter(|most| *most > 0.0).map(|most| 1.0 - least / most);
+            }
+            Self::Reach(names, least) => {
+                let values: Option<Vec<f64>> = names.iter().map(value).collect();
+                return Some(values?.iter().take_while(|value| *value >= least).count() as f64);
+            }
             Self::Over(over, under) => (over, round.get(&**under).copied()),
             Self::OverBest(over, others) => (over, largest(others)),
         };
@@ -256,6 +275,9 @@ mod tests {
         assert_eq!(of(Formed::Over(name("nfvnice"), name("os"))), Some(2.5));
         assert_eq!(of(Formed::OverBest(name("nfvnice"), vec![name("os"), name("weights")])), Some(1.25));
         assert_eq!(of(Formed::Largest(vec![name("os"), name("weights"), name("absent")])), Some(4.0));
+        assert_eq!(of(Formed::Loss(vec![(name("weights"), name("nfvnice"))])), Some(1.0 - 4.0 / 5.0));
+        assert_eq!(of(Formed::Spread(vec![name("os"), name("weights")])), Some(0.5));
+        assert_eq!(of(Formed::Reach(vec![name("weights"), name("os"), name("nfvnice")], 3.0)), Some(1.0));
         assert_eq!(of(Formed::Over(name("os"), name("absent"))), None);
         assert_eq!(of(Formed::Over(name("os"), name("none"))), None, "nothing is divided by nothing");
     }

@@ -92,6 +92,13 @@ impl Look {
     }
 }
 
+impl Look {
+    /// What the machine does not allow of the case's scheduler.
+    pub fn troubles(&self) -> &[String] {
+        &self.snapshot.scheduler.troubles
+    }
+}
+
 fn switches(snapshot: &Snapshot) -> BTreeMap<String, Switches> {
     let of = |nf: &NfStatus| Some((nf.instance.clone(), accounting::switches(nf.pid?)?));
     snapshot.nfs.iter().filter_map(of).collect()

@@ -155,7 +155,7 @@ impl Runner {
                 outcome.curves.extend(curve.map(|curve| (case.name(), curve)));
                 values
             }
-            How::Window(reads) => self.window(case, &session)?.values(reads),
+            How::Window(reads) => self.window(case, &session, outcome)?.values(reads),
         };
         match session.stop()? {
             Some(true) => {}
@@ -166,9 +166,15 @@ impl Runner {
         Ok(())
     }
 
-    fn window(&self, case: &Case, session: &Session) -> anyhow::Result<Window> {
+    fn window(&self, case: &Case, session: &Session, outcome: &mut Outcome) -> anyhow::Result<Window> {
         sleep(self.pace.warm_up);
         let before = Look::before(session)?;
+        for trouble in before.troubles() {
+            let note = format!("{}: {trouble}", case.name());
+            if !outcome.notes.contains(&note) {
+                outcome.notes.push(note);
+            }
+        }
         let long = case.bed.policy == Policy::RoundRobin;
         sleep(if long { self.pace.window.max(LONG_TURNS_WINDOW) } else { self.pace.window });
         Ok(Window { before, after: Look::after(session)?, cycles_per_second: self.cycles_per_second })

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use super::dynamic::Change;
 use super::isolation::Transfer;
 use crate::lab::Machine;
-use crate::lab::bed::{Bed, Chain, Mode, Policy, Work, line_rate};
+use crate::lab::bed::{Bed, Chain, Mode, Policy, Traffic, Work, line_rate};
 use crate::lab::experiment::{Case, Comparison, Experiment, Formed, How, Plot, THROUGHPUT, grid, joined};
 use crate::lab::measure::Read;
 
@@ -423,7 +423,10 @@ fn disk(folder: &Path) -> Experiment {
         let chain = |stages: &[usize]| Chain { stages: stages.to_vec(), rate };
         for (variant, mode, sync) in variants {
             let nfs = vec![Work::Cycles(COSTS[0]), Work::Log { folder: folder.clone(), sync }];
-            let bed = Bed { frame_bytes, ..Bed::of(nfs, vec![chain(&[0, 1]), chain(&[0])]) };
+            let bed = Bed {
+                traffic: Traffic::Even(frame_bytes),
+                ..Bed::of(nfs, vec![chain(&[0, 1]), chain(&[0])])
+            };
             let bed = bed.scheduled(Policy::Batch, mode);
             cases.push(Case { variant, ..Case::new(frame_bytes.to_string(), bed, &[Read::Chains]) });
         }

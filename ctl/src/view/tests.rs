@@ -21,6 +21,7 @@ fn after(seconds: u64) -> Snapshot {
         scheduler: SchedulerStatus {
             mode: "nfvnice".into(),
             troubles: vec!["no control group weighs CPU time here".into()],
+            ..SchedulerStatus::default()
         },
         workers: vec![WorkerStatus {
             turns: 1000 * seconds,

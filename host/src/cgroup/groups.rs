@@ -226,6 +226,14 @@ impl Group {
         Ok(files::write(self.directory.join("cgroup.procs"), &process.as_raw_pid().to_string())?)
     }
 
+    /// Puts one thread of a process into it, and leaves the others where they are.
+    pub fn add_thread(&self, thread: Pid) -> Result<(), GroupError> {
+        // Version 2 has the second file; its groups have no bound of real time to be put here for.
+        let files = ["tasks", "cgroup.threads"].map(|name| self.directory.join(name));
+        let file = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
+        Ok(files::write(file, &thread.as_raw_pid().to_string())?)
+    }
+
     /// Its directory.
     pub fn directory(&self) -> &Path {
         &self.directory

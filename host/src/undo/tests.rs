@@ -153,3 +153,29 @@ fn interfaces_are_put_back_and_deleted() {
     };
     namespace.run(work).unwrap();
 }
+
+#[test]
+fn a_raised_process_gets_its_policy_back_and_another_of_its_number_does_not() {
+    let mut raised = Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = Pid::from_child(&raised);
+    let policy = sched::get(Some(pid)).unwrap();
+    let started = process::started_ticks(pid).unwrap();
+    let give_back = |started| Action::Reschedule { pid: pid.as_raw_pid(), started, policy };
+    let tried = sched::raise(Some(pid), 1);
+    if tried.is_ok() {
+        give_back(started + 1).perform().unwrap();
+        assert_eq!(sched::get(Some(pid)).unwrap(), Policy::Fifo { priority: 1 });
+        give_back(started).perform().unwrap();
+        assert_eq!(sched::get(Some(pid)).unwrap(), policy);
+    }
+    raised.kill().unwrap();
+    raised.wait().unwrap();
+    give_back(started).perform().unwrap();
+    match tried {
+        Ok(()) | Err(SchedError::NotPermitted { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+    if let Err(error) = tried {
+        skip(&error.to_string());
+    }
+}

@@ -80,7 +80,7 @@ tables! {
 
     /// Who gets a shared core, and what happens when an NF cannot keep up.
     pub struct SchedulerTable at "[scheduler]" {
-        /// "os" leaves both to the kernel; "weights" gives each NF of a core the time that its packets need; "backpressure" lets NFs take turns and sheds at the entry what an overloaded NF would drop; "nfvnice" does both.
+        /// "os" leaves both to the kernel; "weights" gives each NF of a core the time that its packets need; "backpressure" lets NFs take turns and sheds at the entry what an overloaded NF would drop; "nfvnice" does both; "unis" gives NFs with `loop = "polling"` turns of their core, as their rings tell.
         defaulted mode: Mode = "nfvnice";
         /// Percent of an NF's ring from which on the NF is overloaded.
         defaulted high_watermark: Percent = 80;
@@ -98,6 +98,14 @@ tables! {
         defaulted weights_every_ms: Whole<1, 100> = 10;
         /// Milliseconds of a turn of the NFs with `policy = "rr"`, set for the whole machine and restored at the end. Default: as the machine has it.
         optional rr_quantum_ms: Whole<1, 1000>;
+        /// With "unis": percent of the ring behind an NF that it may fill in one turn (gamma).
+        defaulted unis_gamma: Whole<1, 200> = 75;
+        /// With "unis": whether a turn ends when the ring before the NF is empty or the one behind it is that full; false gives each its time in turn.
+        defaulted unis_occupancy: bool = true;
+        /// With "unis": a core for a scheduler that polls all rings and switches NFs from there. Default: none, each core switches its own.
+        optional unis_core: Core;
+        /// Lets real-time tasks, which NFs are with "unis", use all of a core: sets kernel.sched_rt_runtime_us to -1 for the whole machine, and back at the end.
+        defaulted lift_rt_limit: bool = false;
     }
 
     /// A trust domain: ports and NFs that share packet memory. Packets that cross domains are copied.
@@ -228,8 +236,8 @@ tables! {
         defaulted on_failure: OnFailure = "drop";
         /// When a failed instance is started again.
         defaulted restart: RestartTable = EMPTY;
-        /// Packets that may wait for each instance; a power of two, 64 to 65536.
-        defaulted ring: Whole<64, 65_536> = 4096;
+        /// Packets that may wait for each instance; a power of two, 64 to 65536. Default: 4096, and 16384 where "unis" gives turns.
+        optional ring: Whole<64, 65_536>;
         /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other may attach.
         optional user: User;
         /// Factor of its share of a core, 1 to 100.

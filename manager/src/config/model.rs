@@ -65,6 +65,17 @@ pub struct Config {
     pub rules: Vec<Rule>,
 }
 
+impl Config {
+    /// Cores whose NFs have turns.
+    pub fn cores_of_turns(&self) -> Vec<u32> {
+        let nfs = self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode));
+        let mut cores: Vec<u32> = nfs.flat_map(|nf| nf.cores.iter().copied()).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores
+    }
+}
+
 /// The manager itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Manager {
@@ -113,6 +124,21 @@ pub struct Scheduler {
     pub weights_every_ms: u32,
     /// Milliseconds of a turn of round-robin NFs; `None` leaves it as it is.
     pub rr_quantum_ms: Option<u32>,
+    /// How polling NFs get their turns.
+    pub unis: Unis,
+    /// Whether real-time tasks may use all of a core while the manager runs.
+    pub lift_rt_limit: bool,
+}
+
+/// How polling NFs get their turns, where the mode is [`Mode::Unis`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unis {
+    /// Percent of the ring behind an NF that it may fill in one turn.
+    pub gamma: u32,
+    /// Whether rings end a turn.
+    pub occupancy: bool,
+    /// The core of a scheduler that polls; `None`: each core switches its own NFs.
+    pub core: Option<u32>,
 }
 
 /// A trust domain.
@@ -393,6 +419,11 @@ impl Policy {
 }
 
 impl Nf {
+    /// Whether a scheduler of that mode gives it turns.
+    pub fn has_turns(&self, mode: Mode) -> bool {
+        mode == Mode::Unis && self.waits == Loop::Polling
+    }
+
     /// Whether its processes come by themselves instead of being started by the manager.
     pub const fn attaches(&self) -> bool {
         matches!(self.program, Program::Attach { .. })

@@ -250,6 +250,7 @@ impl Control {
         self.lead_away_from(&change.old);
         self.config = next.clone();
         self.note_feeders();
+        self.turns.stale = true;
         change.until = self.now() + DRAIN_PATIENCE;
         change.step = Step::Draining(retired);
     }

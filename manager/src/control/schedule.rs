@@ -24,6 +24,7 @@ use headgate_shm::histogram::{BUCKETS, middle_of};
 
 use super::Control;
 use super::instance::{Body, Instance, Process};
+use super::turns::floor::TurnAccount;
 use crate::config::Mode;
 use crate::config::model::{Chain, NfId, Policy, Scheduler};
 use crate::status::{NfState, SchedulerStatus};
@@ -64,6 +65,10 @@ pub struct Scheduled {
     is_alone: bool,
     /// Whether it was told that its claims are not believed.
     doubt_told: bool,
+    /// Its turns, where its core gives some.
+    pub turns: Arc<TurnAccount>,
+    /// Whether somebody gives its process the policy back if we are killed.
+    pub registered: bool,
 }
 
 impl Scheduled {
@@ -82,6 +87,8 @@ impl Scheduled {
         self.group = None;
         self.share = None;
         self.doubt_told = false;
+        self.turns = Arc::default();
+        self.registered = false;
     }
 }
 
@@ -96,6 +103,8 @@ pub struct Schedule {
     groups: Option<Groups>,
     /// Why the turn of round-robin tasks is not as configured.
     quantum_trouble: Option<String>,
+    /// Why real-time tasks do not have all of a core.
+    limit_trouble: Option<String>,
     /// Why weights are not set, and when to try again.
     trouble: Option<String>,
     next_try: Moment,
@@ -112,6 +121,7 @@ impl Schedule {
     pub fn new(config: &Scheduler, janitor: Option<Arc<Janitor>>) -> Self {
         let mut undo = Undo { janitor, done: Vec::new() };
         let quantum_trouble = config.rr_quantum_ms.and_then(|ms| undo.set_quantum(ms).err());
+        let limit_trouble = config.lift_rt_limit.then(|| undo.lift_limit().err()).flatten();
         Self {
             mode: config.mode,
             weights_every: Span::from_millis(config.weights_every_ms.into()),
@@ -121,6 +131,7 @@ impl Schedule {
             next_renewal: Moment::default(),
             groups: None,
             quantum_trouble,
+            limit_trouble,
             trouble: None,
             next_try: Moment::default(),
             undo,
@@ -142,8 +153,12 @@ impl Schedule {
 
     /// What is told of it.
     pub fn status(&self) -> SchedulerStatus {
-        let trouble = [&self.trouble, &self.quantum_trouble].into_iter().flatten();
-        SchedulerStatus { mode: self.mode.word().to_owned(), troubles: trouble.cloned().collect() }
+        let trouble = [&self.trouble, &self.quantum_trouble, &self.limit_trouble].into_iter().flatten();
+        SchedulerStatus {
+            mode: self.mode.word().to_owned(),
+            troubles: trouble.cloned().collect(),
+            cores: Vec::new(),
+        }
     }
 
     /// The groups, made when they are first needed.
@@ -156,6 +171,23 @@ impl Schedule {
         self.undo.before_making(groups.directory().to_owned());
         groups.make()?;
         Ok(groups)
+    }
+
+    /// The group of all real-time tasks of ours, made when it is first needed.
+    pub fn real_time_group(&mut self, manager: &str) -> Result<Group, GroupError> {
+        let directory = self.groups(manager)?.directory_of(REAL_TIME_GROUP);
+        self.undo.before_making(directory);
+        self.groups(manager)?.real_time_group(REAL_TIME_GROUP)
+    }
+
+    /// Something will be changed that this undoes.
+    pub fn before_changing(&mut self, action: Action) {
+        self.undo.register(action);
+    }
+
+    /// Undoes what `which` picks.
+    pub fn take_back(&mut self, which: impl Fn(&Action) -> bool) {
+        self.undo.undo(which);
     }
 
     /// Makes an instance's group and puts its process into it.
@@ -216,6 +248,14 @@ impl Undo {
         }
     }
 
+    fn lift_limit(&mut self) -> Result<(), String> {
+        let Some(before) = sched::real_time_limit_us().filter(|us| *us >= 0) else { return Ok(()) };
+        let path = PathBuf::from(sched::REAL_TIME_LIMIT);
+        self.register(Action::WriteFile { path, value: before.to_string() });
+        let lifted = sched::lift_real_time_limit();
+        lifted.map_err(|error| format!("real-time tasks do not have all of a core: {error}"))
+    }
+
     fn set_quantum(&mut self, ms: u32) -> Result<(), String> {
         let told = |error| format!("rr_quantum_ms is not set: {error}");
         let before = sched::round_robin_quantum_ms().map_err(told)?;
@@ -241,7 +281,8 @@ impl Drop for Undo {
 impl Control {
     /// Tells of what could not be changed at the start.
     pub(super) fn tell_of_quantum(&mut self) {
-        if let Some(why) = self.schedule.quantum_trouble.clone() {
+        let troubles = [&self.schedule.quantum_trouble, &self.schedule.limit_trouble];
+        for why in troubles.into_iter().flatten().cloned().collect::<Vec<_>>() {
             self.log("manager", why);
         }
     }
@@ -249,8 +290,13 @@ impl Control {
     /// A process that is ready gets its policy and, where weights are decided here, its group.
     pub(super) fn place(&mut self, at: usize) {
         self.enter_group(at);
+        let has_turns = self.has_turns(&self.instances[at]);
         let instance = &mut self.instances[at];
         let Some(process) = instance.pid() else { return };
+        if has_turns {
+            instance.scheduled.policy = "fifo".to_owned();
+            return;
+        }
         let wanted = kernel_policy(instance.nf.policy);
         let refused = sched::set(Some(process), wanted).err();
         let in_force =
@@ -533,7 +579,8 @@ fn with_slice(policy: Policy, share: u32) -> sched::Policy {
     }
 }
 
-fn kernel_policy(policy: Policy) -> sched::Policy {
+/// A policy, as the kernel takes it.
+pub fn kernel_policy(policy: Policy) -> sched::Policy {
     let ns = |us: Option<u32>| us.map(|us| u64::from(us) * 1000);
     match policy {
         Policy::Normal { nice, slice_us } => sched::Policy::Normal { nice, slice_ns: ns(slice_us) },

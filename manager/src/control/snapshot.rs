@@ -16,8 +16,8 @@ use super::{Control, Reception};
 use crate::config::model::Program;
 use crate::ports::PortHome;
 use crate::status::{
-    ChainStatus, DropStatus, FlowStatus, ManagerStatus, MemoryStatus, NfStatus, PortStatus, Snapshot,
-    StationStatus, WorkerStatus,
+    ChainStatus, DropStatus, FlowStatus, ManagerStatus, MemoryStatus, NfStatus, PortStatus, SchedulerStatus,
+    Snapshot, StationStatus, WorkerStatus,
 };
 
 /// What all workers together have counted of a chain.
@@ -66,7 +66,7 @@ impl Control {
         Snapshot {
             at_ns: self.now().0,
             manager: self.manager_status(),
-            scheduler: self.schedule.status(),
+            scheduler: self.scheduler_status(),
             workers: self.worker_status(),
             memory: self.memory_status(audit.as_ref()),
             ports: self.port_status(),
@@ -77,6 +77,14 @@ impl Control {
             conserved: audit.as_ref().map(Audit::holds),
             finished: self.is_finished(),
         }
+    }
+
+    fn scheduler_status(&self) -> SchedulerStatus {
+        let mut status = self.schedule.status();
+        status.troubles.extend(self.turns.troubles().cloned());
+        status.troubles.extend(self.real_time_stall());
+        status.cores = self.turns.status();
+        status
     }
 
     fn manager_status(&self) -> ManagerStatus {
@@ -204,6 +212,11 @@ impl Control {
             arrivals_per_second: instance.scheduled.demand.per_second(),
             priority: instance.nf.priority,
             policy: instance.scheduled.policy.clone(),
+            turns: instance.scheduled.turns.turns.load(Ordering::Relaxed),
+            turn_cost_ns: match instance.scheduled.turns.cost_ps.load(Ordering::Relaxed) {
+                0 => None,
+                ps => Some(ps as f64 / 1000.0),
+            },
             share: instance.scheduled.share.map(|share| f64::from(share) / f64::from(WHOLE)),
             drops: drops.filter(|(_, count)| *count > 0).collect::<BTreeMap<_, _>>(),
             counters: instance.counters.iter().enumerate().map(counter).collect(),

@@ -131,6 +131,7 @@ impl Control {
         instance.state = NfState::Starting;
         instance.due = Some(now + START_PATIENCE);
         instance.reason = None;
+        self.turns.stale = true;
     }
 
     fn spawn(&self, at: usize, now: Moment) -> Result<Process, String> {
@@ -308,6 +309,7 @@ impl Control {
             stage.set_running(running);
         }
         self.fabric.publish();
+        self.turns.stale = true;
     }
 
     /// Tells each NF how long it may look at an empty ring: less beside a worker, or where nothing tells it
@@ -338,6 +340,9 @@ impl Control {
             Body::Launched(child) => process::cpu_time_ns(child.pid()).unwrap_or(0),
             Body::Attached(_) => process.cpu_seen_ns,
         };
+        self.end_turns(at);
+        let instance = &mut self.instances[at];
+        let Some(process) = instance.process.as_mut() else { return };
         let exit = process.body.mourn();
         if matches!(process.body, Body::Launched(_)) {
             instance.scheduled.end_rest();
@@ -381,6 +386,8 @@ impl Control {
             // It may have ended meanwhile.
             let _ = process.body.signal(Signal::KILL);
         }
+        // It dies when it has the core.
+        self.send_on_errand(at);
     }
 
     /// An instance has ended and everything it held is back.
@@ -563,6 +570,7 @@ impl Control {
             if attach::send(process.socket.as_fd(), &ToNf::Message { body: body.to_owned() }, &[]).is_ok() {
                 process.side.orders().mail.fetch_add(1, Ordering::Release);
                 ring(&process.side);
+                self.send_on_errand(at);
                 count += 1;
             }
         }

@@ -282,6 +282,22 @@ impl ManagerSide {
         let produced = header.rx_produced.0.load(Ordering::Relaxed);
         produced.wrapping_sub(consumed).min(self.shared.layout.ring)
     }
+
+    /// Packets in its transmit ring that the worker has not taken, as the NF says: at most as many as the ring
+    /// holds.
+    #[must_use]
+    pub fn returning(&self) -> u32 {
+        let header = self.shared.header();
+        let consumed = header.tx_consumed.0.load(Ordering::Relaxed);
+        let produced = header.tx_produced.0.load(Ordering::Relaxed);
+        produced.wrapping_sub(consumed).min(self.shared.layout.ring)
+    }
+
+    /// Packets it has taken out of its receive ring, ever (wraps), as it says.
+    #[must_use]
+    pub fn taken(&self) -> u32 {
+        self.shared.header().rx_consumed.0.load(Ordering::Relaxed)
+    }
 }
 
 /// The NF's ends of its own incarnation.

@@ -45,7 +45,10 @@ fn what_is_compared_is_measured() {
             let names: Vec<&String> = match &comparison.formed {
                 Formed::Over(over, under) => vec![over, under],
                 Formed::OverBest(over, _) => vec![over],
-                Formed::Largest(names) => names.iter().collect(),
+                Formed::Largest(names) | Formed::Spread(names) | Formed::Reach(names, _) => {
+                    names.iter().collect()
+                }
+                Formed::Loss(pairs) => pairs.iter().flat_map(|(one, other)| [one, other]).collect(),
             };
             assert!(!names.is_empty() && names.iter().all(|name| is_case(name)), "{comparison:?}");
         }

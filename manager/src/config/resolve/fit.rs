@@ -139,14 +139,14 @@ impl Resolver<'_> {
         for (table, nf) in items(&document.nf).iter().zip(nfs) {
             let Some(nf) = nf else { continue };
             let Some(domain) = domains.get(nf.domain.index()) else { continue };
-            let Some(at) = table.value.ring.found.as_ref() else { continue };
+            let span = table.value.ring.found.as_ref().map_or(&table.value.span, |ring| &ring.span);
             if nf.ring > domain.buffers {
                 let message = format!(
                     "a ring of {} is larger than the {} buffers of domain `{}`",
                     nf.ring, domain.buffers, domain.name
                 );
                 self.report
-                    .add(Code::OutOfRange, &at.span, message)
+                    .add(Code::OutOfRange, span, message)
                     .help("lower `ring`, or raise `buffers` of the domain or of [memory]");
             }
         }

@@ -25,6 +25,7 @@ use super::machine::{Catalog, Machine};
 use super::model::{Config, Flows, Manager, Memory};
 use super::read::{At, Field, Many};
 use super::report::{Report, Span};
+use super::values::Mode;
 use names::Names;
 
 /// What a configuration is resolved against, and what was found on the way.
@@ -95,7 +96,11 @@ impl Resolver<'_> {
         let workers = manager.as_ref().map_or(&[][..], |manager| &manager.cores);
 
         let ports = self.ports(items(&document.port), &defined.domains, default_domain, memory.as_ref());
-        let nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers);
+        let mode = scheduler.as_ref().map_or(Mode::Os, |scheduler| scheduler.mode);
+        let nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers, mode);
+        if let Some(scheduler) = &scheduler {
+            self.check_turns(document, scheduler, &nfs, workers);
+        }
         self.check_quantum(document.scheduler.value(), document);
         let chains = self.chains(items(&document.chain), &defined, &ports);
         let rules = self.rules(items(&document.rule), &defined, &ports);

@@ -13,7 +13,7 @@ use super::super::model::{Nf, Policy, Program, Restart, Shipped};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};
 use super::super::suggest;
-use super::super::values::{Args, LoopKind, Text, User};
+use super::super::values::{Args, LoopKind, Mode, Text, User};
 use super::domains::domain_of;
 use super::names::Names;
 use super::{Purpose, Resolver};
@@ -21,6 +21,14 @@ use super::{Purpose, Resolver};
 /// Bursts between two yields when the file names none. Our choice: at 32 packets a burst and 50 ns a
 /// packet a turn is 26 us, of which a yield of 1.25 us (evidence.md) is a twentieth.
 const YIELD_AFTER_DEFAULT: u32 = 16;
+
+/// Places of a ring when the file names none. Our choice: a quarter of it, the batch that is worth a wake-up
+/// call, takes an NF of 120 cycles 50 us, some twenty times what a turn of the core costs.
+const RING_DEFAULT: u32 = 4096;
+/// The same where "unis" gives turns. A switch there costs 10 us in a virtual machine, whose timer interrupts
+/// leave it: three quarters of this ring take the lightest NFs (50 cycles) 370 us, so that 3 percent go to
+/// switching (`headgate bench unis gap`).
+const RING_OF_TURNS: u32 = 16_384;
 
 /// An instance's core and where the file chose it.
 type Placed = (u32, Span);
@@ -32,6 +40,7 @@ impl Resolver<'_> {
         domains: &Names<'_>,
         default_domain: usize,
         workers: &[u32],
+        mode: Mode,
     ) -> Vec<Option<Nf>> {
         let free: Vec<u32> =
             self.machine.cores.iter().copied().filter(|core| !workers.contains(core)).collect();
@@ -55,18 +64,18 @@ impl Resolver<'_> {
                 on_core.entry(*core).or_default().push((index, span.clone()));
             }
             let cores = placed.into_iter().map(|(core, _)| core).collect();
-            nfs.push(
-                program.and_then(|program| {
-                    resolved(table, program, (waits?, policy?), restart?, domain?, cores)
-                }),
-            );
+            nfs.push(program.and_then(|program| {
+                resolved(table, program, (waits?, policy?), restart?, domain?, cores, mode)
+            }));
         }
         if instances > INSTANCES_MAX {
             let message = format!("{instances} NF instances; there can be {INSTANCES_MAX}");
             self.report.add_about_file(Code::TooMany, message).help("lower `instances`");
         }
         on_core.retain(|core, _| !workers.contains(core));
-        self.warn_pollers(tables, &on_core);
+        if mode != Mode::Unis {
+            self.warn_pollers(tables, &on_core);
+        }
         nfs
     }
 
@@ -342,10 +351,13 @@ fn resolved(
     restart: Restart,
     domain: super::super::model::DomainId,
     cores: Vec<u32>,
+    mode: Mode,
 ) -> Option<Nf> {
-    if table.user.is_broken() {
+    if table.user.is_broken() || table.ring.is_broken() {
         return None;
     }
+    let has_turns = mode == Mode::Unis && waits == Loop::Polling;
+    let ring_default = if has_turns { RING_OF_TURNS } else { RING_DEFAULT };
     Some(Nf {
         name: table.name.value()?.0.clone(),
         program,
@@ -354,7 +366,7 @@ fn resolved(
         domain,
         on_failure: *table.on_failure.value()?,
         restart,
-        ring: table.ring.value()?.0 as u32,
+        ring: table.ring.value().map_or(ring_default, |ring| ring.0 as u32),
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
         priority: table.priority.value()?.0 as u32,
         policy,

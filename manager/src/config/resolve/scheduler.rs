@@ -2,8 +2,8 @@
 
 use super::super::codes::Code;
 use super::super::document::{Document, NfTable, SchedulerTable};
-use super::super::model::{Policy, Scheduler};
-use super::super::values::{LoopKind, Nice, PolicyKind};
+use super::super::model::{Nf, Policy, Scheduler, Unis};
+use super::super::values::{LoopKind, Mode, Nice, PolicyKind};
 use super::{Resolver, items};
 
 /// Priority among real-time tasks when the file names none. Our choice: the middle of the kernel's range, as
@@ -23,8 +23,10 @@ impl Resolver<'_> {
             let at = if table.low_watermark.key.is_some() { &low.span } else { &high.span };
             self.report.add(Code::KeyConflict, at, message).help(help);
         }
+        let mode = *table.mode.value()?;
+        self.check_unis(table, mode);
         Some(Scheduler {
-            mode: *table.mode.value()?,
+            mode,
             high_watermark: high.value.0 as u32,
             low_watermark: low.value.0 as u32,
             ecn_watermark: table.ecn_watermark.value()?.0 as u32,
@@ -33,7 +35,76 @@ impl Resolver<'_> {
             hold: table.hold.value()?.0 as u32,
             weights_every_ms: table.weights_every_ms.value()?.0 as u32,
             rr_quantum_ms: table.rr_quantum_ms.value().map(|ms| ms.0 as u32),
+            unis: Unis {
+                gamma: table.unis_gamma.value()?.0 as u32,
+                occupancy: *table.unis_occupancy.value()?,
+                core: table.unis_core.value().map(|core| core.0 as u32),
+            },
+            lift_rt_limit: *table.lift_rt_limit.value()?,
         })
+    }
+
+    /// Reports keys of a scheduler that is not there.
+    fn check_unis(&mut self, table: &SchedulerTable, mode: Mode) {
+        let core = table.unis_core.found.as_ref();
+        if let Some(at) = core {
+            self.core_exists(at.value.0 as u32, &at.span);
+        }
+        let keys = [
+            (&table.unis_gamma.key, "unis_gamma"),
+            (&table.unis_occupancy.key, "unis_occupancy"),
+            (&table.unis_core.key, "unis_core"),
+        ];
+        for (key, name) in keys {
+            let Some(key) = key.as_ref().filter(|_| mode != Mode::Unis) else { continue };
+            let message = format!("`{name}` has no effect with the mode {}", mode.word());
+            self.report.add(Code::KeyConflict, key, message).help("set `mode = \"unis\"`, or leave it out");
+        }
+    }
+
+    /// An NF that polls before all fair tasks leaves none of its core to them: reports those that would never
+    /// run beside it.
+    pub(super) fn check_turns(
+        &mut self,
+        document: &Document,
+        scheduler: &Scheduler,
+        nfs: &[Option<Nf>],
+        workers: &[u32],
+    ) {
+        let turns = |nf: &Nf| nf.has_turns(scheduler.mode);
+        let taken: Vec<u32> =
+            nfs.iter().flatten().filter(|nf| turns(nf)).flat_map(|nf| nf.cores.clone()).collect();
+        for (table, nf) in items(&document.nf).iter().zip(nfs) {
+            let Some(nf) = nf else { continue };
+            let span = table.value.core.found.as_ref().map_or(&table.span, |core| &core.span);
+            if turns(nf) {
+                if let Some(core) = nf.cores.iter().find(|core| workers.contains(core)) {
+                    let message =
+                        format!("NF `{}` would take core {core} from the manager's worker", nf.name);
+                    let help = "give NFs that poll a core without a worker, or set `loop = \"notified\"`";
+                    self.report.add(Code::KeyConflict, span, message).help(help);
+                }
+                if let Some(policy) = &table.value.policy.key
+                    && nf.policy.is_real_time()
+                {
+                    let message = "with the mode unis the turns of a polling NF are real-time already";
+                    self.report.add(Code::KeyConflict, policy, message).help("leave `policy` out");
+                }
+            } else if let Some(core) = nf.cores.iter().find(|core| taken.contains(core)) {
+                let message =
+                    format!("NF `{}` would never run: NFs that poll have turns of core {core}", nf.name);
+                let help = "put it on another core, or set `loop = \"polling\"`";
+                self.report.add(Code::KeyConflict, span, message).help(help);
+            }
+        }
+        if let Some(core) = scheduler.unis.core.filter(|core| taken.contains(core))
+            && let Some(at) = document.scheduler.value().and_then(|table| table.unis_core.found.as_ref())
+        {
+            let message = format!("core {core} has NFs, and a scheduler that polls leaves them nothing");
+            self.report
+                .add(Code::KeyConflict, &at.span, message)
+                .help("leave `unis_core` out, or name another");
+        }
     }
 
     /// Reports a quantum that nobody uses: it is the whole machine's and not changed without need.

@@ -162,6 +162,8 @@ choice! {
         Backpressure "backpressure",
         /// Both of these.
         Nfvnice "nfvnice",
+        /// Turns of NFs that poll, told by their rings.
+        Unis "unis",
     }
 }
 

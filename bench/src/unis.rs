@@ -1,0 +1,37 @@
+//! `headgate bench unis`: the experiments of the UNiS thesis, each one command.
+//!
+//! - [`experiments`], the tables;
+//! - [`trace`], a capture to replay.
+
+pub mod experiments;
+pub mod trace;
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use headgate_host::cores;
+
+use crate::lab::{self, Suite};
+use experiments::{NAMES, named};
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The experiment, or all of them
+    #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
+    experiment: String,
+    #[command(flatten)]
+    how: lab::Options,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
+/// keeps no other from being done.
+pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+    // NFs with turns leave nothing of their cores to whoever waits for the time of a look.
+    let all = cores::allowed()?;
+    cores::keep_current_thread_off(all.as_slice().get(1..).unwrap_or_default())?;
+    lab::run(Suite { name: "unis", named }, &options.experiment, &options.how, json)
+}

@@ -1,0 +1,420 @@
+//! The experiments of the thesis (UNiS, University of Waterloo, chapters 1 and 4), each as a table of cases.
+//!
+//! Costs are in TSC cycles a packet, as the thesis has them; where it does not say, the constant does. The
+//! thesis's rings hold 2,048 packets for all; here each scheduler has the rings that suit it (`gap` shows
+//! both), since a switch costs ten times as much in a virtual machine.
+
+use super::trace;
+use crate::lab::Machine;
+use crate::lab::bed::{Bed, Chain, Mode, Policy, Traffic, Waits, Work, line_rate};
+use crate::lab::experiment::{Case, Comparison, Experiment, Formed, Plot, THROUGHPUT, joined};
+use crate::lab::measure::Read;
+
+/// Light, medium and heavy NFs (section 4.1.2).
+const LIGHT: u32 = 50;
+const MEDIUM: u32 = 150;
+const HEAVY: u32 = 250;
+const FLAVOURS: [(&str, u32); 3] = [("light", LIGHT), ("medium", MEDIUM), ("heavy", HEAVY)];
+/// An NF whose cost is a step function of the size, from light to heavy (section 4.1.2; our choice of steps).
+const STEPS: [(u32, u32); 5] = [(0, 50), (300, 100), (600, 150), (900, 200), (1200, 250)];
+/// Bursts between two yields of the baseline (section 4.1.4).
+const K: u32 = 8;
+/// Offered, in packets per second: more than any chain takes. Our choice: twice a 10 Gbit/s link.
+const OFFERED: f64 = 30e6;
+/// Buffers of packet memory. Our choice: all rings of the longest chain may be full.
+const BUFFERS: u32 = 131_072;
+/// What a packet costs an NF beside its work, in cycles: the way through two rings. Our choice by measurement;
+/// only for the load of `latency`.
+const WAY_CYCLES: f64 = 15.0;
+/// Load of `latency`, of what is sustained (section 4.1.3).
+const LOAD: f64 = 0.8;
+/// Throughput to be sustained in `density`, in packets per second, by flavour. Our choice: between what three
+/// and eight of them can do.
+const TARGETS: [f64; 3] = [5e6, 2e6, 1.2e6];
+/// The longest chain of `density`, and those of the others.
+const DENSITY_MAX: usize = 8;
+const LENGTHS: [usize; 5] = [1, 2, 3, 5, 8];
+const LATENCY_LENGTHS: [usize; 2] = [3, 5];
+/// Chain of the ratios.
+const CHAIN: usize = 3;
+/// Chain of `gap` and `occupancy-rule` (sections 4.3 and 4.4).
+const LONG_CHAIN: usize = 5;
+/// Time slices of `occupancy-rule`, in percent of what fills the ring behind (section 4.4).
+const SLICES: [u32; 5] = [25, 50, 75, 100, 125];
+
+/// Names of all experiments, in the thesis's order.
+pub const NAMES: [&str; 10] = [
+    "motivation",
+    "uniform",
+    "latency",
+    "density",
+    "alternating",
+    "variable",
+    "multi",
+    "gap",
+    "occupancy-rule",
+    "all",
+];
+
+/// The experiments of that name: one, or all of them; none for a name that is not in [`NAMES`].
+#[must_use]
+pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
+    let one = |name: &str| {
+        Some(match name {
+            "motivation" => motivation(),
+            "uniform" => uniform(),
+            "latency" => latency(machine.cycles_per_second),
+            "density" => density(),
+            "alternating" => alternating(),
+            "variable" => variable(machine),
+            "multi" => multi(),
+            "gap" => gap(machine.nf_cores),
+            "occupancy-rule" => occupancy_rule(),
+            _ => return None,
+        })
+    };
+    if name == "all" {
+        return NAMES.iter().filter_map(|name| one(name)).collect();
+    }
+    one(name).into_iter().collect()
+}
+
+fn experiment(name: &'static str, about: &'static str, source: &'static str, cases: Vec<Case>) -> Experiment {
+    let (comparisons, paper, plot, nf_cores) = (Vec::new(), &[][..], THROUGHPUT, 1);
+    Experiment { name, about, source, cases, comparisons, paper, plot, nf_cores }
+}
+
+/// NFs of one cost in one chain, offered more than they take.
+fn chain(costs: &[u32]) -> Bed {
+    Bed { buffers: Some(BUFFERS), ..Bed::chain(costs, OFFERED) }
+}
+
+/// NFs that poll, switched by their own core.
+fn unis(bed: &Bed) -> Bed {
+    // The kernel's bound on real time is lifted for the run: it would cost a twentieth of everything.
+    let scheduler = format!("{}lift_rt_limit = true\n", bed.scheduler);
+    Bed { mode: Mode::Unis, waits: Waits::Polling, scheduler, ..bed.clone() }
+}
+
+/// NFs that yield after so many bursts, beside the kernel.
+fn cooperative(bed: &Bed, bursts: u32) -> Bed {
+    Bed { mode: Mode::Os, waits: Waits::Cooperative(bursts), policy: Policy::Normal, ..bed.clone() }
+}
+
+fn case(group: &str, variant: &'static str, bed: Bed, reads: &'static [Read]) -> Case {
+    Case { variant, ..Case::new(group, bed, reads) }
+}
+
+/// The baseline and turns, over one bed.
+fn pair(group: &str, bed: &Bed, reads: &'static [Read]) -> [Case; 2] {
+    [case(group, "coop", cooperative(bed, K), reads), case(group, "unis", unis(bed), reads)]
+}
+
+/// The throughput with turns by that of the baseline.
+fn over_coop(name: impl Into<String>, group: &str, aim: &'static str) -> Comparison {
+    Comparison::over(name.into(), &joined(group, "unis"), &joined(group, "coop"), aim)
+}
+
+fn group_of(flavour: &str, length: usize) -> String {
+    format!("{flavour}.{length}")
+}
+
+fn motivation() -> Experiment {
+    let mut cases = Vec::new();
+    for bytes in [64, 1500] {
+        let costs = [LIGHT; CHAIN];
+        let rate = line_rate(bytes);
+        let bed = Bed { traffic: Traffic::Even(bytes), buffers: Some(BUFFERS), ..Bed::chain(&costs, rate) };
+        let group = bytes.to_string();
+        let polling = |policy| Bed { waits: Waits::Polling, ..bed.clone().scheduled(policy, Mode::Os) };
+        cases.push(case(&group, "os", polling(Policy::Normal), &[Read::Nfs]));
+        cases.push(case(&group, "os_rr", polling(Policy::RoundRobin), &[Read::Nfs]));
+        cases.push(case(&group, "unis", unis(&bed), &[Read::Nfs]));
+    }
+    let mut motivation = experiment(
+        "motivation",
+        "three light NFs that poll on one core, at the rate of a 10 Gbit/s link, by the size of frames: the \
+         kernel's schedulers, and turns",
+        "figure 1.1",
+        cases,
+    );
+    motivation.comparisons = vec![
+        Comparison::over("over_os_polling", "64.unis", "64.os", "at least 10"),
+        Comparison::over("over_os_rr_polling", "64.unis", "64.os_rr", ""),
+        Comparison::over("1500.over_os_polling", "1500.unis", "1500.os", ""),
+    ];
+    motivation.paper = &[
+        ("64.os", "about 1 % of 14.88 (figure 1.1)"),
+        ("1500.os", "at most 30 % of 0.82 (figure 1.1)"),
+        ("over_os_polling", "not compared (section 4.1.4)"),
+    ];
+    motivation
+}
+
+fn uniform() -> Experiment {
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    for (flavour, cycles) in FLAVOURS {
+        for length in LENGTHS {
+            // The thesis has no figure for heavy ones: one length, for the ratio.
+            if cycles == HEAVY && length != CHAIN {
+                continue;
+            }
+            let group = group_of(flavour, length);
+            cases.extend(pair(&group, &chain(&vec![cycles; length]), &[]));
+            if length != CHAIN {
+                comparisons.push(over_coop(format!("{group}.unis_over_coop"), &group, ""));
+            }
+        }
+        let aim = if cycles == LIGHT { "at least 0.95" } else { "at least 0.98" };
+        let name = format!("local_over_coop.{flavour}");
+        comparisons.push(over_coop(name, &group_of(flavour, CHAIN), aim));
+    }
+    let mut uniform = experiment(
+        "uniform",
+        "chains of NFs of one cost on one core, 64 B: turns (unis) beside NFs that yield after 8 bursts (coop)",
+        "figure 4.1",
+        cases,
+    );
+    uniform.comparisons = comparisons;
+    uniform.paper = &[
+        ("local_over_coop.light", "1.0 up to 4 NFs, 0.90 at the longest, at 14.88 Mpps (figure 4.1a)"),
+        ("local_over_coop.medium", "at least 0.975 (figure 4.1b)"),
+        ("light.8.unis_over_coop", "at least 0.90 (figure 4.1a)"),
+        ("medium.8.unis_over_coop", "at least 0.975 (figure 4.1b)"),
+    ];
+    uniform
+}
+
+fn latency(cycles_per_second: f64) -> Experiment {
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    for (flavour, cycles) in FLAVOURS {
+        for length in LATENCY_LENGTHS {
+            let rate = LOAD * cycles_per_second / (length as f64 * (f64::from(cycles) + WAY_CYCLES));
+            let costs = vec![cycles; length];
+            // Frames with room for a stamp (section 4.1.3).
+            let bed = Bed { traffic: Traffic::Even(128), buffers: Some(BUFFERS), ..Bed::chain(&costs, rate) };
+            let group = group_of(flavour, length);
+            cases.extend(pair(&group, &bed, &[Read::Latency]));
+            let [over, under] = ["unis", "coop"].map(|variant| format!("{group}.{variant}.p50"));
+            comparisons.push(Comparison::over(format!("{group}.p50.unis_over_coop"), &over, &under, ""));
+        }
+    }
+    let mut latency = experiment(
+        "latency",
+        "chains on one core at 80 percent of what it can do by arithmetic, 128 B: time from generator to null \
+         port",
+        "figures 4.2 and 4.3",
+        cases,
+    );
+    latency.comparisons = comparisons;
+    latency.paper = &[
+        ("medium.3.p50.unis_over_coop", "about 1 (mean, figure 4.2)"),
+        ("medium.5.p50.unis_over_coop", "1.14-1.58 (mean, figure 4.2)"),
+        ("light.3.p50.unis_over_coop", "14 us more (mean, figure 4.3a)"),
+        ("heavy.5.p50.unis_over_coop", "0.88 (mean, figure 4.3b)"),
+    ];
+    latency.plot = Plot { value: "p50", axis: "median latency, us" };
+    latency
+}
+
+fn density() -> Experiment {
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    for ((flavour, cycles), target) in FLAVOURS.into_iter().zip(TARGETS) {
+        for length in 2..=DENSITY_MAX {
+            cases.extend(pair(&group_of(flavour, length), &chain(&vec![cycles; length]), &[]));
+        }
+        for variant in ["coop", "unis"] {
+            let names = (2..=DENSITY_MAX).map(|length| joined(&group_of(flavour, length), variant)).collect();
+            let name = format!("{flavour}.{variant}.longer_than_one");
+            comparisons.push(Comparison::new(name, Formed::Reach(names, target), ""));
+        }
+    }
+    let mut density = experiment(
+        "density",
+        "how many NFs of one cost a core can chain (beyond the first) at 5 Mpps of light, 2 of medium and 1.2 of \
+         heavy ones, up to 8",
+        "figure 4.4",
+        cases,
+    );
+    density.comparisons = comparisons;
+    density.paper = &[("light.unis.longer_than_one", "equal, or less by at most a tenth (figure 4.4)")];
+    density
+}
+
+fn alternating() -> Experiment {
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    for length in 2..=6 {
+        let costs: Vec<u32> = [MEDIUM, HEAVY].into_iter().cycle().take(length).collect();
+        let group = length.to_string();
+        cases.extend(pair(&group, &chain(&costs), &[]));
+        comparisons.push(over_coop(format!("{group}.unis_over_coop"), &group, "at least 0.98"));
+    }
+    let mut alternating = experiment(
+        "alternating",
+        "chains of medium and heavy NFs in turn on one core, 64 B",
+        "figure 4.5",
+        cases,
+    );
+    alternating.comparisons = comparisons;
+    alternating.paper = &[("6.unis_over_coop", "at least 0.98 (figure 4.5)")];
+    alternating
+}
+
+fn variable(machine: Machine) -> Experiment {
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    let capture = trace::write(machine.folder).map(Traffic::Capture);
+    let traffic = [("seeded", Ok(Traffic::Mixed(trace::SIZES.to_vec()))), ("capture", capture)];
+    for (label, traffic) in traffic {
+        // A folder that cannot be written to ends the run at its first case.
+        let traffic = traffic.unwrap_or_else(|_| Traffic::Capture(machine.folder.join("bimodal.pcap")));
+        for length in [CHAIN, LONG_CHAIN] {
+            let bed = Bed { nfs: vec![Work::Steps(STEPS.to_vec()); length], ..chain(&vec![0; length]) };
+            let bed = Bed { traffic: traffic.clone(), ..bed };
+            let group = format!("{label}.{length}");
+            cases.extend(pair(&group, &bed, &[]));
+            let name = match (label, length) {
+                ("seeded", CHAIN) => "local_over_coop.mix".to_owned(),
+                _ => format!("{group}.unis_over_coop"),
+            };
+            comparisons.push(over_coop(name, &group, "at least 0.98"));
+        }
+    }
+    let mut variable = experiment(
+        "variable",
+        "chains of NFs that cost 50 to 250 cycles by the size of the frame, on one core; frames of 200 and 1400 B, \
+         from a seeded generator and from a capture in which they come in trains",
+        "figure 4.6",
+        cases,
+    );
+    variable.comparisons = comparisons;
+    variable.paper = &[("local_over_coop.mix", "at least 0.98 (figure 4.6)")];
+    variable
+}
+
+fn multi() -> Experiment {
+    const READS: &[Read] = &[Read::Chains];
+    let bed = |lengths: &[usize], spread: bool| {
+        let (mut next, mut chains) = (0, Vec::new());
+        for length in lengths {
+            chains.push(Chain {
+                stages: (next..next + length).collect(),
+                rate: OFFERED / lengths.len() as f64,
+            });
+            next += length;
+        }
+        let nfs = vec![Work::Cycles(MEDIUM); next];
+        Bed { spread, buffers: Some(BUFFERS), ..Bed::of(nfs, chains) }
+    };
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    for (group, bed) in [("a", bed(&[3, 1], false)), ("b", bed(&[4, 4], true)), ("c", bed(&[8], true))] {
+        cases.extend(pair(group, &bed, READS));
+        comparisons.push(over_coop(format!("{group}.unis_over_coop"), group, ""));
+        if bed.chains.len() > 1 {
+            let names = ["chain1", "chain2"].map(|chain| format!("{group}.unis.{chain}")).to_vec();
+            let name = format!("{group}.chains_differ");
+            comparisons.push(Comparison::new(name, Formed::Spread(names), "at most 0.02"));
+        }
+    }
+    let mut multi = experiment(
+        "multi",
+        "medium NFs: chains of 3 and 1 on one core (a); two of 4 on two cores (b) and one of 8 (c), as far as there \
+         are two cores for NFs",
+        "table 4.1",
+        cases,
+    );
+    multi.comparisons = comparisons;
+    multi.nf_cores = 2;
+    multi.paper = &[
+        ("a.coop.chain1", "5.31 (table 4.1)"),
+        ("a.coop.chain2", "5.31 (table 4.1)"),
+        ("a.unis.chain1", "5.30 (table 4.1)"),
+        ("a.unis.chain2", "5.21 (table 4.1)"),
+        ("b.coop.chain1", "5.24 (table 4.1)"),
+        ("b.coop.chain2", "5.24 (table 4.1)"),
+        ("b.unis.chain1", "5.10 (table 4.1)"),
+        ("b.unis.chain2", "5.14 (table 4.1)"),
+        ("c.coop", "5.41 (table 4.1)"),
+        ("c.unis", "5.34 (table 4.1)"),
+        ("a.chains_differ", "0.017 (table 4.1)"),
+        ("b.chains_differ", "0.008 (table 4.1)"),
+    ];
+    multi
+}
+
+fn gap(nf_cores: usize) -> Experiment {
+    const READS: &[Read] = &[Read::Nfs, Read::Switches];
+    /// The core of the manager's worker, and with enough cores the one behind those of NFs.
+    const fn remote_core(nf_cores: usize) -> usize {
+        if nf_cores > 1 { nf_cores } else { 0 }
+    }
+    let mut cases = Vec::new();
+    for (flavour, cycles) in &FLAVOURS[..2] {
+        let bed = chain(&[*cycles; LONG_CHAIN]);
+        for (variant, bursts) in [("coop", 8), ("coop16", 16), ("coop24", 24)] {
+            cases.push(case(flavour, variant, cooperative(&bed, bursts), READS));
+        }
+        cases.push(case(flavour, "unis", unis(&bed), READS));
+        for (variant, ring) in [("unis_ring4096", 4096), ("unis_ring8192", 8192), ("unis_ring32768", 32_768)]
+        {
+            cases.push(case(flavour, variant, Bed { ring: Some(ring), ..unis(&bed) }, READS));
+        }
+        let large = Bed { ring: Some(16_384), ..bed.clone() };
+        cases.push(case(flavour, "coop_ring16384", cooperative(&large, K), READS));
+        let remote = unis(&bed);
+        let scheduler = format!("{}unis_core = {}\n", remote.scheduler, remote_core(nf_cores));
+        cases.push(case(flavour, "remote", Bed { scheduler, ..remote }, READS));
+    }
+    let mut gap = experiment(
+        "gap",
+        "five light or medium NFs on one core: yielding after 8, 16 and 24 bursts, turns with several rings, and \
+         turns given from another core (remote; with two cores in all, that of the worker)",
+        "figures 4.7 to 4.10",
+        cases,
+    )
+    .compare("unis", "coop", |_| "")
+    .compare("remote", "unis", |_| "");
+    gap.paper = &[
+        ("light.unis_over_coop", "0.90 (figure 4.7a)"),
+        ("medium.unis_over_coop", "about 0.98 (figure 4.7b)"),
+    ];
+    gap
+}
+
+fn occupancy_rule() -> Experiment {
+    let (mut cases, mut pairs, mut without) = (Vec::new(), Vec::new(), Vec::new());
+    for (flavour, cycles) in &FLAVOURS[..2] {
+        for slice in SLICES {
+            let group = format!("{flavour}.slice{slice}");
+            let bed = chain(&[*cycles; LONG_CHAIN]);
+            let of = |occupancy: bool| {
+                let scheduler = format!("unis_gamma = {slice}\nunis_occupancy = {occupancy}\n");
+                unis(&Bed { scheduler, ..bed.clone() })
+            };
+            cases.push(case(&group, "rule", of(true), &[]));
+            cases.push(case(&group, "no_rule", of(false), &[]));
+        }
+        let loss =
+            |variant: &str| (format!("{flavour}.slice125.{variant}"), format!("{flavour}.slice75.{variant}"));
+        pairs.push(loss("rule"));
+        without.push(loss("no_rule"));
+    }
+    let mut rule = experiment(
+        "occupancy-rule",
+        "five light or medium NFs on one core by the length of a turn, in percent of what fills the ring behind, \
+         with and without a look at the rings",
+        "figures 4.11 and 4.12",
+        cases,
+    );
+    rule.comparisons = vec![
+        Comparison::new("occupancy_loss", Formed::Loss(pairs), "at most 0.03"),
+        Comparison::new("occupancy_loss.no_rule", Formed::Loss(without), ""),
+    ];
+    rule.paper = &[
+        ("occupancy_loss", "0.008-0.03 (section 4.4)"),
+        ("occupancy_loss.no_rule", "0.12 light, 0.22 medium (figure 4.12)"),
+    ];
+    rule
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,341 @@
+//! A model of a core: NFs that take what they cost, rings between them, packets that come.
+
+use super::*;
+use proptest::prelude::*;
+use std::vec;
+use std::vec::Vec;
+
+const RULES: Rules = Rules { gamma_percent: GAMMA_PERCENT, occupancy: true, turn_min: Span::from_micros(10) };
+const RING: u32 = 4096;
+
+/// NFs of one core behind each other, each chain of its own; `rates` are packets that come in a microsecond.
+struct Model {
+    core: Core,
+    now: Instant,
+    costs_ns: Vec<u64>,
+    rates: Vec<f64>,
+    /// The one behind each, in its chain.
+    next: Vec<Option<usize>>,
+    waiting: Vec<u32>,
+    taken: Vec<u32>,
+    done: Vec<u64>,
+    dropped: u64,
+    owed: Vec<f64>,
+    begun_ns: Vec<u64>,
+    /// Every action.
+    log: Vec<Action>,
+}
+
+impl Model {
+    fn new(chains: &[&[u64]], rates: &[f64]) -> Self {
+        Self::with(RULES, chains, rates)
+    }
+
+    fn with(rules: Rules, chains: &[&[u64]], rates: &[f64]) -> Self {
+        let (mut costs_ns, mut next, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for (chain, rate) in chains.iter().zip(rates) {
+            for (position, cost) in chain.iter().enumerate() {
+                costs_ns.push(*cost);
+                next.push((position + 1 < chain.len()).then_some(costs_ns.len()));
+                all.push(if position == 0 { *rate } else { 0.0 });
+            }
+        }
+        let count = costs_ns.len();
+        let members = vec![Member { capacity: RING, estimate: Estimate::default() }; count];
+        Self {
+            core: Core::new(rules, members),
+            now: Instant(0),
+            costs_ns,
+            rates: all,
+            next,
+            waiting: vec![0; count],
+            taken: vec![0; count],
+            done: vec![0; count],
+            dropped: 0,
+            owed: vec![0.0; count],
+            begun_ns: vec![0; count],
+            log: Vec::new(),
+        }
+    }
+
+    fn seen(&self) -> Vec<Seen> {
+        let behind = |nf: usize| self.next[nf].map_or(0, |next| self.waiting[next]);
+        let of =
+            |nf| Seen { waiting: self.waiting[nf], behind: behind(nf), taken: self.taken[nf], errand: false };
+        (0..self.waiting.len()).map(of).collect()
+    }
+
+    /// One decision and what follows until the next.
+    fn step(&mut self) -> Action {
+        let action = self.core.poll(self.now, &self.seen());
+        self.log.push(action);
+        let (runs, until) = match action {
+            Action::Run { nf, until } | Action::Idle { nf, until } => (Some(nf), until),
+            Action::Rest { until } => (None, until),
+        };
+        assert!(until > self.now && self.core.poll_at() == until);
+        let mut left = (until - self.now).0;
+        while left > 0 {
+            let piece = left.min(1000);
+            self.arrive(piece);
+            if let Some(nf) = runs {
+                self.work(nf, piece);
+            }
+            left -= piece;
+        }
+        self.now = until;
+        action
+    }
+
+    fn arrive(&mut self, ns: u64) {
+        for nf in 0..self.rates.len() {
+            self.owed[nf] += self.rates[nf] * ns as f64 / 1000.0;
+            let came = self.owed[nf] as u32;
+            self.owed[nf] -= f64::from(came);
+            self.waiting[nf] = (self.waiting[nf] + came).min(RING);
+        }
+    }
+
+    fn work(&mut self, nf: usize, ns: u64) {
+        let (cost, begun) = (self.costs_ns[nf], self.begun_ns[nf] + ns);
+        let count = ((begun / cost) as u32).min(self.waiting[nf]);
+        // Without packets it only polls.
+        let waits = count == self.waiting[nf];
+        self.begun_ns[nf] = if waits || cost == u64::MAX { 0 } else { begun - u64::from(count) * cost };
+        self.waiting[nf] -= count;
+        self.taken[nf] = self.taken[nf].wrapping_add(count);
+        self.done[nf] += u64::from(count);
+        if let Some(next) = self.next[nf] {
+            let fits = count.min(RING - self.waiting[next]);
+            self.waiting[next] += fits;
+            self.dropped += u64::from(count - fits);
+        }
+    }
+
+    fn run(&mut self, millis: u64) {
+        let end = self.now + Span::from_millis(millis);
+        while self.now < end {
+            self.step();
+        }
+    }
+}
+
+#[test]
+fn an_overloaded_chain_runs_in_its_order_and_drops_nothing_inside() {
+    let mut model = Model::new(&[&[50, 50, 50]], &[20.0]);
+    model.run(20);
+    let turns: Vec<usize> = model.log.iter().filter_map(ran).collect();
+    let mut changes = turns.clone();
+    changes.dedup();
+    assert!(changes.windows(2).skip(3).all(|pair| pair[1] == (pair[0] + 1) % 3), "{changes:?}");
+    assert_eq!(model.dropped, 0);
+    // 20 ms of 150 ns each are 133,333 packets.
+    assert!(model.done[2] > 128_000, "{:?}", model.done);
+}
+
+fn ran(action: &Action) -> Option<usize> {
+    match action {
+        Action::Run { nf, .. } => Some(*nf),
+        _ => None,
+    }
+}
+
+#[test]
+fn costs_are_found_from_outside_and_followed() {
+    let mut model = Model::new(&[&[60, 250, 110]], &[20.0]);
+    model.run(50);
+    let near = |model: &Model, nf: usize, ns: f64| {
+        let found = model.core.estimate(nf).unwrap();
+        assert!(found.is_known() && (found.ns() / ns - 1.0).abs() < 0.05, "{nf}: {found:?}");
+    };
+    [60.0, 250.0, 110.0].into_iter().enumerate().for_each(|(nf, ns)| near(&model, nf, ns));
+    model.costs_ns[1] = 750;
+    model.run(50);
+    near(&model, 1, 750.0);
+    model.costs_ns[1] = 40;
+    model.run(300);
+    near(&model, 1, 40.0);
+}
+
+#[test]
+fn without_the_rule_an_over_long_slice_overflows_and_with_it_it_does_not() {
+    let run = |occupancy| {
+        let rules = Rules { gamma_percent: 200, occupancy, ..RULES };
+        let mut model = Model::with(rules, &[&[50, 50]], &[30.0]);
+        model.run(50);
+        model.dropped
+    };
+    assert_eq!(run(true), 0);
+    assert!(run(false) > 1000);
+}
+
+#[test]
+fn an_idle_core_is_looked_at_less_often_and_at_last_rests() {
+    let mut model = Model::new(&[&[50, 50]], &[0.0]);
+    assert!(matches!(model.step(), Action::Idle { nf: 0, .. }));
+    model.run(19);
+    assert!(matches!(model.log.last(), Some(Action::Idle { nf: 0, .. })));
+    model.run(3);
+    assert!(matches!(model.log.last(), Some(Action::Rest { .. })));
+    assert!(model.log.len() < 22_000 / 40, "{}", model.log.len());
+    model.waiting[1] = 1;
+    assert!(matches!(model.step(), Action::Run { nf: 1, .. }), "a single packet is enough");
+}
+
+#[test]
+fn one_that_takes_nothing_has_little_of_the_core() {
+    let mut model = Model::new(&[&[u64::MAX], &[50]], &[1.0, 30.0]);
+    model.run(100);
+    // 100 ms of 50 ns are two million; 20 ms and a twentieth of the rest are lost to who hangs.
+    assert!(model.done[1] > 1_450_000, "{:?}", model.done);
+    assert!(model.log.iter().filter_map(ran).any(|nf| nf == 0), "it is tried again");
+}
+
+#[test]
+fn whoever_has_an_errand_gets_to_it_beside_packets_and_without_one_now_and_then() {
+    let mut model = Model::new(&[&[50], &[50]], &[30.0, 0.0]);
+    let turns = |model: &Model| model.log.iter().filter_map(ran).filter(|nf| *nf == 1).count();
+    model.run(95);
+    assert_eq!(turns(&model), 0);
+    model.run(10);
+    assert_eq!(turns(&model), 1, "courtesy");
+    for _ in 0..1000 {
+        let mut seen = model.seen();
+        seen[1].errand = true;
+        let action = model.core.poll(model.now, &seen);
+        model.log.push(action);
+        model.now = model.core.poll_at();
+    }
+    assert!(turns(&model) > 20, "{}", turns(&model));
+}
+
+/// A burst of 64 takes 3.2 ms, and is taken at its beginning.
+#[test]
+fn an_nf_whose_bursts_are_longer_than_turns_is_not_taken_for_a_hung_one() {
+    let member = Member { capacity: RING, estimate: Estimate::default() };
+    let mut core = Core::new(RULES, [member; 2]);
+    let (mut now, mut worked, mut taken, mut others) = (Instant(0), Span(0), 0u32, 0u32);
+    while now < Instant(0) + Span::from_millis(400) {
+        let heavy = Seen { waiting: 1000, taken, ..Seen::default() };
+        let action = core.poll(now, &[heavy, Seen { waiting: 1000, taken: others, ..Seen::default() }]);
+        let turn = core.poll_at() - now;
+        if ran(&action) == Some(0) {
+            worked = Span(worked.0 + turn.0);
+            taken = ((worked.0 / 3_200_000) as u32 + 1) * 64;
+        } else {
+            others += (turn.0 / 50) as u32;
+        }
+        now = core.poll_at();
+    }
+    assert!(worked >= Span::from_millis(250), "{worked:?}");
+    let found = core.estimate(0).unwrap().ns();
+    assert!((20_000.0..80_000.0).contains(&found), "{found}");
+}
+
+#[test]
+fn a_full_ring_behind_stops_the_one_before_it_alone() {
+    let mut model = Model::new(&[&[50, u64::MAX], &[50, 50]], &[30.0, 30.0]);
+    model.run(50);
+    assert_eq!(model.dropped, 0);
+    assert!(model.done[0] <= u64::from(RING));
+    assert!(model.done[3] > 200_000, "{:?}", model.done);
+}
+
+#[test]
+fn chains_of_one_core_get_as_much_of_it() {
+    let mut model = Model::new(&[&[70, 70, 70], &[70]], &[30.0, 30.0]);
+    model.run(200);
+    let (one, other) = (model.done[2] as f64, model.done[3] as f64);
+    assert!((one / other - 1.0).abs() < 0.02, "{:?}", model.done);
+}
+
+fn worlds() -> impl Strategy<Value = (Vec<Vec<u64>>, Vec<f64>)> {
+    let chain = prop::collection::vec(5u64..900, 1..5);
+    prop::collection::vec((chain, 0.01f64..30.0), 1..5).prop_map(|all| all.into_iter().unzip())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Whoever is given the core has packets before it and room behind it.
+    #[test]
+    fn an_nf_runs_only_with_work_and_room((chains, rates) in worlds()) {
+        let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
+        let mut model = Model::new(&chains, &rates);
+        let mut last = None;
+        for _ in 0..200 {
+            let seen = model.seen();
+            let action = model.step();
+            let courtesy = model.core.turn.is_some_and(|turn| turn.errand);
+            if let Action::Run { nf, .. } = action && last != Some(nf) && !courtesy {
+                prop_assert!(seen[nf].waiting > 0);
+                prop_assert!(seen[nf].behind < RING * GAMMA_PERCENT / 100);
+            }
+            last = ran(&action);
+        }
+    }
+
+    /// Every chain delivers, whatever the others cost and get.
+    #[test]
+    fn nobody_starves((chains, rates) in worlds()) {
+        let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
+        let mut model = Model::new(&chains, &rates);
+        model.run(120);
+        for (nf, done) in model.done.iter().enumerate() {
+            prop_assert!(*done > 0, "{nf}: {:?}", model.done);
+        }
+    }
+
+    /// Between two turns of one NF every other that could run has had one.
+    #[test]
+    fn the_queue_goes_round((chains, rates) in worlds()) {
+        let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
+        let mut model = Model::new(&chains, &rates);
+        let count = model.waiting.len();
+        let mut passed_over = vec![0u32; count];
+        let mut last = None;
+        for _ in 0..200 {
+            let seen = model.seen();
+            let action = model.step();
+            let Some(runs) = ran(&action) else { continue };
+            if last == Some(runs) { continue; }
+            last = Some(runs);
+            for nf in 0..count {
+                let could = seen[nf].waiting >= THETA_MIN && seen[nf].behind < RING * GAMMA_PERCENT / 100;
+                passed_over[nf] = if nf == runs || !could { 0 } else { passed_over[nf] + 1 };
+                prop_assert!(passed_over[nf] as usize <= count, "{nf}");
+            }
+        }
+    }
+
+    /// The same observations are the same actions.
+    #[test]
+    fn it_is_deterministic((chains, rates) in worlds()) {
+        let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
+        let run = || {
+            let mut model = Model::new(&chains, &rates);
+            model.run(5);
+            model.log
+        };
+        prop_assert_eq!(run(), run());
+    }
+
+    /// Rings that say anything at all keep no neighbour from its turns and no turn from its end.
+    #[test]
+    fn lies_are_borne(lies in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>()), 1..200)) {
+        let member = Member { capacity: RING, estimate: Estimate::default() };
+        let mut core = Core::new(RULES, [member; 2]);
+        let (mut now, mut honest, mut since) = (Instant(0), 0, Instant(0));
+        for (waiting, behind, taken) in lies {
+            let liar = Seen { waiting, behind, taken, errand: waiting % 2 == 0 };
+            let action = core.poll(now, &[liar, Seen { waiting: 1000, behind: 0, taken: honest, errand: false }]);
+            if ran(&action) == Some(1) {
+                honest = honest.wrapping_add(500);
+                since = core.poll_at();
+            }
+            prop_assert!(core.poll_at() - now <= TURN_MAX);
+            prop_assert!(now - since <= Span(2 * TURN_MAX.0), "the honest one waits");
+            now = core.poll_at();
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Turns of NFs that poll (`mode = "unis"`): which NFs belong to which scheduler, as the control loop sees to it.
+//!
+//! Who has a turn is decided by `decide/turn`, in the threads of [`host`]. The control loop tells them which
+//! processes there are, before it lays one to rest: its number may be another's afterwards. An NF's process is
+//! among them from its launch to its end, because the NFs that have turns leave it no other time.
+//!
+//! Nothing is left at a raised priority. Processes that we launched end with us; for those that attached the
+//! janitor is told before they are raised. What an NF starts is not raised (`host/sched`). A scheduler whose
+//! thread ends gives back what it raised, and the kernel shares the core meanwhile.
+
+pub mod floor;
+pub mod host;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headgate_decide::turn::order;
+use headgate_host::cgroup::GroupError;
+use headgate_host::process;
+use headgate_host::sched;
+use headgate_host::undo::Action;
+
+use super::Control;
+use super::instance::{Body, Instance};
+use super::schedule::kernel_policy;
+use crate::config::model::NfId;
+use crate::status::{NfState, TurnsStatus};
+use floor::{Runner, Tally};
+use host::{Host, Manner, Order, Seat};
+
+/// The schedulers of all cores whose NFs have turns.
+#[derive(Default)]
+pub struct Turns {
+    /// Each with its cores, in their order.
+    hosts: Vec<(Seat, Vec<u32>, Host)>,
+    tallies: BTreeMap<u32, Arc<Tally>>,
+    /// Cores on which the kernel shares, and why.
+    troubles: BTreeMap<u32, String>,
+    /// Whether NFs have come, gone or changed places.
+    pub stale: bool,
+}
+
+impl Turns {
+    /// Why NFs do not have turns, in sentences.
+    pub fn troubles(&self) -> impl Iterator<Item = &String> {
+        self.troubles.values()
+    }
+
+    /// What is told of each core.
+    pub fn status(&self) -> Vec<TurnsStatus> {
+        let of = |(core, tally): (&u32, &Arc<Tally>)| TurnsStatus {
+            core: *core,
+            scheduler_core: self.seat_of(*core).map(|seat| match seat {
+                Seat::Here(core) | Seat::There { core, .. } => core,
+            }),
+            looks: tally.looks.load(Ordering::Relaxed),
+            switches: tally.switches.load(Ordering::Relaxed),
+            rests: tally.rests.load(Ordering::Relaxed),
+        };
+        self.tallies.iter().map(of).collect()
+    }
+
+    fn seat_of(&self, core: u32) -> Option<Seat> {
+        self.hosts.iter().find(|(_, cores, _)| cores.contains(&core)).map(|(seat, ..)| *seat)
+    }
+}
+
+impl Control {
+    /// Whether an instance's core gives turns, and not the kernel.
+    pub(super) fn has_turns(&self, instance: &Instance) -> bool {
+        instance.nf.has_turns(self.config.scheduler.mode) && !self.turns.troubles.contains_key(&instance.core)
+    }
+
+    /// Tells the schedulers who there is, if that has changed, and looks after them.
+    pub(super) fn tend_turns(&mut self) {
+        for at in 0..self.turns.hosts.len() {
+            let (_, cores, host) = &self.turns.hosts[at];
+            let (cores, ended) = (cores.clone(), host.has_ended());
+            if let Some(why) = host.trouble() {
+                self.log("manager", format!("an NF has no turn: {why}"));
+            }
+            if ended {
+                for core in cores {
+                    self.give_up_turns(core, "the thread that gives turns ended; this is a bug".to_owned());
+                }
+            }
+        }
+        if std::mem::take(&mut self.turns.stale) {
+            self.arrange_turns(None);
+        }
+    }
+
+    /// An instance's process has ended: no scheduler touches it from now on.
+    pub(super) fn end_turns(&mut self, at: usize) {
+        if self.has_turns(&self.instances[at]) {
+            self.arrange_turns(Some(at));
+            self.withdraw_policy(at);
+        }
+    }
+
+    /// An NF was told something: it gets a turn for it, packets or not.
+    pub(super) fn send_on_errand(&self, at: usize) {
+        self.instances[at].scheduled.turns.errand.store(true, Ordering::Relaxed);
+    }
+
+    fn arrange_turns(&mut self, without: Option<usize>) {
+        let mut cores: Vec<u32> = self
+            .instances
+            .iter()
+            .filter(|instance| self.has_turns(instance) && instance.process.is_some())
+            .map(|instance| instance.core)
+            .chain(self.turns.tallies.keys().copied())
+            .collect();
+        cores.sort_unstable();
+        cores.dedup();
+        for core in &cores {
+            self.seat(*core);
+        }
+        for at in 0..self.instances.len() {
+            if self.has_turns(&self.instances[at]) && self.turns.seat_of(self.instances[at].core).is_some() {
+                self.register_policy(at);
+            }
+        }
+        for (_, cores, host) in &self.turns.hosts {
+            host.order(cores.iter().map(|core| self.order_of(*core, without)).collect());
+        }
+    }
+
+    /// Makes sure that a core has a scheduler.
+    fn seat(&mut self, core: u32) {
+        self.turns.tallies.entry(core).or_default();
+        if self.turns.seat_of(core).is_some() || self.turns.troubles.contains_key(&core) {
+            return;
+        }
+        let workers = &self.config.manager.cores;
+        let seat = match self.config.scheduler.unis.core {
+            Some(there) => Seat::There { core: there, shared: workers.contains(&there) },
+            None => Seat::Here(core),
+        };
+        if let Some((_, cores, _)) = self.turns.hosts.iter_mut().find(|(other, ..)| *other == seat) {
+            cores.push(core);
+            return cores.sort_unstable();
+        }
+        let manner = Manner {
+            gamma_percent: self.config.scheduler.unis.gamma,
+            occupancy: self.config.scheduler.unis.occupancy,
+        };
+        let (schedule, manager) = (&mut self.schedule, &self.config.manager.name);
+        let admit = |thread| {
+            let group = schedule.real_time_group(manager);
+            let joined = group.and_then(|group| group.add_thread(thread));
+            joined.map_err(|error: GroupError| error.to_string())
+        };
+        match Host::start(seat, manner, self.fabric.clock, admit) {
+            Ok(host) => self.turns.hosts.push((seat, vec![core], host)),
+            Err(why) => self.give_up_turns(core, why),
+        }
+    }
+
+    fn give_up_turns(&mut self, core: u32, why: String) {
+        let message = format!("NFs of core {core} have no turns, so the kernel shares it evenly: {why}");
+        self.log("manager", message.clone());
+        self.turns.troubles.insert(core, message);
+        for (_, cores, _) in &mut self.turns.hosts {
+            cores.retain(|other| *other != core);
+        }
+        self.turns.hosts.retain(|(_, cores, _)| !cores.is_empty());
+    }
+
+    /// The NFs of a core as its scheduler is to know them.
+    fn order_of(&self, core: u32, without: Option<usize>) -> Order {
+        let here = |at: &usize| {
+            let instance = &self.instances[*at];
+            instance.core == core && Some(*at) != without && has_process(instance) && self.has_turns(instance)
+        };
+        let instances_of = |stage: &NfId| {
+            let name = &self.config.nfs[stage.index()].name;
+            let of = |instance: &Instance| instance.nf.name == *name && has_process(instance);
+            (0..self.instances.len()).filter(|at| of(&self.instances[*at])).collect::<Vec<usize>>()
+        };
+        let ways: Vec<Vec<Vec<usize>>> =
+            self.config.chains.iter().map(|chain| chain.stages.iter().map(instances_of).collect()).collect();
+        let flat: Vec<Vec<usize>> =
+            ways.iter().map(|way| way.iter().flatten().copied().filter(here).collect()).collect();
+        let mut members = order(&flat.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        // Who is in no chain, or in one of an older configuration, comes last.
+        let rest: Vec<usize> =
+            (0..self.instances.len()).filter(here).filter(|at| !members.contains(at)).collect();
+        members.extend(rest);
+        let next_of = |at: usize| -> Vec<usize> {
+            let steps = ways.iter().flat_map(|way| way.windows(2)).filter(|pair| pair[0].contains(&at));
+            steps.flat_map(|pair| pair[1].clone()).collect()
+        };
+        let runner = |&at: &usize| self.runner(at, &next_of(at));
+        Order {
+            runners: members.iter().filter_map(runner).collect(),
+            tally: self.turns.tallies.get(&core).cloned().unwrap_or_default(),
+        }
+    }
+
+    fn runner(&self, at: usize, next: &[usize]) -> Option<Runner> {
+        let instance = &self.instances[at];
+        let process = instance.process.as_ref()?;
+        let account = &instance.scheduled.turns;
+        account.lasting.store(instance.state != NfState::Running, Ordering::Relaxed);
+        let side = |&at: &usize| self.instances[at].process.as_ref().map(|process| process.side.clone());
+        Some(Runner {
+            pid: process.body.pid(),
+            own: kernel_policy(instance.nf.policy),
+            side: process.side.clone(),
+            next: next.iter().filter_map(side).collect(),
+            account: account.clone(),
+        })
+    }
+
+    /// Before a process that outlives us is raised: who takes that back if we are killed.
+    fn register_policy(&mut self, at: usize) {
+        let instance = &self.instances[at];
+        let Some(process) = &instance.process else { return };
+        if instance.scheduled.registered || !matches!(process.body, Body::Attached(_)) {
+            return;
+        }
+        let pid = process.body.pid();
+        let Some(started) = process::started_ticks(pid) else { return };
+        let policy = kernel_policy(instance.nf.policy);
+        self.schedule.before_changing(Action::Reschedule { pid: pid.as_raw_pid(), started, policy });
+        self.instances[at].scheduled.registered = true;
+    }
+
+    fn withdraw_policy(&mut self, at: usize) {
+        let Some(pid) = self.instances[at].pid() else { return };
+        let pid = pid.as_raw_pid();
+        self.schedule.take_back(|action| matches!(action, Action::Reschedule { pid: of, .. } if *of == pid));
+    }
+
+    /// What keeps real-time tasks from all of a core, in a sentence with its cure.
+    pub(super) fn real_time_stall(&self) -> Option<String> {
+        let us = sched::real_time_limit_us().filter(|us| (0..1_000_000).contains(us))?;
+        (!self.turns.hosts.is_empty()).then(|| {
+            format!(
+                "the kernel takes each core from real-time tasks for {} ms of a second, in which NFs with turns \
+                 stand still: set `lift_rt_limit = true` in [scheduler], or `sysctl kernel.sched_rt_runtime_us=-1`",
+                (1_000_000 - us) / 1000
+            )
+        })
+    }
+}
+
+/// Whether there is somebody to give a turn to.
+fn has_process(instance: &Instance) -> bool {
+    instance.process.is_some()
+        && matches!(instance.state, NfState::Starting | NfState::Running | NfState::Stopping)
+}

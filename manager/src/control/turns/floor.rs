@@ -1,0 +1,222 @@
+//! One core whose NFs get turns: what their rings show, and who of them may run.
+//!
+//! All of them are `SCHED_FIFO`: one at [`RUNNING`], the others at [`WAITING`], so the core is the first one's
+//! until the two priorities change. A fair NF would have its part of the core whatever is decided here: the
+//! kernel keeps a twentieth of it for fair tasks that wait.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use headgate_decide::turn::{Action, Core, Estimate, Member, Rules, Seen};
+use headgate_decide::units::Instant as Moment;
+use headgate_host::Pid;
+use headgate_host::sched::{self, Policy, SchedError};
+use headgate_shm::ManagerSide;
+
+/// Priorities among real-time tasks (1 to 99). Our choice: the lowest, since whatever an operator made
+/// real-time has a reason to go before.
+const WAITING: u8 = 1;
+const RUNNING: u8 = 2;
+/// That of the scheduler of a core, which must take the core from whoever runs.
+pub const SCHEDULER: u8 = 3;
+
+/// What one incarnation of an NF has had, written by the scheduler.
+#[derive(Debug, Default)]
+pub struct TurnAccount {
+    /// Turns.
+    pub turns: AtomicU64,
+    /// What a packet is thought to cost, in picoseconds; 0 before that is known.
+    pub cost_ps: AtomicU64,
+    /// It has something to do besides packets. Set by the control loop, which also takes it back when that is to
+    /// last; else the turn does.
+    pub errand: AtomicBool,
+    /// It starts or stops: it has an errand until it is done.
+    pub lasting: AtomicBool,
+}
+
+/// An NF of a core.
+#[derive(Clone)]
+pub struct Runner {
+    /// Its process.
+    pub pid: Pid,
+    /// The policy it has while it is given no turns.
+    pub own: Policy,
+    /// Its memory.
+    pub side: Arc<ManagerSide>,
+    /// The memory of those that come next in its chains.
+    pub next: Vec<Arc<ManagerSide>>,
+    /// What it has had.
+    pub account: Arc<TurnAccount>,
+}
+
+impl Runner {
+    /// Packets that the ring behind it holds: the largest, as one open way is enough.
+    fn capacity(&self) -> u32 {
+        let rings = self.next.iter().map(|side| side.layout().ring());
+        rings.max().unwrap_or_else(|| self.side.layout().ring())
+    }
+
+    /// What its rings show. What the worker has not moved yet lies behind it too, and what the next NF has
+    /// returned counts against the packets that one may hold.
+    fn seen(&self) -> Seen {
+        let emptiest = self.next.iter().map(|side| side.backlog() + side.returning()).min().unwrap_or(0);
+        let account = &self.account;
+        Seen {
+            waiting: self.side.backlog(),
+            behind: self.side.returning() + emptiest,
+            taken: self.side.taken(),
+            errand: account.errand.load(Ordering::Relaxed) || account.lasting.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// What a core has done, written by its scheduler.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Looks at the rings.
+    pub looks: AtomicU64,
+    /// Times another NF was given the core.
+    pub switches: AtomicU64,
+    /// Times nobody went before the rest of the machine any more.
+    pub rests: AtomicU64,
+}
+
+/// How an NF stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Own,
+    Waits,
+    Runs,
+    /// Its process is gone, or not ours to schedule.
+    Gone,
+}
+
+/// A core. Dropping it gives its NFs their own policies back.
+pub struct Floor {
+    runners: Vec<Runner>,
+    standing: Vec<Standing>,
+    decide: Core,
+    seen: Vec<Seen>,
+    tally: Arc<Tally>,
+    /// Why an NF could not be raised.
+    refused: Option<SchedError>,
+}
+
+impl Floor {
+    /// A core with these NFs, in their order. What `before` knew of the same NFs is kept.
+    pub fn new(rules: Rules, runners: Vec<Runner>, tally: Arc<Tally>, before: Option<&Self>) -> Self {
+        let estimate = |runner: &Runner| before.and_then(|before| before.estimate(runner.pid));
+        let member = |runner: &Runner| Member {
+            capacity: runner.capacity(),
+            estimate: estimate(runner).unwrap_or_default(),
+        };
+        Self {
+            decide: Core::new(rules, runners.iter().map(member)),
+            standing: vec![Standing::Own; runners.len()],
+            seen: vec![Seen::default(); runners.len()],
+            runners,
+            tally,
+            refused: None,
+        }
+    }
+
+    fn estimate(&self, pid: Pid) -> Option<Estimate> {
+        let at = self.runners.iter().position(|runner| runner.pid == pid)?;
+        self.decide.estimate(at)
+    }
+
+    /// Looks at the rings, decides, and does what was decided. When to look again.
+    pub fn look(&mut self, now: Moment) -> Moment {
+        for (seen, (runner, standing)) in self.seen.iter_mut().zip(self.runners.iter().zip(&self.standing)) {
+            // Who is gone has nothing to do, and its rings say nothing.
+            *seen = if *standing == Standing::Gone { Seen::default() } else { runner.seen() };
+        }
+        let action = self.decide.poll(now, &self.seen);
+        add(&self.tally.looks);
+        match action {
+            Action::Run { nf, .. } => self.run(nf, true),
+            Action::Idle { nf, .. } => self.run(nf, false),
+            Action::Rest { .. } => self.rest(),
+        }
+        self.decide.poll_at()
+    }
+
+    /// Gives the core to one NF.
+    fn run(&mut self, nf: usize, works: bool) {
+        if matches!(self.standing[nf], Standing::Runs | Standing::Gone) {
+            return;
+        }
+        for at in 0..self.runners.len() {
+            if at != nf && matches!(self.standing[at], Standing::Own | Standing::Runs) {
+                self.set(at, Standing::Waits);
+            }
+        }
+        self.set(nf, Standing::Runs);
+        add(&self.tally.switches);
+        if works {
+            let account = &self.runners[nf].account;
+            add(&account.turns);
+            account.errand.store(false, Ordering::Relaxed);
+            let known = self.decide.estimate(nf).filter(Estimate::is_known);
+            let cost_ps = known.map_or(0.0, |estimate| estimate.ns() * 1000.0) as u64;
+            account.cost_ps.store(cost_ps, Ordering::Relaxed);
+        }
+    }
+
+    /// Nobody goes before anybody.
+    fn rest(&mut self) {
+        let raised: Vec<usize> = (0..self.runners.len())
+            .filter(|&at| matches!(self.standing[at], Standing::Waits | Standing::Runs))
+            .collect();
+        if !raised.is_empty() {
+            add(&self.tally.rests);
+        }
+        for at in raised {
+            self.set(at, Standing::Own);
+        }
+    }
+
+    fn set(&mut self, at: usize, standing: Standing) {
+        let runner = &self.runners[at];
+        let result = match standing {
+            Standing::Own => sched::set(Some(runner.pid), runner.own),
+            Standing::Waits => sched::raise(Some(runner.pid), WAITING),
+            Standing::Runs => sched::raise(Some(runner.pid), RUNNING),
+            Standing::Gone => Ok(()),
+        };
+        self.standing[at] = match result {
+            Ok(()) => standing,
+            Err(SchedError::NoSuchTask { .. }) => Standing::Gone,
+            Err(error) => {
+                self.refused.get_or_insert(error);
+                Standing::Gone
+            }
+        };
+    }
+
+    /// Why an NF could not be raised, once.
+    pub fn refused(&mut self) -> Option<SchedError> {
+        self.refused.take()
+    }
+
+    /// Takes over from `before`: who stays keeps its standing, who does not gets its own policy back.
+    pub fn follow(&mut self, mut before: Self) {
+        for (at, runner) in before.runners.iter().enumerate() {
+            if let Some(mine) = self.runners.iter().position(|other| other.pid == runner.pid) {
+                self.standing[mine] = before.standing[at];
+                before.standing[at] = Standing::Gone;
+            }
+        }
+    }
+}
+
+impl Drop for Floor {
+    fn drop(&mut self) {
+        self.rest();
+    }
+}
+
+/// Adds one to a value that only this thread writes.
+fn add(value: &AtomicU64) {
+    value.store(value.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}

@@ -1,0 +1,144 @@
+//! Turns of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another that dies
+//! or hangs, and nobody is left before the rest of the machine.
+
+use std::path::Path;
+
+use headgate_host::cores;
+use headgate_host::sched::{self, Policy};
+use headgate_manager::status::{NfState, Snapshot};
+use headgate_tests::session::{Session, chain, nf};
+use headgate_tests::{machine, programs};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Kills of a run. Our choice: each NF of three some times, in a second or two.
+const KILLS: usize = 12;
+
+/// `chains` of NFs that poll on one core, each with a generator of its own; NFs are named after their chain.
+fn configuration(generator: &str, chains: &[(&str, &[&str])]) -> String {
+    let mut text = r#"
+[manager]
+name = "tests"
+cores = [{manager}]
+[memory]
+buffers = 8192
+hugepages = "never"
+[scheduler]
+mode = "unis"
+[[port]]
+name = "out"
+kind = "null"
+"#
+    .to_owned();
+    for (name, nfs) in chains {
+        text += &format!("[[port]]\nname = \"{name}\"\nkind = \"generator\"\nflows = 16\n{generator}\n");
+        let mut stages = Vec::new();
+        for (position, keys) in nfs.iter().enumerate() {
+            let nf = format!("{name}{position}");
+            text += &format!(
+                "[[nf]]\nname = \"{nf}\"\n{keys}\ncore = {{nf}}\nloop = \"polling\"\nring = 1024\n\
+                 restart = {{ first = \"1ms\", longest = \"5ms\" }}\n"
+            );
+            stages.push(format!("\"{nf}\""));
+        }
+        text += &format!(
+            "[[chain]]\nname = \"{name}\"\nstages = [{}]\nout = \"out\"\n\
+             [[rule]]\nin = \"{name}\"\nchain = \"{name}\"\n",
+            stages.join(", ")
+        );
+    }
+    text
+}
+
+const THREE: (&str, &[&str]) = ("path", &["run = \"forward\"", "run = \"mac-swap\"", "run = \"forward\""]);
+
+/// Whether NFs can have turns here.
+fn has_turns(test: &str) -> bool {
+    // Whoever waits on the NFs' core waits for them to have no packets.
+    cores::keep_current_thread_off(&[machine::nf_core()]).unwrap();
+    let tried = std::thread::spawn(|| sched::raise(None, 1)).join().unwrap();
+    let why = match tried {
+        _ if machine::manager_core() == machine::nf_core() => "it takes two cores".to_owned(),
+        Err(error) => error.to_string(),
+        Ok(()) => return true,
+    };
+    machine::skip(test, &why);
+    false
+}
+
+fn pid(now: &Snapshot, instance: &str) -> Pid {
+    let pid = nf(now, instance).pid.expect("a running NF has a process");
+    Pid::from_raw(pid as i32).expect("a process has a number")
+}
+
+fn policies(now: &Snapshot) -> Vec<Option<Policy>> {
+    let all = now.nfs.iter().filter_map(|nf| Pid::from_raw(nf.pid? as i32));
+    all.map(|pid| sched::get(Some(pid)).ok()).collect()
+}
+
+fn are_raised(policies: &[Option<Policy>]) -> bool {
+    policies.iter().all(|policy| matches!(policy, Some(Policy::Fifo { .. })))
+}
+
+fn are_fair(policies: &[Option<Policy>]) -> bool {
+    policies.iter().all(|policy| matches!(policy, Some(Policy::Normal { nice: 0, .. })))
+}
+
+#[test]
+fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
+    if !has_turns("a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do") {
+        return;
+    }
+    let session = Session::start(&configuration("rate = \"200K\"\ncount = 200000", &[THREE]));
+    let now = session.wait_for("packets pass", |now| chain(now, "path").left > 10_000);
+    assert!(are_raised(&policies(&now)), "{:?}", policies(&now));
+    let now = session.wait_for("all are through", |now| {
+        let path = chain(now, "path");
+        path.entered >= 200_000 && path.left + path.dropped == path.entered
+    });
+    assert!(now.nfs.iter().all(|nf| nf.turns > 3), "{:#?}", now.nfs);
+    // Whoever else takes the machine for a while lets a turn last longer than planned.
+    assert!(chain(&now, "path").wasted < 20_000, "what was worked on got through");
+    session.wait_for("nobody is before the rest of the machine", |now| are_fair(&policies(now)));
+    let now = session.audited();
+    let core = &now.scheduler.cores[0];
+    assert_eq!((core.core, core.scheduler_core), (machine::nf_core(), Some(machine::nf_core())));
+    assert!(core.rests > 0);
+    session.stop();
+}
+
+#[test]
+fn killed_in_their_turn() {
+    if !has_turns("killed_in_their_turn") {
+        return;
+    }
+    let other: (&str, &[&str]) = ("other", &["run = \"forward\""]);
+    let session = Session::start(&configuration("rate = \"100K\"", &[THREE, other]));
+    for kill in 0..KILLS {
+        let victim = format!("path{}", kill % 3);
+        let now = session.wait_for("it runs", |now| nf(now, &victim).state == NfState::Running);
+        let (failures, left) = (nf(&now, &victim).failures, chain(&now, "other").left);
+        kill_process(pid(&now, &victim), Signal::KILL).unwrap();
+        session.wait_for("its end is noticed", |now| nf(now, &victim).failures > failures);
+        session.wait_for("the others go on", |now| chain(now, "other").left > left + 1_000);
+        let _ = session.audited();
+    }
+    session.wait_for("all run again", |now| now.nfs.iter().all(|nf| nf.state == NfState::Running));
+    session.wait_for_packets("path", 1_000);
+    session.stop();
+}
+
+#[test]
+fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
+    if !has_turns("one_that_hangs_is_given_up_and_the_other_chain_goes_on") {
+        return;
+    }
+    let (_folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
+    let endless = format!("exec = [\"{}\", \"endless-loop\"]", program.display());
+    let hung: (&str, &[&str]) = ("hung", &["run = \"forward\"", &endless]);
+    let session = Session::start(&configuration("rate = \"100K\"", &[hung, THREE]));
+    session.wait_for_packets("path", 20_000);
+    session.wait_for("it is given up", |now| nf(now, "hung1").failures > 0);
+    session.wait_for_packets("path", 20_000);
+    let _ = session.audited();
+    session.stop();
+}
