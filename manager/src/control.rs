@@ -2,6 +2,7 @@
 //! mourns them, arranges plans, answers requests. The packet path never waits for it.
 //!
 //! - [`instance`]: one NF instance, from launch to end;
+//! - [`interfaces`]: NFs on interfaces of the kernel;
 //! - [`reception`]: NFs that come by themselves;
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
@@ -12,6 +13,7 @@
 mod change;
 mod delays;
 mod instance;
+mod interfaces;
 mod reception;
 mod schedule;
 mod snapshot;
@@ -33,6 +35,7 @@ use crate::fabric::Fabric;
 use crate::layout::Numbers;
 use crate::ports::PortHome;
 use crate::status::{Event, NfState, NfStatus, Snapshot};
+use crate::wiring::Wiring;
 
 use change::Change;
 use delays::Delays;
@@ -101,6 +104,7 @@ pub struct Control {
     next_liveness: Instant,
     schedule: Schedule,
     delays: Delays,
+    wiring: Wiring,
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
@@ -140,6 +144,7 @@ impl Control {
             next_liveness: Instant::default(),
             schedule,
             delays: Delays::default(),
+            wiring: Wiring::default(),
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -188,7 +193,8 @@ impl Control {
                 break;
             }
         }
-        let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..self.snapshot(true) };
+        let last = self.snapshot(true);
+        let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..last };
         self.fabric.stop();
         for port in &mut self.ports {
             port.close(&self.fabric.regions);
@@ -330,6 +336,9 @@ impl Control {
 
     /// Whether every port has given its last packet and all have left.
     fn is_finished(&self) -> bool {
-        self.fabric.workers.iter().all(|worker| worker.board.finished.get() == 1) && self.in_flight() == 0
+        let on_interfaces = self.config.chains.iter().any(|chain| chain.io.is_some());
+        !on_interfaces
+            && self.fabric.workers.iter().all(|worker| worker.board.finished.get() == 1)
+            && self.in_flight() == 0
     }
 }
