@@ -8,6 +8,7 @@
 //! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
 //! - [`lab`]: what the experiments of all papers have in common;
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
+//! - [`scc`]: the experiments of that paper (`headgate bench scc`);
 //! - [`placement`]: which core does what;
 //! - [`session`]: one manager, from its configuration to its last audit;
 //! - [`statistics`]: median and spread;
@@ -18,6 +19,7 @@ pub mod lab;
 pub mod nfvnice;
 pub mod placement;
 pub mod report;
+pub mod scc;
 pub mod session;
 pub mod statistics;
 pub mod tcp;
@@ -43,6 +45,8 @@ pub enum Command {
     Tcp(tcp::Options),
     /// The experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
     Nfvnice(nfvnice::Options),
+    /// The experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call, policies
+    Scc(scc::Options),
 }
 
 impl Command {
@@ -58,6 +62,7 @@ impl Command {
             Self::Hop(options) => hop::run(&options, json),
             Self::Tcp(options) => tcp::run(&options, json),
             Self::Nfvnice(options) => nfvnice::run(&options, json),
+            Self::Scc(options) => scc::run(&options, json),
         }
     }
 }
