@@ -9,6 +9,7 @@
 //! - [`lab`]: what the experiments of all papers have in common;
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
 //! - [`unis`]: the experiments of that thesis (`headgate bench unis`);
+//! - [`scc`]: the experiments of that paper (`headgate bench scc`);
 //! - [`placement`]: which core does what;
 //! - [`session`]: one manager, from its configuration to its last audit;
 //! - [`statistics`]: median and spread;
@@ -19,6 +20,7 @@ pub mod lab;
 pub mod nfvnice;
 pub mod placement;
 pub mod report;
+pub mod scc;
 pub mod session;
 pub mod statistics;
 pub mod tcp;
@@ -47,6 +49,8 @@ pub enum Command {
     Nfvnice(nfvnice::Options),
     /// The experiments of the UNiS thesis: turns of NFs that poll, beside NFs that yield, and the kernel alone
     Unis(unis::Options),
+    /// The experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call, policies
+    Scc(scc::Options),
 }
 
 impl Command {
@@ -63,6 +67,7 @@ impl Command {
             Self::Tcp(options) => tcp::run(&options, json),
             Self::Nfvnice(options) => nfvnice::run(&options, json),
             Self::Unis(options) => unis::run(&options, json),
+            Self::Scc(options) => scc::run(&options, json),
         }
     }
 }

@@ -46,6 +46,7 @@ const LINK_LOWER_NAMESPACE: u16 = 37;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
 const VETH_PEER: u16 = 1;
+const BRIDGE_MULTICAST_SNOOPING: u16 = 23;
 const INET6_ADDRESS_MODE: u16 = 8;
 const INET6_ADDRESS_MODE_NONE: u8 = 1;
 
@@ -255,18 +256,25 @@ impl Links {
         self.execute(request, format!("make the veth pair {} and {}", near.name, far.name))
     }
 
-    /// Makes a bridge and puts the named interfaces into it.
+    /// Makes a bridge and puts the named interfaces into it. It has no IPv6 address of its own making and
+    /// does not follow who listens to which group, for which it would join some itself: it sends nothing but what it
+    /// passes on.
     pub fn add_bridge(&mut self, name: &str, members: &[&str]) -> Result<(), NetworkError> {
         check_name(name)?;
-        let request = Request::new(NEW_LINK, CREATE, &link_header(0, 0))
-            .text(LINK_NAME, name)
-            .nest(LINK_INFO, |info| info.text(INFO_KIND, "bridge"));
+        let request = Request::new(NEW_LINK, CREATE, &link_header(0, 0)).text(LINK_NAME, name).nest(
+            LINK_INFO,
+            |info| {
+                info.text(INFO_KIND, "bridge")
+                    .nest(INFO_DATA, |data| data.attribute(BRIDGE_MULTICAST_SNOOPING, &[0]))
+            },
+        );
         self.execute(request, format!("make the bridge {name}"))?;
         let bridge = self.find(name)?.index;
         for member in members {
             let doing = format!("put {member} into the bridge {name}");
             self.change(member, doing, |request| request.number(LINK_MASTER, bridge))?;
         }
+        self.set_no_own_ipv6_address(name)?;
         self.set_up(name)
     }
 
@@ -282,6 +290,14 @@ impl Links {
         let index = self.find(name)?.index;
         let request = Request::new(NEW_LINK, 0, &link_header(index, FLAG_UP));
         self.execute(request, format!("switch {name} on"))
+    }
+
+    /// Switches an interface off.
+    pub fn set_down(&mut self, name: &str) -> Result<(), NetworkError> {
+        let index = self.find(name)?.index;
+        let mut header = link_header(index, FLAG_UP);
+        header[8..12].fill(0); // Which flags change stays; to what they change is nothing.
+        self.execute(Request::new(NEW_LINK, 0, &header), format!("switch {name} off"))
     }
 
     /// Sets the largest payload of a frame, in bytes.

@@ -2,6 +2,7 @@
 //! mourns them, arranges plans, answers requests. The packet path never waits for it.
 //!
 //! - [`instance`]: one NF instance, from launch to end;
+//! - [`interfaces`]: NFs on interfaces of the kernel;
 //! - [`reception`]: NFs that come by themselves;
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
@@ -13,6 +14,7 @@
 mod change;
 mod delays;
 mod instance;
+mod interfaces;
 mod reception;
 mod schedule;
 mod snapshot;
@@ -35,6 +37,7 @@ use crate::fabric::Fabric;
 use crate::layout::Numbers;
 use crate::ports::PortHome;
 use crate::status::{Event, NfState, NfStatus, Snapshot};
+use crate::wiring::Wiring;
 
 use change::Change;
 use delays::Delays;
@@ -105,6 +108,7 @@ pub struct Control {
     schedule: Schedule,
     delays: Delays,
     turns: Turns,
+    wiring: Wiring,
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
@@ -145,6 +149,7 @@ impl Control {
             schedule,
             delays: Delays::default(),
             turns: Turns::default(),
+            wiring: Wiring::default(),
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -194,7 +199,8 @@ impl Control {
                 break;
             }
         }
-        let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..self.snapshot(true) };
+        let last = self.snapshot(true);
+        let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..last };
         self.fabric.stop();
         for port in &mut self.ports {
             port.close(&self.fabric.regions);
@@ -336,6 +342,9 @@ impl Control {
 
     /// Whether every port has given its last packet and all have left.
     fn is_finished(&self) -> bool {
-        self.fabric.workers.iter().all(|worker| worker.board.finished.get() == 1) && self.in_flight() == 0
+        let on_interfaces = self.config.chains.iter().any(|chain| chain.io.is_some());
+        !on_interfaces
+            && self.fabric.workers.iter().all(|worker| worker.board.finished.get() == 1)
+            && self.in_flight() == 0
     }
 }

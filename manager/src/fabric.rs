@@ -142,7 +142,11 @@ impl Fabric {
             mailbox.post(Command::Receive(false));
             let worker = Worker::new(setup);
             let (core, queues) = (cores[number], worker.queue_counters());
-            let thread = spawn(worker, core, shared.contains(&core))?;
+            let rest = match config.ports.is_empty() {
+                true => Some(NO_PORT_SLEEP),
+                false => shared.contains(&core).then_some(IDLE_SLEEP),
+            };
+            let thread = spawn(worker, core, rest)?;
             fabric.workers.push(WorkerHome { core, board, queues, mailbox, thread: Some(thread) });
         }
         Ok(fabric)
@@ -261,13 +265,16 @@ impl Drop for Fabric {
     }
 }
 
-/// Turns without work after which a worker that shares its core sleeps. Our choice: some microseconds,
+/// Turns without work after which a worker that shares its core, or has no port, sleeps. Our choice: some microseconds,
 /// so that a short gap in the traffic costs no sleep.
 const IDLE_TURNS: u32 = 32;
-/// How long it sleeps then. NFs of its core run meanwhile; well below the 4 ms tick.
+/// How long one sleeps then that shares its core. NFs of its core run meanwhile; well below the 4 ms tick.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
+/// How long one sleeps in a manager without ports, where nothing comes but orders. Our choice: 200 looks a
+/// second cost nothing.
+const NO_PORT_SLEEP: Duration = Duration::from_millis(5);
 
-fn spawn(mut worker: Worker, core: u32, shares_core: bool) -> Result<JoinHandle<()>, StartError> {
+fn spawn(mut worker: Worker, core: u32, rest: Option<Duration>) -> Result<JoinHandle<()>, StartError> {
     let (pinned, answer) = channel();
     let body = move || {
         let result = cores::pin_current_thread(core);
@@ -283,8 +290,8 @@ fn spawn(mut worker: Worker, core: u32, shares_core: bool) -> Result<JoinHandle<
                 Turn::Busy => idle = 0,
                 Turn::Idle => idle += 1,
             }
-            if shares_core {
-                if idle > IDLE_TURNS { std::thread::sleep(IDLE_SLEEP) } else { std::thread::yield_now() }
+            if let Some(rest) = rest {
+                if idle > IDLE_TURNS { std::thread::sleep(rest) } else { std::thread::yield_now() }
             } else if idle > 0 {
                 std::hint::spin_loop();
             }

@@ -45,7 +45,7 @@ pub fn first_parts(config: &Config, queues: &[Vec<u32>], numbers: &mut Numbers) 
         numbers.stages.insert(nf.name.clone(), parts.stages.len() as u16);
         parts.stages.push(Some(stage(nf)));
     }
-    for chain in &config.chains {
+    for chain in path_chains(config) {
         numbers.chains.insert(chain.name.clone(), parts.chains.len() as u16);
         parts.chains.push(Some(path_chain(config, chain, numbers)));
     }
@@ -63,7 +63,12 @@ pub fn stage(nf: &model::Nf) -> Stage {
     Stage::new(nf.name.clone(), on_failure)
 }
 
-/// A chain in numbers.
+/// The chains that the packet path knows: not those on interfaces of the kernel.
+pub fn path_chains(config: &Config) -> impl Iterator<Item = &model::Chain> {
+    config.chains.iter().filter(|chain| chain.io.is_none())
+}
+
+/// A chain in numbers; one of [`path_chains`].
 #[must_use]
 pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers) -> Chain {
     Chain {
@@ -72,6 +77,7 @@ pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers) -> C
         exit: match chain.out {
             Out::Port(port) => Exit::Port(port.0),
             Out::Nf => Exit::Nf,
+            Out::Interface => unreachable!("chains on interfaces are none of the path's"),
         },
         delay_bound_us: chain.delay_bound_us,
     }

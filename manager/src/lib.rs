@@ -8,6 +8,7 @@
 //! - `layout`: from that value to the numbers of the packet path;
 //! - `fabric`: regions, workers and their plan;
 //! - `ports`: the configured ports, opened;
+//! - `wiring`: the interfaces of chains on kernel I/O;
 //! - `control`: the control loop;
 //! - [`status`], [`api`], [`place`]: what is told, to whom, and where;
 //! - [`costs`]: what was measured of the machine and of NFs, kept for later.
@@ -24,6 +25,7 @@ mod ports;
 pub mod programs;
 pub mod status;
 mod users;
+mod wiring;
 
 use std::path::PathBuf;
 use std::sync::Arc;

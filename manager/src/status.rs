@@ -2,6 +2,8 @@
 //! what they print. Counters count since the manager started; rates are for the reader to form from two
 //! snapshots.
 
+use headgate_path::drop::Reason;
+use headgate_shm::kernel_io::Driver;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -274,6 +276,9 @@ pub struct NfStatus {
     pub turn_cost_ns: Option<f64>,
     /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel decides.
     pub share: Option<f64>,
+    /// What it does on interfaces of the kernel, if it works on some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<IoStatus>,
     /// Drops on the way to it, in it and by it, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Its own counters.
@@ -302,11 +307,68 @@ pub struct StageDelayStatus {
     pub processing: Option<DelayStatus>,
 }
 
+/// What an NF does on interfaces of the kernel, as it says: the manager sees none of its packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoStatus {
+    /// Between kernel and NF.
+    pub driver: Driver,
+    /// Most packets of one system call.
+    pub batch: u32,
+    /// System calls made to wait for packets.
+    pub waits: u64,
+    /// Packets that the NF ended.
+    pub dropped: u64,
+    /// That towards the chain's entry, and that towards its end.
+    pub interfaces: [InterfaceStatus; 2],
+}
+
+/// One interface of an NF.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceStatus {
+    /// Its name.
+    pub name: String,
+    /// Packets that came in.
+    pub received: u64,
+    /// Packets that went out.
+    pub sent: u64,
+    /// System calls made to receive and to send.
+    pub calls: u64,
+    /// Packets that found no room in its socket.
+    pub lost: u64,
+    /// Packets that the kernel did not take.
+    pub unsent: u64,
+    /// Packets longer than a buffer, or than the interface carries.
+    pub too_long: u64,
+}
+
+impl IoStatus {
+    /// System calls made for packets: to receive, to send, to wait.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.waits + self.interfaces.iter().map(|interface| interface.calls).sum::<u64>()
+    }
+
+    /// Packets that ended here, by reason.
+    pub(crate) fn drops(&self) -> [(Reason, u64); 4] {
+        let sum = |pick: fn(&InterfaceStatus) -> u64| self.interfaces.iter().map(pick).sum::<u64>();
+        [
+            (Reason::NfVerdict, self.dropped),
+            (Reason::StageFull, sum(|interface| interface.lost)),
+            (Reason::PortFull, sum(|interface| interface.unsent)),
+            (Reason::TooLong, sum(|interface| interface.too_long)),
+        ]
+    }
+}
+
 /// A chain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ChainStatus {
     /// Its name.
     pub name: String,
+    /// The interface at its entry, if it works on interfaces of the kernel: what it says then is what its NFs
+    /// say, and nobody audits it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
     /// Names of its stages.
     pub stages: Vec<String>,
     /// Where it ends: a port's name, or `nf`.

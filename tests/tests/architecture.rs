@@ -13,7 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("headgate-dpdk", &["headgate-shm"]),
     ("headgate-ports", &["headgate-shm", "headgate-wire", "headgate-dpdk"]),
     ("headgate-path", &["headgate-shm", "headgate-wire", "headgate-ports", "headgate-decide"]),
-    ("headgate-nf", &["headgate-shm", "headgate-wire"]),
+    ("headgate-kernel", &["headgate-shm", "headgate-wire"]),
+    ("headgate-nf", &["headgate-kernel", "headgate-shm", "headgate-wire"]),
     ("headgate-nfs", &["headgate-nf", "headgate-wire"]),
     ("headgate-abi", &["headgate-nf"]),
     (
@@ -22,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "headgate-decide",
             "headgate-dpdk",
             "headgate-host",
+            "headgate-kernel",
             "headgate-path",
             "headgate-ports",
             "headgate-shm",
@@ -32,7 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 const ABOVE: &[&str] = &["headgate", "headgate-bench", "headgate-tests"];
 
 /// The only rooms with code that the compiler cannot check.
-const UNSAFE_ROOMS: &[&str] = &["plane/shm", "plane/dpdk", "plane/nf", "host", "abi"];
+const UNSAFE_ROOMS: &[&str] = &["plane/shm", "plane/dpdk", "plane/kernel", "plane/nf", "host", "abi"];
 /// What depends on nothing of the machine.
 const PURE_ROOMS: &[&str] = &["wire", "decide"];
 /// Lines of the longest file. Our choice: what one can read in one sitting.

@@ -12,7 +12,7 @@ use super::experiment::Experiment;
 use super::runner::{Outcome, Runner};
 
 /// Sections by the last word of a value's name, and their titles.
-const SECTIONS: [(&str, &str); 19] = [
+const SECTIONS: [(&str, &str); 26] = [
     ("chain", "throughput of chains"),
     ("udp", "UDP"),
     ("served", "NFs: packets worked on"),
@@ -28,6 +28,13 @@ const SECTIONS: [(&str, &str); 19] = [
     ("involuntary", "context switches: taken"),
     ("p50", "latency, median"),
     ("p99", "latency, 99th percentile"),
+    ("p25", "latency, 25th percentile"),
+    ("p75", "latency, 75th percentile"),
+    ("spread", "latency, from the 25th percentile to the 75th"),
+    ("came", "throughput where the latency was measured"),
+    ("wait", "time asleep over time at work"),
+    ("contention", "time waiting for the core over time at work"),
+    ("calls", "system calls for a packet at an NF"),
     ("control_cpu", "control thread"),
     ("resent", "TCP segments sent again"),
     ("udp_wasted", "UDP: worked on, then dropped"),

@@ -1,6 +1,8 @@
 //! One function for each table.
 
-use headgate_manager::status::{DelayStatus, Event, FlowStatus, NfState, NfStatus, PortStatus, Snapshot};
+use headgate_manager::status::{
+    DelayStatus, Event, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
+};
 
 use super::Interval;
 use super::interval::{NfRates, lost};
@@ -200,7 +202,11 @@ fn drop_rates(rates: &NfRates) -> String {
 
 /// How full its window is.
 fn queue(nf: &NfStatus) -> String {
-    if nf.ring == 0 { String::new() } else { units::percent(nf.held as f64 / f64::from(nf.ring)) }
+    if nf.ring == 0 || nf.io.is_some() {
+        String::new()
+    } else {
+        units::percent(nf.held as f64 / f64::from(nf.ring))
+    }
 }
 
 /// NF instances: everything there is to tell of each.
@@ -224,7 +230,12 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
         facts.push(("ready after", units::time(ns)));
     }
     facts.push(("packets", format!("{} in, {} out", units::whole(nf.delivered), units::whole(nf.returned))));
-    facts.push(("holds", format!("{} of {}", units::whole(nf.held), units::whole(nf.ring.into()))));
+    match &nf.io {
+        Some(io) => facts.extend(interfaces(io)),
+        None => {
+            facts.push(("holds", format!("{} of {}", units::whole(nf.held), units::whole(nf.ring.into()))));
+        }
+    }
     facts.push(("CPU time", units::time(nf.cpu_ns)));
     facts.extend(scheduling(nf));
     let calls = [("bursts", nf.bursts), ("sleeps", nf.sleeps), ("wake-up calls", nf.calls)];
@@ -242,6 +253,27 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
     }
     if let Some(message) = &nf.message {
         facts.push(("says", message.clone()));
+    }
+    facts
+}
+
+/// What it does on interfaces of the kernel.
+fn interfaces(io: &IoStatus) -> Vec<(&'static str, String)> {
+    let packets: u64 = io.interfaces.iter().map(|interface| interface.received).sum();
+    let each = if packets == 0 { 0.0 } else { io.calls() as f64 / packets as f64 };
+    let batch = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
+    let calls = format!("{} made, {each:.2} for a packet, {batch} in one", units::whole(io.calls()));
+    let mut facts = vec![("system calls", calls)];
+    for interface in &io.interfaces {
+        let (came, went) = (units::whole(interface.received), units::whole(interface.sent));
+        let lost = [
+            ("lost in its socket", interface.lost),
+            ("not sent", interface.unsent),
+            ("too long", interface.too_long),
+        ];
+        let lost = lost.iter().filter(|(_, count)| *count > 0);
+        let lost: String = lost.map(|(what, count)| format!(", {} {what}", units::whole(*count))).collect();
+        facts.push(("interface", format!("{}: {came} in, {went} out{lost}", interface.name)));
     }
     facts
 }
@@ -286,7 +318,9 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
         let rates = interval.chain(chain);
         let path = match unclaimed {
             true => "(no rule claims them)".into(),
-            false => [&chain.stages[..], std::slice::from_ref(&chain.out)].concat().join(" -> "),
+            false => [chain.entry.as_slice(), &chain.stages, std::slice::from_ref(&chain.out)]
+                .concat()
+                .join(" -> "),
         };
         table.inked_row([
             (chain.name.clone(), None),

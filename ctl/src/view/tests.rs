@@ -68,6 +68,7 @@ fn after(seconds: u64) -> Snapshot {
             ChainStatus { name: "-".into(), ..ChainStatus::default() },
             ChainStatus {
                 name: "web".into(),
+                entry: None,
                 stages: vec!["fw".into(), "mon".into()],
                 out: "sink".into(),
                 entered: packets,

@@ -47,7 +47,7 @@ macro_rules! codes {
 
 codes! {
     Error Unreadable "unreadable" "The file cannot be read, or is not UTF-8 text.";
-    Error Syntax "syntax" "The text is not TOML.";
+    Error Syntax "syntax" "The text is neither TOML nor JSON.";
     Error DuplicateKey "duplicate-key" "A key stands twice in one table.";
     Error UnknownKey "unknown-key" "A table has a key that means nothing there.";
     Error MissingKey "missing-key" "A table lacks a key that has no default.";

@@ -3,6 +3,7 @@
 //! This is the one place for all four; the reader, the list of known keys and the published schema
 //! come from it.
 
+use headgate_kernel::BATCH_MAX;
 use headgate_ports::generator::FLOWS_MAX;
 use serde_json::{Value as Json, json};
 
@@ -11,9 +12,9 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, Device, EtherType, FrameSize, Hugepages, IpVersion, LoopKind, Mac, Mode, Name, Nice,
-    OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix,
-    Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole,
+    Address, Args, Device, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion, LoopKind,
+    Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate,
+    ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -278,6 +279,24 @@ tables! {
         optional out: Name;
         /// Microseconds that a packet may take through it, 10 to 10000000: what would take longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
         optional delay_bound_us: Whole<10, 10_000_000>;
+        /// Instead of `out` and rules: the interfaces of the kernel that its NFs work on, without the workers.
+        optional io: IoTable;
+    }
+
+    /// A chain on interfaces of the kernel. Packets that come by `in` pass its stages and leave by `out`; those that come by `out` pass them backwards and leave by `in`.
+    pub struct IoTable at "io" {
+        /// The interface at the chain's entry.
+        required r#in: InterfaceName;
+        /// The interface at its end.
+        required out: InterfaceName;
+        /// Between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared memory.
+        defaulted driver: IoDriver = "packet";
+        /// Most packets of one system call, both ways; none waits for as many.
+        defaulted batch: Whole<1, { BATCH_MAX as u64 }> = 32;
+        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel.
+        defaulted wiring: Wiring = "direct";
+        /// Takes interfaces even when the machine's default route leads through them.
+        defaulted allow_default_route: bool = false;
     }
 
     /// Sends matching packets into a chain. A rule without conditions matches every packet.

@@ -1,4 +1,4 @@
-//! The configuration of a manager: from TOML text to a checked value, every mistake reported at once.
+//! The configuration of a manager: from TOML or JSON text to a checked value, every mistake reported at once.
 //!
 //! ```text
 //! text --tree--> Node --document, read, values--> Document --resolve--> Config --plan--> Plan
@@ -6,7 +6,8 @@
 //!        +-----------------+----- report --------------------+----> Diagnostics
 //! ```
 //!
-//! - [`tree`](self): the text as values with positions; the only file that knows TOML.
+//! - [`tree`](self): the text as values with positions; the only file that knows TOML. `json` makes the same
+//!   of JSON.
 //! - `document`: what a file may say, once: reader, known keys and published schema come from it.
 //! - `values`: rates, durations, prefixes: what one value can be.
 //! - `resolve`: what needs several values, the machine or the shipped NFs to be seen.
@@ -19,6 +20,7 @@ mod codes;
 mod diagnostics;
 mod document;
 mod files;
+mod json;
 mod limits;
 mod machine;
 pub mod model;
@@ -42,7 +44,7 @@ pub use model::{Config, Restart};
 pub use resolve::RegionPlan;
 pub use values::{
     EtherType, Hugepages, Mode, OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, Timing, Transport,
-    User, Vlan,
+    User, Vlan, Wiring,
 };
 
 use document::Document;
@@ -99,12 +101,15 @@ fn check(
     check_files: impl Fn(&[FileUse], &mut Report),
 ) -> Result<Loaded, Diagnostics> {
     let mut report = Report::default();
-    let tree = tree::from_toml(source.text(), &mut report);
-    let is_toml = !report.has(Code::Syntax);
+    let tree = match json::is_json(source.name(), source.text()) {
+        true => json::from_json(source.text(), &mut report),
+        false => tree::from_toml(source.text(), &mut report),
+    };
+    let is_whole = !report.has(Code::Syntax);
     let document = Document::read(&tree, &mut report);
     let mut config = None;
     // What refers to what cannot be told of a text of which parts are missing.
-    if let Some(document) = document.filter(|_| is_toml) {
+    if let Some(document) = document.filter(|_| is_whole) {
         let mut resolver = Resolver { known, machine, folder, report: &mut report, files: Vec::new() };
         config = resolver.resolve(&document);
         let files = resolver.files;

@@ -1,18 +1,20 @@
 //! A configuration as the manager uses it: every default filled in, every name an index, every
 //! quantity in one unit. A value of this type has passed every check.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use headgate_ports::generator::{self as spec, GeneratorSpec};
 use headgate_shm::attach::Loop;
+use headgate_shm::kernel_io::Driver;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{
-    EtherType, Hugepages, Mac, Mode, OnFailure, Order, PortRange, Prefix, Protocol, Rate, ReplayMode,
-    SizeMix, Timing, Transport, User, Vlan,
+    EtherType, Hugepages, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix, Protocol, Rate,
+    ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
 macro_rules! index {
@@ -379,6 +381,50 @@ pub struct Nf {
     pub priority: u32,
     /// How the kernel schedules it.
     pub policy: Policy,
+    /// The interfaces it works on instead of its rings, if its chain does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<NfIo>,
+}
+
+/// The interfaces of one NF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NfIo {
+    /// Between kernel and NF.
+    pub driver: Driver,
+    /// Most packets of one system call.
+    pub batch: u32,
+    /// Towards the chain's entry, and towards its end.
+    pub sides: [Side; 2],
+}
+
+/// What an NF has at one side.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// An interface that is there.
+    Interface(String),
+    /// One that is made, between it and another NF of its chain.
+    Hop {
+        /// The chain.
+        chain: String,
+        /// Which hop of it: 0 lies between the first two stages.
+        number: u16,
+        /// Whether the NF stands after it.
+        after: bool,
+        /// What it is made of.
+        wiring: Wiring,
+    },
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interface(name) => f.write_str(name),
+            Self::Hop { chain, number, after, .. } => {
+                write!(f, "{chain}/h{number}{}", if *after { 'b' } else { 'a' })
+            }
+        }
+    }
 }
 
 /// How the kernel schedules an NF, sched(7).
@@ -481,6 +527,26 @@ pub struct Chain {
     pub out: Out,
     /// No packet shall take longer through it, in microseconds; `None`: as long as it takes.
     pub delay_bound_us: Option<u32>,
+    /// The interfaces of the kernel it works on instead of the packet path, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<ChainIo>,
+}
+
+/// How a chain works on interfaces of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChainIo {
+    /// The interface at its entry.
+    #[serde(rename = "in")]
+    pub entry: String,
+    /// The interface at its end.
+    #[serde(rename = "out")]
+    pub end: String,
+    /// Between kernel and NF.
+    pub driver: IoDriver,
+    /// Most packets of one system call.
+    pub batch: u32,
+    /// What lies between two stages.
+    pub wiring: Wiring,
 }
 
 /// The end of a chain.
@@ -491,6 +557,8 @@ pub enum Out {
     Port(PortId),
     /// Wherever the last NF says.
     Nf,
+    /// An interface of the kernel.
+    Interface,
 }
 
 /// A rule: every condition that is there must hold.

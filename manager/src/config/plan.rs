@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::model::{Backend, Chain, Config, Nf, Out, Port, Program, Rule};
+use super::model::{Backend, Chain, ChainIo, Config, Nf, Out, Port, Program, Rule};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Who runs where, who gets which memory, which packets take which path.
@@ -65,6 +65,9 @@ pub struct ChainPlan {
     pub out: String,
     /// No packet shall take longer, in microseconds.
     pub delay_bound_us: Option<u32>,
+    /// Its interfaces, if it works on some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io: Option<ChainIo>,
     /// How often a packet is copied because the path leaves a trust domain, by the port it came in by.
     pub copies: BTreeMap<String, usize>,
     /// The rules that lead to it.
@@ -151,8 +154,10 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
         out: match chain.out {
             Out::Port(id) => config.ports[id.index()].name.clone(),
             Out::Nf => "nf".to_owned(),
+            Out::Interface => chain.io.as_ref().map_or(String::new(), |io| io.end.clone()),
         },
         delay_bound_us: chain.delay_bound_us,
+        io: chain.io.clone(),
         copies,
         rules: rules.iter().map(rule).collect(),
     }
@@ -200,6 +205,13 @@ fn matches(config: &Config, rule: &Rule) -> String {
     if conditions.is_empty() { "every packet".to_owned() } else { conditions.join(", ") }
 }
 
+/// How a chain with so many hops works on interfaces.
+fn io_text(io: &ChainIo, hops: usize) -> String {
+    let packets = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
+    let between = if hops == 0 { String::new() } else { format!(", {} wiring", io.wiring.word()) };
+    format!("on interfaces, both ways: {} driver, {packets} a call{between}", io.driver.word())
+}
+
 /// `35.0 MiB`, `64.0 KiB`.
 fn bytes_text(bytes: u64) -> String {
     const KIB: f64 = 1024.0;
@@ -223,6 +235,9 @@ impl fmt::Display for Plan {
         for chain in &self.chains {
             let bound = chain.delay_bound_us.map_or(String::new(), |us| format!(", within {us} us"));
             writeln!(f, "\nChain {}: {}{bound}", chain.name, chain.path())?;
+            if let Some(io) = &chain.io {
+                writeln!(f, "  {}", io_text(io, chain.stages.len() - 1))?;
+            }
             for rule in &chain.rules {
                 writeln!(f, "  rule {:<4} {}", rule.place, rule.matches)?;
             }
@@ -269,7 +284,8 @@ impl Plan {
 impl ChainPlan {
     fn path(&self) -> String {
         let end = if self.out == "nf" { "where the last NF says" } else { self.out.as_str() };
+        let entry = self.io.as_ref().map(|io| io.entry.as_str());
         let stages = self.stages.iter().map(String::as_str);
-        stages.chain(std::iter::once(end)).collect::<Vec<_>>().join(" -> ")
+        entry.into_iter().chain(stages).chain(std::iter::once(end)).collect::<Vec<_>>().join(" -> ")
     }
 }

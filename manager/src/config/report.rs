@@ -154,6 +154,11 @@ impl<'t> Source<'t> {
         Self { name, text, line_starts }
     }
 
+    /// The file's name.
+    pub fn name(&self) -> &'t str {
+        self.name
+    }
+
     /// The whole text.
     pub fn text(&self) -> &'t str {
         self.text

@@ -1,7 +1,7 @@
 //! A document as a tree of values, each with the bytes it was written in.
 //!
 //! The tree knows nothing of Headgate and little of TOML: another format with the same data
-//! model (JSON) needs another function like [`from_toml`] and nothing else.
+//! model needs another function like [`from_toml`] and nothing else, as JSON has.
 
 use toml::de::{DeTable, DeValue};
 

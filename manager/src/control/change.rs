@@ -11,11 +11,12 @@ use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_path::plan::Chain;
+use headgate_path::plan::Chain as PathChain;
 
 use super::{Control, Phase};
 use crate::api::{Answer, Refusal};
-use crate::config::{self, Config, model::Nf};
+use crate::config::model::{Chain, Nf};
+use crate::config::{self, Config};
 use crate::status::NfState;
 use crate::{layout, machine};
 
@@ -109,7 +110,14 @@ impl Control {
             ("[[domain]]", old.domains == next.domains),
             ("[[port]]", old.ports == next.ports),
         ];
-        let changed: Vec<&str> = fixed.iter().filter(|(_, same)| !same).map(|(what, _)| *what).collect();
+        // Old and new NFs of one interface would both have its packets.
+        fn on_interfaces(config: &Config) -> (Vec<&Chain>, Vec<&Nf>) {
+            let chains = config.chains.iter().filter(|chain| chain.io.is_some());
+            (chains.collect(), config.nfs.iter().filter(|nf| nf.io.is_some()).collect())
+        }
+        let stay = on_interfaces(old) == on_interfaces(next);
+        let fixed = fixed.into_iter().chain([("[[chain]] with `io`, and its NFs,", stay)]);
+        let changed: Vec<&str> = fixed.filter(|(_, same)| !same).map(|(what, _)| what).collect();
         if changed.is_empty() {
             return Ok(());
         }
@@ -209,7 +217,7 @@ impl Control {
         let next = &change.config;
         let mut retired = Vec::new();
         let mut chains = HashMap::new();
-        for chain in &next.chains {
+        for chain in layout::path_chains(next) {
             let path = layout::path_chain(next, chain, &self.numbers);
             let old = self.numbers.chains.remove(&chain.name);
             let same = old.filter(|&number| is_same(&self.fabric.parts.chains[number as usize], &path));
@@ -287,6 +295,6 @@ impl Control {
     }
 }
 
-fn is_same(old: &Option<Chain>, new: &Chain) -> bool {
+fn is_same(old: &Option<PathChain>, new: &PathChain) -> bool {
     old.as_ref().is_some_and(|old| old.stages == new.stages && old.exit == new.exit)
 }

@@ -23,9 +23,10 @@ use headgate_host::process::{self, Child, ProcessError};
 use headgate_host::{Pid, Signal};
 use headgate_shm::ManagerSide;
 
+use super::interfaces::Interfaces;
 use super::schedule::Scheduled;
 use crate::config::model::{Nf, Restart as Configured};
-use crate::status::NfState;
+use crate::status::{IoStatus, NfState};
 
 /// A process, as far as it is ours.
 pub enum Body {
@@ -104,6 +105,8 @@ pub struct Process {
     pub cpu_seen_ns: u64,
     /// Whether a worker has its rings.
     pub attached: bool,
+    /// The interfaces that go with its welcome, until it is given.
+    pub interfaces: Option<Interfaces>,
     /// What it said when it left.
     pub goodbye: Option<String>,
 }
@@ -119,6 +122,7 @@ impl Process {
             launched,
             cpu_seen_ns: 0,
             attached: false,
+            interfaces: None,
             goodbye: None,
         }
     }
@@ -160,6 +164,8 @@ pub struct Instance {
     pub start: Option<Span>,
     /// CPU time of earlier incarnations, in nanoseconds.
     pub cpu_before_ns: u64,
+    /// What earlier incarnations did on interfaces of the kernel.
+    pub io_before: IoStatus,
     /// The names of its counters.
     pub counters: Vec<String>,
     /// The last message it sent.

@@ -435,7 +435,8 @@ impl Control {
             }
         }
         scheduled.cost.estimate(now);
-        if !scheduled.cost.is_over(now) {
+        // What one on interfaces returns passes us by.
+        if !scheduled.cost.is_over(now) || instance.nf.io.is_some() {
             return;
         }
         let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
@@ -559,7 +560,9 @@ impl Schedule {
 
 /// Whether an instance gets a share by need. What an NF that never sleeps needs cannot be told from what it uses.
 fn is_weighed(instance: &Instance) -> bool {
-    instance.nf.waits == Loop::Notified && !instance.nf.policy.is_real_time()
+    // What comes to one on interfaces of the kernel passes us by.
+    let is_seen = instance.nf.io.is_none();
+    is_seen && instance.nf.waits == Loop::Notified && !instance.nf.policy.is_real_time()
 }
 
 /// Whether an instance has a process that works.

@@ -16,8 +16,8 @@ use super::{Control, Reception};
 use crate::config::model::Program;
 use crate::ports::PortHome;
 use crate::status::{
-    ChainStatus, DropStatus, FlowStatus, ManagerStatus, MemoryStatus, NfStatus, PortStatus, SchedulerStatus,
-    Snapshot, StationStatus, WorkerStatus,
+    ChainStatus, DropStatus, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus, NfStatus,
+    PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
 };
 
 /// What all workers together have counted of a chain.
@@ -179,6 +179,10 @@ impl Control {
             |(place, name): (usize, &String)| (name.clone(), side.map_or(0, |side| side.counter(place)));
         let cost = &instance.scheduled.cost;
         let (queueing, processing) = self.instance_delays(&[instance.number]);
+        let io = instance.io_status();
+        let passed = |pick: fn(&InterfaceStatus) -> u64, otherwise: u64| {
+            io.as_ref().map_or(otherwise, |io| io.interfaces.iter().map(pick).sum())
+        };
         NfStatus {
             nf: instance.nf.name.clone(),
             instance: instance.name.clone(),
@@ -190,8 +194,8 @@ impl Control {
             failures: instance.restart.failures(),
             last_failure: instance.last_failure.clone(),
             start_ns: instance.start.map(|span| span.0),
-            delivered: counts.delivered.get(),
-            returned: counts.returned.get(),
+            delivered: passed(|interface| interface.received, counts.delivered.get()),
+            returned: passed(|interface| interface.sent, counts.returned.get()),
             held: counts.held.get(),
             waiting: counts.waiting.get(),
             throttled: self.fabric.pressure.is_throttled(instance.number),
@@ -218,7 +222,15 @@ impl Control {
                 ps => Some(ps as f64 / 1000.0),
             },
             share: instance.scheduled.share.map(|share| f64::from(share) / f64::from(WHOLE)),
-            drops: drops.filter(|(_, count)| *count > 0).collect::<BTreeMap<_, _>>(),
+            drops: drops
+                .chain(
+                    io.iter()
+                        .flat_map(IoStatus::drops)
+                        .map(|(reason, count)| (reason.name().to_owned(), count)),
+                )
+                .filter(|(_, count)| *count > 0)
+                .collect::<BTreeMap<_, _>>(),
+            io,
             counters: instance.counters.iter().enumerate().map(counter).collect(),
             message: instance.message.clone(),
         }
@@ -262,6 +274,7 @@ impl Control {
             }
             all.push(status);
         }
+        all.extend(self.interface_chains());
         all
     }
 
@@ -293,6 +306,7 @@ impl Control {
                 }
             }
         }
+        all.extend(self.interface_drops());
         all
     }
 

@@ -100,6 +100,7 @@ impl Control {
             liveness: Default::default(),
             start: None,
             cpu_before_ns: 0,
+            io_before: Default::default(),
             counters: Vec::new(),
             message: None,
             returned_seen: 0,
@@ -134,7 +135,9 @@ impl Control {
         self.turns.stale = true;
     }
 
-    fn spawn(&self, at: usize, now: Moment) -> Result<Process, String> {
+    fn spawn(&mut self, at: usize, now: Moment) -> Result<Process, String> {
+        // Without its interfaces there is no use for a process.
+        let interfaces = self.interfaces_of(at)?;
         let instance = &self.instances[at];
         let layout = ControlLayout::new(instance.nf.ring)?;
         let side = ManagerSide::create(&instance.name, layout).map_err(|error| error.to_string())?;
@@ -161,7 +164,8 @@ impl Control {
             stderr: output(),
         };
         let child = launch.spawn().map_err(|error| error.to_string())?;
-        Ok(Process::new(Body::Launched(child), ours, side, now))
+        let process = Process::new(Body::Launched(child), ours, side, now);
+        Ok(Process { interfaces: Some(interfaces), ..process })
     }
 
     /// Looks at every instance: messages, ends, what is due, whether it still works.
@@ -232,6 +236,15 @@ impl Control {
     }
 
     pub(super) fn welcome(&mut self, at: usize) {
+        // One that the manager started has got its interfaces before; one that came by itself has not.
+        let kept = self.instances[at].process.as_mut().and_then(|process| process.interfaces.take());
+        let (kernel, sockets) = match kept.map_or_else(|| self.interfaces_of(at), Ok) {
+            Ok(interfaces) => interfaces,
+            Err(reason) => {
+                self.say(at, &ToNf::Refused { reason: reason.clone() });
+                return self.condemn(at, reason);
+            }
+        };
         let instance = &self.instances[at];
         let region = &self.fabric.regions[instance.nf.domain.index()].region;
         let welcome = ToNf::Welcome(Welcome {
@@ -240,13 +253,15 @@ impl Control {
             stride: region.geometry().stride(),
             ring: instance.nf.ring,
             waits: instance.nf.waits,
-            ports: self.config.ports.iter().map(|port| port.name.clone()).collect(),
-            stages: self.stage_names(),
+            ports: self.port_names(kernel.is_some()),
+            stages: if kernel.is_some() { Vec::new() } else { self.stage_names() },
             arguments: arguments(&instance.nf.program),
+            kernel: kernel.clone(),
         });
         let Some(process) = &instance.process else { return };
         let (control, directives) = (process.side.control(), process.side.directives());
-        let files = [region.file(), control.file(), directives.file()];
+        let mut files = vec![region.file(), control.file(), directives.file()];
+        files.extend(sockets.iter().map(AsFd::as_fd));
         if let Err(error) = attach::send(&process.socket, &welcome, &files) {
             self.condemn(at, format!("could not be welcomed: {error}"));
         }
@@ -393,6 +408,7 @@ impl Control {
     /// An instance has ended and everything it held is back.
     fn bury(&mut self, at: usize, lost: u32) {
         let instance = &mut self.instances[at];
+        instance.io_before = instance.io_status().unwrap_or_default();
         instance.process = None;
         self.arrange_cores();
         let instance = &mut self.instances[at];

@@ -1,11 +1,14 @@
 //! How an NF's process finds its manager and gets its memory.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use headgate_shm::attach::{self, AttachError, FromNf, SOCKET_VARIABLE, ToNf, WELCOME_FILES, Welcome};
+use headgate_shm::attach::{
+    self, AttachError, FromNf, SOCKET_VARIABLE, ToNf, WELCOME_FILES, WELCOME_FILES_MAX, Welcome,
+};
 use headgate_shm::control::ABI_VERSION;
 use headgate_shm::memory::PAGE_BYTES;
 use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region};
@@ -144,9 +147,10 @@ impl Link {
         if let Err(error) = &mapped {
             self.give_up(&error.to_string());
         }
-        let (region, side) = mapped?;
+        let Mapped { region, side, interfaces } = mapped?;
         rustix::io::ioctl_fionbio(&self.socket, true).map_err(AttachError::Socket)?;
-        Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side) })
+        let interfaces = Cell::new(interfaces);
+        Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side), interfaces })
     }
 
     /// Waits as long as it takes, but not past a signal to end.
@@ -165,17 +169,33 @@ impl Link {
     }
 }
 
-fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<(Region, NfSide), AttachFailure> {
-    let [packets, control, directives] = <[OwnedFd; WELCOME_FILES]>::try_from(files).map_err(|files| {
-        AttachFailure::Nonsense(format!("{} files came, not {WELCOME_FILES}", files.len()))
-    })?;
+/// What came with a welcome.
+struct Mapped {
+    region: Region,
+    side: NfSide,
+    interfaces: Option<[OwnedFd; 2]>,
+}
+
+fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachFailure> {
+    let wanted = if welcome.kernel.is_some() { WELCOME_FILES_MAX } else { WELCOME_FILES };
+    let count = files.len();
+    let mut files = files.into_iter();
+    let (Some(packets), Some(control), Some(directives), true) =
+        (files.next(), files.next(), files.next(), count == wanted)
+    else {
+        return Err(AttachFailure::Nonsense(format!("{count} files came, not {wanted}")));
+    };
     let geometry = Geometry::announced(welcome.buffers, welcome.stride)
         .ok_or_else(|| AttachFailure::Nonsense("a packet region of an impossible shape".to_owned()))?;
     let layout = ControlLayout::new(welcome.ring).map_err(AttachFailure::Nonsense)?;
     let packets = Memory::attach("packet region", packets, geometry.bytes(), true)?;
     let control = Memory::attach("control region", control, layout.bytes(), true)?;
     let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
-    Ok((Region::attach(packets, geometry)?, NfSide::attach(control, directives, layout)?))
+    Ok(Mapped {
+        region: Region::attach(packets, geometry)?,
+        side: NfSide::attach(control, directives, layout)?,
+        interfaces: files.next().zip(files.next()).map(|(towards_in, towards_out)| [towards_in, towards_out]),
+    })
 }
 
 /// An NF's process that has its memory.
@@ -184,6 +204,8 @@ pub(crate) struct Attached {
     pub(crate) welcome: Welcome,
     pub(crate) region: Region,
     pub(crate) side: Rc<NfSide>,
+    /// The sockets of its interfaces, until they are taken; none where it works on its rings.
+    pub(crate) interfaces: Cell<Option<[OwnedFd; 2]>>,
 }
 
 impl Attached {

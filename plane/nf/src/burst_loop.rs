@@ -16,7 +16,7 @@ use crate::context::Environment;
 use crate::fuse::Fused;
 
 mod disk;
-mod sample;
+pub(crate) mod sample;
 
 use sample::Sampler;
 

@@ -31,7 +31,7 @@
 //! a few packets in a unit test without root and without a manager ([`testing`]).
 //!
 //! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`],
-//! [`Timer`]; [`disk`] for files; then attach (hello, memory, ready), the burst loop, and [`launch`] for processes that the
+//! [`Timer`]; [`disk`] for files; then attach (hello, memory, ready), the burst loop over rings and the one over interfaces of the kernel, and [`launch`] for processes that the
 //! manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back
 //! to the manager.
 
@@ -44,6 +44,7 @@ mod counter;
 pub mod disk;
 mod fuse;
 mod interrupted;
+mod kernel_loop;
 pub mod launch;
 mod packet;
 mod run;

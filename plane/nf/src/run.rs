@@ -16,6 +16,7 @@ use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
 use crate::counter::Board;
 use crate::disk::engine::{Bell, EngineChoice};
 use crate::fuse::{Fused, Member};
+use crate::kernel_loop::KernelLoop;
 use crate::{Failure, NetworkFunction};
 
 /// Why a process of NFs ended badly.
@@ -135,8 +136,14 @@ fn live(
     let mut nfs = make(&environment, &attached.welcome.arguments)
         .map_err(|error| Trouble::Start { name: name(), reason: error.to_string() })?;
     environment.tell_counters().map_err(|error| ended(error.into()))?;
+    let Some((io, sockets)) = attached.welcome.kernel.as_ref().zip(attached.interfaces.take()) else {
+        attached.say(&FromNf::Ready).map_err(|error| ended(error.into()))?;
+        return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
+    };
+    let failed = |reason: String| Trouble::Start { name: name(), reason };
+    let mut work = KernelLoop::new(attached, &environment, &mut nfs, io, sockets).map_err(failed)?;
     attached.say(&FromNf::Ready).map_err(|error| ended(error.into()))?;
-    BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended)
+    work.run().map_err(|error| Trouble::Manager { name: name(), reason: error.to_string() })
 }
 
 pub(crate) fn environment(attached: &Attached) -> Environment {
@@ -152,7 +159,10 @@ pub(crate) fn environment(attached: &Attached) -> Environment {
         counters_told: Cell::new(0),
         disk: DiskAccess::new(Some(bell), EngineChoice::Best),
         window: attached.welcome.ring as usize,
-        frame_bytes_max: attached.region.geometry().stride().min(LENGTH_MAX) as usize,
+        frame_bytes_max: match &attached.welcome.kernel {
+            Some(io) => io.frame_bytes as usize,
+            None => attached.region.geometry().stride().min(LENGTH_MAX) as usize,
+        },
     }
 }
 

@@ -23,10 +23,14 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::kernel_io::KernelIo;
+
 /// The longest message, in bytes. A longer one is cut by the kernel and refused by us.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Files that come with a welcome: packet region, control region, directives.
 pub const WELCOME_FILES: usize = 3;
+/// Files that come with a welcome to I/O on interfaces: a socket for each of them besides.
+pub const WELCOME_FILES_MAX: usize = WELCOME_FILES + 2;
 /// The environment variable that tells a launched NF which file descriptor is its socket.
 pub const SOCKET_VARIABLE: &str = "HEADGATE_FD";
 
@@ -113,6 +117,9 @@ pub struct Welcome {
     pub stages: Vec<String>,
     /// The NF's own arguments from the configuration, a JSON object.
     pub arguments: String,
+    /// The interfaces it works on instead of its rings, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelIo>,
 }
 
 /// Why a message did not come.
@@ -145,7 +152,7 @@ pub fn send<M: Serialize>(
             body.len()
         )));
     }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(AttachError::Garbled("too many files".to_owned()));
@@ -160,7 +167,7 @@ pub fn send<M: Serialize>(
 /// [`AttachError`]; after `Garbled` the socket may be read again.
 pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<OwnedFd>)>, AttachError> {
     let mut body = vec![0; MESSAGE_BYTES_MAX + 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(&mut body)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {

@@ -13,6 +13,7 @@
 //!   384   tx produced       NF        manager
 //!   512   tx consumed       manager   NF
 //!   640   progress          NF        manager
+//!   768   interfaces        NF        manager   what it did on interfaces of the kernel
 //!   2048  counters          NF        manager   64 of the NF's own
 //!   2560  service times     NF        manager   256 counts of 4 bytes (histogram.rs)
 //!   4096  rx slots          manager   NF        ring size x 8 bytes
@@ -35,7 +36,7 @@ use crate::memory::{Memory, MemoryError, PAGE_BYTES, PagesWanted};
 use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 
 /// Changes whenever anything in this file or in the descriptor changes its meaning.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 /// Counters an NF can publish.
 pub const COUNTERS: usize = 64;
 
@@ -62,6 +63,34 @@ pub struct Progress {
     pub disk_beats: AtomicU64,
 }
 
+/// What an NF on interfaces of the kernel says of one of them: counts, ever.
+#[repr(C)]
+pub struct InterfaceCounts {
+    /// Packets that came in.
+    pub received: AtomicU64,
+    /// Packets that went out.
+    pub sent: AtomicU64,
+    /// System calls made to receive and to send.
+    pub calls: AtomicU64,
+    /// Packets that found no room in its socket.
+    pub lost: AtomicU64,
+    /// Packets that the kernel did not take.
+    pub unsent: AtomicU64,
+    /// Packets longer than a buffer, or than the interface carries.
+    pub too_long: AtomicU64,
+}
+
+/// The same of both, and what lies between.
+#[repr(C)]
+pub struct KernelCounts {
+    /// The interface towards the chain's entry, and that towards its end.
+    pub interfaces: [InterfaceCounts; 2],
+    /// System calls made to wait for packets.
+    pub waits: AtomicU64,
+    /// Packets that the NF ended.
+    pub dropped: AtomicU64,
+}
+
 /// The fixed part of the control region.
 #[repr(C)]
 pub struct Header {
@@ -71,6 +100,7 @@ pub struct Header {
     tx_produced: Line<AtomicU32>,
     tx_consumed: Line<AtomicU32>,
     progress: Line<Progress>,
+    kernel: Line<KernelCounts>,
 }
 
 const COUNTERS_OFFSET: usize = 2048;
@@ -82,6 +112,7 @@ const _: () = {
     assert!(offset_of!(Header, tx_produced) == 384);
     assert!(offset_of!(Header, tx_consumed) == 512);
     assert!(offset_of!(Header, progress) == 640);
+    assert!(offset_of!(Header, kernel) == 768);
     assert!(size_of::<Header>() <= COUNTERS_OFFSET);
     assert!(COUNTERS_OFFSET + COUNTERS * size_of::<u64>() <= SERVICE_OFFSET);
     assert!(SERVICE_OFFSET + BUCKETS * size_of::<u32>() <= SLOTS_OFFSET);
@@ -258,6 +289,12 @@ impl ManagerSide {
         &self.shared.header().progress.0
     }
 
+    /// What the NF says of interfaces of the kernel, if it works on some.
+    #[must_use]
+    pub fn kernel_counts(&self) -> &KernelCounts {
+        &self.shared.header().kernel.0
+    }
+
     /// One of the NF's own counters.
     ///
     /// # Panics
@@ -351,6 +388,12 @@ impl NfSide {
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.header().progress.0
+    }
+
+    /// Where an NF on interfaces of the kernel says what it did there.
+    #[must_use]
+    pub fn kernel_counts(&self) -> &KernelCounts {
+        &self.shared.header().kernel.0
     }
 
     /// Counts a sample of the service time, in TSC cycles for one packet. Only the NF's loop may call this.

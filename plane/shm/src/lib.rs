@@ -11,6 +11,7 @@
 //! - [`histogram`]: counts of service times;
 //! - [`control`]: what lies where in the memory of one NF instance;
 //! - [`attach`]: how an NF gets its memory;
+//! - [`kernel_io`]: what it is told of I/O on interfaces instead;
 //! - [`launch`]: what a manager tells a process before it becomes an NF;
 //! - [`stack`]: the free buffers in the hands of one worker;
 //! - [`offence`]: what an NF can do wrong, each with a name.
@@ -26,6 +27,7 @@ pub mod descriptor;
 pub mod doorbell;
 pub mod guard;
 pub mod histogram;
+pub mod kernel_io;
 pub mod launch;
 pub mod memory;
 pub mod offence;

@@ -8,6 +8,7 @@
 mod domains;
 mod fit;
 mod generator;
+mod io;
 mod names;
 mod nfs;
 mod paths;
@@ -97,13 +98,15 @@ impl Resolver<'_> {
 
         let ports = self.ports(items(&document.port), &defined.domains, default_domain, memory.as_ref());
         let mode = scheduler.as_ref().map_or(Mode::Os, |scheduler| scheduler.mode);
-        let nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers, mode);
+        let mut nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers, mode);
         if let Some(scheduler) = &scheduler {
             self.check_turns(document, scheduler, &nfs, workers);
         }
         self.check_quantum(document.scheduler.value(), document);
         let chains = self.chains(items(&document.chain), &defined, &ports);
-        let rules = self.rules(items(&document.rule), &defined, &ports);
+        self.give_interfaces(&chains, &mut nfs, document);
+        self.refuse_interfaces_twice(document);
+        let rules = self.rules(items(&document.rule), &defined, &ports, &chains);
         if let (Some(memory), Some(flows), Some(domains)) = (&memory, &flows, &domains.list) {
             let records = record_bytes(flows, domains, workers.len());
             self.fit(document, memory, records, domains, &nfs);

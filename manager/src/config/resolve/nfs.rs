@@ -370,5 +370,6 @@ fn resolved(
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
         priority: table.priority.value()?.0 as u32,
         policy,
+        io: None,
     })
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, RuleTable};
 use super::super::limits::STAGES_MAX;
-use super::super::model::{Chain, ChainId, Config, NfId, Out, Port, PortId, Rule};
+use super::super::model::{Chain, ChainId, ChainIo, Config, NfId, Out, Port, PortId, Rule};
 use super::super::read::{At, Field};
 use super::super::report::Span;
 use super::super::rules;
@@ -23,13 +23,14 @@ impl Resolver<'_> {
         let mut chains = Vec::with_capacity(tables.len());
         for at in tables {
             let stages = self.stages(&at.value, defined);
-            let out = self.out(&at.value, defined, ports);
+            let end = self.end(&at.value, defined, ports);
             let name = at.value.name.value();
             let delay_bound_us = at.value.delay_bound_us.value().map(|us| us.0 as u32);
-            chains.push(name.zip(stages).zip(out).map(|((name, stages), out)| Chain {
+            chains.push(name.zip(stages).zip(end).map(|((name, stages), (out, io))| Chain {
                 name: name.0.clone(),
                 stages,
                 out,
+                io,
                 delay_bound_us,
             }));
         }
@@ -67,6 +68,27 @@ impl Resolver<'_> {
         stages.into_iter().collect::<Option<_>>().filter(|_| list.value.complete)
     }
 
+    fn end(
+        &mut self,
+        table: &ChainTable,
+        defined: &Defined<'_>,
+        ports: &[Option<Port>],
+    ) -> Option<(Out, Option<ChainIo>)> {
+        let Some(io) = &table.io.key else {
+            return self.out(table, defined, ports).map(|out| (out, None));
+        };
+        if let Some(out) = &table.out.key {
+            let help = "leave `out` out: `io` names the interface at the chain's end";
+            self.conflict((io, "on interfaces"), out, "`out` and `io` exclude each other", help);
+        }
+        if let Some(bound) = &table.delay_bound_us.key {
+            let message = "a delay bound has no effect on interfaces, where no worker sheds";
+            self.conflict((io, "on interfaces"), bound, message, "leave `delay_bound_us` out");
+        }
+        let io = table.io.value().and_then(|table| self.io(table))?;
+        Some((Out::Interface, Some(io)))
+    }
+
     fn out(&mut self, table: &ChainTable, defined: &Defined<'_>, ports: &[Option<Port>]) -> Option<Out> {
         if table.out.key.is_none() {
             self.report
@@ -94,10 +116,12 @@ impl Resolver<'_> {
         tables: &[At<RuleTable>],
         defined: &Defined<'_>,
         ports: &[Option<Port>],
+        chains: &[Option<Chain>],
     ) -> Vec<Option<Rule>> {
         let mut resolved = Vec::with_capacity(tables.len());
         for at in tables {
             let rule = self.rule(&at.value, defined, ports);
+            self.refuse_rule_to_interfaces(&at.value, rule.as_ref(), chains);
             if let Some(why) = rule.as_ref().and_then(rules::impossible) {
                 self.report
                     .add(
@@ -138,6 +162,21 @@ impl Resolver<'_> {
         })
     }
 
+    fn refuse_rule_to_interfaces(
+        &mut self,
+        table: &RuleTable,
+        rule: Option<&Rule>,
+        chains: &[Option<Chain>],
+    ) {
+        let chain = rule.and_then(|rule| chains.get(usize::from(rule.chain.0))?.as_ref());
+        if let (Some(chain), Some(at)) = (chain.filter(|chain| chain.io.is_some()), &table.chain.found) {
+            let message = format!("chain `{}` takes its packets from an interface, not by rules", chain.name);
+            self.report
+                .add(Code::KeyConflict, &at.span, message)
+                .help("leave the rule out, or the chain's `io`");
+        }
+    }
+
     /// `None` when the port is broken, `Some(None)` when the rule names none.
     fn rule_port(
         &mut self,
@@ -164,7 +203,7 @@ impl Resolver<'_> {
     pub(super) fn warn_unused(&mut self, document: &Document, config: &Config) {
         let led_to: HashSet<ChainId> = config.rules.iter().map(|rule| rule.chain).collect();
         for (index, table) in items(&document.chain).iter().enumerate() {
-            if !led_to.contains(&ChainId(index as u16)) {
+            if !led_to.contains(&ChainId(index as u16)) && config.chains[index].io.is_none() {
                 let message = format!("no rule leads to chain `{}`", config.chains[index].name);
                 let help = format!("add a [[rule]] with `chain = \"{}\"`", config.chains[index].name);
                 self.report.add(Code::ChainUnused, &table.value.span, message).help(help);

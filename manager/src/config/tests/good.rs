@@ -55,6 +55,22 @@ fn every_key_arrives() {
     assert_snapshot(&path.with_extension("plan.json"), &format!("{json}\n"));
 }
 
+/// What TOML says, JSON says too.
+#[test]
+fn json_and_toml_are_two_spellings_of_one_thing() {
+    let paths = examples().into_iter().chain([here("src/config/tests/good/everything.toml")]);
+    for path in paths {
+        let toml = loaded(&path, &machine());
+        let text = fs::read_to_string(&path).unwrap();
+        let tree: serde_json::Value = toml::from_str(&text).unwrap();
+        let name = path.with_extension("json");
+        let name = name.file_name().unwrap().to_str().unwrap();
+        let json = parse(name, &format!("{tree:#}"), &catalog(), &machine());
+        let json = json.unwrap_or_else(|findings| panic!("{findings}"));
+        assert_eq!(json.config, toml.config, "{}", path.display());
+    }
+}
+
 #[test]
 fn an_empty_file_is_a_manager_that_waits() {
     let config = config_of("");

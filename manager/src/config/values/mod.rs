@@ -1,5 +1,6 @@
 //! The values a file can hold, each with its parser, its mistakes and its schema.
 
+mod io;
 mod net;
 mod nf;
 mod port;
@@ -12,6 +13,7 @@ use super::read::{Read, wrong_type};
 use super::report::Report;
 use super::tree::{Entry, Node, Value};
 
+pub use io::{InterfaceName, IoDriver, Wiring};
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
 pub use nf::{Nice, OnFailure, PolicyKind, User};
 pub use port::{Device, FrameSize, IpVersion, Order, ReplayMode, SizeMix, Timing, Transport};

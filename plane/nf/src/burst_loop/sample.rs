@@ -15,7 +15,7 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 /// Samples at the start that do not count: caches and branch predictors are cold (NFVnice drops ten).
 const SAMPLES_COLD: u32 = 10;
 
-pub(super) struct Sampler {
+pub(crate) struct Sampler {
     /// When to time a turn next, in ticks.
     next: u64,
     /// Samples still to be forgotten.
@@ -27,30 +27,30 @@ pub(super) struct Sampler {
 }
 
 impl Sampler {
-    pub(super) fn of_this_thread() -> Self {
+    pub(crate) fn of_this_thread() -> Self {
         Self { next: 0, cold: SAMPLES_COLD, tell_tale: TellTale::of_this_thread(), began: 0, handler: 0 }
     }
 
     #[inline(always)]
-    pub(super) fn is_due(&self, ticks: u64) -> bool {
+    pub(crate) fn is_due(&self, ticks: u64) -> bool {
         ticks >= self.next
     }
 
     /// A turn begins. One that finds no packets is begun again.
     #[cold]
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.tell_tale.set();
         self.began = cycles();
     }
 
     /// How long the handler took.
-    pub(super) fn handled(&mut self, ticks: u64) {
+    pub(crate) fn handled(&mut self, ticks: u64) {
         self.handler = ticks;
     }
 
     /// The turn is over: so many packets went back.
     #[cold]
-    pub(super) fn end(&mut self, side: &NfSide, clock: &Machine, packets: u64) {
+    pub(crate) fn end(&mut self, side: &NfSide, clock: &Machine, packets: u64) {
         let ended = cycles();
         self.next = ended + clock.ticks(SAMPLE_EVERY);
         if !self.tell_tale.stood() {

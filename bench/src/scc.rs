@@ -1,0 +1,40 @@
+//! `headgate bench scc`: the experiments of the SCC paper, each one command.
+//!
+//! Chains on interfaces of the kernel, between two interfaces of a host that is this process: it sends
+//! packets with the time in them and looks at them when they come back.
+//!
+//! - [`experiments`], the tables;
+//! - [`chain`], one case as a configuration, and how it is measured;
+//! - [`hosts`], the interfaces;
+//! - [`traffic`], packets out and back.
+
+pub mod chain;
+pub mod experiments;
+pub mod hosts;
+pub mod traffic;
+
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+
+use crate::lab::{self, Suite};
+use experiments::{NAMES, named};
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// The experiment, or all of them
+    #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
+    experiment: String,
+    #[command(flatten)]
+    how: lab::Options,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
+/// keeps no other from being done.
+pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+    lab::run(Suite { name: "scc", named }, &options.experiment, &options.how, json)
+}

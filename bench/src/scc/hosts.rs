@@ -1,0 +1,76 @@
+//! Where the packets of an experiment come from and go to: a host whose two cables end where the chain is.
+//!
+//! Both places are namespaces without a name, so nothing of the machine's is touched and nothing stays,
+//! however this process ends.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
+
+use headgate_host::namespace::{Namespace, NamespaceError};
+use headgate_host::network::{Mac, VethEnd};
+
+/// IEEE 802.3, 3.2.7: the largest payload of an ordinary frame, in bytes.
+const MTU: u32 = 1500;
+/// The chain's interfaces.
+pub const ENTRY: &str = "entry";
+/// The same at its end.
+pub const END: &str = "end";
+/// The host's interface towards the chain's entry.
+pub const SOURCE: &str = "source";
+/// The same towards its end.
+pub const SINK: &str = "sink";
+
+/// Ethernet addresses: of the source, the entry, the end, the sink.
+pub const MACS: [[u8; 6]; 4] =
+    [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3], [2, 0, 0, 0, 0, 4]];
+/// RFC 2544, C.2.2: 198.18.0.0/15 is for networks that are measured. Where packets come from and go to.
+pub const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 18, 1, 2)];
+/// Those of a kernel between them that routes.
+const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 1, 1)];
+
+/// The host, and the place of the chain.
+pub struct Hosts {
+    /// Where the chain's interfaces are.
+    pub middle: Namespace,
+    /// Where the host is.
+    pub host: Namespace,
+}
+
+impl Hosts {
+    /// Two cables and nothing between them.
+    ///
+    /// # Errors
+    /// [`NamespaceError`].
+    pub fn new() -> Result<Self, NamespaceError> {
+        let (middle, host) = (Namespace::new()?, Namespace::new()?);
+        for (near, far, near_mac, far_mac) in
+            [(ENTRY, SOURCE, MACS[1], MACS[0]), (END, SINK, MACS[2], MACS[3])]
+        {
+            let (near_end, far_end) = (Mac(near_mac), Mac(far_mac));
+            let mut links = middle.links()?;
+            let ends = (VethEnd { name: near, mac: near_end }, VethEnd { name: far, mac: far_end });
+            links.add_veth(ends.0, ends.1, host.as_fd(), MTU)?;
+            links.set_no_own_ipv6_address(near)?;
+            links.set_up(near)?;
+            let mut links = host.links()?;
+            links.set_no_own_ipv6_address(far)?;
+            links.set_up(far)?;
+        }
+        Ok(Self { middle, host })
+    }
+
+    /// The same with a kernel between them that routes.
+    ///
+    /// # Errors
+    /// [`NamespaceError`].
+    pub fn routed() -> Result<Self, NamespaceError> {
+        let hosts = Self::new()?;
+        let mut links = hosts.middle.links()?;
+        for (name, address) in [(ENTRY, ROUTER[0]), (END, ROUTER[1])] {
+            links.add_address(name, IpAddr::V4(address), 24)?;
+        }
+        links.add_neighbour(END, IpAddr::V4(ADDRESSES[1]), Mac(MACS[3]))?;
+        hosts.middle.forward_ipv4()?;
+        Ok(hosts)
+    }
+}

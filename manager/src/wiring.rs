@@ -1,0 +1,157 @@
+//! The cables of chains on interfaces of the kernel, and the sockets at their ends.
+//!
+//! What lies between two stages is in a network namespace of the chain's own, which has no name and is held
+//! by a descriptor of ours alone: nothing of it is seen outside, the host's addresses, routes and filters
+//! are not in the way, and it is gone with us however we end. Sockets are opened here, in that namespace or
+//! in ours, and handed to the NFs, which have no rights.
+//!
+//! ```text
+//! direct    [NF] h0a ======== h0b [NF]
+//! bridge    [NF] h0a ==== h0c (h0) h0d ==== h0b [NF]
+//! ```
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+
+use headgate_host::namespace::Namespace;
+use headgate_host::network::{Links, Mac, NetworkError, VethEnd};
+use headgate_kernel::open;
+use headgate_shm::kernel_io::KernelIo;
+
+use crate::config::Wiring as Between;
+use crate::config::model::{Nf, NfIo, Side};
+
+/// Bytes of an Ethernet header and a VLAN tag, which an MTU does not count.
+const LINK_HEADER_BYTES: u32 = 18;
+
+/// The namespaces of chains that were wired.
+#[derive(Default)]
+pub struct Wiring {
+    places: BTreeMap<String, Namespace>,
+}
+
+/// What an NF is told of its interfaces.
+#[must_use]
+pub fn describe(nf: &Nf, io: &NfIo, frame_bytes: u32) -> KernelIo {
+    KernelIo {
+        driver: io.driver,
+        batch: io.batch,
+        queue: nf.ring,
+        frame_bytes,
+        interfaces: io.sides.each_ref().map(Side::to_string),
+    }
+}
+
+impl Wiring {
+    /// A socket on each of an NF's interfaces. Those between stages are made when they are not there.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn sockets(&mut self, io: &NfIo, told: &KernelIo) -> Result<[OwnedFd; 2], String> {
+        let [towards_entry, towards_end] = &io.sides;
+        Ok([self.socket(towards_entry, told)?, self.socket(towards_end, told)?])
+    }
+
+    fn socket(&mut self, side: &Side, told: &KernelIo) -> Result<OwnedFd, String> {
+        match side {
+            Side::Interface(name) => open::open(name, told).map_err(|error| error.to_string()),
+            Side::Hop { chain, number, after, wiring } => {
+                let place = self.place(chain)?;
+                let hop = Hop::of(*number);
+                let name = if *after { &hop.after } else { &hop.before };
+                let opened = place.run(|| {
+                    let mut links = Links::here().map_err(|error| error.to_string())?;
+                    hop.wire(&mut links, place, *wiring, told.frame_bytes)
+                        .map_err(|error| error.to_string())?;
+                    open::open(name, told).map_err(|error| error.to_string())
+                });
+                opened.map_err(|error| error.to_string())?
+            }
+        }
+    }
+
+    fn place(&mut self, chain: &str) -> Result<&Namespace, String> {
+        if !self.places.contains_key(chain) {
+            let made = Namespace::new().map_err(|error| format!("chain {chain}: {error}"))?;
+            self.places.insert(chain.to_owned(), made);
+        }
+        Ok(&self.places[chain])
+    }
+}
+
+/// The interfaces between two stages.
+struct Hop {
+    number: u16,
+    /// That of the NF before it.
+    before: String,
+    /// That of the NF after it.
+    after: String,
+    /// The other ends of their cables where a bridge joins them.
+    ports: [String; 2],
+    bridge: String,
+}
+
+impl Hop {
+    fn of(number: u16) -> Self {
+        let name = |end: &str| format!("h{number}{end}");
+        let ports = [name("c"), name("d")];
+        Self { number, before: name("a"), after: name("b"), ports, bridge: name("") }
+    }
+
+    /// Makes what is not there. A cable of which somebody removed an end is made anew; the NF at its other
+    /// end finds that its interface is gone, and comes for the new one.
+    fn wire(
+        &self,
+        links: &mut Links,
+        place: &Namespace,
+        wiring: Between,
+        frame_bytes: u32,
+    ) -> Result<(), NetworkError> {
+        let mtu = frame_bytes - LINK_HEADER_BYTES;
+        match wiring {
+            Between::Direct => {
+                self.cable(links, place, [&self.before, &self.after], 0, mtu)?;
+            }
+            Between::Bridge => {
+                let made = [
+                    self.cable(links, place, [&self.before, &self.ports[0]], 0, mtu)?,
+                    self.cable(links, place, [&self.after, &self.ports[1]], 1, mtu)?,
+                ];
+                if made.contains(&true) {
+                    if is_there(links, &self.bridge)? {
+                        links.delete(&self.bridge)?;
+                    }
+                    links.add_bridge(&self.bridge, &self.ports.each_ref().map(String::as_str))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One cable. True when it was not there.
+    fn cable(
+        &self,
+        links: &mut Links,
+        place: &Namespace,
+        ends: [&str; 2],
+        which: u8,
+        mtu: u32,
+    ) -> Result<bool, NetworkError> {
+        if is_there(links, ends[0])? {
+            return Ok(false);
+        }
+        let [high, low] = self.number.to_be_bytes();
+        // Locally administered; "HG", and unique in the namespace.
+        let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'G', high, low, last]) };
+        links.add_veth(end(ends[0], 2 * which), end(ends[1], 2 * which + 1), place.as_fd(), mtu)?;
+        for name in ends {
+            links.set_no_own_ipv6_address(name)?;
+            links.set_up(name)?;
+        }
+        Ok(true)
+    }
+}
+
+fn is_there(links: &mut Links, name: &str) -> Result<bool, NetworkError> {
+    Ok(links.interfaces()?.iter().any(|interface| interface.name == name))
+}

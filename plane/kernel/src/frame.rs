@@ -1,0 +1,157 @@
+//! What a frame that comes from the kernel lacks, and what puts it back.
+//!
+//! The kernel takes the outer VLAN tag out of every frame, and leaves the checksum of a packet that never
+//! left the machine to a network card that there is not (`CHECKSUM_PARTIAL`). Both are said beside the
+//! frame; neither is in it.
+
+use headgate_wire::checksum::Sum;
+
+// linux/if_packet.h
+/// The checksum is still to be computed.
+pub const CHECKSUM_NOT_READY: u32 = 1 << 3;
+/// The tag's value is valid.
+pub const VLAN_VALID: u32 = 1 << 4;
+/// The tag's EtherType is valid.
+pub const VLAN_TYPE_VALID: u32 = 1 << 6;
+
+/// Bytes of a VLAN tag.
+pub const TAG_BYTES: usize = 4;
+/// Bytes of both addresses.
+const ADDRESSES_BYTES: usize = 12;
+const TYPE_VLAN: u16 = 0x8100;
+const TYPE_SERVICE_VLAN: u16 = 0x88a8;
+const TYPE_IPV4: u16 = 0x0800;
+const TYPE_IPV6: u16 = 0x86dd;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const IPV6_HEADER_BYTES: usize = 40;
+
+/// What the kernel says beside a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Aside {
+    /// The flags above, among others.
+    pub status: u32,
+    /// The tag's value.
+    pub tag: u16,
+    /// The tag's EtherType.
+    pub tag_type: u16,
+}
+
+impl Aside {
+    /// The tag that was taken out, as it stands in a frame.
+    #[must_use]
+    pub fn tag_bytes(self) -> Option<[u8; TAG_BYTES]> {
+        if self.status & VLAN_VALID == 0 {
+            return None;
+        }
+        let kind = if self.status & VLAN_TYPE_VALID == 0 { TYPE_VLAN } else { self.tag_type };
+        let ([a, b], [c, d]) = (kind.to_be_bytes(), self.tag.to_be_bytes());
+        Some([a, b, c, d])
+    }
+
+    /// Whether the frame's checksum is to be computed.
+    #[must_use]
+    pub const fn lacks_checksum(self) -> bool {
+        self.status & CHECKSUM_NOT_READY != 0
+    }
+}
+
+/// Puts a tag back. The frame starts `TAG_BYTES` into `room`, and at its start afterwards.
+pub fn insert_tag(room: &mut [u8], tag: [u8; TAG_BYTES]) {
+    if room.len() >= ADDRESSES_BYTES + TAG_BYTES {
+        room.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
+        room[ADDRESSES_BYTES..ADDRESSES_BYTES + TAG_BYTES].copy_from_slice(&tag);
+    }
+}
+
+/// Computes the checksum of TCP or UDP directly over IP. Of anything else the kernel left nothing to do
+/// but SCTP's, which networks of namespaces do not leave out.
+pub fn complete_checksum(frame: &mut [u8]) {
+    // None: no packet that the kernel would leave a checksum out of.
+    let _ = complete(frame);
+}
+
+fn complete(frame: &mut [u8]) -> Option<()> {
+    let mut at = ADDRESSES_BYTES;
+    let mut kind = word(frame, at)?;
+    while kind == TYPE_VLAN || kind == TYPE_SERVICE_VLAN {
+        at += TAG_BYTES;
+        kind = word(frame, at)?;
+    }
+    let ip = frame.get_mut(at + 2..)?;
+    let (protocol, header, length, addresses) = match kind {
+        TYPE_IPV4 => {
+            let header = usize::from(ip.first()? & 0xf) * 4;
+            (*ip.get(9)?, header, usize::from(word(ip, 2)?).checked_sub(header)?, 12..20)
+        }
+        TYPE_IPV6 => (*ip.get(6)?, IPV6_HEADER_BYTES, usize::from(word(ip, 4)?), 8..40),
+        _ => return None,
+    };
+    let place = match protocol {
+        TCP => 16,
+        UDP => 6,
+        _ => return None,
+    };
+    let pseudo = Sum::new().bytes(ip.get(addresses)?).word(protocol.into()).double_word(length as u32);
+    let segment = ip.get_mut(header..header + length)?;
+    segment.get_mut(place..place + 2)?.fill(0);
+    let sum = Sum::finish_udp;
+    // TCP sends 0xffff for 0 as well when it is computed so: both are the same in one's complement.
+    let checksum = sum(pseudo.bytes(segment));
+    segment[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
+    Some(())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_returns_to_where_it_was() {
+        let aside = Aside { status: VLAN_VALID, tag: 0x6007, tag_type: 0 };
+        let mut room: Vec<u8> = (0..4).chain(0..20).collect();
+        insert_tag(&mut room, aside.tag_bytes().unwrap());
+        let wanted: Vec<u8> = (0..12).chain([0x81, 0, 0x60, 7]).chain(12..20).collect();
+        assert_eq!(room, wanted);
+        let service = Aside { status: VLAN_VALID | VLAN_TYPE_VALID, tag: 1, tag_type: 0x88a8 };
+        assert_eq!(service.tag_bytes(), Some([0x88, 0xa8, 0, 1]));
+        assert_eq!(Aside::default().tag_bytes(), None);
+    }
+
+    /// IPv4 + UDP, 4 bytes of payload, behind any tags.
+    fn datagram(tags: &[u8]) -> Vec<u8> {
+        let mut frame = vec![2; ADDRESSES_BYTES];
+        frame.extend(tags);
+        frame.extend([8, 0]);
+        frame.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, UDP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([4, 0, 0, 9, 0, 12, 0xde, 0xad, 1, 2, 3, 4]);
+        frame
+    }
+
+    #[test]
+    fn a_checksum_is_completed_behind_tags_and_padding_is_left_out() {
+        for tags in [&[][..], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 7]] {
+            let mut frame = datagram(tags);
+            frame.extend([0xff; 6]);
+            complete_checksum(&mut frame);
+            let udp = &frame[ADDRESSES_BYTES + tags.len() + 2 + 20..][..12];
+            let pseudo = Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP, 12);
+            assert_eq!(pseudo.bytes(udp).finish(), 0, "{tags:?}");
+        }
+    }
+
+    #[test]
+    fn frames_cut_anywhere_are_left_alone() {
+        let frame = datagram(&[]);
+        for length in 0..frame.len() {
+            let mut cut = frame[..length].to_vec();
+            complete_checksum(&mut cut);
+            assert_eq!(cut, frame[..length], "{length}");
+            insert_tag(&mut cut, [0; TAG_BYTES]);
+        }
+    }
+}

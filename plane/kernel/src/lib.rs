@@ -1,0 +1,124 @@
+//! Packets between an NF and interfaces of the kernel: SCC's case, where a system call is what a packet
+//! costs and many packets in one call are the cure (SCC, section 5.1.1).
+//!
+//! Two processes share the work, so that an NF needs no rights of its own:
+//! - the manager opens a socket on an interface ([`open::open`]), in whichever network namespace the
+//!   interface lives, and hands it to the NF;
+//! - the NF makes a [`Cable`] of it: what it receives from and sends to.
+//!
+//! ```text
+//! open     manager   a socket with the options that the drivers need
+//! pool     NF        the buffers that packets lie in between receive and send
+//! packet   NF        driver: recvmmsg and sendmmsg, or recvmsg and send for one packet a call
+//! mapped   NF        driver: rings shared with the kernel (PACKET_MMAP)
+//! frame    NF        what a frame from the kernel lacks: its VLAN tag, its checksum
+//! ```
+//!
+//! No driver waits for a full batch: each takes what is there and goes on.
+
+mod counts;
+pub mod frame;
+mod mapped;
+pub mod open;
+mod packet;
+mod pool;
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use headgate_shm::descriptor::Descriptor;
+use headgate_shm::kernel_io::{Driver, KernelIo};
+
+pub use counts::Counts;
+pub use pool::Pool;
+
+/// Most packets of one system call, the end of the range that SCC studies (figure 8).
+pub const BATCH_MAX: usize = 256;
+
+/// What ends work on an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// It is switched off. The socket works again when it is switched on.
+    #[error("it is switched off")]
+    Down,
+    /// It is no more. Another of the same name needs another socket.
+    #[error("it is gone")]
+    Gone,
+}
+
+/// One interface as an NF has it.
+pub trait Cable {
+    /// Takes what is there, at most a batch, into buffers of `pool`; each packet is appended to `into`, its
+    /// tag untouched (0). True when there may be more.
+    ///
+    /// # Errors
+    /// [`Loss`]; what came before it is in `into`.
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss>;
+
+    /// Sends packets of `pool`, which get their buffers back. What the kernel does not take now is lost and
+    /// counted: like a NIC's, its queue is not waited for.
+    ///
+    /// # Errors
+    /// [`Loss`]; the packets are lost and counted.
+    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), Loss>;
+
+    /// Readable when there are packets.
+    fn ear(&self) -> BorrowedFd<'_>;
+
+    /// What was done so far.
+    fn counts(&self) -> Counts;
+
+    /// Asks the kernel how many packets found no room in the socket, and adds them to the counts.
+    fn look_for_losses(&mut self);
+}
+
+/// Makes a cable of a socket that [`open::open`] opened for the same I/O.
+///
+/// # Errors
+/// What the kernel said.
+pub fn attach(socket: OwnedFd, io: &KernelIo, pool: &mut Pool) -> io::Result<Box<dyn Cable>> {
+    let batch = (io.batch as usize).clamp(1, BATCH_MAX);
+    Ok(match io.driver {
+        Driver::Packet => Box::new(packet::PacketSocket::new(socket, batch, pool)),
+        Driver::Mapped => Box::new(mapped::MappedRings::new(socket, batch, io.queue, io.frame_bytes)?),
+    })
+}
+
+/// What a socket has to tell beside packets, when `poll` says that there is an error. It is told once.
+///
+/// # Errors
+/// [`Loss`].
+pub fn look_for_error(socket: BorrowedFd<'_>) -> Result<(), Loss> {
+    let told = match rustix::net::sockopt::socket_error(socket) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(told)) | Err(told) => told,
+    };
+    loss(socket, &told.into()).map_or(Ok(()), Err)
+}
+
+/// Whether an error means that the interface does not work, and how badly.
+fn loss(socket: BorrowedFd<'_>, error: &io::Error) -> Option<Loss> {
+    match error.raw_os_error()? {
+        libc::ENETDOWN | libc::ENXIO | libc::ENODEV => {
+            Some(if open::is_bound(socket) { Loss::Down } else { Loss::Gone })
+        }
+        _ => None,
+    }
+}
+
+/// Whether the call was only too early, or disturbed: nothing was there, or there was no room.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Packets that found no room in a packet socket since the last time somebody asked.
+fn lost_since_asked(socket: BorrowedFd<'_>) -> u64 {
+    // SAFETY: all zeroes is a valid answer.
+    let mut answer: libc::tpacket_stats = unsafe { std::mem::zeroed() };
+    let mut bytes = size_of_val(&answer) as libc::socklen_t;
+    let (into, length) = ((&raw mut answer).cast(), &raw mut bytes);
+    let (file, option) = (socket.as_fd().as_raw_fd(), libc::PACKET_STATISTICS);
+    // SAFETY: writes at most `bytes` bytes. Asking resets the kernel's count.
+    let refused = unsafe { libc::getsockopt(file, libc::SOL_PACKET, option, into, length) };
+    if refused == 0 { u64::from(answer.tp_drops) } else { 0 }
+}

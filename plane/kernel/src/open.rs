@@ -1,0 +1,167 @@
+//! The manager's part: a socket on an interface, ready to be handed to an NF.
+//!
+//! Options that every driver needs, and why (packet(7)):
+//! - protocol 0 until it is bound, or packets of every interface would come in meanwhile;
+//! - `PACKET_IGNORE_OUTGOING`: what goes out on the interface is not received again, neither what the host
+//!   sends nor what the NF does;
+//! - promiscuous membership: packets for all addresses come in. The kernel counts such wishes and forgets
+//!   this one with the socket, so nothing has to be undone;
+//! - `PACKET_AUXDATA`: the kernel takes VLAN tags out of frames and says there what they were;
+//! - a receive buffer for the configured number of packets: beyond that the kernel drops and counts.
+//!
+//! All of it happens in the network namespace of the calling thread. The socket stays with that namespace
+//! wherever the NF lives.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use headgate_shm::kernel_io::{Driver, KernelIo};
+
+use crate::mapped;
+
+// linux/if_packet.h
+const PACKET_IGNORE_OUTGOING: i32 = 23;
+
+/// What a frame of up to 192 bytes takes of a socket's receive buffer, in bytes: `truesize` of an skb on
+/// x86-64, 256 bytes of head and 512 of data.
+const SMALL_FRAME_BYTES: u32 = 768;
+
+/// Why an interface could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no interface of this name.
+    #[error("there is no interface {name:?}; there are: {}", existing.join(", "))]
+    NoSuchInterface {
+        /// The name.
+        name: String,
+        /// Those that are.
+        existing: Vec<String>,
+    },
+    /// We lack the right.
+    #[error("interface {name}: packet sockets take CAP_NET_RAW; run as root")]
+    NotPermitted {
+        /// The interface.
+        name: String,
+    },
+    /// The kernel refused.
+    #[error("interface {name}: cannot {step}: {cause}")]
+    Refused {
+        /// The interface.
+        name: String,
+        /// What was tried.
+        step: &'static str,
+        /// What the kernel said.
+        cause: io::Error,
+    },
+}
+
+/// Opens a socket on an interface of the calling thread's namespace.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open(name: &str, io: &KernelIo) -> Result<OwnedFd, OpenError> {
+    let index = index_of(name)
+        .ok_or_else(|| OpenError::NoSuchInterface { name: name.to_owned(), existing: present() })?;
+    let refused = |step| {
+        move |cause: io::Error| match cause.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { name: name.to_owned() },
+            _ => OpenError::Refused { name: name.to_owned(), step, cause },
+        }
+    };
+    let socket = socket().map_err(refused("open a packet socket"))?;
+    let flag = |option| set(&socket, libc::SOL_PACKET, option, 1i32);
+    flag(PACKET_IGNORE_OUTGOING).map_err(refused("leave out what is sent on it"))?;
+    match io.driver {
+        Driver::Packet => {
+            flag(libc::PACKET_AUXDATA).map_err(refused("ask for VLAN tags"))?;
+            // The kernel doubles what it is told, to account for its own records (socket(7)).
+            let room = (u64::from(io.queue) * u64::from(SMALL_FRAME_BYTES) / 2).min(i32::MAX as u64) as i32;
+            set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
+                .map_err(refused("set its receive buffer"))?;
+        }
+        Driver::Mapped => {
+            mapped::prepare(&socket, io.queue, io.frame_bytes).map_err(refused("make its rings"))?
+        }
+    }
+    let wish = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wish)
+        .map_err(refused("receive packets for all addresses"))?;
+    bind(&socket, index).map_err(refused("bind to it"))?;
+    Ok(socket)
+}
+
+/// Whether a packet socket still has its interface: the kernel sets the number to -1 when it goes. An
+/// interface that goes is down first, and the socket tells of that alone.
+#[must_use]
+pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
+    // SAFETY: all zeroes is a valid address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut bytes = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: writes at most `bytes` bytes.
+    let refused = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut bytes) };
+    refused == 0 && address.sll_ifindex > 0
+}
+
+fn index_of(name: &str) -> Option<i32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: a terminated string.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index != 0).then_some(index as i32)
+}
+
+fn present() -> Vec<String> {
+    // SAFETY: returns an array to be freed below, or null.
+    let array = unsafe { libc::if_nameindex() };
+    let mut names = Vec::new();
+    if array.is_null() {
+        return names;
+    }
+    let mut entry = array;
+    // SAFETY: the array ends with an entry of index 0; names before that are terminated strings.
+    unsafe {
+        while (*entry).if_index != 0 {
+            names.push(CStr::from_ptr((*entry).if_name).to_string_lossy().into_owned());
+            entry = entry.add(1);
+        }
+        libc::if_freenameindex(array);
+    }
+    names
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: a plain call; the descriptor is owned at once.
+    let file = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: just opened and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(file) })
+}
+
+/// Sets a socket option to the bytes of `value`.
+pub(crate) fn set<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: T) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of::<T>()` bytes of `value`.
+    let refused = unsafe {
+        let value = (&raw const value).cast();
+        libc::setsockopt(socket.as_raw_fd(), level, option, value, size_of::<T>() as libc::socklen_t)
+    };
+    if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn bind(socket: &OwnedFd, index: i32) -> io::Result<()> {
+    // SAFETY: all zeroes is a valid address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_ifindex = index;
+    let bytes = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: an address of the length given.
+    let refused = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) };
+    if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

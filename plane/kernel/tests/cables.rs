@@ -1,0 +1,245 @@
+//! What every driver must do, each asked of all of them, over a veth pair in a namespace of its own. It
+//! takes root.
+
+use std::io::Write as _;
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use headgate_host::namespace::Namespace;
+use headgate_host::network::{Links, Mac, VethEnd};
+use headgate_kernel::{Cable, Loss, Pool, attach, look_for_error, open};
+use headgate_shm::descriptor::Descriptor;
+use headgate_shm::kernel_io::{Driver, KernelIo};
+use headgate_shm::region::HEADROOM_BYTES;
+use headgate_wire::checksum::Sum;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+const DRIVERS: [Driver; 2] = [Driver::Packet, Driver::Mapped];
+const BATCHES: [u32; 3] = [1, 32, 256];
+const FRAME_BYTES: u32 = 2048;
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Two interfaces with a cable between them: `near` is the one under test.
+struct Bed {
+    near: Box<dyn Cable>,
+    far: Box<dyn Cable>,
+    pool: Pool,
+}
+
+fn io(driver: Driver, batch: u32, queue: u32) -> KernelIo {
+    KernelIo { driver, batch, queue, frame_bytes: FRAME_BYTES, interfaces: ["near".into(), "far".into()] }
+}
+
+/// Runs a test for every driver and batch, each in a namespace of its own; says so when it cannot.
+fn for_all(test: &str, work: impl Fn(&mut Bed, &KernelIo) + Sync) {
+    if !rustix::process::geteuid().is_root() {
+        let _ = writeln!(std::io::stderr(), "{test}: skipped: packet sockets take root");
+        return;
+    }
+    for driver in DRIVERS {
+        for batch in BATCHES {
+            let io = io(driver, batch, 1024);
+            let namespace = Namespace::new().expect("root makes namespaces");
+            let inside = || {
+                lay_cable(&namespace);
+                let mut bed = bed(&io);
+                work(&mut bed, &io);
+            };
+            namespace.run(inside).expect("root enters namespaces");
+        }
+    }
+}
+
+fn lay_cable(namespace: &Namespace) {
+    let mut links = Links::here().unwrap();
+    let (near, far) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+    let (near, far) = (VethEnd { name: "near", mac: near }, VethEnd { name: "far", mac: far });
+    links.add_veth(near, far, namespace.as_fd(), 1500).unwrap();
+    for name in ["near", "far"] {
+        links.set_no_own_ipv6_address(name).unwrap();
+        links.set_up(name).unwrap();
+    }
+}
+
+fn bed(io: &KernelIo) -> Bed {
+    let mut pool = Pool::new(2 * Pool::buffers_for(io.batch as usize) + 1024, FRAME_BYTES).unwrap();
+    let mut cable = |name| attach(open::open(name, io).unwrap(), io, &mut pool).unwrap();
+    Bed { near: cable("near"), far: cable("far"), pool }
+}
+
+impl Bed {
+    fn put(&mut self, frame: &[u8]) -> Descriptor {
+        // Any free buffer will do; this one was never given to a cable.
+        let taken = self.pool.lend().expect("the pool is large");
+        self.pool.region().write(taken.index(), HEADROOM_BYTES, frame);
+        taken.with_extent(HEADROOM_BYTES, frame.len() as u32)
+    }
+
+    fn get(&mut self, packet: Descriptor) -> Vec<u8> {
+        let mut bytes = vec![0; packet.length() as usize];
+        self.pool.region().read(packet, &mut bytes);
+        self.pool.put(packet);
+        bytes
+    }
+
+    fn send_far(&mut self, frames: &[Vec<u8>]) {
+        let packets: Vec<_> = frames.iter().map(|frame| self.put(frame)).collect();
+        self.far.send(&mut self.pool, &packets).unwrap();
+    }
+
+    /// The frames that come in near, as many as are waited for.
+    fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
+        let (mut frames, started) = (Vec::new(), Instant::now());
+        while frames.len() < count {
+            assert!(started.elapsed() < PATIENCE, "{} of {count} frames came", frames.len());
+            wait(&*self.near, Duration::from_millis(100));
+            let mut packets = Vec::new();
+            self.near.receive(&mut self.pool, &mut packets).unwrap();
+            frames.extend(packets.into_iter().map(|packet| self.get(packet)));
+        }
+        frames
+    }
+}
+
+fn wait(cable: &dyn Cable, patience: Duration) -> bool {
+    let mut polled = [PollFd::from_borrowed_fd(cable.ear(), PollFlags::IN)];
+    let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+    poll(&mut polled, Some(&patience)).is_ok() && polled[0].revents().contains(PollFlags::IN)
+}
+
+/// A frame of an EtherType that nobody speaks, its number in its payload.
+fn frame(number: usize, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+    frame.extend((number as u32).to_be_bytes());
+    frame.resize(bytes, 0x5a);
+    frame
+}
+
+#[test]
+fn frames_of_all_lengths_pass_both_ways_in_order() {
+    for_all("frames_of_all_lengths_pass_both_ways_in_order", |bed, io| {
+        let frames: Vec<_> = (0..300).map(|number| frame(number, 60 + number * 1454 / 299)).collect();
+        bed.send_far(&frames);
+        assert_eq!(bed.receive(300), frames, "{io:?}");
+        std::mem::swap(&mut bed.near, &mut bed.far);
+        bed.send_far(&frames);
+        assert_eq!(bed.receive(300), frames, "{io:?}, back");
+        // What an interface sent itself does not come back to it.
+        std::mem::swap(&mut bed.near, &mut bed.far);
+        assert!(!wait(&*bed.near, Duration::from_millis(20)), "{io:?}");
+        assert_eq!((bed.near.counts().received, bed.near.counts().sent), (300, 300), "{io:?}");
+    });
+}
+
+#[test]
+fn vlan_tags_stay_where_they_were() {
+    for_all("vlan_tags_stay_where_they_were", |bed, io| {
+        let mut tagged = frame(7, 100);
+        tagged.splice(12..12, [0x81, 0, 0x60, 7]);
+        let mut twice = tagged.clone();
+        twice.splice(12..12, [0x88, 0xa8, 0, 3]);
+        bed.send_far(&[tagged.clone(), twice.clone()]);
+        assert_eq!(bed.receive(2), [tagged, twice], "{io:?}");
+    });
+}
+
+#[test]
+fn checksums_that_the_kernel_left_out_are_there() {
+    for_all("checksums_that_the_kernel_left_out_are_there", |bed, io| {
+        let mut links = Links::here().unwrap();
+        links.add_address("far", "10.0.0.2".parse().unwrap(), 24).unwrap();
+        links.add_neighbour("far", "10.0.0.1".parse().unwrap(), Mac([2, 0, 0, 0, 0, 1])).unwrap();
+        let socket = UdpSocket::bind("10.0.0.2:4000").unwrap();
+        socket.send_to(b"headgate", "10.0.0.1:9").unwrap();
+        let frame = bed.receive(1).remove(0);
+        let udp = &frame[34..42 + 8];
+        let pseudo = Sum::pseudo_ipv4([10, 0, 0, 2].into(), [10, 0, 0, 1].into(), 17, udp.len() as u16);
+        assert_eq!(pseudo.bytes(udp).finish(), 0, "{io:?}: {frame:02x?}");
+    });
+}
+
+#[test]
+fn one_packet_a_call_and_many_are_counted_as_such() {
+    for_all("one_packet_a_call_and_many_are_counted_as_such", |bed, io| {
+        let frames: Vec<_> = (0..64).map(|number| frame(number, 60)).collect();
+        bed.send_far(&frames);
+        let calls = 64_u64.div_ceil(u64::from(io.batch));
+        assert_eq!(bed.far.counts().calls, calls, "{io:?}");
+        bed.receive(64);
+        let received = if io.driver == Driver::Mapped { 0 } else { calls };
+        assert_eq!(bed.near.counts().calls, received, "{io:?}");
+    });
+}
+
+#[test]
+fn packets_that_found_no_room_are_counted() {
+    for_all("packets_that_found_no_room_are_counted", |bed, io| {
+        let frames: Vec<_> = (0..250).map(|number| frame(number, 60)).collect();
+        for _ in 0..40 {
+            bed.send_far(&frames);
+        }
+        bed.near.look_for_losses();
+        let mut received = 0;
+        while wait(&*bed.near, Duration::ZERO) {
+            received += bed.receive(1).len() as u64;
+        }
+        let counts = bed.near.counts();
+        assert!(counts.lost > 0 && received > 0, "{io:?}: {counts:?}");
+        assert_eq!(counts.lost + received, bed.far.counts().sent, "{io:?}");
+    });
+}
+
+#[test]
+fn a_frame_longer_than_the_interface_carries_is_left_out_alone() {
+    for_all("a_frame_longer_than_the_interface_carries_is_left_out_alone", |bed, io| {
+        let (short, long) = (frame(1, 60), frame(2, 1900));
+        bed.send_far(&[short.clone(), long, short.clone()]);
+        assert_eq!(bed.receive(2), [short.clone(), short], "{io:?}");
+        if io.driver == Driver::Packet {
+            assert_eq!(bed.far.counts().too_long, 1, "{io:?}");
+        }
+    });
+}
+
+#[test]
+fn an_interface_that_is_down_comes_back_and_one_that_is_gone_does_not() {
+    for_all("an_interface_that_is_down_comes_back_and_one_that_is_gone_does_not", |bed, io| {
+        let loss = |bed: &mut Bed| {
+            let started = Instant::now();
+            loop {
+                let packet = bed.put(&frame(0, 60));
+                let mut none = Vec::new();
+                let tried = bed.near.receive(&mut bed.pool, &mut none).map(|_| ());
+                let tried = tried.and(bed.near.send(&mut bed.pool, &[packet]));
+                let tried = tried.and(look_for_error(bed.near.ear()));
+                if tried.is_err() || started.elapsed() > PATIENCE {
+                    return tried;
+                }
+            }
+        };
+        let mut links = Links::here().unwrap();
+        links.set_down("near").unwrap();
+        assert_eq!(loss(bed), Err(Loss::Down), "{io:?}");
+        links.set_up("near").unwrap();
+        // What is left of it is told once.
+        let _ = look_for_error(bed.near.ear());
+        assert_eq!(look_for_error(bed.near.ear()), Ok(()), "{io:?}");
+        // The kernel needs a moment to see the cable plugged in.
+        let started = Instant::now();
+        while !wait(&*bed.near, Duration::from_millis(10)) {
+            assert!(started.elapsed() < PATIENCE, "{io:?}: nothing comes");
+            bed.send_far(&[frame(1, 60)]);
+        }
+        assert_eq!(bed.receive(1).last(), Some(&frame(1, 60)), "{io:?}");
+        links.delete("near").unwrap();
+        assert_eq!(loss(bed), Err(Loss::Gone), "{io:?}");
+    });
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_told_with_those_that_are() {
+    let refused = open::open("no-such-if", &io(Driver::Packet, 1, 64)).unwrap_err().to_string();
+    assert!(refused.contains("no-such-if") && refused.contains("lo"), "{refused}");
+}

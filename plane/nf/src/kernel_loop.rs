@@ -1,0 +1,420 @@
+//! The loop of an NF on interfaces of the kernel: a batch in, the NF's function, the batch out, a look at
+//! the orders.
+//!
+//! An NF has two interfaces. What comes by one leaves by the other, unless the NF ends it or names a port:
+//! its ports are its interfaces, 0 towards the chain's entry and 1 towards its end. The loop never waits
+//! for a full batch: it takes what is there, works on it, sends it, and sleeps in `poll` when there is
+//! nothing (SCC, section 5.1.1).
+//!
+//! The manager sees no packet of such an NF, so what it knows is what this loop says.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use headgate_kernel::{Cable, Loss, Pool, look_for_error, open};
+use headgate_shm::Verdict;
+use headgate_shm::attach::{AttachError, Loop, ToNf};
+use headgate_shm::control::InterfaceCounts;
+use headgate_shm::descriptor::Descriptor;
+use headgate_shm::kernel_io::KernelIo;
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use crate::attach::Attached;
+use crate::burst::{BURST_MAX, Burst};
+use crate::burst_loop::sample::Sampler;
+use crate::burst_loop::{End, TERMINATED};
+use crate::clock::{Clock, Machine, cycles};
+use crate::context::Environment;
+use crate::fuse::Fused;
+
+/// Longest sleep. Our choice: an order to stop is seen this soon, and ten wake-ups a second cost nothing.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Batches after which the other interface is looked at, however many packets there are at this one. Our
+/// choice: a look costs one system call.
+const LOOK_AROUND_EVERY: u32 = 16;
+
+/// How work on interfaces ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelLoopError {
+    #[error("the manager is gone")]
+    ManagerGone,
+    #[error("the connection to the manager: {0}")]
+    Connection(AttachError),
+    #[error("its interface {0} is gone")]
+    InterfaceGone(String),
+}
+
+impl From<AttachError> for KernelLoopError {
+    fn from(error: AttachError) -> Self {
+        match error {
+            AttachError::Closed => Self::ManagerGone,
+            other => Self::Connection(other),
+        }
+    }
+}
+
+/// One of the two interfaces.
+struct Side {
+    name: String,
+    cable: Box<dyn Cable>,
+    /// Whether there may be packets.
+    is_ready: bool,
+    is_down: bool,
+    /// Packets that leave by it.
+    outgoing: Vec<Descriptor>,
+}
+
+pub(crate) struct KernelLoop<'a> {
+    attached: &'a Attached,
+    environment: &'a Environment,
+    clock: &'a Machine,
+    nfs: &'a mut Fused,
+    sides: [Side; 2],
+    pool: Pool,
+    incoming: Vec<Descriptor>,
+    burst: Burst,
+    mail_read: u32,
+    sampler: Sampler,
+    /// Packets that the NF ended.
+    dropped: u64,
+    /// Batches since both interfaces were looked at.
+    since_look: u32,
+    /// Batches since a cooperative loop last yielded.
+    since_yield: u32,
+}
+
+impl<'a> KernelLoop<'a> {
+    /// # Errors
+    /// A sentence: the kernel refused, or the NF needs what there is not on interfaces.
+    ///
+    /// # Panics
+    /// When the environment's clock is not the machine's.
+    pub(crate) fn new(
+        attached: &'a Attached,
+        environment: &'a Environment,
+        nfs: &'a mut Fused,
+        io: &KernelIo,
+        sockets: [OwnedFd; 2],
+    ) -> Result<Self, String> {
+        let Clock::Machine(clock) = &environment.clock else { panic!("a loop runs in real time") };
+        if environment.disk.requests.get().is_some() {
+            return Err(
+                "it reads or writes files, which NFs on interfaces of the kernel cannot; take it out \
+                        of the chain with `io`"
+                    .to_owned(),
+            );
+        }
+        let batch = io.batch as usize;
+        let mut pool =
+            Pool::new(Pool::buffers_for(batch), io.frame_bytes).map_err(|error| error.to_string())?;
+        let mut side = |socket, name: &String| {
+            let cable = headgate_kernel::attach(socket, io, &mut pool)
+                .map_err(|error| format!("its interface {name} cannot be used: {error}"))?;
+            let outgoing = Vec::with_capacity(2 * batch);
+            Ok::<_, String>(Side { name: name.clone(), cable, is_ready: true, is_down: false, outgoing })
+        };
+        let [towards_in, towards_out] = sockets;
+        let sides = [side(towards_in, &io.interfaces[0])?, side(towards_out, &io.interfaces[1])?];
+        Ok(Self {
+            attached,
+            environment,
+            clock,
+            nfs,
+            sides,
+            burst: Burst::new(pool.region().clone()),
+            pool,
+            incoming: Vec::with_capacity(batch),
+            mail_read: 0,
+            sampler: Sampler::of_this_thread(),
+            dropped: 0,
+            since_look: 0,
+            since_yield: 0,
+        })
+    }
+
+    /// Works until an order or a signal ends it.
+    pub(crate) fn run(&mut self) -> Result<End, KernelLoopError> {
+        let end = loop {
+            if let Some(end) = self.ended() {
+                break end;
+            }
+            if self.attached.side.orders().mail.load(Ordering::Relaxed) != self.mail_read {
+                self.read_mail()?;
+            }
+            let mut moved = false;
+            for from in 0..self.sides.len() {
+                moved |= self.sides[from].is_ready && self.turn(from)?;
+            }
+            if moved {
+                self.after_batch()?;
+            } else {
+                self.idle()?;
+            }
+        };
+        self.nfs.stop();
+        self.publish();
+        self.environment.tell_counters()?;
+        Ok(end)
+    }
+
+    fn ended(&self) -> Option<End> {
+        if self.attached.side.orders().stop.load(Ordering::Relaxed) != 0 {
+            return Some(End::Stopped);
+        }
+        TERMINATED.load(Ordering::Relaxed).then_some(End::Terminated)
+    }
+
+    /// Takes one batch from an interface, works on it and sends it on. False when there was none.
+    fn turn(&mut self, from: usize) -> Result<bool, KernelLoopError> {
+        let ticks = cycles();
+        if self.clock.is_due(ticks) {
+            self.look()?;
+        }
+        let sampled = self.sampler.is_due(ticks);
+        if sampled {
+            self.sampler.begin();
+        }
+        let side = &mut self.sides[from];
+        let more = side.cable.receive(&mut self.pool, &mut self.incoming);
+        side.is_ready = matches!(more, Ok(true));
+        let count = self.incoming.len();
+        if count > 0 {
+            self.work(from);
+            for to in 0..self.sides.len() {
+                self.send(to)?;
+            }
+            self.note_batch(count, sampled);
+        }
+        match more {
+            Ok(_) => {
+                if count > 0 {
+                    self.note_up(from);
+                }
+            }
+            Err(loss) => self.note_loss(from, loss)?,
+        }
+        Ok(count > 0)
+    }
+
+    /// The NF's function over a batch, burst by burst.
+    fn work(&mut self, from: usize) {
+        let mut handler = 0;
+        let mut incoming = std::mem::take(&mut self.incoming);
+        for packets in incoming.chunks_mut(BURST_MAX) {
+            packets.iter_mut().for_each(|packet| *packet = packet.with_tag(from as u32));
+            self.burst.load(packets);
+            let began = cycles();
+            self.nfs.process(&mut self.burst);
+            handler += cycles() - began;
+            for packet in self.burst.decided() {
+                let way = match packet.verdict() {
+                    Verdict::Next => Some(1 - from),
+                    Verdict::Port(port) => Some(usize::from(port)).filter(|port| *port < self.sides.len()),
+                    Verdict::Drop | Verdict::Stage(_) => None,
+                };
+                match way {
+                    Some(to) => self.sides[to].outgoing.push(*packet),
+                    None => {
+                        self.pool.put(*packet);
+                        self.dropped += 1;
+                    }
+                }
+            }
+        }
+        self.sampler.handled(handler);
+        incoming.clear();
+        self.incoming = incoming;
+    }
+
+    fn send(&mut self, to: usize) -> Result<(), KernelLoopError> {
+        let side = &mut self.sides[to];
+        if side.outgoing.is_empty() {
+            return Ok(());
+        }
+        let sent = side.cable.send(&mut self.pool, &side.outgoing);
+        side.outgoing.clear();
+        match sent {
+            Ok(()) => Ok(()),
+            Err(loss) => self.note_loss(to, loss),
+        }
+    }
+
+    fn note_batch(&mut self, count: usize, sampled: bool) {
+        let progress = self.attached.side.progress();
+        add(&progress.packets, count as u64);
+        add(&progress.bursts, 1);
+        if sampled {
+            self.sampler.end(&self.attached.side, self.clock, count as u64);
+        }
+    }
+
+    /// An interface that is switched off is told of once, and works again when it is on. One that is gone
+    /// ends this process: the manager starts another, which finds the next interface of that name.
+    fn note_loss(&mut self, at: usize, loss: Loss) -> Result<(), KernelLoopError> {
+        let side = &mut self.sides[at];
+        if loss == Loss::Gone {
+            return Err(KernelLoopError::InterfaceGone(side.name.clone()));
+        }
+        if !std::mem::replace(&mut side.is_down, true) {
+            self.tell_state(at, "down");
+        }
+        Ok(())
+    }
+
+    /// One that is down may be gone by now; nothing tells of that.
+    fn check_those_down(&mut self) -> Result<(), KernelLoopError> {
+        let gone = |side: &&Side| side.is_down && !open::is_bound(side.cable.ear());
+        match self.sides.iter().find(gone) {
+            Some(side) => Err(KernelLoopError::InterfaceGone(side.name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn note_up(&mut self, at: usize) {
+        if std::mem::replace(&mut self.sides[at].is_down, false) {
+            self.tell_state(at, "up");
+        }
+    }
+
+    fn tell_state(&self, at: usize, state: &str) {
+        let word = serde_json::json!({ "interface": self.sides[at].name, "state": state });
+        // A manager that does not read its mail misses this one too.
+        let _ = self.environment.tell(word.to_string());
+    }
+
+    fn after_batch(&mut self) -> Result<(), KernelLoopError> {
+        self.since_look += 1;
+        if self.since_look >= LOOK_AROUND_EVERY {
+            self.wait(Duration::ZERO)?;
+        }
+        if let Loop::Cooperative { yield_after } = self.attached.welcome.waits {
+            self.since_yield += 1;
+            if self.since_yield >= yield_after {
+                self.since_yield = 0;
+                rustix::thread::sched_yield();
+            }
+        }
+        Ok(())
+    }
+
+    /// Once a millisecond, or when a timer is due, or before a sleep.
+    fn look(&mut self) -> Result<(), KernelLoopError> {
+        let now = self.clock.look();
+        if let Some(due) = self.nfs.timers(now) {
+            self.environment.clock.look_by(due);
+        }
+        self.publish();
+        Ok(self.environment.tell_counters()?)
+    }
+
+    /// There are no packets.
+    fn idle(&mut self) -> Result<(), KernelLoopError> {
+        if self.clock.is_due(cycles()) {
+            self.look()?;
+        }
+        self.check_those_down()?;
+        match self.attached.welcome.waits {
+            Loop::Notified => {
+                let due = self.nfs.next_due().map(|due| due.saturating_sub(self.environment.clock.now()));
+                self.publish_counts();
+                self.wait(due.map_or(PATIENCE, |due| due.min(PATIENCE)))
+            }
+            Loop::Polling => self.look_at_all(),
+            Loop::Cooperative { .. } => {
+                self.since_yield = 0;
+                rustix::thread::sched_yield();
+                self.look_at_all()
+            }
+        }
+    }
+
+    /// One that never sleeps tries its interfaces instead of asking for them.
+    fn look_at_all(&mut self) -> Result<(), KernelLoopError> {
+        self.sides.iter_mut().for_each(|side| side.is_ready = true);
+        self.since_look += 1;
+        if self.since_look >= LOOK_AROUND_EVERY * LOOK_AROUND_EVERY {
+            self.wait(Duration::ZERO)?;
+            self.sides.iter_mut().for_each(|side| side.is_ready = true);
+        }
+        Ok(())
+    }
+
+    /// Asks which interfaces have packets, and sleeps until one does.
+    fn wait(&mut self, patience: Duration) -> Result<(), KernelLoopError> {
+        self.since_look = 0;
+        add(&self.attached.side.kernel_counts().waits, 1);
+        let [one, other] = &self.sides;
+        let mut polled = [
+            PollFd::from_borrowed_fd(one.cable.ear(), PollFlags::IN),
+            PollFd::from_borrowed_fd(other.cable.ear(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.attached.socket.as_fd(), PollFlags::IN),
+        ];
+        if !patience.is_zero() {
+            add(&self.attached.side.progress().sleeps, 1);
+        }
+        let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
+        // Interrupted, the orders are looked at as well.
+        let _ = rustix::event::poll(&mut polled, Some(&patience));
+        let [one, other, manager] = polled.map(|polled| polled.revents());
+        for (at, seen) in [one, other].into_iter().enumerate() {
+            self.sides[at].is_ready |= seen.contains(PollFlags::IN);
+            if seen.contains(PollFlags::ERR)
+                && let Err(loss) = look_for_error(self.sides[at].cable.ear())
+            {
+                self.note_loss(at, loss)?;
+            }
+        }
+        if manager.contains(PollFlags::HUP) {
+            return Err(KernelLoopError::ManagerGone);
+        }
+        if manager.contains(PollFlags::IN) { self.read_mail() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn read_mail(&mut self) -> Result<(), KernelLoopError> {
+        self.mail_read = self.attached.side.orders().mail.load(Ordering::Acquire);
+        loop {
+            match self.attached.hear() {
+                Ok(Some(ToNf::Message { body })) => {
+                    if let Err(error) = self.nfs.message(&body) {
+                        let answer = serde_json::json!({ "error": error.to_string() });
+                        // A manager that does not read its mail misses this one too.
+                        let _ = self.environment.tell(answer.to_string());
+                    }
+                }
+                Ok(Some(_)) | Err(AttachError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
+                Ok(None) => return Ok(self.environment.tell_counters()?),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        self.sides.iter_mut().for_each(|side| side.cable.look_for_losses());
+        self.publish_counts();
+    }
+
+    fn publish_counts(&self) {
+        for (side, place) in self.sides.iter().zip(&self.attached.side.kernel_counts().interfaces) {
+            publish(side, place);
+        }
+        // Last, so that what has ended is known to have come.
+        self.attached.side.kernel_counts().dropped.store(self.dropped, Ordering::Relaxed);
+    }
+}
+
+fn publish(side: &Side, place: &InterfaceCounts) {
+    let counts = side.cable.counts();
+    place.received.store(counts.received, Ordering::Relaxed);
+    place.sent.store(counts.sent, Ordering::Relaxed);
+    place.calls.store(counts.calls, Ordering::Relaxed);
+    place.lost.store(counts.lost, Ordering::Relaxed);
+    place.unsent.store(counts.unsent, Ordering::Relaxed);
+    place.too_long.store(counts.too_long, Ordering::Relaxed);
+}
+
+/// Adds to a value only this thread writes.
+fn add(value: &AtomicU64, more: u64) {
+    value.store(value.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+}
