@@ -15,8 +15,9 @@ use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region}
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::time::Timespec;
 
-use crate::burst_loop::TERMINATED;
+use crate::burst_loop::{PATIENCE, TERMINATED};
 
 /// The environment variable with the path of the manager's socket, for an NF the manager did not launch.
 pub const PATH_VARIABLE: &str = "HEADGATE_SOCKET";
@@ -156,16 +157,16 @@ impl Link {
     /// Waits as long as it takes, but not past a signal to end.
     fn wait_for_answer(&self) -> Result<(), AttachFailure> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        loop {
-            match rustix::event::poll(&mut polled, None) {
+        // A signal that came just before the wait does not end it.
+        let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(PATIENCE.subsec_nanos()) };
+        while !TERMINATED.load(Ordering::Relaxed) {
+            match rustix::event::poll(&mut polled, Some(&patience)) {
+                Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(()),
-                Err(Errno::INTR) if TERMINATED.load(Ordering::Relaxed) => {
-                    return Err(AttachFailure::Terminated);
-                }
-                Err(Errno::INTR) => {}
                 Err(error) => return Err(AttachError::Socket(error).into()),
             }
         }
+        Err(AttachFailure::Terminated)
     }
 }
 
@@ -226,7 +227,7 @@ impl Attached {
     /// Whether the manager closed the connection.
     pub(crate) fn is_closed(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
-        let limit = rustix::time::Timespec::default();
+        let limit = Timespec::default();
         // An interrupted poll says nothing; the next one will.
         rustix::event::poll(&mut polled, Some(&limit)).is_ok()
             && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)

@@ -22,7 +22,7 @@ use sample::Sampler;
 
 /// Longest sleep. Our choice: orders and a dead manager are seen this soon even if no bell rings, and ten
 /// wake-ups a second cost nothing.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub const PATIENCE: Duration = Duration::from_millis(100);
 /// Turns of waiting for room in the transmit ring between two looks whether the manager lives.
 const FULL_TURNS: u32 = 1000;
 
