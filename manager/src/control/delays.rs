@@ -10,6 +10,7 @@ use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::clock::Clock;
 use headgate_path::delay::{Delayed, Sample};
 use headgate_path::holders::TICK_SHIFT;
+use headgate_path::plan::Stage;
 use headgate_shm::histogram::{BUCKETS, bucket_of, middle_of};
 
 use super::Control;
@@ -117,14 +118,14 @@ impl Control {
         self.delays.whole.of(&[chain], &self.fabric.clock)
     }
 
-    /// In the queue and in the hands of each stage of a chain.
-    pub(super) fn stage_delays(&self, stages: &[u16]) -> Vec<StageDelayStatus> {
-        let of_stage = |&stage: &u16| {
-            let stage = self.fabric.parts.stages[usize::from(stage)].as_ref()?;
+    /// In the queue and in the hands of each stage, by number: once for all chains that pass it.
+    pub(super) fn stage_delays(&self) -> Vec<Option<StageDelayStatus>> {
+        let of_stage = |stage: &Option<Stage>| {
+            let stage = stage.as_ref()?;
             let (queueing, processing) = self.instance_delays(&stage.running);
             Some(StageDelayStatus { stage: stage.name.clone(), queueing, processing })
         };
-        stages.iter().filter_map(of_stage).collect()
+        self.fabric.parts.stages.iter().map(of_stage).collect()
     }
 
     /// In the queues and in the hands of instances.

@@ -238,6 +238,7 @@ impl Control {
 
     fn chain_status(&self, audit: Option<&Audit>) -> Vec<ChainStatus> {
         let parts = &self.fabric.parts;
+        let stage_delays = self.stage_delays();
         let mut all = Vec::new();
         for (number, chain) in parts.chains.iter().enumerate() {
             let counts = self.chain_counts(number as u16);
@@ -263,7 +264,11 @@ impl Control {
                     status.stages = chain.stages.iter().map(name).collect();
                     status.delay_bound_ns = chain.delay_bound_us.map(|us| u64::from(us) * 1000);
                     status.window = self.fabric.bounds.window(number as u16);
-                    status.stage_delays = self.stage_delays(&chain.stages);
+                    status.stage_delays = chain
+                        .stages
+                        .iter()
+                        .filter_map(|&stage| stage_delays[stage as usize].clone())
+                        .collect();
                     status.out = match chain.exit {
                         Exit::Port(port) => self.config.ports[port as usize].name.clone(),
                         Exit::Nf => "nf".to_owned(),

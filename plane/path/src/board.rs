@@ -38,8 +38,6 @@ pub struct ChainCounts {
     pub entered: Count,
     /// Packets that left by a port.
     pub left: Count,
-    /// Packets that ended otherwise.
-    pub ended: Count,
     /// Of those that ended at a full ring, the ones an NF had worked on.
     pub wasted: Count,
 }
@@ -176,7 +174,6 @@ impl Board {
     #[inline]
     pub fn ended(&self, chain: u16, reason: Reason, count: u64) {
         self.drops[chain as usize][reason as usize].add(count);
-        self.chains[chain as usize].ended.add(count);
     }
 
     /// Drops of a chain for a reason.
@@ -188,6 +185,6 @@ impl Board {
     /// All drops of a chain.
     #[must_use]
     pub fn dropped_all(&self, chain: u16) -> u64 {
-        self.chains[chain as usize].ended.get()
+        Reason::ALL.iter().map(|&reason| self.dropped(chain, reason)).sum()
     }
 }

@@ -175,9 +175,8 @@ impl Worker {
 
     /// Packets of a chain that have neither left nor ended. Ends before entries, so that it is never too few.
     fn inside(&self, chain: u16) -> u64 {
-        let gone = |board: &crate::board::Board| {
-            board.chains[chain as usize].left.get() + board.chains[chain as usize].ended.get()
-        };
+        let gone =
+            |board: &crate::board::Board| board.chains[chain as usize].left.get() + board.dropped_all(chain);
         let gone: u64 = self.boards.iter().map(|board| gone(board)).sum();
         let entered: u64 = self.boards.iter().map(|board| board.chains[chain as usize].entered.get()).sum();
         entered.saturating_sub(gone)

@@ -30,10 +30,11 @@ const PROBE_PATIENCE: u64 = 1 << 32;
 /// Most packets that one is chosen among. Our choice: what a fast NF does in a millisecond, and half of what the
 /// counts can tell apart at least.
 const CHOICE_MAX: u32 = 1 << 16;
-/// Least time between two samples of whole delays, in TSC cycles: 10 to 20 us. Our choice: thousands in a window
-/// of 100 ms, and little to read for the control loop.
-const WHOLE_EVERY: u64 = 1 << 15;
-/// Samples in a log. Our choice: twice what is written between two looks of the control loop, 5 ms.
+/// Least time between two samples of whole delays, in TSC cycles: some 100 us. Our choice: a thousand in a window
+/// of 100 ms. Each is a cache miss or two for the control loop where chains are many: every 15 us they took
+/// a tenth of a core with 10,000.
+const WHOLE_EVERY: u64 = 1 << 18;
+/// Samples in a log. Our choice: several times what is written between two looks of the control loop, 10 ms.
 const LOG_PLACES: usize = 1024;
 
 /// What a sample is a delay of.
