@@ -198,6 +198,26 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// Cases on one core, to be compared and seen beside a paper.
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        about: &'static str,
+        source: &'static str,
+        cases: Vec<Case>,
+    ) -> Self {
+        Self {
+            name,
+            about,
+            source,
+            cases,
+            comparisons: Vec::new(),
+            paper: &[],
+            plot: THROUGHPUT,
+            nf_cores: 1,
+        }
+    }
+
     /// The paper's figure for a value; empty where it has none.
     #[must_use]
     pub fn paper_of(&self, name: &str) -> &'static str {
@@ -243,6 +263,15 @@ impl Experiment {
     fn groups_with(&self, variant: &str) -> Vec<String> {
         let cases = self.cases.iter().filter(|case| case.variant == variant);
         cases.map(|case| case.group.clone()).collect()
+    }
+}
+
+/// The experiment of that name, or every one of `names` for `all`.
+pub fn one_or_all(name: &str, names: &[&str], one: impl Fn(&str) -> Option<Experiment>) -> Vec<Experiment> {
+    if name == "all" {
+        names.iter().filter_map(|name| one(name)).collect()
+    } else {
+        one(name).into_iter().collect()
     }
 }
 

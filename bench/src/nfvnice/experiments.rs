@@ -12,7 +12,7 @@ use super::dynamic::Change;
 use super::isolation::Transfer;
 use crate::lab::Machine;
 use crate::lab::bed::{Bed, Chain, Mode, Policy, Traffic, Work, line_rate};
-use crate::lab::experiment::{Case, Comparison, Experiment, Formed, How, Plot, THROUGHPUT, grid, joined};
+use crate::lab::experiment::{Case, Comparison, Experiment, Formed, How, Plot, grid, joined, one_or_all};
 use crate::lab::measure::Read;
 
 /// Low, medium and high cost (section 5.4.3.1).
@@ -89,15 +89,7 @@ pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
             _ => return None,
         })
     };
-    if name == "all" {
-        return NAMES.iter().filter_map(|name| one(name)).collect();
-    }
-    one(name).into_iter().collect()
-}
-
-fn experiment(name: &'static str, about: &'static str, source: &'static str, cases: Vec<Case>) -> Experiment {
-    let (comparisons, paper, plot, nf_cores) = (Vec::new(), &[][..], THROUGHPUT, 1);
-    Experiment { name, about, source, cases, comparisons, paper, plot, nf_cores }
+    one_or_all(name, &NAMES, one)
 }
 
 const fn no_aim(_: &str) -> &'static str {
@@ -129,7 +121,7 @@ fn motivation_load() -> Experiment {
             ("batch.uneven.os.nf3.voluntary", "1007 (table 3.2)"),
             ("rr.uneven.os.nf3.voluntary", "248 (table 3.2)"),
         ],
-        ..experiment(
+        ..Experiment::new(
             "motivation-load",
             "three NFs of 250 cycles side by side on one core; 5 Mpps each, or 6, 6 and 3",
             "figure 3.1a, table 3.2",
@@ -151,7 +143,7 @@ fn motivation_cost() -> Experiment {
             ("batch.uneven.os.nf3.voluntary", "1004 (table 3.3)"),
             ("rr.uneven.os.nf3.voluntary", "93 (table 3.3)"),
         ],
-        ..experiment(
+        ..Experiment::new(
             "motivation-cost",
             "three NFs of 500, 250 and 50 cycles side by side on one core; 5 Mpps each, or 6, 6 and 3",
             "figure 3.1b, table 3.3",
@@ -164,7 +156,7 @@ fn motivation_chain() -> Experiment {
     // Section 3.2.2.3.
     let bed = Bed::chain(&COSTS, 10e6);
     let cases = grid(&Policy::THREE, &OS_AND_NFVNICE, "", &bed, &[Read::Nfs, Read::Switches]);
-    experiment(
+    Experiment::new(
         "motivation-chain",
         "a chain of 120, 270 and 550 cycles on one core, 10 Mpps offered",
         "figure 3.2",
@@ -183,7 +175,7 @@ fn chain() -> Experiment {
         "normal.nfvnice_over_os" | "batch.nfvnice_over_os" => "at least 1.8",
         _ => "",
     };
-    let mut chain = experiment(
+    let mut chain = Experiment::new(
         "chain",
         "a chain of 120, 270 and 550 cycles on one core, at the rate of a 10 Gbit/s link",
         "figure 5.6, tables 5.1 and 5.2",
@@ -229,7 +221,7 @@ fn chain() -> Experiment {
 fn cores() -> Experiment {
     let bed = Bed { spread: true, ..Bed::chain(&COSTS_OF_CORES, line_rate(64)) };
     let cases = grid(&[Policy::Normal], &OS_AND_NFVNICE, "", &bed, &[Read::Nfs]);
-    let mut cores = experiment(
+    let mut cores = Experiment::new(
         "cores",
         "a chain of 550, 2200 and 4500 cycles, each on a core of its own as far as there are some",
         "table 5.3",
@@ -273,7 +265,7 @@ fn shared_instances() -> Experiment {
         let (over, under) = (format!("normal.nfvnice.chain{number}"), format!("normal.os.chain{number}"));
         Comparison::over(format!("chain{number}.nfvnice_over_os"), &over, &under, "")
     };
-    let mut shared = experiment(
+    let mut shared = Experiment::new(
         "shared-instances",
         "chain 1 of 270, 120 and 300 cycles and chain 2 of 270, 4500 and 300 share the first and the last NF",
         "table 5.4, figure 5.8",
@@ -310,7 +302,7 @@ fn variable_cost() -> Experiment {
     let nfs = vec![Work::OneOf(COSTS.to_vec()); 3];
     let bed = Bed::of(nfs, vec![Chain { stages: vec![0, 1, 2], rate: line_rate(64) }]);
     let cases = grid(&Policy::ALL, &Mode::ALL, "", &bed, &[]);
-    experiment(
+    Experiment::new(
         "variable-cost",
         "a chain of three NFs on one core; each packet costs 120, 270 or 550 cycles at each of them",
         "figure 5.9",
@@ -332,7 +324,7 @@ fn orders() -> Experiment {
         let label = order.map(|at| words[at]).join("_");
         cases.extend(grid(&Policy::ALL, &OS_AND_NFVNICE, &label, &bed, &[]));
     }
-    let mut orders = experiment(
+    let mut orders = Experiment::new(
         "orders",
         "a chain of 120, 270 and 550 cycles on one core in each of their six orders",
         "figure 5.10",
@@ -356,7 +348,7 @@ fn workload_mix() -> Experiment {
         let bed = Bed::of(vec![Work::Cycles(COSTS[1]); 3], ORDERS[..flows].iter().map(chain).collect());
         cases.extend(grid(&Policy::ALL, &OS_AND_NFVNICE, &format!("type{flows}"), &bed, &[]));
     }
-    experiment(
+    Experiment::new(
         "workload-mix",
         "one to six flows through three NFs of 270 cycles on one core, each in another order",
         "figure 5.11",
@@ -386,7 +378,7 @@ fn isolation() -> Experiment {
     let over = |name: &'static str, mode: &str, fair: &str, aim| {
         Comparison::over(name, &joined("with_udp", mode), fair, aim)
     };
-    let mut isolation = experiment(
+    let mut isolation = Experiment::new(
         "isolation",
         "TCP (iperf3) through NFs of 120 and 270 cycles, alone, beside ten UDP flows through one of 4500, and with \
          them in all three",
@@ -436,7 +428,7 @@ fn disk(folder: &Path) -> Experiment {
             Comparison::over(name("async_over_sync"), &name("os"), &name("os_sync"), ""),
         ]);
     }
-    let mut disk = experiment(
+    let mut disk = Experiment::new(
         "disk",
         "two flows through one NF of 120 cycles; the packets of the first are then written to a file, by a \
          blocking write for each burst (os_sync) or asynchronously; by the size of frames, policy batch",
@@ -457,7 +449,7 @@ fn dynamic() -> Experiment {
         let bed = Bed::side_by_side(&DYNAMIC).scheduled(Policy::Normal, mode);
         Case { how: How::Own(Rc::new(Change)), ..Case::new("", bed, &[]) }
     };
-    let mut dynamic = experiment(
+    let mut dynamic = Experiment::new(
         "dynamic",
         "two NFs of 400 and 1200 cycles with equal load on one core; for a while the first costs three times \
          as much",
@@ -493,7 +485,7 @@ fn fairness() -> Experiment {
         };
         cases.extend(OS_AND_NFVNICE.iter().map(of));
     }
-    let mut fairness = experiment(
+    let mut fairness = Experiment::new(
         "fairness",
         "one to six NFs whose costs are as 1:2:5:20:40:60, with 1 Mpps each, side by side on one core",
         "figures 5.14b and 5.14c",
@@ -536,7 +528,7 @@ fn length(nf_cores: usize) -> Experiment {
             cases.extend(OS_AND_NFVNICE.iter().map(of));
         }
     }
-    experiment(
+    Experiment::new(
         "length",
         "chains of one to ten NFs of 120, 270 and 550 cycles in turn, on one core (sc) and on several (mc)",
         "figure 5.15",
@@ -556,7 +548,7 @@ fn watermarks() -> Experiment {
         let bed = Bed { watermarks: Some(marks), ..Bed::chain(&COSTS, line_rate(64)) };
         Case::new(group(marks), bed, &[Read::Switches])
     };
-    let mut watermarks = experiment(
+    let mut watermarks = Experiment::new(
         "watermarks",
         "the chain of 120, 270 and 550 cycles on one core with nfvnice and other watermarks, in percent of a ring",
         "section 5.4.2.1",
@@ -582,7 +574,7 @@ fn latency(cycles_per_second: f64) -> Experiment {
             |&mode| Case::new(group.clone(), bed.clone().scheduled(Policy::Normal, mode), &[Read::Latency]);
         cases.extend(OS_AND_NFVNICE.iter().map(of));
     }
-    let mut latency = experiment(
+    let mut latency = Experiment::new(
         "latency",
         "the chain of 120, 270 and 550 cycles on one core at 10 to 75 percent of what the core can do, and at \
          the rate of a 10 Gbit/s link; time from generator to null port",
@@ -608,7 +600,7 @@ fn latency(cycles_per_second: f64) -> Experiment {
 fn control() -> Experiment {
     let bed = Bed::chain(&[COSTS[0]; CONTROL_NFS], line_rate(64));
     let cases = grid(&[Policy::Normal], &OS_AND_NFVNICE, "", &bed, &[Read::Control]);
-    let mut control = experiment(
+    let mut control = Experiment::new(
         "control",
         "what observing and deciding costs: a chain of 16 NFs of 120 cycles on one core, overloaded",
         "not in the paper",

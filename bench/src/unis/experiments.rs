@@ -7,7 +7,7 @@
 use super::trace;
 use crate::lab::Machine;
 use crate::lab::bed::{Bed, Chain, Mode, Policy, Traffic, Waits, Work, line_rate};
-use crate::lab::experiment::{Case, Comparison, Experiment, Formed, Plot, THROUGHPUT, joined};
+use crate::lab::experiment::{Case, Comparison, Experiment, Formed, Plot, joined, one_or_all};
 use crate::lab::measure::Read;
 
 /// Light, medium and heavy NFs (section 4.1.2).
@@ -73,15 +73,7 @@ pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
             _ => return None,
         })
     };
-    if name == "all" {
-        return NAMES.iter().filter_map(|name| one(name)).collect();
-    }
-    one(name).into_iter().collect()
-}
-
-fn experiment(name: &'static str, about: &'static str, source: &'static str, cases: Vec<Case>) -> Experiment {
-    let (comparisons, paper, plot, nf_cores) = (Vec::new(), &[][..], THROUGHPUT, 1);
-    Experiment { name, about, source, cases, comparisons, paper, plot, nf_cores }
+    one_or_all(name, &NAMES, one)
 }
 
 /// NFs of one cost in one chain, offered more than they take.
@@ -131,7 +123,7 @@ fn motivation() -> Experiment {
         cases.push(case(&group, "os_rr", polling(Policy::RoundRobin), &[Read::Nfs]));
         cases.push(case(&group, "unis", unis(&bed), &[Read::Nfs]));
     }
-    let mut motivation = experiment(
+    let mut motivation = Experiment::new(
         "motivation",
         "three light NFs that poll on one core, at the rate of a 10 Gbit/s link, by the size of frames: the \
          kernel's schedulers, and turns",
@@ -169,7 +161,7 @@ fn uniform() -> Experiment {
         let name = format!("local_over_coop.{flavour}");
         comparisons.push(over_coop(name, &group_of(flavour, CHAIN), aim));
     }
-    let mut uniform = experiment(
+    let mut uniform = Experiment::new(
         "uniform",
         "chains of NFs of one cost on one core, 64 B: turns (unis) beside NFs that yield after 8 bursts (coop)",
         "figure 4.1",
@@ -199,7 +191,7 @@ fn latency(cycles_per_second: f64) -> Experiment {
             comparisons.push(Comparison::over(format!("{group}.p50.unis_over_coop"), &over, &under, ""));
         }
     }
-    let mut latency = experiment(
+    let mut latency = Experiment::new(
         "latency",
         "chains on one core at 80 percent of what it can do by arithmetic, 128 B: time from generator to null \
          port",
@@ -229,7 +221,7 @@ fn density() -> Experiment {
             comparisons.push(Comparison::new(name, Formed::Reach(names, target), ""));
         }
     }
-    let mut density = experiment(
+    let mut density = Experiment::new(
         "density",
         "how many NFs of one cost a core can chain (beyond the first) at 5 Mpps of light, 2 of medium and 1.2 of \
          heavy ones, up to 8",
@@ -249,7 +241,7 @@ fn alternating() -> Experiment {
         cases.extend(pair(&group, &chain(&costs), &[]));
         comparisons.push(over_coop(format!("{group}.unis_over_coop"), &group, "at least 0.98"));
     }
-    let mut alternating = experiment(
+    let mut alternating = Experiment::new(
         "alternating",
         "chains of medium and heavy NFs in turn on one core, 64 B",
         "figure 4.5",
@@ -279,7 +271,7 @@ fn variable(machine: Machine) -> Experiment {
             comparisons.push(over_coop(name, &group, "at least 0.98"));
         }
     }
-    let mut variable = experiment(
+    let mut variable = Experiment::new(
         "variable",
         "chains of NFs that cost 50 to 250 cycles by the size of the frame, on one core; frames of 200 and 1400 B, \
          from a seeded generator and from a capture in which they come in trains",
@@ -315,7 +307,7 @@ fn multi() -> Experiment {
             comparisons.push(Comparison::new(name, Formed::Spread(names), "at most 0.02"));
         }
     }
-    let mut multi = experiment(
+    let mut multi = Experiment::new(
         "multi",
         "medium NFs: chains of 3 and 1 on one core (a); two of 4 on two cores (b) and one of 8 (c), as far as there \
          are two cores for NFs",
@@ -364,7 +356,7 @@ fn gap(nf_cores: usize) -> Experiment {
         let scheduler = format!("{}unis_core = {}\n", remote.scheduler, remote_core(nf_cores));
         cases.push(case(flavour, "remote", Bed { scheduler, ..remote }, READS));
     }
-    let mut gap = experiment(
+    let mut gap = Experiment::new(
         "gap",
         "five light or medium NFs on one core: yielding after 8, 16 and 24 bursts, turns with several rings, and \
          turns given from another core (remote; with two cores in all, that of the worker)",
@@ -398,7 +390,7 @@ fn occupancy_rule() -> Experiment {
         pairs.push(loss("rule"));
         without.push(loss("no_rule"));
     }
-    let mut rule = experiment(
+    let mut rule = Experiment::new(
         "occupancy-rule",
         "five light or medium NFs on one core by the length of a turn, in percent of what fills the ring behind, \
          with and without a look at the rings",
