@@ -12,7 +12,7 @@ use std::ops::BitAnd;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
 use headgate_nf::wire::ip;
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction};
+use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -23,21 +23,21 @@ pub(crate) const ENTRY: Entry = Entry {
     arguments: &[
         Argument {
             name: "rules",
-            kind: "a list of {\"action\": \"allow\" | \"deny\", \"protocol\", \"source\", \"destination\", \
-                   \"source_port\", \"destination_port\", \"name\"}",
+            kind: "a list of {\"action\": \"allow\" | \"deny\" | {\"to\": STAGE}, \"protocol\", \"source\", \
+                   \"destination\", \"source_port\", \"destination_port\", \"name\"}",
             required: true,
             text: "the first rule whose every given field matches decides; prefixes as 10.0.0.0/8, ports as \
-                   80 or \"1024-65535\"",
+                   80 or \"1024-65535\"; `to` leads packets to a later stage of their chain, past those between",
         },
         Argument {
             name: "default",
-            kind: "\"allow\" or \"deny\"",
+            kind: "as a rule's action",
             required: false,
             text: "what holds for IP packets no rule matches; \"deny\" without it",
         },
         Argument {
             name: "non_ip",
-            kind: "\"allow\" or \"deny\"",
+            kind: "as a rule's action",
             required: false,
             text: "what holds for frames that are not IP, such as ARP; \"allow\" without it",
         },
@@ -46,6 +46,7 @@ pub(crate) const ENTRY: Entry = Entry {
     counters: &[
         Count { name: "allowed", text: "packets let through" },
         Count { name: "denied", text: "packets dropped by a rule or the default" },
+        Count { name: "led", text: "packets led to the stage a rule names" },
         Count { name: "malformed", text: "packets dropped because their headers are wrong" },
         Count { name: "rule.NAME", text: "packets a rule has decided about; the first 32 rules" },
     ],
@@ -75,11 +76,31 @@ const fn allow() -> Action {
     Action::Allow
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Action {
     Allow,
     Deny,
+    /// To a named stage.
+    To(String),
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy)]
+enum Fate {
+    Passes,
+    Ends,
+    GoesTo(Stage),
+}
+
+impl Fate {
+    fn of(action: &Action, context: &Context) -> Result<Self, Failure> {
+        Ok(match action {
+            Action::Allow => Self::Passes,
+            Action::Deny => Self::Ends,
+            Action::To(stage) => Self::GoesTo(context.stage(stage)?),
+        })
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -249,9 +270,10 @@ fn first<A: Address>(tests: &[Test<A>], tuple: Tuple<A>) -> Match {
     found.map_or(Match::Default, |test| Match::Rule(test.rule as usize))
 }
 
-/// A rule's outcome and how often it was reached.
+/// What a rule does with packets, and with how many it did.
 struct Verdict {
     action: Action,
+    fate: Fate,
     name: String,
     packets: u64,
     public: Option<Counter>,
@@ -261,10 +283,11 @@ struct Verdict {
 pub struct Firewall {
     rules: Rules,
     verdicts: Vec<Verdict>,
-    default: Action,
-    non_ip: Action,
+    default: Fate,
+    non_ip: Fate,
     allowed: Counter,
     denied: Counter,
+    led: Counter,
     malformed: Counter,
 }
 
@@ -276,7 +299,8 @@ impl Firewall {
     pub fn new(context: &mut Context) -> Result<Self, Failure> {
         let Arguments { rules, default, non_ip } = context.arguments()?;
         let (allowed, denied) = (context.counter("allowed")?, context.counter("denied")?);
-        let malformed = context.counter("malformed")?;
+        let (led, malformed) = (context.counter("led")?, context.counter("malformed")?);
+        let (default, non_ip) = (Fate::of(&default, context)?, Fate::of(&non_ip, context)?);
         let mut verdicts: Vec<Verdict> = Vec::new();
         for (place, rule) in rules.iter().enumerate() {
             let name = rule.name.clone().unwrap_or_else(|| (place + 1).to_string());
@@ -286,14 +310,15 @@ impl Firewall {
             }
             let counted = place < RULE_COUNTERS_MAX;
             let public = counted.then(|| context.counter(&format!("rule.{name}"))).transpose()?;
-            verdicts.push(Verdict { action: rule.action, name, packets: 0, public });
+            let fate = Fate::of(&rule.action, context).map_err(|error| format!("rule {name}: {error}"))?;
+            verdicts.push(Verdict { action: rule.action.clone(), fate, name, packets: 0, public });
         }
         let rules = Rules::compile(&rules);
-        Ok(Self { rules, verdicts, default, non_ip, allowed, denied, malformed })
+        Ok(Self { rules, verdicts, default, non_ip, allowed, denied, led, malformed })
     }
 
     #[inline]
-    fn decide(&mut self, matched: Match) -> Action {
+    fn decide(&mut self, matched: Match) -> Fate {
         let rule = match matched {
             Match::Rule(rule) => rule,
             Match::Default => return self.default,
@@ -304,7 +329,7 @@ impl Firewall {
         if let Some(public) = &verdict.public {
             public.add(1);
         }
-        verdict.action
+        verdict.fate
     }
 }
 
@@ -322,10 +347,14 @@ impl NetworkFunction for Firewall {
                 }
             };
             match self.decide(matched) {
-                Action::Allow => self.allowed.add(1),
-                Action::Deny => {
+                Fate::Passes => self.allowed.add(1),
+                Fate::Ends => {
                     self.denied.add(1);
                     packet.discard();
+                }
+                Fate::GoesTo(stage) => {
+                    self.led.add(1);
+                    packet.divert_to(stage);
                 }
             }
         }
@@ -338,7 +367,8 @@ impl NetworkFunction for Firewall {
         let rule = |verdict: &Verdict| json!({ "name": verdict.name, "action": verdict.action, "packets": verdict.packets });
         let rules: Vec<_> = self.verdicts.iter().map(rule).collect();
         let (allowed, denied, malformed) = (self.allowed.get(), self.denied.get(), self.malformed.get());
-        let report = json!({ "allowed": allowed, "denied": denied, "malformed": malformed, "rules": rules });
+        let led = self.led.get();
+        let report = json!({ "allowed": allowed, "denied": denied, "led": led, "malformed": malformed, "rules": rules });
         Ok(context.tell(report.to_string())?)
     }
 }

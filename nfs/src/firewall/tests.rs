@@ -85,6 +85,23 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
+fn a_rule_leads_packets_to_a_stage() {
+    let arguments = r#"{"rules":[{"action":{"to":"dpi"},"source":"10.0.0.0/8"}],"default":"allow"}"#;
+    let names = |stages: &[&str]| Setup {
+        stages: stages.iter().map(|&name| name.to_owned()).collect(),
+        ..Setup::with(arguments)
+    };
+    let mut firewall = Harness::new(names(&["fw", "dpi"]), Firewall::new).unwrap();
+    let verdict_on =
+        |firewall: &mut Harness, source| firewall.run(&[udp(source, "1.1.1.1", (9, 9)).frame()])[0].0;
+    assert_eq!(verdict_on(&mut firewall, "10.0.0.1"), Outcome::Stage(1));
+    assert_eq!(verdict_on(&mut firewall, "11.0.0.1"), Outcome::Next);
+    assert_eq!(["led", "allowed", "rule.1"].map(|name| firewall.counter(name)), [1, 1, 1]);
+    let error = Harness::new(names(&["fw"]), Firewall::new).err().unwrap().to_string();
+    assert!(error.contains("rule 1: there is no stage `dpi`; there are fw"), "{error}");
+}
+
+#[test]
 fn what_is_not_ip_and_what_is_malformed() {
     let mut arp = vec![0; 60];
     arp[12..14].copy_from_slice(&[8, 6]);
@@ -119,7 +136,7 @@ fn wrong_rules_are_refused_and_named() {
             r#"{"action":"allow","protocol":"icmp","source_port":1}"#,
             "rule 1: it names ports, which icmp does",
         ),
-        (r#"{"action":"accept"}"#, "unknown variant `accept`, expected `allow` or `deny`"),
+        (r#"{"action":"accept"}"#, "unknown variant `accept`, expected one of `allow`, `deny`, `to`"),
         (r#"{"action":"allow","sport":1}"#, "unknown field `sport`"),
         (r#"{"action":"allow","name":"y"},{"action":"deny","name":"y"}"#, "two rules are called y"),
         (r#"{}"#, "missing field `action`"),
@@ -134,7 +151,7 @@ fn wrong_rules_are_refused_and_named() {
 fn more_rules_than_counters_are_fine() {
     let rules = vec![r#"{"action":"deny","source":"10.0.0.0/8"}"#; 100].join(",");
     let firewall = firewall(&format!(r#"{{"rules":[{rules}]}}"#));
-    assert_eq!(firewall.counters().len(), 3 + RULE_COUNTERS_MAX);
+    assert_eq!(firewall.counters().len(), 4 + RULE_COUNTERS_MAX);
 }
 
 /// What a rule means, read word for word from its fields.
