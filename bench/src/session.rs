@@ -86,6 +86,8 @@ impl Launcher {
             listen: false,
             nf_output: false,
             once: false,
+            // An experiment shows what is found out by itself.
+            costs: None,
             janitor: self.janitor.clone(),
         };
         let manager = Manager::start(loaded.config, options)?;

@@ -47,7 +47,7 @@ use alloc::vec::Vec;
 
 use crate::units::{Instant, Span};
 
-pub use estimate::Estimate;
+pub use estimate::{Estimate, Origin};
 pub use order::order;
 
 /// Packets that are worth a turn at once: a burst of 64 less 8 (UNiS, section 3.3).

@@ -67,6 +67,8 @@ pub struct Settings {
     pub nf_program: PathBuf,
     /// Whether NFs may write to our standard error.
     pub nf_output: bool,
+    /// Where measured costs of NFs are kept, if they are to be used.
+    pub costs: Option<PathBuf>,
     /// End by itself once every port has given its last packet and all have left.
     pub once: bool,
     /// The NFs that are shipped, for configurations that come later.

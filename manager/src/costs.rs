@@ -2,7 +2,7 @@
 //!
 //! They lie in the state folder ([`folder`]), each file with the identity of the machine it was measured on;
 //! on another machine, or after a change of its kernel, they are refused and not used. `headgate profile`
-//! writes them; [`of_nf`] is where a scheduler that reckons with the cost of an NF finds it.
+//! writes them; [`of_nf`] is where turns of polling NFs find the cost they begin with.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -138,23 +138,23 @@ pub fn keep_machine(costs: MachineCosts) -> Result<PathBuf, CostsError> {
     Ok(path)
 }
 
-/// What an NF with these arguments costs: the seam for schedulers.
+/// What an NF with these arguments costs, by what is kept in a state folder.
 ///
 /// `runs` is the name of a shipped NF, or the command of another, its words joined by spaces.
 ///
 /// # Errors
 /// [`CostsError`]; `Ok(None)` says that others were measured and this one was not.
-pub fn of_nf(runs: &str, args: &Map<String, Json>) -> Result<Option<NfCost>, CostsError> {
-    let mut kept = load::<Nfs>(&folder().join(NFS), &Identity::observe())?;
+pub fn of_nf(folder: &Path, runs: &str, args: &Map<String, Json>) -> Result<Option<NfCost>, CostsError> {
+    let mut kept = load::<Nfs>(&folder.join(NFS), &Identity::observe())?;
     Ok(kept.nfs.remove(&key(runs, args)))
 }
 
-/// Keeps the cost of an NF beside those of others of this machine; the path of the file.
+/// Keeps the cost of an NF in a state folder, beside those of others of this machine; the path of the file.
 ///
 /// # Errors
 /// [`CostsError::File`].
-pub fn keep_nf(cost: NfCost) -> Result<PathBuf, CostsError> {
-    let (path, machine) = (folder().join(NFS), Identity::observe());
+pub fn keep_nf(folder: &Path, cost: NfCost) -> Result<PathBuf, CostsError> {
+    let (path, machine) = (folder.join(NFS), Identity::observe());
     // Those of another machine are of no use to anybody.
     let mut costs = load::<Nfs>(&path, &machine).unwrap_or_default();
     costs.nfs.insert(key(&cost.runs, &cost.args), cost);
@@ -162,9 +162,12 @@ pub fn keep_nf(cost: NfCost) -> Result<PathBuf, CostsError> {
     Ok(path)
 }
 
-/// Arguments that are the same in another order are the same: the map is in order.
+/// Arguments that are the same in another order are the same: the map is in order. So are two ways to one program.
 fn key(runs: &str, args: &Map<String, Json>) -> String {
-    format!("{runs} {}", Json::Object(args.clone()))
+    let (program, rest) = runs.split_once(' ').map_or((runs, ""), |(program, rest)| (program, rest));
+    let path = program.contains('/').then(|| std::fs::canonicalize(program).ok()).flatten();
+    let program = path.map_or_else(|| program.to_owned(), |path| path.display().to_string());
+    format!("{} {}", [&*program, rest].join(" ").trim_end(), Json::Object(args.clone()))
 }
 
 fn load<T: DeserializeOwned>(path: &Path, machine: &Identity) -> Result<T, CostsError> {
@@ -224,5 +227,17 @@ mod tests {
         let of = |text: &str| key("router", serde_json::from_str::<Json>(text).unwrap().as_object().unwrap());
         assert_eq!(of(r#"{"a": 1, "b": [2]}"#), of(r#"{"b": [2], "a": 1}"#));
         assert_ne!(of(r#"{"a": 1}"#), of(r#"{"a": 2}"#));
+    }
+
+    #[test]
+    fn a_program_is_the_same_by_any_way_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("nf");
+        std::fs::write(&program, "").unwrap();
+        let round = folder.path().join(".").join("nf");
+        let of = |path: &Path, rest: &str| key(&format!("{}{rest}", path.display()), &Map::new());
+        assert_eq!(of(&program, " --fast"), of(&round, " --fast"));
+        assert_ne!(of(&program, " --fast"), of(&program, ""));
+        assert_eq!(of(Path::new("/is/not/there"), ""), "/is/not/there {}");
     }
 }

@@ -54,6 +54,9 @@ pub struct Options {
     pub nf_output: bool,
     /// Whether to end once every port has given its last packet and all have left.
     pub once: bool,
+    /// Where measured costs of NFs are kept ([`costs::folder`]), with which their turns begin; `None`: they begin
+    /// with none.
+    pub costs: Option<PathBuf>,
     /// Who undoes what was changed on the machine if the manager is killed.
     pub janitor: Option<Arc<Janitor>>,
 }
@@ -120,6 +123,7 @@ impl Manager {
         let settings = Settings {
             nf_program: options.nf_program,
             nf_output: options.nf_output,
+            costs: options.costs,
             once: options.once,
             catalog: options.catalog,
         };

@@ -272,8 +272,11 @@ pub struct NfStatus {
     pub policy: String,
     /// Turns of its core that it was given, this incarnation; 0 but with unis.
     pub turns: u64,
-    /// What a packet costs it by those turns, in nanoseconds; `None` before that is known.
+    /// What a packet is taken to cost it, in nanoseconds; `None` before that is known.
     pub turn_cost_ns: Option<f64>,
+    /// Whether that is still the cost that was measured before (`headgate profile nf`), and not that of its turns.
+    #[serde(default)]
+    pub turn_cost_measured: bool,
     /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel decides.
     pub share: Option<f64>,
     /// What it does on interfaces of the kernel, if it works on some.

@@ -37,6 +37,17 @@ impl Session {
         session
     }
 
+    /// The same with costs of NFs that are kept in a folder.
+    ///
+    /// # Panics
+    /// When it does not start.
+    #[must_use]
+    pub fn with_costs(text: &str, folder: &Path) -> Self {
+        let session = Self::begin(Path::new("test.toml"), text, false, Some(folder));
+        session.wait_for("the NFs run", all_run);
+        session
+    }
+
     /// Starts a manager that ends by itself once every port has given its last packet and all have left.
     /// Paths in the text lead from the folder of `file`.
     ///
@@ -53,6 +64,10 @@ impl Session {
     /// When it does not start.
     #[must_use]
     pub fn launch(file: &Path, text: &str, once: bool) -> Self {
+        Self::begin(file, text, once, None)
+    }
+
+    fn begin(file: &Path, text: &str, once: bool, costs: Option<&Path>) -> Self {
         let alone = machine::alone();
         let catalog = programs::catalog();
         let loaded = config::parse(
@@ -68,6 +83,7 @@ impl Session {
             listen: false,
             nf_output: true,
             once,
+            costs: costs.map(Path::to_owned),
             janitor: None,
         };
         let manager = Manager::start(loaded.config, options).unwrap_or_else(|error| panic!("{error}"));

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use headgate_host::cores;
 use headgate_host::sched::{self, Policy};
+use headgate_manager::costs::{self, NfCost};
 use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::session::{Session, chain, nf};
 use headgate_tests::{machine, programs};
@@ -140,5 +141,32 @@ fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
     session.wait_for("it is given up", |now| nf(now, "hung1").failures > 0);
     session.wait_for_packets("path", 20_000);
     let _ = session.audited();
+    session.stop();
+}
+
+#[test]
+fn turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
+    if !has_turns("turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let args = serde_json::json!({ "cycles": 400 }).as_object().unwrap().clone();
+    let cost = NfCost { runs: "synthetic".to_owned(), args, cost_ns: 4321.0, ..NfCost::default() };
+    costs::keep_nf(folder.path(), cost).unwrap();
+    let (same, other) =
+        ("run = \"synthetic\"\nargs = { cycles = 400 }", "run = \"synthetic\"\nargs = { cycles = 401 }");
+    let few = configuration("rate = 10", &[("path", &[same, other])]);
+    let session = Session::with_costs(&few, folder.path());
+    let now = session.wait_for_packets("path", 3);
+    let told = |now: &Snapshot, instance: &str| {
+        (nf(now, instance).turn_cost_measured, nf(now, instance).turn_cost_ns)
+    };
+    assert_eq!(told(&now, "path0"), (true, Some(4321.0)));
+    assert!(!told(&now, "path1").0, "nobody measured it");
+    session.stop();
+    let many = configuration("rate = \"max\"", &[("path", &[same, other])]);
+    let session = Session::with_costs(&many, folder.path());
+    let now = session.wait_for("its turns tell another", |now| !told(now, "path0").0);
+    assert!(told(&now, "path0").1.is_some_and(|ns| ns < 4321.0), "{:?}", told(&now, "path0"));
     session.stop();
 }

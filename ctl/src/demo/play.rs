@@ -86,6 +86,7 @@ impl Play<'_> {
             listen: true,
             nf_output: false,
             once: false,
+            costs: None,
             janitor: Some(self.janitor.clone()),
         };
         Ok(Manager::start(config, options)?)

@@ -295,6 +295,10 @@ fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
     if let Some(ns) = nf.accounted_ns {
         facts.push(("kernel counts", format!("{} of CPU time for a packet", units::time(ns))));
     }
+    if let Some(ns) = nf.turn_cost_ns {
+        let by = if nf.turn_cost_measured { "as measured before" } else { "by its turns" };
+        facts.push(("turns", format!("{}, a packet costs {ns:.1} ns {by}", units::whole(nf.turns))));
+    }
     for (name, delay) in [("packets wait", nf.queueing), ("are worked on", nf.processing)] {
         if let Some(DelayStatus { median_ns, p99_ns }) = delay {
             facts.push((name, format!("{} (99 %: {})", units::time(median_ns), units::time(p99_ns))));

@@ -19,30 +19,56 @@ const NS: [f64; 2] = [2.0, 1e7];
 /// Packets of a turn that says anything: bursts of which one may have been under way at each end.
 const PACKETS_MIN: u32 = 512;
 
+/// What an estimate was formed from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing: it is that of any NF.
+    Assumed,
+    /// A measurement of the same NF, before it ran here.
+    Measured,
+    /// Its turns.
+    Learnt,
+}
+
 /// The cost of a packet, in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     ns: f64,
-    is_known: bool,
+    origin: Origin,
 }
 
 impl Default for Estimate {
     fn default() -> Self {
-        Self { ns: UNKNOWN_NS, is_known: false }
+        Self { ns: UNKNOWN_NS, origin: Origin::Assumed }
     }
 }
 
 impl Estimate {
+    /// One that was measured, in nanoseconds: turns correct it like one of theirs.
+    #[must_use]
+    pub fn measured(ns: f64) -> Self {
+        match ns.is_finite() {
+            true => Self { ns: ns.clamp(NS[0], NS[1]), origin: Origin::Measured },
+            false => Self::default(),
+        }
+    }
+
+    /// What it was formed from.
+    #[must_use]
+    pub const fn origin(&self) -> Origin {
+        self.origin
+    }
+
     /// Nanoseconds a packet.
     #[must_use]
     pub const fn ns(&self) -> f64 {
         self.ns
     }
 
-    /// Whether it was ever formed from a turn.
+    /// Whether it is that of this NF.
     #[must_use]
     pub const fn is_known(&self) -> bool {
-        self.is_known
+        !matches!(self.origin, Origin::Assumed)
     }
 
     /// How long so many packets take.
@@ -57,7 +83,7 @@ impl Estimate {
         let telling = took >= PACKETS_MIN;
         let better = match left_over {
             // A first turn that seems too dear was cut short for want of a better estimate.
-            true if !self.is_known && (telling || ns > self.ns) => ns,
+            true if !self.is_known() && (telling || ns > self.ns) => ns,
             // A turn may have been longer than it was for the NF: by an interrupt, or by a hypervisor.
             true if telling || ns > self.ns => {
                 let part = if ns > self.ns { UP } else { DOWN };
@@ -66,7 +92,36 @@ impl Estimate {
             false if telling => self.ns.min(ns) * (1.0 - PROBE),
             _ => self.ns,
         };
-        self.is_known |= left_over && (telling || ns > self.ns);
+        if left_over && (telling || ns > self.ns) {
+            self.origin = Origin::Learnt;
+        }
         self.ns = better.clamp(NS[0], NS[1]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A turn of 10,000 packets of this cost, of which some were left.
+    fn after_a_turn(mut estimate: Estimate, ns: u64) -> Estimate {
+        estimate.on_turn(10_000, Span(10_000 * ns), true);
+        estimate
+    }
+
+    #[test]
+    fn a_measured_cost_is_used_at_once_and_corrected_by_turns() {
+        let measured = Estimate::measured(500.0);
+        assert_eq!((measured.of(100), measured.origin()), (Span(50_000), Origin::Measured));
+        let same = after_a_turn(measured, 500);
+        assert_eq!((same.ns(), same.origin()), (500.0, Origin::Learnt));
+        let mut wrong = measured;
+        for _ in 0..12 {
+            wrong = after_a_turn(wrong, 60);
+        }
+        assert!((55.0..70.0).contains(&wrong.ns()), "{wrong:?}");
+        assert_eq!(after_a_turn(Estimate::default(), 500).ns(), 500.0, "nothing was known");
+        assert!(after_a_turn(Estimate::measured(60.0), 500).ns() < 100.0, "one odd turn");
+        assert_eq!(Estimate::measured(f64::NAN), Estimate::default(), "nonsense in a file harms nobody");
     }
 }

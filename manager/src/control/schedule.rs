@@ -65,6 +65,8 @@ pub struct Scheduled {
     is_alone: bool,
     /// Whether it was told that its claims are not believed.
     doubt_told: bool,
+    /// What a packet costs it by an earlier measurement, in nanoseconds.
+    pub measured_ns: Option<f64>,
     /// Its turns, where its core gives some.
     pub turns: Arc<TurnAccount>,
     /// Whether somebody gives its process the policy back if we are killed.
@@ -72,6 +74,11 @@ pub struct Scheduled {
 }
 
 impl Scheduled {
+    /// Of an instance that was never launched, with the cost of a packet that was measured before.
+    pub fn new(measured_ns: Option<f64>) -> Self {
+        Self { measured_ns, ..Self::default() }
+    }
+
     /// Ends what its process left in its group.
     pub fn end_rest(&self) {
         if let Some(group) = self.group.as_ref().filter(|_| self.is_alone) {

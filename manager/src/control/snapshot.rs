@@ -217,6 +217,8 @@ impl Control {
             priority: instance.nf.priority,
             policy: instance.scheduled.policy.clone(),
             turns: instance.scheduled.turns.turns.load(Ordering::Relaxed),
+            turn_cost_measured: instance.scheduled.measured_ns.is_some()
+                && !instance.scheduled.turns.learnt.load(Ordering::Relaxed),
             turn_cost_ns: match instance.scheduled.turns.cost_ps.load(Ordering::Relaxed) {
                 0 => None,
                 ps => Some(ps as f64 / 1000.0),

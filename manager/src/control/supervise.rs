@@ -23,6 +23,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use super::Control;
 use super::instance::{Body, Instance, Process};
 use super::reception::other_version;
+use super::schedule::Scheduled;
 use crate::api::{Answer, Refusal};
 use crate::config::model::{Nf, Program, Scheduler};
 use crate::fabric::INSTANCES_MAX;
@@ -82,6 +83,7 @@ impl Control {
         // NFs of one core take turns, so one worker should know of all of them.
         let worker = (core as usize % self.fabric.workers.len()) as u8;
         self.fabric.parts.instances[at] = InstancePlace { worker };
+        let scheduled = Scheduled::new(self.measured_ns(nf));
         self.instances.push(Instance {
             number: at as u16,
             stage,
@@ -104,7 +106,7 @@ impl Control {
             counters: Vec::new(),
             message: None,
             returned_seen: 0,
-            scheduled: Default::default(),
+            scheduled,
         });
         Some(at)
     }

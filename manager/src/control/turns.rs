@@ -24,7 +24,8 @@ use headgate_host::undo::Action;
 use super::Control;
 use super::instance::{Body, Instance};
 use super::schedule::kernel_policy;
-use crate::config::model::NfId;
+use crate::config::model::{Nf, NfId, Program};
+use crate::costs::{self, CostsError};
 use crate::status::{NfState, TurnsStatus};
 use floor::{Runner, Tally};
 use host::{Host, Manner, Order, Seat};
@@ -199,6 +200,25 @@ impl Control {
         }
     }
 
+    /// What a packet costs an NF by `headgate profile nf`, in nanoseconds, if its turns can begin with that.
+    pub(super) fn measured_ns(&mut self, nf: &Nf) -> Option<f64> {
+        let folder = self.settings.costs.as_ref().filter(|_| nf.has_turns(self.config.scheduler.mode))?;
+        let (runs, args) = match &nf.program {
+            Program::Run(shipped) => (shipped.run.clone(), &shipped.args),
+            Program::Exec { command, args } => (command.join(" "), args),
+            // Neither was measured as a whole.
+            Program::Fuse(_) | Program::Attach { .. } => return None,
+        };
+        match costs::of_nf(folder, &runs, args) {
+            Ok(cost) => cost.map(|cost| cost.cost_ns),
+            Err(CostsError::None { .. }) => None,
+            Err(why) => {
+                self.log(&nf.name, format!("its cost is learnt from its turns alone: {why}"));
+                None
+            }
+        }
+    }
+
     fn runner(&self, at: usize, next: &[usize]) -> Option<Runner> {
         let instance = &self.instances[at];
         let process = instance.process.as_ref()?;
@@ -211,6 +231,7 @@ impl Control {
             side: process.side.clone(),
             next: next.iter().filter_map(side).collect(),
             account: account.clone(),
+            measured_ns: instance.scheduled.measured_ns,
         })
     }
 

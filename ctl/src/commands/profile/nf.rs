@@ -100,7 +100,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let simulated =
         args.simulate_cache.as_ref().map(|input| simulate(&args.nf, &arguments, input, out)).transpose()?;
     let cost = cost_of(args, arguments, sizes)?;
-    let kept = match costs::keep_nf(cost.clone()) {
+    let kept = match costs::keep_nf(&costs::folder(), cost.clone()) {
         Ok(path) => Some(path.display().to_string()),
         Err(why) => {
             out.note(why);

@@ -46,6 +46,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         listen: true,
         nf_output: !args.detached || detach::has_log(),
         once: args.once,
+        costs: Some(headgate_manager::costs::folder()),
         janitor: Some(janitor.clone()),
     };
     janitor.register(Action::RemoveDirectory { path: device_folder() })?;

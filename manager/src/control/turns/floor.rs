@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use headgate_decide::turn::{Action, Core, Estimate, Member, Rules, Seen};
+use headgate_decide::turn::{Action, Core, Estimate, Member, Origin, Rules, Seen};
 use headgate_decide::units::Instant as Moment;
 use headgate_host::Pid;
 use headgate_host::sched::{self, Policy, SchedError};
@@ -27,6 +27,8 @@ pub struct TurnAccount {
     pub turns: AtomicU64,
     /// What a packet is thought to cost, in picoseconds; 0 before that is known.
     pub cost_ps: AtomicU64,
+    /// Whether that is from its turns, and not from an earlier measurement.
+    pub learnt: AtomicBool,
     /// It has something to do besides packets. Set by the control loop, which also takes it back when that is to
     /// last; else the turn does.
     pub errand: AtomicBool,
@@ -47,6 +49,8 @@ pub struct Runner {
     pub next: Vec<Arc<ManagerSide>>,
     /// What it has had.
     pub account: Arc<TurnAccount>,
+    /// What a packet costs it by an earlier measurement, in nanoseconds.
+    pub measured_ns: Option<f64>,
 }
 
 impl Runner {
@@ -54,6 +58,10 @@ impl Runner {
     fn capacity(&self) -> u32 {
         let rings = self.next.iter().map(|side| side.layout().ring());
         rings.max().unwrap_or_else(|| self.side.layout().ring())
+    }
+
+    fn first_estimate(&self) -> Estimate {
+        self.measured_ns.map_or_else(Estimate::default, Estimate::measured)
     }
 
     /// What its rings show. What the worker has not moved yet lies behind it too, and what the next NF has
@@ -108,16 +116,25 @@ impl Floor {
         let estimate = |runner: &Runner| before.and_then(|before| before.estimate(runner.pid));
         let member = |runner: &Runner| Member {
             capacity: runner.capacity(),
-            estimate: estimate(runner).unwrap_or_default(),
+            estimate: estimate(runner).unwrap_or_else(|| runner.first_estimate()),
         };
-        Self {
+        let new = Self {
             decide: Core::new(rules, runners.iter().map(member)),
             standing: vec![Standing::Own; runners.len()],
             seen: vec![Seen::default(); runners.len()],
             runners,
             tally,
             refused: None,
-        }
+        };
+        (0..new.runners.len()).for_each(|nf| new.tell_cost(nf));
+        new
+    }
+
+    fn tell_cost(&self, nf: usize) {
+        let Some(known) = self.decide.estimate(nf).filter(Estimate::is_known) else { return };
+        let account = &self.runners[nf].account;
+        account.learnt.store(known.origin() == Origin::Learnt, Ordering::Relaxed);
+        account.cost_ps.store((known.ns() * 1000.0) as u64, Ordering::Relaxed);
     }
 
     fn estimate(&self, pid: Pid) -> Option<Estimate> {
@@ -157,9 +174,7 @@ impl Floor {
             let account = &self.runners[nf].account;
             add(&account.turns);
             account.errand.store(false, Ordering::Relaxed);
-            let known = self.decide.estimate(nf).filter(Estimate::is_known);
-            let cost_ps = known.map_or(0.0, |estimate| estimate.ns() * 1000.0) as u64;
-            account.cost_ps.store(cost_ps, Ordering::Relaxed);
+            self.tell_cost(nf);
         }
     }
 
