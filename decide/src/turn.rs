@@ -32,6 +32,9 @@
 //! Whoever lies about its rings harms itself. One that seems to have packets and takes none gets
 //! [`ERRAND`] each [`STALLED`], once it has had [`FRUITLESS_MAX`] for nothing; no turn is longer than [`TURN_MAX`], whatever a packet seems to cost.
 //!
+//! Chains of which something is asked, a throughput or a delay, have their NFs' turns before the round goes on, as
+//! late as that keeps it ([`objective`]).
+//!
 //! Rejected: preferring the fullest ring, which lets an overloaded chain take the core of a quiet one; and
 //! shares by cost, which need a core's worth of time to be exact where this is exact each round.
 //!
@@ -41,6 +44,7 @@
 //! Source: UNiS, algorithm 1 and section 3.3.
 
 mod estimate;
+pub mod objective;
 mod order;
 
 use alloc::vec::Vec;
@@ -48,6 +52,7 @@ use alloc::vec::Vec;
 use crate::units::{Instant, Span};
 
 pub use estimate::{Estimate, Origin};
+use objective::{Claims, Ended, Look, Objective, Rank};
 pub use order::order;
 
 /// Packets that are worth a turn at once: a burst of 64 less 8 (UNiS, section 3.3).
@@ -102,6 +107,8 @@ pub struct Rules {
 /// An NF of the core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Member {
+    /// Packets that its own ring holds.
+    pub ring: u32,
     /// Packets that the ring behind it holds: the one of the next NF, or its own to the port.
     pub capacity: u32,
     /// What a packet costs it, as far as known.
@@ -161,14 +168,28 @@ struct Place {
     ran_at: Option<Instant>,
 }
 
+impl Place {
+    /// Packets of a turn that is worth its switch: as many as its rings take.
+    fn batch(&self) -> u32 {
+        part_of(self.member.capacity.min(self.member.ring), GAMMA_PERCENT)
+    }
+}
+
 /// A turn under way.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     nf: usize,
+    /// Who goes before it.
+    rank: Rank,
+    /// Whether it is one of the round.
+    in_round: bool,
     began: Instant,
     /// When its time slice is over.
     ends: Instant,
     taken: u32,
+    /// Packets before it when it began, and since when the oldest of them is here.
+    waiting: u32,
+    oldest: Option<Instant>,
     /// Whether it was given for work; else the NF merely polls.
     works: bool,
     /// Whether that is something other than packets.
@@ -180,15 +201,23 @@ struct Turn {
 pub struct Core {
     rules: Rules,
     places: Vec<Place>,
+    claims: Claims,
     turn: Option<Turn>,
+    /// Where the round goes on, and what is left of a turn there that let another pass.
+    round: usize,
+    left: Option<Span>,
     idle_since: Option<Instant>,
     poll_at: Instant,
 }
 
 impl Core {
-    /// A core with these NFs, in the order in which packets pass them ([`order`]).
+    /// A core with these NFs, in the order in which packets pass them ([`order`]), and what is asked of their chains.
     #[must_use]
-    pub fn new(rules: Rules, members: impl IntoIterator<Item = Member>) -> Self {
+    pub fn new(
+        rules: Rules,
+        members: impl IntoIterator<Item = Member>,
+        objectives: impl IntoIterator<Item = Objective>,
+    ) -> Self {
         let place = |member| Place {
             member,
             waits_since: None,
@@ -197,8 +226,9 @@ impl Core {
             errand_at: None,
             ran_at: None,
         };
-        let places = members.into_iter().map(place).collect();
-        Self { rules, places, turn: None, idle_since: None, poll_at: Instant(0) }
+        let places: Vec<Place> = members.into_iter().map(place).collect();
+        let claims = Claims::new(&rules, places.len(), objectives);
+        Self { rules, places, claims, turn: None, round: 0, left: None, idle_since: None, poll_at: Instant(0) }
     }
 
     /// When to look again at the latest.
@@ -220,6 +250,7 @@ impl Core {
     pub fn poll(&mut self, now: Instant, seen: &[Seen]) -> Action {
         assert_eq!(seen.len(), self.places.len());
         self.note_waiting(now, seen);
+        self.claims.note(Look { now, places: &self.places, seen });
         let goes_on = self.turn.is_some_and(|turn| turn.works && !self.is_over(&turn, now, seen));
         let action = if goes_on { self.go_on(now, seen) } else { self.change(now, seen) };
         let (Action::Run { until, .. } | Action::Idle { until, .. } | Action::Rest { until }) = action;
@@ -248,7 +279,22 @@ impl Core {
 
     fn is_over(&self, turn: &Turn, now: Instant, seen: &[Seen]) -> bool {
         let starved = !turn.errand && (seen[turn.nf].waiting < THETA_MIN || !self.has_room(turn.nf, seen));
-        now >= turn.ends || self.rules.occupancy && (starved || self.is_brief(turn, now, seen))
+        now >= turn.ends
+            || self.rules.occupancy
+                && (starved || self.is_brief(turn, now, seen) || self.is_outranked(turn, now, seen))
+    }
+
+    /// Whether somebody is due who goes before it.
+    fn is_outranked(&self, turn: &Turn, now: Instant, seen: &[Seen]) -> bool {
+        self.due(now, seen).is_some_and(|(rank, nf)| rank < turn.rank && nf != turn.nf)
+    }
+
+    /// Who is due for what is asked of its chain.
+    fn due(&self, now: Instant, seen: &[Seen]) -> Option<(Rank, usize)> {
+        if self.claims.is_empty() {
+            return None;
+        }
+        self.claims.due(Look { now, places: &self.places, seen }, |nf| self.may_run(nf, now, seen))
     }
 
     /// Whether so little is left when the time planned is over that others come first: what comes while an NF
@@ -258,13 +304,17 @@ impl Core {
         now >= self.poll_at
             && !turn.errand
             && self.lasts(turn.nf, seen) < brief
-            && self.next(turn.nf + 1, now, seen) != Some(turn.nf)
+            && self.next(turn.nf + 1, now, seen).is_none_or(|next| next.nf != turn.nf)
     }
 
     fn go_on(&self, now: Instant, seen: &[Seen]) -> Action {
         let Some(turn) = self.turn else { unreachable!("only a turn goes on") };
         let lasts = if turn.errand { ERRAND } else { self.lasts(turn.nf, seen) };
-        Action::Run { nf: turn.nf, until: turn.ends.min(now + lasts) }
+        let look = Look { now, places: &self.places, seen };
+        let until = turn.ends.min(now + lasts);
+        let due = self.claims.next_due(turn.rank, Some(turn.nf), look);
+        let until = due.map_or(until, |due| until.min(due.max(now + self.rules.turn_min)));
+        Action::Run { nf: turn.nf, until }
     }
 
     /// How long packets before it and room behind it last.
@@ -283,14 +333,21 @@ impl Core {
             self.places[turn.nf].ran_at = Some(now);
         }
         if let Some(turn) = last.filter(|turn| turn.works) {
+            self.leave(&turn, now, seen);
             self.learn(&turn, now, seen[turn.nf]);
+            self.tell(&turn, now, seen);
         }
-        let after = last.map_or(0, |turn| turn.nf + 1);
-        let Some(nf) = self.next(after, now, seen) else { return self.idle(now, seen) };
+        let Some(Next { nf, rank, in_round }) = self.next(self.round, now, seen) else {
+            return self.idle(now, seen);
+        };
+        let left = if in_round { self.come_to(nf) } else { None };
+        if let Rank::Bound(bound) = rank {
+            self.claims.on_due(bound, Look { now, places: &self.places, seen });
+        }
         self.idle_since = None;
         let member = &self.places[nf].member;
         let batch = part_of(member.capacity, self.rules.gamma_percent);
-        let slice = member.estimate.of(batch).clamp(self.rules.turn_min, TURN_MAX);
+        let slice = left.unwrap_or_else(|| member.estimate.of(batch).clamp(self.rules.turn_min, TURN_MAX));
         let stalled = self.places[nf].stalled_since.is_some();
         let errand = self.has_errand(nf, now, seen);
         let ends = now
@@ -300,8 +357,36 @@ impl Core {
                 false => slice,
             };
         self.places[nf].waits_since = None;
-        self.turn = Some(Turn { nf, began: now, ends, taken: seen[nf].taken, works: true, errand });
+        let (taken, waiting, oldest) = (seen[nf].taken, seen[nf].waiting, self.claims.oldest(nf));
+        let (began, works) = (now, true);
+        self.turn = Some(Turn { nf, rank, in_round, began, ends, taken, waiting, oldest, works, errand });
         self.go_on(now, seen)
+    }
+
+    /// Who has to let another pass in its turn of the round has the rest of it afterwards.
+    fn leave(&mut self, turn: &Turn, now: Instant, seen: &[Seen]) {
+        let left = turn.ends - now;
+        let worth = left.0 >= self.rules.turn_min.0 * BRIEF && seen[turn.nf].waiting >= THETA_MIN;
+        if turn.in_round && !turn.errand && worth && self.is_outranked(turn, now, seen) {
+            (self.round, self.left) = (turn.nf, Some(left));
+        }
+    }
+
+    /// The round comes to an NF, perhaps past others; what is left of its turn.
+    fn come_to(&mut self, nf: usize) -> Option<Span> {
+        let (count, from) = (self.places.len(), self.round);
+        let steps = (nf + count - from) % count;
+        (0..=steps).for_each(|step| self.claims.on_round((from + step) % count));
+        self.round = (nf + 1) % count;
+        self.left.take().filter(|_| steps == 0)
+    }
+
+    /// What a turn was for those of whom something is asked.
+    fn tell(&mut self, turn: &Turn, now: Instant, seen: &[Seen]) {
+        let Turn { nf, rank, began, waiting, oldest, .. } = *turn;
+        let took = seen[nf].taken.wrapping_sub(turn.taken);
+        let ended = Ended { nf, rank, began, waiting, took, oldest };
+        self.claims.on_end(&ended, Look { now, places: &self.places, seen });
     }
 
     fn learn(&mut self, turn: &Turn, now: Instant, seen: Seen) {
@@ -323,24 +408,39 @@ impl Core {
         }
     }
 
-    /// The first from `after` on, round the queue, that has work and room: enough of it, or packets that have
-    /// waited long enough; else anybody who has any.
-    fn next(&self, after: usize, now: Instant, seen: &[Seen]) -> Option<usize> {
+    /// Who is due; else the first from `after` on, round the queue, that has work and room: enough of it, or packets
+    /// that have waited long enough; else anybody who has any, unless packets of all may wait.
+    fn next(&self, after: usize, now: Instant, seen: &[Seen]) -> Option<Next> {
         let count = self.places.len();
+        let look = Look { now, places: &self.places, seen };
         let round = || (0..count).map(move |step| (after + step) % count);
         let errand = |nf: &usize| {
             let done = self.places[*nf].errand_at.is_some_and(|at| now - at < ERRAND_AGAIN);
             self.has_errand(*nf, now, seen) && !done
         };
+        let in_round = |nf| Next { nf, rank: self.claims.rank_of_round(), in_round: true };
         if !self.rules.occupancy {
-            return round().next().filter(|_| seen.iter().any(|seen| seen.waiting > 0 || seen.errand));
+            let any = seen.iter().any(|seen| seen.waiting > 0 || seen.errand);
+            return round().next().filter(|_| any).map(in_round);
         }
-        let may_run = |nf: &usize| seen[*nf].waiting > 0 && self.has_room(*nf, seen) && !self.rests(*nf, now);
+        if let Some((rank, nf)) = self.due(now, seen) {
+            return Some(Next { nf, rank, in_round: false });
+        }
         let is_worth = |nf: &usize| {
             let waited = self.places[*nf].waits_since.map_or(Span(0), |since| now - since);
             seen[*nf].waiting >= THETA_MIN || waited >= PATIENCE
         };
-        round().find(|nf| errand(nf) || may_run(nf) && is_worth(nf)).or_else(|| round().find(may_run))
+        let may_run = |nf: &usize| self.may_run(*nf, now, seen);
+        let timely = |nf: &usize| may_run(nf) && !self.claims.is_early(*nf, look);
+        let others = || round().find(|nf| if self.claims.all_bounded { timely(nf) } else { may_run(nf) });
+        let first = |nf: &usize| timely(nf) && is_worth(nf) && !self.claims.has_had_its_turn(*nf, look);
+        let found = round().find(|nf| errand(nf) || first(nf)).or_else(|| round().find(timely));
+        found.or_else(others).map(in_round)
+    }
+
+    /// Whether packets are before an NF and room is behind it.
+    fn may_run(&self, nf: usize, now: Instant, seen: &[Seen]) -> bool {
+        seen[nf].waiting > 0 && self.has_room(nf, seen) && !self.rests(nf, now)
     }
 
     fn has_errand(&self, nf: usize, now: Instant, seen: &[Seen]) -> bool {
@@ -353,19 +453,55 @@ impl Core {
     }
 
     fn idle(&mut self, now: Instant, seen: &[Seen]) -> Action {
+        self.round = 0;
         let since = *self.idle_since.get_or_insert(now);
         let idle = now - since;
         let [soonest, latest] = IDLE_LOOK;
         let until = now + Span(idle.0 / 8).clamp(soonest, latest);
-        if idle >= REST_AFTER || self.places.is_empty() {
+        let pause = self.pause(now, seen);
+        if idle >= REST_AFTER || self.places.is_empty() || pause.is_some() {
             // Nobody keeps anybody from the core.
             self.places.iter_mut().for_each(|place| place.ran_at = Some(now));
-            return Action::Rest { until };
+            return Action::Rest { until: pause.unwrap_or(until) };
         }
-        self.turn =
-            Some(Turn { nf: 0, began: now, ends: until, taken: seen[0].taken, works: false, errand: false });
+        let idle = Turn {
+            nf: 0,
+            rank: Rank::Round,
+            in_round: false,
+            began: now,
+            ends: until,
+            taken: seen[0].taken,
+            waiting: 0,
+            oldest: None,
+            works: false,
+            errand: false,
+        };
+        self.turn = Some(idle);
         Action::Idle { nf: 0, until }
     }
+
+    /// Until when nobody need look, where packets of all NFs may wait; `None` where somebody may poll for them.
+    fn pause(&self, now: Instant, seen: &[Seen]) -> Option<Instant> {
+        let pause = self.claims.pause()?;
+        let look = Look { now, places: &self.places, seen };
+        let on_their_way = seen.iter().any(|seen| seen.behind > 0) && seen.iter().all(|seen| seen.waiting == 0);
+        let [soonest, _] = IDLE_LOOK;
+        let until = match self.claims.next_due(Rank::Round, None, look) {
+            Some(due) => due,
+            None if on_their_way => now,
+            None => now + pause,
+        };
+        Some(until.max(now + soonest))
+    }
+}
+
+/// Who has the core next.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    nf: usize,
+    rank: Rank,
+    /// Whether it is a turn of the round.
+    in_round: bool,
 }
 
 fn part_of(capacity: u32, percent: u32) -> u32 {

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::vec;
+use std::collections::VecDeque;
 use std::vec::Vec;
 
 const RULES: Rules = Rules { gamma_percent: GAMMA_PERCENT, occupancy: true, turn_min: Span::from_micros(10) };
@@ -22,6 +23,12 @@ struct Model {
     dropped: u64,
     owed: Vec<f64>,
     begun_ns: Vec<u64>,
+    /// When packets before each came to this core, oldest first: the moment, and how many.
+    ages: Vec<VecDeque<(Instant, u32)>>,
+    /// The longest that a packet took, by the NF that it left last.
+    longest: Vec<Span>,
+    /// Time in which some NF went before the rest of the machine.
+    taken_up: Span,
     /// Every action.
     log: Vec<Action>,
 }
@@ -32,6 +39,18 @@ impl Model {
     }
 
     fn with(rules: Rules, chains: &[&[u64]], rates: &[f64]) -> Self {
+        Self::asked(rules, chains, rates, &[])
+    }
+
+    /// `asked` is of each chain, from the first on: packets in a microsecond, and a bound.
+    fn asked(rules: Rules, chains: &[&[u64]], rates: &[f64], asked: &[(f64, Option<Span>)]) -> Self {
+        let mut first = 0;
+        let mut objectives = Vec::new();
+        for (chain, (floor, bound)) in chains.iter().zip(asked) {
+            let step = |nf| objective::Step { nf, floor: floor * 1e6 };
+            objectives.push(Objective { path: (first..first + chain.len()).map(step).collect(), bound: *bound });
+            first += chain.len();
+        }
         let (mut costs_ns, mut next, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for (chain, rate) in chains.iter().zip(rates) {
             for (position, cost) in chain.iter().enumerate() {
@@ -41,9 +60,9 @@ impl Model {
             }
         }
         let count = costs_ns.len();
-        let members = vec![Member { capacity: RING, estimate: Estimate::default() }; count];
+        let members = vec![Member { ring: RING, capacity: RING, estimate: Estimate::default() }; count];
         Self {
-            core: Core::new(rules, members),
+            core: Core::new(rules, members, objectives),
             now: Instant(0),
             costs_ns,
             rates: all,
@@ -54,6 +73,9 @@ impl Model {
             dropped: 0,
             owed: vec![0.0; count],
             begun_ns: vec![0; count],
+            ages: vec![VecDeque::new(); count],
+            longest: vec![Span(0); count],
+            taken_up: Span(0),
             log: Vec::new(),
         }
     }
@@ -74,16 +96,17 @@ impl Model {
             Action::Rest { until } => (None, until),
         };
         assert!(until > self.now && self.core.poll_at() == until);
-        let mut left = (until - self.now).0;
-        while left > 0 {
-            let piece = left.min(1000);
+        if runs.is_some() {
+            self.taken_up = Span(self.taken_up.0 + (until - self.now).0);
+        }
+        while self.now < until {
+            let piece = (until - self.now).0.min(1000);
             self.arrive(piece);
+            self.now = self.now + Span(piece);
             if let Some(nf) = runs {
                 self.work(nf, piece);
             }
-            left -= piece;
         }
-        self.now = until;
         action
     }
 
@@ -92,7 +115,11 @@ impl Model {
             self.owed[nf] += self.rates[nf] * ns as f64 / 1000.0;
             let came = self.owed[nf] as u32;
             self.owed[nf] -= f64::from(came);
-            self.waiting[nf] = (self.waiting[nf] + came).min(RING);
+            let came = came.min(RING - self.waiting[nf]);
+            self.waiting[nf] += came;
+            if came > 0 {
+                self.ages[nf].push_back((self.now, came));
+            }
         }
     }
 
@@ -105,11 +132,45 @@ impl Model {
         self.waiting[nf] -= count;
         self.taken[nf] = self.taken[nf].wrapping_add(count);
         self.done[nf] += u64::from(count);
+        let mut fits = self.next[nf].map_or(0, |next| count.min(RING - self.waiting[next]));
         if let Some(next) = self.next[nf] {
-            let fits = count.min(RING - self.waiting[next]);
             self.waiting[next] += fits;
             self.dropped += u64::from(count - fits);
         }
+        let mut left = count;
+        while left > 0 {
+            let (since, packets) = self.ages[nf].front_mut().expect("a packet has an age");
+            let (since, some) = (*since, left.min(*packets));
+            *packets -= some;
+            if *packets == 0 {
+                self.ages[nf].pop_front();
+            }
+            left -= some;
+            self.longest[nf] = self.longest[nf].max(self.now - since);
+            if let Some(next) = self.next[nf].filter(|_| fits > 0) {
+                self.ages[next].push_back((since, some.min(fits)));
+                fits -= some.min(fits);
+            }
+        }
+    }
+
+    /// Forgets what has happened so far.
+    fn begin(&mut self) {
+        self.done.iter_mut().for_each(|done| *done = 0);
+        self.longest.iter_mut().for_each(|longest| *longest = Span(0));
+        (self.dropped, self.taken_up, self.log) = (0, Span(0), Vec::new());
+    }
+
+    /// Packets in a microsecond that an NF took in so many milliseconds.
+    fn rate(&self, nf: usize, millis: u64) -> f64 {
+        self.done[nf] as f64 / (millis as f64 * 1000.0)
+    }
+
+    /// Times the core went to another.
+    fn switches(&self) -> usize {
+        let mut runs: Vec<Option<usize>> = self.log.iter().map(ran).collect();
+        runs.dedup();
+        runs.len()
     }
 
     fn run(&mut self, millis: u64) {
@@ -179,6 +240,7 @@ fn an_idle_core_is_looked_at_less_often_and_at_last_rests() {
     assert!(matches!(model.log.last(), Some(Action::Rest { .. })));
     assert!(model.log.len() < 22_000 / 40, "{}", model.log.len());
     model.waiting[1] = 1;
+    model.ages[1].push_back((model.now, 1));
     assert!(matches!(model.step(), Action::Run { nf: 1, .. }), "a single packet is enough");
 }
 
@@ -212,8 +274,8 @@ fn whoever_has_an_errand_gets_to_it_beside_packets_and_without_one_now_and_then(
 /// A burst of 64 takes 3.2 ms, and is taken at its beginning.
 #[test]
 fn an_nf_whose_bursts_are_longer_than_turns_is_not_taken_for_a_hung_one() {
-    let member = Member { capacity: RING, estimate: Estimate::default() };
-    let mut core = Core::new(RULES, [member; 2]);
+    let member = Member { ring: RING, capacity: RING, estimate: Estimate::default() };
+    let mut core = Core::new(RULES, [member; 2], []);
     let (mut now, mut worked, mut taken, mut others) = (Instant(0), Span(0), 0u32, 0u32);
     while now < Instant(0) + Span::from_millis(400) {
         let heavy = Seen { waiting: 1000, taken, ..Seen::default() };
@@ -249,6 +311,91 @@ fn chains_of_one_core_get_as_much_of_it() {
     assert!((one / other - 1.0).abs() < 0.02, "{:?}", model.done);
 }
 
+#[test]
+fn a_floor_is_held_while_others_overload_the_core() {
+    // Going round, each of five NFs of 50 ns has 4 packets in a microsecond at most; three times that is asked.
+    let chains: [&[u64]; 3] = [&[50], &[50, 50], &[50, 50]];
+    let run = |floor| {
+        let mut model = Model::asked(RULES, &chains, &[30.0; 3], &[(floor, None)]);
+        model.run(100);
+        model.begin();
+        model.run(100);
+        model
+    };
+    let (none, asked) = (run(0.0), run(12.0));
+    assert!(none.rate(0, 100) < 4.5, "{}", none.rate(0, 100));
+    assert!(asked.rate(0, 100) >= 0.98 * 12.0, "{}", asked.rate(0, 100));
+    // What is left goes round: 400 ns of a microsecond, of which the first has a fifth.
+    let rest = (asked.rate(2, 100), asked.rate(4, 100));
+    assert!(rest.0 > 1.3 && (rest.0 / rest.1 - 1.0).abs() < 0.1, "{rest:?}");
+    assert_eq!(asked.dropped, 0);
+    // A batch of 3,072 packets is owed 390 times; each time the core goes there and back.
+    assert!(asked.switches() < 390 * 5 / 2, "{}", asked.switches());
+    let small = run(2.0);
+    assert_eq!(small.switches(), none.switches(), "a floor below its fair part changes nothing");
+}
+
+#[test]
+fn floors_that_no_core_can_keep_starve_nobody() {
+    let mut model = Model::asked(RULES, &[&[50, 50], &[100], &[50]], &[30.0; 3], &[(10.0, None), (10.0, None)]);
+    model.run(300);
+    model.begin();
+    model.run(300);
+    assert!(objective::needs([(10e6, 100.0), (10e6, 100.0)]) > objective::FLOORS_MAX);
+    let rates = [1, 2, 3].map(|nf| model.rate(nf, 300));
+    // A tenth of the core goes round among all: 250 ns for a packet of each.
+    assert!(rates[2] > 0.3, "{rates:?}");
+    assert!(rates[0] > 2.5 && rates[1] > 2.5, "{rates:?}");
+}
+
+#[test]
+fn a_delay_bound_is_kept_at_low_rates_without_the_core() {
+    let bound = Span::from_micros(1000);
+    let run = |bound| {
+        let mut model = Model::asked(RULES, &[&[100, 100, 100]], &[0.1], &[(0.0, bound)]);
+        model.run(50);
+        model.begin();
+        model.run(500);
+        model
+    };
+    let (free, bounded) = (run(None), run(Some(bound)));
+    assert!(bounded.longest[2] <= bound, "{:?}", bounded.longest);
+    assert!(bounded.longest[2].0 * 2 > bound.0, "it waits as long as it may: {:?}", bounded.longest);
+    // A twentieth of the core for packets, and some 30 us each millisecond for switches.
+    assert!(bounded.taken_up < Span::from_millis(60), "{:?}", bounded.taken_up);
+    assert!(free.taken_up > Span::from_millis(490), "{:?}", free.taken_up);
+    assert!(bounded.log.len() * 4 < free.log.len(), "{} {}", bounded.log.len(), free.log.len());
+}
+
+#[test]
+fn a_delay_bound_is_kept_beside_an_overload() {
+    let bound = Span::from_micros(500);
+    let run = |bound| {
+        let mut model = Model::asked(RULES, &[&[50, 50], &[250, 250, 250]], &[1.0, 30.0], &[(0.0, bound)]);
+        model.run(100);
+        model.begin();
+        model.run(200);
+        model
+    };
+    let (free, bounded) = (run(None), run(Some(bound)));
+    assert!(free.longest[1] > bound, "{:?}", free.longest);
+    assert!(bounded.longest[1] <= bound, "{:?}", bounded.longest);
+    let lost = 1.0 - bounded.rate(4, 200) / free.rate(4, 200);
+    assert!(lost < 0.02, "the model's switches cost nothing: {lost}");
+    assert_eq!(bounded.dropped, 0);
+}
+
+#[test]
+fn a_bound_makes_no_chain_more_than_its_neighbours() {
+    let mut model =
+        Model::asked(RULES, &[&[50], &[50]], &[30.0; 2], &[(0.0, Some(Span::from_micros(300)))]);
+    model.run(100);
+    model.begin();
+    model.run(300);
+    let (one, other) = (model.rate(0, 300), model.rate(1, 300));
+    assert!((one / other - 1.0).abs() < 0.05, "{one} {other}");
+}
+
 fn worlds() -> impl Strategy<Value = (Vec<Vec<u64>>, Vec<f64>)> {
     let chain = prop::collection::vec(5u64..900, 1..5);
     prop::collection::vec((chain, 0.01f64..30.0), 1..5).prop_map(|all| all.into_iter().unzip())
@@ -275,12 +422,17 @@ proptest! {
         }
     }
 
-    /// Every chain delivers, whatever the others cost and get.
+    /// Every chain delivers, whatever the others cost and get, and whatever is asked.
     #[test]
-    fn nobody_starves((chains, rates) in worlds()) {
+    fn nobody_starves(
+        (chains, rates) in worlds(),
+        asked in prop::collection::vec((0.0f64..30.0, prop::option::of(10u64..20_000)), 0..5)
+    ) {
         let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
-        let mut model = Model::new(&chains, &rates);
-        model.run(120);
+        let asked: Vec<_> =
+            asked.into_iter().map(|(floor, bound)| (floor, bound.map(Span::from_micros))).collect();
+        let mut model = Model::asked(RULES, &chains, &rates, &asked);
+        model.run(300);
         for (nf, done) in model.done.iter().enumerate() {
             prop_assert!(*done > 0, "{nf}: {:?}", model.done);
         }
@@ -323,8 +475,8 @@ proptest! {
     /// Rings that say anything at all keep no neighbour from its turns and no turn from its end.
     #[test]
     fn lies_are_borne(lies in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>()), 1..200)) {
-        let member = Member { capacity: RING, estimate: Estimate::default() };
-        let mut core = Core::new(RULES, [member; 2]);
+        let member = Member { ring: RING, capacity: RING, estimate: Estimate::default() };
+        let mut core = Core::new(RULES, [member; 2], []);
         let (mut now, mut honest, mut since) = (Instant(0), 0, Instant(0));
         for (waiting, behind, taken) in lies {
             let liar = Seen { waiting, behind, taken, errand: waiting % 2 == 0 };
