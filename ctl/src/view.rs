@@ -8,7 +8,7 @@ mod tests;
 pub use interval::Interval;
 pub use tables::{
     accounts, chains, delays, drops, events, flows, headline, latencies, memory, nf_details, nfs, nfs_brief,
-    ports, totals, workers,
+    objectives, ports, totals, workers,
 };
 
 use headgate_manager::status::Snapshot;

@@ -228,7 +228,16 @@ impl Core {
         };
         let places: Vec<Place> = members.into_iter().map(place).collect();
         let claims = Claims::new(&rules, places.len(), objectives);
-        Self { rules, places, claims, turn: None, round: 0, left: None, idle_since: None, poll_at: Instant(0) }
+        Self {
+            rules,
+            places,
+            claims,
+            turn: None,
+            round: 0,
+            left: None,
+            idle_since: None,
+            poll_at: Instant(0),
+        }
     }
 
     /// When to look again at the latest.
@@ -484,7 +493,8 @@ impl Core {
     fn pause(&self, now: Instant, seen: &[Seen]) -> Option<Instant> {
         let pause = self.claims.pause()?;
         let look = Look { now, places: &self.places, seen };
-        let on_their_way = seen.iter().any(|seen| seen.behind > 0) && seen.iter().all(|seen| seen.waiting == 0);
+        let on_their_way =
+            seen.iter().any(|seen| seen.behind > 0) && seen.iter().all(|seen| seen.waiting == 0);
         let [soonest, _] = IDLE_LOOK;
         let until = match self.claims.next_due(Rank::Round, None, look) {
             Some(due) => due,

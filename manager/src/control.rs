@@ -7,6 +7,7 @@
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
 //! - [`delays`]: how long packets take;
+//! - [`objectives`]: whether what is asked of chains is kept;
 //! - [`turns`]: which NFs that poll have turns of which core;
 //! - [`change`]: from one configuration to another while traffic runs;
 //! - [`snapshot`]: what is told to whoever asks.
@@ -15,6 +16,7 @@ mod change;
 mod delays;
 mod instance;
 mod interfaces;
+mod objectives;
 mod reception;
 mod schedule;
 mod snapshot;
@@ -42,6 +44,7 @@ use crate::wiring::Wiring;
 use change::Change;
 use delays::Delays;
 use instance::Instance;
+use objectives::Objectives;
 pub use reception::Reception;
 pub use schedule::Schedule;
 use turns::Turns;
@@ -109,6 +112,7 @@ pub struct Control {
     next_liveness: Instant,
     schedule: Schedule,
     delays: Delays,
+    objectives: Objectives,
     turns: Turns,
     wiring: Wiring,
     measured: bool,
@@ -150,6 +154,7 @@ impl Control {
             next_liveness: Instant::default(),
             schedule,
             delays: Delays::default(),
+            objectives: Objectives::default(),
             turns: Turns::default(),
             wiring: Wiring::default(),
             measured: false,
@@ -195,6 +200,7 @@ impl Control {
             self.tend_ports();
             self.tend_delays();
             self.tend_relief();
+            self.tend_objectives();
             self.tend_change();
             self.tend_turns();
             if self.tend_phase() {

@@ -394,6 +394,9 @@ pub struct ChainStatus {
     /// Packets that it may have inside for that; `None` while any number is fine.
     #[serde(default)]
     pub window: Option<u32>,
+    /// What is asked of it; `None` when nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<ObjectiveStatus>,
     /// By stage.
     #[serde(default)]
     pub stage_delays: Vec<StageDelayStatus>,
@@ -403,6 +406,21 @@ pub struct ChainStatus {
     pub held: Option<u64>,
     /// Packets unaccounted for; `None` without an audit.
     pub missing: Option<i64>,
+}
+
+/// What is asked of a chain, and whether it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ObjectiveStatus {
+    /// Packets per second that it is to have while it is offered as many.
+    pub rate_floor: Option<u64>,
+    /// Packets per second that it had in the last half second; those that its NFs dropped count.
+    pub rate: Option<f64>,
+    /// Whether it had as many as its floor, or lost none; `None` before that was counted.
+    pub floor_kept: Option<bool>,
+    /// How long packets may take, in nanoseconds.
+    pub delay_bound_ns: Option<u64>,
+    /// Whether 99 of 100 did not take longer; `None` before any was measured.
+    pub bound_kept: Option<bool>,
 }
 
 /// Packets that ended.

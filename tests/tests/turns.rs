@@ -170,3 +170,79 @@ fn turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
     assert!(told(&now, "path0").1.is_some_and(|ns| ns < 4321.0), "{:?}", told(&now, "path0"));
     session.stop();
 }
+
+/// Chains `other`, four NFs, and `asked`, one, each offered more than they take, also by a debug build; `key` is one of
+/// the latter.
+fn overloaded(key: &str) -> String {
+    let run = "run = \"synthetic\"\nargs = { cycles = 20000 }";
+    let chains: [(&str, &[&str]); 2] = [("other", &[run; 4]), ("asked", &[run])];
+    let text = configuration("rate = \"max\"", &chains);
+    text.replace("name = \"asked\"\nstages", &format!("name = \"asked\"\n{key}\nstages"))
+}
+
+#[test]
+fn a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest() {
+    if !has_turns("a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest") {
+        return;
+    }
+    let session = Session::start(&overloaded("rate_floor = \"30K\""));
+    session.wait_for("costs are known", |now| now.nfs.iter().all(|nf| nf.turn_cost_ns.is_some()));
+    // Without a floor both have as many: five NFs go round. With it the others have what is left.
+    let mut before = session.snapshot();
+    session.wait_for("it has half as many again as the other", |now| {
+        let had = |name: &str| chain(now, name).left - chain(&before, name).left;
+        let (asked, other) = (had("asked"), had("other"));
+        if other >= 5_000 {
+            before = now.clone();
+        }
+        other >= 5_000 && asked * 2 > other * 3
+    });
+    let told = session.wait_for("it is told of", |now| {
+        chain(now, "asked").objective.as_ref().is_some_and(|asked| asked.floor_kept.is_some())
+    });
+    assert_eq!(chain(&told, "asked").objective.as_ref().unwrap().rate_floor, Some(30_000));
+    assert_eq!(chain(&told, "other").objective, None);
+    let changes = session.apply(&overloaded("rate_floor = \"20K\"")).unwrap();
+    assert_eq!(changes, ["chain asked: throughput floor changed"]);
+    let _ = session.audited();
+    session.stop();
+}
+
+#[test]
+fn a_floor_that_cannot_be_is_told_of_and_starves_nobody() {
+    if !has_turns("a_floor_that_cannot_be_is_told_of_and_starves_nobody") {
+        return;
+    }
+    let session = Session::start(&overloaded("rate_floor = \"1M\""));
+    let now = session.wait_for("it is told of", |now| {
+        now.scheduler.troubles.iter().any(|why| why.contains("the floors of asked take"))
+            && chain(now, "asked").objective.as_ref().is_some_and(|asked| asked.floor_kept == Some(false))
+    });
+    assert!(now.events.iter().any(|event| event.what.contains("floor of 1000000 packets/s is not kept")));
+    session.wait_for_packets("other", 2_000);
+    let _ = session.audited();
+    session.stop();
+}
+
+#[test]
+fn a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait() {
+    if !has_turns("a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait") {
+        return;
+    }
+    let rests = |key: &str| {
+        let text = configuration("rate = 2000", &[THREE]);
+        let session = Session::start(&text.replace("[[chain]]", &format!("[[chain]]\n{key}")));
+        session.wait_for_packets("path", 500);
+        let before = session.snapshot().scheduler.cores[0].rests;
+        let now = session.wait_for_packets("path", 2_000);
+        let _ = session.audited();
+        session.stop();
+        (now.scheduler.cores[0].rests - before, chain(&now, "path").objective.clone())
+    };
+    let (rests_free, asked) = rests("");
+    assert_eq!(asked, None);
+    let (rests_bounded, asked) = rests("delay_bound_us = 10000");
+    assert_eq!(asked.unwrap().delay_bound_ns, Some(10_000_000));
+    // Packets come every half millisecond: without a bound their NFs poll for the next ones.
+    assert!(rests_bounded > 10 + 2 * rests_free, "{rests_bounded} {rests_free}");
+}

@@ -73,7 +73,11 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
             both(out, &now.ports, view::ports(interval, paint) + gap + &latencies)
         }
         What::Nfs => both(out, &now.nfs, view::nf_details(interval, paint)),
-        What::Chains => both(out, &now.chains, view::chains(interval, paint)),
+        What::Chains => {
+            let asked = view::objectives(&now, paint);
+            let gap = if asked.is_empty() { "" } else { "\n" };
+            both(out, &now.chains, view::chains(interval, paint) + gap + &asked)
+        }
         What::Delays => both(out, &delays(&now), view::delays(&now, paint)),
         What::Drops => both(out, &now.drops, view::drops(&now, paint)),
         What::Events => both(out, &now.events, view::events(&now.events, paint)),

@@ -81,6 +81,7 @@ fn page(interval: Interval<'_>, out: &Output) -> String {
         view::latencies(now, paint),
         view::nfs(interval, paint),
         view::chains(interval, paint),
+        view::objectives(now, paint),
         view::drops(now, paint),
         view::memory(now, paint),
     ];

@@ -346,6 +346,30 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
     table.render(paint)
 }
 
+/// What is asked of chains, and whether it is kept; nothing where nothing is asked.
+pub fn objectives(snapshot: &Snapshot, paint: Paint) -> String {
+    let mut table = Table::new(&["asked of", ">floor", ">has", "", ">bound", ">99 % take", ""]);
+    let kept = |kept: Option<bool>| match kept {
+        Some(true) => ("kept".to_owned(), Some(Ink::Green)),
+        Some(false) => ("not kept".to_owned(), Some(Ink::Yellow)),
+        None => (String::new(), None),
+    };
+    let asked = snapshot.chains.iter().filter_map(|chain| Some((chain, chain.objective.as_ref()?)));
+    for (chain, asked) in asked {
+        let tail = chain.delay.filter(|_| asked.delay_bound_ns.is_some());
+        table.inked_row([
+            (chain.name.clone(), None),
+            (asked.rate_floor.map_or(String::new(), |rate| units::packet_rate(rate as f64)), None),
+            (asked.rate.map_or(String::new(), units::packet_rate), None),
+            kept(asked.floor_kept),
+            (asked.delay_bound_ns.map_or(String::new(), units::time), None),
+            (tail.map_or(String::new(), |delay| units::time(delay.p99_ns)), None),
+            kept(asked.bound_kept),
+        ]);
+    }
+    if table.is_empty() { String::new() } else { table.render(paint) }
+}
+
 /// How long packets take: each chain on the whole, then its stages.
 pub fn delays(snapshot: &Snapshot, paint: Paint) -> String {
     let headings = [

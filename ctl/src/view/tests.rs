@@ -1,6 +1,7 @@
 use headgate_manager::status::{
     ChainStatus, DelayStatus, DropStatus, Event, FlowStatus, LatencyStatus, ManagerStatus, MemoryStatus,
-    NfState, NfStatus, PortStatus, SchedulerStatus, Snapshot, StageDelayStatus, WorkerStatus,
+    NfState, NfStatus, ObjectiveStatus, PortStatus, SchedulerStatus, Snapshot, StageDelayStatus,
+    WorkerStatus,
 };
 
 use super::*;
@@ -78,6 +79,13 @@ fn after(seconds: u64) -> Snapshot {
                 delay: delay(230_000),
                 delay_bound_ns: Some(500_000),
                 window: Some(1200),
+                objective: Some(ObjectiveStatus {
+                    rate_floor: Some(2_000_000),
+                    rate: Some(1_200_000.0),
+                    floor_kept: Some(false),
+                    delay_bound_ns: Some(500_000),
+                    bound_kept: Some(false),
+                }),
                 stage_delays: vec![
                     StageDelayStatus {
                         stage: "fw".into(),
@@ -164,6 +172,7 @@ fn a_second_of_work_reads_well() {
         nfs_brief(interval, paint),
         nf_details(interval, paint),
         chains(interval, paint),
+        objectives(&after, paint),
         delays(&after, paint),
         drops(&after, paint),
         memory(&after, paint),

@@ -125,7 +125,11 @@ pub(super) struct Ended {
 }
 
 impl Claims {
-    pub(super) fn new(rules: &Rules, members: usize, objectives: impl IntoIterator<Item = Objective>) -> Self {
+    pub(super) fn new(
+        rules: &Rules,
+        members: usize,
+        objectives: impl IntoIterator<Item = Objective>,
+    ) -> Self {
         let goal = |mut asked: Objective| {
             asked.path.retain(|step| step.nf < members);
             let steps = asked.path.len();
@@ -205,21 +209,21 @@ impl Claims {
             let mut path = path.filter(|(_, step)| may_run(step.nf));
             path.find(|(at, step)| is_due(*at, step, look.places[step.nf].batch())).map(|(_, step)| step.nf)
         };
-        let is_late = |number, at| {
-            self.due_at(number, at, look, EIGHTHS[1]).is_some_and(|due| due <= look.now)
-        };
+        let is_late =
+            |number, at| self.due_at(number, at, look, EIGHTHS[1]).is_some_and(|due| due <= look.now);
         let bounded = self.goals.iter().enumerate().filter_map(|(number, goal)| {
             let sooner = |at, _: &Step, batch| goal.may_be_sooner(at, batch) && is_late(number, at);
             Some((Rank::Bound(goal.asked.bound?), last_due(number, &sooner)?))
         });
-        let owing = (0..self.goals.len()).map(|step| (self.first + step) % self.goals.len()).filter_map(|number| {
-            let owed = &self.goals[number].owed;
-            let owes = |at: usize, step: &Step, batch: u32| {
-                let whole = owed[at] >= f64::from(batch) && look.seen[step.nf].waiting >= batch / 2;
-                whole || owed[at] >= 1.0 && is_late(number, at)
-            };
-            Some((Rank::Floor, last_due(number, &owes)?))
-        });
+        let owing =
+            (0..self.goals.len()).map(|step| (self.first + step) % self.goals.len()).filter_map(|number| {
+                let owed = &self.goals[number].owed;
+                let owes = |at: usize, step: &Step, batch: u32| {
+                    let whole = owed[at] >= f64::from(batch) && look.seen[step.nf].waiting >= batch / 2;
+                    whole || owed[at] >= 1.0 && is_late(number, at)
+                };
+                Some((Rank::Floor, last_due(number, &owes)?))
+            });
         bounded.min().or_else(|| owing.filter(|_| !self.relief).next())
     }
 
@@ -236,7 +240,12 @@ impl Claims {
             late.into_iter().chain(floor.then(|| goal.owes_a_batch_at(at, batch, look))).min()
         };
         let steps = self.goals.iter().enumerate().flat_map(|(number, goal)| {
-            goal.asked.path.iter().enumerate().filter(|(_, step)| runs != Some(step.nf)).map(move |(at, _)| (number, at))
+            goal.asked
+                .path
+                .iter()
+                .enumerate()
+                .filter(|(_, step)| runs != Some(step.nf))
+                .map(move |(at, _)| (number, at))
         });
         steps.filter_map(|(number, at)| of_step(number, at)).min()
     }
@@ -267,9 +276,7 @@ impl Claims {
 
     /// How long nobody need look when there are no packets, if all of them have bounds.
     pub(super) fn pause(&self) -> Option<Span> {
-        let pause = |goal: &Goal| {
-            Some(part(self.spare(goal.asked.bound?), EIGHTHS[0], goal.load))
-        };
+        let pause = |goal: &Goal| Some(part(self.spare(goal.asked.bound?), EIGHTHS[0], goal.load));
         if self.all_bounded { self.goals.iter().filter_map(pause).min() } else { None }
     }
 

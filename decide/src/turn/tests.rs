@@ -2,8 +2,8 @@
 
 use super::*;
 use proptest::prelude::*;
-use std::vec;
 use std::collections::VecDeque;
+use std::vec;
 use std::vec::Vec;
 
 const RULES: Rules = Rules { gamma_percent: GAMMA_PERCENT, occupancy: true, turn_min: Span::from_micros(10) };
@@ -48,7 +48,8 @@ impl Model {
         let mut objectives = Vec::new();
         for (chain, (floor, bound)) in chains.iter().zip(asked) {
             let step = |nf| objective::Step { nf, floor: floor * 1e6 };
-            objectives.push(Objective { path: (first..first + chain.len()).map(step).collect(), bound: *bound });
+            objectives
+                .push(Objective { path: (first..first + chain.len()).map(step).collect(), bound: *bound });
             first += chain.len();
         }
         let (mut costs_ns, mut next, mut all) = (Vec::new(), Vec::new(), Vec::new());
@@ -337,7 +338,8 @@ fn a_floor_is_held_while_others_overload_the_core() {
 
 #[test]
 fn floors_that_no_core_can_keep_starve_nobody() {
-    let mut model = Model::asked(RULES, &[&[50, 50], &[100], &[50]], &[30.0; 3], &[(10.0, None), (10.0, None)]);
+    let mut model =
+        Model::asked(RULES, &[&[50, 50], &[100], &[50]], &[30.0; 3], &[(10.0, None), (10.0, None)]);
     model.run(300);
     model.begin();
     model.run(300);
@@ -387,8 +389,7 @@ fn a_delay_bound_is_kept_beside_an_overload() {
 
 #[test]
 fn a_bound_makes_no_chain_more_than_its_neighbours() {
-    let mut model =
-        Model::asked(RULES, &[&[50], &[50]], &[30.0; 2], &[(0.0, Some(Span::from_micros(300)))]);
+    let mut model = Model::asked(RULES, &[&[50], &[50]], &[30.0; 2], &[(0.0, Some(Span::from_micros(300)))]);
     model.run(100);
     model.begin();
     model.run(300);

@@ -279,6 +279,8 @@ tables! {
         optional out: Name;
         /// Microseconds that a packet may take through it, 10 to 10000000: what would take longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
         optional delay_bound_us: Whole<10, 10_000_000>;
+        /// With `mode = "unis"`: packets per second that it has before NFs without a floor have more than their part of what is left. Default: none.
+        optional rate_floor: Whole<1, 1_000_000_000>;
         /// Instead of `out` and rules: the interfaces of the kernel that its NFs work on, without the workers.
         optional io: IoTable;
     }

@@ -527,6 +527,9 @@ pub struct Chain {
     pub out: Out,
     /// No packet shall take longer through it, in microseconds; `None`: as long as it takes.
     pub delay_bound_us: Option<u32>,
+    /// Packets per second that it is to have while it is offered as many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_floor: Option<u64>,
     /// The interfaces of the kernel it works on instead of the packet path, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<ChainIo>,

@@ -65,6 +65,9 @@ pub struct ChainPlan {
     pub out: String,
     /// No packet shall take longer, in microseconds.
     pub delay_bound_us: Option<u32>,
+    /// Packets per second that it is to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_floor: Option<u64>,
     /// Its interfaces, if it works on some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<ChainIo>,
@@ -157,6 +160,7 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
             Out::Interface => chain.io.as_ref().map_or(String::new(), |io| io.end.clone()),
         },
         delay_bound_us: chain.delay_bound_us,
+        rate_floor: chain.rate_floor,
         io: chain.io.clone(),
         copies,
         rules: rules.iter().map(rule).collect(),
@@ -234,7 +238,8 @@ impl fmt::Display for Plan {
         self.write_memory(f)?;
         for chain in &self.chains {
             let bound = chain.delay_bound_us.map_or(String::new(), |us| format!(", within {us} us"));
-            writeln!(f, "\nChain {}: {}{bound}", chain.name, chain.path())?;
+            let floor = chain.rate_floor.map_or(String::new(), |rate| format!(", at least {rate} packets/s"));
+            writeln!(f, "\nChain {}: {}{bound}{floor}", chain.name, chain.path())?;
             if let Some(io) = &chain.io {
                 writeln!(f, "  {}", io_text(io, chain.stages.len() - 1))?;
             }

@@ -220,6 +220,9 @@ impl Control {
         for chain in layout::path_chains(next) {
             let path = layout::path_chain(next, chain, &self.numbers);
             let old = self.numbers.chains.remove(&chain.name);
+            if floor_of(&self.config, &chain.name) != chain.rate_floor && old.is_some() {
+                change.summary.push(format!("chain {}: throughput floor changed", chain.name));
+            }
             let same = old.filter(|&number| is_same(&self.fabric.parts.chains[number as usize], &path));
             if let Some(number) = same {
                 let old = &mut self.fabric.parts.chains[number as usize];
@@ -293,6 +296,10 @@ impl Control {
         // Whoever asked may have given up.
         let _ = change.reply.send(Ok(serde_json::json!({ "changes": summary })));
     }
+}
+
+fn floor_of(config: &Config, name: &str) -> Option<u64> {
+    config.chains.iter().find(|chain| chain.name == name)?.rate_floor
 }
 
 fn is_same(old: &Option<PathChain>, new: &PathChain) -> bool {

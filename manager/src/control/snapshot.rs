@@ -82,6 +82,7 @@ impl Control {
     fn scheduler_status(&self) -> SchedulerStatus {
         let mut status = self.schedule.status();
         status.troubles.extend(self.turns.troubles().cloned());
+        status.troubles.extend(self.objectives.troubles().cloned());
         status.troubles.extend(self.real_time_stall());
         status.cores = self.turns.status();
         status
@@ -266,6 +267,7 @@ impl Control {
                     status.stages = chain.stages.iter().map(name).collect();
                     status.delay_bound_ns = chain.delay_bound_us.map(|us| u64::from(us) * 1000);
                     status.window = self.fabric.bounds.window(number as u16);
+                    status.objective = self.objective_of(&chain.name, chain.delay_bound_us, status.delay);
                     status.stage_delays = chain
                         .stages
                         .iter()

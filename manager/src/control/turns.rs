@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use headgate_decide::turn::objective::{Objective, Step};
 use headgate_decide::turn::order;
+use headgate_decide::units::Span;
 use headgate_host::cgroup::GroupError;
 use headgate_host::process;
 use headgate_host::sched;
@@ -24,7 +26,7 @@ use headgate_host::undo::Action;
 use super::Control;
 use super::instance::{Body, Instance};
 use super::schedule::kernel_policy;
-use crate::config::model::{Nf, NfId, Program};
+use crate::config::model::{Chain, Nf, NfId, Program};
 use crate::costs::{self, CostsError};
 use crate::status::{NfState, TurnsStatus};
 use floor::{Runner, Tally};
@@ -195,6 +197,7 @@ impl Control {
         };
         let runner = |&at: &usize| self.runner(at, &next_of(at));
         Order {
+            objectives: objectives(&self.config.chains, &ways, &members),
             runners: members.iter().filter_map(runner).collect(),
             tally: self.turns.tallies.get(&core).cloned().unwrap_or_default(),
         }
@@ -266,6 +269,25 @@ impl Control {
             )
         })
     }
+}
+
+/// What is asked of chains on a core with these members: of a floor, each instance of a stage has its even part; of a
+/// bound, the core has the part of its stages among all.
+fn objectives(chains: &[Chain], ways: &[Vec<Vec<usize>>], members: &[usize]) -> Vec<Objective> {
+    let place = |at: &usize| members.iter().position(|member| member == at);
+    let of = |(chain, way): (&Chain, &Vec<Vec<usize>>)| {
+        let floor = chain.rate_floor.unwrap_or(0) as f64;
+        let steps = way.iter().flat_map(|stage| {
+            let floor = floor / stage.len() as f64;
+            stage.iter().filter_map(place).map(move |nf| Step { nf, floor })
+        });
+        let here = way.iter().filter(|stage| stage.iter().any(|at| members.contains(at))).count() as u64;
+        let part = |us: u32| Span(Span::from_micros(us.into()).0 * here / way.len() as u64);
+        Objective { path: steps.collect(), bound: chain.delay_bound_us.map(part) }
+    };
+    let asks = |chain: &Chain| chain.rate_floor.is_some() || chain.delay_bound_us.is_some();
+    let all = chains.iter().zip(ways).filter(|(chain, _)| asks(chain)).map(of);
+    all.filter(|objective| !objective.path.is_empty()).collect()
 }
 
 /// Whether there is somebody to give a turn to.

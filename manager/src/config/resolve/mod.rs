@@ -104,6 +104,7 @@ impl Resolver<'_> {
         }
         self.check_quantum(document.scheduler.value(), document);
         let chains = self.chains(items(&document.chain), &defined, &ports);
+        self.check_floors(items(&document.chain), &chains, &nfs, mode);
         self.give_interfaces(&chains, &mut nfs, document);
         self.refuse_interfaces_twice(document);
         let rules = self.rules(items(&document.rule), &defined, &ports, &chains);

@@ -26,12 +26,14 @@ impl Resolver<'_> {
             let end = self.end(&at.value, defined, ports);
             let name = at.value.name.value();
             let delay_bound_us = at.value.delay_bound_us.value().map(|us| us.0 as u32);
+            let rate_floor = at.value.rate_floor.value().map(|rate| rate.0);
             chains.push(name.zip(stages).zip(end).map(|((name, stages), (out, io))| Chain {
                 name: name.0.clone(),
                 stages,
                 out,
                 io,
                 delay_bound_us,
+                rate_floor,
             }));
         }
         chains

@@ -1,8 +1,9 @@
 //! Who gets a shared core: the keys of [scheduler], and each NF's policy.
 
 use super::super::codes::Code;
-use super::super::document::{Document, NfTable, SchedulerTable};
-use super::super::model::{Nf, Policy, Scheduler, Unis};
+use super::super::document::{ChainTable, Document, NfTable, SchedulerTable};
+use super::super::model::{Chain, Nf, Policy, Scheduler, Unis};
+use super::super::read::At;
 use super::super::values::{LoopKind, Mode, Nice, PolicyKind};
 use super::{Resolver, items};
 
@@ -104,6 +105,26 @@ impl Resolver<'_> {
             self.report
                 .add(Code::KeyConflict, &at.span, message)
                 .help("leave `unis_core` out, or name another");
+        }
+    }
+
+    /// Reports floors that nobody keeps.
+    pub(super) fn check_floors(
+        &mut self,
+        tables: &[At<ChainTable>],
+        chains: &[Option<Chain>],
+        nfs: &[Option<Nf>],
+        mode: Mode,
+    ) {
+        for (table, chain) in tables.iter().zip(chains) {
+            let (Some(key), Some(chain)) = (&table.value.rate_floor.key, chain) else { continue };
+            let mut stages = chain.stages.iter().map(|stage| nfs.get(stage.index()).and_then(Option::as_ref));
+            if stages.any(|nf| nf.is_none_or(|nf| nf.has_turns(mode))) {
+                continue;
+            }
+            let message = format!("`rate_floor` has no effect: no NF of chain `{}` has turns", chain.name);
+            let help = "set `mode = \"unis\"` and `loop = \"polling\"` at its NFs, or leave `rate_floor` out";
+            self.report.add(Code::KeyConflict, key, message).help(help);
         }
     }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use headgate_decide::turn::objective::Objective;
 use headgate_decide::turn::{Action, Core, Estimate, Member, Origin, Rules, Seen};
 use headgate_decide::units::Instant as Moment;
 use headgate_host::Pid;
@@ -111,15 +112,22 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// A core with these NFs, in their order. What `before` knew of the same NFs is kept.
-    pub fn new(rules: Rules, runners: Vec<Runner>, tally: Arc<Tally>, before: Option<&Self>) -> Self {
+    /// A core with these NFs, in their order, and what is asked of their chains. What `before` knew of the same NFs is kept.
+    pub fn new(
+        rules: Rules,
+        runners: Vec<Runner>,
+        objectives: Vec<Objective>,
+        tally: Arc<Tally>,
+        before: Option<&Self>,
+    ) -> Self {
         let estimate = |runner: &Runner| before.and_then(|before| before.estimate(runner.pid));
         let member = |runner: &Runner| Member {
+            ring: runner.side.layout().ring(),
             capacity: runner.capacity(),
             estimate: estimate(runner).unwrap_or_else(|| runner.first_estimate()),
         };
         let new = Self {
-            decide: Core::new(rules, runners.iter().map(member)),
+            decide: Core::new(rules, runners.iter().map(member), objectives),
             standing: vec![Standing::Own; runners.len()],
             seen: vec![Seen::default(); runners.len()],
             runners,

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use headgate_decide::turn::Rules;
+use headgate_decide::turn::objective::Objective;
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::clock::Clock;
 use headgate_host::sched::{self, SchedError};
@@ -35,6 +36,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 pub struct Order {
     /// In the order in which packets pass them.
     pub runners: Vec<Runner>,
+    /// What is asked of their chains.
+    pub objectives: Vec<Objective>,
     /// What their core does.
     pub tally: Arc<Tally>,
 }
@@ -252,7 +255,7 @@ impl Schedule {
         for order in orders {
             // Cores come in one order always.
             let old = before.next();
-            let mut floor = Floor::new(rules, order.runners, order.tally, old.as_ref());
+            let mut floor = Floor::new(rules, order.runners, order.objectives, order.tally, old.as_ref());
             if let Some(old) = old {
                 floor.follow(old);
             }
