@@ -76,6 +76,9 @@ pub struct TurnsStatus {
     pub switches: u64,
     /// Times none of its NFs went before the rest of the machine any more, for want of packets.
     pub rests: u64,
+    /// Time in which some of its NFs went before the rest of the machine, in nanoseconds.
+    #[serde(default)]
+    pub raised_ns: u64,
 }
 
 /// A worker.

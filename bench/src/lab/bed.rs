@@ -179,6 +179,8 @@ pub struct Bed {
     pub fused: bool,
     /// Each NF on the next core, as far as there are some; else all on one.
     pub spread: bool,
+    /// More keys of the first chain, as text.
+    pub asked: String,
     /// More keys of the scheduler, as text.
     pub scheduler: String,
     /// More ports, NFs, chains and rules, as text.
@@ -215,6 +217,7 @@ impl Bed {
             watermarks: None,
             fused: false,
             spread: false,
+            asked: String::new(),
             scheduler: String::new(),
             more: String::new(),
         }
@@ -314,6 +317,7 @@ impl Bed {
             let stages = if self.fused { "\"all\"".to_owned() } else { stages.join(", ") };
             let source = Ipv4Addr::from(FIRST_SOURCE + number as u32);
             let name = number + 1;
+            let asked = if number == 0 { &*self.asked } else { "" };
             // All of a capture takes the only chain.
             let which = match self.traffic {
                 Traffic::Capture(_) => String::new(),
@@ -321,7 +325,7 @@ impl Bed {
             };
             let _ = write!(
                 text,
-                "\n[[chain]]\nname = \"chain{name}\"\nstages = [{stages}]\nout = \"sink\"\n\
+                "\n[[chain]]\nname = \"chain{name}\"\nstages = [{stages}]\nout = \"sink\"\n{asked}\
                  \n[[rule]]\nin = \"source\"\n{which}chain = \"chain{name}\"\n"
             );
         }

@@ -49,6 +49,11 @@ pub enum Read {
     Jain,
     /// Time from generator to null port, since the manager started.
     Latency,
+    /// Of the first core with turns: switches and looks a second, and the part of its time that NFs had before the rest
+    /// of the machine, in percent.
+    Turns,
+    /// How long packets of the first chain took lately, and the tail by the chain's bound.
+    Delay,
     /// CPU time of the control thread, as a part of a core.
     Control,
     /// What left this chain, to what the CPU time of this NF of it allows at its cost in cycles.
@@ -147,6 +152,18 @@ impl Window {
                     all.push(Value::new("p99", "us", latency.p99_ns as f64 / 1e3));
                 }
             }
+            Read::Turns => self.read_turns(all),
+            Read::Delay => {
+                let chain = self.after.snapshot.chains.get(1);
+                let Some((chain, delay)) = chain.and_then(|chain| Some((chain, chain.delay?))) else {
+                    return;
+                };
+                all.push(Value::new("p50", "us", delay.median_ns as f64 / 1e3));
+                all.push(Value::new("p99", "us", delay.p99_ns as f64 / 1e3));
+                if let Some(bound) = chain.delay_bound_ns {
+                    all.push(Value::new("p99_over_bound", "", delay.p99_ns as f64 / bound as f64));
+                }
+            }
             Read::Control => {
                 if let (Some(before), Some(after)) = (self.before.control, self.after.control) {
                     let part = after.saturating_sub(before).as_secs_f64() / self.seconds();
@@ -165,6 +182,14 @@ impl Window {
                 }
             }
         }
+    }
+
+    fn read_turns(&self, all: &mut Vec<Value>) {
+        let cores = |look: &Look| look.snapshot.scheduler.cores.first().cloned();
+        let (Some(before), Some(after)) = (cores(&self.before), cores(&self.after)) else { return };
+        all.push(Value::new("switches", "1/s", self.rate(before.switches, after.switches)));
+        all.push(Value::new("looks", "1/s", self.rate(before.looks, after.looks)));
+        all.push(Value::new("core", "%", self.rate(before.raised_ns, after.raised_ns) / 1e7));
     }
 
     fn read_nfs(&self, all: &mut Vec<Value>) {

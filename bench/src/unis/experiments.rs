@@ -42,8 +42,15 @@ const LONG_CHAIN: usize = 5;
 /// Time slices of `occupancy-rule`, in percent of what fills the ring behind (section 4.4).
 const SLICES: [u32; 5] = [25, 50, 75, 100, 125];
 
+/// What is asked in `slo`: packets per second, twice as many as a fair part is; and microseconds, from about what a
+/// round of light NFs takes when they are not loaded.
+const FLOOR: f64 = 5e6;
+const BOUNDS: [(&str, u32); 3] = [("unis_500us", 500), ("unis_1000us", 1000), ("unis_5000us", 5000)];
+/// Packets per second of the chain with a bound. Our choice: a thirtieth of what the core can do.
+const FEW: f64 = 200e3;
+
 /// Names of all experiments, in the thesis's order.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 11] = [
     "motivation",
     "uniform",
     "latency",
@@ -53,6 +60,7 @@ pub const NAMES: [&str; 10] = [
     "multi",
     "gap",
     "occupancy-rule",
+    "slo",
     "all",
 ];
 
@@ -70,6 +78,7 @@ pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
             "multi" => multi(),
             "gap" => gap(machine.nf_cores),
             "occupancy-rule" => occupancy_rule(),
+            "slo" => slo(),
             _ => return None,
         })
     };
@@ -406,6 +415,47 @@ fn occupancy_rule() -> Experiment {
         ("occupancy_loss.no_rule", "0.12 light, 0.22 medium (figure 4.12)"),
     ];
     rule
+}
+
+fn slo() -> Experiment {
+    const READS: &[Read] = &[Read::Chains, Read::Turns, Read::Delay];
+    /// The first NFs of a bed in one chain, the others in a second.
+    fn two(first: &[u32], rate: f64, others: &[u32]) -> Bed {
+        let nfs = first.iter().chain(others).map(|&cycles| Work::Cycles(cycles)).collect();
+        let (count, all) = (first.len(), first.len() + others.len());
+        let chains = [((0..count).collect(), rate), ((count..all).collect(), OFFERED / 2.0)];
+        let chains = chains.map(|(stages, rate): (Vec<usize>, f64)| Chain { stages, rate });
+        let chains = chains.into_iter().filter(|chain| !chain.stages.is_empty()).collect();
+        Bed { buffers: Some(BUFFERS), ..unis(&Bed::of(nfs, chains)) }
+    }
+    let bounded = |bed: &Bed, us| Bed { asked: format!("delay_bound_us = {us}\n"), ..bed.clone() };
+    let floors = two(&[MEDIUM], OFFERED / 2.0, &[MEDIUM; 4]);
+    let asked = Bed { asked: format!("rate_floor = {FLOOR:.0}\n"), ..floors.clone() };
+    let mut cases = vec![case("floor", "unis", floors, READS), case("floor", "unis_floor", asked, READS)];
+    let mut kept = vec![Comparison::new(
+        "floor.is_kept",
+        Formed::Reach(vec!["floor.unis_floor.chain1".to_owned()], FLOOR * 0.98),
+        "1",
+    )];
+    for (group, others) in [("alone", &[][..]), ("beside", &[HEAVY; CHAIN][..])] {
+        let bed = two(&[LIGHT; CHAIN], FEW, others);
+        cases.push(case(group, "unis", bed.clone(), READS));
+        for (variant, us) in BOUNDS {
+            cases.push(case(group, variant, bounded(&bed, us), READS));
+            let value = format!("{group}.{variant}.p99_over_bound");
+            kept.push(Comparison::same(value.clone(), &value, "at most 1"));
+        }
+    }
+    let mut slo = experiment(
+        "slo",
+        "what is asked of a chain: 5 Mpps for a medium NF beside a chain of four, both overloaded (floor); 500, 1000 and \
+         5000 us for 200 kpps through three light NFs, alone and beside three heavy ones with more than they take; \
+         switches and looks a second, and the part of the core's time before the rest of the machine",
+        "chapter 5 (future work)",
+        cases,
+    );
+    slo.comparisons = kept;
+    slo
 }
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ impl Turns {
             looks: tally.looks.load(Ordering::Relaxed),
             switches: tally.switches.load(Ordering::Relaxed),
             rests: tally.rests.load(Ordering::Relaxed),
+            raised_ns: tally.raised_ns.load(Ordering::Relaxed),
         };
         self.tallies.iter().map(of).collect()
     }

@@ -88,6 +88,8 @@ pub struct Tally {
     pub switches: AtomicU64,
     /// Times nobody went before the rest of the machine any more.
     pub rests: AtomicU64,
+    /// Time in which some NF went before the rest of the machine, in nanoseconds.
+    pub raised_ns: AtomicU64,
 }
 
 /// How an NF stands.
@@ -107,6 +109,8 @@ pub struct Floor {
     decide: Core,
     seen: Vec<Seen>,
     tally: Arc<Tally>,
+    /// When it was looked at last, if some NF went before the rest of the machine from then on.
+    raised: Option<Moment>,
     /// Why an NF could not be raised.
     refused: Option<SchedError>,
 }
@@ -132,6 +136,7 @@ impl Floor {
             seen: vec![Seen::default(); runners.len()],
             runners,
             tally,
+            raised: None,
             refused: None,
         };
         (0..new.runners.len()).for_each(|nf| new.tell_cost(nf));
@@ -158,6 +163,11 @@ impl Floor {
         }
         let action = self.decide.poll(now, &self.seen);
         add(&self.tally.looks);
+        if let Some(since) = self.raised.take() {
+            let raised = &self.tally.raised_ns;
+            raised.store(raised.load(Ordering::Relaxed) + (now - since).0, Ordering::Relaxed);
+        }
+        self.raised = (!matches!(action, Action::Rest { .. })).then_some(now);
         match action {
             Action::Run { nf, .. } => self.run(nf, true),
             Action::Idle { nf, .. } => self.run(nf, false),
