@@ -124,8 +124,17 @@ pub struct Seen {
     pub behind: u32,
     /// Packets it has taken, ever (wraps).
     pub taken: u32,
+    /// Packets of these that it has not given on yet, as far as that can be seen.
+    pub in_hand: u32,
     /// It has something to do that is no packet: it starts, or was told something.
     pub errand: bool,
+}
+
+impl Seen {
+    /// Whether it has packets, before it or in hand.
+    const fn has_any(&self) -> bool {
+        self.waiting > 0 || self.in_hand > 0
+    }
 }
 
 /// What is to happen on the core.
@@ -190,6 +199,8 @@ struct Turn {
     /// Packets before it when it began, and since when the oldest of them is here.
     waiting: u32,
     oldest: Option<Instant>,
+    /// Whether it was made longer for packets in hand.
+    longer: bool,
     /// Whether it was given for work; else the NF merely polls.
     works: bool,
     /// Whether that is something other than packets.
@@ -260,7 +271,8 @@ impl Core {
         assert_eq!(seen.len(), self.places.len());
         self.note_waiting(now, seen);
         self.claims.note(Look { now, places: &self.places, seen });
-        let goes_on = self.turn.is_some_and(|turn| turn.works && !self.is_over(&turn, now, seen));
+        let goes_on = self.turn.is_some_and(|turn| turn.works && !self.is_over(&turn, now, seen))
+            || self.may_finish(now, seen);
         let action = if goes_on { self.go_on(now, seen) } else { self.change(now, seen) };
         let (Action::Run { until, .. } | Action::Idle { until, .. } | Action::Rest { until }) = action;
         self.poll_at = until;
@@ -293,6 +305,17 @@ impl Core {
                 && (starved || self.is_brief(turn, now, seen) || self.is_outranked(turn, now, seen))
     }
 
+    /// Whether an NF that came for a bound has its last burst in hand: taken away now, that would be there until its next
+    /// turn. Once, since there is always a burst in hand where packets come all the time.
+    fn may_finish(&mut self, now: Instant, seen: &[Seen]) -> bool {
+        let Some(turn) = self.turn.as_mut().filter(|turn| matches!(turn.rank, Rank::Bound(_))) else {
+            return false;
+        };
+        let finishes = !turn.longer && seen[turn.nf].in_hand > 0 && now < turn.ends;
+        turn.longer |= finishes;
+        finishes
+    }
+
     /// Whether somebody is due who goes before it.
     fn is_outranked(&self, turn: &Turn, now: Instant, seen: &[Seen]) -> bool {
         self.due(now, seen).is_some_and(|(rank, nf)| rank < turn.rank && nf != turn.nf)
@@ -303,7 +326,9 @@ impl Core {
         if self.claims.is_empty() {
             return None;
         }
-        self.claims.due(Look { now, places: &self.places, seen }, |nf| self.may_run(nf, now, seen))
+        let look = Look { now, places: &self.places, seen };
+        let may_run = |nf: usize| seen[nf].has_any() && self.has_room(nf, seen) && !self.rests(nf, now);
+        self.claims.due(look, may_run)
     }
 
     /// Whether so little is left when the time planned is over that others come first: what comes while an NF
@@ -331,6 +356,7 @@ impl Core {
         let member = &self.places[nf].member;
         let room = part_of(member.capacity, GAMMA_PERCENT + SPARE_PERCENT).saturating_sub(seen[nf].behind);
         let packets = if self.rules.occupancy { seen[nf].waiting.min(room) } else { u32::MAX };
+        let packets = packets.saturating_add(seen[nf].in_hand);
         let time = member.estimate.of(packets);
         time.clamp(self.rules.turn_min, TURN_MAX)
     }
@@ -367,8 +393,9 @@ impl Core {
             };
         self.places[nf].waits_since = None;
         let (taken, waiting, oldest) = (seen[nf].taken, seen[nf].waiting, self.claims.oldest(nf));
-        let (began, works) = (now, true);
-        self.turn = Some(Turn { nf, rank, in_round, began, ends, taken, waiting, oldest, works, errand });
+        let (began, works, longer) = (now, true, false);
+        let turn = Turn { nf, rank, in_round, began, ends, taken, waiting, oldest, longer, works, errand };
+        self.turn = Some(turn);
         self.go_on(now, seen)
     }
 
@@ -482,6 +509,7 @@ impl Core {
             taken: seen[0].taken,
             waiting: 0,
             oldest: None,
+            longer: false,
             works: false,
             errand: false,
         };
@@ -493,8 +521,7 @@ impl Core {
     fn pause(&self, now: Instant, seen: &[Seen]) -> Option<Instant> {
         let pause = self.claims.pause()?;
         let look = Look { now, places: &self.places, seen };
-        let on_their_way =
-            seen.iter().any(|seen| seen.behind > 0) && seen.iter().all(|seen| seen.waiting == 0);
+        let on_their_way = seen.iter().any(|seen| seen.behind > 0) && !seen.iter().any(Seen::has_any);
         let [soonest, _] = IDLE_LOOK;
         let until = match self.claims.next_due(Rank::Round, None, look) {
             Some(due) => due,

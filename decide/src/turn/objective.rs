@@ -35,9 +35,10 @@ pub const FLOORS_MAX: f64 = 0.9;
 const ROUND_WEIGHT: u64 = 9;
 /// Time of floors, beyond that proportion, after which the round goes first. Our choice: as long as the longest turn.
 const RELIEF: Span = super::TURN_MAX;
-/// Eighths of a bound that are planned with, and from which on an NF is due. Our choice: an eighth for timers that
-/// are late and costs that are not as estimated; another, so that nobody looks twice.
-const EIGHTHS: [u64; 2] = [7, 6];
+/// Eighths of a bound that are planned with, and from which on an NF is due. Our choice: three are for timers, workers
+/// and hypervisors that are late, since the window at the entry (`bound`) closes by the latest packet, and opens again
+/// the faster the sooner packets are; another, so that nobody looks twice.
+const EIGHTHS: [u64; 2] = [5, 4];
 
 /// An NF of a chain, with its part of what is asked of that.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -329,7 +330,7 @@ impl Goal {
     /// Whether packets are before a step, or on their way to it.
     fn coming(&self, at: usize, seen: &[Seen]) -> bool {
         let path = &self.asked.path;
-        seen[path[at].nf].waiting > 0 || at > 0 && seen[path[at - 1].nf].behind > 0
+        seen[path[at].nf].has_any() || at > 0 && seen[path[at - 1].nf].behind > 0
     }
 
     /// Whether a bound may bring a step's turn forward.
@@ -360,12 +361,12 @@ impl Goal {
         if let Rank::Bound(_) = ended.rank {
             self.early[at] = self.early[at].saturating_add(ended.took);
         }
-        if ended.took == 0 {
+        if ended.took == 0 && ended.waiting > 0 {
             return;
         }
         if ended.took >= ended.waiting {
-            // All that was there has gone on; what is left came meanwhile.
-            self.oldest[at] = (look.seen[ended.nf].waiting > 0).then_some(ended.began);
+            // All that was there has gone on; what is left came meanwhile, also what is in hand.
+            self.oldest[at] = look.seen[ended.nf].has_any().then_some(ended.began);
         }
         if let Some(next) = self.oldest.get_mut(at + 1) {
             let passed_on = ended.oldest.unwrap_or(ended.began);

@@ -330,6 +330,16 @@ impl ManagerSide {
         produced.wrapping_sub(consumed).min(self.shared.layout.ring)
     }
 
+    /// Packets it has taken and not returned, as the NF says: at most as many as the ring holds.
+    #[must_use]
+    pub fn in_hand(&self) -> u32 {
+        let header = self.shared.header();
+        // Returned first: it may return some meanwhile, and what it has is never negative.
+        let returned = header.tx_produced.0.load(Ordering::Relaxed);
+        let consumed = header.rx_consumed.0.load(Ordering::Relaxed);
+        consumed.wrapping_sub(returned).min(self.shared.layout.ring)
+    }
+
     /// Packets it has taken out of its receive ring, ever (wraps), as it says.
     #[must_use]
     pub fn taken(&self) -> u32 {

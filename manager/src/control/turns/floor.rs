@@ -74,6 +74,7 @@ impl Runner {
             waiting: self.side.backlog(),
             behind: self.side.returning() + emptiest,
             taken: self.side.taken(),
+            in_hand: self.side.in_hand(),
             errand: account.errand.load(Ordering::Relaxed) || account.lasting.load(Ordering::Relaxed),
         }
     }
