@@ -446,7 +446,7 @@ fn slo() -> Experiment {
             kept.push(Comparison::same(value.clone(), &value, "at most 1"));
         }
     }
-    let mut slo = experiment(
+    let mut slo = Experiment::new(
         "slo",
         "what is asked of a chain: 5 Mpps for a medium NF beside a chain of four, both overloaded (floor); 500, 1000 and \
          5000 us for 200 kpps through three light NFs, alone and beside three heavy ones with more than they take; \
