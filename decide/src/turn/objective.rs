@@ -216,7 +216,7 @@ impl Claims {
             let sooner = |at, _: &Step, batch| goal.may_be_sooner(at, batch) && is_late(number, at);
             Some((Rank::Bound(goal.asked.bound?), last_due(number, &sooner)?))
         });
-        let owing =
+        let mut owing =
             (0..self.goals.len()).map(|step| (self.first + step) % self.goals.len()).filter_map(|number| {
                 let owed = &self.goals[number].owed;
                 let owes = |at: usize, step: &Step, batch: u32| {
@@ -225,7 +225,7 @@ impl Claims {
                 };
                 Some((Rank::Floor, last_due(number, &owes)?))
             });
-        bounded.min().or_else(|| owing.filter(|_| !self.relief).next())
+        bounded.min().or_else(|| if self.relief { None } else { owing.next() })
     }
 
     /// When somebody will be due who goes before such a turn of an NF.
