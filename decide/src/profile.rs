@@ -24,13 +24,15 @@
 mod advice;
 mod estimate;
 mod hierarchy;
+mod tried;
 
 pub use advice::{
-    Advice, CROWDED, Core, Fusable, Kept, Knob, Measured, Proposal, QUIET, SLICE_US_LONG, SPUN, Stage,
-    advise, is_better, propose,
+    Advice, CALL_BATCH, CROWDED, Calls, Core, Fusable, Knob, Proposal, QUIET, SLICE_US_LONG, SPUN, Stage,
+    advise, propose,
 };
 pub use estimate::{Estimate, VARIES, VARIES_NS, estimate};
 pub use hierarchy::{Curve, Levels, Point, levels};
+pub use tried::{Effect, Kept, PAIRS, Ratio, Window, is_better};
 
 /// A cause of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -345,6 +345,8 @@ pub struct InterfaceStatus {
     pub unsent: u64,
     /// Packets longer than a buffer, or than the interface carries.
     pub too_long: u64,
+    /// Whether the interface's driver passes packets without a copy, as only AF_XDP can.
+    pub zero_copy: bool,
 }
 
 impl IoStatus {

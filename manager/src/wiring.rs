@@ -11,11 +11,12 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use headgate_host::namespace::Namespace;
-use headgate_host::network::{Links, Mac, NetworkError, VethEnd};
-use headgate_kernel::open;
+use headgate_host::network::{Links, Mac, NetworkError, Offload, VethEnd};
+use headgate_kernel::open::{self, Opened};
+use headgate_shm::Region;
 use headgate_shm::kernel_io::KernelIo;
 
 use crate::config::Wiring as Between;
@@ -43,18 +44,18 @@ pub fn describe(nf: &Nf, io: &NfIo, frame_bytes: u32) -> KernelIo {
 }
 
 impl Wiring {
-    /// A socket on each of an NF's interfaces. Those between stages are made when they are not there.
+    /// A socket on each of an NF's interfaces, whose packets lie in this memory. Those between stages are made when they are not there.
     ///
     /// # Errors
     /// A sentence.
-    pub fn sockets(&mut self, io: &NfIo, told: &KernelIo) -> Result<[OwnedFd; 2], String> {
+    pub fn sockets(&mut self, io: &NfIo, told: &KernelIo, memory: &Region) -> Result<[Opened; 2], String> {
         let [towards_entry, towards_end] = &io.sides;
-        Ok([self.socket(towards_entry, told)?, self.socket(towards_end, told)?])
+        Ok([self.socket(towards_entry, told, memory)?, self.socket(towards_end, told, memory)?])
     }
 
-    fn socket(&mut self, side: &Side, told: &KernelIo) -> Result<OwnedFd, String> {
+    fn socket(&mut self, side: &Side, told: &KernelIo, memory: &Region) -> Result<Opened, String> {
         match side {
-            Side::Interface(name) => open::open(name, told).map_err(|error| error.to_string()),
+            Side::Interface(name) => open::open(name, told, memory).map_err(|error| error.to_string()),
             Side::Hop { chain, number, after, wiring } => {
                 let place = self.place(chain)?;
                 let hop = Hop::of(*number);
@@ -63,7 +64,7 @@ impl Wiring {
                     let mut links = Links::here().map_err(|error| error.to_string())?;
                     hop.wire(&mut links, place, *wiring, told.frame_bytes)
                         .map_err(|error| error.to_string())?;
-                    open::open(name, told).map_err(|error| error.to_string())
+                    open::open(name, told, memory).map_err(|error| error.to_string())
                 });
                 opened.map_err(|error| error.to_string())?
             }
@@ -145,6 +146,8 @@ impl Hop {
         let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'G', high, low, last]) };
         links.add_veth(end(ends[0], 2 * which), end(ends[1], 2 * which + 1), place.as_fd(), mtu)?;
         for name in ends {
+            // A tag that is not in the frame is lost to AF_XDP.
+            links.set_offload(name, Offload::TransmitVlan, false)?;
             links.set_no_own_ipv6_address(name)?;
             links.set_up(name)?;
         }

@@ -106,6 +106,10 @@ fn every_driver_and_wiring_carries_what_hosts_say() {
         "batch = 256, wiring = \"bridge\"",
         "driver = \"mapped\"",
         "driver = \"mapped\", wiring = \"bridge\", batch = 1",
+        "driver = \"uring\"",
+        "driver = \"uring\", wiring = \"bridge\", batch = 1",
+        "driver = \"xdp\"",
+        "driver = \"xdp\", wiring = \"bridge\", batch = 1",
     ];
     for io in all {
         let Some(bed) = Bed::new(TEST, io) else { return };
@@ -148,8 +152,14 @@ fn an_nf_that_is_killed_comes_back_and_counts_on() {
 
 #[test]
 fn an_interface_that_goes_is_told_of_and_taken_again_when_it_is_back() {
+    for driver in ["packet", "mapped", "uring", "xdp"] {
+        go_and_come_back(driver);
+    }
+}
+
+fn go_and_come_back(driver: &str) {
     const TEST: &str = "an_interface_that_goes_is_told_of_and_taken_again_when_it_is_back";
-    let Some(mut bed) = Bed::new(TEST, "batch = 8") else { return };
+    let Some(mut bed) = Bed::new(TEST, &format!("driver = \"{driver}\", batch = 8")) else { return };
     bed.talk();
     bed.middle.links().and_then(|mut links| Ok(links.delete("hg-right")?)).expect("it is there");
     let told = bed.session.wait_for("its NF fails", |now| nf(now, "pass").state == NfState::Waiting);
@@ -170,7 +180,8 @@ fn an_interface_that_goes_is_told_of_and_taken_again_when_it_is_back() {
 fn what_changes_on_interfaces_is_refused_while_the_manager_runs() {
     const TEST: &str = "what_changes_on_interfaces_is_refused_while_the_manager_runs";
     let Some(bed) = Bed::new(TEST, "batch = 8") else { return };
-    let refusal = bed.session.apply(&configuration("batch = 16")).expect_err("it cannot change");
+    let refusal = bed.session.apply(&configuration("batch = 8, driver = \"mapped\""));
+    let refusal = refusal.expect_err("it cannot change");
     assert!(refusal.message.contains("[[chain]] with `io`"), "{}", refusal.message);
     let more = format!(
         "{}[[nf]]\nname = \"idle\"\nrun = \"hello\"\ncore = {{nf}}\nring = 512\n",
@@ -179,4 +190,25 @@ fn what_changes_on_interfaces_is_refused_while_the_manager_runs() {
     bed.session.apply(&more).expect("the rest can");
     bed.talk();
     bed.session.stop();
+}
+
+#[test]
+fn packets_of_one_call_change_while_the_manager_runs() {
+    const TEST: &str = "packets_of_one_call_change_while_the_manager_runs";
+    for driver in ["packet", "mapped", "uring", "xdp"] {
+        let io = |batch: u32| format!("driver = \"{driver}\", batch = {batch}");
+        let Some(bed) = Bed::new(TEST, &io(8)) else { return };
+        bed.talk();
+        let before = bed.session.snapshot();
+        for batch in [256, 1, 32] {
+            bed.session.apply(&configuration(&io(batch))).expect("that can change");
+            bed.talk();
+        }
+        let after = bed.session.snapshot();
+        for name in ["wall", "count", "pass"] {
+            assert_eq!(nf(&after, name).io.as_ref().map(|io| io.batch), Some(32), "{driver}");
+            assert_eq!(nf(&after, name).pid, nf(&before, name).pid, "{driver}: no process is another");
+        }
+        bed.session.stop();
+    }
 }

@@ -32,7 +32,7 @@ const OFFERED: f64 = 0.95;
 pub enum Io {
     /// On interfaces of the kernel.
     Kernel {
-        /// `packet` or `mapped`.
+        /// As the configuration has it.
         driver: &'static str,
         /// Packets of one system call.
         batch: u32,

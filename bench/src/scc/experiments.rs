@@ -61,6 +61,8 @@ fn drivers(shared: &Rc<Shared>) -> Experiment {
             case("", "socket", one(kernel("packet", 1, "direct"))),
             case("", "socket_32", one(kernel("packet", 32, "direct"))),
             case("", "mapped", one(kernel("mapped", 32, "direct"))),
+            case("", "uring", one(kernel("uring", 32, "direct"))),
+            case("", "xdp", one(kernel("xdp", 32, "direct"))),
             case("", "rings", one(Io::Rings)),
             case("", "kernel", one(Io::Routing)),
         ],
@@ -69,6 +71,8 @@ fn drivers(shared: &Rc<Shared>) -> Experiment {
             over("kernel_over_rings.p50", "p50", "kernel", "rings", ""),
             over("socket_32_over_socket", "", "socket_32", "socket", ""),
             over("mapped_over_socket", "", "mapped", "socket", ""),
+            over("uring_over_socket", "", "uring", "socket", ""),
+            over("xdp_over_socket", "", "xdp", "socket", "at least 3"),
         ],
         paper: &[
             ("socket.p50", "about 310 us"),
@@ -90,8 +94,10 @@ fn batch(shared: &Rc<Shared>) -> Experiment {
                 Chain { io: kernel("packet", batch, "direct"), frame_bytes, ..Chain::baseline(shared) };
             cases.push(case(format!("b{frame_bytes}"), word, chain));
         }
-        let chain = Chain { io: kernel("mapped", 32, "direct"), frame_bytes, ..Chain::baseline(shared) };
-        cases.push(case(format!("b{frame_bytes}"), "mapped_32", chain));
+        for (driver, word) in [("mapped", "mapped_32"), ("uring", "uring_32"), ("xdp", "xdp_32")] {
+            let chain = Chain { io: kernel(driver, 32, "direct"), frame_bytes, ..Chain::baseline(shared) };
+            cases.push(case(format!("b{frame_bytes}"), word, chain));
+        }
     }
     Experiment {
         name: "batch",
@@ -105,6 +111,7 @@ fn batch(shared: &Rc<Shared>) -> Experiment {
             over("throughput_32_over_1", "", "b64.32", "b64.1", "at least 3"),
             over("throughput_256_over_1", "", "b64.256", "b64.1", "at least 3"),
             over("throughput_mapped_over_1", "", "b64.mapped_32", "b64.1", "at least 3"),
+            over("throughput_xdp_over_1", "", "b64.xdp_32", "b64.1", "at least 3"),
             over("calls_1_over_32", "calls", "b64.1", "b64.32", ""),
         ],
         paper: &[
@@ -203,6 +210,7 @@ fn combined(shared: &Rc<Shared>) -> Experiment {
         ("rising_1", RISING, "packet", 1),
         ("rising_32", RISING, "packet", 32),
         ("rising_mapped", RISING, "mapped", 32),
+        ("rising_xdp", RISING, "xdp", 32),
     ];
     let mut cases = Vec::new();
     // As in the paper; and a chain that is offered what it sustains.

@@ -94,9 +94,9 @@ impl Traffic {
             interfaces: [SOURCE.to_owned(), SINK.to_owned()],
         };
         let (send, look) = (io(Driver::Packet, BURST, 64), io(Driver::Mapped, 256, 8192));
-        let mut pool = Pool::new(Pool::buffers_for(256), FRAME_BYTES)?;
-        let source = attach(open::open(SOURCE, &send)?, &send, &mut pool)?;
-        let sink = attach(open::open(SINK, &look)?, &look, &mut pool)?;
+        let mut pool = Pool::over(Pool::memory(&look, 0)?);
+        let source = attach(open::open(SOURCE, &send, pool.region())?.socket, &send, &mut pool)?;
+        let sink = attach(open::open(SINK, &look, pool.region())?.socket, &look, &mut pool)?;
         let frame = frame(load.frame_bytes);
         let came = Vec::with_capacity(256);
         Ok(Self { load, source, sink, pool, frame, began: Instant::now(), came })

@@ -263,7 +263,7 @@ fn interfaces(io: &IoStatus) -> Vec<(&'static str, String)> {
     let each = if packets == 0 { 0.0 } else { io.calls() as f64 / packets as f64 };
     let batch = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
     let calls = format!("{} made, {each:.2} for a packet, {batch} in one", units::whole(io.calls()));
-    let mut facts = vec![("system calls", calls)];
+    let mut facts = vec![("driver", io.driver.name().to_owned()), ("system calls", calls)];
     for interface in &io.interfaces {
         let (came, went) = (units::whole(interface.received), units::whole(interface.sent));
         let lost = [
@@ -273,7 +273,8 @@ fn interfaces(io: &IoStatus) -> Vec<(&'static str, String)> {
         ];
         let lost = lost.iter().filter(|(_, count)| *count > 0);
         let lost: String = lost.map(|(what, count)| format!(", {} {what}", units::whole(*count))).collect();
-        facts.push(("interface", format!("{}: {came} in, {went} out{lost}", interface.name)));
+        let copies = if interface.zero_copy { ", without a copy" } else { "" };
+        facts.push(("interface", format!("{}: {came} in, {went} out{lost}{copies}", interface.name)));
     }
     facts
 }

@@ -1,8 +1,8 @@
-//! What to change first, and whether a change was one for the better.
+//! What to change first.
 //!
 //! Every candidate is weighed by the nanoseconds that each packet would be spared; the heaviest comes first.
-//! That is an upper bound: a change that looks best may gain nothing, which is why [`is_better`] judges what was
-//! measured and not what was hoped for.
+//! That is what it is hoped to gain: a change that looks best may gain nothing, which is why [`super::tried`]
+//! judges what was measured.
 //!
 //! - *Spinning*: a polling NF looks at its empty ring on a core that others need. What it runs beyond its work
 //!   is theirs.
@@ -11,6 +11,8 @@
 //! - *Placement*: NFs wait for one core while another is idle.
 //! - *Batch policy, long slice*: an NF that is interrupted often pays for switches; the paper's batch policy with
 //!   a long quantum (SCC, section 5.2.1) makes turns longer.
+//! - *Packets of one call*: NFs on interfaces of the kernel pay a system call for few packets; the paper's first
+//!   cure (SCC, section 5.1.1).
 //!
 //! What it refuses to do: propose for a chain without packets, and trade isolation away where trust differs:
 //! only NFs that are in one domain already are fused.
@@ -32,9 +34,8 @@ pub const SLICE_US_LONG: u32 = 8000;
 /// How many times the gain of the best change another source must be to be named instead: a knob that spares a
 /// little is not what to begin with where something else takes most.
 const OUTWEIGHS: f64 = 2.0;
-/// By how much more packets, or less time for each, is better: 3 %, beyond what two measurements of one
-/// configuration differ by on a quiet machine.
-const BETTER: f64 = 0.03;
+/// Packets of one system call from which more spare next to nothing (SCC, figure 8; the same here).
+pub const CALL_BATCH: u32 = 32;
 
 /// Whether an NF may go into one process with its neighbour behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,15 @@ pub enum Fusable {
     Yes,
     /// They are not, or there is none.
     No,
+}
+
+/// How an NF works on interfaces of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calls {
+    /// Most packets of one system call.
+    pub batch: u32,
+    /// System calls it made for each packet.
+    pub for_each: f64,
 }
 
 /// An NF of a chain, as it is and as it did.
@@ -66,6 +76,8 @@ pub struct Stage {
     pub slice_us: Option<u32>,
     /// Whether it may be fused with the next.
     pub with_next: Fusable,
+    /// If it works on interfaces of the kernel.
+    pub calls: Option<Calls>,
 }
 
 impl Stage {
@@ -105,6 +117,8 @@ pub enum Knob {
     },
     /// `policy = "batch"` and a long slice.
     LongBatch,
+    /// `io = { batch = … }` of the chain.
+    CallBatch,
 }
 
 /// A change, and what speaks for it.
@@ -144,14 +158,14 @@ pub enum Advice {
 }
 
 /// At most one for each kind of change.
-const PROPOSALS_MAX: usize = 4;
+const PROPOSALS_MAX: usize = 5;
 
 /// Every change that promises something, the one that promises most first.
 #[must_use]
 pub fn propose(stages: &[Stage], cores: &[Core]) -> [Option<Proposal>; PROPOSALS_MAX] {
     let chain_ns: f64 = stages.iter().map(|nf| nf.breakdown.run_ns).sum();
     let worth = |proposal: &Proposal| proposal.gain_ns > chain_ns * WORTH;
-    let mut all = [notify(stages), fuse(stages), place(stages, cores), lengthen(stages)]
+    let mut all = [notify(stages), fuse(stages), place(stages, cores), lengthen(stages), gather(stages)]
         .map(|proposal| proposal.filter(worth));
     all.sort_unstable_by(|one, two| {
         let gain = |proposal: &Option<Proposal>| proposal.map_or(-1.0, |p| p.gain_ns);
@@ -241,52 +255,14 @@ fn lengthen(stages: &[Stage]) -> Option<Proposal> {
     })
 }
 
-/// What a chain did over some windows, before or after a change. Each figure is the median of the windows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
-    /// Packets that left, a second.
-    pub rate: f64,
-    /// How far apart the windows were: the largest less the smallest, over the median.
-    pub rate_spread: f64,
-    /// CPU time of its NFs for each packet that left, in nanoseconds.
-    pub cpu_ns: f64,
-    /// Median latency, in nanoseconds, where a port measures it.
-    pub latency_ns: Option<f64>,
-}
-
-/// What becomes of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// More packets leave.
-    MorePackets,
-    /// As many leave, sooner.
-    Sooner,
-    /// As many leave as soon, and cost less.
-    Cheaper,
-    /// It is put back.
-    No,
-}
-
-/// Whether a change was one for the better. More packets count most; then latency, which must not pay for
-/// CPU time; then CPU time. A difference within the spread of either measurement is none.
-#[must_use]
-pub fn is_better(before: &Measured, after: &Measured) -> Kept {
-    let noise = BETTER.max(before.rate_spread).max(after.rate_spread);
-    if after.rate > before.rate * (1.0 + noise) {
-        return Kept::MorePackets;
-    }
-    if after.rate < before.rate * (1.0 - BETTER) {
-        return Kept::No;
-    }
-    // A median within a histogram's bucket moves by a tenth without meaning anything.
-    let latency = before.latency_ns.zip(after.latency_ns);
-    let sooner = latency.is_some_and(|(before, after)| after < before * 0.9);
-    let later = latency.is_some_and(|(before, after)| after > before * 1.1);
-    let cheaper = after.cpu_ns < before.cpu_ns * (1.0 - BETTER.max(noise));
-    let dearer = after.cpu_ns > before.cpu_ns * (1.0 + BETTER.max(noise));
-    match () {
-        () if sooner && !dearer => Kept::Sooner,
-        () if cheaper && !later => Kept::Cheaper,
-        () => Kept::No,
-    }
+/// One number for all NFs of a chain, so what all of them pay counts.
+fn gather(stages: &[Stage]) -> Option<Proposal> {
+    let spared = |nf: &Stage| {
+        let calls = nf.calls.filter(|calls| calls.batch < CALL_BATCH)?;
+        // One to receive a full batch, one to send it.
+        let rest = 2.0 / f64::from(CALL_BATCH);
+        (calls.for_each > rest).then(|| nf.each(Source::Calls) * (1.0 - rest / calls.for_each))
+    };
+    let gain_ns = stages.iter().filter_map(spared).sum();
+    best(stages, |_, nf| Some((Knob::CallBatch, spared(nf)?))).map(|most| Proposal { gain_ns, ..most })
 }

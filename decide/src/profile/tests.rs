@@ -40,6 +40,7 @@ fn stage(core: u32, change: impl FnOnce(&mut Counts)) -> Stage {
         is_real_time: false,
         slice_us: None,
         with_next: Fusable::No,
+        calls: None,
     }
 }
 
@@ -146,7 +147,8 @@ fn what_is_changed_first() {
     let polling_alone = Stage { polls: true, work_ns: Some(100.0), ..quiet(3) };
     let heavy =
         stage(1, |counts| (counts.run_ns, counts.switches, counts.ready_ns) = (90_000_000, Some(0), 0));
-    let rows: [(&str, String); 10] = [
+    let calls = |batch, for_each| Stage { calls: Some(Calls { batch, for_each }), ..quiet(1) };
+    let rows: [(&str, String); 12] = [
         ("interrupted often, beside an NF that takes nearly all", of(&[stage(1, |_| {}), heavy], &none)),
         ("two of one core, interrupted often", of(&[stage(1, |_| {}), stage(1, |_| {})], &none)),
         ("the same, with long turns already", of(&[long, long], &none)),
@@ -157,6 +159,8 @@ fn what_is_changed_first() {
         ("polls alone, and nobody waits for its core", of(&[polling_alone, quiet(1)], &none)),
         ("may be fused", of(&[fusable, stage(1, |_| {})], &none)),
         ("alone and busy", of(&[quiet(1)], &none)),
+        ("one packet a call", of(&[calls(1, 2.0), calls(1, 2.0)], &none)),
+        ("many packets a call", of(&[calls(32, 2.0), calls(32, 2.0)], &none)),
     ];
     let table: String = rows.iter().map(|(case, first)| format!("{case} -> {first}\n")).collect();
     let expected = "\
@@ -170,27 +174,10 @@ one polls where two share -> 0: Notified, 400 ns
 polls alone, and nobody waits for its core -> Work { stage: 1, ns: 480.0 }
 may be fused -> 0: Fuse { last: 1 }, 232 ns
 alone and busy -> Work { stage: 0, ns: 480.0 }
+one packet a call -> 0: CallBatch, 159 ns
+many packets a call -> Work { stage: 0, ns: 480.0 }
 ";
     assert_eq!(table, expected);
-}
-
-fn measured(rate: f64, cpu_ns: f64, latency_ns: f64) -> Measured {
-    Measured { rate, rate_spread: 0.0, cpu_ns, latency_ns: Some(latency_ns) }
-}
-
-#[test]
-fn what_is_kept() {
-    let before = measured(1e6, 500.0, 20_000.0);
-    let kept = |rate, cpu, latency| is_better(&before, &measured(rate, cpu, latency));
-    assert_eq!(kept(1.2e6, 900.0, 90_000.0), Kept::MorePackets);
-    assert_eq!(kept(1.02e6, 500.0, 20_000.0), Kept::No);
-    assert_eq!(kept(1e6, 500.0, 10_000.0), Kept::Sooner);
-    assert_eq!(kept(1e6, 700.0, 10_000.0), Kept::No);
-    assert_eq!(kept(1e6, 400.0, 20_000.0), Kept::Cheaper);
-    assert_eq!(kept(1e6, 400.0, 40_000.0), Kept::No);
-    assert_eq!(kept(0.9e6, 100.0, 1_000.0), Kept::No);
-    let noisy = Measured { rate_spread: 0.3, ..before };
-    assert_eq!(is_better(&noisy, &measured(1.2e6, 500.0, 20_000.0)), Kept::No);
 }
 
 fn counts() -> impl Strategy<Value = Counts> {
@@ -268,11 +255,5 @@ proptest! {
                 prop_assert!(proposal.stage < last && last < stages.len());
             }
         }
-    }
-
-    #[test]
-    fn nothing_is_better_than_itself(rate in 1.0..1e9f64, cpu in 1.0..1e6f64, latency in 1.0..1e9f64, spread in 0.0..1.0f64) {
-        let same = Measured { rate_spread: spread, ..measured(rate, cpu, latency) };
-        prop_assert_eq!(is_better(&same, &same), Kept::No);
     }
 }

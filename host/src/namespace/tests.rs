@@ -102,6 +102,11 @@ fn without_anything_in_the_middle_nothing_passes() {
 fn frames_leave_the_hosts_finished() {
     let Some((_middle, hosts)) = hosts() else { return };
     let mut links = hosts.left.namespace.links().unwrap();
+    let inside = hosts.left.interface;
+    for on in [false, true] {
+        links.set_offload(inside, Offload::TransmitVlan, on).unwrap();
+        assert_eq!(links.offload(inside, Offload::TransmitVlan).unwrap(), on);
+    }
     for offload in [Offload::TransmitChecksum, Offload::TransmitSegmentation] {
         assert!(!links.offload(hosts.left.interface, offload).unwrap(), "{}", offload.name());
     }

@@ -26,6 +26,8 @@ pub enum Offload {
     GenericSegmentation,
     /// Received packets of one flow are glued together.
     GenericReceive,
+    /// VLAN tags of sent packets are put into them by the hardware.
+    TransmitVlan,
 }
 
 impl Offload {
@@ -34,14 +36,15 @@ impl Offload {
         self.entry().0
     }
 
-    /// Name, and the commands that read and write it (linux/ethtool.h).
-    fn entry(self) -> (&'static str, u32, u32) {
+    /// Name, the commands that read and write it, and its bit of what they read and write (linux/ethtool.h).
+    fn entry(self) -> (&'static str, u32, u32, u32) {
         match self {
-            Offload::TransmitChecksum => ("tx", 0x16, 0x17),
-            Offload::ReceiveChecksum => ("rx", 0x14, 0x15),
-            Offload::TransmitSegmentation => ("tso", 0x1e, 0x1f),
-            Offload::GenericSegmentation => ("gso", 0x23, 0x24),
-            Offload::GenericReceive => ("gro", 0x2b, 0x2c),
+            Offload::TransmitChecksum => ("tx", 0x16, 0x17, 1),
+            Offload::ReceiveChecksum => ("rx", 0x14, 0x15, 1),
+            Offload::TransmitSegmentation => ("tso", 0x1e, 0x1f, 1),
+            Offload::GenericSegmentation => ("gso", 0x23, 0x24, 1),
+            Offload::GenericReceive => ("gro", 0x2b, 0x2c, 1),
+            Offload::TransmitVlan => ("txvlan", 0x25, 0x26, 1 << 7),
         }
     }
 }
@@ -56,18 +59,23 @@ struct Value {
 impl Links {
     /// Whether an interface has an offload switched on.
     pub fn offload(&mut self, interface: &str, offload: Offload) -> Result<bool, NetworkError> {
-        let (name, get, _) = offload.entry();
+        let (name, get, _, bit) = offload.entry();
         let doing = format!("read the offload {name} of {interface}");
-        Ok(self.ethtool(interface, Value { command: get, data: 0 }, doing)? != 0)
+        Ok(self.ethtool(interface, Value { command: get, data: 0 }, doing)? & bit != 0)
     }
 
     /// Switches an offload on or off.
     pub fn set_offload(&mut self, interface: &str, offload: Offload, on: bool) -> Result<(), NetworkError> {
-        let (name, _, set) = offload.entry();
+        let (name, get, set, bit) = offload.entry();
         let word = if on { "on" } else { "off" };
-        let doing = format!("switch the offload {name} of {interface} {word}");
-        let value = Value { command: set, data: u32::from(on) };
-        self.ethtool(interface, value, doing).map(|_| ())
+        let doing = || format!("switch the offload {name} of {interface} {word}");
+        // Others share the word with it.
+        let others = match bit {
+            1 => 0,
+            _ => self.ethtool(interface, Value { command: get, data: 0 }, doing())? & !bit,
+        };
+        let value = Value { command: set, data: others | if on { bit } else { 0 } };
+        self.ethtool(interface, value, doing()).map(|_| ())
     }
 
     fn ethtool(&mut self, interface: &str, mut value: Value, doing: String) -> Result<u32, NetworkError> {

@@ -291,7 +291,7 @@ tables! {
         required r#in: InterfaceName;
         /// The interface at its end.
         required out: InterfaceName;
-        /// Between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared memory.
+        /// Between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared memory, "uring" one with io_uring, "xdp" a socket of AF_XDP.
         defaulted driver: IoDriver = "packet";
         /// Most packets of one system call, both ways; none waits for as many.
         defaulted batch: Whole<1, { BATCH_MAX as u64 }> = 32;

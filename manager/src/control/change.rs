@@ -8,6 +8,7 @@
 //! 3. *old NFs stop*: each returns what it holds and says goodbye.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 use headgate_decide::units::{Instant as Moment, Span};
@@ -15,7 +16,7 @@ use headgate_path::plan::Chain as PathChain;
 
 use super::{Control, Phase};
 use crate::api::{Answer, Refusal};
-use crate::config::model::{Chain, Nf};
+use crate::config::model::{Chain, ChainIo, Nf, NfIo};
 use crate::config::{self, Config};
 use crate::status::NfState;
 use crate::{layout, machine};
@@ -111,12 +112,14 @@ impl Control {
             ("[[port]]", old.ports == next.ports),
         ];
         // Old and new NFs of one interface would both have its packets.
-        fn on_interfaces(config: &Config) -> (Vec<&Chain>, Vec<&Nf>) {
-            let chains = config.chains.iter().filter(|chain| chain.io.is_some());
-            (chains.collect(), config.nfs.iter().filter(|nf| nf.io.is_some()).collect())
+        fn on_interfaces(config: &Config) -> (Vec<Chain>, Vec<Nf>) {
+            let chains = config.chains.iter().filter(|chain| chain.io.is_some()).cloned();
+            let chains =
+                chains.map(|chain| Chain { io: chain.io.map(|io| ChainIo { batch: 0, ..io }), ..chain });
+            (chains.collect(), config.nfs.iter().filter(|nf| nf.io.is_some()).map(but_batch).collect())
         }
         let stay = on_interfaces(old) == on_interfaces(next);
-        let fixed = fixed.into_iter().chain([("[[chain]] with `io`, and its NFs,", stay)]);
+        let fixed = fixed.into_iter().chain([("[[chain]] with `io` but its `batch`, and its NFs,", stay)]);
         let changed: Vec<&str> = fixed.filter(|(_, same)| !same).map(|(what, _)| what).collect();
         if changed.is_empty() {
             return Ok(());
@@ -140,12 +143,20 @@ impl Control {
         for nf in &next.nfs {
             match before.get(nf.name.as_str()) {
                 None => summary.push(format!("nf {} added", nf.name)),
-                Some(old) if **old != *nf => summary.push(format!("nf {} replaced", nf.name)),
-                Some(_) => continue,
+                Some(old) if but_batch(old) != but_batch(nf) => {
+                    summary.push(format!("nf {} replaced", nf.name))
+                }
+                Some(old) => {
+                    if let Some(io) = nf.io.as_ref().filter(|_| **old != *nf) {
+                        summary.push(format!("nf {}: {} packets a call", nf.name, io.batch));
+                    }
+                    continue;
+                }
             }
             new.push(nf.clone());
         }
-        let stays = |nf: &Nf| after.get(nf.name.as_str()).is_some_and(|next| **next == *nf);
+        let stays =
+            |nf: &Nf| after.get(nf.name.as_str()).is_some_and(|next| but_batch(next) == but_batch(nf));
         for nf in self.config.nfs.iter().filter(|nf| !after.contains_key(nf.name.as_str())) {
             summary.push(format!("nf {} removed", nf.name));
         }
@@ -260,10 +271,27 @@ impl Control {
         }
         self.lead_away_from(&change.old);
         self.config = next.clone();
+        self.order_batches();
         self.note_feeders();
         self.turns.stale = true;
         change.until = self.now() + DRAIN_PATIENCE;
         change.step = Step::Draining(retired);
+    }
+
+    /// Tells NFs on interfaces how many packets are the most of one call from now on.
+    fn order_batches(&mut self) {
+        for instance in &mut self.instances {
+            let next = self.config.nfs.iter().find(|nf| nf.name == instance.nf.name);
+            let Some((old, next)) = instance.nf.io.as_mut().zip(next.and_then(|nf| nf.io.as_ref())) else {
+                continue;
+            };
+            if std::mem::replace(&mut old.batch, next.batch) != next.batch
+                && let Some(process) = &instance.process
+            {
+                // Relaxed: a number that stands for itself.
+                process.side.orders().call_batch.store(next.batch, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Flows go to instances other than these, where their stage has others.
@@ -300,6 +328,11 @@ impl Control {
 
 fn floor_of(config: &Config, name: &str) -> Option<u64> {
     config.chains.iter().find(|chain| chain.name == name)?.rate_floor
+}
+
+/// An NF but for the packets of one call, which it changes by itself.
+fn but_batch(nf: &Nf) -> Nf {
+    Nf { io: nf.io.clone().map(|io| NfIo { batch: 0, ..io }), ..nf.clone() }
 }
 
 fn is_same(old: &Option<PathChain>, new: &PathChain) -> bool {

@@ -107,6 +107,10 @@ pub struct Process {
     pub attached: bool,
     /// The interfaces that go with its welcome, until it is given.
     pub interfaces: Option<Interfaces>,
+    /// What stays open as long as it has its interfaces.
+    pub keeps: Vec<OwnedFd>,
+    /// Whether each of its interfaces passes packets without a copy.
+    pub zero_copy: [bool; 2],
     /// What it said when it left.
     pub goodbye: Option<String>,
 }
@@ -123,6 +127,8 @@ impl Process {
             cpu_seen_ns: 0,
             attached: false,
             interfaces: None,
+            keeps: Vec::new(),
+            zero_copy: [false; 2],
             goodbye: None,
         }
     }

@@ -6,6 +6,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use headgate_kernel::Pool;
+use headgate_shm::Region;
 use headgate_shm::control::InterfaceCounts;
 use headgate_shm::kernel_io::KernelIo;
 
@@ -18,16 +20,30 @@ use crate::wiring;
 /// What an NF on interfaces calls its ports: that towards the chain's entry, and that towards its end.
 const PORT_NAMES: [&str; 2] = ["in", "out"];
 
-/// What goes with a welcome: the interfaces of an NF on some, and their sockets.
-pub type Interfaces = (Option<KernelIo>, Vec<OwnedFd>);
+/// What goes with the welcome of an NF on interfaces.
+pub struct Interfaces {
+    /// What it is told of them.
+    pub told: KernelIo,
+    /// Where its packets lie; nobody else's do.
+    pub memory: Region,
+    /// A socket on each.
+    pub sockets: [OwnedFd; 2],
+    /// What stays open here as long as it has them.
+    pub keeps: Vec<OwnedFd>,
+    /// Whether each is without a copy.
+    pub zero_copy: [bool; 2],
+}
 
 impl Control {
-    pub(super) fn interfaces_of(&mut self, at: usize) -> Result<Interfaces, String> {
+    pub(super) fn interfaces_of(&mut self, at: usize) -> Result<Option<Interfaces>, String> {
         let nf = &self.instances[at].nf;
-        let Some(io) = &nf.io else { return Ok((None, Vec::new())) };
+        let Some(io) = &nf.io else { return Ok(None) };
         let told = wiring::describe(nf, io, self.config.memory.buffer_bytes);
-        let sockets = self.wiring.sockets(io, &told)?;
-        Ok((Some(told), sockets.into()))
+        let memory = Pool::memory(&told, 0).map_err(|error| error.to_string())?;
+        let [one, other] = self.wiring.sockets(io, &told, &memory)?;
+        let zero_copy = [one.is_zero_copy, other.is_zero_copy];
+        let keeps = one.keeps.into_iter().chain(other.keeps).collect();
+        Ok(Some(Interfaces { told, memory, sockets: [one.socket, other.socket], keeps, zero_copy }))
     }
 
     pub(super) fn port_names(&self, on_interfaces: bool) -> Vec<String> {
@@ -119,6 +135,7 @@ impl Instance {
                 lost: before.interfaces[at].lost + count(|all| &all.lost),
                 unsent: before.interfaces[at].unsent + count(|all| &all.unsent),
                 too_long: before.interfaces[at].too_long + count(|all| &all.too_long),
+                zero_copy: self.process.as_ref().is_some_and(|process| process.zero_copy[at]),
             }
         };
         Some(IoStatus {

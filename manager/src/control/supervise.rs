@@ -167,7 +167,7 @@ impl Control {
         };
         let child = launch.spawn().map_err(|error| error.to_string())?;
         let process = Process::new(Body::Launched(child), ours, side, now);
-        Ok(Process { interfaces: Some(interfaces), ..process })
+        Ok(Process { interfaces, ..process })
     }
 
     /// Looks at every instance: messages, ends, what is due, whether it still works.
@@ -240,7 +240,7 @@ impl Control {
     pub(super) fn welcome(&mut self, at: usize) {
         // One that the manager started has got its interfaces before; one that came by itself has not.
         let kept = self.instances[at].process.as_mut().and_then(|process| process.interfaces.take());
-        let (kernel, sockets) = match kept.map_or_else(|| self.interfaces_of(at), Ok) {
+        let interfaces = match kept.map_or_else(|| self.interfaces_of(at), |kept| Ok(Some(kept))) {
             Ok(interfaces) => interfaces,
             Err(reason) => {
                 self.say(at, &ToNf::Refused { reason: reason.clone() });
@@ -248,24 +248,28 @@ impl Control {
             }
         };
         let instance = &self.instances[at];
-        let region = &self.fabric.regions[instance.nf.domain.index()].region;
+        let shared = &self.fabric.regions[instance.nf.domain.index()].region;
+        let region = interfaces.as_ref().map_or(shared, |interfaces| &interfaces.memory);
         let welcome = ToNf::Welcome(Welcome {
             name: instance.name.clone(),
             buffers: region.geometry().buffers(),
             stride: region.geometry().stride(),
             ring: instance.nf.ring,
             waits: instance.nf.waits,
-            ports: self.port_names(kernel.is_some()),
-            stages: if kernel.is_some() { Vec::new() } else { self.stage_names() },
+            ports: self.port_names(interfaces.is_some()),
+            stages: if interfaces.is_some() { Vec::new() } else { self.stage_names() },
             arguments: arguments(&instance.nf.program),
-            kernel: kernel.clone(),
+            kernel: interfaces.as_ref().map(|interfaces| interfaces.told.clone()),
         });
         let Some(process) = &instance.process else { return };
         let (control, directives) = (process.side.control(), process.side.directives());
         let mut files = vec![region.file(), control.file(), directives.file()];
-        files.extend(sockets.iter().map(AsFd::as_fd));
+        files.extend(interfaces.iter().flat_map(|interfaces| &interfaces.sockets).map(AsFd::as_fd));
         if let Err(error) = attach::send(&process.socket, &welcome, &files) {
-            self.condemn(at, format!("could not be welcomed: {error}"));
+            return self.condemn(at, format!("could not be welcomed: {error}"));
+        }
+        if let (Some(process), Some(interfaces)) = (&mut self.instances[at].process, interfaces) {
+            (process.keeps, process.zero_copy) = (interfaces.keeps, interfaces.zero_copy);
         }
     }
 

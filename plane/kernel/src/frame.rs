@@ -68,10 +68,18 @@ pub fn insert_tag(room: &mut [u8], tag: [u8; TAG_BYTES]) {
 /// but SCTP's, which networks of namespaces do not leave out.
 pub fn complete_checksum(frame: &mut [u8]) {
     // None: no packet that the kernel would leave a checksum out of.
-    let _ = complete(frame);
+    let _ = complete(frame, false);
 }
 
-fn complete(frame: &mut [u8]) -> Option<()> {
+/// The same where nobody says whether the kernel left it out: in the place of a checksum that is still to be
+/// computed stands the sum of the pseudo-header. One in 65536 that were computed looks so too, and comes out as
+/// it was.
+pub fn complete_checksum_left_out(frame: &mut [u8]) {
+    // None: as above.
+    let _ = complete(frame, true);
+}
+
+fn complete(frame: &mut [u8], only_if_left_out: bool) -> Option<()> {
     let mut at = ADDRESSES_BYTES;
     let mut kind = word(frame, at)?;
     while kind == TYPE_VLAN || kind == TYPE_SERVICE_VLAN {
@@ -94,6 +102,9 @@ fn complete(frame: &mut [u8]) -> Option<()> {
     };
     let pseudo = Sum::new().bytes(ip.get(addresses)?).word(protocol.into()).double_word(length as u32);
     let segment = ip.get_mut(header..header + length)?;
+    if only_if_left_out && word(segment, place)? != !pseudo.finish() {
+        return None;
+    }
     segment.get_mut(place..place + 2)?.fill(0);
     let sum = Sum::finish_udp;
     // TCP sends 0xffff for 0 as well when it is computed so: both are the same in one's complement.
@@ -145,11 +156,31 @@ mod tests {
     }
 
     #[test]
+    fn a_checksum_that_was_computed_is_left_as_it_is_and_one_that_was_not_is_completed() {
+        let mut whole = datagram(&[]);
+        complete_checksum(&mut whole);
+        let mut same = whole.clone();
+        complete_checksum_left_out(&mut same);
+        assert_eq!(same, whole);
+        let mut wrong = whole.clone();
+        wrong[45] ^= 1;
+        let mut kept = wrong.clone();
+        complete_checksum_left_out(&mut kept);
+        assert_eq!(kept, wrong, "what is wrong stays so");
+        let mut partial = whole.clone();
+        let pseudo = !Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP, 12).finish();
+        partial[40..42].copy_from_slice(&pseudo.to_be_bytes());
+        complete_checksum_left_out(&mut partial);
+        assert_eq!(partial, whole);
+    }
+
+    #[test]
     fn frames_cut_anywhere_are_left_alone() {
         let frame = datagram(&[]);
         for length in 0..frame.len() {
             let mut cut = frame[..length].to_vec();
             complete_checksum(&mut cut);
+            complete_checksum_left_out(&mut cut);
             assert_eq!(cut, frame[..length], "{length}");
             insert_tag(&mut cut, [0; TAG_BYTES]);
         }

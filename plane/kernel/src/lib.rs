@@ -11,6 +11,8 @@
 //! pool     NF        the buffers that packets lie in between receive and send
 //! packet   NF        driver: recvmmsg and sendmmsg, or recvmsg and send for one packet a call
 //! mapped   NF        driver: rings shared with the kernel (PACKET_MMAP)
+//! uring    NF        driver: packet sockets through io_uring
+//! xdp      both      driver: packets before the host's stack, in place (AF_XDP)
 //! frame    NF        what a frame from the kernel lacks: its VLAN tag, its checksum
 //! ```
 //!
@@ -22,6 +24,8 @@ mod mapped;
 pub mod open;
 mod packet;
 mod pool;
+mod uring;
+mod xdp;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -31,6 +35,7 @@ use headgate_shm::kernel_io::{Driver, KernelIo};
 
 pub use counts::Counts;
 pub use pool::Pool;
+pub use xdp::FRAME_BYTES_MAX as XDP_FRAME_BYTES_MAX;
 
 /// Most packets of one system call, the end of the range that SCC studies (figure 8).
 pub const BATCH_MAX: usize = 256;
@@ -62,17 +67,24 @@ pub trait Cable {
     /// [`Loss`]; the packets are lost and counted.
     fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), Loss>;
 
+    /// From now on so many packets are the most of one call, 1 to [`BATCH_MAX`].
+    fn set_batch(&mut self, batch: usize);
+
     /// Readable when there are packets.
     fn ear(&self) -> BorrowedFd<'_>;
 
     /// What was done so far.
     fn counts(&self) -> Counts;
 
-    /// Asks the kernel how many packets found no room in the socket, and adds them to the counts.
-    fn look_for_losses(&mut self);
+    /// Asks the kernel how many packets found no room in the socket, and adds them to the counts; and whether
+    /// the interface works, where nothing else would tell.
+    ///
+    /// # Errors
+    /// [`Loss`].
+    fn look_for_losses(&mut self) -> Result<(), Loss>;
 }
 
-/// Makes a cable of a socket that [`open::open`] opened for the same I/O.
+/// Makes a cable of a socket that [`open::open`] opened for the same I/O, with the memory of this pool.
 ///
 /// # Errors
 /// What the kernel said.
@@ -81,7 +93,19 @@ pub fn attach(socket: OwnedFd, io: &KernelIo, pool: &mut Pool) -> io::Result<Box
     Ok(match io.driver {
         Driver::Packet => Box::new(packet::PacketSocket::new(socket, batch, pool)),
         Driver::Mapped => Box::new(mapped::MappedRings::new(socket, batch, io.queue, io.frame_bytes)?),
+        Driver::Uring => Box::new(uring::Uring::new(socket, batch)?),
+        Driver::Xdp => Box::new(xdp::XdpSocket::new(socket, io, batch, pool)?),
     })
+}
+
+/// Why this kernel, or what confines this process, has no such driver; `None` where it has.
+#[must_use]
+pub fn missing(driver: Driver) -> Option<io::Error> {
+    match driver {
+        Driver::Packet | Driver::Mapped => None,
+        Driver::Uring => uring::missing(),
+        Driver::Xdp => xdp::missing(),
+    }
 }
 
 /// What a socket has to tell beside packets, when `poll` says that there is an error. It is told once.

@@ -13,8 +13,8 @@ use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
 
 use crate::counts::Counts;
-use crate::frame::{self, Aside};
-use crate::{BATCH_MAX, Cable, Loss, Pool, is_passing, loss, lost_since_asked, open};
+use crate::frame::Aside;
+use crate::{BATCH_MAX, Cable, Loss, Pool, is_passing, loss, lost_since_asked, open, packet};
 
 // linux/if_packet.h
 const TO_KERNEL: u32 = 0;
@@ -155,7 +155,7 @@ impl MappedRings {
         // SAFETY: `length` bytes from there lie in the frame, as was checked.
         let bytes = unsafe { std::slice::from_raw_parts(from, length as usize) };
         pool.region().write(index, HEADROOM_BYTES, bytes);
-        Some(complete(packet, aside, pool))
+        Some(packet::completed(packet, aside, pool))
     }
 
     /// Lays a packet into the ring; false when there is no room.
@@ -211,13 +211,6 @@ impl MappedRings {
     }
 }
 
-fn complete(packet: Descriptor, aside: Aside, pool: &mut Pool) -> Descriptor {
-    if aside.status & (frame::VLAN_VALID | frame::CHECKSUM_NOT_READY) == 0 {
-        return packet;
-    }
-    crate::packet::complete(packet, aside, pool)
-}
-
 impl Cable for MappedRings {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss> {
         for _ in 0..self.batch {
@@ -251,6 +244,10 @@ impl Cable for MappedRings {
         ended
     }
 
+    fn set_batch(&mut self, batch: usize) {
+        self.batch = batch;
+    }
+
     fn ear(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -259,12 +256,9 @@ impl Cable for MappedRings {
         self.counts
     }
 
-    fn look_for_losses(&mut self) {
-        if self.is_pending {
-            // The next turn meets whatever is wrong.
-            let _ = self.push();
-        }
+    fn look_for_losses(&mut self) -> Result<(), Loss> {
         self.counts.lost += lost_since_asked(self.socket.as_fd());
+        if self.is_pending { self.push() } else { Ok(()) }
     }
 }
 

@@ -9,6 +9,8 @@
 //! - `PACKET_AUXDATA`: the kernel takes VLAN tags out of frames and says there what they were;
 //! - a receive buffer for the configured number of packets: beyond that the kernel drops and counts.
 //!
+//! A socket of AF_XDP ([`crate::xdp`]) needs none of them but the membership, which another socket keeps for it.
+//!
 //! All of it happens in the network namespace of the calling thread. The socket stays with that namespace
 //! wherever the NF lives.
 
@@ -16,9 +18,10 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use headgate_shm::Region;
 use headgate_shm::kernel_io::{Driver, KernelIo};
 
-use crate::mapped;
+use crate::{mapped, xdp};
 
 // linux/if_packet.h
 const PACKET_IGNORE_OUTGOING: i32 = 23;
@@ -39,10 +42,14 @@ pub enum OpenError {
         existing: Vec<String>,
     },
     /// We lack the right.
-    #[error("interface {name}: packet sockets take CAP_NET_RAW; run as root")]
+    #[error(
+        "interface {name}: cannot {step}: this takes CAP_NET_RAW, and CAP_NET_ADMIN and CAP_BPF with driver = \"xdp\"; run as root"
+    )]
     NotPermitted {
         /// The interface.
         name: String,
+        /// What was tried.
+        step: &'static str,
     },
     /// The kernel refused.
     #[error("interface {name}: cannot {step}: {cause}")]
@@ -56,24 +63,42 @@ pub enum OpenError {
     },
 }
 
-/// Opens a socket on an interface of the calling thread's namespace.
+/// An interface that was opened.
+#[derive(Debug)]
+pub struct Opened {
+    /// The NF's.
+    pub socket: OwnedFd,
+    /// What must stay open, by us, as long as the NF is to have packets.
+    pub keeps: Vec<OwnedFd>,
+    /// Whether the interface's driver lays packets where the NF has them, without a copy.
+    pub is_zero_copy: bool,
+}
+
+/// Opens a socket on an interface of the calling thread's namespace. `memory` is that of the NF's pool.
 ///
 /// # Errors
 /// [`OpenError`].
-pub fn open(name: &str, io: &KernelIo) -> Result<OwnedFd, OpenError> {
+pub fn open(name: &str, io: &KernelIo, memory: &Region) -> Result<Opened, OpenError> {
     let index = index_of(name)
         .ok_or_else(|| OpenError::NoSuchInterface { name: name.to_owned(), existing: present() })?;
     let refused = |step| {
         move |cause: io::Error| match cause.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { name: name.to_owned() },
+            Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { name: name.to_owned(), step },
             _ => OpenError::Refused { name: name.to_owned(), step, cause },
         }
     };
-    let socket = socket().map_err(refused("open a packet socket"))?;
+    let socket = packet_socket().map_err(refused("open a packet socket"))?;
     let flag = |option| set(&socket, libc::SOL_PACKET, option, 1i32);
-    flag(PACKET_IGNORE_OUTGOING).map_err(refused("leave out what is sent on it"))?;
+    let wish = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wish)
+        .map_err(refused("receive packets for all addresses"))?;
     match io.driver {
-        Driver::Packet => {
+        Driver::Packet | Driver::Uring => {
             flag(libc::PACKET_AUXDATA).map_err(refused("ask for VLAN tags"))?;
             // The kernel doubles what it is told, to account for its own records (socket(7)).
             let room = (u64::from(io.queue) * u64::from(SMALL_FRAME_BYTES) / 2).min(i32::MAX as u64) as i32;
@@ -83,20 +108,19 @@ pub fn open(name: &str, io: &KernelIo) -> Result<OwnedFd, OpenError> {
         Driver::Mapped => {
             mapped::prepare(&socket, io.queue, io.frame_bytes).map_err(refused("make its rings"))?
         }
+        Driver::Xdp => {
+            let [of_xdp, link] = xdp::open(index as u32, name, io, memory)
+                .map_err(|xdp::Refused { step, cause }| refused(step)(cause))?;
+            let is_zero_copy = xdp::is_zero_copy(&of_xdp);
+            return Ok(Opened { socket: of_xdp, keeps: vec![link, socket], is_zero_copy });
+        }
     }
-    let wish = libc::packet_mreq {
-        mr_ifindex: index,
-        mr_type: libc::PACKET_MR_PROMISC as u16,
-        mr_alen: 0,
-        mr_address: [0; 8],
-    };
-    set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wish)
-        .map_err(refused("receive packets for all addresses"))?;
+    flag(PACKET_IGNORE_OUTGOING).map_err(refused("leave out what is sent on it"))?;
     bind(&socket, index).map_err(refused("bind to it"))?;
-    Ok(socket)
+    Ok(Opened { socket, keeps: Vec::new(), is_zero_copy: false })
 }
 
-/// Whether a packet socket still has its interface: the kernel sets the number to -1 when it goes. An
+/// Whether a socket still has its interface: the kernel sets the number of a packet socket's to -1 when it goes. An
 /// interface that goes is down first, and the socket tells of that alone.
 #[must_use]
 pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
@@ -105,7 +129,8 @@ pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
     let mut bytes = size_of_val(&address) as libc::socklen_t;
     // SAFETY: writes at most `bytes` bytes.
     let refused = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut bytes) };
-    refused == 0 && address.sll_ifindex > 0
+    // Those of AF_XDP have no address.
+    if refused == 0 { address.sll_ifindex > 0 } else { !xdp::is_unbound(socket) }
 }
 
 fn index_of(name: &str) -> Option<i32> {
@@ -134,7 +159,8 @@ fn present() -> Vec<String> {
     names
 }
 
-fn socket() -> io::Result<OwnedFd> {
+/// One that no packets come to until it is bound.
+pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
     // SAFETY: a plain call; the descriptor is owned at once.
     let file = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
     if file < 0 {

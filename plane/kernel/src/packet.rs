@@ -11,7 +11,7 @@ use headgate_shm::region::HEADROOM_BYTES;
 
 use crate::counts::Counts;
 use crate::frame::{self, Aside, TAG_BYTES};
-use crate::{Cable, Loss, Pool, loss, lost_since_asked};
+use crate::{BATCH_MAX, Cable, Loss, Pool, loss, lost_since_asked};
 
 // linux/if_packet.h
 const PACKET_AUXDATA: i32 = 8;
@@ -19,7 +19,7 @@ const PACKET_AUXDATA: i32 = 8;
 /// What the kernel says beside a frame, as a control message.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Control {
+pub(crate) struct Control {
     header: libc::cmsghdr,
     data: libc::tpacket_auxdata,
 }
@@ -59,19 +59,19 @@ impl Messages {
 }
 
 impl PacketSocket {
-    /// A cable of a socket; `batch` packets are the most of one call.
+    /// A cable of a socket; `batch` packets are the most of one call. There are places for the longest batch.
     pub fn new(socket: OwnedFd, batch: usize, pool: &mut Pool) -> Self {
         // SAFETY: integers all of them.
-        let mut asides = vec![unsafe { std::mem::zeroed::<Control>() }; batch];
-        let mut incoming = Messages::new(batch);
+        let mut asides = vec![unsafe { std::mem::zeroed::<Control>() }; BATCH_MAX];
+        let mut incoming = Messages::new(BATCH_MAX);
         for (header, aside) in incoming.headers.iter_mut().zip(&mut asides) {
             header.msg_hdr.msg_control = std::ptr::from_mut(aside).cast();
             header.msg_hdr.msg_controllen = size_of::<Control>();
         }
-        let outgoing = Messages::new(batch);
+        let outgoing = Messages::new(BATCH_MAX);
         let counts = Counts::default();
-        let places = vec![0; batch];
-        let mut made = Self { socket, batch, counts, places, emptied: batch, incoming, asides, outgoing };
+        let places = vec![0; BATCH_MAX];
+        let mut made = Self { socket, batch, counts, places, emptied: BATCH_MAX, incoming, asides, outgoing };
         made.refill(pool);
         made
     }
@@ -117,7 +117,7 @@ impl PacketSocket {
     fn packet_at(&mut self, place: usize, pool: &mut Pool) -> Option<Descriptor> {
         let header = &mut self.incoming.headers[place];
         let length = header.msg_len as usize;
-        let aside = aside(&header.msg_hdr, &self.asides[place]);
+        let aside = aside(header.msg_hdr.msg_controllen, &self.asides[place]);
         let cut = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
         header.msg_hdr.msg_controllen = size_of::<Control>();
         let packet = Descriptor::new(self.places[place], HEADROOM_BYTES, length as u32, 0);
@@ -125,10 +125,7 @@ impl PacketSocket {
             self.counts.too_long += 1;
             return None;
         }
-        if aside.status & (frame::VLAN_VALID | frame::CHECKSUM_NOT_READY) == 0 {
-            return Some(packet);
-        }
-        Some(complete(packet, aside, pool))
+        Some(completed(packet, aside, pool))
     }
 
     /// Sends these, at most a batch, each in its message. How many the kernel took of them, and what it said
@@ -155,32 +152,31 @@ impl PacketSocket {
 }
 
 /// A packet with its tag and its checksum.
+pub(crate) fn completed(packet: Descriptor, aside: Aside, pool: &mut Pool) -> Descriptor {
+    if aside.status & (frame::VLAN_VALID | frame::CHECKSUM_NOT_READY) == 0 {
+        return packet;
+    }
+    complete(packet, aside, pool)
+}
+
 #[cold]
-pub(crate) fn complete(packet: Descriptor, aside: Aside, pool: &mut Pool) -> Descriptor {
+fn complete(packet: Descriptor, aside: Aside, pool: &mut Pool) -> Descriptor {
     let mut packet = packet;
     if let Some(tag) = aside.tag_bytes() {
         let tagged =
             packet.with_extent(packet.offset() - TAG_BYTES as u32, packet.length() + TAG_BYTES as u32);
         packet = tagged;
-        frame::insert_tag(bytes_of(packet, pool), tag);
+        frame::insert_tag(pool.bytes_of(packet), tag);
     }
     if aside.lacks_checksum() {
-        frame::complete_checksum(bytes_of(packet, pool));
+        frame::complete_checksum(pool.bytes_of(packet));
     }
     packet
 }
 
-fn bytes_of(packet: Descriptor, pool: &mut Pool) -> &mut [u8] {
-    let start = pool.region().buffer(packet.index()).wrapping_add(packet.offset() as usize);
-    assert!(packet.offset() + packet.length() <= pool.region().geometry().stride());
-    // SAFETY: inside the buffer, as was just asserted; the buffer was taken from the pool, so nothing else
-    // refers to it.
-    unsafe { std::slice::from_raw_parts_mut(start, packet.length() as usize) }
-}
-
-/// What the kernel said beside the frame of a message.
-fn aside(header: &libc::msghdr, control: &Control) -> Aside {
-    let said = header.msg_controllen >= size_of::<Control>()
+/// What the kernel said beside the frame of a message, in so many bytes.
+pub(crate) fn aside(bytes: usize, control: &Control) -> Aside {
+    let said = bytes >= size_of::<Control>()
         && control.header.cmsg_level == libc::SOL_PACKET
         && control.header.cmsg_type == PACKET_AUXDATA;
     if !said {
@@ -243,6 +239,10 @@ impl Cable for PacketSocket {
         ended
     }
 
+    fn set_batch(&mut self, batch: usize) {
+        self.batch = batch;
+    }
+
     fn ear(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
@@ -251,7 +251,8 @@ impl Cable for PacketSocket {
         self.counts
     }
 
-    fn look_for_losses(&mut self) {
+    fn look_for_losses(&mut self) -> Result<(), Loss> {
         self.counts.lost += lost_since_asked(self.socket.as_fd());
+        Ok(())
     }
 }

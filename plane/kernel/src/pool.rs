@@ -1,11 +1,14 @@
 //! The buffers that packets lie in from receive to send.
 //!
-//! They are the process's own: packets come from the kernel by copy and go there by copy, so nothing is
-//! shared with anybody. The one given back last is taken first, as it is in the cache.
+//! The manager makes their memory, since it is what it registers with the kernel where a driver works on
+//! packets in place; nobody but the NF uses it. The one given back last is taken first, as it is in the cache.
 
 use headgate_shm::descriptor::Descriptor;
+use headgate_shm::kernel_io::{Driver, KernelIo};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Geometry, MemoryError, PagesWanted, Region};
+
+use crate::{BATCH_MAX, xdp};
 
 /// Buffers, free ones and those in hand.
 pub struct Pool {
@@ -14,22 +17,28 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of `buffers`, each with room for frames of `frame_bytes`.
+    /// Memory for all packets of an NF: what two interfaces keep ready to receive into, what is in hand, and
+    /// `spare` more.
     ///
     /// # Errors
     /// [`MemoryError`].
-    pub fn new(buffers: usize, frame_bytes: u32) -> Result<Self, MemoryError> {
-        let geometry = Geometry::new(buffers as u32, frame_bytes)
-            .unwrap_or_else(|why| unreachable!("the configuration was checked: {why}"));
-        let region = Region::create("kernel packets", geometry, PagesWanted::Ordinary)?;
-        Ok(Self { region, free: (0..buffers as u32).rev().collect() })
+    pub fn memory(io: &KernelIo, spare: u32) -> Result<Region, MemoryError> {
+        let geometry = match io.driver {
+            // Whatever the batch is, and becomes: each interface keeps one ready, and one is in hand.
+            Driver::Packet | Driver::Mapped | Driver::Uring => {
+                Geometry::new(4 * BATCH_MAX as u32 + spare, io.frame_bytes)
+                    .unwrap_or_else(|why| unreachable!("the configuration was checked: {why}"))
+            }
+            Driver::Xdp => xdp::geometry(io.queue, spare),
+        };
+        Region::create("kernel packets", geometry, PagesWanted::Ordinary)
     }
 
-    /// Buffers that two interfaces need which take and give `batch` packets at a time: what each keeps ready
-    /// to receive into, and what is in hand.
+    /// A pool of all buffers of such memory.
     #[must_use]
-    pub const fn buffers_for(batch: usize) -> usize {
-        4 * batch
+    pub fn over(region: Region) -> Self {
+        let free = (0..region.geometry().buffers()).rev().collect();
+        Self { region, free }
     }
 
     /// Where the packets lie.
@@ -57,6 +66,20 @@ impl Pool {
 
     /// Gives a packet's buffer back: the packet ends here.
     pub fn put(&mut self, packet: Descriptor) {
-        self.free.push(packet.index());
+        self.put_index(packet.index());
+    }
+
+    /// Gives a buffer back.
+    pub(crate) fn put_index(&mut self, index: u32) {
+        self.free.push(index);
+    }
+
+    /// The bytes of a packet that is in hand.
+    pub(crate) fn bytes_of(&mut self, packet: Descriptor) -> &mut [u8] {
+        let start = self.region.buffer(packet.index()).wrapping_add(packet.offset() as usize);
+        assert!(packet.offset() + packet.length() <= self.region.geometry().stride());
+        // SAFETY: inside the buffer, as was just asserted; the buffer was taken from the pool, so nothing else
+        // refers to it.
+        unsafe { std::slice::from_raw_parts_mut(start, packet.length() as usize) }
     }
 }

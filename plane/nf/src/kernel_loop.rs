@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headgate_kernel::{Cable, Loss, Pool, look_for_error, open};
+use headgate_kernel::{BATCH_MAX, Cable, Loss, Pool, look_for_error, open};
 use headgate_shm::Verdict;
 use headgate_shm::attach::{AttachError, Loop, ToNf};
 use headgate_shm::control::InterfaceCounts;
@@ -75,6 +75,8 @@ pub(crate) struct KernelLoop<'a> {
     incoming: Vec<Descriptor>,
     burst: Burst,
     mail_read: u32,
+    /// Most packets of one call.
+    batch: u32,
     sampler: Sampler,
     /// Packets that the NF ended.
     dropped: u64,
@@ -105,13 +107,11 @@ impl<'a> KernelLoop<'a> {
                     .to_owned(),
             );
         }
-        let batch = io.batch as usize;
-        let mut pool =
-            Pool::new(Pool::buffers_for(batch), io.frame_bytes).map_err(|error| error.to_string())?;
+        let mut pool = Pool::over(attached.region.clone());
         let mut side = |socket, name: &String| {
             let cable = headgate_kernel::attach(socket, io, &mut pool)
                 .map_err(|error| format!("its interface {name} cannot be used: {error}"))?;
-            let outgoing = Vec::with_capacity(2 * batch);
+            let outgoing = Vec::with_capacity(2 * BATCH_MAX);
             Ok::<_, String>(Side { name: name.clone(), cable, is_ready: true, is_down: false, outgoing })
         };
         let [towards_in, towards_out] = sockets;
@@ -124,8 +124,9 @@ impl<'a> KernelLoop<'a> {
             sides,
             burst: Burst::new(pool.region().clone()),
             pool,
-            incoming: Vec::with_capacity(batch),
+            incoming: Vec::with_capacity(BATCH_MAX),
             mail_read: 0,
+            batch: io.batch,
             sampler: Sampler::of_this_thread(),
             dropped: 0,
             since_look: 0,
@@ -139,9 +140,12 @@ impl<'a> KernelLoop<'a> {
             if let Some(end) = self.ended() {
                 break end;
             }
-            if self.attached.side.orders().mail.load(Ordering::Relaxed) != self.mail_read {
+            let orders = self.attached.side.orders();
+            if orders.mail.load(Ordering::Relaxed) != self.mail_read {
                 self.read_mail()?;
             }
+            // Relaxed: a number that stands for itself; the batch after the next will do as well.
+            self.take_batch(orders.call_batch.load(Ordering::Relaxed));
             let mut moved = false;
             for from in 0..self.sides.len() {
                 moved |= self.sides[from].is_ready && self.turn(from)?;
@@ -153,9 +157,18 @@ impl<'a> KernelLoop<'a> {
             }
         };
         self.nfs.stop();
-        self.publish();
+        // Whatever is wrong with an interface now, this is the end.
+        let _ = self.publish();
         self.environment.tell_counters()?;
         Ok(end)
+    }
+
+    /// Heeds an order about the packets of one call.
+    fn take_batch(&mut self, ordered: u32) {
+        if ordered != self.batch && (1..=BATCH_MAX as u32).contains(&ordered) {
+            self.batch = ordered;
+            self.sides.iter_mut().for_each(|side| side.cable.set_batch(ordered as usize));
+        }
     }
 
     fn ended(&self) -> Option<End> {
@@ -304,7 +317,7 @@ impl<'a> KernelLoop<'a> {
         if let Some(due) = self.nfs.timers(now) {
             self.environment.clock.look_by(due);
         }
-        self.publish();
+        self.publish()?;
         Ok(self.environment.tell_counters()?)
     }
 
@@ -390,9 +403,14 @@ impl<'a> KernelLoop<'a> {
         }
     }
 
-    fn publish(&mut self) {
-        self.sides.iter_mut().for_each(|side| side.cable.look_for_losses());
+    fn publish(&mut self) -> Result<(), KernelLoopError> {
+        for at in 0..self.sides.len() {
+            if let Err(loss) = self.sides[at].cable.look_for_losses() {
+                self.note_loss(at, loss)?;
+            }
+        }
         self.publish_counts();
+        Ok(())
     }
 
     fn publish_counts(&self) {

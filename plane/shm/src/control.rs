@@ -133,6 +133,8 @@ pub struct Orders {
     pub take_turns: AtomicU32,
     /// Packets of one turn of the core.
     pub batch: AtomicU32,
+    /// Most packets of one system call on interfaces of the kernel; 0 before that was changed.
+    pub call_batch: AtomicU32,
     /// Longest turn, in microseconds.
     pub turn_micros: AtomicU32,
 }

@@ -1,7 +1,7 @@
 //! What an NF is told of I/O on interfaces of the kernel instead of rings.
 //!
 //! It comes with the welcome, whose files then are [`crate::attach::WELCOME_FILES`] and a socket for each
-//! of the two interfaces. The packet region stays unused: packets lie in memory of the NF's own.
+//! of the two interfaces. The packet region is not its trust domain's then, but one of its own.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,23 @@ pub enum Driver {
     Packet,
     /// A packet socket with rings that the kernel and the NF share (PACKET_MMAP).
     Mapped,
+    /// A packet socket through io_uring; many requests with one call.
+    Uring,
+    /// A socket of AF_XDP: packets before the host's stack has seen them, in memory of the NF's own.
+    Xdp,
+}
+
+impl Driver {
+    /// As people write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Mapped => "mapped",
+            Self::Uring => "uring",
+            Self::Xdp => "xdp",
+        }
+    }
 }
 
 /// I/O on two interfaces. What comes by one leaves by the other, unless the NF says otherwise.

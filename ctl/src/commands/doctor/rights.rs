@@ -4,6 +4,7 @@ use headgate_host::credentials::{Capability, has_capability, is_root};
 use headgate_host::namespace::{Namespace, NamespaceError, Namespaces};
 use headgate_host::network;
 use headgate_manager::place;
+use headgate_shm::kernel_io::Driver;
 use serde::Serialize;
 
 use super::check::Check;
@@ -32,7 +33,12 @@ pub fn all() -> Vec<Right> {
     };
     vec![
         right("af_packet ports", &[NetRaw, NetAdmin], "they see every frame of an interface"),
-        right("AF_XDP ports", &[NetAdmin, NetRaw, Bpf], "they load a program into the kernel"),
+        right(
+            "chains with `io`",
+            &[NetRaw, NetAdmin, SysAdmin],
+            "they see every frame, and lie in a namespace",
+        ),
+        right("AF_XDP ports and drivers", &[NetAdmin, NetRaw, Bpf], "they load a program into the kernel"),
         right("tap ports", &[NetAdmin], "they make an interface"),
         right("network cards", &[SysAdmin, IpcLock], "they write to memory by themselves"),
         right("network namespaces", &[SysAdmin, NetAdmin], "`demo` makes two hosts and their cables"),
@@ -53,7 +59,20 @@ pub fn all() -> Vec<Right> {
 
 /// Checks of what we may do and of the places we need.
 pub fn checks() -> Vec<Check> {
-    vec![user(), namespaces(), default_route(), socket_folder()]
+    vec![user(), namespaces(), drivers(), default_route(), socket_folder()]
+}
+
+/// What chains on interfaces may choose from.
+fn drivers() -> Check {
+    const NAME: &str = "drivers of `io`";
+    let missing: Vec<String> = [Driver::Uring, Driver::Xdp]
+        .into_iter()
+        .filter_map(|driver| Some(format!("{}: {}", driver.name(), headgate_kernel::missing(driver)?)))
+        .collect();
+    match missing.is_empty() {
+        true => Check::ok(NAME, "packet, mapped, uring, xdp"),
+        false => Check::warn(NAME, missing.join("; "), "the others work: packet and mapped need neither"),
+    }
 }
 
 fn user() -> Check {

@@ -59,7 +59,7 @@ pub struct Args {
     /// Propose changes of the configuration
     #[arg(long, requires = "config")]
     tune: bool,
-    /// Try them on the running manager: measured before and after, kept only if better
+    /// Try them on the running manager, put on and off in turn; kept only if better each time
     #[arg(long, requires = "tune")]
     apply: bool,
     /// Do not sample which functions the NFs are in
@@ -262,6 +262,7 @@ fn stages_of(
             // Whoever does not say may have a long one.
             slice_us: slice_us.or_else(|| configured.is_none().then_some(SLICE_US_LONG)),
             with_next: if fusable { Fusable::Yes } else { Fusable::No },
+            calls: nf.calls,
         }
     };
     nfs.iter().zip(all).enumerate().map(stage).collect()

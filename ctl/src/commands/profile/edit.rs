@@ -1,7 +1,8 @@
 //! A change of a configuration: as lines for people, and in the file's own tree.
 
-use headgate_decide::profile::{Knob, Proposal, SLICE_US_LONG};
+use headgate_decide::profile::{CALL_BATCH, Knob, Proposal, SLICE_US_LONG};
 use headgate_manager::config::Config;
+use headgate_manager::status::ChainStatus;
 use toml::{Table, Value};
 
 /// A change of named NFs.
@@ -14,6 +15,13 @@ pub enum Change {
         /// Keys and their new values.
         keys: Vec<(&'static str, Value)>,
     },
+    /// Packets of one system call of a chain's NFs.
+    CallBatch {
+        /// The chain.
+        chain: String,
+        /// Packets.
+        batch: u32,
+    },
     /// Several NFs become one.
     Fuse {
         /// Their names, in the order of the chain.
@@ -22,8 +30,9 @@ pub enum Change {
 }
 
 impl Change {
-    /// What a proposal means for a chain of these NFs.
-    pub fn of(proposal: &Proposal, stages: &[String]) -> Self {
+    /// What a proposal means for a chain.
+    pub fn of(proposal: &Proposal, chain: &ChainStatus) -> Self {
+        let stages = &chain.stages;
         let nf = stages[proposal.stage].clone();
         let keys = |keys: Vec<(&'static str, Value)>| Self::Keys { nf: nf.clone(), keys };
         match proposal.knob {
@@ -32,6 +41,7 @@ impl Change {
             Knob::LongBatch => {
                 keys(vec![("policy", "batch".into()), ("slice_us", i64::from(SLICE_US_LONG).into())])
             }
+            Knob::CallBatch => Self::CallBatch { chain: chain.name.clone(), batch: CALL_BATCH },
             Knob::Fuse { last } => Self::Fuse { nfs: stages[proposal.stage..=last].to_vec() },
         }
     }
@@ -42,6 +52,13 @@ impl Change {
             Self::Keys { nf, keys } => {
                 let lines = keys.iter().map(|(key, value)| format!("{key} = {value}\n"));
                 format!("[[nf]]\nname = \"{nf}\"\n{}", lines.collect::<String>())
+            }
+            Self::CallBatch { chain, .. } => {
+                let mut changed = file.clone();
+                self.make(&mut changed);
+                let io = tables_of(&mut changed, "chain").find(|table| is_named(table, chain));
+                let io = io.and_then(|table| table.get("io").cloned());
+                format!("[[chain]]\nname = \"{chain}\"\nio = {}\n", io.unwrap_or(Table::new().into()))
             }
             Self::Fuse { nfs } => {
                 let members: Vec<String> =
@@ -63,6 +80,14 @@ impl Change {
                 if keys.iter().any(|(key, _)| *key == "loop") {
                     table.remove("yield_after");
                 }
+                true
+            }
+            Self::CallBatch { chain, batch } => {
+                let table = tables_of(file, "chain").find(|table| is_named(table, chain));
+                let Some(io) = table.and_then(|table| table.get_mut("io")?.as_table_mut()) else {
+                    return false;
+                };
+                io.insert("batch".to_owned(), i64::from(*batch).into());
                 true
             }
             Self::Fuse { nfs } => fuse(file, nfs),
@@ -181,6 +206,19 @@ out = "sink"
         assert_eq!(change.lines(&before), "[[nf]]\nname = \"b\"\nloop = \"notified\"\n");
         let absent = Change::Keys { nf: "z".into(), keys: vec![] };
         assert!(!absent.make(&mut before.clone()));
+    }
+
+    #[test]
+    fn packets_of_one_call_change_and_the_rest_of_io_stays() {
+        let file = "[[chain]]\nname = \"edge\"\nstages = [\"a\"]\nio = { in = \"lan0\", out = \"wan0\", batch = 1 }\n";
+        let change = Change::CallBatch { chain: "edge".into(), batch: 32 };
+        let lines = change.lines(&file.parse().unwrap());
+        let io = lines.strip_prefix("[[chain]]\nname = \"edge\"\n").unwrap();
+        let io: Table = io.parse().unwrap();
+        assert_eq!(io["io"]["batch"].as_integer(), Some(32));
+        assert_eq!(io["io"]["in"].as_str(), Some("lan0"));
+        // A chain on rings has none.
+        assert!(!change.make(&mut FILE.parse().unwrap()));
     }
 
     #[test]

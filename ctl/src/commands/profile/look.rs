@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_decide::profile::{Core, Counts, DataAccesses};
+use headgate_decide::profile::{Calls, Core, Counts, DataAccesses};
 use headgate_host::perf::counters::{Kind, Reading, Watch};
 use headgate_host::perf::tally::{self, Tally};
 use headgate_host::{Pid, accounting, cores};
@@ -55,15 +55,18 @@ pub struct SeenNf {
     pub with_kernel: bool,
     /// What a packet takes in its hands, in nanoseconds.
     pub work_ns: Option<f64>,
+    /// How it called the kernel, if it works on interfaces.
+    pub calls: Option<Calls>,
     /// Packets that were at it on average: in its ring, in its hands, and waiting for its ring.
     pub held: f64,
 }
 
 impl SeenNf {
-    /// How long a packet was at it, by Little's law: packets there over packets a second.
+    /// How long a packet was at it, by Little's law: packets there over packets a second. Nobody knows how many
+    /// wait in the sockets of one on interfaces.
     pub fn stay_ns(&self) -> Option<f64> {
         let per_ns = self.counts.packets as f64 / self.counts.elapsed_ns.max(1) as f64;
-        (self.counts.packets > 0).then(|| self.held / per_ns)
+        (self.counts.packets > 0 && self.calls.is_none()).then(|| self.held / per_ns)
     }
 }
 
@@ -172,7 +175,12 @@ impl Watched {
             ));
         }
         let tally = tally.since(&self.before);
-        let counts = counts_of(&tally, &reading, status.returned.saturating_sub(then.returned), elapsed);
+        let mut counts = counts_of(&tally, &reading, status.returned.saturating_sub(then.returned), elapsed);
+        let made = status.io.as_ref().zip(then.io.as_ref());
+        let made = made.map(|(now, then)| (now.batch, now.calls().saturating_sub(then.calls())));
+        // Those it makes for packets it counts itself, where nobody counts all.
+        counts.calls = counts.calls.or(made.map(|(_, calls)| calls));
+        let packets = counts.packets.max(1) as f64;
         let seen = SeenNf {
             name: status.nf.clone(),
             runs: status.runs.clone(),
@@ -183,6 +191,7 @@ impl Watched {
             tally,
             with_kernel: self.watch.with_kernel(),
             work_ns: status.service_median_ns.map(|ns| ns as f64).or(status.service_ns),
+            calls: made.map(|(batch, calls)| Calls { batch, for_each: calls as f64 / packets }),
             held: 0.0,
         };
         Some((status, seen))

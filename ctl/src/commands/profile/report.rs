@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_decide::profile::{Advice, Breakdown, Counts, Knob, Proposal, Ratios, Source};
+use headgate_decide::profile::{Advice, Breakdown, CALL_BATCH, Counts, Knob, Proposal, Ratios, Source};
 use serde::Serialize;
 
 use super::machine::ns;
@@ -206,6 +206,9 @@ pub fn reason(proposal: &Proposal, stages: &[String]) -> String {
         ),
         Knob::Place { core } => format!(
             "{stage}: core = {core}: for each packet it is ready for {gain} without its core, and core {core} is idle"
+        ),
+        Knob::CallBatch => format!(
+            "packets of one call: batch = {CALL_BATCH}: system calls take the chain's NFs {gain} for each packet, most of all {stage}"
         ),
         Knob::LongBatch => format!(
             "{stage}: policy = \"batch\" with a long slice: context switches take {gain} for each packet"

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headgate_bench::statistics::Summary;
-use headgate_decide::profile::{Core, Kept, Measured, Proposal, Stage, is_better, propose};
+use headgate_decide::profile::{
+    Core, Effect, Kept, PAIRS, Proposal, Ratio, Stage, Window, is_better, propose,
+};
 use headgate_host::signals::{self, Wish};
 use headgate_manager::api::{self, Request};
 use headgate_manager::config::{self, Config};
@@ -22,8 +24,6 @@ use crate::output::{Ink, Output, Paint};
 use crate::shipped::Shipped;
 use crate::units;
 
-/// Windows of a measurement, whose medians are compared.
-const WINDOWS: u32 = 5;
 /// How long a changed configuration runs before it is measured. Our choice: weights follow demand within
 /// a tenth of a second, and queues fill and drain in milliseconds.
 const SETTLES: Duration = Duration::from_millis(500);
@@ -116,44 +116,72 @@ pub struct Verdict {
     pub kept: bool,
     /// In words.
     pub words: String,
-    /// Before.
+    /// Without it.
     pub before: Option<Figures>,
-    /// After.
+    /// With it.
     pub after: Option<Figures>,
+    /// With it over without it.
+    pub effect: Option<EffectReport>,
 }
 
-/// What was measured.
+/// What was measured: medians of windows.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
     /// Packets that left, a second.
     pub packets_per_second: f64,
-    /// The largest window less the smallest, over the median.
-    pub spread: f64,
     /// CPU time of the chain's NFs for each packet, in nanoseconds.
     pub cpu_ns: f64,
     /// Time of a packet at the chain's NFs, in nanoseconds.
     pub stay_ns: Option<f64>,
 }
 
+/// Each figure with a change over the same without it just before and after: median, least, most.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct EffectReport {
+    /// Packets that left.
+    pub packets: [f64; 3],
+    /// CPU time for each.
+    pub cpu: [f64; 3],
+    /// Time at the NFs.
+    pub stay: Option<[f64; 3]>,
+}
+
+impl EffectReport {
+    fn of(effect: &Effect) -> Self {
+        let of = |ratio: &Ratio| [ratio.median, ratio.least, ratio.most];
+        Self { packets: of(&effect.rate), cpu: of(&effect.cpu), stay: effect.latency.as_ref().map(of) }
+    }
+
+    fn words(&self) -> String {
+        let of = |what: &str, [median, least, most]: [f64; 3]| {
+            format!("{what} {median:.2} times ({least:.2} to {most:.2})")
+        };
+        let stay = self.stay.map_or(String::new(), |stay| format!(", {}", of("time at its NFs", stay)));
+        format!("{}, {}{stay}", of("packets", self.packets), of("CPU", self.cpu))
+    }
+}
+
 impl Figures {
-    const fn of(measured: &Measured) -> Self {
-        Self {
-            packets_per_second: measured.rate,
-            spread: measured.rate_spread,
-            cpu_ns: measured.cpu_ns,
-            stay_ns: measured.latency_ns,
-        }
+    fn of(windows: &[Window]) -> Option<Self> {
+        let median = |figure: fn(&Window) -> Option<f64>| Summary::of(windows.iter().filter_map(figure));
+        Some(Self {
+            packets_per_second: median(|window| Some(window.rate))?.median,
+            cpu_ns: median(|window| Some(window.cpu_ns))?.median,
+            stay_ns: median(|window| window.latency_ns.filter(|ns| *ns > 0.0)).map(|summary| summary.median),
+        })
     }
 
     fn words(&self) -> String {
         let stay = self.stay_ns.map_or(String::new(), |ns| format!(", {} at its NFs", time(ns)));
-        let spread = units::percent(self.spread);
-        format!(
-            "{} (windows {spread} apart), {} CPU{stay}",
-            units::packet_rate(self.packets_per_second),
-            time(self.cpu_ns)
-        )
+        format!("{}, {} CPU{stay}", units::packet_rate(self.packets_per_second), time(self.cpu_ns))
     }
+}
+
+/// A configuration as it is written.
+#[derive(Clone)]
+struct Written {
+    table: Table,
+    text: String,
 }
 
 impl Tuner<'_> {
@@ -170,12 +198,12 @@ impl Tuner<'_> {
             .map(|proposal| Tried {
                 reason: reason(proposal, names),
                 gain_ns: proposal.gain_ns,
-                lines: Change::of(proposal, names).lines(&self.file.table),
+                lines: Change::of(proposal, self.chain).lines(&self.file.table),
                 verdict: None,
             })
             .collect();
         if let Some(time) = try_for.filter(|_| !proposals.is_empty()) {
-            let changes = proposals.iter().map(|proposal| Change::of(proposal, names)).collect();
+            let changes = proposals.iter().map(|proposal| Change::of(proposal, self.chain)).collect();
             self.try_all(changes, &mut tried, time)?;
         }
         Ok(Tuned { chain: self.chain.name.clone(), proposals: tried, applied: try_for.is_some() })
@@ -183,9 +211,7 @@ impl Tuner<'_> {
 
     fn try_all(&self, changes: Vec<Change>, tried: &mut [Tried], time: Duration) -> Result<(), Failure> {
         let wish = signals::catch()?;
-        self.out.note(format!("measuring {} as it is, for {} s", self.chain.name, time.as_secs()));
-        let mut best = self.measure(time, wish)?;
-        let (mut table, mut text) = (self.file.table.clone(), self.file.text.clone());
+        let mut kept = Written { table: self.file.table.clone(), text: self.file.text.clone() };
         for (change, tried) in changes.into_iter().zip(tried) {
             if wish.count() > 0 {
                 return Err(Failure::new(
@@ -193,43 +219,64 @@ impl Tuner<'_> {
                     "stopped; the manager works by what was kept until then",
                 ));
             }
-            let mut next = table.clone();
-            if !change.make(&mut next) {
+            let mut table = kept.table.clone();
+            if !change.make(&mut table) {
                 tried.verdict = Some(Verdict::without("what was kept before leaves nothing of it"));
                 continue;
             }
-            let next_text = toml::to_string(&next).map_err(|error| {
+            let text = toml::to_string(&table).map_err(|error| {
                 Failure::new(Exit::Failed, format!("the change cannot be written: {error}"))
             })?;
+            let next = Written { table, text };
             self.out.note(format!("trying: {}", tried.reason));
-            if let Err(why) = self.apply(&next_text) {
+            if let Err(why) = self.apply(&next.text) {
                 tried.verdict = Some(Verdict::without(&format!("refused: {why}")));
                 continue;
             }
             // Whatever happens from here on, the manager goes back to what it had unless this is better.
-            let after = self.measure(time, wish);
-            let kept = after.as_ref().map_or(Kept::No, |after| is_better(&best, after));
-            if kept == Kept::No {
-                self.apply(&text)?;
-            }
-            let after = after?;
-            let words = match kept {
-                Kept::MorePackets => "kept: more packets get through",
-                Kept::Sooner => "kept: as many packets get through, sooner",
-                Kept::Cheaper => "kept: as many packets get through, for less CPU time",
-                Kept::No => "put back: it is not better than measurements of this chain differ by",
-            };
-            tried.verdict = Some(Verdict {
-                kept: kept != Kept::No,
-                words: words.to_owned(),
-                before: Some(Figures::of(&best)),
-                after: Some(Figures::of(&after)),
-            });
-            if kept != Kept::No {
-                (table, text, best) = (next, next_text, after);
+            let verdict = self.in_turn(&kept.text, &next.text, time, wish);
+            let better = verdict.as_ref().is_ok_and(|verdict| verdict.kept);
+            self.apply(if better { &next.text } else { &kept.text })?;
+            tried.verdict = Some(verdict?);
+            if better {
+                kept = next;
             }
         }
         Ok(())
+    }
+
+    /// Puts a change off and on in turn, and measures each time.
+    fn in_turn(&self, off: &str, on: &str, time: Duration, wish: &Wish) -> Result<Verdict, Failure> {
+        let window = |text: &str| {
+            self.apply(text)?;
+            sleep(SETTLES, wish)?;
+            self.window(time / PAIRS as u32, wish)
+        };
+        let (mut without, mut with) = ([window(off)?; PAIRS + 1], [Window::default(); PAIRS]);
+        for pair in 0..PAIRS {
+            with[pair] = window(on)?;
+            without[pair + 1] = window(off)?;
+        }
+        let Some(effect) = Effect::of(&without, &with) else {
+            return Err(Failure::new(
+                Exit::Failed,
+                format!("no packet left chain {} while it was measured; tune under traffic", self.chain.name),
+            ));
+        };
+        let kept = is_better(&effect);
+        let words = match kept {
+            Kept::MorePackets => "kept: more packets get through",
+            Kept::Sooner => "kept: as many packets get through, sooner",
+            Kept::Cheaper => "kept: as many packets get through, for less CPU time",
+            Kept::No => "put back: it is not better each time",
+        };
+        Ok(Verdict {
+            kept: kept != Kept::No,
+            words: words.to_owned(),
+            before: Figures::of(&without),
+            after: Figures::of(&with),
+            effect: Some(EffectReport::of(&effect)),
+        })
     }
 
     fn apply(&self, text: &str) -> Result<(), Failure> {
@@ -238,32 +285,7 @@ impl Tuner<'_> {
         Ok(())
     }
 
-    /// What the chain does, in [`WINDOWS`] parts of a time.
-    fn measure(&self, time: Duration, wish: &Wish) -> Result<Measured, Failure> {
-        sleep(SETTLES, wish)?;
-        let windows: Vec<Window> =
-            (0..WINDOWS).map(|_| self.window(time / WINDOWS, wish)).collect::<Result<_, _>>()?;
-        let of = |each: fn(&Window) -> f64| Summary::of(windows.iter().map(each));
-        let none = || Failure::new(Exit::Failed, "nothing was measured");
-        let (rate, cpu, held) = (
-            of(|w| w.rate).ok_or_else(none)?,
-            of(|w| w.cpu_ns).ok_or_else(none)?,
-            of(|w| w.held).ok_or_else(none)?,
-        );
-        if rate.median <= 0.0 {
-            return Err(Failure::new(
-                Exit::Failed,
-                format!("no packet left chain {} while it was measured; tune under traffic", self.chain.name),
-            ));
-        }
-        Ok(Measured {
-            rate: rate.median,
-            rate_spread: (rate.max - rate.min) / rate.median,
-            cpu_ns: cpu.median,
-            latency_ns: Some(held.median / rate.median * 1e9),
-        })
-    }
-
+    /// What the chain does for so long.
     fn window(&self, time: Duration, wish: &Wish) -> Result<Window, Failure> {
         let before = snapshot(self.manager)?;
         let began = Instant::now();
@@ -277,10 +299,12 @@ impl Tuner<'_> {
         let (then, now) = (self.totals(&before), self.totals(&after));
         let seconds = after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
         let left = now.0.saturating_sub(then.0);
+        let (rate, held) = (left as f64 / seconds, held as f64 / f64::from(looks.max(1)));
         Ok(Window {
-            rate: left as f64 / seconds,
+            rate,
             cpu_ns: now.1.saturating_sub(then.1) as f64 / left.max(1) as f64,
-            held: held as f64 / f64::from(looks.max(1)),
+            // Little's law.
+            latency_ns: (rate > 0.0).then(|| held / rate * 1e9),
         })
     }
 
@@ -296,12 +320,6 @@ impl Tuner<'_> {
     }
 }
 
-struct Window {
-    rate: f64,
-    cpu_ns: f64,
-    held: f64,
-}
-
 /// Sleeps, unless somebody wants this to end.
 fn sleep(time: Duration, wish: &Wish) -> Result<(), Failure> {
     match wish.wait(0, Some(time)) {
@@ -312,7 +330,7 @@ fn sleep(time: Duration, wish: &Wish) -> Result<(), Failure> {
 
 impl Verdict {
     fn without(words: &str) -> Self {
-        Self { kept: false, words: words.to_owned(), before: None, after: None }
+        Self { kept: false, words: words.to_owned(), before: None, after: None, effect: None }
     }
 }
 
@@ -331,9 +349,10 @@ impl Tuned {
             let Some(verdict) = &tried.verdict else { continue };
             let ink = if verdict.kept { Ink::Green } else { Ink::Dim };
             text += &format!("   {}\n", paint.ink(ink, &verdict.words));
-            for (when, figures) in [("before", verdict.before), ("after", verdict.after)] {
+            for (when, figures) in [("without", verdict.before), ("with", verdict.after)] {
                 text += &figures.map_or(String::new(), |figures| format!("   {when}: {}\n", figures.words()));
             }
+            text += &verdict.effect.map_or(String::new(), |effect| format!("   {}\n", effect.words()));
         }
         let kept =
             self.proposals.iter().any(|tried| tried.verdict.as_ref().is_some_and(|verdict| verdict.kept));

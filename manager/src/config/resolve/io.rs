@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 
+use headgate_kernel::XDP_FRAME_BYTES_MAX;
+
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, IoTable, NfTable, PortKeys};
 use super::super::model::{Chain, ChainIo, Nf, NfIo, Side};
 use super::super::read::At;
 use super::super::report::Span;
-use super::super::values::{InterfaceName, OnFailure};
+use super::super::values::{InterfaceName, IoDriver, OnFailure};
 use super::{Resolver, items};
 
 impl Resolver<'_> {
@@ -86,6 +88,7 @@ impl Resolver<'_> {
             let Some((chain, io)) = chain.as_ref().and_then(|chain| Some((chain, chain.io.as_ref()?))) else {
                 continue;
             };
+            self.refuse_long_frames(document, &tables[at].value);
             for (stage, id) in chain.stages.iter().enumerate() {
                 self.refuse_another_chain(tables, at, stage, chains, *id);
                 self.check_io_nf(&items(&document.nf)[id.index()].value, &tables[at].value);
@@ -93,6 +96,20 @@ impl Resolver<'_> {
                     nf.io = Some(nf_io(chain, io, stage));
                 }
             }
+        }
+    }
+
+    fn refuse_long_frames(&mut self, document: &Document, chain: &ChainTable) {
+        let Some(driver) = chain.io.value().and_then(|io| io.driver.found.as_ref()) else { return };
+        let bytes = document.memory.value().and_then(|memory| memory.buffer_bytes.found.as_ref());
+        if let Some(bytes) = bytes
+            && driver.value == IoDriver::Xdp
+            && bytes.value.0 > XDP_FRAME_BYTES_MAX.into()
+        {
+            let message =
+                format!("packets of AF_XDP lie in a page each, at most {XDP_FRAME_BYTES_MAX} bytes");
+            let help = "lower `buffer_bytes`, or take `driver = \"mapped\"`";
+            self.conflict((&driver.span, "a socket of AF_XDP"), &bytes.span, &message, help);
         }
     }
 

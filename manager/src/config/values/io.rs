@@ -12,6 +12,10 @@ choice! {
         Packet "packet",
         /// A packet socket with rings in shared memory.
         Mapped "mapped",
+        /// A packet socket through io_uring.
+        Uring "uring",
+        /// A socket of AF_XDP.
+        Xdp "xdp",
     }
 }
 
@@ -21,6 +25,8 @@ impl IoDriver {
         match self {
             Self::Packet => Driver::Packet,
             Self::Mapped => Driver::Mapped,
+            Self::Uring => Driver::Uring,
+            Self::Xdp => Driver::Xdp,
         }
     }
 }
