@@ -19,6 +19,7 @@ pub mod hugepages;
 pub mod namespace;
 pub mod network;
 pub mod notify;
+pub mod openvswitch;
 pub mod peer;
 pub mod perf;
 pub mod process;

@@ -72,6 +72,11 @@ pub enum Action {
         /// Its directory.
         path: PathBuf,
     },
+    /// Remove a directory of ours and all that is in it.
+    RemoveTree {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Remove a file, such as a socket.
     RemoveFile {
         /// The file.
@@ -176,6 +181,7 @@ impl Action {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
                 result => removed(path, result),
             },
+            Action::RemoveTree { path } => removed(path, fs::remove_dir_all(path)),
             Action::RemoveFile { path } => removed(path, fs::remove_file(path)),
             Action::DeleteLink { name } => gone_or(Links::here()?.delete(name)),
             Action::SetOffload { interface, offload, on } => {
@@ -185,13 +191,13 @@ impl Action {
         }
     }
 
-    /// Does it, and does it again for some seconds while a directory is busy.
+    /// Does it, and does it again for some seconds while a directory is busy or filled.
     pub fn perform_patiently(&self) -> Result<(), UndoError> {
         let start = Instant::now();
         loop {
             match self.perform() {
                 Err(UndoError::Remove { source, .. })
-                    if source.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < BUSY_PATIENCE =>
+                    if is_in_use(&source) && start.elapsed() < BUSY_PATIENCE =>
                 {
                     thread::sleep(BUSY_PAUSE);
                 }
@@ -205,6 +211,7 @@ impl Action {
         if let Action::WriteFile { path, .. }
         | Action::RemoveDirectory { path }
         | Action::RemoveGroup { path }
+        | Action::RemoveTree { path }
         | Action::RemoveFile { path } = &mut self
             && let Ok(absolute) = std::path::absolute(&*path)
         {
@@ -212,6 +219,11 @@ impl Action {
         }
         self
     }
+}
+
+/// Whoever uses it may be dying.
+fn is_in_use(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::DirectoryNotEmpty)
 }
 
 fn reschedule(pid: i32, started: u64, policy: Policy) -> Result<(), UndoError> {

@@ -24,10 +24,12 @@ mod turns;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use headgate_decide::units::{Instant, Span};
+use headgate_host::undo::Janitor;
 use headgate_path::worker::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -71,6 +73,8 @@ pub struct Settings {
     pub once: bool,
     /// The NFs that are shipped, for configurations that come later.
     pub catalog: Catalog,
+    /// Who undoes what was changed on the machine if the manager is killed.
+    pub janitor: Option<Arc<Janitor>>,
 }
 
 /// What the loop is about.
@@ -133,6 +137,7 @@ impl Control {
         inbox: Inbox,
     ) -> Self {
         let started_ns = fabric.clock.now_ns();
+        let wiring = Wiring::new(settings.janitor.clone());
         Self {
             config,
             settings,
@@ -149,7 +154,7 @@ impl Control {
             schedule,
             delays: Delays::default(),
             turns: Turns::default(),
-            wiring: Wiring::default(),
+            wiring,
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -191,6 +196,7 @@ impl Control {
             self.tend_reception();
             self.tend_opening();
             self.tend_ports();
+            self.tend_wiring();
             self.tend_delays();
             self.tend_relief();
             self.tend_change();

@@ -23,6 +23,7 @@ mod machine;
 pub mod place;
 mod ports;
 pub mod programs;
+mod scratch;
 pub mod status;
 mod users;
 mod wiring;
@@ -122,6 +123,7 @@ impl Manager {
             nf_output: options.nf_output,
             once: options.once,
             catalog: options.catalog,
+            janitor: options.janitor.clone(),
         };
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.

@@ -394,12 +394,30 @@ pub struct ChainStatus {
     /// By stage.
     #[serde(default)]
     pub stage_delays: Vec<StageDelayStatus>,
+    /// The Open vSwitch between its stages, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<SwitchStatus>,
     /// Packets in rings and hands of NFs; `None` without an audit.
     pub in_nfs: Option<u64>,
     /// Packets in the hands of workers; `None` without an audit.
     pub held: Option<u64>,
     /// Packets unaccounted for; `None` without an audit.
     pub missing: Option<i64>,
+}
+
+/// An Open vSwitch between the stages of a chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchStatus {
+    /// What passes packets on: `system`, the kernel's module, or `netdev`, the process itself.
+    pub datapath: String,
+    /// Its process; `None` while it is down.
+    pub pid: Option<u32>,
+    /// The core it is kept on.
+    pub core: u32,
+    /// How often it failed.
+    pub failures: u32,
+    /// CPU time of its process over all incarnations, in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 /// Packets that ended.

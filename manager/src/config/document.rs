@@ -293,8 +293,10 @@ tables! {
         defaulted driver: IoDriver = "packet";
         /// Most packets of one system call, both ways; none waits for as many.
         defaulted batch: Whole<1, { BATCH_MAX as u64 }> = 32;
-        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel.
+        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel, "ovs" an Open vSwitch of the chain's own.
         defaulted wiring: Wiring = "direct";
+        /// The core of that Open vSwitch. Default: the first of the manager's.
+        optional switch_core: Core;
         /// Takes interfaces even when the machine's default route leads through them.
         defaulted allow_default_route: bool = false;
     }

@@ -413,6 +413,9 @@ pub enum Side {
         after: bool,
         /// What it is made of.
         wiring: Wiring,
+        /// The core of an Open vSwitch.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        switch_core: Option<u32>,
     },
 }
 
@@ -547,6 +550,9 @@ pub struct ChainIo {
     pub batch: u32,
     /// What lies between two stages.
     pub wiring: Wiring,
+    /// The core of the Open vSwitch between them, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_core: Option<u32>,
 }
 
 /// The end of a chain.

@@ -208,7 +208,8 @@ fn matches(config: &Config, rule: &Rule) -> String {
 /// How a chain with so many hops works on interfaces.
 fn io_text(io: &ChainIo, hops: usize) -> String {
     let packets = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
-    let between = if hops == 0 { String::new() } else { format!(", {} wiring", io.wiring.word()) };
+    let switch = io.switch_core.map_or(String::new(), |core| format!(" on core {core}"));
+    let between = if hops == 0 { String::new() } else { format!(", {} wiring{switch}", io.wiring.word()) };
     format!("on interfaces, both ways: {} driver, {packets} a call{between}", io.driver.word())
 }
 

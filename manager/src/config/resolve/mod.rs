@@ -41,6 +41,21 @@ pub struct Resolver<'a> {
     pub report: &'a mut Report,
     /// Every file that the configuration names, in the order of the file.
     pub files: Vec<FileUse>,
+    /// Programs that it takes without naming them.
+    pub tools: Vec<ToolUse>,
+}
+
+/// Programs that a part of the configuration takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolUse {
+    /// That part.
+    pub span: Span,
+    /// Their names.
+    pub programs: &'static [&'static str],
+    /// Whether one of them is enough.
+    pub any: bool,
+    /// What to do where they are missing.
+    pub install: &'static str,
 }
 
 /// A file that the configuration names.
@@ -103,7 +118,7 @@ impl Resolver<'_> {
             self.check_turns(document, scheduler, &nfs, workers);
         }
         self.check_quantum(document.scheduler.value(), document);
-        let chains = self.chains(items(&document.chain), &defined, &ports);
+        let chains = self.chains(items(&document.chain), &defined, &ports, workers);
         self.give_interfaces(&chains, &mut nfs, document);
         self.refuse_interfaces_twice(document);
         let rules = self.rules(items(&document.rule), &defined, &ports, &chains);
