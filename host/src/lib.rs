@@ -12,6 +12,7 @@ mod files;
 pub mod accounting;
 pub mod cgroup;
 pub mod clock;
+pub mod container;
 pub mod cores;
 pub mod credentials;
 pub mod environment;

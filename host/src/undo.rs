@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, setsid, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, setsid, waitid};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
@@ -71,6 +71,19 @@ pub enum Action {
     RemoveGroup {
         /// Its directory.
         path: PathBuf,
+    },
+    /// End what still runs in the control groups of a container of ours, and remove them: one at the top of each
+    /// hierarchy.
+    RemoveGroups {
+        /// Their name.
+        name: String,
+    },
+    /// End a process, unless it has ended.
+    EndProcess {
+        /// Its process id.
+        pid: i32,
+        /// When it began ([`process::started_ticks`]): the number may be another's by then.
+        started: u64,
     },
     /// Remove a directory of ours and all that is in it.
     RemoveTree {
@@ -177,6 +190,11 @@ impl Action {
                 let _ = cgroup::end_members(path);
                 removed(path, fs::remove_dir(path))
             }
+            Action::RemoveGroups { name } => {
+                let groups = cgroup::everywhere(name);
+                groups.into_iter().try_for_each(|path| Action::RemoveGroup { path }.perform())
+            }
+            Action::EndProcess { pid, started } => end(*pid, *started),
             Action::RemoveDirectory { path } => match fs::remove_dir(path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
                 result => removed(path, result),
@@ -218,6 +236,19 @@ impl Action {
             *path = absolute;
         }
         self
+    }
+}
+
+fn end(pid: i32, started: u64) -> Result<(), UndoError> {
+    let Some(pid) = Pid::from_raw(pid) else { return Ok(()) };
+    // Held before it is looked at, so that it is the same when it is ended.
+    let held = match process::open(pid) {
+        Err(ProcessError::NoSuchProcess { .. }) => return Ok(()),
+        held => held?,
+    };
+    match process::started_ticks(pid) == Some(started) {
+        true => Ok(process::send_signal(held.as_fd(), Signal::KILL)?),
+        false => Ok(()),
     }
 }
 

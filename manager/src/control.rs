@@ -1,6 +1,7 @@
 //! The control loop: one thread that does what may block or costs system calls. It launches NFs and
 //! mourns them, arranges plans, answers requests. The packet path never waits for it.
 //!
+//! - [`containers`]: NFs in containers;
 //! - [`instance`]: one NF instance, from launch to end;
 //! - [`interfaces`]: NFs on interfaces of the kernel;
 //! - [`reception`]: NFs that come by themselves;
@@ -12,6 +13,7 @@
 //! - [`snapshot`]: what is told to whoever asks.
 
 mod change;
+mod containers;
 mod delays;
 mod instance;
 mod interfaces;

@@ -209,6 +209,9 @@ pub struct NfStatus {
     pub instance: String,
     /// What it runs.
     pub runs: String,
+    /// Whether it is in a container of the manager's.
+    #[serde(default)]
+    pub container: bool,
     /// What it is doing.
     pub state: NfState,
     /// Its process, while there is one.

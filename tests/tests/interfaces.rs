@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
-use headgate_host::{Pid, Signal, openvswitch, process};
+use headgate_host::{Pid, Signal, container, openvswitch, process};
 use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::machine;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
@@ -56,14 +56,17 @@ struct Bed {
 
 impl Bed {
     fn new(test: &str, io: &str) -> Option<Self> {
+        Self::configured(test, &configuration(io))
+    }
+
+    fn configured(test: &str, text: &str) -> Option<Self> {
         if !machine::is_root() {
             machine::skip(test, "namespaces and packet sockets take root");
             return None;
         }
         let middle = Namespace::new().expect("root makes a namespace");
         let hosts = Namespaces::new(&middle).expect("root makes namespaces");
-        let text = configuration(io);
-        let session = middle.run(|| Session::start(&text)).expect("the namespace can be entered");
+        let session = middle.run(|| Session::start(text)).expect("the namespace can be entered");
         Some(Self { middle, hosts, session })
     }
 
@@ -152,6 +155,22 @@ fn an_nf_that_is_killed_comes_back_and_counts_on() {
     let after = bed.session.snapshot();
     assert!(interfaces(&after, "count")[0] >= interfaces(&before, "count")[0]);
     assert_eq!(nf(&after, "wall").failures + nf(&after, "pass").failures, 0);
+    bed.session.stop();
+}
+
+#[test]
+fn nfs_in_containers_work_on_interfaces_too() {
+    const TEST: &str = "nfs_in_containers_work_on_interfaces_too";
+    if container::RUNTIMES.iter().all(|runtime| process::find_program(runtime).is_none()) {
+        return machine::skip(TEST, container::INSTALL);
+    }
+    let contained = "name = \"count\"\nenvironment = \"container\"";
+    let text = configuration("batch = 8").replace("name = \"count\"", contained);
+    let Some(bed) = Bed::configured(TEST, &text) else { return };
+    bed.talk();
+    let now = bed.session.snapshot();
+    assert!(nf(&now, "count").container);
+    assert!(interfaces(&now, "count").iter().all(|came| *came > 0), "both ways");
     bed.session.stop();
 }
 

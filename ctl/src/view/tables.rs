@@ -224,7 +224,8 @@ pub fn nf_details(interval: Interval<'_>, paint: Paint) -> String {
 fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
     let mut facts = vec![("domain", nf.domain.clone())];
     if let Some(pid) = nf.pid {
-        facts.push(("process", pid.to_string()));
+        let place = if nf.container { ", in a container" } else { "" };
+        facts.push(("process", format!("{pid}{place}")));
     }
     if let Some(ns) = nf.start_ns {
         facts.push(("ready after", units::time(ns)));

@@ -12,9 +12,9 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, Device, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion, LoopKind,
-    Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate,
-    ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    Address, Args, Device, Environment, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion,
+    LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix,
+    Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -223,6 +223,10 @@ tables! {
         optional attach: bool;
         /// Given to the NF as JSON.
         optional args: Args;
+        /// Where it runs: "process" on the machine as any program, "container" in a container of its own, made by runc or crun.
+        defaulted environment: Environment = "process";
+        /// The folder with the container's file system. Default: the machine's, read-only.
+        optional rootfs: Text;
         /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in turn.
         optional core: OneOrMany<Core>;
         /// How it waits for packets: "notified" sleeps; "polling" never does; "cooperative" never does and gives its core up often.

@@ -64,6 +64,7 @@ pub fn check(files: &[FileUse], tools: &[ToolUse], report: &mut Report) {
         let (missing, message) = match file.purpose {
             Purpose::Replay => (!file.path.is_file(), format!("there is no capture `{shown}`")),
             Purpose::Run => (!file.path.is_file(), format!("there is no program `{shown}`")),
+            Purpose::Folder => (!file.path.is_dir(), format!("there is no folder `{shown}`")),
             Purpose::Write => (
                 folder.is_some_and(|folder| !folder.is_dir()),
                 format!("there is no folder to write `{shown}` into"),
@@ -98,7 +99,7 @@ fn identity(path: &Path) -> Option<Identity> {
 /// Captures that are one file by a link or a roundabout way. Equal names were seen before.
 fn refuse_one_by_two_names(files: &[FileUse], report: &mut Report) {
     let mut seen: HashMap<Identity, Vec<&FileUse>> = HashMap::new();
-    for file in files.iter().filter(|file| file.purpose != Purpose::Run) {
+    for file in files.iter().filter(|file| !matches!(file.purpose, Purpose::Run | Purpose::Folder)) {
         let Some(identity) = identity(&file.path) else { continue };
         let same = seen.entry(identity).or_default();
         let is_clash = |other: &&&FileUse| {

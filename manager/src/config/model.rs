@@ -381,9 +381,19 @@ pub struct Nf {
     pub priority: u32,
     /// How the kernel schedules it.
     pub policy: Policy,
+    /// The container it is in, if it is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
     /// The interfaces it works on instead of its rings, if its chain does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<NfIo>,
+}
+
+/// The container of an NF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Container {
+    /// The folder with its file system; `None`: the machine's.
+    pub rootfs: Option<PathBuf>,
 }
 
 /// The interfaces of one NF.

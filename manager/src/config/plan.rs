@@ -128,13 +128,20 @@ fn cores(config: &Config) -> Vec<CorePlan> {
 }
 
 fn runs(nf: &Nf) -> String {
-    match &nf.program {
+    let runs = match &nf.program {
         Program::Run(shipped) => shipped.run.clone(),
         Program::Exec { command, .. } => command.join(" "),
         Program::Attach { .. } => "attaches".to_owned(),
         Program::Fuse(members) => {
             members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
         }
+    };
+    match &nf.container {
+        Some(container) => match &container.rootfs {
+            Some(rootfs) => format!("{runs}, in a container of {}", rootfs.display()),
+            None => format!("{runs}, in a container"),
+        },
+        None => runs,
     }
 }
 

@@ -187,6 +187,7 @@ impl Control {
             nf: instance.nf.name.clone(),
             instance: instance.name.clone(),
             runs: runs(&instance.nf.program),
+            container: instance.nf.container.is_some(),
             state: instance.state,
             pid: instance.process.as_ref().map(|process| process.body.pid().as_raw_pid() as u32),
             core: instance.core,

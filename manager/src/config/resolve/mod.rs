@@ -78,6 +78,8 @@ pub enum Purpose {
     Write,
     /// A program to run.
     Run,
+    /// A folder to use.
+    Folder,
 }
 
 /// The names that other tables may refer to.
