@@ -53,8 +53,9 @@ pub fn check(files: &[FileUse], tools: &[ToolUse], report: &mut Report) {
         let (_, missing): (Vec<_>, Vec<&str>) =
             programs.iter().partition(|program| find_program(program).is_some());
         if if *any { missing.len() == programs.len() } else { !missing.is_empty() } {
-            let names = missing.join(if *any { "` nor `" } else { "`, `" });
-            let message = format!("there is no `{names}` on this machine");
+            let (no, between) = if *any { ("neither", "` nor `") } else { ("no", "`, `") };
+            let names = missing.join(between);
+            let message = format!("there is {no} `{names}` on this machine");
             report.add(Code::ProgramMissing, span, message).label("takes it").help(*install);
         }
     }
