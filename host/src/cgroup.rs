@@ -1,6 +1,7 @@
 //! Where the `cpu` controller of the control groups is, which group a process is in, and groups of our own.
 
 mod groups;
+pub mod reserve;
 
 pub use groups::{Group, GroupError, Groups, V1, V2, Version, end_members};
 

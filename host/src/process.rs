@@ -391,6 +391,13 @@ pub fn started_ticks(pid: Pid) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// The process that started it, or has taken its place since; `None` when there is none that we see.
+pub fn parent(pid: Pid) -> Option<Pid> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    // Field 4 of proc_pid_stat(5), the second behind the name.
+    Pid::from_raw(stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?)
+}
+
 /// Whether a process with this id runs (a zombie does not). Ids are used again: where the process
 /// is at hand, prefer [`open`] and [`has_ended`].
 pub fn is_alive(pid: Pid) -> Result<bool, ProcessError> {

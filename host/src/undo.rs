@@ -72,6 +72,11 @@ pub enum Action {
         /// Its directory.
         path: PathBuf,
     },
+    /// Put the processes of a control group of ours back into the one above it, and remove it.
+    DissolveGroup {
+        /// Its directory.
+        path: PathBuf,
+    },
     /// End what still runs in the control groups of a container of ours, and remove them: one at the top of each
     /// hierarchy.
     RemoveGroups {
@@ -184,12 +189,15 @@ impl Action {
     pub fn perform(&self) -> Result<(), UndoError> {
         match self {
             Action::GiveBackHugepages { pages } => Ok(hugepages::give_back(*pages)?),
+            // A control group that is gone has nothing to be given back.
+            Action::WriteFile { path, .. } if path.parent().is_some_and(|group| !group.exists()) => Ok(()),
             Action::WriteFile { path, value } => Ok(files::write(path, value)?),
             Action::RemoveGroup { path } => {
                 // Who could not be ended keeps the group busy, and that is told.
                 let _ = cgroup::end_members(path);
                 removed(path, fs::remove_dir(path))
             }
+            Action::DissolveGroup { path } => removed(path, cgroup::reserve::dissolve(path)),
             Action::RemoveGroups { name } => {
                 let groups = cgroup::everywhere(name);
                 groups.into_iter().try_for_each(|path| Action::RemoveGroup { path }.perform())
@@ -229,6 +237,7 @@ impl Action {
         if let Action::WriteFile { path, .. }
         | Action::RemoveDirectory { path }
         | Action::RemoveGroup { path }
+        | Action::DissolveGroup { path }
         | Action::RemoveTree { path }
         | Action::RemoveFile { path } = &mut self
             && let Ok(absolute) = std::path::absolute(&*path)

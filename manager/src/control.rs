@@ -5,6 +5,7 @@
 //! - [`instance`]: one NF instance, from launch to end;
 //! - [`interfaces`]: NFs on interfaces of the kernel;
 //! - [`reception`]: NFs that come by themselves;
+//! - [`reserve`]: cores kept free of other programs;
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
 //! - [`delays`]: how long packets take;
@@ -18,6 +19,7 @@ mod delays;
 mod instance;
 mod interfaces;
 mod reception;
+mod reserve;
 mod schedule;
 mod snapshot;
 mod supervise;
@@ -47,6 +49,7 @@ use change::Change;
 use delays::Delays;
 use instance::Instance;
 pub use reception::Reception;
+use reserve::Reserved;
 pub use schedule::Schedule;
 use turns::Turns;
 
@@ -115,6 +118,7 @@ pub struct Control {
     delays: Delays,
     turns: Turns,
     wiring: Wiring,
+    reserved: Reserved,
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
@@ -157,6 +161,7 @@ impl Control {
             delays: Delays::default(),
             turns: Turns::default(),
             wiring,
+            reserved: Reserved::default(),
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -181,6 +186,8 @@ impl Control {
     /// Launches the configured NFs and serves until told to stop. Returns the last snapshot.
     pub fn run(mut self) -> Snapshot {
         self.tell_of_quantum();
+        // Before there is an NF that others could be beside.
+        self.tend_reserved();
         for nf in self.config.nfs.clone() {
             self.add_instances(&nf);
         }
@@ -199,6 +206,7 @@ impl Control {
             self.tend_opening();
             self.tend_ports();
             self.tend_wiring();
+            self.tend_reserved();
             self.tend_delays();
             self.tend_relief();
             self.tend_change();

@@ -61,6 +61,20 @@ pub struct SchedulerStatus {
     pub troubles: Vec<String>,
     /// Cores whose NFs have turns; none but with unis.
     pub cores: Vec<TurnsStatus>,
+    /// Cores kept free of other programs, if some are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<ReservedStatus>,
+}
+
+/// Cores kept free of other programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservedStatus {
+    /// The cores.
+    pub cores: Vec<u32>,
+    /// Processes that were moved off them, since the start.
+    pub moved: u64,
+    /// Processes of the kernel's that stay.
+    pub stuck: u64,
 }
 
 /// A core whose NFs have turns.

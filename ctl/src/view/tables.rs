@@ -38,8 +38,18 @@ pub fn headline(interval: Interval<'_>, paint: Paint) -> String {
         format!("{mode}: {}\n", harmless(why))
     });
     let troubles: String = troubles.collect();
+    let reserved = scheduler.reserved.iter().map(|reserved| {
+        let cores: Vec<String> = reserved.cores.iter().map(u32::to_string).collect();
+        format!(
+            "kept free of other programs: core {}; {} processes moved, {} of the kernel's stay\n",
+            cores.join(", "),
+            units::whole(reserved.moved),
+            units::whole(reserved.stuck)
+        )
+    });
+    let reserved: String = reserved.collect();
     format!(
-        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{troubles}",
+        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{reserved}{troubles}",
         paint.ink(Ink::Bold, &format!("manager {}", harmless(&manager.name))),
         manager.pid,
         harmless(&manager.version),

@@ -107,6 +107,8 @@ tables! {
         optional unis_core: Core;
         /// Lets real-time tasks, which NFs are with "unis", use all of a core: sets kernel.sched_rt_runtime_us to -1 for the whole machine, and back at the end.
         defaulted lift_rt_limit: bool = false;
+        /// Keeps other programs off the cores of NFs while the manager runs, with the cpuset controller of control groups version 1.
+        defaulted reserve_cores: bool = false;
     }
 
     /// A trust domain: ports and NFs that share packet memory. Packets that cross domains are copied.

@@ -68,14 +68,25 @@ pub struct Config {
 }
 
 impl Config {
-    /// Cores whose NFs have turns.
-    pub fn cores_of_turns(&self) -> Vec<u32> {
-        let nfs = self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode));
-        let mut cores: Vec<u32> = nfs.flat_map(|nf| nf.cores.iter().copied()).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        cores
+    /// Cores of NFs on which nothing else is to run: those that have turns, or all.
+    pub fn cores_to_leave(&self) -> Vec<u32> {
+        if self.scheduler.reserve_cores {
+            return self.cores_of_nfs();
+        }
+        cores_of(self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode)))
     }
+
+    /// Cores of NFs.
+    pub fn cores_of_nfs(&self) -> Vec<u32> {
+        cores_of(self.nfs.iter())
+    }
+}
+
+fn cores_of<'n>(nfs: impl Iterator<Item = &'n Nf>) -> Vec<u32> {
+    let mut cores: Vec<u32> = nfs.flat_map(|nf| nf.cores.iter().copied()).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    cores
 }
 
 /// The manager itself.
@@ -130,6 +141,8 @@ pub struct Scheduler {
     pub unis: Unis,
     /// Whether real-time tasks may use all of a core while the manager runs.
     pub lift_rt_limit: bool,
+    /// Whether other programs are kept off the cores of NFs.
+    pub reserve_cores: bool,
 }
 
 /// How polling NFs get their turns, where the mode is [`Mode::Unis`].

@@ -158,6 +158,7 @@ impl Schedule {
             mode: self.mode.word().to_owned(),
             troubles: trouble.cloned().collect(),
             cores: Vec::new(),
+            reserved: None,
         }
     }
 

@@ -84,6 +84,8 @@ impl Control {
         status.troubles.extend(self.turns.troubles().cloned());
         status.troubles.extend(self.real_time_stall());
         status.cores = self.turns.status();
+        status.troubles.extend(self.reserved.trouble().cloned());
+        status.reserved = self.reserved.status();
         status
     }
 

@@ -12,7 +12,7 @@ use headgate_shm::attach::SOCKET_VARIABLE;
 pub use headgate_shm::launch::{LAUNCH_VARIABLE, Launch, Program, User};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Pid, Signal};
+use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{CpuSet, Gid, Uid};
 
 /// Why a launched process could not take its place.

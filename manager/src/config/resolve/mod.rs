@@ -119,6 +119,7 @@ impl Resolver<'_> {
         if let Some(scheduler) = &scheduler {
             self.check_turns(document, scheduler, &nfs, workers);
         }
+        self.check_reserved(document.scheduler.value(), &nfs);
         self.check_quantum(document.scheduler.value(), document);
         let chains = self.chains(items(&document.chain), &defined, &ports, workers);
         self.give_interfaces(&chains, &mut nfs, document);
