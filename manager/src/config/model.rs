@@ -73,6 +73,11 @@ impl Config {
         if self.scheduler.reserve_cores {
             return self.cores_of_nfs();
         }
+        self.cores_of_turns()
+    }
+
+    /// Cores whose NFs have turns.
+    pub fn cores_of_turns(&self) -> Vec<u32> {
         cores_of(self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode)))
     }
 
