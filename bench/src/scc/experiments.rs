@@ -131,7 +131,7 @@ fn length(shared: &Rc<Shared>) -> Experiment {
     let cases = LENGTHS.iter().flat_map(|&length| {
         let group = format!("nfs{length}");
         let words = if length > 1 { &["direct", "bridge", "ovs"][..] } else { &["direct"] };
-        words.iter().map(move |word| case(group.clone(), *word, of(word, length)))
+        words.iter().map(move |word| case(group.clone(), word, of(word, length)))
     });
     Experiment {
         name: "length",
