@@ -3,7 +3,7 @@
 set -euo pipefail
 
 build=(build-essential pkg-config libdpdk-dev libclang-dev)
-test=(iproute2 iperf3 curl nginx-light tshark tcpdump valgrind)
+test=(iproute2 iperf3 curl nginx-light tshark tcpdump valgrind openvswitch-switch runc)
 
 missing=()
 for package in "${build[@]}" "${test[@]}"; do
@@ -18,7 +18,7 @@ if [ ${#missing[@]} -gt 0 ]; then
         exit 3
     fi
     apt-get update -qq
-    # RUNLEVEL=1 keeps packages with a service (nginx) from starting it.
+    # RUNLEVEL=1 keeps packages with a service (nginx, Open vSwitch) from starting it.
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi

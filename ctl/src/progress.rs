@@ -152,6 +152,7 @@ mod tests {
         let scheduler = SchedulerStatus {
             mode: "weights".into(),
             troubles: vec!["not here".into()],
+            reserved: None,
             ..SchedulerStatus::default()
         };
         let now = Snapshot { nfs, scheduler, ..Snapshot::default() };

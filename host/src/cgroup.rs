@@ -1,6 +1,7 @@
 //! Where the `cpu` controller of the control groups is, which group a process is in, and groups of our own.
 
 mod groups;
+pub mod reserve;
 
 pub use groups::{Group, GroupError, Groups, V1, V2, Version, end_members};
 
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 use serde::Serialize;
+
+use crate::files::{self, FileError};
 
 /// Which hierarchy holds the `cpu` controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -42,6 +45,30 @@ impl CpuController {
             CpuController::None => return None,
         };
         Some(mount.join(group.trim_start_matches('/')))
+    }
+}
+
+/// Where a group of this name would be at the top of every hierarchy that is mounted: an OCI runtime makes one in
+/// each.
+pub fn everywhere(name: &str) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let root = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let (directory, kind) = (words.next()?, words.next()?);
+        matches!(kind, "cgroup" | "cgroup2").then(|| Path::new(directory).join(name))
+    };
+    mounts.lines().filter_map(root).collect()
+}
+
+/// Puts a process into our own group of a `cpu` controller of version 1. An OCI runtime puts its processes beside
+/// the groups at the top, where they would have another share than if we had started them.
+pub fn bring_home(process: Pid) -> Result<(), FileError> {
+    let controller = CpuController::find();
+    match (&controller, controller.group_of(None)) {
+        (CpuController::V1(_), Some(own)) => {
+            files::write(own.join("cgroup.procs"), &process.as_raw_pid().to_string())
+        }
+        _ => Ok(()),
     }
 }
 

@@ -104,7 +104,7 @@ impl Launch {
     pub fn spawn(self) -> Result<Child, ProcessError> {
         let program = std::path::absolute(&self.program).unwrap_or(self.program);
         keep_descriptors_private()?;
-        let mut spawned = Command::new(&program)
+        let spawned = Command::new(&program)
             .args(self.arguments)
             .env_clear()
             .envs(self.environment)
@@ -113,12 +113,7 @@ impl Launch {
             .stderr(self.stderr)
             .spawn()
             .map_err(|source| ProcessError::Spawn { program, source })?;
-        let pid = Pid::from_child(&spawned);
-        // The pid cannot be another's yet: nobody but us waits for our child.
-        let pidfd = open(pid).inspect_err(|_| {
-            let _ = spawned.kill().and_then(|()| spawned.wait());
-        })?;
-        Ok(Child { pid, pidfd, exit: None })
+        Child::of(spawned)
     }
 }
 
@@ -132,7 +127,17 @@ impl From<Output> for Stdio {
     }
 }
 
-fn keep_descriptors_private() -> Result<(), ProcessError> {
+/// Programs of administrators, which lie beside those of `PATH` where a service has none of their folders.
+const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
+
+/// Where the program of this name is.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
+    folders.map(|folder| folder.join(name)).find(|program| program.is_file())
+}
+
+pub(crate) fn keep_descriptors_private() -> Result<(), ProcessError> {
     let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
     // SAFETY: the call sets a flag on descriptors and closes none; no memory is touched.
     let result = unsafe { libc::close_range(FIRST_PRIVATE_DESCRIPTOR, libc::c_uint::MAX, flags) };
@@ -152,6 +157,16 @@ pub struct Child {
 }
 
 impl Child {
+    /// A process that was started by other means, and nobody waited for.
+    pub(crate) fn of(mut spawned: std::process::Child) -> Result<Self, ProcessError> {
+        let pid = Pid::from_child(&spawned);
+        // The pid cannot be another's yet: nobody but us waits for our child.
+        let pidfd = open(pid).inspect_err(|_| {
+            let _ = spawned.kill().and_then(|()| spawned.wait());
+        })?;
+        Ok(Self { pid, pidfd, exit: None })
+    }
+
     /// Its process id, ours to use until [`Child::wait`] or [`Child::try_wait`] told of the end.
     pub fn pid(&self) -> Pid {
         self.pid
@@ -374,6 +389,13 @@ pub fn started_ticks(pid: Pid) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     // Field 22 of proc_pid_stat(5); the second is a name in parentheses that may hold anything.
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// The process that started it, or has taken its place since; `None` when there is none that we see.
+pub fn parent(pid: Pid) -> Option<Pid> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    // Field 4 of proc_pid_stat(5), the second behind the name.
+    Pid::from_raw(stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?)
 }
 
 /// Whether a process with this id runs (a zombie does not). Ids are used again: where the process

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, WaitId, WaitIdOptions, getpid, setsid, waitid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, setsid, waitid};
 use serde::{Deserialize, Serialize};
 
 use crate::cgroup;
@@ -70,6 +70,29 @@ pub enum Action {
     /// are found by nothing else.
     RemoveGroup {
         /// Its directory.
+        path: PathBuf,
+    },
+    /// Put the processes of a control group of ours back into the one above it, and remove it.
+    DissolveGroup {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// End what still runs in the control groups of a container of ours, and remove them: one at the top of each
+    /// hierarchy.
+    RemoveGroups {
+        /// Their name.
+        name: String,
+    },
+    /// End a process, unless it has ended.
+    EndProcess {
+        /// Its process id.
+        pid: i32,
+        /// When it began ([`process::started_ticks`]): the number may be another's by then.
+        started: u64,
+    },
+    /// Remove a directory of ours and all that is in it.
+    RemoveTree {
+        /// The directory.
         path: PathBuf,
     },
     /// Remove a file, such as a socket.
@@ -166,16 +189,25 @@ impl Action {
     pub fn perform(&self) -> Result<(), UndoError> {
         match self {
             Action::GiveBackHugepages { pages } => Ok(hugepages::give_back(*pages)?),
+            // A control group that is gone has nothing to be given back.
+            Action::WriteFile { path, .. } if path.parent().is_some_and(|group| !group.exists()) => Ok(()),
             Action::WriteFile { path, value } => Ok(files::write(path, value)?),
             Action::RemoveGroup { path } => {
                 // Who could not be ended keeps the group busy, and that is told.
                 let _ = cgroup::end_members(path);
                 removed(path, fs::remove_dir(path))
             }
+            Action::DissolveGroup { path } => removed(path, cgroup::reserve::dissolve(path)),
+            Action::RemoveGroups { name } => {
+                let groups = cgroup::everywhere(name);
+                groups.into_iter().try_for_each(|path| Action::RemoveGroup { path }.perform())
+            }
+            Action::EndProcess { pid, started } => end(*pid, *started),
             Action::RemoveDirectory { path } => match fs::remove_dir(path) {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
                 result => removed(path, result),
             },
+            Action::RemoveTree { path } => removed(path, fs::remove_dir_all(path)),
             Action::RemoveFile { path } => removed(path, fs::remove_file(path)),
             Action::DeleteLink { name } => gone_or(Links::here()?.delete(name)),
             Action::SetOffload { interface, offload, on } => {
@@ -185,13 +217,13 @@ impl Action {
         }
     }
 
-    /// Does it, and does it again for some seconds while a directory is busy.
+    /// Does it, and does it again for some seconds while a directory is busy or filled.
     pub fn perform_patiently(&self) -> Result<(), UndoError> {
         let start = Instant::now();
         loop {
             match self.perform() {
                 Err(UndoError::Remove { source, .. })
-                    if source.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < BUSY_PATIENCE =>
+                    if is_in_use(&source) && start.elapsed() < BUSY_PATIENCE =>
                 {
                     thread::sleep(BUSY_PAUSE);
                 }
@@ -205,6 +237,8 @@ impl Action {
         if let Action::WriteFile { path, .. }
         | Action::RemoveDirectory { path }
         | Action::RemoveGroup { path }
+        | Action::DissolveGroup { path }
+        | Action::RemoveTree { path }
         | Action::RemoveFile { path } = &mut self
             && let Ok(absolute) = std::path::absolute(&*path)
         {
@@ -212,6 +246,24 @@ impl Action {
         }
         self
     }
+}
+
+fn end(pid: i32, started: u64) -> Result<(), UndoError> {
+    let Some(pid) = Pid::from_raw(pid) else { return Ok(()) };
+    // Held before it is looked at, so that it is the same when it is ended.
+    let held = match process::open(pid) {
+        Err(ProcessError::NoSuchProcess { .. }) => return Ok(()),
+        held => held?,
+    };
+    match process::started_ticks(pid) == Some(started) {
+        true => Ok(process::send_signal(held.as_fd(), Signal::KILL)?),
+        false => Ok(()),
+    }
+}
+
+/// Whoever uses it may be dying.
+fn is_in_use(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::DirectoryNotEmpty)
 }
 
 fn reschedule(pid: i32, started: u64, policy: Policy) -> Result<(), UndoError> {

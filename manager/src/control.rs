@@ -1,9 +1,11 @@
 //! The control loop: one thread that does what may block or costs system calls. It launches NFs and
 //! mourns them, arranges plans, answers requests. The packet path never waits for it.
 //!
+//! - [`containers`]: NFs in containers;
 //! - [`instance`]: one NF instance, from launch to end;
 //! - [`interfaces`]: NFs on interfaces of the kernel;
 //! - [`reception`]: NFs that come by themselves;
+//! - [`reserve`]: cores kept free of other programs;
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
 //! - [`delays`]: how long packets take;
@@ -13,11 +15,13 @@
 //! - [`snapshot`]: what is told to whoever asks.
 
 mod change;
+mod containers;
 mod delays;
 mod instance;
 mod interfaces;
 mod objectives;
 mod reception;
+mod reserve;
 mod schedule;
 mod snapshot;
 mod supervise;
@@ -26,10 +30,12 @@ mod turns;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use headgate_decide::units::{Instant, Span};
+use headgate_host::undo::Janitor;
 use headgate_path::worker::Command;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -46,6 +52,7 @@ use delays::Delays;
 use instance::Instance;
 use objectives::Objectives;
 pub use reception::Reception;
+use reserve::Reserved;
 pub use schedule::Schedule;
 use turns::Turns;
 
@@ -76,6 +83,8 @@ pub struct Settings {
     pub once: bool,
     /// The NFs that are shipped, for configurations that come later.
     pub catalog: Catalog,
+    /// Who undoes what was changed on the machine if the manager is killed.
+    pub janitor: Option<Arc<Janitor>>,
 }
 
 /// What the loop is about.
@@ -115,6 +124,7 @@ pub struct Control {
     objectives: Objectives,
     turns: Turns,
     wiring: Wiring,
+    reserved: Reserved,
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
@@ -139,6 +149,7 @@ impl Control {
         inbox: Inbox,
     ) -> Self {
         let started_ns = fabric.clock.now_ns();
+        let wiring = Wiring::new(settings.janitor.clone());
         Self {
             config,
             settings,
@@ -156,7 +167,8 @@ impl Control {
             delays: Delays::default(),
             objectives: Objectives::default(),
             turns: Turns::default(),
-            wiring: Wiring::default(),
+            wiring,
+            reserved: Reserved::default(),
             measured: false,
             opened: false,
             phase: Phase::Serving,
@@ -181,6 +193,8 @@ impl Control {
     /// Launches the configured NFs and serves until told to stop. Returns the last snapshot.
     pub fn run(mut self) -> Snapshot {
         self.tell_of_quantum();
+        // Before there is an NF that others could be beside.
+        self.tend_reserved();
         for nf in self.config.nfs.clone() {
             self.add_instances(&nf);
         }
@@ -198,6 +212,8 @@ impl Control {
             self.tend_reception();
             self.tend_opening();
             self.tend_ports();
+            self.tend_wiring();
+            self.tend_reserved();
             self.tend_delays();
             self.tend_relief();
             self.tend_objectives();

@@ -23,6 +23,7 @@ mod machine;
 pub mod place;
 mod ports;
 pub mod programs;
+mod scratch;
 pub mod status;
 mod users;
 mod wiring;
@@ -117,7 +118,7 @@ impl Manager {
     /// [`StartError`]; nothing is left behind then.
     pub fn start(config: Config, options: Options) -> Result<Self, StartError> {
         let listening = if options.listen { Some(place::Place::take(&config.manager.name)?) } else { None };
-        let turns = config.cores_of_turns();
+        let left = config.cores_to_leave();
         let (handle, inbox) = api::inbox().map_err(|cause| StartError::Thread { cause })?;
         let (started, answer) = channel();
         let settings = Settings {
@@ -126,6 +127,7 @@ impl Manager {
             costs: options.costs,
             once: options.once,
             catalog: options.catalog,
+            janitor: options.janitor.clone(),
         };
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.
@@ -156,7 +158,7 @@ impl Manager {
             serve
                 .spawn(move || {
                     // The control thread stands there already, or the manager would not have started.
-                    let _ = keep_off_turns(&turns);
+                    let _ = keep_off(&left);
                     api::serve(listener, handle);
                 })
                 .map_err(|cause| StartError::Thread { cause })?;
@@ -210,8 +212,9 @@ impl Drop for Manager {
     }
 }
 
-/// Keeps the calling thread off cores whose NFs have turns: it would wait there for them to have no packets.
-fn keep_off_turns(cores: &[u32]) -> Result<(), StartError> {
+/// Keeps the calling thread off cores whose NFs are to have them for themselves. Where they have turns, it would wait
+/// for them to have no packets.
+fn keep_off(cores: &[u32]) -> Result<(), StartError> {
     if cores.is_empty() { Ok(()) } else { Ok(headgate_host::cores::keep_current_thread_off(cores)?) }
 }
 
@@ -223,7 +226,7 @@ fn assemble(
 ) -> Result<Control, StartError> {
     // First: what cannot be listened at costs no memory.
     let reception = Reception::open(&config)?;
-    keep_off_turns(&config.cores_of_turns())?;
+    keep_off(&config.cores_to_leave())?;
     let clock = Clock::calibrate();
     let regions = fabric::make_regions(&config)?;
     let mut stacks = fabric::full_stacks(&regions);

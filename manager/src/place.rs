@@ -201,7 +201,7 @@ fn unusable(step: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> P
 
 /// Makes the folder unless it is there, and refuses one that somebody else made: in `/tmp` anybody can,
 /// and could then put a socket of his own in place of ours.
-fn make_own(folder: &Path) -> Result<(), PlaceError> {
+pub(crate) fn make_own(folder: &Path) -> Result<(), PlaceError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(unusable("create the folder", folder))?;
     let found = std::fs::symlink_metadata(folder).map_err(unusable("look at", folder))?;

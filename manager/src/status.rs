@@ -61,6 +61,20 @@ pub struct SchedulerStatus {
     pub troubles: Vec<String>,
     /// Cores whose NFs have turns; none but with unis.
     pub cores: Vec<TurnsStatus>,
+    /// Cores kept free of other programs, if some are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<ReservedStatus>,
+}
+
+/// Cores kept free of other programs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservedStatus {
+    /// The cores.
+    pub cores: Vec<u32>,
+    /// Processes that were moved off them, since the start.
+    pub moved: u64,
+    /// Processes of the kernel's that stay.
+    pub stuck: u64,
 }
 
 /// A core whose NFs have turns.
@@ -212,6 +226,9 @@ pub struct NfStatus {
     pub instance: String,
     /// What it runs.
     pub runs: String,
+    /// Whether it is in a container of the manager's.
+    #[serde(default)]
+    pub container: bool,
     /// What it is doing.
     pub state: NfState,
     /// Its process, while there is one.
@@ -405,6 +422,9 @@ pub struct ChainStatus {
     /// By stage.
     #[serde(default)]
     pub stage_delays: Vec<StageDelayStatus>,
+    /// The Open vSwitch between its stages, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch: Option<SwitchStatus>,
     /// Packets in rings and hands of NFs; `None` without an audit.
     pub in_nfs: Option<u64>,
     /// Packets in the hands of workers; `None` without an audit.
@@ -426,6 +446,21 @@ pub struct ObjectiveStatus {
     pub delay_bound_ns: Option<u64>,
     /// Whether 99 of 100 did not take longer; `None` before any was measured.
     pub bound_kept: Option<bool>,
+}
+
+/// An Open vSwitch between the stages of a chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchStatus {
+    /// What passes packets on: `system`, the kernel's module, or `netdev`, the process itself.
+    pub datapath: String,
+    /// Its process; `None` while it is down.
+    pub pid: Option<u32>,
+    /// The core it is kept on.
+    pub core: u32,
+    /// How often it failed.
+    pub failures: u32,
+    /// CPU time of its process over all incarnations, in nanoseconds.
+    pub cpu_ns: u64,
 }
 
 /// Packets that ended.

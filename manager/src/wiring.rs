@@ -8,27 +8,42 @@
 //! ```text
 //! direct    [NF] h0a ======== h0b [NF]
 //! bridge    [NF] h0a ==== h0c (h0) h0d ==== h0b [NF]
+//! ovs       [NF] h0a ==== h0c (one switch for all hops) h0d ==== h0b [NF]
 //! ```
+
+mod switch;
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use headgate_host::namespace::Namespace;
 use headgate_host::network::{Links, Mac, NetworkError, Offload, VethEnd};
+use headgate_host::openvswitch::Port;
+use headgate_host::undo::Janitor;
 use headgate_kernel::open::{self, Opened};
 use headgate_shm::Region;
 use headgate_shm::kernel_io::KernelIo;
 
 use crate::config::Wiring as Between;
 use crate::config::model::{Nf, NfIo, Side};
+use crate::status::SwitchStatus;
+use switch::Switch;
 
 /// Bytes of an Ethernet header and a VLAN tag, which an MTU does not count.
 const LINK_HEADER_BYTES: u32 = 18;
 
-/// The namespaces of chains that were wired.
-#[derive(Default)]
+/// The places of chains that were wired.
 pub struct Wiring {
-    places: BTreeMap<String, Namespace>,
+    places: BTreeMap<String, Place>,
+    janitor: Option<Arc<Janitor>>,
+}
+
+/// Where the hops of a chain are.
+struct Place {
+    namespace: Arc<Namespace>,
+    /// What joins their cables, where Open vSwitch does.
+    switch: Option<Switch>,
 }
 
 /// What an NF is told of its interfaces.
@@ -44,7 +59,14 @@ pub fn describe(nf: &Nf, io: &NfIo, frame_bytes: u32) -> KernelIo {
 }
 
 impl Wiring {
-    /// A socket on each of an NF's interfaces, whose packets lie in this memory. Those between stages are made when they are not there.
+    /// Nothing is wired yet.
+    #[must_use]
+    pub const fn new(janitor: Option<Arc<Janitor>>) -> Self {
+        Self { places: BTreeMap::new(), janitor }
+    }
+
+    /// A socket on each of an NF's interfaces, whose packets lie in this memory. Those between stages are made
+    /// when they are not there.
     ///
     /// # Errors
     /// A sentence.
@@ -56,27 +78,57 @@ impl Wiring {
     fn socket(&mut self, side: &Side, told: &KernelIo, memory: &Region) -> Result<Opened, String> {
         match side {
             Side::Interface(name) => open::open(name, told, memory).map_err(|error| error.to_string()),
-            Side::Hop { chain, number, after, wiring } => {
-                let place = self.place(chain)?;
+            Side::Hop { chain, number, after, wiring, switch_core } => {
+                let namespace = self.place(chain)?.namespace.clone();
                 let hop = Hop::of(*number);
                 let name = if *after { &hop.after } else { &hop.before };
-                let opened = place.run(|| {
+                let opened = namespace.run(|| {
                     let mut links = Links::here().map_err(|error| error.to_string())?;
-                    hop.wire(&mut links, place, *wiring, told.frame_bytes)
+                    hop.wire(&mut links, &namespace, *wiring, told.frame_bytes)
                         .map_err(|error| error.to_string())?;
                     open::open(name, told, memory).map_err(|error| error.to_string())
                 });
-                opened.map_err(|error| error.to_string())?
+                let opened = opened.map_err(|error| error.to_string())??;
+                if let Some(core) = switch_core {
+                    self.switch(chain, *core)?.join(hop.switch_ports())?;
+                }
+                Ok(opened)
             }
         }
     }
 
-    fn place(&mut self, chain: &str) -> Result<&Namespace, String> {
+    fn place(&mut self, chain: &str) -> Result<&mut Place, String> {
         if !self.places.contains_key(chain) {
             let made = Namespace::new().map_err(|error| format!("chain {chain}: {error}"))?;
-            self.places.insert(chain.to_owned(), made);
+            let place = Place { namespace: Arc::new(made), switch: None };
+            self.places.insert(chain.to_owned(), place);
         }
-        Ok(&self.places[chain])
+        self.places.get_mut(chain).ok_or_else(|| unreachable!("it was put there"))
+    }
+
+    /// The switch of a chain, started when it is first needed.
+    fn switch(&mut self, chain: &str, core: u32) -> Result<&mut Switch, String> {
+        let janitor = self.janitor.clone();
+        let place = self.place(chain)?;
+        if place.switch.is_none() {
+            place.switch = Some(Switch::new(place.namespace.clone(), core, janitor)?);
+        }
+        place.switch.as_mut().ok_or_else(|| unreachable!("it was put there"))
+    }
+
+    /// What happened to switches since the last time: the chain, and a sentence.
+    pub fn events(&mut self) -> Vec<(String, String)> {
+        let told = |(chain, place): (&String, &mut Place)| {
+            let all = place.switch.as_mut().map_or(Vec::new(), Switch::events);
+            all.into_iter().map(|what| (chain.clone(), what)).collect::<Vec<_>>()
+        };
+        self.places.iter_mut().flat_map(told).collect()
+    }
+
+    /// The switch between a chain's stages, if it has one.
+    #[must_use]
+    pub fn switch_status(&self, chain: &str) -> Option<SwitchStatus> {
+        Some(self.places.get(chain)?.switch.as_ref()?.status())
     }
 }
 
@@ -99,6 +151,13 @@ impl Hop {
         Self { number, before: name("a"), after: name("b"), ports, bridge: name("") }
     }
 
+    /// The other ends of its cables as ports of a switch, whose numbers no other hop has.
+    fn switch_ports(&self) -> [Port; 2] {
+        let [first, second] = self.ports.clone();
+        let number = 2 * self.number + 1;
+        [Port { interface: first, number }, Port { interface: second, number: number + 1 }]
+    }
+
     /// Makes what is not there. A cable of which somebody removed an end is made anew; the NF at its other
     /// end finds that its interface is gone, and comes for the new one.
     fn wire(
@@ -113,12 +172,12 @@ impl Hop {
             Between::Direct => {
                 self.cable(links, place, [&self.before, &self.after], 0, mtu)?;
             }
-            Between::Bridge => {
+            Between::Bridge | Between::Ovs => {
                 let made = [
                     self.cable(links, place, [&self.before, &self.ports[0]], 0, mtu)?,
                     self.cable(links, place, [&self.after, &self.ports[1]], 1, mtu)?,
                 ];
-                if made.contains(&true) {
+                if wiring == Between::Bridge && made.contains(&true) {
                     if is_there(links, &self.bridge)? {
                         links.delete(&self.bridge)?;
                     }

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
-use headgate_host::{Pid, Signal};
+use headgate_host::{Pid, Signal, container, openvswitch, process};
 use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::machine;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
@@ -56,14 +56,17 @@ struct Bed {
 
 impl Bed {
     fn new(test: &str, io: &str) -> Option<Self> {
+        Self::configured(test, &configuration(io))
+    }
+
+    fn configured(test: &str, text: &str) -> Option<Self> {
         if !machine::is_root() {
             machine::skip(test, "namespaces and packet sockets take root");
             return None;
         }
         let middle = Namespace::new().expect("root makes a namespace");
         let hosts = Namespaces::new(&middle).expect("root makes namespaces");
-        let text = configuration(io);
-        let session = middle.run(|| Session::start(&text)).expect("the namespace can be entered");
+        let session = middle.run(|| Session::start(text)).expect("the namespace can be entered");
         Some(Self { middle, hosts, session })
     }
 
@@ -93,6 +96,10 @@ fn socket(host: &Endpoint, port: u16) -> UdpSocket {
     socket
 }
 
+fn has_switch(test: &str) -> bool {
+    openvswitch::PROGRAMS.iter().all(|program| machine::has_program(test, program))
+}
+
 fn interfaces(snapshot: &Snapshot, name: &str) -> [u64; 2] {
     let io = nf(snapshot, name).io.as_ref().expect("it works on interfaces");
     io.interfaces.each_ref().map(|interface| interface.received)
@@ -110,8 +117,13 @@ fn every_driver_and_wiring_carries_what_hosts_say() {
         "driver = \"uring\", wiring = \"bridge\", batch = 1",
         "driver = \"xdp\"",
         "driver = \"xdp\", wiring = \"bridge\", batch = 1",
+        "wiring = \"ovs\", batch = 1",
+        "driver = \"mapped\", wiring = \"ovs\"",
     ];
     for io in all {
+        if io.contains("ovs") && !has_switch(TEST) {
+            continue;
+        }
         let Some(bed) = Bed::new(TEST, io) else { return };
         bed.talk();
         let refused = socket(&bed.hosts.left, 7002);
@@ -148,6 +160,48 @@ fn an_nf_that_is_killed_comes_back_and_counts_on() {
     assert!(interfaces(&after, "count")[0] >= interfaces(&before, "count")[0]);
     assert_eq!(nf(&after, "wall").failures + nf(&after, "pass").failures, 0);
     bed.session.stop();
+}
+
+#[test]
+fn nfs_in_containers_work_on_interfaces_too() {
+    const TEST: &str = "nfs_in_containers_work_on_interfaces_too";
+    if container::RUNTIMES.iter().all(|runtime| process::find_program(runtime).is_none()) {
+        return machine::skip(TEST, container::INSTALL);
+    }
+    let contained = "name = \"count\"\nenvironment = \"container\"";
+    let text = configuration("batch = 8").replace("name = \"count\"", contained);
+    let Some(bed) = Bed::configured(TEST, &text) else { return };
+    bed.talk();
+    let now = bed.session.snapshot();
+    assert!(nf(&now, "count").container);
+    assert!(interfaces(&now, "count").iter().all(|came| *came > 0), "both ways");
+    bed.session.stop();
+}
+
+#[test]
+fn a_switch_that_is_killed_is_told_of_and_comes_back() {
+    const TEST: &str = "a_switch_that_is_killed_is_told_of_and_comes_back";
+    if !has_switch(TEST) {
+        return;
+    }
+    let Some(bed) = Bed::new(TEST, "wiring = \"ovs\"") else { return };
+    bed.talk();
+    let switch = |now: &Snapshot| chain(now, "edge").switch.clone().expect("it has one");
+    let before = switch(&bed.session.snapshot());
+    let pid = Pid::from_raw(before.pid.expect("it runs") as i32).expect("a process has a number");
+    kill_process(pid, Signal::KILL).expect("it is ours");
+    let told = bed
+        .session
+        .wait_for("it is started again", |now| switch(now).failures == 1 && switch(now).pid.is_some());
+    let said = |what: &str| told.events.iter().any(|event| event.who == "edge" && event.what.contains(what));
+    assert!(said("Open vSwitch failed: ovs-vswitchd killed by SIGKILL"), "{:#?}", told.events);
+    assert!(told.nfs.iter().all(|nf| nf.failures == 0), "{:#?}", told.nfs);
+    bed.talk();
+    let after = switch(&bed.session.snapshot());
+    assert!(after.cpu_ns > 0);
+    bed.session.stop();
+    let pid = Pid::from_raw(after.pid.expect("it ran") as i32).expect("a process has a number");
+    assert!(!process::is_alive(pid).expect("/proc can be read"), "it is gone with the manager");
 }
 
 #[test]

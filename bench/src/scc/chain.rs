@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use anyhow::Context as _;
 use headgate_host::Pid;
-use headgate_host::process;
+use headgate_host::{openvswitch, process};
 use headgate_manager::status::{NfStatus, Snapshot};
 
 use crate::lab::bed::Bed;
@@ -36,9 +36,11 @@ pub enum Io {
         driver: &'static str,
         /// Packets of one system call.
         batch: u32,
-        /// `direct` or `bridge`.
+        /// `direct`, `bridge` or `ovs`.
         wiring: &'static str,
     },
+    /// The same, with one packet a call, and an Open vSwitch between the chain and the host.
+    Switched,
     /// Through the workers' rings, from and to DPDK ports on the same interfaces.
     Rings,
     /// No NF: a kernel that routes.
@@ -67,6 +69,7 @@ pub const DEFAULT: Policy = Policy { word: "normal", slice_us: None, is_rising: 
 pub struct Shared {
     hosts: OnceCell<Hosts>,
     routed: OnceCell<Hosts>,
+    switched: OnceCell<Hosts>,
     /// Packets per second that so many routers sustain with one packet a call under the default policy.
     sustained: RefCell<BTreeMap<usize, f64>>,
 }
@@ -103,15 +106,22 @@ impl Chain {
         Self { shared: shared.clone(), io, length: 1, policy: DEFAULT, frame_bytes: 64, offered_to: 1 }
     }
 
-    fn hosts(&self) -> anyhow::Result<&Hosts> {
-        let (cell, make): (_, fn() -> _) = match self.io {
-            Io::Routing => (&self.shared.routed, Hosts::routed),
-            Io::Kernel { .. } | Io::Rings => (&self.shared.hosts, Hosts::new),
+    fn hosts(&self, cores: &[u32]) -> anyhow::Result<&Hosts> {
+        let cell = match self.io {
+            Io::Routing => &self.shared.routed,
+            Io::Switched => &self.shared.switched,
+            Io::Kernel { .. } | Io::Rings => &self.shared.hosts,
         };
         if let Some(hosts) = cell.get() {
             return Ok(hosts);
         }
-        let made = make().context("namespaces of the experiment")?;
+        let made = match self.io {
+            Io::Routing => Hosts::routed().map_err(anyhow::Error::from),
+            // What one core does is compared.
+            Io::Switched => Hosts::switched(cores.last().copied().unwrap_or(0)),
+            Io::Kernel { .. } | Io::Rings => Hosts::new().map_err(anyhow::Error::from),
+        };
+        let made = made.context("namespaces of the experiment")?;
         Ok(cell.get_or_init(|| made))
     }
 
@@ -143,13 +153,19 @@ impl Chain {
         }
         let stages: Vec<_> = (0..self.length).map(|stage| format!("\"nf{stage}\"")).collect();
         let _ = write!(text, "\n[[chain]]\nname = \"chain\"\nstages = [{}]\n", stages.join(", "));
+        let on_interfaces = match self.io {
+            Io::Switched => Some(("packet", 1, "direct")),
+            Io::Kernel { driver, batch, wiring } => Some((driver, batch, wiring)),
+            Io::Rings | Io::Routing => None,
+        };
+        if let Some((driver, batch, wiring)) = on_interfaces {
+            let switch = if wiring == "ovs" { format!(", switch_core = {nf}") } else { String::new() };
+            let _ = writeln!(
+                text,
+                "io = {{ in = \"{ENTRY}\", out = \"{END}\", driver = \"{driver}\", batch = {batch}, wiring = \"{wiring}\"{switch} }}"
+            );
+        }
         match self.io {
-            Io::Kernel { driver, batch, wiring } => {
-                let _ = writeln!(
-                    text,
-                    "io = {{ in = \"{ENTRY}\", out = \"{END}\", driver = \"{driver}\", batch = {batch}, wiring = \"{wiring}\" }}"
-                );
-            }
             Io::Rings => {
                 let _ = write!(
                     text,
@@ -158,7 +174,7 @@ impl Chain {
                      [[port]]\nname = \"out\"\nkind = \"dpdk\"\ndevice = \"net_af_packet1,iface={END}\"\n"
                 );
             }
-            Io::Routing => {}
+            Io::Kernel { .. } | Io::Switched | Io::Routing => {}
         }
         text
     }
@@ -190,19 +206,28 @@ impl Chain {
 
     fn launch(&self, runner: &Runner, name: &str) -> anyhow::Result<Session> {
         let text = self.to_toml(&runner.cores);
-        Ok(self.hosts()?.middle.run(|| runner.launcher.start(name, &text))??)
+        Ok(self.hosts(&runner.cores)?.middle.run(|| runner.launcher.start(name, &text))??)
     }
 
     fn send(&self, runner: &Runner, rate: Option<f64>) -> anyhow::Result<Seen> {
         let core = runner.cores.first().copied().unwrap_or(0);
         let (warm_up, window) = (runner.pace.warm_up, runner.pace.window);
-        traffic::run(self.hosts()?, core, Load { frame_bytes: self.frame_bytes, rate, warm_up, window })
+        traffic::run(
+            self.hosts(&runner.cores)?,
+            core,
+            Load { frame_bytes: self.frame_bytes, rate, warm_up, window },
+        )
     }
 }
 
 impl Method for Chain {
     fn check(&self) -> anyhow::Result<()> {
-        self.hosts().map(|_| ())
+        if matches!(self.io, Io::Switched | Io::Kernel { wiring: "ovs", .. }) {
+            let missing = openvswitch::PROGRAMS.iter().find(|name| process::find_program(name).is_none());
+            return missing
+                .map_or(Ok(()), |name| anyhow::bail!("there is no `{name}`: {}", openvswitch::INSTALL));
+        }
+        self.hosts(&[]).map(|_| ())
     }
 
     fn start(&self, runner: &Runner, name: &str, _: &Bed) -> anyhow::Result<Session> {

@@ -63,12 +63,14 @@ fn drivers(shared: &Rc<Shared>) -> Experiment {
             case("", "mapped", one(kernel("mapped", 32, "direct"))),
             case("", "uring", one(kernel("uring", 32, "direct"))),
             case("", "xdp", one(kernel("xdp", 32, "direct"))),
+            case("", "socket_ovs", one(Io::Switched)),
             case("", "rings", one(Io::Rings)),
             case("", "kernel", one(Io::Routing)),
         ],
         comparisons: vec![
             over("socket_over_kernel.p50", "p50", "socket", "kernel", ""),
             over("kernel_over_rings.p50", "p50", "kernel", "rings", ""),
+            over("ovs_over_socket.p50", "p50", "socket_ovs", "socket", ""),
             over("socket_32_over_socket", "", "socket_32", "socket", ""),
             over("mapped_over_socket", "", "mapped", "socket", ""),
             over("uring_over_socket", "", "uring", "socket", ""),
@@ -135,8 +137,8 @@ fn length(shared: &Rc<Shared>) -> Experiment {
     let of = |wiring, length| Chain { io: kernel("packet", 1, wiring), length, ..Chain::baseline(shared) };
     let cases = LENGTHS.iter().flat_map(|&length| {
         let group = format!("nfs{length}");
-        let switched = (length > 1).then(|| case(group.clone(), "bridge", of("bridge", length)));
-        std::iter::once(case(group, "direct", of("direct", length))).chain(switched)
+        let words = if length > 1 { &["direct", "bridge", "ovs"][..] } else { &["direct"] };
+        words.iter().map(move |word| case(group.clone(), word, of(word, length)))
     });
     Experiment {
         name: "length",
@@ -146,16 +148,17 @@ fn length(shared: &Rc<Shared>) -> Experiment {
         comparisons: vec![
             over("latency_8_over_2", "p50", "nfs8.direct", "nfs2.direct", ""),
             over("bridge_over_direct.nfs4", "p50", "nfs4.bridge", "nfs4.direct", ""),
+            over("ovs_over_direct.nfs4", "p50", "nfs4.ovs", "nfs4.direct", ""),
         ],
         paper: &[
             ("nfs1.direct.wait", "14.76, over OVS"),
-            ("nfs2.bridge.wait", "18.80, over OVS"),
-            ("nfs4.bridge.wait", "30.20, over OVS"),
-            ("nfs8.bridge.wait", "74.36, over OVS"),
+            ("nfs2.ovs.wait", "18.80"),
+            ("nfs4.ovs.wait", "30.20"),
+            ("nfs8.ovs.wait", "74.36"),
             ("nfs1.direct.contention", "0"),
-            ("nfs2.bridge.contention", "1.25, over OVS"),
-            ("nfs4.bridge.contention", "2.88, over OVS"),
-            ("nfs8.bridge.contention", "3.78, over OVS"),
+            ("nfs2.ovs.contention", "1.25"),
+            ("nfs4.ovs.contention", "2.88"),
+            ("nfs8.ovs.contention", "3.78"),
             ("nfs2.direct.contention", "1.39"),
             ("nfs4.direct.contention", "3.11"),
             ("nfs8.direct.contention", "4.17"),

@@ -6,8 +6,11 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
+use anyhow::Context as _;
+use headgate_host::cores;
 use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Mac, VethEnd};
+use headgate_host::openvswitch::{Datapath, OpenVSwitch, Port};
 
 /// IEEE 802.3, 3.2.7: the largest payload of an ordinary frame, in bytes.
 const MTU: u32 = 1500;
@@ -28,12 +31,21 @@ pub const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::ne
 /// Those of a kernel between them that routes.
 const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 1, 1)];
 
+/// Where a switch is: its process and its files.
+struct Between {
+    /// Ends before its files go.
+    _switch: OpenVSwitch,
+    _folder: tempfile::TempDir,
+}
+
 /// The host, and the place of the chain.
 pub struct Hosts {
     /// Where the chain's interfaces are.
     pub middle: Namespace,
     /// Where the host is.
     pub host: Namespace,
+    /// What both cables lead through, if through anything.
+    _between: Option<Between>,
 }
 
 impl Hosts {
@@ -56,7 +68,41 @@ impl Hosts {
             links.set_no_own_ipv6_address(far)?;
             links.set_up(far)?;
         }
-        Ok(Self { middle, host })
+        Ok(Self { middle, host, _between: None })
+    }
+
+    /// Both cables lead through an Open vSwitch, which is on this core.
+    ///
+    /// # Errors
+    /// Whatever kept it from being there.
+    pub fn switched(core: u32) -> anyhow::Result<Self> {
+        let (middle, host, place) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
+        let mut ports = Vec::new();
+        let ends = [(&middle, ENTRY), (&host, SOURCE), (&middle, END), (&host, SINK)];
+        let macs = [MACS[1], MACS[0], MACS[2], MACS[3]];
+        for (at, ((side, name), mac)) in ends.into_iter().zip(macs).enumerate() {
+            let number = at as u16 + 1;
+            let interface = format!("port{number}");
+            let far = VethEnd { name: &interface, mac: Mac([2, 0, 0, 0, 1, number as u8]) };
+            side.links()?.add_veth(VethEnd { name, mac: Mac(mac) }, far, place.as_fd(), MTU)?;
+            for (side, name) in [(side, name), (&place, &*interface)] {
+                let mut links = side.links()?;
+                links.set_no_own_ipv6_address(name)?;
+                links.set_up(name)?;
+            }
+            ports.push(Port { interface, number });
+        }
+        let folder = tempfile::tempdir().context("a folder for Open vSwitch")?;
+        let before = cores::affinity(None)?;
+        // Its processes have our cores.
+        cores::pin_current_thread(core)?;
+        let started = OpenVSwitch::start(&place, folder.path(), Datapath::of_this_machine());
+        cores::pin(None, &before)?;
+        let switch = started?;
+        for pair in ports.chunks_exact(2) {
+            switch.join(&place, &[pair[0].clone(), pair[1].clone()])?;
+        }
+        Ok(Self { middle, host, _between: Some(Between { _switch: switch, _folder: folder }) })
     }
 
     /// The same with a kernel between them that routes.

@@ -38,8 +38,18 @@ pub fn headline(interval: Interval<'_>, paint: Paint) -> String {
         format!("{mode}: {}\n", harmless(why))
     });
     let troubles: String = troubles.collect();
+    let reserved = scheduler.reserved.iter().map(|reserved| {
+        let cores: Vec<String> = reserved.cores.iter().map(u32::to_string).collect();
+        format!(
+            "kept free of other programs: core {}; {} processes moved, {} of the kernel's stay\n",
+            cores.join(", "),
+            units::whole(reserved.moved),
+            units::whole(reserved.stuck)
+        )
+    });
+    let reserved: String = reserved.collect();
     format!(
-        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{troubles}",
+        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{reserved}{troubles}",
         paint.ink(Ink::Bold, &format!("manager {}", harmless(&manager.name))),
         manager.pid,
         harmless(&manager.version),
@@ -224,7 +234,8 @@ pub fn nf_details(interval: Interval<'_>, paint: Paint) -> String {
 fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
     let mut facts = vec![("domain", nf.domain.clone())];
     if let Some(pid) = nf.pid {
-        facts.push(("process", pid.to_string()));
+        let place = if nf.container { ", in a container" } else { "" };
+        facts.push(("process", format!("{pid}{place}")));
     }
     if let Some(ns) = nf.start_ns {
         facts.push(("ready after", units::time(ns)));

@@ -22,6 +22,7 @@ fn after(seconds: u64) -> Snapshot {
         scheduler: SchedulerStatus {
             mode: "nfvnice".into(),
             troubles: vec!["no control group weighs CPU time here".into()],
+            reserved: None,
             ..SchedulerStatus::default()
         },
         workers: vec![WorkerStatus {
@@ -94,6 +95,7 @@ fn after(seconds: u64) -> Snapshot {
                     },
                     StageDelayStatus { stage: "mon".into(), ..StageDelayStatus::default() },
                 ],
+                switch: None,
                 in_nfs: Some(0),
                 held: Some(0),
                 missing: Some(0),

@@ -74,6 +74,19 @@ fn removing_twice_is_no_error_and_what_is_in_a_directory_stays() {
 }
 
 #[test]
+fn a_tree_goes_with_all_that_is_in_it_and_links_are_not_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (tree, elsewhere) = (directory.path().join("tree"), directory.path().join("elsewhere"));
+    fs::create_dir_all(tree.join("deep")).unwrap();
+    fs::write(&elsewhere, "").unwrap();
+    std::os::unix::fs::symlink(directory.path(), tree.join("deep/link")).unwrap();
+    for _ in 0..2 {
+        Action::RemoveTree { path: tree.clone() }.perform_patiently().unwrap();
+    }
+    assert!(!tree.exists() && elsewhere.exists());
+}
+
+#[test]
 fn writing_does_not_create() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("setting");

@@ -72,6 +72,7 @@ codes! {
     Error DeviceTwice "device-twice" "Two ports open one device.";
     Error FileTwice "file-twice" "A capture is written by two ports, or written and read.";
     Error FileMissing "file-missing" "A file or folder that must exist does not.";
+    Error ProgramMissing "program-missing" "A program that a part of the configuration takes is not installed.";
     Error DefaultRoute "default-route" "A port would take the interface of the machine's default route.";
     Error RuleImpossible "rule-impossible" "The conditions of a rule exclude each other.";
     Error CoreMissing "core-missing" "This machine has no such core, or Headgate may not use it.";

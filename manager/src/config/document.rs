@@ -12,9 +12,9 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, Device, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion, LoopKind,
-    Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate,
-    ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    Address, Args, Device, Environment, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion,
+    LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix,
+    Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -107,6 +107,8 @@ tables! {
         optional unis_core: Core;
         /// Lets real-time tasks, which NFs are with "unis", use all of a core: sets kernel.sched_rt_runtime_us to -1 for the whole machine, and back at the end.
         defaulted lift_rt_limit: bool = false;
+        /// Keeps other programs off the cores of NFs while the manager runs, with the cpuset controller of control groups version 1.
+        defaulted reserve_cores: bool = false;
     }
 
     /// A trust domain: ports and NFs that share packet memory. Packets that cross domains are copied.
@@ -223,6 +225,10 @@ tables! {
         optional attach: bool;
         /// Given to the NF as JSON.
         optional args: Args;
+        /// Where it runs: "process" on the machine as any program, "container" in a container of its own, made by runc or crun.
+        defaulted environment: Environment = "process";
+        /// The folder with the container's file system. Default: the machine's, read-only.
+        optional rootfs: Text;
         /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in turn.
         optional core: OneOrMany<Core>;
         /// How it waits for packets: "notified" sleeps; "polling" never does; "cooperative" never does and gives its core up often.
@@ -295,8 +301,10 @@ tables! {
         defaulted driver: IoDriver = "packet";
         /// Most packets of one system call, both ways; none waits for as many.
         defaulted batch: Whole<1, { BATCH_MAX as u64 }> = 32;
-        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel.
+        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel, "ovs" an Open vSwitch of the chain's own.
         defaulted wiring: Wiring = "direct";
+        /// The core of that Open vSwitch. Default: the first of the manager's.
+        optional switch_core: Core;
         /// Takes interfaces even when the machine's default route leads through them.
         defaulted allow_default_route: bool = false;
     }

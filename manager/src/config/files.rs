@@ -7,9 +7,11 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use headgate_host::process::find_program;
+
 use super::codes::Code;
 use super::report::Report;
-use super::resolve::{FileUse, Purpose};
+use super::resolve::{FileUse, Purpose, ToolUse};
 
 /// Longest configuration, in bytes. Our choice: 10,000 chains with their rules are 2 MB; a device file
 /// given by mistake has no end.
@@ -43,15 +45,27 @@ pub fn read(path: &Path) -> Result<String, Unreadable> {
     })
 }
 
-/// Reports the files that must be there and are not, and those that are one although their names differ.
-pub fn check(files: &[FileUse], report: &mut Report) {
+/// Reports the files and programs that must be there and are not, and files that are one although their names
+/// differ.
+pub fn check(files: &[FileUse], tools: &[ToolUse], report: &mut Report) {
     refuse_one_by_two_names(files, report);
+    for ToolUse { span, programs, any, install } in tools {
+        let (_, missing): (Vec<_>, Vec<&str>) =
+            programs.iter().partition(|program| find_program(program).is_some());
+        if if *any { missing.len() == programs.len() } else { !missing.is_empty() } {
+            let (no, between) = if *any { ("neither", "` nor `") } else { ("no", "`, `") };
+            let names = missing.join(between);
+            let message = format!("there is {no} `{names}` on this machine");
+            report.add(Code::ProgramMissing, span, message).label("takes it").help(*install);
+        }
+    }
     for file in files {
         let shown = file.path.display();
         let folder = file.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let (missing, message) = match file.purpose {
             Purpose::Replay => (!file.path.is_file(), format!("there is no capture `{shown}`")),
             Purpose::Run => (!file.path.is_file(), format!("there is no program `{shown}`")),
+            Purpose::Folder => (!file.path.is_dir(), format!("there is no folder `{shown}`")),
             Purpose::Write => (
                 folder.is_some_and(|folder| !folder.is_dir()),
                 format!("there is no folder to write `{shown}` into"),
@@ -86,7 +100,7 @@ fn identity(path: &Path) -> Option<Identity> {
 /// Captures that are one file by a link or a roundabout way. Equal names were seen before.
 fn refuse_one_by_two_names(files: &[FileUse], report: &mut Report) {
     let mut seen: HashMap<Identity, Vec<&FileUse>> = HashMap::new();
-    for file in files.iter().filter(|file| file.purpose != Purpose::Run) {
+    for file in files.iter().filter(|file| !matches!(file.purpose, Purpose::Run | Purpose::Folder)) {
         let Some(identity) = identity(&file.path) else { continue };
         let same = seen.entry(identity).or_default();
         let is_clash = |other: &&&FileUse| {

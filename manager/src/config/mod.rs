@@ -50,7 +50,7 @@ pub use values::{
 use document::Document;
 use read::Read as _;
 use report::{Report, Source};
-use resolve::{FileUse, Resolver};
+use resolve::{FileUse, Resolver, ToolUse};
 
 /// A configuration that may be used, and what its writer should look at again.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ pub fn load(path: &Path, known: &Catalog, machine: &Machine) -> Result<Loaded, D
 /// # Errors
 /// All mistakes of the text, with the warnings among them.
 pub fn parse(name: &str, text: &str, known: &Catalog, machine: &Machine) -> Result<Loaded, Diagnostics> {
-    check(&Source::new(name, text), folder_of(Path::new(name)), known, machine, |_, _| {})
+    check(&Source::new(name, text), folder_of(Path::new(name)), known, machine, |_, _, _| {})
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -98,7 +98,7 @@ fn check(
     folder: &Path,
     known: &Catalog,
     machine: &Machine,
-    check_files: impl Fn(&[FileUse], &mut Report),
+    check_files: impl Fn(&[FileUse], &[ToolUse], &mut Report),
 ) -> Result<Loaded, Diagnostics> {
     let mut report = Report::default();
     let tree = match json::is_json(source.name(), source.text()) {
@@ -110,10 +110,11 @@ fn check(
     let mut config = None;
     // What refers to what cannot be told of a text of which parts are missing.
     if let Some(document) = document.filter(|_| is_whole) {
-        let mut resolver = Resolver { known, machine, folder, report: &mut report, files: Vec::new() };
+        let mut resolver =
+            Resolver { known, machine, folder, report: &mut report, files: Vec::new(), tools: Vec::new() };
         config = resolver.resolve(&document);
-        let files = resolver.files;
-        check_files(&files, &mut report);
+        let (files, tools) = (resolver.files, resolver.tools);
+        check_files(&files, &tools, &mut report);
     }
     report.keep_certain(source);
     let refused = report.has_errors();

@@ -68,14 +68,30 @@ pub struct Config {
 }
 
 impl Config {
+    /// Cores of NFs on which nothing else is to run: those that have turns, or all.
+    pub fn cores_to_leave(&self) -> Vec<u32> {
+        if self.scheduler.reserve_cores {
+            return self.cores_of_nfs();
+        }
+        self.cores_of_turns()
+    }
+
     /// Cores whose NFs have turns.
     pub fn cores_of_turns(&self) -> Vec<u32> {
-        let nfs = self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode));
-        let mut cores: Vec<u32> = nfs.flat_map(|nf| nf.cores.iter().copied()).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        cores
+        cores_of(self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode)))
     }
+
+    /// Cores of NFs.
+    pub fn cores_of_nfs(&self) -> Vec<u32> {
+        cores_of(self.nfs.iter())
+    }
+}
+
+fn cores_of<'n>(nfs: impl Iterator<Item = &'n Nf>) -> Vec<u32> {
+    let mut cores: Vec<u32> = nfs.flat_map(|nf| nf.cores.iter().copied()).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    cores
 }
 
 /// The manager itself.
@@ -130,6 +146,8 @@ pub struct Scheduler {
     pub unis: Unis,
     /// Whether real-time tasks may use all of a core while the manager runs.
     pub lift_rt_limit: bool,
+    /// Whether other programs are kept off the cores of NFs.
+    pub reserve_cores: bool,
 }
 
 /// How polling NFs get their turns, where the mode is [`Mode::Unis`].
@@ -381,9 +399,19 @@ pub struct Nf {
     pub priority: u32,
     /// How the kernel schedules it.
     pub policy: Policy,
+    /// The container it is in, if it is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Container>,
     /// The interfaces it works on instead of its rings, if its chain does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<NfIo>,
+}
+
+/// The container of an NF.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Container {
+    /// The folder with its file system; `None`: the machine's.
+    pub rootfs: Option<PathBuf>,
 }
 
 /// The interfaces of one NF.
@@ -413,6 +441,9 @@ pub enum Side {
         after: bool,
         /// What it is made of.
         wiring: Wiring,
+        /// The core of an Open vSwitch.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        switch_core: Option<u32>,
     },
 }
 
@@ -550,6 +581,9 @@ pub struct ChainIo {
     pub batch: u32,
     /// What lies between two stages.
     pub wiring: Wiring,
+    /// The core of the Open vSwitch between them, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_core: Option<u32>,
 }
 
 /// The end of a chain.

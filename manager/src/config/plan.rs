@@ -131,13 +131,20 @@ fn cores(config: &Config) -> Vec<CorePlan> {
 }
 
 fn runs(nf: &Nf) -> String {
-    match &nf.program {
+    let runs = match &nf.program {
         Program::Run(shipped) => shipped.run.clone(),
         Program::Exec { command, .. } => command.join(" "),
         Program::Attach { .. } => "attaches".to_owned(),
         Program::Fuse(members) => {
             members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
         }
+    };
+    match &nf.container {
+        Some(container) => match &container.rootfs {
+            Some(rootfs) => format!("{runs}, in a container of {}", rootfs.display()),
+            None => format!("{runs}, in a container"),
+        },
+        None => runs,
     }
 }
 
@@ -212,7 +219,8 @@ fn matches(config: &Config, rule: &Rule) -> String {
 /// How a chain with so many hops works on interfaces.
 fn io_text(io: &ChainIo, hops: usize) -> String {
     let packets = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
-    let between = if hops == 0 { String::new() } else { format!(", {} wiring", io.wiring.word()) };
+    let switch = io.switch_core.map_or(String::new(), |core| format!(" on core {core}"));
+    let between = if hops == 0 { String::new() } else { format!(", {} wiring{switch}", io.wiring.word()) };
     format!("on interfaces, both ways: {} driver, {packets} a call{between}", io.driver.word())
 }
 

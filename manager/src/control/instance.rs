@@ -18,11 +18,13 @@ use std::sync::Arc;
 use headgate_decide::liveness::Liveness;
 use headgate_decide::restart::{Policy, Restart};
 use headgate_decide::units::{Instant as Moment, Span};
+use headgate_host::container::{Container, Making};
 use headgate_host::peer::Peer;
 use headgate_host::process::{self, Child, ProcessError};
 use headgate_host::{Pid, Signal};
 use headgate_shm::ManagerSide;
 
+use super::containers::Home;
 use super::interfaces::Interfaces;
 use super::schedule::Scheduled;
 use crate::config::model::{Nf, Restart as Configured};
@@ -34,6 +36,10 @@ pub enum Body {
     Launched(Child),
     /// Somebody else started it, and it attached.
     Attached(Peer),
+    /// A runtime is making its container.
+    Making(Making),
+    /// It is in a container of ours.
+    Contained(Container),
 }
 
 impl Body {
@@ -42,6 +48,8 @@ impl Body {
         match self {
             Self::Launched(child) => child.pid(),
             Self::Attached(peer) => peer.pid(),
+            Self::Making(making) => making.process().pid(),
+            Self::Contained(container) => container.pid(),
         }
     }
 
@@ -50,6 +58,8 @@ impl Body {
         let alive = match self {
             Self::Launched(child) => child.is_alive(),
             Self::Attached(peer) => peer.is_alive(),
+            Self::Making(making) => making.process().is_alive(),
+            Self::Contained(container) => container.is_alive(),
         };
         matches!(alive, Ok(false))
     }
@@ -59,6 +69,8 @@ impl Body {
         match self {
             Self::Launched(child) => child.signal(signal),
             Self::Attached(peer) => peer.signal(signal),
+            Self::Making(making) => making.process().signal(signal),
+            Self::Contained(container) => container.signal(signal),
         }
     }
 
@@ -75,6 +87,9 @@ impl Body {
                 }
             }
             Self::Attached(_) => "its process ended".to_owned(),
+            Self::Making(_) => "it has no container".to_owned(),
+            // Whose child it is, is the runtime's affair.
+            Self::Contained(_) => "its container ended".to_owned(),
         }
     }
 }
@@ -85,6 +100,8 @@ impl AsFd for Body {
         match self {
             Self::Launched(child) => child.as_fd(),
             Self::Attached(peer) => peer.as_fd(),
+            Self::Making(making) => making.process().as_fd(),
+            Self::Contained(container) => container.as_fd(),
         }
     }
 }
@@ -113,6 +130,8 @@ pub struct Process {
     pub zero_copy: [bool; 2],
     /// What it said when it left.
     pub goodbye: Option<String>,
+    /// What its container has on this machine, if it is in one.
+    pub home: Option<Home>,
 }
 
 impl Process {
@@ -130,7 +149,15 @@ impl Process {
             keeps: Vec::new(),
             zero_copy: [false; 2],
             goodbye: None,
+            home: None,
         }
+    }
+}
+
+impl Process {
+    /// Whether what it says is read: not before it is known which process it is.
+    pub const fn is_heard(&self) -> bool {
+        self.listening && !matches!(self.body, Body::Making(_))
     }
 }
 
@@ -214,7 +241,7 @@ impl Instance {
     pub fn ears(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let waiting = self.state != NfState::Reclaiming;
         let process = self.process.as_ref();
-        let socket = process.filter(|process| process.listening).map(|process| process.socket.as_fd());
+        let socket = process.filter(|process| process.is_heard()).map(|process| process.socket.as_fd());
         let end = process.filter(|_| waiting).map(|process| process.body.as_fd());
         socket.into_iter().chain(end)
     }

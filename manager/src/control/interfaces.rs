@@ -46,6 +46,13 @@ impl Control {
         Ok(Some(Interfaces { told, memory, sockets: [one.socket, other.socket], keeps, zero_copy }))
     }
 
+    /// Tells what happened between stages.
+    pub(super) fn tend_wiring(&mut self) {
+        for (chain, what) in self.wiring.events() {
+            self.log(&chain, what);
+        }
+    }
+
     pub(super) fn port_names(&self, on_interfaces: bool) -> Vec<String> {
         if on_interfaces {
             return PORT_NAMES.map(str::to_owned).into();
@@ -112,6 +119,7 @@ impl Control {
             entered: both(|interface| interface.received + interface.lost),
             left: both(|interface| interface.sent),
             dropped: stages.iter().flat_map(IoStatus::drops).map(|(_, count)| count).sum(),
+            switch: self.wiring.switch_status(&chain.name),
             ..ChainStatus::default()
         }
     }

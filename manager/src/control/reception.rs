@@ -261,7 +261,9 @@ impl Control {
         let now = self.now();
         let (name, core) = (self.instances[at].name.clone(), self.instances[at].core);
         let who = format!("process {} of user {} attached", peer.pid().as_raw_pid(), peer.uid());
-        let stays = match cores::pin_process(peer.pid(), &[core].into_iter().collect()) {
+        let admitted = self.admit(peer.pid()).map_err(|error| error.to_string());
+        let pinned = cores::pin_process(peer.pid(), &[core].into_iter().collect());
+        let stays = match admitted.and(pinned.map_err(|error| error.to_string())) {
             Ok(()) => String::new(),
             Err(error) => format!("; it is not kept on core {core}: {error}"),
         };

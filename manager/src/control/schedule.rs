@@ -23,7 +23,7 @@ use headgate_shm::attach::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
 use super::Control;
-use super::instance::{Body, Instance, Process};
+use super::instance::{Body, Instance};
 use super::turns::floor::TurnAccount;
 use crate::config::Mode;
 use crate::config::model::{Chain, NfId, Policy, Scheduler};
@@ -165,6 +165,7 @@ impl Schedule {
             mode: self.mode.word().to_owned(),
             troubles: trouble.cloned().collect(),
             cores: Vec::new(),
+            reserved: None,
         }
     }
 
@@ -208,7 +209,8 @@ impl Schedule {
         };
         let path = self.groups(manager)?.directory_of(&name);
         // What somebody else started is not ours to end, and the group of all real-time NFs may hold some.
-        let launched = matches!(instance.process, Some(Process { body: Body::Launched(_), .. }));
+        let body = instance.process.as_ref().map(|process| &process.body);
+        let launched = matches!(body, Some(Body::Launched(_) | Body::Contained(_)));
         self.undo.register(match launched && !real_time {
             true => Action::RemoveGroup { path },
             false => Action::RemoveDirectory { path },

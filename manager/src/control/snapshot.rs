@@ -85,6 +85,8 @@ impl Control {
         status.troubles.extend(self.objectives.troubles().cloned());
         status.troubles.extend(self.real_time_stall());
         status.cores = self.turns.status();
+        status.troubles.extend(self.reserved.trouble().cloned());
+        status.reserved = self.reserved.status();
         status
     }
 
@@ -188,6 +190,7 @@ impl Control {
             nf: instance.nf.name.clone(),
             instance: instance.name.clone(),
             runs: runs(&instance.nf.program),
+            container: instance.nf.container.is_some(),
             state: instance.state,
             pid: instance.process.as_ref().map(|process| process.body.pid().as_raw_pid() as u32),
             core: instance.core,

@@ -147,6 +147,11 @@ impl Control {
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| format!("no socket for it: {error}"))?;
         rustix::io::ioctl_fionbio(&ours, true).map_err(|error| error.to_string())?;
+        if instance.nf.container.is_some() {
+            let (body, home) = self.make_container(at, theirs)?;
+            let process = Process::new(body, ours, side, now);
+            return Ok(Process { interfaces, home: Some(home), ..process });
+        }
         let user = users::of(&instance.nf, &self.config, credentials::is_root())?;
         let orders = Orders {
             name: instance.name.clone(),
@@ -181,6 +186,7 @@ impl Control {
         }
         for at in 0..self.instances.len() {
             if heard {
+                self.look_for_container(at);
                 self.read_messages(at);
                 self.look_for_end(at);
             }
@@ -193,7 +199,7 @@ impl Control {
 
     fn read_messages(&mut self, at: usize) {
         for _ in 0..MESSAGES_MAX {
-            let Some(process) = self.instances[at].process.as_mut().filter(|process| process.listening)
+            let Some(process) = self.instances[at].process.as_mut().filter(|process| process.is_heard())
             else {
                 return;
             };
@@ -359,13 +365,14 @@ impl Control {
         // the number may be another's by now.
         instance.cpu_before_ns += match &process.body {
             Body::Launched(child) => process::cpu_time_ns(child.pid()).unwrap_or(0),
-            Body::Attached(_) => process.cpu_seen_ns,
+            Body::Attached(_) | Body::Contained(_) => process.cpu_seen_ns,
+            Body::Making(_) => 0,
         };
         self.end_turns(at);
         let instance = &mut self.instances[at];
         let Some(process) = instance.process.as_mut() else { return };
         let exit = process.body.mourn();
-        if matches!(process.body, Body::Launched(_)) {
+        if matches!(process.body, Body::Launched(_) | Body::Contained(_)) {
             instance.scheduled.end_rest();
         }
         let said = process.goodbye.take().filter(|reason| !reason.is_empty());
@@ -415,7 +422,10 @@ impl Control {
     fn bury(&mut self, at: usize, lost: u32) {
         let instance = &mut self.instances[at];
         instance.io_before = instance.io_status().unwrap_or_default();
-        instance.process = None;
+        let home = instance.process.take().and_then(|process| process.home);
+        if let Some(home) = home {
+            self.leave(home);
+        }
         self.arrange_cores();
         let instance = &mut self.instances[at];
         let reason = instance.reason.take().unwrap_or_else(|| "ended".to_owned());
@@ -608,7 +618,7 @@ fn ring(side: &ManagerSide) {
     }
 }
 
-fn launched_program(program: &Program) -> Result<LaunchedProgram, String> {
+pub(super) fn launched_program(program: &Program) -> Result<LaunchedProgram, String> {
     Ok(match program {
         Program::Run(shipped) => LaunchedProgram::Run(shipped.run.clone()),
         Program::Fuse(all) => LaunchedProgram::Fuse(all.iter().map(|shipped| shipped.run.clone()).collect()),

@@ -243,7 +243,7 @@ impl Control {
     fn register_policy(&mut self, at: usize) {
         let instance = &self.instances[at];
         let Some(process) = &instance.process else { return };
-        if instance.scheduled.registered || !matches!(process.body, Body::Attached(_)) {
+        if instance.scheduled.registered || !matches!(process.body, Body::Attached(_) | Body::Contained(_)) {
             return;
         }
         let pid = process.body.pid();

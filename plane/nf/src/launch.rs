@@ -2,7 +2,8 @@
 //!
 //! Fewer rights come before more code: when [`take_place`] returns, the process is on its core, is whom it
 //! should be and nobody more, cannot gain rights, holds nothing of its parent but its socket and its output
-//! streams, and dies with the manager.
+//! streams, and dies with the manager. In a container, whose runtime has seen to the rest, it is the manager's
+//! undoer that ends it when the manager was killed.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -11,7 +12,7 @@ use headgate_shm::attach::SOCKET_VARIABLE;
 pub use headgate_shm::launch::{LAUNCH_VARIABLE, Launch, Program, User};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Pid, Signal};
+use rustix::process::{DumpableBehavior, Signal};
 use rustix::thread::{CpuSet, Gid, Uid};
 
 /// Why a launched process could not take its place.
@@ -94,12 +95,14 @@ pub fn take_place(launch: &Launch) -> Result<(), LaunchFailure> {
     rustix::thread::set_no_new_privs(true).map_err(refused("give up new privileges"))?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(refused("forbid others to trace it"))?;
-    // After the change of user, which clears it.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(refused("tie its life to the manager's"))?;
-    // The manager may have died before the line above took effect.
-    let parent = rustix::process::getppid().map(Pid::as_raw_nonzero);
-    if parent.is_none_or(|parent| parent.get() as u32 != launch.manager) {
+    if launch.manager != 0 {
+        // After the change of user, which clears it.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(refused("tie its life to the manager's"))?;
+    }
+    // The manager may have died before the lines above took effect.
+    let parent = rustix::process::getppid().map_or(0, |parent| parent.as_raw_nonzero().get() as u32);
+    if parent != launch.manager {
         return Err(LaunchFailure::ManagerGone { name: launch.name.clone() });
     }
     Ok(())

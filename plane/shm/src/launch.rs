@@ -28,7 +28,8 @@ pub struct Launch {
     /// Whom to become; none stays who the manager is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
-    /// The manager's process id: a process that finds another parent ends at once.
+    /// The manager's process id: a process that finds another parent ends at once. 0 in a container, whose first
+    /// process has no parent that it sees.
     pub manager: u32,
 }
 

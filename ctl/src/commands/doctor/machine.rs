@@ -1,7 +1,8 @@
 //! Processor, cores, memory and kernel.
 
+use headgate_host::cgroup::reserve::Cpusets;
 use headgate_host::cgroup::{CpuController, GroupError, Groups};
-use headgate_host::credentials::{Capability, has_capability};
+use headgate_host::credentials::{self, Capability, has_capability};
 use headgate_host::environment::Environment;
 use headgate_host::sched::{self, Policy, SchedError};
 use headgate_host::{cores, hugepages};
@@ -28,6 +29,7 @@ pub fn checks(environment: &Environment) -> Vec<Check> {
         large_shared_pages(environment),
         memory_limit(),
         control_groups(environment),
+        reserving(),
         policies(),
         slices(),
         real_time(environment),
@@ -259,6 +261,22 @@ fn control_groups(environment: &Environment) -> Check {
             "no control group weighs CPU time here",
             "mount the cpu controller; without it the kernel shares cores evenly",
         ),
+    }
+}
+
+/// Whether `reserve_cores` can be had.
+fn reserving() -> Check {
+    const NAME: &str = "cores kept free";
+    let allowed = cores::allowed().map_or(0, |cores| cores.len());
+    match Cpusets::find() {
+        Err(error) => Check::warn(NAME, error.to_string(), "all else works; leave `reserve_cores` out"),
+        Ok(_) if !credentials::is_root() => {
+            Check::warn(NAME, "`reserve_cores` takes root", "run the manager as root, or leave it out")
+        }
+        Ok(_) if allowed < 2 => {
+            Check::warn(NAME, "there is one core, and other programs need it", "leave `reserve_cores` out")
+        }
+        Ok(cpusets) => Check::ok(NAME, format!("cpusets version 1 at {}", cpusets.top().display())),
     }
 }
 

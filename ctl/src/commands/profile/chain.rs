@@ -224,6 +224,10 @@ fn chain_report(
         packets_per_second: per_second(&seen.left),
         drops_per_second: per_second(&seen.dropped),
         stay_ns: stays.map(|stays| stays.iter().sum()),
+        switch_ns: chain.switch.as_ref().and_then(|_| {
+            let left = *seen.left.get(&chain.name).filter(|left| **left > 0)?;
+            Some(*seen.switch_ns.get(&chain.name)? as f64 / left as f64)
+        }),
         latency_ns: parts.and_then(Breakdown::of_chain).as_ref().map(Parts::of),
         ratios: RatioReport::of(Ratios::of(nfs.iter().map(|nf| &nf.counts))),
         first: words(&advice, &names),

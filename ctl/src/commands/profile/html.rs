@@ -54,7 +54,7 @@ pub fn page(report: &Report) -> String {
     for chain in &report.chains {
         let _ = write!(
             page,
-            "<h2>Chain {}: {}</h2>\n<p>{}{}{}</p>\n<p class=\"first\"><b>First:</b> {}</p>\n",
+            "<h2>Chain {}: {}</h2>\n<p>{}{}{}{}</p>\n<p class=\"first\"><b>First:</b> {}</p>\n",
             escaped(&chain.chain),
             escaped(&chain.stages.join(" → ")),
             units::packet_rate(chain.packets_per_second),
@@ -63,6 +63,7 @@ pub fn page(report: &Report) -> String {
                 drops => format!(", {} dropped", units::packet_rate(drops)),
             },
             chain.stay_ns.map_or(String::new(), |ns| format!(", {} at its NFs", time(ns))),
+            chain.switch_words(),
             escaped(&chain.first),
         );
         let of_nf = |stage: &String| report.nfs.iter().find(|nf| nf.nf == *stage);
@@ -238,6 +239,7 @@ mod tests {
             packets_per_second: 10.0,
             drops_per_second: 0.0,
             stay_ns: None,
+            switch_ns: None,
             latency_ns: parts(),
             ratios: None,
             first: "nothing & more".to_owned(),

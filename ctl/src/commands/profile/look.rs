@@ -27,6 +27,8 @@ pub struct Look {
     pub left: BTreeMap<String, u64>,
     /// Packets dropped on each chain in the meantime.
     pub dropped: BTreeMap<String, u64>,
+    /// CPU time of each chain's Open vSwitch in the meantime, in nanoseconds.
+    pub switch_ns: BTreeMap<String, u64>,
     /// The NFs, as the manager lists them.
     pub nfs: Vec<SeenNf>,
     /// Cores that NFs may use: no worker's.
@@ -130,6 +132,7 @@ pub fn look(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result
         elapsed,
         left: difference(&before, &after, |chain| chain.left),
         dropped: difference(&before, &after, |chain| chain.dropped),
+        switch_ns: difference(&before, &after, |chain| chain.switch.as_ref().map_or(0, |one| one.cpu_ns)),
         nfs,
         cores: free_cores(&cores_before, &workers),
         notes,

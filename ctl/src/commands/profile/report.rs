@@ -94,6 +94,10 @@ pub struct ChainReport {
     pub drops_per_second: f64,
     /// How long a packet was at its NFs, queues included (Little's law), in nanoseconds.
     pub stay_ns: Option<f64>,
+    /// CPU time of the Open vSwitch between its NFs for each packet that left, in nanoseconds; absent without one,
+    /// or without packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_ns: Option<f64>,
     /// A packet's time, its NFs together; absent without packets.
     pub latency_ns: Option<Parts>,
     /// The ratios of its NFs together.
@@ -329,14 +333,21 @@ impl Report {
 }
 
 impl ChainReport {
+    /// What its Open vSwitch takes, if it has one.
+    pub fn switch_words(&self) -> String {
+        let words = |ns| format!(", {} of CPU time in Open vSwitch for each packet", time(ns));
+        self.switch_ns.map_or(String::new(), words)
+    }
+
     fn text(&self, nfs: &[NfReport], paint: Paint) -> String {
         let drops = match self.drops_per_second {
             0.0 => String::new(),
             drops => format!(", {} dropped", units::packet_rate(drops)),
         };
         let stay = self.stay_ns.map_or(String::new(), |ns| format!(", {} at its NFs", time(ns)));
+        let switch = self.switch_words();
         let mut text = format!(
-            "{} {}: {}{drops}{stay}\n",
+            "{} {}: {}{drops}{stay}{switch}\n",
             paint.ink(Ink::Bold, &format!("chain {}", self.chain)),
             self.stages.join(" -> "),
             units::packet_rate(self.packets_per_second),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use headgate_host::openvswitch;
 use headgate_kernel::XDP_FRAME_BYTES_MAX;
 
 use super::super::codes::Code;
@@ -9,12 +10,12 @@ use super::super::document::{ChainTable, Document, IoTable, NfTable, PortKeys};
 use super::super::model::{Chain, ChainIo, Nf, NfIo, Side};
 use super::super::read::At;
 use super::super::report::Span;
-use super::super::values::{InterfaceName, IoDriver, OnFailure};
-use super::{Resolver, items};
+use super::super::values::{InterfaceName, IoDriver, OnFailure, Wiring};
+use super::{Resolver, ToolUse, items};
 
 impl Resolver<'_> {
     /// The I/O of a chain that has some; `None` when it is broken.
-    pub(super) fn io(&mut self, table: &IoTable) -> Option<ChainIo> {
+    pub(super) fn io(&mut self, table: &IoTable, workers: &[u32]) -> Option<ChainIo> {
         let (entry, end) = (table.r#in.found.as_ref()?, table.out.found.as_ref()?);
         if entry.value == end.value {
             let message = format!("the chain would end at its entry, `{}`", end.value.0);
@@ -30,7 +31,31 @@ impl Resolver<'_> {
             driver: *table.driver.value()?,
             batch: table.batch.value()?.0 as u32,
             wiring: *table.wiring.value()?,
+            switch_core: self.switch_core(table, workers)?,
         })
+    }
+
+    /// The core of an Open vSwitch where one is wanted; the outer `None` when it is broken.
+    fn switch_core(&mut self, table: &IoTable, workers: &[u32]) -> Option<Option<u32>> {
+        let is_switched = *table.wiring.value()? == Wiring::Ovs;
+        if let (Some(key), false) = (&table.switch_core.key, is_switched) {
+            let message = "`switch_core` has no effect without an Open vSwitch";
+            let help = "set `wiring = \"ovs\"`, or leave `switch_core` out";
+            self.report.add(Code::KeyConflict, key, message).help(help);
+        }
+        if !is_switched {
+            return Some(None);
+        }
+        if let Some(at) = &table.wiring.found {
+            let (programs, install) = (&openvswitch::PROGRAMS, openvswitch::INSTALL);
+            self.tools.push(ToolUse { span: at.span.clone(), programs, any: false, install });
+        }
+        if table.switch_core.key.is_none() {
+            return Some(workers.first().copied());
+        }
+        let core = table.switch_core.found.as_ref()?;
+        let number = core.value.0 as u32;
+        self.core_exists(number, &core.span).then_some(Some(number))
     }
 
     fn refuse_routed(&mut self, at: &At<InterfaceName>) {
@@ -162,6 +187,7 @@ fn nf_io(chain: &Chain, io: &ChainIo, stage: usize) -> NfIo {
         number: number as u16,
         after,
         wiring: io.wiring,
+        switch_core: io.switch_core,
     };
     let towards_entry = match stage {
         0 => Side::Interface(io.entry.clone()),

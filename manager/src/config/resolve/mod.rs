@@ -41,6 +41,21 @@ pub struct Resolver<'a> {
     pub report: &'a mut Report,
     /// Every file that the configuration names, in the order of the file.
     pub files: Vec<FileUse>,
+    /// Programs that it takes without naming them.
+    pub tools: Vec<ToolUse>,
+}
+
+/// Programs that a part of the configuration takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolUse {
+    /// That part.
+    pub span: Span,
+    /// Their names.
+    pub programs: &'static [&'static str],
+    /// Whether one of them is enough.
+    pub any: bool,
+    /// What to do where they are missing.
+    pub install: &'static str,
 }
 
 /// A file that the configuration names.
@@ -63,6 +78,8 @@ pub enum Purpose {
     Write,
     /// A program to run.
     Run,
+    /// A folder to use.
+    Folder,
 }
 
 /// The names that other tables may refer to.
@@ -102,8 +119,9 @@ impl Resolver<'_> {
         if let Some(scheduler) = &scheduler {
             self.check_turns(document, scheduler, &nfs, workers);
         }
+        self.check_reserved(document.scheduler.value(), &nfs);
         self.check_quantum(document.scheduler.value(), document);
-        let chains = self.chains(items(&document.chain), &defined, &ports);
+        let chains = self.chains(items(&document.chain), &defined, &ports, workers);
         self.check_floors(items(&document.chain), &chains, &nfs, mode);
         self.give_interfaces(&chains, &mut nfs, document);
         self.refuse_interfaces_twice(document);

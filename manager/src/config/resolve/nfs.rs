@@ -1,7 +1,9 @@
 //! NFs: what each runs, and where.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
+use headgate_host::container;
 use headgate_shm::attach::Loop;
 use serde_json::Map;
 
@@ -9,14 +11,14 @@ use super::super::codes::Code;
 use super::super::document::{MemberTable, NfTable};
 use super::super::limits::INSTANCES_MAX;
 use super::super::machine::Argument;
-use super::super::model::{Nf, Policy, Program, Restart, Shipped};
+use super::super::model::{Container, Nf, Policy, Program, Restart, Shipped};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};
 use super::super::suggest;
-use super::super::values::{Args, LoopKind, Mode, Text, User};
+use super::super::values::{Args, Environment, LoopKind, Mode, Text, User};
 use super::domains::domain_of;
 use super::names::Names;
-use super::{Purpose, Resolver};
+use super::{Purpose, Resolver, ToolUse};
 
 /// Bursts between two yields when the file names none. Our choice: at 32 packets a burst and 50 ns a
 /// packet a turn is 26 us, of which a yield of 1.25 us (evidence.md) is a twentieth.
@@ -54,6 +56,7 @@ impl Resolver<'_> {
             let waits = self.waits(table);
             let restart = self.restart(table);
             let policy = self.policy(table);
+            let container = self.container(table);
             let domain = domain_of(&table.domain, domains, default_domain, self.report);
             self.check_ring(table);
             self.check_user(table);
@@ -65,7 +68,8 @@ impl Resolver<'_> {
             }
             let cores = placed.into_iter().map(|(core, _)| core).collect();
             nfs.push(program.and_then(|program| {
-                resolved(table, program, (waits?, policy?), restart?, domain?, cores, mode)
+                let nf = resolved(table, program, (waits?, policy?), restart?, domain?, cores, mode)?;
+                Some(Nf { container: container?, ..nf })
             }));
         }
         if instances > INSTANCES_MAX {
@@ -170,11 +174,57 @@ impl Resolver<'_> {
             self.report.add(Code::BadValue, &program.span, message).help(help);
             return None;
         }
-        let path = self.file(path, &program.span, Purpose::Run);
+        let path = match &table.rootfs.found {
+            Some(rootfs) => self.program_inside(&rootfs.value.0, path, &program.span)?,
+            None => self.file(path, &program.span, Purpose::Run),
+        };
         let arguments = words.value.items[1..].iter().map(|word| word.value.0.clone());
         let command = std::iter::once(path.to_string_lossy().into_owned()).chain(arguments).collect();
         let args = args_table(&table.args)?;
         words.value.complete.then_some(Program::Exec { command, args })
+    }
+
+    /// A program in a container's own file system.
+    fn program_inside(&mut self, rootfs: &str, path: &str, span: &Span) -> Option<PathBuf> {
+        let Some(inside) = path.strip_prefix('/') else {
+            let message = format!("`{path}` does not say where in `rootfs` the program is");
+            let help = format!(
+                "write its path as the container sees it, like \"/bin/{}\"",
+                path.trim_start_matches("./")
+            );
+            self.report.add(Code::BadValue, span, message).help(help);
+            return None;
+        };
+        let outside = Path::new(rootfs).join(inside);
+        self.file(&outside.to_string_lossy(), span, Purpose::Run);
+        Some(PathBuf::from(path))
+    }
+
+    /// The container of an NF; the outer `None` when it is broken.
+    fn container(&mut self, table: &NfTable) -> Option<Option<Container>> {
+        if *table.environment.value()? == Environment::Process {
+            if let Some(key) = &table.rootfs.key {
+                let message = "`rootfs` has no effect without a container";
+                let help = "set `environment = \"container\"`, or leave `rootfs` out";
+                self.report.add(Code::KeyConflict, key, message).help(help);
+            }
+            return Some(None);
+        }
+        let at = table.environment.found.as_ref()?;
+        if let Some(attach) = table.attach.key.as_ref().filter(|_| table.attach.value() == Some(&true)) {
+            let help = "leave `environment` out; whoever starts the process says what it runs in";
+            let word = at.value.word();
+            let message = format!("`{word}` has no effect on an NF that the manager does not start");
+            self.conflict((attach, "attaches"), &at.span, &message, help);
+        }
+        let (programs, install) = (&container::RUNTIMES, container::INSTALL);
+        self.tools.push(ToolUse { span: at.span.clone(), programs, any: true, install });
+        if table.rootfs.is_broken() {
+            return None;
+        }
+        let rootfs = table.rootfs.found.as_ref();
+        let rootfs = rootfs.map(|at| self.file(&at.value.0, &at.span, Purpose::Folder));
+        Some(Some(Container { rootfs }))
     }
 
     fn attached(&mut self, table: &NfTable) -> Option<Program> {
@@ -370,6 +420,7 @@ fn resolved(
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
         priority: table.priority.value()?.0 as u32,
         policy,
+        container: None,
         io: None,
     })
 }

@@ -19,11 +19,12 @@ impl Resolver<'_> {
         tables: &[At<ChainTable>],
         defined: &Defined<'_>,
         ports: &[Option<Port>],
+        workers: &[u32],
     ) -> Vec<Option<Chain>> {
         let mut chains = Vec::with_capacity(tables.len());
         for at in tables {
             let stages = self.stages(&at.value, defined);
-            let end = self.end(&at.value, defined, ports);
+            let end = self.end(&at.value, defined, ports, workers);
             let name = at.value.name.value();
             let delay_bound_us = at.value.delay_bound_us.value().map(|us| us.0 as u32);
             let rate_floor = at.value.rate_floor.value().map(|rate| rate.0);
@@ -75,6 +76,7 @@ impl Resolver<'_> {
         table: &ChainTable,
         defined: &Defined<'_>,
         ports: &[Option<Port>],
+        workers: &[u32],
     ) -> Option<(Out, Option<ChainIo>)> {
         let Some(io) = &table.io.key else {
             return self.out(table, defined, ports).map(|out| (out, None));
@@ -87,7 +89,7 @@ impl Resolver<'_> {
             let message = "a delay bound has no effect on interfaces, where no worker sheds";
             self.conflict((io, "on interfaces"), bound, message, "leave `delay_bound_us` out");
         }
-        let io = table.io.value().and_then(|table| self.io(table))?;
+        let io = table.io.value().and_then(|table| self.io(table, workers))?;
         Some((Out::Interface, Some(io)))
     }
 

@@ -5,7 +5,7 @@ use super::super::document::{ChainTable, Document, NfTable, SchedulerTable};
 use super::super::model::{Chain, Nf, Policy, Scheduler, Unis};
 use super::super::read::At;
 use super::super::values::{LoopKind, Mode, Nice, PolicyKind};
-use super::{Resolver, items};
+use super::{Resolver, core_list, items};
 
 /// Priority among real-time tasks when the file names none. Our choice: the middle of the kernel's range, as
 /// the kernel itself chooses for interrupt handlers in threads, and far below its watchdogs at 99.
@@ -42,6 +42,7 @@ impl Resolver<'_> {
                 core: table.unis_core.value().map(|core| core.0 as u32),
             },
             lift_rt_limit: *table.lift_rt_limit.value()?,
+            reserve_cores: *table.reserve_cores.value()?,
         })
     }
 
@@ -60,6 +61,21 @@ impl Resolver<'_> {
             let Some(key) = key.as_ref().filter(|_| mode != Mode::Unis) else { continue };
             let message = format!("`{name}` has no effect with the mode {}", mode.word());
             self.report.add(Code::KeyConflict, key, message).help("set `mode = \"unis\"`, or leave it out");
+        }
+    }
+
+    /// Other programs must have a core.
+    pub(super) fn check_reserved(&mut self, table: Option<&SchedulerTable>, nfs: &[Option<Nf>]) {
+        let Some(at) = table.and_then(|table| table.reserve_cores.found.as_ref()).filter(|at| at.value)
+        else {
+            return;
+        };
+        let taken: Vec<u32> = nfs.iter().flatten().flat_map(|nf| nf.cores.clone()).collect();
+        if self.machine.cores.iter().all(|core| taken.contains(core)) {
+            let cores = core_list(&self.machine.cores);
+            let message = format!("NFs have {cores}, all that there are: other programs would have none");
+            let help = "put the NFs on fewer cores, or leave `reserve_cores` out";
+            self.report.add(Code::KeyConflict, &at.span, message).help(help);
         }
     }
 

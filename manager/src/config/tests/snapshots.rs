@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::super::{Code, Diagnostics, load, parse, schema};
+use super::super::report::Report;
+use super::super::resolve::ToolUse;
+use super::super::{Code, Diagnostics, files, load, parse, schema};
 use super::{catalog, machine};
 
 pub(super) fn here(path: &str) -> PathBuf {
@@ -71,7 +73,7 @@ fn every_code_has_a_bad_file() {
         seen.extend(findings_in(&path).0.iter().map(|finding| finding.code.name()));
     }
     // Found by looking at files, which `parse` does not; `files_are_looked_for` shows them.
-    seen.extend([Code::Unreadable.name(), Code::FileMissing.name()]);
+    seen.extend([Code::Unreadable, Code::FileMissing, Code::ProgramMissing].map(Code::name));
     let unseen: Vec<&str> =
         Code::ALL.iter().map(|code| code.name()).filter(|name| !seen.contains(name)).collect();
     assert_eq!(unseen, Vec::<&str>::new());
@@ -112,6 +114,19 @@ fn the_guide_names_every_key() {
         .filter(|key| !guide.contains(&format!("`{key}`")) && !guide.contains(&format!("[{key}]")))
         .collect();
     assert!(absent.is_empty(), "docs/guide/configuration.md does not describe {absent:?}");
+}
+
+#[test]
+fn programs_are_looked_for() {
+    let missing = |programs, any| {
+        let mut report = Report::default();
+        let tool = ToolUse { span: 0..1, programs, any, install: "install it" };
+        files::check(&[], &[tool], &mut report);
+        report.has(Code::ProgramMissing)
+    };
+    assert!(!missing(&["sh", "no-such-program"], true));
+    assert!(missing(&["sh", "no-such-program"], false));
+    assert!(missing(&["no-such-program", "nor-this"], true));
 }
 
 #[test]

@@ -38,6 +38,8 @@ choice! {
         Direct "direct",
         /// A bridge of the kernel with a cable to either side.
         Bridge "bridge",
+        /// An Open vSwitch of the chain's own with a cable to either side.
+        Ovs "ovs",
     }
 }
 

@@ -16,6 +16,16 @@ choice! {
 }
 
 choice! {
+    /// Where an NF's process is.
+    pub enum Environment, "an environment" {
+        /// A process of the manager's.
+        Process "process",
+        /// The first process of a container.
+        Container "container",
+    }
+}
+
+choice! {
     /// The kernel's policy for an NF, sched(7).
     pub enum PolicyKind, "a scheduling policy" {
         /// A fair share, and a waking NF may pre-empt.

@@ -1,0 +1,164 @@
+//! NFs in containers that the manager has an OCI runtime make: they pass packets, have shares of their core, die
+//! and come back as others do, and leave nothing. It takes root, and runc or crun.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use headgate_host::{Pid, Signal, cgroup, container, process};
+use headgate_manager::status::{NfState, Snapshot};
+use headgate_tests::session::{Session, chain, nf};
+use headgate_tests::{machine, programs};
+use rustix::process::kill_process;
+
+const TOP: &str = r#"
+[manager]
+name = "tests"
+cores = [{manager}]
+[memory]
+buffers = 2048
+hugepages = "never"
+[[port]]
+name = "in"
+kind = "generator"
+rate = "50K"
+flows = 32
+[[port]]
+name = "out"
+kind = "null"
+[[rule]]
+in = "in"
+chain = "path"
+[[chain]]
+name = "path"
+stages = ["first", "second"]
+out = "out"
+[[nf]]
+name = "second"
+run = "monitor"
+core = {nf}
+ring = 256
+"#;
+
+/// A chain whose first NF is this one, in a container.
+fn configuration(nf: &str) -> String {
+    format!("{TOP}[[nf]]\nname = \"first\"\ncore = {{nf}}\nring = 256\nenvironment = \"container\"\n{nf}\n")
+}
+
+fn can_make(test: &str) -> bool {
+    if !machine::is_root() {
+        machine::skip(test, "containers take root");
+        return false;
+    }
+    let found = container::RUNTIMES.iter().any(|runtime| process::find_program(runtime).is_some());
+    if !found {
+        machine::skip(test, container::INSTALL);
+    }
+    found
+}
+
+fn pid(snapshot: &Snapshot, instance: &str) -> Pid {
+    let pid = nf(snapshot, instance).pid.expect("a running NF has a process");
+    Pid::from_raw(pid as i32).expect("a process has a number")
+}
+
+fn status_of(pid: Pid, key: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_pid())).expect("it runs");
+    let found = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    found.expect("the kernel says so").trim().to_owned()
+}
+
+/// The names of the containers' groups that are there.
+fn groups() -> Vec<PathBuf> {
+    let ours = format!("headgate-{}-", std::process::id());
+    let tops = cgroup::everywhere("").into_iter();
+    let entries = tops.flat_map(|top| fs::read_dir(top).into_iter().flatten().flatten());
+    let paths = entries.map(|entry| entry.path());
+    paths
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&ours)))
+        .collect()
+}
+
+#[test]
+fn one_in_a_container_is_an_nf_like_any_other() {
+    const TEST: &str = "one_in_a_container_is_an_nf_like_any_other";
+    if !can_make(TEST) {
+        return;
+    }
+    let session = Session::start(&configuration("run = \"forward\""));
+    session.wait_for_packets("path", 1_000);
+    let now = session.wait_for("it has a share", |now| nf(now, "first").share.is_some());
+    assert!(nf(&now, "first").container && !nf(&now, "second").container);
+    let first = pid(&now, "first");
+    // Numbers in its own namespace behind that in ours; a user of its domain; no rights.
+    assert_eq!(status_of(first, "NSpid").split_whitespace().last(), Some("1"));
+    assert_eq!(status_of(first, "Uid"), status_of(pid(&now, "second"), "Uid"));
+    assert_eq!(status_of(first, "CapBnd"), "0000000000000000");
+    assert_eq!(status_of(first, "Seccomp"), "2");
+    assert_eq!(status_of(first, "Cpus_allowed_list"), machine::nf_core().to_string());
+
+    kill_process(first, Signal::KILL).expect("it is ours");
+    let again = session.wait_for("it runs again", |now| {
+        nf(now, "first").failures == 1 && nf(now, "first").state == NfState::Running
+    });
+    assert!(
+        nf(&again, "first").last_failure.as_deref().is_some_and(|why| why.contains("its container ended"))
+    );
+    let left = chain(&again, "path").left;
+    session.wait_for("packets pass again", |now| chain(now, "path").left > left + 1_000);
+    let _ = session.audited();
+    let second = pid(&session.snapshot(), "first");
+    assert_ne!(second, first);
+    session.stop();
+    assert!(!process::is_alive(second).expect("/proc can be read"));
+    assert_eq!(groups(), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn fused_nfs_and_programs_of_ones_own_run_in_containers_too() {
+    const TEST: &str = "fused_nfs_and_programs_of_ones_own_run_in_containers_too";
+    if !can_make(TEST) {
+        return;
+    }
+    let (_folder, program) = programs::for_everybody(&programs::nfs());
+    let own = format!("exec = [\"{}\", \"run\", \"forward\"]", program.display());
+    let fused = "fuse = [{ run = \"mac-swap\" }, { run = \"forward\" }]";
+    for nf in [fused, &own] {
+        let session = Session::start(&configuration(nf));
+        session.wait_for_packets("path", 1_000);
+        let _ = session.audited();
+        session.stop();
+    }
+}
+
+/// A file system of its own, with nothing in it but what the host of NFs is linked with.
+#[test]
+fn a_container_may_have_its_own_file_system() {
+    const TEST: &str = "a_container_may_have_its_own_file_system";
+    if !can_make(TEST) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path();
+    let linked = Command::new("ldd").arg(programs::nfs()).output().expect("there is ldd");
+    let linked = String::from_utf8(linked.stdout).expect("text");
+    for library in linked.split_whitespace().filter(|word| word.starts_with('/')) {
+        let inside = root.join(library.trim_start_matches('/'));
+        fs::create_dir_all(inside.parent().expect("a folder")).expect("it can be made");
+        fs::copy(library, inside).expect("it can be copied");
+    }
+    let configuration = configuration(&format!("run = \"forward\"\nrootfs = \"{}\"", root.display()));
+    let refused = Session::launch(Path::new("test.toml"), &configuration, false);
+    let told = refused.wait_for("it fails", |now| nf(now, "first").failures > 0);
+    let why = nf(&told, "first").last_failure.clone().unwrap_or_default();
+    assert!(why.contains("has no folder `proc`"), "{why}");
+    refused.stop();
+    for needed in ["proc", "dev", "run", "tmp"] {
+        fs::create_dir(root.join(needed)).expect("it can be made");
+    }
+    let session = Session::start(&configuration);
+    session.wait_for_packets("path", 1_000);
+    session.stop();
+    let left: Vec<_> = fs::read_dir(root.join("run")).expect("it is there").collect();
+    assert!(left.is_empty(), "nothing was put into it: {left:?}");
+}
