@@ -130,6 +130,11 @@ pub trait Queue: Send {
         0
     }
 
+    /// Packets it took that whoever is at its other end has not taken yet, where that can be seen.
+    fn waiting(&self) -> Option<u32> {
+        None
+    }
+
     /// True when the port will never give another packet: a replay that has ended, or one that only takes.
     fn is_finished(&self) -> bool {
         false
