@@ -11,7 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("headgate-host", &[]),
     ("headgate-shm", &[]),
     ("headgate-dpdk", &["headgate-shm"]),
-    ("headgate-ports", &["headgate-shm", "headgate-wire", "headgate-dpdk"]),
+    ("headgate-ports", &["headgate-shm", "headgate-wire", "headgate-dpdk", "headgate-kernel"]),
     ("headgate-path", &["headgate-shm", "headgate-wire", "headgate-ports", "headgate-decide"]),
     ("headgate-kernel", &["headgate-shm", "headgate-wire"]),
     ("headgate-nf", &["headgate-kernel", "headgate-shm", "headgate-wire"]),

@@ -14,11 +14,15 @@ use headgate_decide::pressure::{Load, Marks, step};
 use headgate_ports::Queue;
 use headgate_shm::Descriptor;
 
+use crate::BURST;
 use crate::board::Station;
 use crate::classify::spread_at;
 use crate::drop::Reason;
 use crate::holders::{Origin, Place, UNKNOWN_ARRIVAL};
 use crate::worker::{Hands, Worker};
+
+/// Most bursts that are taken from a box that has ended. Our choice: the largest ring, 65,536 packets.
+const LAST_BURSTS: usize = 65_536 / BURST;
 
 /// What the control loop hands to a worker when a black box is ready.
 pub struct BoxEnds {
@@ -184,7 +188,12 @@ impl Worker {
 
     /// Takes a black box out of service. What it had sent goes on; returns how many packets died with it.
     pub(crate) fn reclaim_box(&mut self, now: u64, at: usize) -> u32 {
-        while self.take_from_box(now, at) > 0 {}
+        // Whoever else has its interface may go on sending.
+        for _ in 0..LAST_BURSTS {
+            if self.take_from_box(now, at) == 0 {
+                break;
+            }
+        }
         let mut it = self.boxes.swap_remove(at);
         self.pressure.set(it.number(), false);
         let lost = it.outstanding.give_up();

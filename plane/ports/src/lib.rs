@@ -1,6 +1,7 @@
 //! Ports: where packets come from and where they go. One trait, many ports.
 //!
 //! - [`dpdk`]: any DPDK poll-mode driver;
+//! - [`kernel`]: an interface of the kernel by a packet socket, without DPDK;
 //! - [`generator`]: synthetic traffic, seeded and time-stamped;
 //! - [`pcap`]: replay from memory, and writing of captures;
 //! - [`null`]: takes everything and gives nothing, and measures.
@@ -11,6 +12,7 @@
 pub mod dpdk;
 pub mod error;
 pub mod generator;
+pub mod kernel;
 pub mod null;
 mod pace;
 pub mod pcap;
