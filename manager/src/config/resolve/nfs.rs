@@ -57,6 +57,7 @@ impl Resolver<'_> {
             let domain = domain_of(&table.domain, domains, default_domain, self.report);
             self.check_ring(table);
             self.check_user(table);
+            self.check_box(table);
             let placed = self.place(table, &mut in_turn);
             instances += placed.len();
             self.check_workers(table, &placed, workers, !free.is_empty());
@@ -370,6 +371,7 @@ fn resolved(
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
         priority: table.priority.value()?.0 as u32,
         policy,
+        black_box: table.r#box.value().copied(),
         io: None,
     })
 }
