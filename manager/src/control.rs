@@ -3,6 +3,7 @@
 //!
 //! - [`instance`]: one NF instance, from launch to end;
 //! - [`interfaces`]: NFs on interfaces of the kernel;
+//! - [`boxes`]: programs that know nothing of us;
 //! - [`reception`]: NFs that come by themselves;
 //! - [`supervise`]: what happens to instances, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
@@ -12,6 +13,7 @@
 //! - [`change`]: from one configuration to another while traffic runs;
 //! - [`snapshot`]: what is told to whoever asks.
 
+mod boxes;
 mod change;
 mod delays;
 mod instance;

@@ -12,9 +12,9 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, BoxPorts, Device, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion, LoopKind,
-    Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate,
-    ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    Address, Args, BoxPorts, Device, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion,
+    LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix,
+    Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.

@@ -169,7 +169,7 @@ impl Control {
 
     fn nf_status(&self, instance: &Instance) -> NfStatus {
         let counts = &self.fabric.workers[instance.worker as usize].board.instances[instance.number as usize];
-        let side = instance.process.as_ref().map(|process| &process.side);
+        let side = instance.process.as_ref().and_then(|process| process.side.as_ref());
         let progress =
             |pick: fn(&headgate_shm::control::Progress) -> u64| side.map_or(0, |side| pick(side.progress()));
         let timed = progress(|progress| progress.handler_packets.load(Ordering::Relaxed));

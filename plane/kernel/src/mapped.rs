@@ -9,8 +9,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headgate_shm::descriptor::Descriptor;
 use headgate_shm::Region;
+use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
 
 use crate::counts::Counts;

@@ -2,6 +2,7 @@
 //!
 //! - [`dpdk`]: any DPDK poll-mode driver;
 //! - [`kernel`]: an interface of the kernel by a packet socket, without DPDK;
+//! - [`memif`]: memory that another program brings, without DPDK;
 //! - [`generator`]: synthetic traffic, seeded and time-stamped;
 //! - [`pcap`]: replay from memory, and writing of captures;
 //! - [`null`]: takes everything and gives nothing, and measures.
@@ -13,6 +14,7 @@ pub mod dpdk;
 pub mod error;
 pub mod generator;
 pub mod kernel;
+pub mod memif;
 pub mod null;
 mod pace;
 pub mod pcap;

@@ -69,7 +69,8 @@ impl Resolver<'_> {
             self.conflict(beside, io, "a black box cannot stand in a chain on interfaces", help);
         }
         if let Some(bound) = &table.delay_bound_us.key {
-            let message = "a chain with a black box has no delay bound: how long packets are in it is not seen";
+            let message =
+                "a chain with a black box has no delay bound: how long packets are in it is not seen";
             self.conflict(beside, bound, message, "leave `delay_bound_us` out");
         }
         if chain.out == Out::Nf
@@ -86,7 +87,8 @@ impl Resolver<'_> {
             return;
         };
         let message = format!("`{}` is a black box and in another chain too", name.value.0);
-        let help = "what a box sends does not say which chain it is of; define a second [[nf]] with the same `exec`";
+        let help =
+            "what a box sends does not say which chain it is of; define a second [[nf]] with the same `exec`";
         let span = name.span.clone();
         self.report
             .add(Code::KeyConflict, &span, message)
