@@ -129,7 +129,11 @@ impl Control {
     fn put_box_into_service(&mut self, at: usize, [into, out]: [Box<dyn Queue>; 2]) {
         let cycles_per_micro = self.fabric.clock.cycles_per_second() / 1_000_000;
         let instance = &self.instances[at];
-        let marks = box_marks(&self.config.scheduler, &instance.nf, cycles_per_micro);
+        let link = instance.process.as_ref().and_then(|process| process.black_box.as_ref());
+        // Interfaces that show no queue are never seen to be full.
+        let marks = link.and_then(BoxLink::watches).and_then(|[into, _]| {
+            box_marks(&self.config.scheduler, &instance.nf, into.ring(), cycles_per_micro)
+        });
         let region = instance.nf.domain.index() as u8;
         let ends = BoxEnds { number: instance.number, region, marks, into, out };
         self.enter_service(at, Command::AttachBox(Box::new(ends)));

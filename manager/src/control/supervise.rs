@@ -40,13 +40,18 @@ const LOOK_WHILE_STOPPING: Span = Span::from_millis(1);
 /// Messages read from one NF at one look, so that a talkative one cannot hold the loop.
 const MESSAGES_MAX: usize = 16;
 
-/// When a black box is throttled, as far as its interface shows its queue.
-pub(super) fn box_marks(scheduler: &Scheduler, nf: &Nf, cycles_per_micro: u64) -> Option<pressure::Marks> {
-    handling(scheduler, nf, cycles_per_micro).marks
+/// When a black box with a ring of that size is throttled.
+pub(super) fn box_marks(
+    scheduler: &Scheduler,
+    nf: &Nf,
+    ring: u32,
+    cycles_per_micro: u64,
+) -> Option<pressure::Marks> {
+    handling(scheduler, nf, ring, cycles_per_micro).marks
 }
 
 /// What a worker does when an NF cannot keep up.
-fn handling(scheduler: &Scheduler, nf: &Nf, cycles_per_micro: u64) -> Handling {
+fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) -> Handling {
     if !scheduler.mode.presses_back() {
         return Handling::default();
     }
@@ -54,11 +59,11 @@ fn handling(scheduler: &Scheduler, nf: &Nf, cycles_per_micro: u64) -> Handling {
     let tick = pressure::TICK_MICROS * cycles_per_micro;
     let marks = if nf.waits == Loop::Notified {
         let patience = u64::from(scheduler.queue_time_us) * cycles_per_micro;
-        pressure::Marks::new(nf.ring, high, low, patience, tick)
+        pressure::Marks::new(ring, high, low, patience, tick)
     } else {
-        pressure::Marks::sleepless(nf.ring, high, low, cycles_per_micro, tick)
+        pressure::Marks::sleepless(ring, high, low, cycles_per_micro, tick)
     };
-    let mark_at = nf.ring * scheduler.ecn_watermark / 100;
+    let mark_at = ring * scheduler.ecn_watermark / 100;
     Handling { marks: Some(marks), mark_at, hold: scheduler.hold, turns: true }
 }
 
@@ -323,7 +328,7 @@ impl Control {
             core: instance.core as u16,
             sleeps: instance.nf.waits == Loop::Notified,
             marks,
-            handling: handling(&self.config.scheduler, &instance.nf, cycles_per_micro),
+            handling: handling(&self.config.scheduler, &instance.nf, instance.nf.ring, cycles_per_micro),
             side: side.clone(),
         };
         self.enter_service(at, Command::Attach(Box::new(ends)));
