@@ -134,8 +134,8 @@ impl Ring {
 
     /// Says what lies in the buffer of a descriptor now.
     pub fn fill(&self, index: u16, piece: Piece) {
-        let word =
-            u64::from(piece.goes_on) * NEXT | u64::from(piece.region) << 16 | u64::from(piece.length) << 32;
+        let flags = if piece.goes_on { NEXT } else { 0 };
+        let word = flags | u64::from(piece.region) << 16 | u64::from(piece.length) << 32;
         self.word(index, 0).store(word, Ordering::Relaxed);
     }
 
