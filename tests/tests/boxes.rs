@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use headgate_host::cores;
+use headgate_host::{cores, process};
 use headgate_host::sched::{self, Policy};
 use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::machine;
@@ -275,8 +275,9 @@ fn boxes_and_one_of_ours_have_turns_of_one_core() {
     let session =
         Session::start(&configuration("rate = \"50K\"\ncount = 200000", NULL, "mode = \"unis\"", &nfs));
     let raised = |now: &Snapshot| {
-        let all = ["swap", "ours", "again"].map(|name| sched::get(Some(pid(now, name))));
-        all.iter().all(|policy| matches!(policy, Ok(Policy::Fifo { .. })))
+        let threads = ["swap", "ours", "again"].map(|name| process::threads(pid(now, name)));
+        let mut policies = threads.iter().flatten().map(|thread| sched::get(Some(*thread)));
+        threads[0].len() > 1 && policies.all(|policy| matches!(policy, Ok(Policy::Fifo { .. })))
     };
     session.wait_for("all have turns", raised);
     let now = session.wait_for("all are through", |now| is_over(now, 200_000));

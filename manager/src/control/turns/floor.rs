@@ -316,8 +316,12 @@ impl Floor {
     pub fn follow(&mut self, mut before: Self) {
         for (at, runner) in before.runners.iter().enumerate() {
             if let Some(mine) = self.runners.iter().position(|other| other.pid == runner.pid) {
-                self.standing[mine] = before.standing[at];
-                before.standing[at] = Standing::Gone;
+                let standing = std::mem::replace(&mut before.standing[at], Standing::Gone);
+                self.standing[mine] = standing;
+                // A box that starts waits for the threads it makes.
+                if standing != Standing::Own && runner.threads != self.runners[mine].threads {
+                    self.set(mine, standing);
+                }
             }
         }
     }
