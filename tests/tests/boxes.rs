@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use headgate_host::{cores, process};
 use headgate_host::sched::{self, Policy};
+use headgate_host::{cores, process};
 use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::machine;
 use headgate_tests::session::{Session, chain, drops, nf};
@@ -211,6 +211,25 @@ fn an_interface_that_goes_is_told_of_and_made_again() {
 }
 
 #[test]
+fn a_chain_with_a_box_changes_under_traffic() {
+    if !can_veth("a_chain_with_a_box_changes_under_traffic") {
+        return;
+    }
+    let text = |nfs: &[(&str, String)]| configuration("rate = \"2K\"", NULL, NFVNICE, nfs);
+    let session = Session::start(&text(&[("first", run("forward")), ("cat", socat())]));
+    session.wait_for_packets("path", 1_000);
+    let before = nf(&session.snapshot(), "cat").pid;
+    let longer = [("first", run("forward")), ("cat", socat()), ("last", run("mac-swap"))];
+    let changes = session.apply(&text(&longer)).expect("it can change");
+    assert_eq!(changes, ["nf last added", "chain path changed"]);
+    session.wait_for_packets("path", 1_000);
+    assert_eq!(nf(&session.audited(), "cat").pid, before, "the box goes on in the new chain");
+    session.apply(&text(&[("last", run("mac-swap"))])).expect("it can go");
+    session.wait_for_packets("path", 1_000);
+    session.stop();
+}
+
+#[test]
 fn a_namespace_routes() {
     if !can_veth("a_namespace_routes") {
         return;
@@ -286,7 +305,7 @@ fn boxes_and_one_of_ours_have_turns_of_one_core() {
     session.wait_for("nobody is before the rest of the machine", |now| !raised(now));
     kill_process(pid(&session.snapshot(), "again"), Signal::KILL).expect("it is ours");
     session.wait_for("it runs again", |now| {
-        nf(now, "again").failures == 1 && nf(now, "again").state == NfState::Running
+        nf(now, "again").failures > 0 && nf(now, "again").state == NfState::Running
     });
     let _ = session.audited();
     session.stop();

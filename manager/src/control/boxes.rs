@@ -108,11 +108,13 @@ impl Control {
         for at in 0..self.instances.len() {
             let state = self.instances[at].state;
             let starts = state == NfState::Starting;
-            if starts && self.instances[at].nf.black_box.is_some() {
-                // Its threads have turns as they come.
-                self.turns.stale = true;
-            }
+            let has_turns = self.has_turns(&self.instances[at]);
             let Some(process) = self.instances[at].process.as_mut() else { continue };
+            if starts && has_turns && process.black_box.is_some() {
+                // Its threads have turns as they come.
+                let threads = process::threads(process.body.pid()).len();
+                self.turns.stale |= std::mem::replace(&mut process.threads_seen, threads) != threads;
+            }
             let Some(link) =
                 process.black_box.as_mut().filter(|_| starts || (look && state == NfState::Running))
             else {

@@ -22,6 +22,8 @@ use crate::{layout, machine};
 
 /// How long new NFs may take to become ready.
 const START_PATIENCE: Span = Span::from_secs(6);
+/// The same where black boxes are among them.
+const BOX_START_PATIENCE: Span = Span::from_secs(31);
 /// How long packets may take to leave chains that are gone.
 const DRAIN_PATIENCE: Span = Span::from_secs(2);
 
@@ -93,7 +95,8 @@ impl Control {
             }
         }
         let started = new.iter().flat_map(|nf| self.add_instances(nf)).collect();
-        let until = self.now() + START_PATIENCE;
+        let boxes = new.iter().any(|nf| nf.black_box.is_some());
+        let until = self.now() + if boxes { BOX_START_PATIENCE } else { START_PATIENCE };
         self.change =
             Some(Change { config: next, old, step: Step::Starting(started), until, reply, summary });
         Ok(())

@@ -102,6 +102,8 @@ pub struct Process {
     pub side: Option<Arc<ManagerSide>>,
     /// Its interfaces, if it is a black box.
     pub black_box: Option<BoxLink>,
+    /// Threads that a black box which starts had when it was last looked at.
+    pub threads_seen: usize,
     /// Whether a black box was asked to end.
     pub told_to_stop: bool,
     /// When it was launched, or attached.
@@ -125,6 +127,7 @@ impl Process {
             listening: true,
             side: side.map(Arc::new),
             black_box: None,
+            threads_seen: 1,
             told_to_stop: false,
             launched,
             cpu_seen_ns: 0,

@@ -33,6 +33,9 @@ use crate::users;
 
 /// How long an NF may take from launch to readiness. Our choice: a thousand times what one takes.
 const START_PATIENCE: Span = Span::from_secs(5);
+/// The same for a black box. Our choice: a hundred times what testpmd takes, which has a third of its core while
+/// others that poll have turns of it.
+const BOX_START_PATIENCE: Span = Span::from_secs(30);
 /// How long an NF that was told to stop may take to return its packets and say goodbye.
 const STOP_PATIENCE: Span = Span::from_secs(2);
 /// Time between two looks at an instance that is to return what it holds.
@@ -143,7 +146,8 @@ impl Control {
         instance.scheduled.begin();
         instance.process = Some(process);
         instance.state = NfState::Starting;
-        instance.due = Some(now + START_PATIENCE);
+        let is_box = instance.nf.black_box.is_some();
+        instance.due = Some(now + if is_box { BOX_START_PATIENCE } else { START_PATIENCE });
         instance.reason = None;
         self.turns.stale = true;
     }
