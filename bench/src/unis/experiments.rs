@@ -479,7 +479,7 @@ fn boxes() -> Experiment {
             comparisons.push(Comparison::over(name, &joined(group, "unis"), &under, ""));
         }
     }
-    let mut boxes = experiment(
+    let mut boxes = Experiment::new(
         "boxes",
         "three NFs that poll on one core, 64 B: dpdk-testpmd in macswap three times over memif, and twice with a \
          light NF of ours between: the kernel's schedulers, and turns",
