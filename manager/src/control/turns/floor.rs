@@ -200,7 +200,7 @@ impl Floor {
     ) -> Self {
         let estimate = |runner: &Runner| before.and_then(|before| before.estimate(runner.pid));
         let member = |runner: &Runner| Member {
-            ring: runner.side.layout().ring(),
+            ring: runner.queues.ring(),
             capacity: runner.capacity(),
             estimate: estimate(runner).unwrap_or_else(|| runner.first_estimate()),
         };
