@@ -3,7 +3,7 @@
 set -euo pipefail
 
 build=(build-essential pkg-config libdpdk-dev libclang-dev)
-test=(iproute2 iperf3 curl nginx-light tshark tcpdump valgrind openvswitch-switch runc)
+test=(iproute2 iperf3 curl nginx-light tshark tcpdump valgrind openvswitch-switch runc dpdk-dev socat)
 
 missing=()
 for package in "${build[@]}" "${test[@]}"; do

@@ -13,6 +13,7 @@
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
 //! - [`turn`]: whose turn it is on a core of NFs that never sleep, and for how long;
+//! - [`outstanding`]: which packets a black box has kept;
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
@@ -29,6 +30,7 @@ pub mod congestion;
 pub mod cost;
 pub mod delay;
 pub mod liveness;
+pub mod outstanding;
 pub mod pressure;
 pub mod profile;
 pub mod restart;

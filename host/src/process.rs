@@ -351,6 +351,17 @@ pub fn cpu_time_ns(pid: Pid) -> Result<u64, ProcessError> {
     }
 }
 
+/// The threads of a process, its first among them; that one alone when it has ended.
+pub fn threads(pid: Pid) -> Vec<Pid> {
+    let number = |entry: io::Result<std::fs::DirEntry>| {
+        entry.ok()?.file_name().to_str()?.parse().ok().and_then(Pid::from_raw)
+    };
+    match std::fs::read_dir(format!("/proc/{}/task", pid.as_raw_pid())) {
+        Ok(entries) => entries.filter_map(number).collect(),
+        Err(_) => vec![pid],
+    }
+}
+
 /// What the kernel says of a process's main thread, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {

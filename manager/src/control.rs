@@ -4,6 +4,7 @@
 //! - [`containers`]: NFs in containers;
 //! - [`instance`]: one NF instance, from launch to end;
 //! - [`interfaces`]: NFs on interfaces of the kernel;
+//! - [`boxes`]: programs that know nothing of us;
 //! - [`reception`]: NFs that come by themselves;
 //! - [`reserve`]: cores kept free of other programs;
 //! - [`supervise`]: what happens to instances, and what follows from it;
@@ -14,6 +15,7 @@
 //! - [`change`]: from one configuration to another while traffic runs;
 //! - [`snapshot`]: what is told to whoever asks.
 
+mod boxes;
 mod change;
 mod containers;
 mod delays;

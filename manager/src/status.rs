@@ -302,12 +302,26 @@ pub struct NfStatus {
     /// What it does on interfaces of the kernel, if it works on some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<IoStatus>,
+    /// What its interfaces show, if it is a black box.
+    #[serde(default, rename = "box", skip_serializing_if = "Option::is_none")]
+    pub black_box: Option<BoxStatus>,
     /// Drops on the way to it, in it and by it, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Its own counters.
     pub counters: BTreeMap<String, u64>,
     /// The last message it sent.
     pub message: Option<String>,
+}
+
+/// What the interfaces of a black box show.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoxStatus {
+    /// What they are: memif or veth.
+    pub ports: String,
+    /// Packets in its ring that it has not taken; `None` where that cannot be seen.
+    pub waiting: Option<u32>,
+    /// Places of that ring.
+    pub ring: Option<u32>,
 }
 
 /// How long packets took, in the last 100 to 200 ms that had some, in nanoseconds.

@@ -14,10 +14,10 @@
 mod switch;
 
 use std::collections::BTreeMap;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use headgate_host::namespace::Namespace;
+use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Links, Mac, NetworkError, Offload, VethEnd};
 use headgate_host::openvswitch::Port;
 use headgate_host::undo::Janitor;
@@ -33,9 +33,16 @@ use switch::Switch;
 /// Bytes of an Ethernet header and a VLAN tag, which an MTU does not count.
 const LINK_HEADER_BYTES: u32 = 18;
 
+/// What a black box calls its interfaces: that which it gets packets by, and that which it gives them by.
+pub const BOX_IN: &str = "in";
+/// See [`BOX_IN`].
+pub const BOX_OUT: &str = "out";
+
 /// The places of chains that were wired.
 pub struct Wiring {
     places: BTreeMap<String, Place>,
+    /// Where our ends of the cables of black boxes are.
+    boxes: Option<Namespace>,
     janitor: Option<Arc<Janitor>>,
 }
 
@@ -62,7 +69,7 @@ impl Wiring {
     /// Nothing is wired yet.
     #[must_use]
     pub const fn new(janitor: Option<Arc<Janitor>>) -> Self {
-        Self { places: BTreeMap::new(), janitor }
+        Self { places: BTreeMap::new(), boxes: None, janitor }
     }
 
     /// A socket on each of an NF's interfaces, whose packets lie in this memory. Those between stages are made
@@ -95,6 +102,31 @@ impl Wiring {
                 Ok(opened)
             }
         }
+    }
+
+    /// A namespace for a black box with its two interfaces, and sockets on their other ends. What an earlier
+    /// incarnation left is replaced.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn box_cables(&mut self, number: u16, told: &KernelIo) -> Result<(Namespace, [OwnedFd; 2]), String> {
+        let inside = Namespace::new().map_err(|error| error.to_string())?;
+        if self.boxes.is_none() {
+            self.boxes = Some(Namespace::new().map_err(|error| error.to_string())?);
+        }
+        let Some(outside) = &self.boxes else { unreachable!("just made") };
+        let cable = |which: u8, name: &str| -> Result<OwnedFd, String> {
+            let ours = format!("b{number}{name}");
+            let opened = outside.run(|| -> Result<OwnedFd, String> {
+                let mut links = Links::here().map_err(|error| error.to_string())?;
+                lay(&mut links, &inside, &ours, name, number, which, told.frame_bytes)
+                    .map_err(|error| error.to_string())?;
+                open::open_packet(&ours, told).map_err(|error| error.to_string())
+            });
+            opened.map_err(|error| error.to_string())?
+        };
+        let ends = [cable(0, BOX_IN)?, cable(1, BOX_OUT)?];
+        Ok((inside, ends))
     }
 
     fn place(&mut self, chain: &str) -> Result<&mut Place, String> {
@@ -212,6 +244,34 @@ impl Hop {
         }
         Ok(true)
     }
+}
+
+/// Lays a cable from here into the namespace of a black box.
+fn lay(
+    links: &mut Links,
+    inside: &Namespace,
+    ours: &str,
+    theirs: &str,
+    number: u16,
+    which: u8,
+    frame_bytes: u32,
+) -> Result<(), NetworkError> {
+    if is_there(links, ours)? {
+        links.delete(ours)?;
+    }
+    let [high, low] = number.to_be_bytes();
+    // Locally administered; "HB", and unique among the boxes.
+    let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'B', high, low, last]) };
+    let mtu = frame_bytes - LINK_HEADER_BYTES;
+    links.add_veth(end(ours, 2 * which), end(theirs, 2 * which + 1), inside.as_fd(), mtu)?;
+    links.set_no_own_ipv6_address(ours)?;
+    links.set_up(ours)?;
+    let mut there = inside.links().map_err(|error| match error {
+        NamespaceError::Network(error) => error,
+        other => NetworkError::NotPermitted { doing: other.to_string() },
+    })?;
+    there.set_no_own_ipv6_address(theirs)?;
+    there.set_up(theirs)
 }
 
 fn is_there(links: &mut Links, name: &str) -> Result<bool, NetworkError> {

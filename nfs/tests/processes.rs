@@ -16,7 +16,14 @@ fn run(name: &str) -> Program {
 }
 
 fn orders(program: Program) -> Launch {
-    Launch { name: "test".into(), program, core: None, user: None, manager: std::process::id() }
+    Launch {
+        name: "test".into(),
+        program,
+        core: None,
+        user: None,
+        namespace: None,
+        manager: std::process::id(),
+    }
 }
 
 fn welcome(waits: Loop, arguments: &str) -> Welcome {

@@ -11,9 +11,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("headgate-host", &[]),
     ("headgate-shm", &[]),
     ("headgate-dpdk", &["headgate-shm"]),
-    ("headgate-ports", &["headgate-shm", "headgate-wire", "headgate-dpdk"]),
+    (
+        "headgate-ports",
+        &["headgate-shm", "headgate-wire", "headgate-dpdk", "headgate-kernel", "headgate-memif"],
+    ),
     ("headgate-path", &["headgate-shm", "headgate-wire", "headgate-ports", "headgate-decide"]),
     ("headgate-kernel", &["headgate-shm", "headgate-wire"]),
+    ("headgate-memif", &["headgate-shm"]),
     ("headgate-nf", &["headgate-kernel", "headgate-shm", "headgate-wire"]),
     ("headgate-nfs", &["headgate-nf", "headgate-wire"]),
     ("headgate-abi", &["headgate-nf"]),
@@ -24,6 +28,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "headgate-dpdk",
             "headgate-host",
             "headgate-kernel",
+            "headgate-memif",
             "headgate-path",
             "headgate-ports",
             "headgate-shm",
@@ -34,7 +39,8 @@ const ARROWS: &[(&str, &[&str])] = &[
 const ABOVE: &[&str] = &["headgate", "headgate-bench", "headgate-tests"];
 
 /// The only rooms with code that the compiler cannot check.
-const UNSAFE_ROOMS: &[&str] = &["plane/shm", "plane/dpdk", "plane/kernel", "plane/nf", "host", "abi"];
+const UNSAFE_ROOMS: &[&str] =
+    &["plane/shm", "plane/dpdk", "plane/kernel", "plane/memif", "plane/nf", "host", "abi"];
 /// What depends on nothing of the machine.
 const PURE_ROOMS: &[&str] = &["wire", "decide"];
 /// Lines of the longest file. Our choice: what one can read in one sitting.

@@ -15,6 +15,25 @@ use serde::Serialize;
 const BUFFERS: u32 = 65_536;
 /// Source address of flow 0, as a number; flow `n` has the `n`th after it (the generator's default).
 const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
+/// testpmd as a black box: a thread that waits and one that polls, on one core, without huge pages. It takes the
+/// largest rings that it is offered (`rsize`, a power of two).
+const TESTPMD: [&str; 15] = [
+    "/usr/bin/dpdk-testpmd",
+    "--no-huge",
+    "-m",
+    "64",
+    "--no-pci",
+    "--no-shconf",
+    "--no-telemetry",
+    "--lcores",
+    "0@{core},1@{core}",
+    "--vdev=net_memif0,role=client,rsize=14,socket={in}",
+    "--vdev=net_memif1,role=client,rsize=14,socket={out}",
+    "--",
+    "--forward-mode=macswap",
+    "--auto-start",
+    "--total-num-mbufs=4096",
+];
 /// Preamble, start of frame and gap between frames, in bytes (IEEE 802.3).
 const BETWEEN_FRAMES_BYTES: f64 = 20.0;
 /// The link of the paper, in bits per second.
@@ -114,6 +133,8 @@ pub enum Work {
     Steps(Vec<(u32, u32)>),
     /// It takes one of these numbers of cycles, each as often.
     OneOf(Vec<u32>),
+    /// It swaps its Ethernet addresses, and is a program that nobody here wrote: dpdk-testpmd, which polls.
+    Testpmd,
     /// It writes it to a file in this folder.
     Log {
         /// The folder.
@@ -348,6 +369,10 @@ fn program(work: &Work, between: &str) -> String {
             let all: Vec<_> = all.iter().map(|cost| format!("{{ cycles = {cost}, weight = 1 }}")).collect();
             let all = all.join(", ");
             format!("run = \"synthetic\"{between}args = {{ cycles = {{ choice = [{all}] }} }}")
+        }
+        Work::Testpmd => {
+            let words = TESTPMD.map(|word| format!("\"{word}\""));
+            format!("box = \"memif\"{between}exec = [{}]", words.join(", "))
         }
         Work::Log { folder, sync } => {
             let write = if *sync { "sync" } else { "async" };

@@ -50,7 +50,7 @@ const BOUNDS: [(&str, u32); 3] = [("unis_500us", 500), ("unis_1000us", 1000), ("
 const FEW: f64 = 200e3;
 
 /// Names of all experiments, in the thesis's order.
-pub const NAMES: [&str; 11] = [
+pub const NAMES: [&str; 12] = [
     "motivation",
     "uniform",
     "latency",
@@ -61,6 +61,7 @@ pub const NAMES: [&str; 11] = [
     "gap",
     "occupancy-rule",
     "slo",
+    "boxes",
     "all",
 ];
 
@@ -79,6 +80,7 @@ pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
             "gap" => gap(machine.nf_cores),
             "occupancy-rule" => occupancy_rule(),
             "slo" => slo(),
+            "boxes" => boxes(),
             _ => return None,
         })
     };
@@ -456,6 +458,36 @@ fn slo() -> Experiment {
     );
     slo.comparisons = kept;
     slo
+}
+
+/// Ours, because the thesis's NFs are all its own: programs that nobody here wrote.
+fn boxes() -> Experiment {
+    let light = Work::Cycles(LIGHT);
+    let chains = [
+        ("testpmd3", vec![Work::Testpmd; CHAIN]),
+        ("testpmd2_ours1", vec![Work::Testpmd, light, Work::Testpmd]),
+    ];
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    for (group, nfs) in chains {
+        let bed = Bed { nfs, ..chain(&[0; CHAIN]) };
+        let polling = |policy| Bed { waits: Waits::Polling, ..bed.clone().scheduled(policy, Mode::Os) };
+        cases.push(case(group, "os", polling(Policy::Normal), &[Read::Nfs]));
+        cases.push(case(group, "os_rr", polling(Policy::RoundRobin), &[Read::Nfs]));
+        cases.push(case(group, "unis", unis(&bed), &[Read::Nfs]));
+        for under in ["os", "os_rr"] {
+            let (name, under) = (format!("{group}.over_{under}_polling"), joined(group, under));
+            comparisons.push(Comparison::over(name, &joined(group, "unis"), &under, ""));
+        }
+    }
+    let mut boxes = Experiment::new(
+        "boxes",
+        "three NFs that poll on one core, 64 B: dpdk-testpmd in macswap three times over memif, and twice with a \
+         light NF of ours between: the kernel's schedulers, and turns",
+        "figure 1.1, with other NFs",
+        cases,
+    );
+    boxes.comparisons = comparisons;
+    boxes
 }
 
 #[cfg(test)]

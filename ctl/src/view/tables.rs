@@ -1,7 +1,7 @@
 //! One function for each table.
 
 use headgate_manager::status::{
-    DelayStatus, Event, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
+    BoxStatus, DelayStatus, Event, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
 };
 
 use super::Interval;
@@ -212,6 +212,11 @@ fn drop_rates(rates: &NfRates) -> String {
 
 /// How full its window is.
 fn queue(nf: &NfStatus) -> String {
+    if let Some(black_box) = &nf.black_box {
+        let seen = black_box.waiting.zip(black_box.ring);
+        return seen
+            .map_or(String::new(), |(waiting, ring)| units::percent(f64::from(waiting) / f64::from(ring)));
+    }
     if nf.ring == 0 || nf.io.is_some() {
         String::new()
     } else {
@@ -241,9 +246,10 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
         facts.push(("ready after", units::time(ns)));
     }
     facts.push(("packets", format!("{} in, {} out", units::whole(nf.delivered), units::whole(nf.returned))));
-    match &nf.io {
-        Some(io) => facts.extend(interfaces(io)),
-        None => {
+    match (&nf.io, &nf.black_box) {
+        (Some(io), _) => facts.extend(interfaces(io)),
+        (None, Some(black_box)) => facts.extend(outside(nf, black_box)),
+        (None, None) => {
             facts.push(("holds", format!("{} of {}", units::whole(nf.held), units::whole(nf.ring.into()))));
         }
     }
@@ -266,6 +272,17 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
         facts.push(("says", message.clone()));
     }
     facts
+}
+
+/// What is seen of a black box.
+fn outside(nf: &NfStatus, black_box: &BoxStatus) -> Vec<(&'static str, String)> {
+    let waiting = black_box.waiting.zip(black_box.ring).map(|(waiting, ring)| {
+        format!(", {} of {} places taken", units::whole(waiting.into()), units::whole(ring.into()))
+    });
+    vec![
+        ("black box", format!("behind {}{}", black_box.ports, waiting.unwrap_or_default())),
+        ("outstanding", units::whole(nf.held)),
+    ]
 }
 
 /// What it does on interfaces of the kernel.

@@ -12,9 +12,10 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, Device, Environment, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver, IpVersion,
-    LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange, Prefix,
-    Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    Address, Args, BoxPorts, Device, Environment, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver,
+    IpVersion, LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange,
+    Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole,
+    Wiring,
 };
 
 /// A core of the machine.
@@ -223,6 +224,8 @@ tables! {
         optional fuse: Many<MemberTable>;
         /// True: the manager does not start it; a process of `user` attaches by itself, from a container for example.
         optional attach: bool;
+        /// `exec` is a black box, a program that knows nothing of Headgate: what the interfaces are by which it gets and gives packets, "memif" or "veth". In its words `{in}` and `{out}` stand for them, `{core}` for its core.
+        optional r#box: BoxPorts;
         /// Given to the NF as JSON.
         optional args: Args;
         /// Where it runs: "process" on the machine as any program, "container" in a container of its own, made by runc or crun.

@@ -43,8 +43,8 @@ pub use machine::{Argument, Catalog, Machine, ShippedNf};
 pub use model::{Config, Restart};
 pub use resolve::RegionPlan;
 pub use values::{
-    EtherType, Hugepages, Mode, OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, Timing, Transport,
-    User, Vlan, Wiring,
+    BoxPorts, EtherType, Hugepages, Mode, OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, Timing,
+    Transport, User, Vlan, Wiring,
 };
 
 use document::Document;

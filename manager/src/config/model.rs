@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{
-    EtherType, Hugepages, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix, Protocol, Rate,
+    BoxPorts, EtherType, Hugepages, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix, Protocol, Rate,
     ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
@@ -402,6 +402,9 @@ pub struct Nf {
     /// The container it is in, if it is in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Container>,
+    /// What its interfaces are, if it is a black box.
+    #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
+    pub black_box: Option<BoxPorts>,
     /// The interfaces it works on instead of its rings, if its chain does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<NfIo>,

@@ -50,7 +50,7 @@ pub struct ControlPlan {
     pub instances: usize,
     /// Descriptors in each of the two rings of an instance.
     pub ring: u32,
-    /// Bytes of one instance.
+    /// Bytes of one instance; a black box shares none.
     pub bytes_each: u64,
 }
 
@@ -133,7 +133,11 @@ fn cores(config: &Config) -> Vec<CorePlan> {
 fn runs(nf: &Nf) -> String {
     let runs = match &nf.program {
         Program::Run(shipped) => shipped.run.clone(),
-        Program::Exec { command, .. } => command.join(" "),
+        Program::Exec { command, .. } => match nf.black_box {
+            // Its arguments may be long, and belong to nobody here.
+            Some(kind) => format!("{}, a black box behind {}", command[0], kind.word()),
+            None => command.join(" "),
+        },
         Program::Attach { .. } => "attaches".to_owned(),
         Program::Fuse(members) => {
             members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
@@ -284,6 +288,10 @@ impl Plan {
         writeln!(f, "  manager  buffer records and flow tables, {}", bytes_text(self.record_bytes))?;
         let nf_width = self.control.iter().map(|nf| nf.nf.len()).max().unwrap_or(0);
         for nf in &self.control {
+            if nf.bytes_each == 0 {
+                writeln!(f, "  nf {:<nf_width$}  {}: memory of its own", nf.nf, nf.runs)?;
+                continue;
+            }
             let mut line = format!("  nf {:<nf_width$}  {}: ", nf.nf, nf.runs);
             if nf.instances > 1 {
                 write!(line, "{} instances, each ", nf.instances)?;

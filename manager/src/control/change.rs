@@ -23,6 +23,8 @@ use crate::{layout, machine};
 
 /// How long new NFs may take to become ready.
 const START_PATIENCE: Span = Span::from_secs(6);
+/// The same where black boxes are among them.
+const BOX_START_PATIENCE: Span = Span::from_secs(31);
 /// How long packets may take to leave chains that are gone.
 const DRAIN_PATIENCE: Span = Span::from_secs(2);
 
@@ -94,7 +96,8 @@ impl Control {
             }
         }
         let started = new.iter().flat_map(|nf| self.add_instances(nf)).collect();
-        let until = self.now() + START_PATIENCE;
+        let boxes = new.iter().any(|nf| nf.black_box.is_some());
+        let until = self.now() + if boxes { BOX_START_PATIENCE } else { START_PATIENCE };
         self.change =
             Some(Change { config: next, old, step: Step::Starting(started), until, reply, summary });
         Ok(())
@@ -286,10 +289,10 @@ impl Control {
                 continue;
             };
             if std::mem::replace(&mut old.batch, next.batch) != next.batch
-                && let Some(process) = &instance.process
+                && let Some(side) = instance.process.as_ref().and_then(|process| process.side.as_ref())
             {
                 // Relaxed: a number that stands for itself.
-                process.side.orders().call_batch.store(next.batch, Ordering::Relaxed);
+                side.orders().call_batch.store(next.batch, Ordering::Relaxed);
             }
         }
     }

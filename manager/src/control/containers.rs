@@ -65,6 +65,7 @@ impl Control {
             program: launched_program(&nf.program)?,
             core: None,
             user: None,
+            namespace: None,
             manager: 0,
         };
         let orders = serde_json::to_string(&orders).map_err(|error| error.to_string())?;

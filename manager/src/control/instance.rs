@@ -24,6 +24,7 @@ use headgate_host::process::{self, Child, ProcessError};
 use headgate_host::{Pid, Signal};
 use headgate_shm::ManagerSide;
 
+use super::boxes::BoxLink;
 use super::containers::Home;
 use super::interfaces::Interfaces;
 use super::schedule::Scheduled;
@@ -114,8 +115,14 @@ pub struct Process {
     pub socket: OwnedFd,
     /// False once the socket said it is closed.
     pub listening: bool,
-    /// Its memory.
-    pub side: Arc<ManagerSide>,
+    /// Its memory; a black box shares none with us.
+    pub side: Option<Arc<ManagerSide>>,
+    /// Its interfaces, if it is a black box.
+    pub black_box: Option<BoxLink>,
+    /// Threads that a black box which starts had when it was last looked at.
+    pub threads_seen: usize,
+    /// Whether a black box was asked to end.
+    pub told_to_stop: bool,
     /// When it was launched, or attached.
     pub launched: Moment,
     /// The CPU time it was last seen to have used, in nanoseconds.
@@ -136,12 +143,15 @@ pub struct Process {
 
 impl Process {
     /// A process that has said nothing yet.
-    pub fn new(body: Body, socket: OwnedFd, side: ManagerSide, launched: Moment) -> Self {
+    pub fn new(body: Body, socket: OwnedFd, side: Option<ManagerSide>, launched: Moment) -> Self {
         Self {
             body,
             socket,
             listening: true,
-            side: Arc::new(side),
+            side: side.map(Arc::new),
+            black_box: None,
+            threads_seen: 1,
+            told_to_stop: false,
             launched,
             cpu_seen_ns: 0,
             attached: false,
@@ -151,6 +161,12 @@ impl Process {
             goodbye: None,
             home: None,
         }
+    }
+
+    /// Packets that wait for it, as far as that can be seen.
+    pub fn backlog(&self) -> u32 {
+        let seen = self.black_box.as_ref().map_or(0, BoxLink::waiting);
+        self.side.as_ref().map_or(seen, |side| side.backlog())
     }
 }
 

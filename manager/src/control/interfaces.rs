@@ -129,7 +129,8 @@ impl Instance {
     /// What its processes say they did on interfaces, if it works on some.
     pub(super) fn io_status(&self) -> Option<IoStatus> {
         let io = self.nf.io.as_ref()?;
-        let counts = self.process.as_ref().map(|process| process.side.kernel_counts());
+        let side = self.process.as_ref().and_then(|process| process.side.as_ref());
+        let counts = side.map(|side| side.kernel_counts());
         let before = &self.io_before;
         let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
         let interface = |at: usize| {

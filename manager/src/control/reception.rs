@@ -268,7 +268,7 @@ impl Control {
             Err(error) => format!("; it is not kept on core {core}: {error}"),
         };
         self.log(&name, format!("{who}{stays}"));
-        self.begin(at, Process::new(Body::Attached(peer), socket, side, now), now);
+        self.begin(at, Process::new(Body::Attached(peer), socket, Some(side), now), now);
         self.welcome(at);
     }
 }

@@ -395,7 +395,7 @@ impl Control {
             let counts =
                 &self.fabric.workers[instance.worker as usize].board.instances[instance.number as usize];
             let Some(process) = &instance.process else { continue };
-            let backlog = process.side.backlog();
+            let backlog = process.backlog();
             // What found no room has come for it all the same.
             let arrived = counts.delivered.get()
                 + counts.drops[Reason::StageFull as usize].get()
@@ -431,11 +431,10 @@ impl Control {
         else {
             return;
         };
+        let Some(side) = &process.side else { return };
         let scheduled = &mut instance.scheduled;
         let before = scheduled.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
-        for (bucket, (count, before)) in
-            process.side.service_counts().iter().zip(before.iter_mut()).enumerate()
-        {
+        for (bucket, (count, before)) in side.service_counts().iter().zip(before.iter_mut()).enumerate() {
             let count = count.load(Ordering::Relaxed);
             if count != *before {
                 let ns = self.fabric.clock.cycles_to_ns(middle_of(bucket));
@@ -450,7 +449,7 @@ impl Control {
         }
         let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
         let counts = &self.fabric.workers[instance.worker as usize].board.instances[at];
-        let sleeps = process.side.progress().sleeps.load(Ordering::Relaxed);
+        let sleeps = side.progress().sleeps.load(Ordering::Relaxed);
         let account = Account { cpu_ns, returned: counts.returned.get(), sleeps };
         if let Judgement::Doubted { claimed_ns, accounted_ns } = scheduled.cost.judge(now, account)
             && !std::mem::replace(&mut scheduled.doubt_told, true)
@@ -541,7 +540,9 @@ impl Control {
                     scheduled.share = Some(share);
                     if let Some(process) = &instance.process {
                         let turn = turn_micros(share, share::WHOLE, scheduled.feeds);
-                        process.side.orders().turn_micros.store(turn, Ordering::Relaxed);
+                        if let Some(side) = &process.side {
+                            side.orders().turn_micros.store(turn, Ordering::Relaxed);
+                        }
                         // A kernel without slices for each task said so when the NF was placed.
                         let _ = sched::set(Some(process.body.pid()), with_slice(instance.nf.policy, share));
                     }
@@ -569,8 +570,8 @@ impl Schedule {
 
 /// Whether an instance gets a share by need. What an NF that never sleeps needs cannot be told from what it uses.
 fn is_weighed(instance: &Instance) -> bool {
-    // What comes to one on interfaces of the kernel passes us by.
-    let is_seen = instance.nf.io.is_none();
+    // What comes to one on interfaces of the kernel passes us by, and of a black box nobody knows its cost.
+    let is_seen = instance.nf.io.is_none() && instance.nf.black_box.is_none();
     is_seen && instance.nf.waits == Loop::Notified && !instance.nf.policy.is_real_time()
 }
 

@@ -5,19 +5,21 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::share::WHOLE;
 use headgate_host::process;
+use headgate_memif::Watch;
 use headgate_path::audit::Audit;
 use headgate_path::board::Station;
 use headgate_path::drop::Reason;
 use headgate_path::plan::{Exit, UNCLAIMED};
 use headgate_path::worker::Command;
 
+use super::boxes::BoxLink;
 use super::instance::Instance;
 use super::{Control, Reception};
 use crate::config::model::Program;
 use crate::ports::PortHome;
 use crate::status::{
-    ChainStatus, DropStatus, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus, NfStatus,
-    PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
+    BoxStatus, ChainStatus, DropStatus, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus,
+    NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
 };
 
 /// What all workers together have counted of a chain.
@@ -171,7 +173,7 @@ impl Control {
 
     fn nf_status(&self, instance: &Instance) -> NfStatus {
         let counts = &self.fabric.workers[instance.worker as usize].board.instances[instance.number as usize];
-        let side = instance.process.as_ref().map(|process| &process.side);
+        let side = instance.process.as_ref().and_then(|process| process.side.as_ref());
         let progress =
             |pick: fn(&headgate_shm::control::Progress) -> u64| side.map_or(0, |side| pick(side.progress()));
         let timed = progress(|progress| progress.handler_packets.load(Ordering::Relaxed));
@@ -228,6 +230,7 @@ impl Control {
                 ps => Some(ps as f64 / 1000.0),
             },
             share: instance.scheduled.share.map(|share| f64::from(share) / f64::from(WHOLE)),
+            black_box: box_status(instance),
             drops: drops
                 .chain(
                     io.iter()
@@ -345,6 +348,17 @@ impl Control {
         all.truncate(most);
         all
     }
+}
+
+fn box_status(instance: &Instance) -> Option<BoxStatus> {
+    let kind = instance.nf.black_box?;
+    let link = instance.process.as_ref().and_then(|process| process.black_box.as_ref());
+    let into = link.and_then(BoxLink::watches).map(|[into, _]| into);
+    Some(BoxStatus {
+        ports: kind.word().to_owned(),
+        waiting: into.as_ref().map(Watch::waiting),
+        ring: into.as_ref().map(Watch::ring),
+    })
 }
 
 fn runs(program: &Program) -> String {

@@ -21,6 +21,7 @@ use headgate_shm::{ControlLayout, ManagerSide, Offence, doorbell};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::Control;
+use super::boxes::BoxLink;
 use super::instance::{Body, Instance, Process};
 use super::reception::other_version;
 use super::schedule::Scheduled;
@@ -32,6 +33,9 @@ use crate::users;
 
 /// How long an NF may take from launch to readiness. Our choice: a thousand times what one takes.
 const START_PATIENCE: Span = Span::from_secs(5);
+/// The same for a black box. Our choice: a hundred times what testpmd takes, which has a third of its core while
+/// others that poll have turns of it.
+const BOX_START_PATIENCE: Span = Span::from_secs(30);
 /// How long an NF that was told to stop may take to return its packets and say goodbye.
 const STOP_PATIENCE: Span = Span::from_secs(2);
 /// Time between two looks at an instance that is to return what it holds.
@@ -39,8 +43,18 @@ const LOOK_WHILE_STOPPING: Span = Span::from_millis(1);
 /// Messages read from one NF at one look, so that a talkative one cannot hold the loop.
 const MESSAGES_MAX: usize = 16;
 
+/// When a black box with a ring of that size is throttled.
+pub(super) fn box_marks(
+    scheduler: &Scheduler,
+    nf: &Nf,
+    ring: u32,
+    cycles_per_micro: u64,
+) -> Option<pressure::Marks> {
+    handling(scheduler, nf, ring, cycles_per_micro).marks
+}
+
 /// What a worker does when an NF cannot keep up.
-fn handling(scheduler: &Scheduler, nf: &Nf, cycles_per_micro: u64) -> Handling {
+fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) -> Handling {
     if !scheduler.mode.presses_back() {
         return Handling::default();
     }
@@ -48,11 +62,11 @@ fn handling(scheduler: &Scheduler, nf: &Nf, cycles_per_micro: u64) -> Handling {
     let tick = pressure::TICK_MICROS * cycles_per_micro;
     let marks = if nf.waits == Loop::Notified {
         let patience = u64::from(scheduler.queue_time_us) * cycles_per_micro;
-        pressure::Marks::new(nf.ring, high, low, patience, tick)
+        pressure::Marks::new(ring, high, low, patience, tick)
     } else {
-        pressure::Marks::sleepless(nf.ring, high, low, cycles_per_micro, tick)
+        pressure::Marks::sleepless(ring, high, low, cycles_per_micro, tick)
     };
-    let mark_at = nf.ring * scheduler.ecn_watermark / 100;
+    let mark_at = ring * scheduler.ecn_watermark / 100;
     Handling { marks: Some(marks), mark_at, hold: scheduler.hold, turns: true }
 }
 
@@ -132,17 +146,28 @@ impl Control {
         instance.scheduled.begin();
         instance.process = Some(process);
         instance.state = NfState::Starting;
-        instance.due = Some(now + START_PATIENCE);
+        let is_box = instance.nf.black_box.is_some();
+        instance.due = Some(now + if is_box { BOX_START_PATIENCE } else { START_PATIENCE });
         instance.reason = None;
         self.turns.stale = true;
     }
 
     fn spawn(&mut self, at: usize, now: Moment) -> Result<Process, String> {
         // Without its interfaces there is no use for a process.
+        let surroundings = match self.instances[at].nf.black_box {
+            Some(kind) => Some(self.box_surroundings(at, kind)?),
+            None => None,
+        };
         let interfaces = self.interfaces_of(at)?;
         let instance = &self.instances[at];
-        let layout = ControlLayout::new(instance.nf.ring)?;
-        let side = ManagerSide::create(&instance.name, layout).map_err(|error| error.to_string())?;
+        let side = match &surroundings {
+            Some(_) => None,
+            None => {
+                let layout = ControlLayout::new(instance.nf.ring)?;
+                let made = ManagerSide::create(&instance.name, layout);
+                Some(made.map_err(|error| error.to_string())?)
+            }
+        };
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .map_err(|error| format!("no socket for it: {error}"))?;
@@ -155,9 +180,13 @@ impl Control {
         let user = users::of(&instance.nf, &self.config, credentials::is_root())?;
         let orders = Orders {
             name: instance.name.clone(),
-            program: launched_program(&instance.nf.program)?,
+            program: match &surroundings {
+                Some(surroundings) => LaunchedProgram::Exec(surroundings.command.clone()),
+                None => launched_program(&instance.nf.program)?,
+            },
             core: Some(instance.core as usize),
             user,
+            namespace: surroundings.as_ref().and_then(|surroundings| surroundings.namespace.clone()),
             manager: std::process::id(),
         };
         let orders = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
@@ -172,7 +201,8 @@ impl Control {
         };
         let child = launch.spawn().map_err(|error| error.to_string())?;
         let process = Process::new(Body::Launched(child), ours, side, now);
-        Ok(Process { interfaces, ..process })
+        let black_box = surroundings.map(|surroundings| surroundings.link);
+        Ok(Process { interfaces, black_box, ..process })
     }
 
     /// Looks at every instance: messages, ends, what is due, whether it still works.
@@ -195,6 +225,7 @@ impl Control {
                 self.look_for_hang(at, now);
             }
         }
+        self.tend_boxes(look);
     }
 
     fn read_messages(&mut self, at: usize) {
@@ -215,6 +246,13 @@ impl Control {
     }
 
     fn on_message(&mut self, at: usize, message: FromNf) {
+        let is_box = self.instances[at].nf.black_box.is_some();
+        match message {
+            // The one thing that is said in a box's place: that its program could not be run.
+            FromNf::Goodbye { .. } => {}
+            _ if is_box => return,
+            _ => {}
+        }
         match message {
             FromNf::Hello { abi, .. } if abi != ABI_VERSION => {
                 let reason = other_version(abi);
@@ -268,7 +306,8 @@ impl Control {
             kernel: interfaces.as_ref().map(|interfaces| interfaces.told.clone()),
         });
         let Some(process) = &instance.process else { return };
-        let (control, directives) = (process.side.control(), process.side.directives());
+        let Some(side) = &process.side else { return };
+        let (control, directives) = (side.control(), side.directives());
         let mut files = vec![region.file(), control.file(), directives.file()];
         files.extend(interfaces.iter().flat_map(|interfaces| &interfaces.sockets).map(AsFd::as_fd));
         if let Err(error) = attach::send(&process.socket, &welcome, &files) {
@@ -290,29 +329,37 @@ impl Control {
 
     /// The NF is ready: its rings go to its worker, and flows come to it.
     fn put_into_service(&mut self, at: usize) {
-        let now = self.now();
         let cycles_per_micro = self.fabric.clock.cycles_per_second() / 1_000_000;
-        let instance = &mut self.instances[at];
-        let (NfState::Starting, Some(process)) = (instance.state, instance.process.as_mut()) else { return };
-        process.attached = true;
+        let instance = &self.instances[at];
+        let (NfState::Starting, Some(process)) = (instance.state, &instance.process) else { return };
+        let Some(side) = &process.side else { return };
         let marks = Marks::new(instance.nf.ring, cycles_per_micro);
-        process.side.orders().batch.store(marks.backlog, Ordering::Relaxed);
-        process.side.orders().turn_micros.store(TURN_MICROS, Ordering::Relaxed);
+        side.orders().batch.store(marks.backlog, Ordering::Relaxed);
+        side.orders().turn_micros.store(TURN_MICROS, Ordering::Relaxed);
         let ends = InstanceEnds {
             number: instance.number,
             region: instance.nf.domain.index() as u8,
             core: instance.core as u16,
             sleeps: instance.nf.waits == Loop::Notified,
             marks,
-            handling: handling(&self.config.scheduler, &instance.nf, cycles_per_micro),
-            side: process.side.clone(),
+            handling: handling(&self.config.scheduler, &instance.nf, instance.nf.ring, cycles_per_micro),
+            side: side.clone(),
         };
+        self.enter_service(at, Command::Attach(Box::new(ends)));
+    }
+
+    /// An instance is ready, and its worker is told by this command.
+    pub(super) fn enter_service(&mut self, at: usize, command: Command) {
+        let now = self.now();
+        let instance = &mut self.instances[at];
+        let Some(process) = instance.process.as_mut() else { return };
+        process.attached = true;
         instance.state = NfState::Running;
         instance.due = None;
         instance.start = Some(now - process.launched);
         let (worker, stage) = (instance.worker, instance.stage);
         self.place(at);
-        self.fabric.post(worker, Command::Attach(Box::new(ends)));
+        self.fabric.post(worker, command);
         self.arrange_stage(stage);
         self.arrange_cores();
         let instance = &self.instances[at];
@@ -343,11 +390,13 @@ impl Control {
     /// that another NF wants its core.
     fn arrange_cores(&self) {
         for instance in &self.instances {
-            if let Some(process) = instance.process.as_ref().filter(|process| process.attached) {
+            if let Some(process) = instance.process.as_ref().filter(|process| process.attached)
+                && let Some(side) = &process.side
+            {
                 let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.core);
                 let turns = self.config.scheduler.mode.presses_back();
                 let look = look_before_sleep_micros(beside_worker || !turns);
-                process.side.orders().look_micros.store(look, Ordering::Relaxed);
+                side.orders().look_micros.store(look, Ordering::Relaxed);
             }
         }
     }
@@ -468,8 +517,11 @@ impl Control {
             NfState::Waiting if instance.removing => self.instances[at].state = NfState::Gone,
             NfState::Waiting => self.launch(at),
             NfState::Starting => {
-                self.instances[at].due = None;
-                self.condemn(at, "was not ready in time".to_owned());
+                let instance = &mut self.instances[at];
+                instance.due = None;
+                let link = instance.process.as_ref().and_then(|process| process.black_box.as_ref());
+                let lacks = link.and_then(BoxLink::lacks).map_or(String::new(), |what| format!(": {what}"));
+                self.condemn(at, format!("was not ready in time{lacks}"));
             }
             NfState::Stopping => self.go_on_stopping(at, now),
             _ => self.instances[at].due = None,
@@ -505,9 +557,9 @@ impl Control {
     fn go_on_stopping(&mut self, at: usize, now: Moment) {
         let instance = &mut self.instances[at];
         let Some(process) = &instance.process else { return };
-        let orders = process.side.orders();
+        let orders = process.side.as_ref().map(|side| side.orders());
         let held = self.fabric.workers[instance.worker as usize].board.instances[at].held.get();
-        if orders.stop.load(Ordering::Relaxed) == 1 {
+        if process.told_to_stop || orders.is_some_and(|orders| orders.stop.load(Ordering::Relaxed) == 1) {
             instance.due = None;
             self.condemn(at, "did not stop when told".to_owned());
             return;
@@ -518,8 +570,14 @@ impl Control {
             instance.due = Some(now + LOOK_WHILE_STOPPING);
             return;
         }
-        orders.stop.store(1, Ordering::Release);
-        ring(&process.side);
+        match &process.side {
+            Some(side) => {
+                side.orders().stop.store(1, Ordering::Release);
+                ring(side);
+            }
+            None => self.ask_box_to_stop(at),
+        }
+        let instance = &mut self.instances[at];
         instance.due = Some(now + STOP_PATIENCE);
     }
 
@@ -538,7 +596,8 @@ impl Control {
         for at in 0..self.instances.len() {
             let instance = &self.instances[at];
             let Some(process) = &instance.process else { continue };
-            if holed[instance.nf.domain.index()] || !process.side.control().is_whole() {
+            let Some(side) = &process.side else { continue };
+            if holed[instance.nf.domain.index()] || !side.control().is_whole() {
                 let offence = Offence::PunchedMemory;
                 self.condemn(at, format!("stopped for an offence, {}: {offence}", offence.name()));
             }
@@ -558,6 +617,7 @@ impl Control {
             return;
         }
         process.cpu_seen_ns = cpu_ns;
+        let Some(side) = &process.side else { return self.look_for_idle_box(at, now) };
         let counts = &self.fabric.workers[instance.worker as usize].board.instances[at];
         // Whoever has returned packets lives; to ask the kernel of all of them would cost more than the rest
         // of this loop.
@@ -567,17 +627,13 @@ impl Control {
             return;
         }
         let Ok(seen) = process::observe(pid) else { return };
-        let said = process.side.progress();
+        let said = side.progress();
         let look = Look {
             held: counts.held.get() as u32,
             // What it says itself to have taken proves nothing.
             progress: counts.returned.get(),
             cpu: Span(seen.on_core_ns),
-            seen: match seen.state {
-                'T' | 't' => Seen::Stopped,
-                'R' => Seen::Runnable,
-                _ => Seen::Asleep,
-            },
+            seen: task_state(seen.state),
             disk_beat: (said.disk_waits.load(Ordering::Relaxed) != 0)
                 .then(|| said.disk_beats.load(Ordering::Relaxed)),
         };
@@ -599,14 +655,24 @@ impl Control {
         let mut count = 0;
         for at in told {
             let Some(process) = &self.instances[at].process else { continue };
+            let Some(side) = &process.side else { continue };
             if attach::send(process.socket.as_fd(), &ToNf::Message { body: body.to_owned() }, &[]).is_ok() {
-                process.side.orders().mail.fetch_add(1, Ordering::Release);
-                ring(&process.side);
+                side.orders().mail.fetch_add(1, Ordering::Release);
+                ring(side);
                 self.send_on_errand(at);
                 count += 1;
             }
         }
         Ok(serde_json::json!({ "told": count }))
+    }
+}
+
+/// What the kernel's letter for a task means to its life.
+pub(super) const fn task_state(letter: char) -> Seen {
+    match letter {
+        'T' | 't' => Seen::Stopped,
+        'R' => Seen::Runnable,
+        _ => Seen::Asleep,
     }
 }
 

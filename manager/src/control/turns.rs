@@ -24,12 +24,13 @@ use headgate_host::sched;
 use headgate_host::undo::Action;
 
 use super::Control;
+use super::boxes::BoxLink;
 use super::instance::{Body, Instance};
 use super::schedule::kernel_policy;
 use crate::config::model::{Chain, Nf, NfId, Program};
 use crate::costs::{self, CostsError};
 use crate::status::{NfState, TurnsStatus};
-use floor::{Runner, Tally};
+use floor::{Queues, Runner, Tally};
 use host::{Host, Manner, Order, Seat};
 
 /// The schedulers of all cores whose NFs have turns.
@@ -228,14 +229,31 @@ impl Control {
         let process = instance.process.as_ref()?;
         let account = &instance.scheduled.turns;
         account.lasting.store(instance.state != NfState::Running, Ordering::Relaxed);
-        let side = |&at: &usize| self.instances[at].process.as_ref().map(|process| process.side.clone());
+        let pid = process.body.pid();
+        let threads = if process.black_box.is_some() { process::threads(pid) } else { vec![pid] };
         Some(Runner {
-            pid: process.body.pid(),
+            pid,
+            threads,
             own: kernel_policy(instance.nf.policy),
-            side: process.side.clone(),
-            next: next.iter().filter_map(side).collect(),
+            queues: self.queues(at)?,
+            next: next.iter().filter_map(|&at| self.queues(at)).collect(),
             account: account.clone(),
             measured_ns: instance.scheduled.measured_ns,
+        })
+    }
+
+    /// Where the queues of an instance can be seen while it has a process.
+    fn queues(&self, at: usize) -> Option<Queues> {
+        let instance = &self.instances[at];
+        let process = instance.process.as_ref()?;
+        if let Some(side) = &process.side {
+            return Some(Queues::Shared(side.clone()));
+        }
+        Some(Queues::Box {
+            number: instance.number,
+            board: self.fabric.workers[instance.worker as usize].board.clone(),
+            memif: process.black_box.as_ref().and_then(BoxLink::watches),
+            ring: instance.nf.ring,
         })
     }
 

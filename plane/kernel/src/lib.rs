@@ -11,6 +11,7 @@
 //! pool     NF        the buffers that packets lie in between receive and send
 //! packet   NF        driver: recvmmsg and sendmmsg, or recvmsg and send for one packet a call
 //! mapped   NF        driver: rings shared with the kernel (PACKET_MMAP)
+//! polled   manager   the same rings for a worker, which never waits: the interfaces of black boxes
 //! uring    NF        driver: packet sockets through io_uring
 //! xdp      both      driver: packets before the host's stack, in place (AF_XDP)
 //! frame    NF        what a frame from the kernel lacks: its VLAN tag, its checksum
@@ -23,6 +24,7 @@ pub mod frame;
 mod mapped;
 pub mod open;
 mod packet;
+pub mod polled;
 mod pool;
 mod uring;
 mod xdp;

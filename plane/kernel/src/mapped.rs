@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use headgate_shm::Region;
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
 
@@ -103,6 +104,9 @@ impl Rings {
     }
 }
 
+// SAFETY: the mapping belongs to this value alone; what the kernel shares in it is accessed as atomics.
+unsafe impl Send for Rings {}
+
 impl Drop for Rings {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length; nothing refers to it any more. It cannot fail then.
@@ -130,8 +134,16 @@ impl MappedRings {
         Ok(Self { rings, socket, batch, counts, next_received: 0, next_sent: 0, is_pending: false })
     }
 
-    /// Copies a frame that the kernel gave into a buffer.
-    fn copy_in(&mut self, number: u32, pool: &mut Pool) -> Option<Descriptor> {
+    /// The frame that the kernel filled next, if it filled one.
+    pub(crate) fn next_in(&self) -> Option<u32> {
+        let number = self.next_received;
+        // rx-acquire, with the kernel's release of the frame.
+        (self.rings.status(number).load(Ordering::Acquire) & TO_USER != 0).then_some(number)
+    }
+
+    /// The bytes of a frame that [`Self::next_in`] gave, unless it did not come whole, and what the kernel
+    /// says beside them.
+    pub(crate) fn bytes_in(&self, number: u32) -> Option<(&[u8], Aside)> {
         // SAFETY: the frame is ours since its status said so, and starts with such a header.
         let header: libc::tpacket2_hdr =
             unsafe { self.rings.frame(number).cast::<libc::tpacket2_hdr>().read() };
@@ -139,27 +151,40 @@ impl MappedRings {
             Aside { status: header.tp_status, tag: header.tp_vlan_tci, tag_type: header.tp_vlan_tpid };
         let (start, length) = (u32::from(header.tp_mac), header.tp_snaplen);
         let inside = start.checked_add(length).is_some_and(|end| end <= self.rings.shape.frame_bytes);
-        let whole = length == header.tp_len && inside;
-        let index = if whole { pool.take() } else { None };
-        let Some(index) = index else {
+        if length != header.tp_len || !inside {
+            return None;
+        }
+        let from = self.rings.frame(number).wrapping_add(start as usize);
+        // SAFETY: `length` bytes from there lie in the frame, as was checked.
+        Some((unsafe { std::slice::from_raw_parts(from, length as usize) }, aside))
+    }
+
+    /// Gives a frame back to the kernel.
+    pub(crate) fn release(&mut self, number: u32) {
+        // rx-release, with the kernel's acquire when it fills the frame again.
+        self.rings.status(number).store(TO_KERNEL, Ordering::Release);
+        self.next_received = (number + 1) % self.rings.shape.frames;
+    }
+
+    /// Copies a frame that the kernel gave into a buffer.
+    fn copy_in(&mut self, number: u32, pool: &mut Pool) -> Option<Descriptor> {
+        let index = if self.bytes_in(number).is_some() { pool.take() } else { None };
+        let Some((index, (bytes, aside))) = index.zip(self.bytes_in(number)) else {
             self.counts.too_long += 1;
             return None;
         };
-        let packet = Descriptor::new(index, HEADROOM_BYTES, length, 0);
+        let packet = Descriptor::new(index, HEADROOM_BYTES, bytes.len() as u32, 0);
         if pool.region().geometry().check(packet).is_err() {
             self.counts.too_long += 1;
             pool.put(packet);
             return None;
         }
-        let from = self.rings.frame(number).wrapping_add(start as usize);
-        // SAFETY: `length` bytes from there lie in the frame, as was checked.
-        let bytes = unsafe { std::slice::from_raw_parts(from, length as usize) };
         pool.region().write(index, HEADROOM_BYTES, bytes);
         Some(packet::completed(packet, aside, pool))
     }
 
     /// Lays a packet into the ring; false when there is no room.
-    fn lay(&mut self, packet: Descriptor, pool: &Pool) -> bool {
+    pub(crate) fn lay(&mut self, packet: Descriptor, region: &Region) -> bool {
         let number = self.rings.shape.frames + self.next_sent;
         // tx-acquire, with the kernel's release of the frame.
         let status = self.rings.status(number).load(Ordering::Acquire);
@@ -178,7 +203,7 @@ impl MappedRings {
         unsafe {
             (&raw mut (*header).tp_len).write(packet.length());
             let into = std::slice::from_raw_parts_mut(frame.add(SEND_HEADER_BYTES), length);
-            pool.region().read(packet, into);
+            region.read(packet, into);
         }
         // tx-release, with the kernel's acquire when it is asked to send.
         self.rings.status(number).store(SEND_REQUEST, Ordering::Release);
@@ -188,7 +213,7 @@ impl MappedRings {
     }
 
     /// Has the kernel send what lies in the ring.
-    fn push(&mut self) -> Result<(), Loss> {
+    pub(crate) fn push(&mut self) -> Result<(), Loss> {
         self.counts.calls += 1;
         // SAFETY: no data and no address.
         let sent = unsafe {
@@ -211,21 +236,22 @@ impl MappedRings {
     }
 }
 
+impl MappedRings {
+    /// Has the kernel send what it could not send before.
+    pub(crate) fn push_again(&mut self) -> Result<(), Loss> {
+        if self.is_pending { self.push() } else { Ok(()) }
+    }
+}
+
 impl Cable for MappedRings {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss> {
         for _ in 0..self.batch {
-            let number = self.next_received;
-            // rx-acquire, with the kernel's release of the frame.
-            if self.rings.status(number).load(Ordering::Acquire) & TO_USER == 0 {
-                return Ok(false);
-            }
+            let Some(number) = self.next_in() else { return Ok(false) };
             if let Some(packet) = self.copy_in(number, pool) {
                 into.push(packet);
                 self.counts.received += 1;
             }
-            // rx-release, with the kernel's acquire when it fills the frame again.
-            self.rings.status(number).store(TO_KERNEL, Ordering::Release);
-            self.next_received = (number + 1) % self.rings.shape.frames;
+            self.release(number);
         }
         Ok(true)
     }
@@ -234,7 +260,7 @@ impl Cable for MappedRings {
         let mut ended = Ok(());
         for batch in packets.chunks(self.batch) {
             for packet in batch {
-                if !self.lay(*packet, pool) {
+                if !self.lay(*packet, pool.region()) {
                     self.counts.unsent += 1;
                 }
             }
@@ -258,7 +284,7 @@ impl Cable for MappedRings {
 
     fn look_for_losses(&mut self) -> Result<(), Loss> {
         self.counts.lost += lost_since_asked(self.socket.as_fd());
-        if self.is_pending { self.push() } else { Ok(()) }
+        self.push_again()
     }
 }
 

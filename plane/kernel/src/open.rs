@@ -79,16 +79,44 @@ pub struct Opened {
 /// # Errors
 /// [`OpenError`].
 pub fn open(name: &str, io: &KernelIo, memory: &Region) -> Result<Opened, OpenError> {
+    if io.driver != Driver::Xdp {
+        let socket = open_packet(name, io)?;
+        return Ok(Opened { socket, keeps: Vec::new(), is_zero_copy: false });
+    }
+    let (index, wish) = promiscuous(name)?;
+    let [socket, link] = xdp::open(index as u32, name, io, memory)
+        .map_err(|xdp::Refused { step, cause }| refused(name, step)(cause))?;
+    let is_zero_copy = xdp::is_zero_copy(&socket);
+    Ok(Opened { socket, keeps: vec![link, wish], is_zero_copy })
+}
+
+/// Opens a packet socket, for any driver that works on one.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_packet(name: &str, io: &KernelIo) -> Result<OwnedFd, OpenError> {
+    let (index, socket) = promiscuous(name)?;
+    let flag = |option| set(&socket, libc::SOL_PACKET, option, 1i32);
+    if io.driver == Driver::Mapped {
+        mapped::prepare(&socket, io.queue, io.frame_bytes).map_err(refused(name, "make its rings"))?;
+    } else {
+        flag(libc::PACKET_AUXDATA).map_err(refused(name, "ask for VLAN tags"))?;
+        // The kernel doubles what it is told, to account for its own records (socket(7)).
+        let room = (u64::from(io.queue) * u64::from(SMALL_FRAME_BYTES) / 2).min(i32::MAX as u64) as i32;
+        set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
+            .map_err(refused(name, "set its receive buffer"))?;
+    }
+    flag(PACKET_IGNORE_OUTGOING).map_err(refused(name, "leave out what is sent on it"))?;
+    bind(&socket, index).map_err(refused(name, "bind to it"))?;
+    Ok(socket)
+}
+
+/// The number of an interface, and a packet socket that is not bound yet and has it take packets for all
+/// addresses.
+fn promiscuous(name: &str) -> Result<(i32, OwnedFd), OpenError> {
     let index = index_of(name)
         .ok_or_else(|| OpenError::NoSuchInterface { name: name.to_owned(), existing: present() })?;
-    let refused = |step| {
-        move |cause: io::Error| match cause.raw_os_error() {
-            Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { name: name.to_owned(), step },
-            _ => OpenError::Refused { name: name.to_owned(), step, cause },
-        }
-    };
-    let socket = packet_socket().map_err(refused("open a packet socket"))?;
-    let flag = |option| set(&socket, libc::SOL_PACKET, option, 1i32);
+    let socket = packet_socket().map_err(refused(name, "open a packet socket"))?;
     let wish = libc::packet_mreq {
         mr_ifindex: index,
         mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -96,28 +124,15 @@ pub fn open(name: &str, io: &KernelIo, memory: &Region) -> Result<Opened, OpenEr
         mr_address: [0; 8],
     };
     set(&socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, wish)
-        .map_err(refused("receive packets for all addresses"))?;
-    match io.driver {
-        Driver::Packet | Driver::Uring => {
-            flag(libc::PACKET_AUXDATA).map_err(refused("ask for VLAN tags"))?;
-            // The kernel doubles what it is told, to account for its own records (socket(7)).
-            let room = (u64::from(io.queue) * u64::from(SMALL_FRAME_BYTES) / 2).min(i32::MAX as u64) as i32;
-            set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, room)
-                .map_err(refused("set its receive buffer"))?;
-        }
-        Driver::Mapped => {
-            mapped::prepare(&socket, io.queue, io.frame_bytes).map_err(refused("make its rings"))?
-        }
-        Driver::Xdp => {
-            let [of_xdp, link] = xdp::open(index as u32, name, io, memory)
-                .map_err(|xdp::Refused { step, cause }| refused(step)(cause))?;
-            let is_zero_copy = xdp::is_zero_copy(&of_xdp);
-            return Ok(Opened { socket: of_xdp, keeps: vec![link, socket], is_zero_copy });
-        }
+        .map_err(refused(name, "receive packets for all addresses"))?;
+    Ok((index, socket))
+}
+
+fn refused(name: &str, step: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+    move |cause| match cause.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { name: name.to_owned(), step },
+        _ => OpenError::Refused { name: name.to_owned(), step, cause },
     }
-    flag(PACKET_IGNORE_OUTGOING).map_err(refused("leave out what is sent on it"))?;
-    bind(&socket, index).map_err(refused("bind to it"))?;
-    Ok(Opened { socket, keeps: Vec::new(), is_zero_copy: false })
 }
 
 /// Whether a socket still has its interface: the kernel sets the number of a packet socket's to -1 when it goes. An

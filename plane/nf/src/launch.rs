@@ -5,15 +5,16 @@
 //! streams, and dies with the manager. In a container, whose runtime has seen to the rest, it is the manager's
 //! undoer that ends it when the manager was killed.
 
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use headgate_shm::attach::SOCKET_VARIABLE;
 pub use headgate_shm::launch::{LAUNCH_VARIABLE, Launch, Program, User};
-use rustix::fs::Mode;
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, Signal};
-use rustix::thread::{CpuSet, Gid, Uid};
+use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet, Gid, LinkNameSpaceType, Uid};
 
 /// Why a launched process could not take its place.
 #[derive(Debug, thiserror::Error)]
@@ -89,8 +90,15 @@ pub fn take_place(launch: &Launch) -> Result<(), LaunchFailure> {
     if let Some(core) = launch.core {
         stay_on(core).map_err(refused(&format!("stay on core {core}")))?;
     }
+    if let Some(namespace) = &launch.namespace {
+        move_into(namespace).map_err(refused(&format!("move into the network namespace {namespace}")))?;
+        rustix::thread::set_keep_capabilities(true).map_err(refused("keep its rights"))?;
+    }
     if let Some(user) = launch.user {
         become_user(user).map_err(refused(&format!("become user {} group {}", user.uid, user.gid)))?;
+    }
+    if launch.namespace.is_some() {
+        keep_network_rights().map_err(refused("keep the rights to its interfaces"))?;
     }
     rustix::thread::set_no_new_privs(true).map_err(refused("give up new privileges"))?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -134,6 +142,23 @@ fn stay_on(core: usize) -> Result<(), Errno> {
     let mut set = CpuSet::new();
     set.set(core);
     rustix::thread::sched_setaffinity(None, &set)
+}
+
+fn move_into(namespace: &str) -> Result<(), Errno> {
+    let file = rustix::fs::open(namespace, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::thread::move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+}
+
+/// Gives up all rights but those to the interfaces of the namespace that it is in, and has the program it
+/// becomes keep these.
+fn keep_network_rights() -> Result<(), Errno> {
+    let rights = CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW;
+    let sets = CapabilitySets { effective: rights, permitted: rights, inheritable: rights };
+    rustix::thread::set_capabilities(None, sets)?;
+    for right in [CapabilitySet::NET_ADMIN, CapabilitySet::NET_RAW] {
+        rustix::thread::configure_capability_in_ambient_set(right, true)?;
+    }
+    Ok(())
 }
 
 /// Groups first: a process that is no longer root may not change them.

@@ -6,7 +6,8 @@
 //!
 //! and for each region: every buffer is free in exactly one stack, in a device, or has a holder.
 //!
-//! Counters say the left side, the holder table the right: two accounts kept by different code. For the
+//! Counters say the left side, the holder table the right: two accounts kept by different code. A packet in a
+//! black box lies in no buffer of ours; what is outstanding there is a third. For the
 //! comparison to be exact the workers stand still meanwhile, some 100 us for 16,384 buffers; rings of
 //! thousands of descriptors absorb that.
 
@@ -25,6 +26,8 @@ pub struct WorkerReport {
     pub free: Vec<Vec<u32>>,
     /// By region: buffers in the hands of its devices.
     pub in_devices: Vec<usize>,
+    /// Packets outstanding at black boxes, with their chains.
+    pub in_boxes: Vec<(u16, u64)>,
     /// Buffers sent to other workers, ever.
     pub returns_sent: u64,
     /// Buffers taken from other workers, ever.
@@ -95,7 +98,7 @@ pub struct ChainAudit {
     pub left: u64,
     /// Packets that ended, all reasons.
     pub dropped: u64,
-    /// Packets in rings and hands of NFs.
+    /// Packets in rings and hands of NFs, those outstanding at black boxes among them.
     pub in_nfs: u64,
     /// Packets in the hands of workers.
     pub held: u64,
@@ -171,6 +174,9 @@ pub fn audit(boards: &[&Board], regions: &[&Holders], reports: &[WorkerReport]) 
     }
     for (number, holders) in regions.iter().enumerate() {
         result.regions.push(audit_region(number, holders, reports, &mut result.chains));
+    }
+    for &(chain, packets) in reports.iter().flat_map(|report| &report.in_boxes) {
+        result.chains.entry(chain).or_default().in_nfs += packets;
     }
     let sent: u64 = reports.iter().map(|report| report.returns_sent).sum();
     let taken: u64 = reports.iter().map(|report| report.returns_taken).sum();

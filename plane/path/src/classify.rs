@@ -258,6 +258,13 @@ fn remember<K: Key>(
     board.flows_evicted.add(u64::from(learnt == Learnt::Evicted));
 }
 
+/// What chooses an instance for a packet that came to us by a black box: as if it had come by a port.
+pub(crate) fn spread_at(headers: &Region, packet: Descriptor, port: u8, seeds: &Seeds) -> u32 {
+    let words = headers.words(packet, flow_key::PLAIN_WORDS_AT);
+    let plain = flow_key::plain_ipv4(words, packet.length() as usize);
+    spread_of(plain.map_or(0, |key| key.with_ingress(port).bits()).hash(seeds))
+}
+
 /// The bits of a hash that choose an instance: others than those that chose the bucket.
 const fn spread_of(hash: u64) -> u32 {
     hash as u32

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use headgate_shm::{Descriptor, Offence};
 
 use crate::board::Board;
-use crate::holders::{Place, TICK_SHIFT};
+use crate::holders::{Place, TICK_SHIFT, UNKNOWN_ARRIVAL};
 use crate::worker::Worker;
 
 /// Least time between two watched packets of an NF, in TSC cycles: about the millisecond that NFVnice has between
@@ -268,6 +268,9 @@ impl Worker {
         let at = pick(now, packets.len());
         let chain = places[at].chain();
         let arrived = self.stores[region as usize].holders.origin(packets[at].index()).arrived;
+        if arrived == UNKNOWN_ARRIVAL {
+            return;
+        }
         let ticks = ((now >> TICK_SHIFT) as u32).wrapping_sub(arrived);
         if self.plan.is_bounded(chain) {
             self.bounds.on_left(chain, arrived, ticks);

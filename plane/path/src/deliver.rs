@@ -88,7 +88,7 @@ impl Worker {
         let Some(instance) = self.instances[number as usize].as_deref_mut() else {
             let worker = self.plan.instances[number as usize].worker;
             if worker == self.number {
-                return self.end_each(region, Reason::StageDown, packets, places);
+                return self.give(now, number, position, region, packets, places);
             }
             return self.ship(worker, None, region, packets, places);
         };

@@ -40,6 +40,8 @@ reasons! {
     StageDown,    "stage-down",    "the next NF is not running, and on_failure is drop";
     NfVerdict,    "nf-verdict",    "an NF decided to drop it";
     NfDied,       "nf-died",       "it was in the hands of an NF that died or was stopped";
+    BoxKept,      "box-kept",      "a black box took it and did not give it back";
+    Unasked,      "unasked",       "a black box sent it before a packet of any chain had come to it";
     NoSuchPort,   "no-such-port",  "an NF sent it to a port that does not exist";
     NoSuchStage,  "no-such-stage", "an NF sent it to a stage that its chain does not have";
     NoExit,       "no-exit",       "the chain has no port of its own and its last NF named none";

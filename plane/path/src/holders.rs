@@ -117,12 +117,16 @@ impl Place {
 /// Moments on a packet's way are kept in units of 2^8 TSC cycles, some 100 ns.
 pub const TICK_SHIFT: u32 = 8;
 
+/// In place of the arrival of a packet that a black box sent: when it came to us is not known.
+pub const UNKNOWN_ARRIVAL: u32 = 0;
+
 /// What does not change on a packet's way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
     /// The hash of its flow: chooses the instance where an NF has several.
     pub flow: u32,
     /// When it arrived, in units of 2^[`TICK_SHIFT`] TSC cycles; wraps after minutes.
+    /// [`UNKNOWN_ARRIVAL`] is also one moment of these.
     pub arrived: u32,
 }
 

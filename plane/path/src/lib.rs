@@ -8,6 +8,9 @@
 //! 6. [`emit`]: out of a port;
 //! 7. [`drop`]: every other way to end, with its reason.
 //!
+//! A stage that is a black box is [`given`](black_box) packets by an interface, in place of 4, and what it sends
+//! goes on from there, in place of 5.
+//!
 //! Beside the way: [`worker`] makes the turns, [`plan`] is what it works by, [`holders`] knows who holds
 //! each buffer, [`flows`] and [`rules`] answer classification, [`links`] join workers, [`wake`] calls
 //! sleeping NFs, [`pressure`] closes chains whose NFs cannot keep up, [`bound`] those whose packets take too long,
@@ -18,6 +21,7 @@
 pub mod admit;
 pub mod arrive;
 pub mod audit;
+pub mod black_box;
 pub mod board;
 pub mod bound;
 pub mod classify;

@@ -10,6 +10,9 @@ use headgate_shm::Descriptor;
 impl Worker {
     /// Takes an instance out of service. Returns how many packets died with it.
     pub(crate) fn reclaim(&mut self, now: u64, number: u16) -> u32 {
+        if let Some(at) = self.boxes.iter().position(|it| it.number() == number) {
+            return self.reclaim_box(now, at);
+        }
         while self.hop(now, number) > 0 {}
         let Some(instance) = self.instances[number as usize].take() else { return 0 };
         self.owned.retain(|&owned| owned != number);

@@ -14,6 +14,7 @@ use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
 
 use crate::BURST;
 use crate::audit::{Pause, WorkerReport};
+use crate::black_box::{BlackBox, BoxEnds};
 use crate::board::{Board, Station};
 use crate::bound::{Bounded, Bounds};
 use crate::divert::Diverts;
@@ -91,6 +92,8 @@ pub enum Command {
     Plan(Arc<Plan>),
     /// Take an instance into service. The one that had its number before was reclaimed.
     Attach(Box<InstanceEnds>),
+    /// Take a black box into service, as an instance.
+    AttachBox(Box<BoxEnds>),
     /// Take an instance out of service: its process is gone. Answered by [`Event::Reclaimed`].
     Reclaim {
         /// The instance.
@@ -229,6 +232,9 @@ pub struct Worker {
     pub(crate) boards: Arc<[Arc<Board>]>,
     pub(crate) instances: Vec<Option<Box<Instance>>>,
     pub(crate) owned: Vec<u16>,
+    /// Instances that are black boxes.
+    pub(crate) boxes: Vec<BlackBox>,
+    pub(crate) next_box_look: u64,
     pub(crate) flows: Flows<u128>,
     pub(crate) wide_flows: Flows<[u128; 3]>,
     pub(crate) seeds: Seeds,
@@ -276,6 +282,8 @@ impl Worker {
             boards: setup.boards,
             instances: (0..setup.instances).map(|_| None).collect(),
             owned: Vec::with_capacity(setup.instances),
+            boxes: Vec::new(),
+            next_box_look: 0,
             flows: Flows::new(setup.flows, setup.idle_ticks),
             // What is neither plain IPv4 nor a VLAN of it is the smaller part of today's traffic.
             wide_flows: Flows::new(setup.flows.div_ceil(4), setup.idle_ticks),
@@ -340,10 +348,14 @@ impl Worker {
             moved += self.drain(|worker| worker.hop(now, worker.owned[at]));
             self.let_in(self.owned[at]);
         }
+        for at in 0..self.boxes.len() {
+            moved += self.drain(|worker| worker.take_from_box(now, at));
+        }
         for other in 0..self.links.count() {
             moved += self.drain(|worker| worker.take_in(now, other));
         }
         self.station = Station::Tend;
+        self.tend_boxes(now);
         self.weigh(now);
         self.probe(now);
         self.judge_bounds(now);
@@ -438,6 +450,7 @@ impl Worker {
                         self.owned.push(number);
                     }
                 }
+                Command::AttachBox(ends) => self.boxes.push(BlackBox::new(*ends)),
                 Command::Reclaim { number } => {
                     let lost = self.reclaim(now, number);
                     self.tell(Event::Reclaimed { number, lost });
@@ -477,9 +490,11 @@ impl Worker {
             in_devices: (0..self.stores.len())
                 .map(|region| {
                     let here = self.devices.iter().filter(|device| device.region as usize == region);
-                    here.map(|device| device.device.holds()).sum()
+                    let in_ports: usize = here.map(|device| device.device.holds()).sum();
+                    in_ports + self.boxes.iter().map(|it| it.holds(region)).sum::<usize>()
                 })
                 .collect(),
+            in_boxes: self.boxes.iter().filter_map(BlackBox::in_chain).collect(),
             returns_sent: self.returns_sent,
             returns_taken: self.returns_taken,
         }

@@ -1,6 +1,8 @@
 //! Ports: where packets come from and where they go. One trait, many ports.
 //!
 //! - [`dpdk`]: any DPDK poll-mode driver;
+//! - [`kernel`]: an interface of the kernel by a packet socket, without DPDK;
+//! - [`memif`]: memory that another program brings, without DPDK;
 //! - [`generator`]: synthetic traffic, seeded and time-stamped;
 //! - [`pcap`]: replay from memory, and writing of captures;
 //! - [`null`]: takes everything and gives nothing, and measures.
@@ -11,6 +13,8 @@
 pub mod dpdk;
 pub mod error;
 pub mod generator;
+pub mod kernel;
+pub mod memif;
 pub mod null;
 mod pace;
 pub mod pcap;
@@ -128,6 +132,11 @@ pub trait Queue: Send {
     /// Buffers taken from the stacks that the queue or its device holds now.
     fn holds(&self) -> usize {
         0
+    }
+
+    /// Packets it took that whoever is at its other end has not taken yet, where that can be seen.
+    fn waiting(&self) -> Option<u32> {
+        None
     }
 
     /// True when the port will never give another packet: a replay that has ended, or one that only takes.

@@ -28,6 +28,10 @@ pub struct Launch {
     /// Whom to become; none stays who the manager is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
+    /// The network namespace to move into, as a file; none stays in the manager's. A process that moves keeps
+    /// the rights to interfaces, routes and packet sockets: it has none but those of the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The manager's process id: a process that finds another parent ends at once. 0 in a container, whose first
     /// process has no parent that it sees.
     pub manager: u32,
@@ -69,6 +73,7 @@ mod tests {
             program: Program::Fuse(vec!["firewall".into(), "monitor".into()]),
             core: Some(1),
             user: Some(User { uid: 65534, gid: 65534 }),
+            namespace: None,
             manager: 42,
         };
         let text = r#"{"name":"trio","program":{"fuse":["firewall","monitor"]},"core":1,"user":{"uid":65534,"gid":65534},"manager":42}"#;

@@ -60,6 +60,7 @@ impl Resolver<'_> {
             let domain = domain_of(&table.domain, domains, default_domain, self.report);
             self.check_ring(table);
             self.check_user(table);
+            self.check_box(table);
             let placed = self.place(table, &mut in_turn);
             instances += placed.len();
             self.check_workers(table, &placed, workers, !free.is_empty());
@@ -421,6 +422,7 @@ fn resolved(
         priority: table.priority.value()?.0 as u32,
         policy,
         container: None,
+        black_box: table.r#box.value().copied(),
         io: None,
     })
 }

@@ -26,6 +26,16 @@ choice! {
 }
 
 choice! {
+    /// What the two interfaces of a black box are.
+    pub enum BoxPorts, "a kind of interface" {
+        /// Memory that it shares with its worker, by the memif protocol: for programs that poll.
+        Memif "memif",
+        /// Interfaces of the kernel, in a network namespace of its own.
+        Veth "veth",
+    }
+}
+
+choice! {
     /// The kernel's policy for an NF, sched(7).
     pub enum PolicyKind, "a scheduling policy" {
         /// A fair share, and a waking NF may pre-empt.

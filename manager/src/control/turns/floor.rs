@@ -12,6 +12,8 @@ use headgate_decide::turn::{Action, Core, Estimate, Member, Origin, Rules, Seen}
 use headgate_decide::units::Instant as Moment;
 use headgate_host::Pid;
 use headgate_host::sched::{self, Policy, SchedError};
+use headgate_memif::Watch;
+use headgate_path::board::Board;
 use headgate_shm::ManagerSide;
 
 /// Priorities among real-time tasks (1 to 99). Our choice: the lowest, since whatever an operator made
@@ -42,23 +44,94 @@ pub struct TurnAccount {
 pub struct Runner {
     /// Its process.
     pub pid: Pid,
+    /// The threads that have turns. An NF of our library has one, its process's first; what a black box starts
+    /// is part of it.
+    pub threads: Vec<Pid>,
     /// The policy it has while it is given no turns.
     pub own: Policy,
-    /// Its memory.
-    pub side: Arc<ManagerSide>,
-    /// The memory of those that come next in its chains.
-    pub next: Vec<Arc<ManagerSide>>,
+    /// Its queues.
+    pub queues: Queues,
+    /// Those of who comes next in its chains.
+    pub next: Vec<Queues>,
     /// What it has had.
     pub account: Arc<TurnAccount>,
     /// What a packet costs it by an earlier measurement, in nanoseconds.
     pub measured_ns: Option<f64>,
 }
 
+/// Where the queues of an NF can be seen.
+#[derive(Clone)]
+pub enum Queues {
+    /// The rings that it shares with us.
+    Shared(Arc<ManagerSide>),
+    /// A black box's.
+    Box {
+        /// Its number.
+        number: u16,
+        /// What its worker has counted.
+        board: Arc<Board>,
+        /// Its connections, if they show their rings: that which it gets packets by, and the other.
+        memif: Option<[Watch; 2]>,
+        /// Places of a ring of interfaces that show none.
+        ring: u32,
+    },
+}
+
+impl Queues {
+    /// Packets that may wait for it.
+    fn ring(&self) -> u32 {
+        match self {
+            Self::Shared(side) => side.layout().ring(),
+            Self::Box { memif: Some([into, _]), .. } => into.ring(),
+            Self::Box { ring, .. } => *ring,
+        }
+    }
+
+    /// Packets that wait for it. Of interfaces that show nothing: all that are outstanding, also those that it
+    /// has dropped lately.
+    fn waiting(&self) -> u32 {
+        match self {
+            Self::Shared(side) => side.backlog(),
+            Self::Box { memif: Some([into, _]), .. } => into.waiting(),
+            Self::Box { number, board, .. } => {
+                board.instances[*number as usize].held.get().min(u64::from(u32::MAX)) as u32
+            }
+        }
+    }
+
+    /// Packets that it has worked on and its worker has not moved yet.
+    fn returning(&self) -> u32 {
+        match self {
+            Self::Shared(side) => side.returning(),
+            Self::Box { memif: Some([_, out]), .. } => out.returning(),
+            Self::Box { .. } => 0,
+        }
+    }
+
+    /// Packets that it has taken and not returned. What a box has in its hands is not seen.
+    fn in_hand(&self) -> u32 {
+        match self {
+            Self::Shared(side) => side.in_hand(),
+            Self::Box { .. } => 0,
+        }
+    }
+
+    /// Packets that it has taken, ever; wraps.
+    fn taken(&self) -> u32 {
+        match self {
+            Self::Shared(side) => side.taken(),
+            // What was given before the box has offered its first buffer is none.
+            Self::Box { number, board, .. } => {
+                (board.instances[*number as usize].delivered.get() as u32).wrapping_sub(self.waiting())
+            }
+        }
+    }
+}
+
 impl Runner {
     /// Packets that the ring behind it holds: the largest, as one open way is enough.
     fn capacity(&self) -> u32 {
-        let rings = self.next.iter().map(|side| side.layout().ring());
-        rings.max().unwrap_or_else(|| self.side.layout().ring())
+        self.next.iter().map(Queues::ring).max().unwrap_or_else(|| self.queues.ring())
     }
 
     fn first_estimate(&self) -> Estimate {
@@ -68,13 +141,13 @@ impl Runner {
     /// What its rings show. What the worker has not moved yet lies behind it too, and what the next NF has
     /// returned counts against the packets that one may hold.
     fn seen(&self) -> Seen {
-        let emptiest = self.next.iter().map(|side| side.backlog() + side.returning()).min().unwrap_or(0);
+        let emptiest = self.next.iter().map(|next| next.waiting() + next.returning()).min().unwrap_or(0);
         let account = &self.account;
         Seen {
-            waiting: self.side.backlog(),
-            behind: self.side.returning() + emptiest,
-            taken: self.side.taken(),
-            in_hand: self.side.in_hand(),
+            waiting: self.queues.waiting(),
+            behind: self.queues.returning() + emptiest,
+            taken: self.queues.taken(),
+            in_hand: self.queues.in_hand(),
             errand: account.errand.load(Ordering::Relaxed) || account.lasting.load(Ordering::Relaxed),
         }
     }
@@ -127,7 +200,7 @@ impl Floor {
     ) -> Self {
         let estimate = |runner: &Runner| before.and_then(|before| before.estimate(runner.pid));
         let member = |runner: &Runner| Member {
-            ring: runner.side.layout().ring(),
+            ring: runner.queues.ring(),
             capacity: runner.capacity(),
             estimate: estimate(runner).unwrap_or_else(|| runner.first_estimate()),
         };
@@ -211,21 +284,27 @@ impl Floor {
     }
 
     fn set(&mut self, at: usize, standing: Standing) {
-        let runner = &self.runners[at];
-        let result = match standing {
-            Standing::Own => sched::set(Some(runner.pid), runner.own),
-            Standing::Waits => sched::raise(Some(runner.pid), WAITING),
-            Standing::Runs => sched::raise(Some(runner.pid), RUNNING),
-            Standing::Gone => Ok(()),
-        };
-        self.standing[at] = match result {
-            Ok(()) => standing,
-            Err(SchedError::NoSuchTask { .. }) => Standing::Gone,
-            Err(error) => {
-                self.refused.get_or_insert(error);
-                Standing::Gone
+        self.standing[at] = standing;
+        for thread in 0..self.runners[at].threads.len() {
+            let runner = &self.runners[at];
+            let thread = runner.threads[thread];
+            let result = match standing {
+                Standing::Own => sched::set(Some(thread), runner.own),
+                Standing::Waits => sched::raise(Some(thread), WAITING),
+                Standing::Runs => sched::raise(Some(thread), RUNNING),
+                Standing::Gone => Ok(()),
+            };
+            match result {
+                Ok(()) => {}
+                // A thread of a box may end and the box go on.
+                Err(SchedError::NoSuchTask { .. }) if thread != runner.pid => {}
+                Err(SchedError::NoSuchTask { .. }) => self.standing[at] = Standing::Gone,
+                Err(error) => {
+                    self.refused.get_or_insert(error);
+                    self.standing[at] = Standing::Gone;
+                }
             }
-        };
+        }
     }
 
     /// Why an NF could not be raised, once.
@@ -237,8 +316,12 @@ impl Floor {
     pub fn follow(&mut self, mut before: Self) {
         for (at, runner) in before.runners.iter().enumerate() {
             if let Some(mine) = self.runners.iter().position(|other| other.pid == runner.pid) {
-                self.standing[mine] = before.standing[at];
-                before.standing[at] = Standing::Gone;
+                let standing = std::mem::replace(&mut before.standing[at], Standing::Gone);
+                self.standing[mine] = standing;
+                // A box that starts waits for the threads it makes.
+                if standing != Standing::Own && runner.threads != self.runners[mine].threads {
+                    self.set(mine, standing);
+                }
             }
         }
     }

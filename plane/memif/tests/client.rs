@@ -1,0 +1,427 @@
+//! A client of the protocol as DPDK's is, and one that lies in every field it can.
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use headgate_memif::message::{MESSAGE_BYTES, VERSION};
+use headgate_memif::{Cable, Meeting};
+use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, connect, sendmsg, socket_with,
+};
+
+const LOG2_RING: u8 = 4;
+const RING: usize = 1 << LOG2_RING;
+const RING_BYTES: usize = 128 + 16 * RING;
+const BUFFER_BYTES: usize = 64;
+/// Both rings, then a buffer for each of their descriptors.
+const BUFFERS_AT: usize = 2 * RING_BYTES;
+const BYTES: usize = BUFFERS_AT + 2 * RING * BUFFER_BYTES;
+
+/// What the client's memory begins as.
+fn filled() -> Vec<u8> {
+    let mut bytes = vec![0; BYTES];
+    for ring in 0..2 {
+        let start = ring * RING_BYTES;
+        bytes[start..start + 4].copy_from_slice(&0x3E3_1F20u32.to_ne_bytes());
+        for slot in 0..RING {
+            let at = start + 128 + 16 * slot;
+            let buffer = BUFFERS_AT + (ring * RING + slot) * BUFFER_BYTES;
+            bytes[at + 4..at + 8].copy_from_slice(&(BUFFER_BYTES as u32).to_ne_bytes());
+            bytes[at + 8..at + 12].copy_from_slice(&(buffer as u32).to_ne_bytes());
+        }
+    }
+    bytes
+}
+
+/// Which ring of the client's memory.
+#[derive(Clone, Copy)]
+enum Which {
+    ToClient = 0,
+    FromClient = 1,
+}
+
+struct Client {
+    socket: OwnedFd,
+    file: OwnedFd,
+}
+
+impl Client {
+    fn come(meeting: &mut Meeting, seals: SealFlags) -> Self {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+        connect(&socket, &SocketAddrUnix::new_abstract_name(meeting.name().as_bytes()).unwrap()).unwrap();
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("client", flags).unwrap();
+        rustix::fs::ftruncate(&file, BYTES as u64).unwrap();
+        rustix::fs::fcntl_add_seals(&file, seals).unwrap();
+        let client = Self { socket, file };
+        client.write(0, &filled());
+        client
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) {
+        assert_eq!(rustix::io::pwrite(&self.file, bytes, at as u64), Ok(bytes.len()));
+    }
+
+    fn read(&self, at: usize, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        assert_eq!(rustix::io::pread(&self.file, &mut bytes, at as u64), Ok(length));
+        bytes
+    }
+
+    fn set_head(&self, ring: Which, head: u16) {
+        self.write(ring as usize * RING_BYTES + 6, &head.to_ne_bytes());
+    }
+
+    fn descriptor(&self, ring: Which, slot: usize, flags: u16, region: u16, length: u32, offset: u32) {
+        let at = ring as usize * RING_BYTES + 128 + 16 * slot;
+        let fields = [flags.to_ne_bytes(), region.to_ne_bytes()].concat();
+        self.write(at, &[&fields[..], &length.to_ne_bytes(), &offset.to_ne_bytes()].concat());
+    }
+
+    fn say(&self, fields: &[&[u8]], file: Option<BorrowedFd<'_>>) {
+        let mut body = fields.concat();
+        body.resize(MESSAGE_BYTES, 0);
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
+        assert!(files.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(&files)));
+        // It may have been thrown out already.
+        let _ = sendmsg(&self.socket, &[IoSlice::new(&body)], &mut ancillary, SendFlags::NOSIGNAL);
+    }
+
+    fn init(&self, version: u16) {
+        self.say(&[&3u16.to_ne_bytes(), &version.to_ne_bytes(), &0u32.to_ne_bytes()], None);
+    }
+
+    fn add_region(&self, index: u16, bytes: u64) {
+        self.say(&[&4u16.to_ne_bytes(), &index.to_ne_bytes(), &bytes.to_ne_bytes()], Some(self.file.as_fd()));
+    }
+
+    fn add_ring(&self, ring: Which, region: u16, offset: u32, log2_size: u8) {
+        let fields = [5, ring as u16, 0, region].map(u16::to_ne_bytes).concat();
+        self.say(&[&fields, &offset.to_ne_bytes(), &[log2_size]], Some(self.file.as_fd()));
+    }
+
+    fn connect(&self) {
+        self.say(&[&6u16.to_ne_bytes()], None);
+    }
+
+    /// All that an honest one says.
+    fn introduce(&self) {
+        self.init(VERSION);
+        self.add_region(0, BYTES as u64);
+        self.add_ring(Which::ToClient, 0, 0, LOG2_RING);
+        self.add_ring(Which::FromClient, 0, RING_BYTES as u32, LOG2_RING);
+        self.connect();
+    }
+}
+
+fn meeting(test: &str) -> Meeting {
+    let user = rustix::process::geteuid().as_raw();
+    Meeting::open(&format!("headgate-test-{}-{test}", std::process::id()), user, 1024).unwrap()
+}
+
+/// Tends until there is an outcome.
+fn outcome(meeting: &mut Meeting) -> Result<Cable, String> {
+    let started = Instant::now();
+    loop {
+        match meeting.tend() {
+            Ok(Some(cable)) => return Ok(cable),
+            Ok(None) => assert!(started.elapsed() < Duration::from_secs(10), "nothing comes of it"),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+fn connected(test: &str) -> (Meeting, Client, Cable) {
+    let mut meeting = meeting(test);
+    let client = Client::come(&mut meeting, SealFlags::SHRINK);
+    client.introduce();
+    let cable = outcome(&mut meeting).unwrap();
+    (meeting, client, cable)
+}
+
+fn stack() -> Stack {
+    let region = Region::create("test", Geometry::new(64, 256).unwrap(), PagesWanted::Ordinary).unwrap();
+    Stack::new(region, 0, 0..64)
+}
+
+fn packet(stack: &mut Stack, bytes: &[u8]) -> Descriptor {
+    let index = stack.take().unwrap();
+    stack.region().write(index, HEADROOM_BYTES, bytes);
+    Descriptor::new(index, HEADROOM_BYTES, bytes.len() as u32, 0)
+}
+
+#[test]
+fn packets_pass_both_ways_and_long_ones_in_pieces() {
+    let (mut meeting, client, mut cable) = connected("both-ways");
+    let mut stack = stack();
+    let long: Vec<u8> = (0..150).collect();
+    let packets = [packet(&mut stack, &[7; 60]), packet(&mut stack, &long)];
+    assert_eq!(cable.transmit(stack.region(), &packets), 0, "no buffer was offered");
+    assert_eq!(cable.watch().waiting(), RING as u32, "it has not begun");
+    client.set_head(Which::ToClient, RING as u16);
+    assert_eq!(cable.watch().waiting(), 0);
+    assert_eq!(cable.transmit(stack.region(), &packets), 2);
+    assert_eq!(cable.watch().waiting(), 4);
+    assert_eq!(client.read(BUFFERS_AT, 60), [7; 60]);
+    let pieces = [64, 64, 22].map(|length: u32| length);
+    for (slot, (length, goes_on)) in pieces.into_iter().zip([1u16, 1, 0]).enumerate() {
+        let descriptor = client.read(128 + 16 * (slot + 1), 8);
+        assert_eq!(descriptor[..2], goes_on.to_ne_bytes());
+        assert_eq!(descriptor[4..], length.to_ne_bytes());
+    }
+    assert_eq!(client.read(BUFFERS_AT + BUFFER_BYTES, 128), long[..128]);
+
+    // The same bytes come back, in pieces.
+    let back = BUFFERS_AT + RING * BUFFER_BYTES;
+    client.write(back, &long);
+    for (slot, (length, goes_on)) in pieces.into_iter().zip([1, 1, 0]).enumerate() {
+        client.descriptor(Which::FromClient, slot, goes_on, 0, length, (back + slot * 64) as u32);
+    }
+    client.set_head(Which::FromClient, 3);
+    assert_eq!(cable.watch().returning(), 3);
+    let mut into = [Descriptor::default(); 8];
+    assert_eq!(cable.receive(&mut stack, &mut into), 1);
+    let mut bytes = vec![0; 150];
+    assert_eq!(stack.region().read(into[0], &mut bytes), 150);
+    assert_eq!(bytes, long);
+    assert_eq!(client.read(RING_BYTES + 64, 2), 3u16.to_ne_bytes());
+    assert!(meeting.tend().is_ok());
+    drop(client);
+    let gone = meeting.tend().err().expect("it went").to_string();
+    assert_eq!(gone, "memif: it has disconnected");
+}
+
+#[test]
+fn a_full_ring_takes_no_more_and_goes_round() {
+    let (_meeting, client, mut cable) = connected("full");
+    let mut stack = stack();
+    let packets: Vec<Descriptor> = (0..20).map(|byte| packet(&mut stack, &[byte; 20])).collect();
+    client.set_head(Which::ToClient, RING as u16);
+    assert_eq!(cable.transmit(stack.region(), &packets), RING);
+    assert_eq!(cable.transmit(stack.region(), &packets), 0);
+    // The indices pass their end many times.
+    let mut head = RING as u16;
+    for _ in 0..20_000 {
+        head = head.wrapping_add(4);
+        client.set_head(Which::ToClient, head);
+        assert_eq!(cable.transmit(stack.region(), &packets), 4);
+    }
+    assert_eq!(cable.counts().sent, RING as u64 + 80_000);
+}
+
+#[test]
+fn what_a_client_may_not_bring_is_refused_with_a_reason() {
+    type Say = fn(&Client);
+    let cases: [(&str, Say, &str); 11] = [
+        ("version", |it| it.init(1 << 8), "it speaks version 1.0"),
+        ("stranger", |it| it.add_region(0, BYTES as u64), "did not say who it is"),
+        (
+            "order",
+            |it| {
+                it.init(VERSION);
+                it.add_region(3, BYTES as u64)
+            },
+            "its memory has number 3",
+        ),
+        (
+            "huge",
+            |it| {
+                it.init(VERSION);
+                it.add_region(0, u64::MAX)
+            },
+            "it brought memory of",
+        ),
+        (
+            "larger",
+            |it| {
+                it.init(VERSION);
+                it.add_region(0, BYTES as u64 + 4096)
+            },
+            "could shrink",
+        ),
+        (
+            "no-ring",
+            |it| {
+                it.init(VERSION);
+                it.add_region(0, BYTES as u64);
+                it.connect()
+            },
+            "good ring",
+        ),
+        (
+            "outside",
+            |it| {
+                it.init(VERSION);
+                it.add_region(0, BYTES as u64);
+                it.add_ring(Which::ToClient, 0, BYTES as u32 - 64, LOG2_RING);
+                it.add_ring(Which::FromClient, 0, RING_BYTES as u32, LOG2_RING);
+                it.connect();
+            },
+            "good ring",
+        ),
+        (
+            "overlong",
+            |it| {
+                it.init(VERSION);
+                it.add_region(0, BYTES as u64);
+                it.add_ring(Which::ToClient, 0, 0, 255);
+                it.add_ring(Which::FromClient, 0, u32::MAX, LOG2_RING);
+                it.connect();
+            },
+            "good ring",
+        ),
+        (
+            "nowhere",
+            |it| {
+                it.init(VERSION);
+                it.add_region(0, BYTES as u64);
+                it.add_ring(Which::ToClient, 7, 0, LOG2_RING);
+                it.add_ring(Which::FromClient, 0, 1, LOG2_RING);
+                it.connect();
+            },
+            "good ring",
+        ),
+        (
+            "twice",
+            |it| {
+                it.init(VERSION);
+                it.add_ring(Which::ToClient, 0, 0, LOG2_RING);
+                it.add_ring(Which::ToClient, 0, 0, LOG2_RING);
+            },
+            "more than one ring",
+        ),
+        ("garbage", |it| it.say(&[&[0xff; MESSAGE_BYTES]], None), "a message that is none"),
+    ];
+    for (name, say, reason) in cases {
+        let mut meeting = meeting(name);
+        let client = Client::come(&mut meeting, SealFlags::SHRINK);
+        say(&client);
+        let why = outcome(&mut meeting).err().expect(name);
+        assert!(why.contains(reason), "{name}: {why}");
+    }
+}
+
+#[test]
+fn memory_that_could_shrink_is_refused() {
+    let mut meeting = meeting("shrink");
+    let client = Client::come(&mut meeting, SealFlags::GROW);
+    client.introduce();
+    let why = outcome(&mut meeting).err().expect("it is refused");
+    assert!(why.contains("F_SEAL_SHRINK"), "{why}");
+}
+
+#[test]
+fn only_the_expected_user_is_let_in() {
+    let user = rustix::process::geteuid().as_raw() + 1;
+    let name = format!("headgate-test-{}-user", std::process::id());
+    let mut meeting = Meeting::open(&name, user, 1024).unwrap();
+    let client = Client::come(&mut meeting, SealFlags::SHRINK);
+    client.introduce();
+    for _ in 0..100 {
+        assert!(meeting.tend().is_ok_and(|cable| cable.is_none()));
+    }
+}
+
+/// Each lie ends the connection with its reason and touches nothing of ours.
+#[test]
+fn lies_in_the_rings_end_the_connection() {
+    type Lie = fn(&Client);
+    let lies: [(&str, Lie, &str); 6] = [
+        ("to-index", |it| it.set_head(Which::ToClient, RING as u16 + 1), "index is impossible"),
+        ("from-index", |it| it.set_head(Which::FromClient, 0x8000), "index is impossible"),
+        (
+            "to-extent",
+            |it| {
+                it.descriptor(Which::ToClient, 0, 0, 0, u32::MAX, u32::MAX);
+                it.set_head(Which::ToClient, 1);
+            },
+            "memory that it does not have",
+        ),
+        (
+            "to-empty",
+            |it| {
+                it.descriptor(Which::ToClient, 0, 0, 0, 0, 0);
+                it.set_head(Which::ToClient, 1);
+            },
+            "memory that it does not have",
+        ),
+        (
+            "from-region",
+            |it| {
+                it.descriptor(Which::FromClient, 0, 0, 9, 60, 0);
+                it.set_head(Which::FromClient, 1);
+            },
+            "memory that it does not have",
+        ),
+        (
+            "endless",
+            |it| {
+                (0..RING).for_each(|slot| it.descriptor(Which::FromClient, slot, 1, 0, 20, 0));
+                it.set_head(Which::FromClient, RING as u16);
+            },
+            "without an end",
+        ),
+    ];
+    for (name, lie, reason) in lies {
+        let (mut meeting, client, mut cable) = connected(name);
+        let mut stack = stack();
+        let sent = packet(&mut stack, &[1; 60]);
+        lie(&client);
+        cable.transmit(stack.region(), &[sent]);
+        assert_eq!(cable.receive(&mut stack, &mut [Descriptor::default(); 8]), 0, "{name}");
+        let why = meeting.tend().err().expect(name).to_string();
+        assert!(why.contains(reason), "{name}: {why}");
+        stack.give(sent.index());
+        assert_eq!(stack.len(), 64, "{name}: every buffer is there");
+        assert_eq!(cable.transmit(stack.region(), &[sent]), 0, "{name}");
+    }
+}
+
+#[test]
+fn packets_that_are_none_are_counted_and_passed_over() {
+    let (mut meeting, client, mut cable) = connected("unfit");
+    let mut stack = stack();
+    client.descriptor(Which::FromClient, 0, 0, 0, 0, 0);
+    client.descriptor(Which::FromClient, 1, 0, 0, 13, 0);
+    // Longer than a buffer of ours, and inside its memory.
+    client.descriptor(Which::FromClient, 2, 0, 0, 1000, 0);
+    client.descriptor(Which::FromClient, 3, 0, 0, 60, 0);
+    client.set_head(Which::FromClient, 4);
+    let mut into = [Descriptor::default(); 8];
+    assert_eq!(cable.receive(&mut stack, &mut into), 1);
+    assert_eq!((into[0].length(), cable.counts().unfit), (60, 3));
+    assert!(meeting.tend().is_ok());
+}
+
+/// Nonsense in every byte of the rings: the buffers of ours stay ours.
+#[test]
+fn noise_in_the_rings_harms_nobody() {
+    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (seed >> 33) as u8
+    };
+    for round in 0..200 {
+        let (_meeting, client, mut cable) = connected(&format!("noise{round}"));
+        let noise: Vec<u8> = (0..2 * RING_BYTES).map(|_| next()).collect();
+        client.write(0, &noise);
+        client.set_head(Which::ToClient, u16::from(next() % 17));
+        client.set_head(Which::FromClient, u16::from(next() % 17));
+        let mut stack = stack();
+        let sent = packet(&mut stack, &[1; 200]);
+        cable.transmit(stack.region(), &[sent]);
+        let mut into = [Descriptor::default(); 8];
+        let count = cable.receive(&mut stack, &mut into);
+        assert!(into[..count].iter().all(|packet| stack.region().geometry().check(*packet).is_ok()));
+        assert_eq!(stack.len() + count + 1, 64);
+    }
+}
