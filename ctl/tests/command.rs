@@ -94,6 +94,22 @@ fn the_examples_of_the_guide_are_right() {
     }
 }
 
+/// Whole configurations in text: those that a reader may copy.
+#[test]
+fn the_configurations_in_the_text_are_right() {
+    let folder = tempfile::tempdir().unwrap();
+    for page in ["README.md", "docs/guide/configuration.md"] {
+        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let whole: Vec<&str> = blocks.filter(|block| block.contains("[[rule]]")).collect();
+        assert!(!whole.is_empty(), "{page}");
+        for block in whole {
+            let (code, _, messages) = run(folder.path(), &["check", &written(folder.path(), block)]);
+            assert!(code == 0 || messages.contains("[core-missing]"), "{page}: {messages}");
+        }
+    }
+}
+
 #[test]
 fn a_plan_and_a_finding_are_documents_too() {
     let folder = tempfile::tempdir().unwrap();
