@@ -166,7 +166,7 @@ fn a_killed_manager_leaves_nothing_and_can_be_started_again() {
         manager.signal(Signal::KILL);
         manager.end();
         eventually("its NFs and janitor have ended", || !children.iter().any(|&pid| runs(pid)));
-        assert!(!socket.exists());
+        assert!(!socket.exists() && !socket.with_extension("lock").exists());
         assert_eq!(control_groups(&name), Vec::<PathBuf>::new());
     }
     // A socket nobody removed is in nobody's way.
@@ -317,7 +317,6 @@ fn an_nf_that_attaches_is_shown() {
     manager.signal(Signal::KILL);
     drop(manager);
     assert!(!nf.wait().unwrap().success(), "it ends without its manager");
-    eventually("its socket is gone", || !socket.exists());
-    // The kernel let go of the lock; a manager of this name would take it over.
-    fs::remove_file(sockets(folder).join(format!("{name}.lock"))).unwrap();
+    let lock = sockets(folder).join(format!("{name}.lock"));
+    eventually("its socket and its lock are gone", || !socket.exists() && !lock.exists());
 }

@@ -21,6 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getpid, setsid, waitid};
@@ -40,6 +41,9 @@ use crate::sched::{self, Policy, SchedError};
 /// stuck.
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
+/// After how long whoever holds a lock is taken for the next one. Our choice: many times what the end of a process
+/// takes on a busy core.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Name of the janitor in `ps` (at most 15 bytes).
 const NAME: &std::ffi::CStr = c"headgate-undo";
@@ -99,6 +103,13 @@ pub enum Action {
     RemoveFile {
         /// The file.
         path: PathBuf,
+    },
+    /// Remove files that a lock file was for, and it last, unless somebody holds the lock by now.
+    RemoveUnlocked {
+        /// The lock file.
+        lock: PathBuf,
+        /// The others.
+        files: Vec<PathBuf>,
     },
     /// Delete an interface of the network namespace that the janitor was started in.
     DeleteLink {
@@ -209,6 +220,7 @@ impl Action {
             },
             Action::RemoveTree { path } => removed(path, fs::remove_dir_all(path)),
             Action::RemoveFile { path } => removed(path, fs::remove_file(path)),
+            Action::RemoveUnlocked { lock, files } => remove_unlocked(lock, files),
             Action::DeleteLink { name } => gone_or(Links::here()?.delete(name)),
             Action::SetOffload { interface, offload, on } => {
                 gone_or(Links::here()?.set_offload(interface, *offload, *on))
@@ -244,8 +256,29 @@ impl Action {
         {
             *path = absolute;
         }
+        if let Action::RemoveUnlocked { lock, files } = &mut self {
+            for path in files.iter_mut().chain([lock]) {
+                if let Ok(absolute) = std::path::absolute(&*path) {
+                    *path = absolute;
+                }
+            }
+        }
         self
     }
+}
+
+fn remove_unlocked(lock: &Path, files: &[PathBuf]) -> Result<(), UndoError> {
+    let Ok(held) = File::open(lock) else { return Ok(()) };
+    let start = Instant::now();
+    while flock(&held, FlockOperation::NonBlockingLockExclusive).is_err() {
+        // Whose end we were told of may not have let go of it yet.
+        if start.elapsed() > LOCK_PATIENCE {
+            return Ok(());
+        }
+        thread::sleep(BUSY_PAUSE);
+    }
+    let all = files.iter().map(PathBuf::as_path).chain([lock]);
+    all.map(|path| removed(path, fs::remove_file(path))).fold(Ok(()), Result::and)
 }
 
 fn end(pid: i32, started: u64) -> Result<(), UndoError> {

@@ -6,10 +6,17 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use headgate_host::{Pid, process};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// How long the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice: a
+/// thousand times what that takes.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// The folder: `/run/headgate` for root, the user's runtime folder or one in `/tmp` for others.
 #[must_use]
@@ -37,10 +44,16 @@ pub fn nf_socket(name: &str) -> PathBuf {
     folder().join(format!("{name}+nf.sock"))
 }
 
+/// The file that the manager of this name holds a lock on.
+#[must_use]
+pub fn lock_file(name: &str) -> PathBuf {
+    folder().join(format!("{name}.lock"))
+}
+
 /// Every file of the manager of this name, its lock last.
 #[must_use]
 pub fn files(name: &str) -> Vec<PathBuf> {
-    vec![api_socket(name), nf_socket(name), folder().join(format!("{name}.lock"))]
+    vec![api_socket(name), nf_socket(name), lock_file(name)]
 }
 
 /// Why a manager's place could not be taken.
@@ -213,8 +226,15 @@ pub(crate) fn make_own(folder: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
+/// Whether the manager that wrote this number runs.
+fn is_running(pid: &str) -> bool {
+    let pid = pid.parse().ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| process::is_alive(pid).unwrap_or(true))
+}
+
 /// Locks the file at `path` and writes this process's number into it.
 fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
+    let start = Instant::now();
     loop {
         let mut options = OpenOptions::new();
         // Who can open it can lock it, and keep every manager of this name from starting.
@@ -224,6 +244,10 @@ fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
             let _ = lock.read_to_string(&mut pid);
+            if !is_running(pid.trim()) && start.elapsed() < LOCK_PATIENCE {
+                std::thread::sleep(LOCK_PAUSE);
+                continue;
+            }
             return Err(PlaceError::Taken { name: name.to_owned(), pid: pid.trim().to_owned() });
         }
         // Whoever held it may have removed it after we had opened it: then this lock keeps nobody out.

@@ -27,6 +27,9 @@ const QUEUE: u32 = 256;
 /// not stay below its own mean.
 const OFFERED: f64 = 0.95;
 
+/// The wiring `ovs` with the switch on another core than the NFs (SCC, figure 7b; `ovs` is 7a).
+pub const OVS_APART: &str = "ovs_apart";
+
 /// How packets pass between the kernel and NFs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
@@ -159,7 +162,11 @@ impl Chain {
             Io::Rings | Io::Routing => None,
         };
         if let Some((driver, batch, wiring)) = on_interfaces {
-            let switch = if wiring == "ovs" { format!(", switch_core = {nf}") } else { String::new() };
+            let (wiring, switch) = match wiring {
+                "ovs" => (wiring, format!(", switch_core = {nf}")),
+                OVS_APART => ("ovs", format!(", switch_core = {host}")),
+                _ => (wiring, String::new()),
+            };
             let _ = writeln!(
                 text,
                 "io = {{ in = \"{ENTRY}\", out = \"{END}\", driver = \"{driver}\", batch = {batch}, wiring = \"{wiring}\"{switch} }}"
@@ -222,7 +229,7 @@ impl Chain {
 
 impl Method for Chain {
     fn check(&self) -> anyhow::Result<()> {
-        if matches!(self.io, Io::Switched | Io::Kernel { wiring: "ovs", .. }) {
+        if matches!(self.io, Io::Switched | Io::Kernel { wiring: "ovs" | OVS_APART, .. }) {
             let missing = openvswitch::PROGRAMS.iter().find(|name| process::find_program(name).is_none());
             return missing
                 .map_or(Ok(()), |name| anyhow::bail!("there is no `{name}`: {}", openvswitch::INSTALL));

@@ -6,7 +6,7 @@ use crate::lab::Machine;
 use crate::lab::bed::Bed;
 use crate::lab::experiment::{Case, Comparison, Experiment, Formed, How, Plot, joined};
 
-use super::chain::{Chain, DEFAULT, Io, Policy, Shared};
+use super::chain::{Chain, DEFAULT, Io, OVS_APART, Policy, Shared};
 
 /// The experiments, and `all`.
 pub const NAMES: [&str; 6] = ["drivers", "batch", "length", "policy", "combined", "all"];
@@ -184,16 +184,22 @@ fn policy(shared: &Rc<Shared>) -> Experiment {
             cases.push(case(format!("nfs{length}"), word, chain));
         }
     }
+    for wiring in ["ovs", OVS_APART] {
+        let chain = Chain { io: kernel("packet", 1, wiring), length: LENGTHS[1], ..Chain::baseline(shared) };
+        cases.push(case(format!("nfs{}", LENGTHS[1]), wiring, chain));
+    }
     Experiment {
         name: "policy",
-        about: "2 to 8 routers on one core over bridges, one packet a call, by scheduling policy",
-        source: "SCC, figure 9",
+        about: "2 to 8 routers on one core over bridges, one packet a call, by scheduling policy; and a switch on \
+                their core or another",
+        source: "SCC, figures 7 and 9",
         cases,
         comparisons: vec![
             over("latency_default_over_batch.nfs8", "p50", "nfs8.default", "nfs8.batch_100ms", ""),
             over("spread_default_over_batch.nfs8", "spread", "nfs8.default", "nfs8.batch_100ms", ""),
             over("latency_default_over_rising.nfs8", "p50", "nfs8.default", "nfs8.rising", ""),
             over("spread_default_over_rising.nfs8", "spread", "nfs8.default", "nfs8.rising", ""),
+            over("two_cores_over_one", "", "nfs2.ovs_apart", "nfs2.ovs", ""),
         ],
         paper: &[
             ("latency_default_over_batch.nfs8", "1.3 to 4"),

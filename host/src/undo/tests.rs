@@ -192,3 +192,21 @@ fn a_raised_process_gets_its_policy_back_and_another_of_its_number_does_not() {
         skip(&error.to_string());
     }
 }
+
+#[test]
+fn files_go_with_their_lock_unless_somebody_holds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let action = Action::RemoveUnlocked { lock: path("lock"), files: vec![path("socket"), path("absent")] };
+    action.perform().unwrap();
+    for name in ["lock", "socket"] {
+        fs::write(path(name), "").unwrap();
+    }
+    let held = File::open(path("lock")).unwrap();
+    flock(&held, FlockOperation::LockExclusive).unwrap();
+    action.perform().unwrap();
+    assert!(path("lock").exists() && path("socket").exists(), "they are the next one's by now");
+    drop(held);
+    action.perform().unwrap();
+    assert!(!path("lock").exists() && !path("socket").exists());
+}

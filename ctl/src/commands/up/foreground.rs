@@ -51,9 +51,9 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     };
     janitor.register(Action::RemoveDirectory { path: device_folder() })?;
     let manager = Manager::start(loaded.config, options)?;
-    // Only now are the sockets ours and not those of a manager that was there before.
-    let register = |path| janitor.register(Action::RemoveFile { path });
-    let sockets = [register(place::api_socket(&name))?, register(place::nf_socket(&name))?];
+    // Only now are they ours and not those of a manager that was there before.
+    let files = vec![place::api_socket(&name), place::nf_socket(&name)];
+    let files = janitor.register(Action::RemoveUnlocked { lock: place::lock_file(&name), files })?;
     let mut run =
         Run { out, detached: args.detached, notifier, events: Events::default(), handle: manager.handle() };
     run.tell_of_start(&name, &stop, began)?;
@@ -64,9 +64,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     // The manager removes them in order; afterwards they may be those of the next manager. Asked once more
     // meanwhile, we do.
     stop.owns(place::files(&name));
-    for socket in sockets {
-        janitor.withdraw(socket)?;
-    }
+    janitor.withdraw(files)?;
     let last = run.end(manager, &stop)?;
     stop.owns(Vec::new());
     // The manager has ended and let go of it.
