@@ -7,7 +7,8 @@
 //! - [`boxes`]: programs that know nothing of us;
 //! - [`reception`]: NFs that come by themselves;
 //! - [`reserve`]: cores kept free of other programs;
-//! - [`supervise`]: what happens to instances, and what follows from it;
+//! - [`launch`]: how an instance begins;
+//! - [`supervise`]: what happens to it then, and what follows from it;
 //! - [`schedule`]: what NFs cost, and which share of its core each gets;
 //! - [`delays`]: how long packets take;
 //! - [`objectives`]: whether what is asked of chains is kept;
@@ -21,6 +22,7 @@ mod containers;
 mod delays;
 mod instance;
 mod interfaces;
+mod launch;
 mod objectives;
 mod reception;
 mod reserve;

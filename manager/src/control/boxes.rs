@@ -19,7 +19,8 @@ use headgate_ports::Queue;
 use headgate_shm::kernel_io::{Driver, KernelIo};
 
 use super::Control;
-use super::supervise::{box_marks, task_state};
+use super::launch::box_marks;
+use super::supervise::task_state;
 use crate::config::BoxPorts;
 use crate::config::model::{Nf, Program};
 use crate::status::NfState;

@@ -15,7 +15,7 @@ use headgate_shm::launch::{LAUNCH_VARIABLE, Launch as Orders};
 
 use super::Control;
 use super::instance::Body;
-use super::supervise::launched_program;
+use super::launch::launched_program;
 use crate::config::model::{Nf, Program};
 use crate::scratch::Scratch;
 use crate::users;
