@@ -18,11 +18,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub const HEADGATE: &str = env!("CARGO_BIN_EXE_headgate");
 
 /// The command with these words, its standard input empty and its streams caught. The manager's
-/// places are in `folder` for everybody but root, whose place is fixed.
+/// places are in `folder` for everybody but root, whose place is fixed. Whoever runs the tests in the background
+/// of a script ignores SIGINT, and so would it.
 pub fn headgate(folder: &Path, words: &[&str]) -> Command {
     build_nfs();
-    let mut command = Command::new(HEADGATE);
-    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = Command::new("env");
+    command
+        .args(["--default-signal=INT", HEADGATE])
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command.env("XDG_RUNTIME_DIR", folder).env_remove("NOTIFY_SOCKET").env_remove("NO_COLOR");
     command
 }
