@@ -64,7 +64,7 @@ fn tests(words: &[&str]) {
 
 fn run_as(role: &[&str]) -> Command {
     // In the background of a script SIGINT is ignored, and would be here.
-    let mut command = Command::new("env");
+    let mut command = Command::new("/usr/bin/env");
     command.arg("--default-signal=INT").arg(std::env::current_exe().unwrap());
     command.args(role).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.process_group(0);

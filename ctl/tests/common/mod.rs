@@ -22,7 +22,7 @@ pub const HEADGATE: &str = env!("CARGO_BIN_EXE_headgate");
 /// of a script ignores SIGINT, and so would it.
 pub fn headgate(folder: &Path, words: &[&str]) -> Command {
     build_nfs();
-    let mut command = Command::new("env");
+    let mut command = Command::new("/usr/bin/env");
     command
         .args(["--default-signal=INT", HEADGATE])
         .args(words)
