@@ -200,6 +200,38 @@ impl Session {
     }
 }
 
+/// A configuration: a generator, a sink, and one chain called `path` through NFs in this order, each with its name and
+/// keys.
+#[must_use]
+pub fn path_through(nfs: &[(&str, &str)]) -> String {
+    let mut text = r#"
+[manager]
+name = "tests"
+cores = [{manager}]
+[memory]
+buffers = 2048
+hugepages = "never"
+[[port]]
+name = "in"
+kind = "generator"
+rate = "50K"
+flows = 32
+[[port]]
+name = "out"
+kind = "null"
+[[rule]]
+in = "in"
+chain = "path"
+"#
+    .to_owned();
+    let mut stages = Vec::new();
+    for (name, keys) in nfs {
+        text += &format!("[[nf]]\nname = \"{name}\"\ncore = {{nf}}\nring = 256\n{keys}\n");
+        stages.push(format!("\"{name}\""));
+    }
+    text + &format!("[[chain]]\nname = \"path\"\nstages = [{}]\nout = \"out\"\n", stages.join(", "))
+}
+
 fn with_cores(text: &str) -> String {
     let cores = [("{manager}", machine::manager_core()), ("{nf}", machine::nf_core())];
     cores.iter().fold(text.to_owned(), |text, (what, core)| text.replace(what, &core.to_string()))

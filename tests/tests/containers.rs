@@ -7,42 +7,14 @@ use std::process::Command;
 
 use headgate_host::{Pid, Signal, cgroup, container, process};
 use headgate_manager::status::{NfState, Snapshot};
-use headgate_tests::session::{Session, chain, nf};
+use headgate_tests::session::{Session, chain, nf, path_through};
 use headgate_tests::{machine, programs};
 use rustix::process::kill_process;
 
-const TOP: &str = r#"
-[manager]
-name = "tests"
-cores = [{manager}]
-[memory]
-buffers = 2048
-hugepages = "never"
-[[port]]
-name = "in"
-kind = "generator"
-rate = "50K"
-flows = 32
-[[port]]
-name = "out"
-kind = "null"
-[[rule]]
-in = "in"
-chain = "path"
-[[chain]]
-name = "path"
-stages = ["first", "second"]
-out = "out"
-[[nf]]
-name = "second"
-run = "monitor"
-core = {nf}
-ring = 256
-"#;
-
 /// A chain whose first NF is this one, in a container.
 fn configuration(nf: &str) -> String {
-    format!("{TOP}[[nf]]\nname = \"first\"\ncore = {{nf}}\nring = 256\nenvironment = \"container\"\n{nf}\n")
+    let contained = format!("environment = \"container\"\n{nf}");
+    path_through(&[("first", &contained), ("second", "run = \"monitor\"")])
 }
 
 fn can_make(test: &str) -> bool {

@@ -1,7 +1,7 @@
 //! An overloaded NF is no reason to shed the flows that another NF leads past it.
 
-use headgate_manager::status::{ChainStatus, Snapshot};
-use headgate_tests::session::{Session, chain, nf};
+use headgate_manager::status::Snapshot;
+use headgate_tests::session::{Session, chain, drops, nf};
 
 /// Two flows of 10,000 packets a second; the firewall leads the first past an NF that takes a millisecond for each.
 const CONFIGURATION: &str = r#"
@@ -49,13 +49,10 @@ chain = "all"
 /// Packets entered, and those of the flow that is led past, while the slow NF is overloaded.
 fn entered_and_led(by_flow: bool) -> [u64; 2] {
     let session = Session::start(&CONFIGURATION.replace("{by_flow}", &by_flow.to_string()));
-    let shed = |now: &Snapshot| {
-        now.drops.iter().filter(|drop| drop.reason == "throttled").map(|drop| drop.count).sum()
-    };
+    let shed = |now: &Snapshot| drops(now, "all", "throttled");
     let shed_more = |than: u64| {
         let now = session.wait_for("packets are shed at the head", |now| shed(now) >= than + 2000);
-        let ChainStatus { entered, .. } = *chain(&now, "all");
-        (shed(&now), [entered, nf(&now, "fork").counters["led"]])
+        (shed(&now), [chain(&now, "all").entered, nf(&now, "fork").counters["led"]])
     };
     let (already, before) = shed_more(0);
     let (_, after) = shed_more(already);

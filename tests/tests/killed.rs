@@ -11,7 +11,7 @@ use std::time::Duration;
 use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::programs;
 use headgate_tests::random::Random;
-use headgate_tests::session::{Session, chain, drops, nf};
+use headgate_tests::session::{Session, chain, drops, nf, path_through};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Kills of one test run. Our choice: some seconds, and each station of a packet's way is hit.
@@ -20,36 +20,6 @@ const KILLS: u32 = 300;
 const BATCH: u32 = 25;
 /// A kill comes so long after the NF was seen running, at most: several bursts.
 const DELAY_MICROS_MAX: u64 = 3_000;
-
-/// A generator, `nfs`, and one chain through them in this order.
-fn configuration(nfs: &[(&str, &str)]) -> String {
-    let mut text = r#"
-[manager]
-name = "tests"
-cores = [{manager}]
-[memory]
-buffers = 2048
-hugepages = "never"
-[[port]]
-name = "in"
-kind = "generator"
-rate = "50K"
-flows = 32
-[[port]]
-name = "out"
-kind = "null"
-[[rule]]
-in = "in"
-chain = "path"
-"#
-    .to_owned();
-    let mut stages = Vec::new();
-    for (name, keys) in nfs {
-        text += &format!("[[nf]]\nname = \"{name}\"\ncore = {{nf}}\nring = 256\n{keys}\n");
-        stages.push(format!("\"{name}\""));
-    }
-    text + &format!("[[chain]]\nname = \"path\"\nstages = [{}]\nout = \"out\"\n", stages.join(", "))
-}
 
 fn signal(snapshot: &Snapshot, instance: &str, signal: Signal) {
     let pid = nf(snapshot, instance).pid.expect("a running NF has a process");
@@ -76,8 +46,7 @@ fn killed_at_any_instant() {
     let quick = "restart = { first = \"1ms\", longest = \"5ms\" }";
     let run = |name: &str| format!("run = \"{name}\"\n{quick}");
     let (first, second, third) = (run("forward"), run("mac-swap"), run("monitor"));
-    let session =
-        Session::start(&configuration(&[("first", &first), ("second", &second), ("third", &third)]));
+    let session = Session::start(&path_through(&[("first", &first), ("second", &second), ("third", &third)]));
     let mut random = Random::new(1);
     let mut killed = BTreeSet::new();
     let kills = kills_wanted();
@@ -122,7 +91,7 @@ fn killed_at_any_instant() {
 #[test]
 fn stopped_by_a_signal() {
     let session =
-        Session::start(&configuration(&[("first", "run = \"forward\""), ("second", "run = \"monitor\"")]));
+        Session::start(&path_through(&[("first", "run = \"forward\""), ("second", "run = \"monitor\"")]));
     for failures in 1..=2 {
         let now = session.wait_for("it runs", |now| nf(now, "second").state == NfState::Running);
         session.wait_for_packets("path", 100);
@@ -147,7 +116,7 @@ fn nf_failures(last: &Snapshot, instance: &str) -> u32 {
 fn caught_in_an_endless_loop() {
     let (_folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
     let endless = format!("exec = [\"{}\", \"endless-loop\"]\non_failure = \"bypass\"", program.display());
-    let session = Session::start(&configuration(&[("first", "run = \"forward\""), ("second", &endless)]));
+    let session = Session::start(&path_through(&[("first", "run = \"forward\""), ("second", &endless)]));
     session.wait_for("it is given up", |now| nf(now, "second").failures > 0);
     let now = session.audited();
     let why = nf(&now, "second").last_failure.clone().unwrap_or_default();
@@ -163,7 +132,7 @@ fn while_it_is_down(on_failure: &str) -> Session {
     let down = format!(
         "run = \"mac-swap\"\non_failure = \"{on_failure}\"\nrestart = {{ first = \"1h\", longest = \"1h\" }}"
     );
-    let session = Session::start(&configuration(&[
+    let session = Session::start(&path_through(&[
         ("first", "run = \"forward\""),
         ("second", &down),
         ("third", "run = \"monitor\""),

@@ -97,7 +97,7 @@ impl Play<'_> {
     fn leave_no_trace(&self, name: &str) -> Result<(), Failure> {
         let (socket, devices) = (place::api_socket(name), device_folder());
         let folders = [socket.parent(), devices.parent(), Some(&devices)].into_iter().flatten();
-        let files = [socket.with_extension("lock"), socket.clone()];
+        let files = [place::lock_file(name), socket.clone()];
         let folders = folders.map(|path| Action::RemoveDirectory { path: path.into() });
         let files = files.map(|path| Action::RemoveFile { path });
         for action in folders.chain(files) {

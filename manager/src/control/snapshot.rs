@@ -7,7 +7,7 @@ use headgate_decide::share::WHOLE;
 use headgate_host::process;
 use headgate_memif::Watch;
 use headgate_path::audit::Audit;
-use headgate_path::board::Station;
+use headgate_path::board::{InstanceCounts, Station};
 use headgate_path::drop::Reason;
 use headgate_path::plan::{Exit, UNCLAIMED};
 use headgate_path::worker::Command;
@@ -178,8 +178,6 @@ impl Control {
             |pick: fn(&headgate_shm::control::Progress) -> u64| side.map_or(0, |side| pick(side.progress()));
         let timed = progress(|progress| progress.handler_packets.load(Ordering::Relaxed));
         let cycles = progress(|progress| progress.handler_cycles.load(Ordering::Relaxed));
-        let drops =
-            Reason::ALL.iter().map(|&reason| (reason.name().to_owned(), counts.drops[reason as usize].get()));
         let counter =
             |(place, name): (usize, &String)| (name.clone(), side.map_or(0, |side| side.counter(place)));
         let cost = &instance.scheduled.cost;
@@ -231,14 +229,7 @@ impl Control {
             },
             share: instance.scheduled.share.map(|share| f64::from(share) / f64::from(WHOLE)),
             black_box: box_status(instance),
-            drops: drops
-                .chain(
-                    io.iter()
-                        .flat_map(IoStatus::drops)
-                        .map(|(reason, count)| (reason.name().to_owned(), count)),
-                )
-                .filter(|(_, count)| *count > 0)
-                .collect::<BTreeMap<_, _>>(),
+            drops: drops_of(counts, io.as_ref()),
             io,
             counters: instance.counters.iter().enumerate().map(counter).collect(),
             message: instance.message.clone(),
@@ -368,4 +359,12 @@ fn runs(program: &Program) -> String {
         Program::Exec { command, .. } => command.first().cloned().unwrap_or_default(),
         Program::Attach { .. } => "attaches".to_owned(),
     }
+}
+
+/// What ended at an NF, by reason.
+fn drops_of(counts: &InstanceCounts, io: Option<&IoStatus>) -> BTreeMap<String, u64> {
+    let at_worker = Reason::ALL.iter().map(|&reason| (reason, counts.drops[reason as usize].get()));
+    let on_interfaces = io.into_iter().flat_map(IoStatus::drops);
+    let all = at_worker.chain(on_interfaces).filter(|(_, count)| *count > 0);
+    all.map(|(reason, count)| (reason.name().to_owned(), count)).collect()
 }
