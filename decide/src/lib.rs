@@ -4,7 +4,6 @@
 //! opens no file, allocates nothing on the packet path and draws no random numbers. The manager applies
 //! what is decided with `host` and `plane`; a simulator can apply the same to a model.
 //!
-//! - [`units`]: the units of time and rate at every edge;
 //! - [`wake`]: which sleeping NF is worth a wake-up call now;
 //! - [`congestion`]: when senders are told that a queue grows;
 //! - [`pressure`]: which NF is overloaded, and who must rest for it;
@@ -20,6 +19,8 @@
 //! - [`profile`]: where the time of a packet goes, and what to change first.
 #![no_std]
 #![forbid(unsafe_code)]
+
+pub use headgate_units as units;
 
 extern crate alloc;
 #[cfg(test)]
@@ -37,5 +38,4 @@ pub mod restart;
 pub mod share;
 pub mod spread;
 pub mod turn;
-pub mod units;
 pub mod wake;

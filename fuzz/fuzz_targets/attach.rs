@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use headgate_shm::attach::{AttachError, FromNf, MESSAGE_BYTES_MAX, ToNf, Welcome, receive, send};
+use headgate_session::message::{AttachError, FromNf, MESSAGE_BYTES_MAX, ToNf, Welcome, receive, send};
 use headgate_shm::{ControlLayout, Geometry};
 use libfuzzer_sys::fuzz_target;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use headgate_ports::pcap::read::{Fault, Record, Records};
+use headgate_pcap::read::{Fault, Record, Records};
 use libfuzzer_sys::fuzz_target;
 use pcap_file::pcap::PcapParser;
 use pcap_file::{DataLink, TsResolution};

@@ -17,7 +17,7 @@ use headgate_path::links;
 use headgate_path::plan::{Parts, Plan};
 use headgate_path::pressure::Pressure;
 use headgate_path::worker::{Command, Device, Event, Mailbox, Setup, Store, Turn, Worker};
-use headgate_ports::QueueCounters;
+use headgate_port::QueueCounters;
 use headgate_shm::{Geometry, PagesWanted, Region, Stack};
 
 use crate::StartError;

@@ -39,7 +39,7 @@ use headgate_host::undo::Janitor;
 use api::{Handle, Refusal, Request};
 use config::{Catalog, Config};
 use control::{Control, Reception, Schedule, Settings};
-pub use headgate_ports::dpdk::eal::runtime_folder as device_folder;
+pub use headgate_dpdk::eal::runtime_folder as device_folder;
 pub use machine::observe as machine;
 use status::Snapshot;
 

@@ -6,11 +6,13 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use headgate_dpdk as dpdk;
+use headgate_generator::null::{Measure, Measurements};
+use headgate_generator::{self as generator, null};
 use headgate_host::clock::{Clock, now_cycles};
 use headgate_path::worker::Device;
-use headgate_ports::null::{Measure, Measurements};
-use headgate_ports::pcap::RecordStatus;
-use headgate_ports::{PortError, Queue, Setting, Timebase, dpdk, generator, null, pcap};
+use headgate_pcap::{self as pcap, PcapError, RecordStatus};
+use headgate_port::{Queue, Setting, Timebase};
 use headgate_shm::Stack;
 
 use crate::StartError;
@@ -62,7 +64,7 @@ pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Open
         Opened { devices: (0..workers).map(|_| Vec::new()).collect(), queues: Vec::new(), homes: Vec::new() };
     for (number, port) in config.ports.iter().enumerate() {
         let open = open_one(config, number, port, clock, &mut stacks[port.domain.index()])
-            .map_err(|error| StartError::Port { port: port.name.clone(), why: error.to_string() })?;
+            .map_err(|why| StartError::Port { port: port.name.clone(), why })?;
         let mut dealt = vec![0; workers];
         for (queue, device) in open.queues.into_iter().enumerate() {
             let worker = queue % workers;
@@ -86,7 +88,7 @@ fn open_one(
     port: &Port,
     clock: &Clock,
     stack: &mut Stack,
-) -> Result<OpenPort, PortError> {
+) -> Result<OpenPort, String> {
     let queues_wanted = match &port.backend {
         Backend::Generator(_) | Backend::Null => config.manager.cores.len() as u16,
         Backend::Pcap(_) => 1,
@@ -112,11 +114,11 @@ fn open_one(
     };
     match &port.backend {
         Backend::Generator(wanted) => {
-            let queues = generator::open(&wanted.spec(), &setting)?;
+            let queues = generator::open(&wanted.spec(), &setting).map_err(|error| error.to_string())?;
             Ok(OpenPort { home: home("generator", spec::describe(wanted), &queues), queues })
         }
         Backend::Pcap(wanted) => {
-            let open = pcap::open(&spec::pcap(wanted), &setting)?;
+            let open = pcap::open(&spec::pcap(wanted), &setting).map_err(|error| error.to_string())?;
             let mut home = home("pcap", spec::describe_pcap(wanted), &open.queues);
             home.recorded = open.status;
             Ok(OpenPort { queues: open.queues, home })
@@ -128,12 +130,20 @@ fn open_one(
             Ok(OpenPort { queues: open.queues, home })
         }
         Backend::Dpdk(wanted) => {
-            let spec = dpdk::Spec { device: wanted.devargs.clone(), direct: wanted.direct, mtu: None };
-            let open = dpdk::open(&spec, &setting, stack)?;
+            let spec = dpdk::Spec {
+                device: wanted.devargs.clone(),
+                queues: queues_wanted,
+                direct: wanted.direct,
+                mtu: None,
+            };
+            let open =
+                dpdk::Port::open(&spec, stack).map_err(|error| format!("port \"{}\": {error}", port.name))?;
+            let queues: Vec<Box<dyn Queue>> =
+                open.queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
             let detail = [open.facts.to_string()].into_iter().chain(open.facts.notes.iter().cloned());
-            let mut home = home("dpdk", detail.collect::<Vec<_>>().join("; "), &open.queues);
+            let mut home = home("dpdk", detail.collect::<Vec<_>>().join("; "), &queues);
             home.device = Some(open.port);
-            Ok(OpenPort { queues: open.queues, home })
+            Ok(OpenPort { queues, home })
         }
     }
 }
@@ -172,7 +182,7 @@ impl PortHome {
         let error = self.recorded.as_ref()?.take_error()?;
         let why = match error {
             // The file is told of already.
-            PortError::File { cause, mend, .. } => format!("{cause}; {mend}"),
+            PcapError::File { cause, mend, .. } => format!("{cause}; {mend}"),
             other => other.to_string(),
         };
         self.failure = Some(why.clone());

@@ -3,7 +3,7 @@
 //! snapshots.
 
 use headgate_path::drop::Reason;
-use headgate_shm::kernel_io::Driver;
+use headgate_session::kernel_io::Driver;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! another domain, nor the manager. The numbers need no entry in `/etc/passwd`; they lie where neither
 //! people nor systemd's dynamic users (61184-65519) nor containers' subordinate users usually are.
 
-use headgate_shm::launch::User as LaunchUser;
+use headgate_session::launch::User as LaunchUser;
 
 use crate::config::User;
 use crate::config::model::{Config, Nf};

@@ -22,8 +22,8 @@ use headgate_host::network::{Links, Mac, NetworkError, Offload, VethEnd};
 use headgate_host::openvswitch::Port;
 use headgate_host::undo::Janitor;
 use headgate_kernel::open::{self, Opened};
+use headgate_session::kernel_io::KernelIo;
 use headgate_shm::Region;
-use headgate_shm::kernel_io::KernelIo;
 
 use crate::config::Wiring as Between;
 use crate::config::model::{Nf, NfIo, Side};

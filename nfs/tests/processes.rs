@@ -3,9 +3,9 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
-use headgate_nf::launch::{LAUNCH_VARIABLE, Launch, Program, User};
 use headgate_nf::testing::{Loop, Manager, Welcome};
 use headgate_nf::{NAME_VARIABLE, PATH_VARIABLE, Verdict};
+use headgate_session::launch::{LAUNCH_VARIABLE, Launch, Program, User};
 
 const HOST: &str = env!("CARGO_BIN_EXE_headgate-nfs");
 /// Debian's `nobody` and `nogroup`.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use headgate_host::cores;
 use headgate_manager::place;
 use headgate_manager::status::{NfState, Snapshot};
-use headgate_shm::attach::{self, FromNf, ToNf};
+use headgate_session::message::{self, FromNf, ToNf};
 use headgate_shm::control::ABI_VERSION;
 use headgate_tests::session::{PATIENCE, Session, chain, drops, nf};
 use headgate_tests::{machine, programs};
@@ -209,7 +209,7 @@ fn connection() -> OwnedFd {
 
 /// What the manager says to somebody it does not let in.
 fn answer(socket: impl AsFd) -> String {
-    match attach::receive::<ToNf>(socket) {
+    match message::receive::<ToNf>(socket) {
         Ok(Some((ToNf::Refused { reason }, _))) => reason,
         other => panic!("{other:?}"),
     }
@@ -228,10 +228,10 @@ fn strangers_are_told_why_they_may_not() {
     rustix::net::send(&garbage, b"GET / HTTP/1.1\r\n\r\n", SendFlags::empty()).unwrap();
     assert!(answer(garbage).contains("not of this protocol"));
     let other = connection();
-    attach::send(&other, &hello(ABI_VERSION + 1), &[]).unwrap();
+    message::send(&other, &hello(ABI_VERSION + 1), &[]).unwrap();
     assert!(answer(other).contains("version"));
     let hasty = connection();
-    attach::send(&hasty, &FromNf::Ready, &[]).unwrap();
+    message::send(&hasty, &FromNf::Ready, &[]).unwrap();
     assert!(answer(hasty).contains("not a hello"));
     let silent = connection();
     assert!(answer(silent).contains("did not say who it is"));

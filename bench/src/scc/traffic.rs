@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use headgate_host::cores;
 use headgate_kernel::{Cable, Pool, attach, open};
+use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::kernel_io::{Driver, KernelIo};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_wire::checksum::Sum;
 

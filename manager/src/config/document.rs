@@ -3,8 +3,8 @@
 //! This is the one place for all four; the reader, the list of known keys and the published schema
 //! come from it.
 
+use headgate_generator::FLOWS_MAX;
 use headgate_kernel::BATCH_MAX;
-use headgate_ports::generator::FLOWS_MAX;
 use serde_json::{Value as Json, json};
 
 use super::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BUFFERS_MIN, BUFFERS_MOST, CORE_MAX};

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use headgate_ports::generator::{self as spec, GeneratorSpec};
-use headgate_shm::attach::Loop;
-use headgate_shm::kernel_io::Driver;
+use headgate_generator::{self as spec, GeneratorSpec};
+use headgate_session::kernel_io::Driver;
+use headgate_session::message::Loop;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 

@@ -15,8 +15,8 @@ use headgate_memif::Cable;
 use headgate_memif::{Meeting, Watch};
 use headgate_path::black_box::BoxEnds;
 use headgate_path::worker::Command;
-use headgate_ports::Queue;
-use headgate_shm::kernel_io::{Driver, KernelIo};
+use headgate_port::Queue;
+use headgate_session::kernel_io::{Driver, KernelIo};
 
 use super::Control;
 use super::launch::box_marks;
@@ -92,7 +92,7 @@ impl Control {
                 let told = kernel_io(&nf, self.config.memory.buffer_bytes);
                 let (namespace, ends) = self.wiring.box_cables(number, &told)?;
                 let watched = duplicate(&ends)?;
-                let made = ends.map(|socket| headgate_ports::kernel::queue(socket, &told));
+                let made = ends.map(|socket| headgate_kernel::port::queue(socket, &told));
                 let [into, out] = made.map(|queue| queue.map_err(|error| format!("its interfaces: {error}")));
                 let queues = Some([into?, out?]);
                 let file = format!("/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd());
@@ -209,7 +209,7 @@ impl BoxLink {
                 let ready = memif.cables.iter().all(Option::is_some);
                 let ends = memif.cables.each_mut().map(|cable| if ready { cable.take() } else { None });
                 Ok(match ends {
-                    [Some(into), Some(out)] => Some([into, out].map(headgate_ports::memif::queue)),
+                    [Some(into), Some(out)] => Some([into, out].map(headgate_memif::port::queue)),
                     _ => None,
                 })
             }

@@ -10,8 +10,8 @@ use headgate_host::container::{Making, Plan};
 use headgate_host::process::{self, Output};
 use headgate_host::undo::Action;
 use headgate_host::{cgroup, cores, credentials};
-use headgate_shm::attach::SOCKET_VARIABLE;
-use headgate_shm::launch::{LAUNCH_VARIABLE, Launch as Orders};
+use headgate_session::launch::{LAUNCH_VARIABLE, Launch as Orders};
+use headgate_session::message::SOCKET_VARIABLE;
 
 use super::Control;
 use super::instance::Body;

@@ -7,9 +7,9 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_kernel::Pool;
+use headgate_session::kernel_io::KernelIo;
 use headgate_shm::Region;
 use headgate_shm::control::InterfaceCounts;
-use headgate_shm::kernel_io::KernelIo;
 
 use super::Control;
 use super::instance::Instance;

@@ -13,8 +13,8 @@ use headgate_path::instance::InstanceEnds;
 use headgate_path::plan::InstancePlace;
 use headgate_path::pressure::Handling;
 use headgate_path::worker::Command;
-use headgate_shm::attach::{self, Loop, SOCKET_VARIABLE, ToNf, Welcome};
-use headgate_shm::launch::{LAUNCH_VARIABLE, Launch as Orders, Program as LaunchedProgram};
+use headgate_session::launch::{LAUNCH_VARIABLE, Launch as Orders, Program as LaunchedProgram};
+use headgate_session::message::{self, Loop, SOCKET_VARIABLE, ToNf, Welcome};
 use headgate_shm::{ControlLayout, ManagerSide};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
@@ -196,7 +196,7 @@ impl Control {
         let (control, directives) = (side.control(), side.directives());
         let mut files = vec![region.file(), control.file(), directives.file()];
         files.extend(interfaces.iter().flat_map(|interfaces| &interfaces.sockets).map(AsFd::as_fd));
-        if let Err(error) = attach::send(&process.socket, &welcome, &files) {
+        if let Err(error) = message::send(&process.socket, &welcome, &files) {
             return self.condemn(at, format!("could not be welcomed: {error}"));
         }
         if let (Some(process), Some(interfaces)) = (&mut self.instances[at].process, interfaces) {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::cores;
 use headgate_host::peer::Peer;
-use headgate_shm::attach::{self, AttachError, FromNf, ToNf};
+use headgate_session::message::{self, AttachError, FromNf, ToNf};
 use headgate_shm::control::ABI_VERSION;
 use headgate_shm::{ControlLayout, ManagerSide};
 use rustix::io::Errno;
@@ -122,10 +122,10 @@ impl Reception {
 
 /// Tells a caller why it is not let in, if it still listens.
 fn refuse(socket: &OwnedFd, reason: String) {
-    let _ = attach::send(socket, &ToNf::Refused { reason }, &[]);
+    let _ = message::send(socket, &ToNf::Refused { reason }, &[]);
     // Closing with words unread would take the answer back: the kernel resets the connection.
     let _ = rustix::net::shutdown(socket, Shutdown::Read);
-    while matches!(attach::receive::<FromNf>(socket), Ok(Some(_)) | Err(AttachError::Garbled(_))) {}
+    while matches!(message::receive::<FromNf>(socket), Ok(Some(_)) | Err(AttachError::Garbled(_))) {}
 }
 
 /// What is said to one that speaks another version of the interface.
@@ -157,7 +157,7 @@ impl Control {
             self.turn_away(&mut reception, &caller, why);
         }
         for caller in std::mem::take(&mut reception.callers) {
-            match attach::receive::<FromNf>(&caller.socket) {
+            match message::receive::<FromNf>(&caller.socket) {
                 Ok(None) if now < caller.until => reception.callers.push(caller),
                 Ok(None) => self.turn_away(&mut reception, &caller, "it did not say who it is".to_owned()),
                 Ok(Some((FromNf::Hello { abi, name }, _))) => {

@@ -19,7 +19,7 @@ use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
 use headgate_host::undo::{Action, Janitor, Ticket};
 use headgate_host::{process, sched};
 use headgate_path::drop::Reason;
-use headgate_shm::attach::Loop;
+use headgate_session::message::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
 use super::Control;

@@ -9,7 +9,7 @@ use headgate_decide::wake::look_before_sleep_micros;
 use headgate_host::Signal;
 use headgate_host::process::{self};
 use headgate_path::worker::{Command, Event};
-use headgate_shm::attach::{self, AttachError, FromNf, ToNf};
+use headgate_session::message::{self, AttachError, FromNf, ToNf};
 use headgate_shm::control::ABI_VERSION;
 use headgate_shm::{ManagerSide, Offence, doorbell};
 
@@ -57,7 +57,7 @@ impl Control {
             else {
                 return;
             };
-            match attach::receive::<FromNf>(&process.socket) {
+            match message::receive::<FromNf>(&process.socket) {
                 Ok(None) => return,
                 Ok(Some((message, _))) => self.on_message(at, message),
                 Err(AttachError::Garbled(why)) => {
@@ -100,7 +100,7 @@ impl Control {
     pub(super) fn say(&self, at: usize, message: &ToNf) {
         if let Some(process) = &self.instances[at].process {
             // An NF that does not read its socket misses what it is told; its end is noticed elsewhere.
-            let _ = attach::send(&process.socket, message, &[]);
+            let _ = message::send(&process.socket, message, &[]);
         }
     }
 
@@ -392,7 +392,7 @@ impl Control {
         for at in told {
             let Some(process) = &self.instances[at].process else { continue };
             let Some(side) = &process.side else { continue };
-            if attach::send(process.socket.as_fd(), &ToNf::Message { body: body.to_owned() }, &[]).is_ok() {
+            if message::send(process.socket.as_fd(), &ToNf::Message { body: body.to_owned() }, &[]).is_ok() {
                 side.orders().mail.fetch_add(1, Ordering::Release);
                 ring(side);
                 self.send_on_errand(at);

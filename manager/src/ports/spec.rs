@@ -1,6 +1,6 @@
 //! From the configuration's words to the ports' own, and to a line for people.
 
-use headgate_ports::pcap::{Mode, PcapSpec, ReplaySpec, Timing};
+use headgate_pcap::{Mode, PcapSpec, ReplaySpec, Timing};
 
 use crate::config::model::{Generator, Load, Pcap, Replay};
 use crate::config::{self, ReplayMode};

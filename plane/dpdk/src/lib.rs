@@ -21,7 +21,6 @@ mod ffi {
 }
 
 mod copied;
-mod counters;
 pub mod devargs;
 mod device;
 mod direct;
@@ -42,7 +41,6 @@ mod port;
 mod private_pool;
 mod queue;
 
-pub use counters::QueueCounters;
 pub use error::DpdkError;
 pub use port::{Facts, Link, Losses, Opened, Port, Spec};
 pub use queue::Queue;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use headgate_shm::Stack;
 
 use crate::copied::Copied;
-use crate::counters::QueueCounters;
 use crate::device::{Device, control};
 use crate::direct::Direct;
 use crate::dma::Window;
@@ -22,6 +21,7 @@ use crate::port::{self, Facts, Opened, Port, Spec};
 use crate::private_pool::PrivatePool;
 use crate::queue::{Lane, Queue};
 use crate::{eal, ffi, files, log};
+use headgate_port::QueueCounters;
 
 /// Send descriptors asked for; the driver may round them. As many as DPDK's examples take.
 const SEND_DESCRIPTORS: u16 = 512;

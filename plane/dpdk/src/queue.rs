@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use headgate_port::{self as port, QueueCounters};
 use headgate_shm::region::FRAME_BYTES_MIN;
 use headgate_shm::{Descriptor, Stack};
 
 use crate::copied::Copied;
-use crate::counters::QueueCounters;
 use crate::device::Device;
 use crate::direct::Direct;
 use crate::ffi::{self, rte_mbuf};
@@ -49,10 +49,11 @@ impl Queue {
     pub(crate) const fn copied(lane: Lane, copied: Copied) -> Self {
         Self { lane, way: Way::Copied(copied) }
     }
+}
 
-    /// Receives up to `into.len()` packets into buffers of `stack`; returns how many.
+impl port::Queue for Queue {
     #[inline]
-    pub fn receive(&mut self, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
+    fn receive(&mut self, _now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
         let mut got = 0;
         // Bounded, so that a flood of frames that are all refused ends the call too.
         for _ in 0..into.len().div_ceil(BURST) {
@@ -70,9 +71,8 @@ impl Queue {
         got
     }
 
-    /// Sends packets in order; returns how many were taken, sent or lost. The rest is the caller's.
     #[inline]
-    pub fn transmit(&mut self, stack: &mut Stack, packets: &[Descriptor]) -> usize {
+    fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
         let mut taken = 0;
         for burst in packets.chunks(BURST) {
             let done = match &mut self.way {
@@ -87,9 +87,9 @@ impl Queue {
         taken
     }
 
-    /// Collects buffers of what was sent meanwhile. Once per turn of the worker.
+    /// Collects buffers of what was sent meanwhile.
     #[inline]
-    pub fn tend(&mut self, stack: &mut Stack) {
+    fn tend(&mut self, _now: u64, stack: &mut Stack) {
         if let Way::Direct(direct) = &mut self.way {
             direct.tend(&self.lane, stack);
         }
@@ -97,8 +97,7 @@ impl Queue {
 
     /// What it has counted; the first queue includes what the driver and the kernel lost, as of the
     /// last [`crate::Port::losses`].
-    #[must_use]
-    pub fn counters(&self) -> QueueCounters {
+    fn counters(&self) -> QueueCounters {
         let mut counters = self.lane.counters;
         if self.lane.number == 0 {
             let losses = self.lane.device.published();
@@ -110,8 +109,7 @@ impl Queue {
     }
 
     /// The region it is bound to; `None` when it copies, from and to any.
-    #[must_use]
-    pub fn region(&self) -> Option<u8> {
+    fn region(&self) -> Option<u8> {
         match &self.way {
             Way::Direct(direct) => Some(direct.region),
             Way::Copied(_) => None,
@@ -119,8 +117,7 @@ impl Queue {
     }
 
     /// Buffers of the region that the driver holds.
-    #[must_use]
-    pub fn holds(&self) -> usize {
+    fn holds(&self) -> usize {
         match &self.way {
             Way::Direct(direct) => direct.held.max(0) as usize,
             Way::Copied(_) => 0,

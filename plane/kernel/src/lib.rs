@@ -26,14 +26,16 @@ pub mod open;
 mod packet;
 pub mod polled;
 mod pool;
+#[cfg(feature = "port")]
+pub mod port;
 mod uring;
 mod xdp;
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::kernel_io::{Driver, KernelIo};
 
 pub use counts::Counts;
 pub use pool::Pool;

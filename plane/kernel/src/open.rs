@@ -18,8 +18,8 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::Region;
-use headgate_shm::kernel_io::{Driver, KernelIo};
 
 use crate::{mapped, xdp};
 

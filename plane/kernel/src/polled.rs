@@ -7,8 +7,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use headgate_session::kernel_io::KernelIo;
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::kernel_io::KernelIo;
 use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
 use headgate_shm::{Region, Stack};
 

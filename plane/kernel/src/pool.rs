@@ -3,8 +3,8 @@
 //! The manager makes their memory, since it is what it registers with the kernel where a driver works on
 //! packets in place; nobody but the NF uses it. The one given back last is taken first, as it is in the cache.
 
+use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::kernel_io::{Driver, KernelIo};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Geometry, MemoryError, PagesWanted, Region};
 

@@ -20,8 +20,8 @@ mod rings;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use headgate_session::kernel_io::KernelIo;
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::kernel_io::KernelIo;
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Geometry, Region};
 

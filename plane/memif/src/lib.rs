@@ -22,6 +22,7 @@
 mod cable;
 pub mod meeting;
 pub mod message;
+pub mod port;
 mod ring;
 
 pub use cable::{Cable, Counts};

@@ -5,15 +5,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use headgate_shm::attach::{AttachError, Loop, ToNf};
+use headgate_session::message::{AttachError, Loop, ToNf};
 use headgate_shm::doorbell;
 use headgate_shm::ring::{Consumer, Impossible, Producer};
 
-use crate::attach::Attached;
 use crate::burst::Burst;
 use crate::clock::{Clock, LOOK_EVERY, Machine, cycles};
 use crate::context::Environment;
 use crate::fuse::Fused;
+use headgate_session::attach::Attached;
 
 mod disk;
 pub(crate) mod sample;

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use headgate_shm::attach::{self, AttachError, FromNf, MESSAGE_BYTES_MAX};
+use headgate_session::message::{self, AttachError, FromNf, MESSAGE_BYTES_MAX};
 use headgate_shm::descriptor::ARGUMENT_COUNT;
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
@@ -169,7 +169,7 @@ impl Environment {
                 Ok(())
             }
             Outbox::Manager(socket) => {
-                attach::send(socket, &FromNf::Message { body }, &[]).map_err(|error| match error {
+                message::send(socket, &FromNf::Message { body }, &[]).map_err(|error| match error {
                     AttachError::Garbled(_) => NotTold::TooLong { bytes },
                     AttachError::Socket(Errno::AGAIN) => NotTold::NotRead,
                     other => NotTold::Connection(other),
@@ -185,7 +185,7 @@ impl Environment {
             return Ok(());
         }
         if let Outbox::Manager(socket) = &self.outbox {
-            match attach::send(socket, &FromNf::Counters { names: self.board.names() }, &[]) {
+            match message::send(socket, &FromNf::Counters { names: self.board.names() }, &[]) {
                 Err(AttachError::Socket(Errno::AGAIN)) => return Ok(()), // The next look tries again.
                 told => told?,
             }

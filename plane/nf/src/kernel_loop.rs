@@ -13,20 +13,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use headgate_kernel::{BATCH_MAX, Cable, Loss, Pool, look_for_error, open};
+use headgate_session::kernel_io::KernelIo;
+use headgate_session::message::{AttachError, Loop, ToNf};
 use headgate_shm::Verdict;
-use headgate_shm::attach::{AttachError, Loop, ToNf};
 use headgate_shm::control::InterfaceCounts;
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::kernel_io::KernelIo;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::attach::Attached;
 use crate::burst::{BURST_MAX, Burst};
 use crate::burst_loop::sample::Sampler;
 use crate::burst_loop::{End, TERMINATED};
 use crate::clock::{Clock, Machine, cycles};
 use crate::context::Environment;
 use crate::fuse::Fused;
+use headgate_session::attach::Attached;
 
 /// Longest sleep. Our choice: an order to stop is seen this soon, and ten wake-ups a second cost nothing.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -35,7 +35,6 @@
 //! manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back
 //! to the manager.
 
-mod attach;
 mod burst;
 mod burst_loop;
 mod clock;
@@ -45,13 +44,11 @@ pub mod disk;
 mod fuse;
 mod interrupted;
 mod kernel_loop;
-pub mod launch;
 mod packet;
 mod run;
 pub mod testing;
 mod timer;
 
-pub use attach::{AttachFailure, Link, NAME_VARIABLE, PATH_VARIABLE};
 pub use burst::{BURST_MAX, Burst, Packets};
 pub use burst_loop::End;
 pub use clock::cycles;
@@ -59,8 +56,9 @@ pub use context::{Context, NotTold, Port, Stage, UnknownName};
 pub use counter::{Counter, NoCounterLeft};
 pub use disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 pub use fuse::{Build, Member};
+pub use headgate_session::attach::{AttachFailure, Connection, NAME_VARIABLE, PATH_VARIABLE};
+pub use headgate_session::message::SOCKET_VARIABLE;
 pub use headgate_shm::Verdict;
-pub use headgate_shm::attach::SOCKET_VARIABLE;
 pub use headgate_wire as wire;
 pub use packet::{NoRoom, Packet};
 pub use run::{Trouble, conclude, heed_signals, run, run_fused, serve, serve_fused};

@@ -6,10 +6,9 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use headgate_shm::attach::FromNf;
+use headgate_session::message::FromNf;
 use headgate_shm::descriptor::LENGTH_MAX;
 
-use crate::attach::{AttachFailure, Attached, Link};
 use crate::burst_loop::{BurstLoop, End, LoopError, TERMINATED};
 use crate::clock::Clock;
 use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
@@ -18,6 +17,7 @@ use crate::disk::engine::{Bell, EngineChoice};
 use crate::fuse::{Fused, Member};
 use crate::kernel_loop::KernelLoop;
 use crate::{Failure, NetworkFunction};
+use headgate_session::attach::{AttachFailure, Attached, Connection};
 
 /// Why a process of NFs ended badly.
 #[derive(Debug, thiserror::Error)]
@@ -72,13 +72,19 @@ impl Trouble {
 /// 3 no manager, 4 the arguments are wrong or the manager refused.
 pub fn run<N: NetworkFunction + 'static>(build: impl FnOnce(&mut Context) -> Result<N, Failure>) -> ExitCode {
     heed_signals();
-    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| serve(link, build)))
+    conclude(
+        Connection::from_environment().map_err(Trouble::from).and_then(|connection| serve(connection, build)),
+    )
 }
 
 /// As [`run`], for several NFs in one process.
 pub fn run_fused(members: Vec<Member>) -> ExitCode {
     heed_signals();
-    conclude(Link::from_environment().map_err(Trouble::from).and_then(|link| serve_fused(link, members)))
+    conclude(
+        Connection::from_environment()
+            .map_err(Trouble::from)
+            .and_then(|connection| serve_fused(connection, members)),
+    )
 }
 
 /// A process's last step: says on standard error what went wrong, if anything did.
@@ -98,25 +104,25 @@ pub fn conclude(ended: Result<End, Trouble>) -> ExitCode {
 /// # Errors
 /// [`Trouble`]; the manager was told the reason where it still listens.
 pub fn serve<N: NetworkFunction + 'static>(
-    link: Link,
+    connection: Connection,
     build: impl FnOnce(&mut Context) -> Result<N, Failure>,
 ) -> Result<End, Trouble> {
-    serve_nfs(link, |environment, arguments| Fused::alone(environment, arguments, build))
+    serve_nfs(connection, |environment, arguments| Fused::alone(environment, arguments, build))
 }
 
 /// As [`serve`], for several NFs in one process.
 ///
 /// # Errors
 /// As [`serve`].
-pub fn serve_fused(link: Link, members: Vec<Member>) -> Result<End, Trouble> {
-    serve_nfs(link, |environment, arguments| Fused::together(environment, arguments, members))
+pub fn serve_fused(connection: Connection, members: Vec<Member>) -> Result<End, Trouble> {
+    serve_nfs(connection, |environment, arguments| Fused::together(environment, arguments, members))
 }
 
 fn serve_nfs(
-    link: Link,
+    connection: Connection,
     make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, Failure>,
 ) -> Result<End, Trouble> {
-    let attached = link.attach()?;
+    let attached = connection.attach(&TERMINATED)?;
     remember_panics();
     let lived = catch_unwind(AssertUnwindSafe(|| live(&attached, make))).unwrap_or_else(|_| {
         let message = LAST_PANIC.lock().map_or_else(|_| String::new(), |mut last| std::mem::take(&mut last));

@@ -43,7 +43,7 @@ pub mod pcap;
 
 pub use crate::disk::engine::EngineChoice;
 use bench::{Bench, WINDOW};
-pub use headgate_shm::attach::{Loop, Welcome};
+pub use headgate_session::message::{Loop, Welcome};
 pub use manager::Manager;
 
 /// What the NF finds when it is made.

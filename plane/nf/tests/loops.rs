@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use headgate_nf::testing::Manager;
 use headgate_nf::{
-    Burst, Context, Counter, End, Failure, Link, NetworkFunction, Timer, Trouble, Verdict, serve,
+    Burst, Connection, Context, Counter, End, Failure, NetworkFunction, Timer, Trouble, Verdict, serve,
 };
-use headgate_shm::attach::{Loop, Welcome};
+use headgate_session::message::{Loop, Welcome};
 
 /// Sends frames whose first byte is even out of `east`, drops the others. Panics on 255.
 struct Sorter {
@@ -59,7 +59,7 @@ fn start(waits: Loop) -> (Manager, JoinHandle<Result<End, Trouble>>) {
     let (mut manager, socket) =
         Manager::new(Welcome { name: "sorter".into(), waits, ports, ..Welcome::default() });
     let nf = std::thread::spawn(move || {
-        serve(Link::from_socket(socket), |context| {
+        serve(Connection::from_socket(socket), |context| {
             Ok(Sorter { east: context.port("east")?, odd: context.counter("odd")? })
         })
     });
@@ -187,7 +187,7 @@ fn an_nf_outlives_no_manager() {
 fn an_nf_that_cannot_start_says_why() {
     let (mut manager, socket) = Manager::new(Welcome { name: "sorter".into(), ..Welcome::default() });
     let nf = std::thread::spawn(move || {
-        serve(Link::from_socket(socket), |context| {
+        serve(Connection::from_socket(socket), |context| {
             Ok(Sorter { east: context.port("east")?, odd: context.counter("odd")? })
         })
     });

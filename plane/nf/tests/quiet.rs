@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_nf::testing::{Loop, Manager, Welcome};
-use headgate_nf::{Burst, Context, Link, NetworkFunction, serve};
+use headgate_nf::{Burst, Connection, Context, NetworkFunction, serve};
 
 struct Counting;
 
@@ -72,7 +72,7 @@ fn a_working_loop_is_quiet() {
     let counted = allocations.clone();
     // Never joined: it could not end without a system call.
     std::thread::spawn(move || {
-        serve(Link::from_socket(socket), |context| {
+        serve(Connection::from_socket(socket), |context| {
             context.every(std::time::Duration::from_millis(1));
             Ok(Strict { allocations_before: None, allocations: counted })
         })

@@ -11,7 +11,7 @@
 
 use headgate_decide::outstanding::{LOOK_EVERY_MICROS, Outstanding};
 use headgate_decide::pressure::{Load, Marks, step};
-use headgate_ports::Queue;
+use headgate_port::Queue;
 use headgate_shm::Descriptor;
 
 use crate::BURST;

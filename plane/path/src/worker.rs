@@ -7,7 +7,7 @@
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use headgate_ports::{Queue, QueueCounters};
+use headgate_port::{Queue, QueueCounters};
 use headgate_shm::cpu::cycles;
 use headgate_shm::{Descriptor, Offence, Stack};
 use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};

@@ -10,16 +10,12 @@
 //! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
 //! - [`histogram`]: counts of service times;
 //! - [`control`]: what lies where in the memory of one NF instance;
-//! - [`attach`]: how an NF gets its memory;
-//! - [`kernel_io`]: what it is told of I/O on interfaces instead;
-//! - [`launch`]: what a manager tells a process before it becomes an NF;
 //! - [`stack`]: the free buffers in the hands of one worker;
 //! - [`offence`]: what an NF can do wrong, each with a name.
 //!
 //! The manager believes nothing it reads here. Ring indices and descriptors are checked before use,
 //! private copies of indices start from constants and never from shared memory.
 
-pub mod attach;
 #[cfg(not(loom))]
 pub mod control;
 pub mod cpu;
@@ -27,8 +23,6 @@ pub mod descriptor;
 pub mod doorbell;
 pub mod guard;
 pub mod histogram;
-pub mod kernel_io;
-pub mod launch;
 pub mod memory;
 pub mod offence;
 pub mod region;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use headgate_shm::attach::{self, FromNf, ToNf, Welcome};
+use headgate_session::message::{self, FromNf, ToNf, Welcome};
 use headgate_shm::control::ABI_VERSION;
 use headgate_shm::memory::PAGE_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
@@ -43,8 +43,8 @@ impl Foe {
     /// Says hello, maps its memory, says it is ready.
     pub fn attach() -> Result<Self, Box<dyn Error>> {
         let socket = rustix::io::dup(rustix::stdio::stdin())?;
-        attach::send(&socket, &FromNf::Hello { abi: ABI_VERSION, name: String::new() }, &[])?;
-        let (answer, files) = attach::receive::<ToNf>(&socket)?.ok_or("no answer")?;
+        message::send(&socket, &FromNf::Hello { abi: ABI_VERSION, name: String::new() }, &[])?;
+        let (answer, files) = message::receive::<ToNf>(&socket)?.ok_or("no answer")?;
         let ToNf::Welcome(Welcome { buffers, stride, ring, .. }) = answer else {
             return Err(format!("not welcome: {answer:?}").into());
         };
@@ -58,7 +58,7 @@ impl Foe {
         let control = Memory::attach("control", control, layout.bytes(), true)?;
         let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
         let side = NfSide::attach(control, directives, layout)?;
-        attach::send(&socket, &FromNf::Ready, &[])?;
+        message::send(&socket, &FromNf::Ready, &[])?;
         Ok(Self {
             socket,
             geometry,
@@ -126,6 +126,6 @@ impl Foe {
 
     /// Says something to the manager.
     pub fn say(&self, word: &FromNf) -> bool {
-        attach::send(&self.socket, word, &[]).is_ok()
+        message::send(&self.socket, word, &[]).is_ok()
     }
 }

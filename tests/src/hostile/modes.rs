@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use headgate_shm::attach::{self, FromNf};
+use headgate_session::message::{self, FromNf};
 use headgate_shm::control::ABI_VERSION;
 use headgate_shm::doorbell;
 use headgate_shm::memory::HUGE_PAGE_BYTES;
@@ -214,7 +214,7 @@ fn garbage_messages(mut foe: Foe) {
     foe.behave_at_first();
     while foe.goes_on() {
         foe.behave();
-        let length = foe.random.below(2 * attach::MESSAGE_BYTES_MAX as u64);
+        let length = foe.random.below(2 * message::MESSAGE_BYTES_MAX as u64);
         let noise: Vec<u8> = (0..length).map(|_| foe.random.word() as u8).collect();
         let _ = rustix::net::send(&foe.socket, &noise, rustix::net::SendFlags::NOSIGNAL);
     }
@@ -234,7 +234,7 @@ fn many_messages(mut foe: Foe) {
         foe.behave();
         for word in &words {
             let files = [foe.packets.as_fd(), foe.control.as_fd(), foe.socket.as_fd()];
-            let _ = attach::send(&foe.socket, word, &files);
+            let _ = message::send(&foe.socket, word, &files);
         }
     }
 }

@@ -4,7 +4,7 @@ use headgate_host::credentials::{Capability, has_capability, is_root};
 use headgate_host::namespace::{Namespace, NamespaceError, Namespaces};
 use headgate_host::network;
 use headgate_manager::place;
-use headgate_shm::kernel_io::Driver;
+use headgate_session::kernel_io::Driver;
 use serde::Serialize;
 
 use super::check::Check;

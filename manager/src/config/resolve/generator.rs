@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use headgate_ports::Mistake;
-use headgate_ports::generator::GeneratorSpec;
+use headgate_generator::GeneratorSpec;
+use headgate_port::SpecError;
 use headgate_shm::Geometry;
 
 use super::super::codes::Code;
@@ -19,7 +19,7 @@ const SOURCE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1);
 const DESTINATION_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, 1);
 
 /// Frame size when the file names none: the shortest of Ethernet, as in the papers.
-const SIZE_DEFAULT: u32 = headgate_ports::generator::FRAME_BYTES_MIN;
+const SIZE_DEFAULT: u32 = headgate_generator::FRAME_BYTES_MIN;
 
 impl Resolver<'_> {
     pub(super) fn generator(&mut self, keys: &GeneratorKeys, memory: Option<&Memory>) -> Option<Backend> {
@@ -49,7 +49,7 @@ impl Resolver<'_> {
         };
         let buffers = BUFFERS_MIN as u32;
         if let Some(Ok(geometry)) = memory.map(|memory| Geometry::new(buffers, memory.buffer_bytes)) {
-            for mistake in generator.spec().mistakes(geometry.frame_bytes_max()) {
+            for mistake in generator.spec().errors(geometry.frame_bytes_max()) {
                 self.report_mistake(keys, mistake);
             }
         }
@@ -57,7 +57,7 @@ impl Resolver<'_> {
     }
 
     /// A mistake that the port found, at the key it names.
-    fn report_mistake(&mut self, keys: &GeneratorKeys, mistake: Mistake) {
+    fn report_mistake(&mut self, keys: &GeneratorKeys, mistake: SpecError) {
         let key = match mistake.field {
             "rate" => &keys.rate.key,
             "rates" => &keys.rates.key,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use headgate_host::container;
-use headgate_shm::attach::Loop;
+use headgate_session::message::Loop;
 use serde_json::Map;
 
 use super::super::codes::Code;

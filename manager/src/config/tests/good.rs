@@ -94,8 +94,8 @@ fn defaults_are_filled_in() {
     assert_eq!(generator.load, Load::Even { flows: 1, rate: Rate::Max });
     assert_eq!(
         generator.spec(),
-        headgate_ports::generator::GeneratorSpec {
-            sizes: headgate_ports::generator::Sizes::Weighted(vec![(64, 1)]),
+        headgate_generator::GeneratorSpec {
+            sizes: headgate_generator::Sizes::Weighted(vec![(64, 1)]),
             ..Default::default()
         }
     );

@@ -1,6 +1,6 @@
 //! What only chains on interfaces of the kernel have.
 
-use headgate_shm::kernel_io::Driver;
+use headgate_session::kernel_io::Driver;
 use serde_json::{Value as Json, json};
 
 use super::{Word, Wrong, choice, quoted};

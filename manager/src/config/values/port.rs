@@ -1,6 +1,6 @@
 //! What only ports have: packet sizes, replay, DPDK devices.
 
-use headgate_ports::generator::{CHECK_SEQUENCE_BYTES, FRAME_BYTES_MIN};
+use headgate_generator::{CHECK_SEQUENCE_BYTES, FRAME_BYTES_MIN};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 

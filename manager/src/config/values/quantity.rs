@@ -134,7 +134,7 @@ pub enum Rate {
 }
 
 /// Most packets per second.
-const RATE_MAX: u64 = headgate_ports::generator::RATE_MAX as u64;
+const RATE_MAX: u64 = headgate_generator::RATE_MAX as u64;
 
 impl Rate {
     fn checked(number: u64) -> Result<Self, Wrong> {

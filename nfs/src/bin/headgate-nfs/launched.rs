@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
-use headgate_nf::launch::{self, Launch, LaunchFailure, Program};
-use headgate_nf::{Link, Trouble, conclude, heed_signals, serve_fused};
+use headgate_nf::{Connection, Trouble, conclude, heed_signals, serve_fused};
 use headgate_nfs::catalog::{self, Entry};
+use headgate_session::{
+    launch::{Launch, Program},
+    place::{self, LaunchFailure},
+};
 
 use crate::{members, serve_all};
 
@@ -12,7 +15,7 @@ use crate::{members, serve_all};
 const ENVIRONMENT: u8 = 3;
 
 pub fn main() -> ExitCode {
-    match launch::orders() {
+    match place::orders() {
         Ok(launch) => be(&launch),
         Err(failure @ LaunchFailure::NotLaunched) => {
             eprintln!("headgate-nfs: {failure}");
@@ -23,13 +26,13 @@ pub fn main() -> ExitCode {
 }
 
 fn be(launch: &Launch) -> ExitCode {
-    if let Err(failure) = launch::take_place(launch) {
+    if let Err(failure) = place::take_place(launch) {
         return give_up(&failure.to_string());
     }
     let names = match &launch.program {
         Program::Run(name) => std::slice::from_ref(name),
         Program::Fuse(names) => names,
-        Program::Exec(command) => return give_up(&launch::become_program(launch, command).to_string()),
+        Program::Exec(command) => return give_up(&place::become_program(launch, command).to_string()),
     };
     let found: Result<Vec<&Entry>, _> = names.iter().map(|name| catalog::find(name)).collect();
     let entries = match found {
@@ -38,16 +41,16 @@ fn be(launch: &Launch) -> ExitCode {
     };
     heed_signals();
     let fused = matches!(launch.program, Program::Fuse(_));
-    conclude(Link::from_standard_input().map_err(Trouble::from).and_then(|link| {
-        if fused { serve_fused(link, members(&entries)) } else { serve_all(link, &entries) }
+    conclude(Connection::from_standard_input().map_err(Trouble::from).and_then(|connection| {
+        if fused { serve_fused(connection, members(&entries)) } else { serve_all(connection, &entries) }
     }))
 }
 
 /// Tells the manager, and whoever reads standard error, why there will be no NF.
 fn give_up(reason: &str) -> ExitCode {
     eprintln!("headgate-nfs: {reason}");
-    if let Ok(link) = Link::from_standard_input() {
-        link.give_up(reason);
+    if let Ok(connection) = Connection::from_standard_input() {
+        connection.give_up(reason);
     }
     ExitCode::from(ENVIRONMENT)
 }

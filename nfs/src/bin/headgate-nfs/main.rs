@@ -10,7 +10,7 @@ mod words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use headgate_nf::{Link, Member, Trouble, conclude, heed_signals, serve, serve_fused};
+use headgate_nf::{Connection, Member, Trouble, conclude, heed_signals, serve, serve_fused};
 use headgate_nfs::catalog::{self, CATALOG, Entry};
 
 use words::{Usage, Words};
@@ -29,7 +29,7 @@ headgate-nfs: the network functions Headgate ships
   headgate-nfs run NAME --socket PATH --as NF
                                           attaches to a running manager as NF of its configuration;
                                           without options as HEADGATE_SOCKET and HEADGATE_NF say
-  headgate-nfs launched                   how a manager starts it; see headgate_shm::launch
+  headgate-nfs launched                   how a manager starts it; see headgate_session::launch
 
 NAME may be several, joined by commas: they run fused, in this order, and ARGS is a JSON array with one
 object for each. OUT named *.pcapng has an interface for each way a packet left.
@@ -77,19 +77,19 @@ fn run(mut words: Words) -> Result<ExitCode, Usage> {
     let entries = named(&words.expect("NAME")?)?;
     words.end()?;
     heed_signals();
-    let link = match (path, name) {
-        (Some(path), Some(name)) => Link::connect(&path, name),
-        (None, None) => Link::from_environment(),
+    let connection = match (path, name) {
+        (Some(path), Some(name)) => Connection::connect(&path, name),
+        (None, None) => Connection::from_environment(),
         _ => return Err(Usage("--socket and --as belong together".to_owned())),
     };
-    Ok(conclude(link.map_err(Trouble::from).and_then(|link| serve_all(link, &entries))))
+    Ok(conclude(connection.map_err(Trouble::from).and_then(|connection| serve_all(connection, &entries))))
 }
 
 /// Serves one NF, or several fused.
-fn serve_all(link: Link, entries: &[&'static Entry]) -> Result<headgate_nf::End, Trouble> {
+fn serve_all(connection: Connection, entries: &[&'static Entry]) -> Result<headgate_nf::End, Trouble> {
     match entries {
-        [only] => serve(link, |context| only.build(context)),
-        several => serve_fused(link, members(several)),
+        [only] => serve(connection, |context| only.build(context)),
+        several => serve_fused(connection, members(several)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Devices over kernel interfaces.
 
+use headgate_port::Queue as _;
+
 use crate::support::{Ground, Peer, assert_close_on_exec, assert_frames, frame, frames, ip, veth, wait_for};
 
 pub fn af_packet() {
@@ -24,7 +26,7 @@ pub fn af_packet() {
     host.send(&frame(1, 60));
     peer.send(&frame(2, 60));
     assert_frames(&ground.collect(&mut packet.queues[0], 1), &[frame(2, 60)]);
-    assert_eq!(packet.queues[0].receive(&mut ground.stack, &mut [Default::default(); 8]), 0);
+    assert_eq!(packet.queues[0].receive(0, &mut ground.stack, &mut [Default::default(); 8]), 0);
 
     assert_close_on_exec();
     ip("link set hg1 down");
@@ -104,7 +106,7 @@ pub fn af_packet_two_queues() {
         }
         let came = [0, 1].map(|number| {
             let mut into = [Default::default(); 8];
-            let got = packet.queues[number].receive(&mut ground.stack, &mut into);
+            let got = packet.queues[number].receive(0, &mut ground.stack, &mut into);
             ground.drop_all(&into[..got]);
             got
         });
@@ -117,7 +119,7 @@ pub fn af_packet_two_queues() {
     ground.send(&mut packet.queues[0], &frames(10, 100));
     assert_eq!(peer.receive(10).len(), 10);
     for queue in &mut packet.queues {
-        assert_eq!(queue.receive(&mut ground.stack, &mut [Default::default(); 8]), 0);
+        assert_eq!(queue.receive(0, &mut ground.stack, &mut [Default::default(); 8]), 0);
     }
     ground.close(packet);
     ip("link del hg0");
@@ -131,7 +133,7 @@ pub fn af_packet_down_then_up() {
     match ground.try_open("net_af_packet0,iface=hg0", 1, true) {
         Ok(mut packet) => {
             assert!(!packet.port.link().up && packet.facts.notes[0].contains("is down"));
-            assert_eq!(packet.queues[0].receive(&mut ground.stack, &mut [Default::default(); 8]), 0);
+            assert_eq!(packet.queues[0].receive(0, &mut ground.stack, &mut [Default::default(); 8]), 0);
             ip("link set hg0 up");
             wait_for(|| packet.port.link().up);
             let peer = Peer::on("hg1");

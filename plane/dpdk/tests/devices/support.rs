@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use headgate_dpdk::{DpdkError, Facts, Opened, Port, Queue, Spec};
+use headgate_port::Queue as _;
 use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
 
 /// How long packets that must come are waited for.
@@ -60,10 +61,10 @@ impl Ground {
         let mut frames = Vec::new();
         let mut into = [Descriptor::default(); 32];
         while frames.len() < count && Instant::now() < end {
-            let got = queue.receive(&mut self.stack, &mut into);
+            let got = queue.receive(0, &mut self.stack, &mut into);
             frames.extend(into[..got].iter().map(|&packet| self.bytes(packet)));
             self.drop_all(&into[..got]);
-            queue.tend(&mut self.stack);
+            queue.tend(0, &mut self.stack);
         }
         frames
     }
@@ -73,8 +74,8 @@ impl Ground {
         let packets: Vec<Descriptor> = frames.iter().map(|frame| self.packet(frame)).collect();
         let (mut sent, end) = (0, Instant::now() + PATIENCE);
         while sent < packets.len() && Instant::now() < end {
-            sent += queue.transmit(&mut self.stack, &packets[sent..]);
-            queue.tend(&mut self.stack);
+            sent += queue.transmit(0, &mut self.stack, &packets[sent..]);
+            queue.tend(0, &mut self.stack);
         }
         assert_eq!(sent, packets.len(), "the device took all");
     }

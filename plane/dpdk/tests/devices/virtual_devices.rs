@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use headgate_dpdk::Queue;
+use headgate_port::Queue as _;
 use headgate_shm::{Descriptor, Stack};
 
 use crate::support::{Ground, assert_frames, frame, frames, wait_for};
@@ -15,7 +16,7 @@ pub fn null() {
     make_and_take(&mut ground, &mut null.queues[0], 200);
     // A stack without buffers is no error: nothing comes.
     let all: Vec<u32> = ground.stack.take_many(256).collect();
-    assert_eq!(null.queues[0].receive(&mut ground.stack, &mut [Descriptor::default(); 32]), 0);
+    assert_eq!(null.queues[0].receive(0, &mut ground.stack, &mut [Descriptor::default(); 32]), 0);
     all.into_iter().for_each(|index| ground.stack.give(index));
     ground.close(null);
 }
@@ -31,11 +32,11 @@ pub fn null_copied() {
 
 fn make_and_take(ground: &mut Ground, queue: &mut Queue, bytes: u64) {
     let mut into = [Descriptor::default(); 100];
-    let got = queue.receive(&mut ground.stack, &mut into);
+    let got = queue.receive(0, &mut ground.stack, &mut into);
     assert_eq!(got, 100, "more than a burst at once");
     assert_eq!(ground.stack.len(), 156);
     assert!(into.iter().all(|packet| u64::from(packet.length()) == bytes && packet.offset() == 128));
-    assert_eq!(queue.transmit(&mut ground.stack, &into), 100);
+    assert_eq!(queue.transmit(0, &mut ground.stack, &into), 100);
     let counters = queue.counters();
     assert_eq!((counters.received, counters.received_bytes), (100, 100 * bytes));
     assert_eq!((counters.sent, counters.sent_bytes), (100, 100 * bytes));
@@ -53,9 +54,9 @@ pub fn null_two_queues() {
         std::thread::spawn(move || {
             let mut into = [Descriptor::default(); 32];
             for _ in 0..10_000 {
-                let got = queue.receive(&mut stack, &mut into);
-                assert_eq!(queue.transmit(&mut stack, &into[..got]), got);
-                queue.tend(&mut stack);
+                let got = queue.receive(0, &mut stack, &mut into);
+                assert_eq!(queue.transmit(0, &mut stack, &into[..got]), got);
+                queue.tend(0, &mut stack);
             }
             assert_eq!(queue.counters().sent, 320_000);
             stack
@@ -82,8 +83,8 @@ pub fn pcap() {
     let mut pcap = ground.open(&device);
     let mut into = [Descriptor::default(); 32];
     for _ in 0..wanted.len() {
-        let got = pcap.queues[0].receive(&mut ground.stack, &mut into);
-        assert_eq!(pcap.queues[0].transmit(&mut ground.stack, &into[..got]), got);
+        let got = pcap.queues[0].receive(0, &mut ground.stack, &mut into);
+        assert_eq!(pcap.queues[0].transmit(0, &mut ground.stack, &into[..got]), got);
     }
     let counters = pcap.queues[0].counters();
     assert_eq!((counters.received, counters.sent), (wanted.len() as u64, wanted.len() as u64));
@@ -154,7 +155,7 @@ pub fn memif() {
     peer.kill().unwrap();
     peer.wait().unwrap();
     wait_for(|| !server.port.link().up);
-    assert_eq!(server.queues[0].receive(&mut ground.stack, &mut [Descriptor::default(); 8]), 0);
+    assert_eq!(server.queues[0].receive(0, &mut ground.stack, &mut [Descriptor::default(); 8]), 0);
     ground.close(server);
 }
 
@@ -166,11 +167,11 @@ pub fn memif_peer(socket: &Path) {
     let mut client = ground.open(&memif_device(0, "client", socket));
     let mut into = [Descriptor::default(); 32];
     loop {
-        let got = client.queues[0].receive(&mut ground.stack, &mut into);
+        let got = client.queues[0].receive(0, &mut ground.stack, &mut into);
         let mut sent = 0;
         while sent < got {
-            sent += client.queues[0].transmit(&mut ground.stack, &into[sent..got]);
+            sent += client.queues[0].transmit(0, &mut ground.stack, &into[sent..got]);
         }
-        client.queues[0].tend(&mut ground.stack);
+        client.queues[0].tend(0, &mut ground.stack);
     }
 }

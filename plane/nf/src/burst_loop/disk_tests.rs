@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use headgate_shm::attach::{FromNf, Loop, Welcome};
+use headgate_session::message::{FromNf, Loop, Welcome};
 
 use super::super::{BurstLoop, End, LoopError};
-use crate::attach::Link;
 use crate::burst::Burst;
+use crate::burst_loop::TERMINATED;
 use crate::context::Context;
 use crate::disk::engine::{Bell, Engine, Finished, Outcome, Request};
 use crate::disk::requests::Requests;
@@ -20,6 +20,7 @@ use crate::disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 use crate::fuse::Fused;
 use crate::testing::Manager;
 use crate::{Counter, Failure, NetworkFunction, Verdict, run};
+use headgate_session::attach::Connection;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -118,7 +119,7 @@ fn start(waits: Loop) -> (Manager, Arc<Gate>, Lived) {
     let gate = Arc::new(Gate::default());
     let theirs = gate.clone();
     let nf = std::thread::spawn(move || {
-        let attached = Link::from_socket(socket).attach().unwrap();
+        let attached = Connection::from_socket(socket).attach(&TERMINATED).unwrap();
         let environment = Rc::new(run::environment(&attached));
         theirs.bell.lock().unwrap().clone_from(&environment.disk.bell);
         let requests = Requests::new(Some(Box::new(Gated(theirs))), environment.window);

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headgate_shm::attach::{self, AttachError, FromNf, ToNf, Welcome};
+use headgate_session::message::{self, AttachError, FromNf, ToNf, Welcome};
 use headgate_shm::control::{ABI_VERSION, Orders, Progress};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
@@ -99,7 +99,7 @@ impl Manager {
         };
         let control = self.side.control().file();
         let files = [self.region.file(), control, self.side.directives().file()];
-        attach::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
+        message::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
         loop {
             match self.hear_one() {
                 Some(FromNf::Ready) => return Ok(name),
@@ -115,7 +115,7 @@ impl Manager {
     /// The next word from the NF; `None` when it closed the connection.
     fn hear_one(&self) -> Option<FromNf> {
         wait_readable(&self.socket);
-        match attach::receive::<FromNf>(&self.socket) {
+        match message::receive::<FromNf>(&self.socket) {
             Ok(received) => received.map(|(word, _)| word),
             Err(AttachError::Closed) => None,
             Err(error) => panic!("from the NF: {error}"),
@@ -207,7 +207,7 @@ impl Manager {
     /// # Panics
     /// When the NF's socket is gone.
     pub fn tell(&self, body: &str) {
-        attach::send(&self.socket, &ToNf::Message { body: body.to_owned() }, &[]).expect("the NF listens");
+        message::send(&self.socket, &ToNf::Message { body: body.to_owned() }, &[]).expect("the NF listens");
         self.orders().mail.fetch_add(1, std::sync::atomic::Ordering::Release);
         self.ring_bell();
     }

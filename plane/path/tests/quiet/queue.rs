@@ -1,6 +1,6 @@
 //! A port that never runs dry and remembers nothing.
 
-use headgate_ports::{Queue, QueueCounters};
+use headgate_port::{Queue, QueueCounters};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 

@@ -6,7 +6,7 @@ use headgate_decide::pressure::Marks;
 use headgate_path::plan::{Chain, Exit, OnFailure, Stage};
 use headgate_path::pressure::Handling;
 use headgate_path::rules::Rule;
-use headgate_ports::Queue;
+use headgate_port::Queue;
 
 use super::TURN_CYCLES;
 use super::port::{Cable, TestQueue};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use headgate_ports::{Queue, QueueCounters};
+use headgate_port::{Queue, QueueCounters};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 

@@ -8,7 +8,7 @@ use headgate_path::black_box::BoxEnds;
 use headgate_path::drop::Reason;
 use headgate_path::plan::Exit;
 use headgate_path::worker::Command;
-use headgate_ports::Queue;
+use headgate_port::Queue;
 
 use crate::harness::frames::interleaved;
 use crate::harness::layout::{HERE, Layout};

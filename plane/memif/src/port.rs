@@ -1,0 +1,46 @@
+//! A memif connection as a queue of a worker. What there is to know of it is in [the crate](crate).
+
+use headgate_port::{Queue, QueueCounters, give_back};
+use headgate_shm::{Descriptor, Stack};
+
+use crate::{Cable, Watch};
+
+/// Makes a queue of a connection.
+#[must_use]
+pub fn queue(cable: Cable) -> Box<dyn Queue> {
+    let watch = cable.watch();
+    Box::new(MemifQueue { cable, watch })
+}
+
+struct MemifQueue {
+    cable: Cable,
+    watch: Watch,
+}
+
+impl Queue for MemifQueue {
+    fn receive(&mut self, _now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
+        self.cable.receive(stack, into)
+    }
+
+    fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
+        let sent = self.cable.transmit(stack.region(), packets);
+        give_back(stack, &packets[..sent]);
+        sent
+    }
+
+    fn counters(&self) -> QueueCounters {
+        let counts = self.cable.counts();
+        QueueCounters {
+            received: counts.received,
+            received_bytes: counts.received_bytes,
+            sent: counts.sent,
+            sent_bytes: counts.sent_bytes,
+            too_long: counts.unfit,
+            ..QueueCounters::default()
+        }
+    }
+
+    fn waiting(&self) -> Option<u32> {
+        Some(self.watch.waiting())
+    }
+}

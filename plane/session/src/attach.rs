@@ -1,0 +1,275 @@
+//! How an NF's process finds its manager and gets its memory.
+
+use std::cell::Cell;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use headgate_shm::control::ABI_VERSION;
+use headgate_shm::memory::PAGE_BYTES;
+use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::time::Timespec;
+
+use crate::message::{
+    self, AttachError, FromNf, SOCKET_VARIABLE, ToNf, WELCOME_FILES, WELCOME_FILES_MAX, Welcome,
+};
+
+/// Longest wait before a look at whether the process was told to end: a signal that comes just before a wait
+/// does not end it.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The environment variable with the path of the manager's socket, for an NF the manager did not launch.
+pub const PATH_VARIABLE: &str = "HEADGATE_SOCKET";
+/// The environment variable that says which configured NF a process is that the manager did not launch.
+pub const NAME_VARIABLE: &str = "HEADGATE_NF";
+
+/// Why an NF did not get its memory.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachFailure {
+    /// Nothing says where the manager is.
+    #[error(
+        "no manager: this network function was not launched by one ({SOCKET_VARIABLE} is not set); to attach \
+         to a running manager set {PATH_VARIABLE} to its socket's path and {NAME_VARIABLE} to the name \
+         of an [[nf]] of its configuration"
+    )]
+    NoManager,
+    /// [`SOCKET_VARIABLE`] names no open socket.
+    #[error("{SOCKET_VARIABLE}={value} is not the number of an open socket")]
+    BadSocket {
+        /// What it says.
+        value: String,
+    },
+    /// The manager's socket did not answer.
+    #[error("cannot connect to a manager at {}: {cause}; is it running (`headgate status`)?", path.display())]
+    NotThere {
+        /// The socket's path.
+        path: PathBuf,
+        /// What the kernel said.
+        cause: Errno,
+    },
+    /// The manager will not take the NF in.
+    #[error("the manager refused: {reason}")]
+    Refused {
+        /// Its reason.
+        reason: String,
+    },
+    /// A signal told the process to end before the manager answered.
+    #[error("told to end before the manager answered")]
+    Terminated,
+    /// The connection broke.
+    #[error("attaching to the manager: {0}")]
+    Connection(#[from] AttachError),
+    /// The memory handed over could not be mapped.
+    #[error("attaching to the manager: {0}")]
+    Memory(#[from] MemoryError),
+    /// The manager announced something that cannot be.
+    #[error("attaching to the manager: {0}; are manager and library of one version?")]
+    Nonsense(String),
+}
+
+/// A connection to a manager, before the first word.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl Connection {
+    /// The connection a process was given in its environment: a socket, or a path and a name.
+    ///
+    /// Takes possession of the socket that [`SOCKET_VARIABLE`] names, so call it once in a process.
+    ///
+    /// # Errors
+    /// [`AttachFailure`].
+    pub fn from_environment() -> Result<Self, AttachFailure> {
+        if let Ok(value) = std::env::var(SOCKET_VARIABLE) {
+            let socket = inherited(&value).ok_or(AttachFailure::BadSocket { value })?;
+            return Ok(Self::from_socket(socket));
+        }
+        let path = std::env::var_os(PATH_VARIABLE).ok_or(AttachFailure::NoManager)?;
+        let name = std::env::var(NAME_VARIABLE).map_err(|_| AttachFailure::NoManager)?;
+        Self::connect(Path::new(&path), name)
+    }
+
+    /// The connection of a launched process: its standard input.
+    ///
+    /// # Errors
+    /// [`AttachFailure::BadSocket`].
+    pub fn from_standard_input() -> Result<Self, AttachFailure> {
+        let socket = inherited("0").ok_or_else(|| AttachFailure::BadSocket { value: "0".to_owned() })?;
+        Ok(Self::from_socket(socket))
+    }
+
+    /// The launched end of a socket pair whose other end a manager holds.
+    #[must_use]
+    pub const fn from_socket(socket: OwnedFd) -> Self {
+        Self { socket, name: String::new() }
+    }
+
+    /// Connects to the manager's socket as the configured NF `name`.
+    ///
+    /// # Errors
+    /// [`AttachFailure::NotThere`].
+    pub fn connect(path: &Path, name: String) -> Result<Self, AttachFailure> {
+        let not_there = |cause| AttachFailure::NotThere { path: path.to_owned(), cause };
+        let address = SocketAddrUnix::new(path).map_err(not_there)?;
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(not_there)?;
+        rustix::net::connect(&socket, &address).map_err(not_there)?;
+        Ok(Self { socket, name })
+    }
+
+    /// Says goodbye without having attached: why the process could not become an NF.
+    pub fn give_up(&self, reason: &str) {
+        // A manager that is gone needs no reason.
+        let _ = message::send(&self.socket, &FromNf::Goodbye { reason: reason.to_owned() }, &[]);
+    }
+
+    /// Says hello, and maps what the manager hands over. Waits for the manager's answer.
+    ///
+    /// # Errors
+    /// [`AttachFailure`]; [`AttachFailure::Terminated`] once `ended` says that the process is to end.
+    pub fn attach(self, ended: &AtomicBool) -> Result<Attached, AttachFailure> {
+        let hello = FromNf::Hello { abi: ABI_VERSION, name: self.name.clone() };
+        match message::send(&self.socket, &hello, &[]) {
+            // Refused before it was asked: the answer says why.
+            Ok(()) | Err(AttachError::Socket(Errno::PIPE)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.wait_for_answer(ended)?;
+        let (answer, files) =
+            message::receive::<ToNf>(&self.socket)?.ok_or(AttachError::Socket(Errno::AGAIN))?;
+        let welcome = match answer {
+            ToNf::Welcome(welcome) => welcome,
+            ToNf::Refused { reason } => return Err(AttachFailure::Refused { reason }),
+            ToNf::Message { .. } => {
+                return Err(AttachFailure::Nonsense("the first word was not a welcome".to_owned()));
+            }
+        };
+        let mapped = map(&welcome, files);
+        if let Err(error) = &mapped {
+            self.give_up(&error.to_string());
+        }
+        let Mapped { region, side, interfaces } = mapped?;
+        rustix::io::ioctl_fionbio(&self.socket, true).map_err(AttachError::Socket)?;
+        let interfaces = Cell::new(interfaces);
+        Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side), interfaces })
+    }
+
+    /// Waits as long as it takes, but not past a signal to end.
+    fn wait_for_answer(&self, ended: &AtomicBool) -> Result<(), AttachFailure> {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(PATIENCE.subsec_nanos()) };
+        while !ended.load(Ordering::Relaxed) {
+            match rustix::event::poll(&mut polled, Some(&patience)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(()),
+                Err(error) => return Err(AttachError::Socket(error).into()),
+            }
+        }
+        Err(AttachFailure::Terminated)
+    }
+}
+
+/// What came with a welcome.
+struct Mapped {
+    region: Region,
+    side: NfSide,
+    interfaces: Option<[OwnedFd; 2]>,
+}
+
+fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachFailure> {
+    let wanted = if welcome.kernel.is_some() { WELCOME_FILES_MAX } else { WELCOME_FILES };
+    let count = files.len();
+    let mut files = files.into_iter();
+    let (Some(packets), Some(control), Some(directives), true) =
+        (files.next(), files.next(), files.next(), count == wanted)
+    else {
+        return Err(AttachFailure::Nonsense(format!("{count} files came, not {wanted}")));
+    };
+    let geometry = Geometry::announced(welcome.buffers, welcome.stride)
+        .ok_or_else(|| AttachFailure::Nonsense("a packet region of an impossible shape".to_owned()))?;
+    let layout = ControlLayout::new(welcome.ring).map_err(AttachFailure::Nonsense)?;
+    let packets = Memory::attach("packet region", packets, geometry.bytes(), true)?;
+    let control = Memory::attach("control region", control, layout.bytes(), true)?;
+    let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
+    Ok(Mapped {
+        region: Region::attach(packets, geometry)?,
+        side: NfSide::attach(control, directives, layout)?,
+        interfaces: files.next().zip(files.next()).map(|(towards_in, towards_out)| [towards_in, towards_out]),
+    })
+}
+
+/// An NF's process that has its memory.
+pub struct Attached {
+    /// Its socket.
+    pub socket: Rc<OwnedFd>,
+    /// What it was told.
+    pub welcome: Welcome,
+    /// Its packets.
+    pub region: Region,
+    /// Its control region and directives.
+    pub side: Rc<NfSide>,
+    /// The sockets of its interfaces, until they are taken; none where it works on its rings.
+    pub interfaces: Cell<Option<[OwnedFd; 2]>>,
+}
+
+impl Attached {
+    /// Says something to the manager.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn say(&self, word: &FromNf) -> Result<(), AttachError> {
+        message::send(&self.socket, word, &[])
+    }
+
+    /// The last word. The manager may be gone, or not reading; the process ends either way.
+    pub fn say_goodbye(&self, reason: String) {
+        let _ = self.say(&FromNf::Goodbye { reason });
+    }
+
+    /// The next message of the manager, if one is there.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn hear(&self) -> Result<Option<ToNf>, AttachError> {
+        Ok(message::receive(&self.socket)?.map(|(message, _)| message))
+    }
+
+    /// Whether the manager closed the connection.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];
+        let limit = Timespec::default();
+        // An interrupted poll says nothing; the next one will.
+        rustix::event::poll(&mut polled, Some(&limit)).is_ok()
+            && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+    }
+}
+
+/// Takes possession of the socket whose number is `value`. Standard input is given back as `/dev/null`, and
+/// no child of this process inherits the socket.
+fn inherited(value: &str) -> Option<OwnedFd> {
+    let number: RawFd = value.parse().ok().filter(|number| *number >= 0)?;
+    // SAFETY: borrowed only to ask whether it is open.
+    let candidate = unsafe { rustix::fd::BorrowedFd::borrow_raw(number) };
+    let flags = rustix::io::fcntl_getfd(candidate).ok()?;
+    rustix::net::sockopt::socket_type(candidate).ok()?;
+    if number > 2 {
+        rustix::io::fcntl_setfd(candidate, flags | rustix::io::FdFlags::CLOEXEC).ok()?;
+        // SAFETY: open, and ours by the convention of the variable.
+        return Some(unsafe { OwnedFd::from_raw_fd(number) });
+    }
+    let socket = rustix::io::fcntl_dupfd_cloexec(candidate, 3).ok()?;
+    if number == 0 {
+        let null =
+            rustix::fs::open("/dev/null", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).ok()?;
+        rustix::stdio::dup2_stdin(null.as_fd()).ok()?;
+    }
+    Some(socket)
+}

@@ -1,0 +1,230 @@
+//! How an NF gets its memory: messages over a Unix socket that keeps their boundaries (SOCK_SEQPACKET).
+//!
+//! ```text
+//! NF       -> manager   hello {abi, name}
+//! manager  -> NF        welcome {shape, names, arguments} + files: packets, control, directives
+//!                       or refused {reason}
+//! NF       -> manager   ready                        from here on packets may come
+//! both                  message {body}               for the NF's author
+//! NF       -> manager   counters {names}             what its counters mean
+//! NF       -> manager   goodbye                      every packet returned
+//! ```
+//!
+//! Off the packet path, so JSON: readable in `strace`, parsed by a library that is used to hostile input.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::kernel_io::KernelIo;
+
+/// The longest message, in bytes. A longer one is cut by the kernel and refused by us.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Files that come with a welcome: packet region, control region, directives.
+pub const WELCOME_FILES: usize = 3;
+/// Files that come with a welcome to I/O on interfaces: a socket for each of them besides.
+pub const WELCOME_FILES_MAX: usize = WELCOME_FILES + 2;
+/// The environment variable that tells a launched NF which file descriptor is its socket.
+pub const SOCKET_VARIABLE: &str = "HEADGATE_FD";
+
+/// How an NF waits for packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Loop {
+    /// Sleeps on its doorbell when there is nothing to do.
+    #[default]
+    Notified,
+    /// Never sleeps.
+    Polling,
+    /// Never sleeps, but gives the core up after this many bursts, and when there is nothing to do.
+    Cooperative {
+        /// Bursts between two yields (UNiS, k).
+        yield_after: u32,
+    },
+}
+
+/// What an NF says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum FromNf {
+    /// First word: which ABI the library speaks, and which configured NF this is.
+    Hello {
+        /// [`headgate_shm::control::ABI_VERSION`] of the library.
+        abi: u32,
+        /// The NF's name in the configuration; empty for one that the manager launched.
+        name: String,
+    },
+    /// The NF is set up and waits for packets.
+    Ready,
+    /// For whoever listens to this NF's events.
+    Message {
+        /// Free text; by convention JSON.
+        body: String,
+    },
+    /// The names of its counters, in the order of their places.
+    Counters {
+        /// At most [`headgate_shm::control::COUNTERS`].
+        names: Vec<String>,
+    },
+    /// The NF has returned every packet and leaves; or it could not start, and says why.
+    Goodbye {
+        /// Empty for a clean end.
+        reason: String,
+    },
+}
+
+/// What the manager says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum ToNf {
+    /// The NF is taken in. Comes with three files.
+    Welcome(Welcome),
+    /// The NF is not taken in.
+    Refused {
+        /// Why, and what mends it.
+        reason: String,
+    },
+    /// From an operator (`headgate tell`).
+    Message {
+        /// Free text; by convention JSON.
+        body: String,
+    },
+}
+
+/// What an NF must know to work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The instance's name, for people: `fw` or `fw.2`.
+    pub name: String,
+    /// Buffers in the packet region.
+    pub buffers: u32,
+    /// Bytes from one buffer to the next.
+    pub stride: u32,
+    /// Descriptors in each ring.
+    pub ring: u32,
+    /// How to wait.
+    pub waits: Loop,
+    /// Names of the ports; a port's number is its place here.
+    pub ports: Vec<String>,
+    /// Names of the stages; a stage's number is its place here.
+    pub stages: Vec<String>,
+    /// The NF's own arguments from the configuration, a JSON object.
+    pub arguments: String,
+    /// The interfaces it works on instead of its rings, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelIo>,
+}
+
+/// Why a message did not come.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// The other side closed the socket.
+    #[error("the other side closed the connection")]
+    Closed,
+    /// The kernel refused.
+    #[error("socket: {0}")]
+    Socket(#[from] Errno),
+    /// The message is none of ours.
+    #[error("not a message of this protocol: {0}")]
+    Garbled(String),
+}
+
+/// Sends a message, with files.
+///
+/// # Errors
+/// [`AttachError`], also when the receiver does not drain its socket (`AGAIN` on a non-blocking one).
+pub fn send<M: Serialize>(
+    socket: impl AsFd,
+    message: &M,
+    files: &[BorrowedFd<'_>],
+) -> Result<(), AttachError> {
+    let body = serde_json::to_vec(message).map_err(|error| AttachError::Garbled(error.to_string()))?;
+    if body.len() > MESSAGE_BYTES_MAX {
+        return Err(AttachError::Garbled(format!(
+            "{} bytes are more than the {MESSAGE_BYTES_MAX} of a message",
+            body.len()
+        )));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(AttachError::Garbled("too many files".to_owned()));
+    }
+    sendmsg(socket, &[IoSlice::new(&body)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Receives a message with its files. On a non-blocking socket with nothing there: `None`.
+///
+/// # Errors
+/// [`AttachError`]; after `Garbled` the socket may be read again.
+pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<OwnedFd>)>, AttachError> {
+    let mut body = vec![0; MESSAGE_BYTES_MAX + 1];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(&mut body)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => break received,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::CONNRESET) => return Err(AttachError::Closed),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let files = ancillary
+        .drain()
+        .flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(files) => files.collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    if received.bytes == 0 {
+        return Err(AttachError::Closed);
+    }
+    if received.bytes > MESSAGE_BYTES_MAX {
+        return Err(AttachError::Garbled(format!("longer than {MESSAGE_BYTES_MAX} bytes")));
+    }
+    let message = serde_json::from_slice(&body[..received.bytes])
+        .map_err(|error| AttachError::Garbled(error.to_string()))?;
+    Ok(Some((message, files)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap()
+    }
+
+    #[test]
+    fn a_welcome_arrives_with_its_files() {
+        let (manager, nf) = pair();
+        let welcome = ToNf::Welcome(Welcome { name: "fw".into(), ring: 4096, ..Welcome::default() });
+        send(&manager, &welcome, &[manager.as_fd(), nf.as_fd(), nf.as_fd()]).unwrap();
+        let (got, files) = receive::<ToNf>(&nf).unwrap().unwrap();
+        assert_eq!(got, welcome);
+        assert_eq!(files.len(), 3);
+    }
+
+    #[test]
+    fn garbage_is_refused_and_a_closed_socket_is_told_apart() {
+        let (manager, nf) = pair();
+        for garbage in
+            [&b"{}"[..], b"\xff\x00", b"{\"is\":\"hello\",\"abi\":-1}", &[b'x'; MESSAGE_BYTES_MAX + 1]]
+        {
+            rustix::net::send(&nf, garbage, SendFlags::empty()).unwrap();
+            assert!(matches!(receive::<FromNf>(&manager), Err(AttachError::Garbled(_))));
+        }
+        drop(nf);
+        assert!(matches!(receive::<FromNf>(&manager), Err(AttachError::Closed)));
+    }
+}
