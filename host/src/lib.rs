@@ -24,6 +24,7 @@ pub mod openvswitch;
 pub mod peer;
 pub mod perf;
 pub mod process;
+pub mod programs;
 pub mod sched;
 pub mod signals;
 pub mod undo;

@@ -13,18 +13,14 @@
 //! - [`status`], [`api`], [`place`]: what is told, to whom, and where;
 //! - [`costs`]: what was measured of the machine and of NFs, kept for later.
 
-pub mod api;
-pub mod config;
+mod api;
+pub use api::Handle;
 mod control;
-pub mod costs;
 mod fabric;
 mod layout;
-mod machine;
 pub mod place;
 mod ports;
-pub mod programs;
 mod scratch;
-pub mod status;
 mod users;
 mod wiring;
 
@@ -36,11 +32,13 @@ use std::thread::JoinHandle;
 use headgate_host::clock::Clock;
 use headgate_host::undo::Janitor;
 
-use api::{Handle, Refusal, Request};
+use api::{Refusal, Request};
 use config::{Catalog, Config};
 use control::{Control, Reception, Schedule, Settings};
+use headgate_api::status;
+use headgate_config as config;
 pub use headgate_dpdk::eal::runtime_folder as device_folder;
-pub use machine::observe as machine;
+use headgate_host::perf::kept as costs;
 use status::Snapshot;
 
 /// How a manager is to run.

@@ -1,4 +1,4 @@
-//! Where a manager leaves what others must find: its socket and its lock.
+//! Taking a manager's place: its lock and its sockets, for as long as it runs.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -18,43 +18,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// The folder: `/run/headgate` for root, the user's runtime folder or one in `/tmp` for others.
-#[must_use]
-pub fn folder() -> PathBuf {
-    let uid = rustix::process::geteuid().as_raw();
-    if uid == 0 {
-        return PathBuf::from("/run/headgate");
-    }
-    match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) => PathBuf::from(runtime).join("headgate"),
-        None => PathBuf::from(format!("/tmp/headgate-{uid}")),
-    }
-}
-
-/// The API socket of the manager of this name.
-#[must_use]
-pub fn api_socket(name: &str) -> PathBuf {
-    folder().join(format!("{name}.sock"))
-}
-
-/// The socket of the manager of this name at which NFs attach that it does not start. `+` is in no name,
-/// so it is no other manager's API socket.
-#[must_use]
-pub fn nf_socket(name: &str) -> PathBuf {
-    folder().join(format!("{name}+nf.sock"))
-}
-
-/// The file that the manager of this name holds a lock on.
-#[must_use]
-pub fn lock_file(name: &str) -> PathBuf {
-    folder().join(format!("{name}.lock"))
-}
-
-/// Every file of the manager of this name, its lock last.
-#[must_use]
-pub fn files(name: &str) -> Vec<PathBuf> {
-    vec![api_socket(name), nf_socket(name), lock_file(name)]
-}
+use headgate_api::place::{folder, nf_socket};
 
 /// Why a manager's place could not be taken.
 #[derive(Debug, thiserror::Error)]

@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use headgate_host::undo::{Action, Janitor, Ticket};
 
-use crate::place;
-
 /// A folder of our own. Dropping it removes it with all that is in it; the janitor does if we are killed.
 pub struct Scratch {
     path: PathBuf,
@@ -21,8 +19,8 @@ impl Scratch {
     /// A sentence.
     pub fn make(janitor: Option<&Arc<Janitor>>) -> Result<Self, String> {
         static MADE: AtomicU32 = AtomicU32::new(0);
-        let home = place::folder();
-        place::make_own(&home).map_err(|error| error.to_string())?;
+        let home = headgate_api::place::folder();
+        crate::place::make_own(&home).map_err(|error| error.to_string())?;
         // Short: a socket in it has 107 bytes for its path (unix(7)).
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = home.join(format!("{}-{number}", std::process::id()));
@@ -31,7 +29,7 @@ impl Scratch {
         remove.perform().map_err(|error| error.to_string())?;
         // Without a janitor a crash leaves a folder behind, which the next of our number removes.
         let ticket = janitor.and_then(|janitor| Some((janitor.clone(), janitor.register(remove).ok()?)));
-        let made = place::make_own(&path).map_err(|error| error.to_string());
+        let made = crate::place::make_own(&path).map_err(|error| error.to_string());
         let scratch = Self { path, janitor: ticket };
         made.map(|()| scratch)
     }

@@ -18,8 +18,8 @@ use super::{Control, Phase};
 use crate::api::{Answer, Refusal};
 use crate::config::model::{Chain, ChainIo, Nf, NfIo};
 use crate::config::{self, Config};
+use crate::layout;
 use crate::status::NfState;
-use crate::{layout, machine};
 
 /// How long new NFs may take to become ready.
 const START_PATIENCE: Span = Span::from_secs(6);
@@ -79,7 +79,7 @@ impl Control {
             return Err(failed("the manager is stopping".to_owned()));
         }
         // What this manager has reserved itself is not lacking to its next configuration.
-        let mut machine = machine::observe();
+        let mut machine = config::Machine::observe();
         let reserved: usize = self.fabric.regions.iter().map(|home| home.region.memory().bytes()).sum();
         machine.memory_bytes += reserved as u64;
         machine.hugepages_free += reserved as u64 >> 21;

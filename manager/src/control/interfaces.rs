@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_kernel::Pool;
+use headgate_path::drop::Reason;
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::Region;
 use headgate_shm::control::InterfaceCounts;
@@ -78,7 +79,7 @@ impl Control {
             let Some((chain, io)) = self.chain_on_interfaces(instance).zip(instance.io_status()) else {
                 continue;
             };
-            for (reason, count) in io.drops().into_iter().filter(|(_, count)| *count > 0) {
+            for (reason, count) in drops(&io).into_iter().filter(|(_, count)| *count > 0) {
                 let same = |drop: &&mut DropStatus| drop.chain == chain && drop.reason == reason.name();
                 match all.iter_mut().find(same) {
                     Some(drop) => drop.count += count,
@@ -118,7 +119,7 @@ impl Control {
             out: io.end.clone(),
             entered: both(|interface| interface.received + interface.lost),
             left: both(|interface| interface.sent),
-            dropped: stages.iter().flat_map(IoStatus::drops).map(|(_, count)| count).sum(),
+            dropped: stages.iter().flat_map(drops).map(|(_, count)| count).sum(),
             switch: self.wiring.switch_status(&chain.name),
             ..ChainStatus::default()
         }
@@ -148,11 +149,22 @@ impl Instance {
             }
         };
         Some(IoStatus {
-            driver: io.driver,
+            driver: io.driver.name().to_owned(),
             batch: io.batch,
             waits: before.waits + counts.map_or(0, |counts| read(&counts.waits)),
             dropped: before.dropped + counts.map_or(0, |counts| read(&counts.dropped)),
             interfaces: [interface(0), interface(1)],
         })
     }
+}
+
+/// Packets that ended at an NF on interfaces, by reason.
+pub(super) fn drops(io: &IoStatus) -> [(Reason, u64); 4] {
+    let sum = |pick: fn(&InterfaceStatus) -> u64| io.interfaces.iter().map(pick).sum::<u64>();
+    [
+        (Reason::NfVerdict, io.dropped),
+        (Reason::StageFull, sum(|interface| interface.lost)),
+        (Reason::PortFull, sum(|interface| interface.unsent)),
+        (Reason::TooLong, sum(|interface| interface.too_long)),
+    ]
 }

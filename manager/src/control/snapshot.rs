@@ -364,7 +364,7 @@ fn runs(program: &Program) -> String {
 /// What ended at an NF, by reason.
 fn drops_of(counts: &InstanceCounts, io: Option<&IoStatus>) -> BTreeMap<String, u64> {
     let at_worker = Reason::ALL.iter().map(|&reason| (reason, counts.drops[reason as usize].get()));
-    let on_interfaces = io.into_iter().flat_map(IoStatus::drops);
+    let on_interfaces = io.into_iter().flat_map(super::interfaces::drops);
     let all = at_worker.chain(on_interfaces).filter(|(_, count)| *count > 0);
     all.map(|(reason, count)| (reason.name().to_owned(), count)).collect()
 }

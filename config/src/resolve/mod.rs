@@ -20,10 +20,11 @@ use std::path::{Component, Path, PathBuf};
 
 pub use fit::{RegionPlan, control_bytes, record_bytes, regions};
 
+use super::catalog::Catalog;
 use super::codes::Code;
 use super::document::{Document, FlowsTable, ManagerTable, MemoryTable};
 use super::limits;
-use super::machine::{Catalog, Machine};
+use super::machine::Machine;
 use super::model::{Config, Flows, Manager, Memory};
 use super::read::{At, Field, Many};
 use super::report::{Report, Span};

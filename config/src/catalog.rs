@@ -1,27 +1,14 @@
-//! What a configuration is checked against: the machine, and the NFs that are shipped.
+//! What a configuration is checked against: the NFs that are shipped.
 //!
-//! Both are arguments, so that a check touches nothing itself and a test can invent any machine.
+//! An argument of the check, as the machine is; [`Catalog::of`] asks the program that hosts them.
 
 use std::fmt;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
-
-/// Facts about the machine that will run the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
-    /// Cores that are online and that the manager may use, in rising order.
-    pub cores: Vec<u32>,
-    /// Memory that can be used without swapping, in bytes: `MemAvailable` of /proc/meminfo, which
-    /// leaves huge pages out.
-    pub memory_bytes: u64,
-    /// Huge pages of 2 MiB that a new mapping can get.
-    pub hugepages_free: u64,
-    /// Names of the interfaces with a default route, and the PCI addresses (`0000:00:03.0`) of those
-    /// that have one.
-    pub default_route: Vec<String>,
-}
 
 /// The NFs that `run` can name, as `headgate-nfs list --json` prints them.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -68,6 +55,29 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
+    /// Asks the program that hosts NFs which ones it ships.
+    ///
+    /// # Errors
+    /// [`CatalogError`].
+    pub fn of(program: &Path) -> Result<Self, CatalogError> {
+        let strange = |why: String| CatalogError { program: program.display().to_string(), why };
+        let output = Command::new(program)
+            .args(["list", "--json"])
+            .output()
+            .map_err(|error| strange(error.to_string()))?;
+        if !output.status.success() {
+            return Err(strange(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        #[derive(Deserialize)]
+        struct Listing {
+            nfs: Catalog,
+        }
+        let listing: Listing =
+            serde_json::from_slice(&output.stdout).map_err(|error| strange(error.to_string()))?;
+        let program = program.to_owned();
+        Ok(listing.nfs.asking(move |nf, arguments| check_arguments(&program, nf, arguments)))
+    }
+
     /// A catalog of these NFs.
     pub fn new(nfs: Vec<ShippedNf>) -> Self {
         Self { nfs, ask: None }
@@ -95,5 +105,27 @@ impl Catalog {
     /// The names of all.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.nfs.iter().map(|nf| nf.name.as_str())
+    }
+}
+
+/// The program that hosts NFs does not answer as it should.
+#[derive(Debug, thiserror::Error)]
+#[error("{program} is not the headgate-nfs of this version: {why}; build both with `cargo build --release`")]
+pub struct CatalogError {
+    program: String,
+    why: String,
+}
+
+/// Asks the program whether an NF takes its arguments. One that cannot be asked will tell at its start.
+fn check_arguments(program: &Path, nf: &str, arguments: &Map<String, Json>) -> Result<(), String> {
+    let arguments = Json::Object(arguments.clone()).to_string();
+    match Command::new(program).args(["check", nf, &arguments]).output() {
+        Ok(output) if !output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said = said.trim();
+            let why = said.strip_prefix(nf).map_or(said, |rest| rest.trim_start_matches([':', ' ']));
+            Err(why.to_owned())
+        }
+        _ => Ok(()),
     }
 }

@@ -114,13 +114,13 @@ macro_rules! choice {
             }
         }
 
-        impl $crate::config::values::Word for $name {
+        impl $crate::values::Word for $name {
             const WHAT: &'static str = $what;
 
-            fn from_text(text: &str) -> Result<Self, $crate::config::values::Wrong> {
+            fn from_text(text: &str) -> Result<Self, $crate::values::Wrong> {
                 match text {
                     $($word => Ok(Self::$variant),)+
-                    _ => Err($crate::config::values::no_such_word($what, text, &[$($word),+])),
+                    _ => Err($crate::values::no_such_word($what, text, &[$($word),+])),
                 }
             }
 

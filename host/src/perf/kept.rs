@@ -2,14 +2,14 @@
 //!
 //! They lie in the state folder ([`folder`]), each file with the identity of the machine it was measured on;
 //! on another machine, or after a change of its kernel, they are refused and not used. `headgate profile`
-//! writes them; [`of_nf`] is where turns of polling NFs find the cost they begin with.
+//! writes them; [`of_nf`] is where time slices of polling NFs find the cost they begin with.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use headgate_host::perf::costs::MachineCosts;
-use headgate_host::perf::machine::Identity;
+use crate::perf::costs::MachineCosts;
+use crate::perf::machine::Identity;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};

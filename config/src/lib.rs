@@ -16,6 +16,7 @@
 //! A check is a pure function of the text, the [`Catalog`] of shipped NFs and the [`Machine`]; only
 //! [`load`] reads files.
 
+mod catalog;
 mod codes;
 mod diagnostics;
 mod document;
@@ -37,9 +38,10 @@ mod values;
 
 use std::path::Path;
 
+pub use catalog::{Argument, Catalog, CatalogError, ShippedNf};
 pub use codes::{Code, Severity};
 pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
-pub use machine::{Argument, Catalog, Machine, ShippedNf};
+pub use machine::Machine;
 pub use model::{Config, Restart};
 pub use resolve::RegionPlan;
 pub use values::{

@@ -2,8 +2,6 @@
 //! what they print. Counters count since the manager started; rates are for the reader to form from two
 //! snapshots.
 
-use headgate_path::drop::Reason;
-use headgate_session::kernel_io::Driver;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -347,8 +345,8 @@ pub struct StageDelayStatus {
 /// What an NF does on interfaces of the kernel, as it says: the manager sees none of its packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoStatus {
-    /// Between kernel and NF.
-    pub driver: Driver,
+    /// Between kernel and NF: packet, mapped, uring, xdp.
+    pub driver: String,
     /// Most packets of one system call.
     pub batch: u32,
     /// System calls made to wait for packets.
@@ -385,17 +383,6 @@ impl IoStatus {
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.waits + self.interfaces.iter().map(|interface| interface.calls).sum::<u64>()
-    }
-
-    /// Packets that ended here, by reason.
-    pub(crate) fn drops(&self) -> [(Reason, u64); 4] {
-        let sum = |pick: fn(&InterfaceStatus) -> u64| self.interfaces.iter().map(pick).sum::<u64>();
-        [
-            (Reason::NfVerdict, self.dropped),
-            (Reason::StageFull, sum(|interface| interface.lost)),
-            (Reason::PortFull, sum(|interface| interface.unsent)),
-            (Reason::TooLong, sum(|interface| interface.too_long)),
-        ]
     }
 }
 

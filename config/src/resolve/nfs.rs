@@ -7,10 +7,10 @@ use headgate_host::container;
 use headgate_session::message::Loop;
 use serde_json::Map;
 
+use super::super::catalog::Argument;
 use super::super::codes::Code;
 use super::super::document::{MemberTable, NfTable};
 use super::super::limits::INSTANCES_MAX;
-use super::super::machine::Argument;
 use super::super::model::{Container, Nf, Policy, Program, Restart, Shipped};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};

@@ -1,0 +1,82 @@
+//! What can be asked of a manager, and how it refuses.
+//!
+//! One JSON request a line over a Unix socket, one JSON answer a line.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// The longest request, in bytes: a configuration of ten thousand chains fits.
+pub const REQUEST_BYTES_MAX: u64 = 16 << 20;
+/// How long a client may take to send or take a line.
+pub const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the control loop may take to answer. Applying a configuration drains what is removed.
+pub const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What can be asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "ask")]
+pub enum Request {
+    /// A [`crate::status::Snapshot`].
+    Snapshot {
+        /// Also count every buffer: the workers stand still for some 100 us.
+        audit: bool,
+    },
+    /// Known flows: a list of [`crate::status::FlowStatus`].
+    Flows {
+        /// At most so many.
+        most: usize,
+    },
+    /// A message to all instances of an NF.
+    Tell {
+        /// The NF.
+        nf: String,
+        /// The message.
+        body: String,
+    },
+    /// Work by another configuration from now on. Ports, memory and the manager's cores stay.
+    Apply {
+        /// The file's name, for messages.
+        name: String,
+        /// Its text.
+        text: String,
+    },
+    /// Measure the cost of each station of the path, or stop.
+    Measure {
+        /// Whether.
+        on: bool,
+    },
+    /// Stop: take in no more packets, let those on their way leave, stop the NFs, end.
+    Stop,
+}
+
+/// Why a request could not be met.
+#[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The exit code of a command that is refused so: 1 failed, 3 environment, 4 configuration.
+    pub code: u8,
+    /// What, why, and what mends it.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal that is nobody's configuration or environment.
+    #[must_use]
+    pub const fn failed(message: String) -> Self {
+        Self { code: 1, message }
+    }
+}
+
+/// An answer.
+pub type Answer = Result<serde_json::Value, Refusal>;
+
+/// Reads an answer of a known shape.
+///
+/// # Errors
+/// A refusal that says that the manager is of another version.
+pub fn shaped<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Refusal> {
+    serde_json::from_value(value)
+        .map_err(|error| Refusal::failed(format!("the manager's answer is of another version: {error}")))
+}
