@@ -14,6 +14,7 @@
 //! - [`turn`]: whose turn it is on a core of NFs that never sleep, and for how long;
 //! - [`outstanding`]: which packets a black box has kept;
 //! - [`spread`]: which instance of an NF a flow goes to;
+//! - [`lifecycle`]: what happens next in the life of an NF instance;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
 //! - [`profile`]: where the time of a packet goes, and what to change first.
@@ -30,12 +31,15 @@ pub mod bound;
 pub mod congestion;
 pub mod cost;
 pub mod delay;
+pub mod lifecycle;
 pub mod liveness;
 pub mod outstanding;
 pub mod pressure;
 pub mod profile;
 pub mod restart;
 pub mod share;
+#[cfg(test)]
+mod snapshot;
 pub mod spread;
 pub mod turn;
 pub mod wake;

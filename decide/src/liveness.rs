@@ -78,6 +78,7 @@ pub struct Look {
 
 /// Why an NF is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Hang {
     /// Stopped for too long with work waiting.
     Stopped,

@@ -12,6 +12,7 @@ use crate::units::{Instant, Span};
 
 /// The bounds of the back-off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Policy {
     /// The wait after the second failure in a row.
     pub first: Span,
@@ -38,6 +39,12 @@ pub struct Restart {
 }
 
 impl Restart {
+    /// Returns an instance that never failed.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { in_a_row: 0, total: 0, started: Instant(0) }
+    }
+
     /// The NF was started.
     pub fn on_start(&mut self, now: Instant) {
         self.started = now;

@@ -1,0 +1,456 @@
+//! The life of one NF instance, from the moment it is configured until it is gone.
+//!
+//! The problem: a process can die, hang, lie, be asked to leave or be replaced in any order, and whatever happens
+//! first, its packets must be accounted for exactly once, nothing may be given to a process that is not ready, and a
+//! successor may start only when every buffer of the one before is back.
+//!
+//! The intuition: one state machine that owns *what happens next* and nothing else. The manager tells it what it saw
+//! ([`Event`]) and does what it says ([`Action`]); it chooses nothing itself, so a death is handled the same way
+//! whoever noticed it.
+//!
+//! ```text
+//!            process            Ready               Remove            Exited
+//! Waiting ----------> Starting -------> Running ------------> Stopping -----+
+//!    ^  Awaited ---------^  |              |                                |
+//!    |     ^                +---- Exited --+--> Reclaiming <----------------+
+//!    |     |                                        | Reclaimed
+//!    +-----+------------- a failure ----------------+----------- removed ---> Gone
+//! ```
+//!
+//! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is killed at
+//! most for one cause, and its end is always told by [`Event::Exited`], never assumed.
+//!
+//! What it refuses to do: believe a second hello of one process, or a ready of one that was not welcomed; start a
+//! process while another one of this instance exists; give up for good (a chain in production is better off with a
+//! late NF than with none).
+
+mod cause;
+#[cfg(test)]
+mod tests;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+pub use cause::{Cause, Ending};
+
+use crate::restart::{Policy, Restart};
+use crate::units::{Instant, Span};
+
+/// What an instance is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum State {
+    /// No process; the next one is started when it is due.
+    #[default]
+    Waiting,
+    /// No process; one that somebody else starts may attach.
+    Awaited,
+    /// A process that is not ready.
+    Starting,
+    /// In service.
+    Running,
+    /// Gets no new packets and returns those it holds, and then is asked to end.
+    Stopping,
+    /// The process has ended; its worker takes back what it held.
+    Reclaiming,
+    /// Will never run again.
+    Gone,
+}
+
+/// What an instance is held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Rules {
+    /// Whether its processes are started by somebody else.
+    pub attaches: bool,
+    /// Whether its processes say hello and are welcomed before they can be ready. External programs say nothing.
+    pub greets: bool,
+    /// How long a process may take from its start to readiness.
+    pub start_patience: Span,
+    /// How long it may take to return its packets, and again how long to end once it was asked.
+    pub stop_patience: Span,
+    /// Pauses before restarts.
+    pub restart: Policy,
+}
+
+/// Time between two samples of whether an instance that stops has returned its packets. Our choice: a thousandth of
+/// the patience with it.
+pub const STOPPING_SAMPLE_EVERY: Span = Span::from_millis(1);
+
+/// What happened to an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Event {
+    /// It begins to exist.
+    Added,
+    /// It has a process: the one it asked for, or one that attached.
+    Process,
+    /// The process it asked for could not be started.
+    NoProcess(String),
+    /// The process said who it is, in a version of the interface that we speak.
+    Hello,
+    /// The process is ready for packets.
+    Ready,
+    /// The process is to die for this.
+    Condemned(Cause),
+    /// The process has ended.
+    Exited {
+        /// What it said when it left; empty when nothing.
+        said: String,
+        /// How the kernel says that it ended.
+        exit: String,
+    },
+    /// Its worker has taken back what it held.
+    Reclaimed {
+        /// Packets that ended with it.
+        lost: u32,
+    },
+    /// It is to be gone: its NF was removed or replaced, or the manager ends.
+    Remove,
+}
+
+/// What is to be seen of an instance whose time has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Sample {
+    /// Packets in its rings and hands.
+    pub held: u64,
+    /// Whether its worker works by the newest plan, which gives it no packets any more once it stops.
+    pub plan_is_current: bool,
+    /// What it lacks to be ready, if that can be seen.
+    pub lacks: Option<String>,
+}
+
+/// What is to be done for an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Action {
+    /// Start a process, and answer with [`Event::Process`] or [`Event::NoProcess`].
+    Spawn,
+    /// Hand the process what it needs to work.
+    Welcome,
+    /// Give the process to its worker.
+    Post,
+    /// Publish a plan: which instances of its stage run has changed.
+    Publish,
+    /// Ask the process to end.
+    AskToStop,
+    /// Kill the process.
+    Kill,
+    /// Have its worker take back what it held, and answer with [`Event::Reclaimed`].
+    Reclaim,
+    /// Nothing of the process is left on the packet path: give up what it had on this machine.
+    Release,
+    /// Tell people.
+    Log(Report),
+}
+
+/// What people are told of an instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Report {
+    /// It is in service.
+    Ready {
+        /// Time since its process was started or attached.
+        took: Span,
+    },
+    /// It failed.
+    Failed {
+        /// Why.
+        why: Ending,
+        /// Packets that ended with it; `None` when there was no process.
+        lost: Option<u32>,
+        /// Time until its restart; `None` when the next process attaches.
+        again_in: Option<Span>,
+    },
+    /// It is gone, as it was to be.
+    Gone {
+        /// How its process ended.
+        why: Ending,
+        /// Packets that ended with it.
+        lost: u32,
+    },
+}
+
+/// The life cycle of one instance.
+#[derive(Clone, Debug)]
+pub struct Lifecycle {
+    rules: Rules,
+    state: State,
+    /// When the state calls for something.
+    due: Option<Instant>,
+    /// When the process was started or attached.
+    started: Instant,
+    /// Since when the instance is being stopped.
+    stopping_since: Instant,
+    /// Whether the process was welcomed.
+    welcomed: bool,
+    /// Whether a worker has the process.
+    posted: bool,
+    /// Whether the process was asked to end.
+    asked: bool,
+    /// Whether the instance is to be gone after the end of its process.
+    removing: bool,
+    /// Why the process is to die, found before it has ended.
+    cause: Option<Cause>,
+    /// How the process ended, until everything it held is back.
+    ending: Option<Ending>,
+    restart: Restart,
+    start: Option<Span>,
+}
+
+impl Lifecycle {
+    /// Returns the life of an instance to which nothing has happened.
+    #[must_use]
+    pub const fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            state: State::Waiting,
+            due: None,
+            started: Instant(0),
+            stopping_since: Instant(0),
+            welcomed: false,
+            posted: false,
+            asked: false,
+            removing: false,
+            cause: None,
+            ending: None,
+            restart: Restart::new(),
+            start: None,
+        }
+    }
+
+    /// Returns what it is doing.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Returns whether it is to be gone after the end of its process.
+    #[must_use]
+    pub const fn is_removing(&self) -> bool {
+        self.removing
+    }
+
+    /// Returns whether it will never run again.
+    #[must_use]
+    pub const fn is_gone(&self) -> bool {
+        matches!(self.state, State::Gone)
+    }
+
+    /// Returns whether packets may be sent to it: it runs and is not about to be stopped.
+    #[must_use]
+    pub const fn is_in_service(&self) -> bool {
+        matches!(self.state, State::Running) && !self.removing
+    }
+
+    /// Returns whether something short is under way.
+    #[must_use]
+    pub const fn is_hurried(&self) -> bool {
+        matches!(self.state, State::Reclaiming | State::Stopping)
+    }
+
+    /// Returns whether it has a process whose end was not told yet.
+    #[must_use]
+    pub const fn has_process(&self) -> bool {
+        matches!(self.state, State::Starting | State::Running | State::Stopping)
+    }
+
+    /// Returns whether packets may be taken in without it: it runs, is awaited from outside, or has failed, which is a
+    /// matter of its `on_failure`.
+    #[must_use]
+    pub const fn is_settled(&self) -> bool {
+        matches!(self.state, State::Running | State::Awaited) || self.restart.failures() > 0
+    }
+
+    /// Returns how often it failed.
+    #[must_use]
+    pub const fn failures(&self) -> u32 {
+        self.restart.failures()
+    }
+
+    /// Returns the time from the last start of a process to its readiness.
+    #[must_use]
+    pub const fn start_span(&self) -> Option<Span> {
+        self.start
+    }
+
+    /// Returns when [`Lifecycle::poll`] has something to do.
+    #[must_use]
+    pub const fn poll_at(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Takes in what happened.
+    pub fn on(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            Event::Added => self.on_added(actions),
+            Event::Process => self.on_process(now),
+            Event::NoProcess(why) => self.on_no_process(now, why, actions),
+            Event::Hello => self.on_hello(actions),
+            Event::Ready => self.on_ready(now, actions),
+            Event::Condemned(cause) => self.on_condemned(cause, actions),
+            Event::Exited { said, exit } => self.on_exited(now, said, exit, actions),
+            Event::Reclaimed { lost } => self.on_reclaimed(now, lost, actions),
+            Event::Remove => self.on_remove(now, actions),
+        }
+    }
+
+    /// Does what is due by `now`.
+    pub fn poll(&mut self, now: Instant, sample: Sample, actions: &mut Vec<Action>) {
+        if self.due.is_none_or(|due| !due.is_due(now)) {
+            return;
+        }
+        self.due = None;
+        match self.state {
+            State::Waiting => actions.push(Action::Spawn),
+            State::Starting => self.on_condemned(Cause::NotReady { lacks: sample.lacks }, actions),
+            // One that is to die already is not asked any more.
+            State::Stopping if self.cause.is_none() => self.go_on_stopping(now, &sample, actions),
+            State::Stopping | State::Awaited | State::Running | State::Reclaiming | State::Gone => {}
+        }
+    }
+
+    fn on_added(&mut self, actions: &mut Vec<Action>) {
+        if self.state != State::Waiting || self.removing || self.due.is_some() {
+            return;
+        }
+        if self.rules.attaches {
+            self.state = State::Awaited;
+        } else {
+            actions.push(Action::Spawn);
+        }
+    }
+
+    fn on_process(&mut self, now: Instant) {
+        if !matches!(self.state, State::Waiting | State::Awaited) {
+            return;
+        }
+        self.restart.on_start(now);
+        self.state = State::Starting;
+        self.started = now;
+        self.due = Some(now + self.rules.start_patience);
+        (self.welcomed, self.posted, self.asked) = (false, false, false);
+        (self.cause, self.ending) = (None, None);
+    }
+
+    fn on_no_process(&mut self, now: Instant, why: String, actions: &mut Vec<Action>) {
+        if self.state != State::Waiting {
+            return;
+        }
+        self.fail(now, Ending::of_cause(Cause::NoProcess(why)), None, actions);
+    }
+
+    fn on_hello(&mut self, actions: &mut Vec<Action>) {
+        if self.state == State::Starting && self.rules.greets && !self.welcomed && self.cause.is_none() {
+            self.welcomed = true;
+            actions.push(Action::Welcome);
+        }
+    }
+
+    fn on_ready(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        let may = self.welcomed || !self.rules.greets;
+        // One that is condemned is about to die, whatever it says.
+        if self.state != State::Starting || !may || self.cause.is_some() {
+            return;
+        }
+        self.state = State::Running;
+        self.posted = true;
+        self.due = None;
+        let took = now - self.started;
+        self.start = Some(took);
+        actions.extend([Action::Post, Action::Publish, Action::Log(Report::Ready { took })]);
+    }
+
+    fn on_condemned(&mut self, cause: Cause, actions: &mut Vec<Action>) {
+        if !self.has_process() {
+            return;
+        }
+        if self.cause.is_none() {
+            self.cause = Some(cause);
+            actions.push(Action::Kill);
+        }
+    }
+
+    fn on_exited(&mut self, now: Instant, said: String, exit: String, actions: &mut Vec<Action>) {
+        if !self.has_process() {
+            return;
+        }
+        let was_running = self.state == State::Running;
+        self.ending = Some(Ending { cause: self.cause.take(), said, exit });
+        self.state = State::Reclaiming;
+        self.due = None;
+        if !self.posted {
+            return self.on_reclaimed(now, 0, actions);
+        }
+        if was_running {
+            actions.push(Action::Publish);
+        }
+        actions.push(Action::Reclaim);
+    }
+
+    fn on_reclaimed(&mut self, now: Instant, lost: u32, actions: &mut Vec<Action>) {
+        if self.state != State::Reclaiming {
+            return;
+        }
+        actions.push(Action::Release);
+        let why = self.ending.take().unwrap_or_default();
+        if self.removing {
+            self.state = State::Gone;
+            actions.push(Action::Log(Report::Gone { why, lost }));
+        } else {
+            self.fail(now, why, Some(lost), actions);
+        }
+    }
+
+    fn on_remove(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if core::mem::replace(&mut self.removing, true) {
+            return;
+        }
+        match self.state {
+            State::Running => {
+                self.state = State::Stopping;
+                self.stopping_since = now;
+                self.due = Some(now + STOPPING_SAMPLE_EVERY);
+                actions.push(Action::Publish);
+            }
+            State::Starting => self.on_condemned(Cause::RemovedBeforeReady, actions),
+            State::Waiting | State::Awaited => {
+                self.state = State::Gone;
+                self.due = None;
+            }
+            State::Stopping | State::Reclaiming | State::Gone => {}
+        }
+    }
+
+    /// First it returns what it holds, then it is asked to end, then it is killed.
+    fn go_on_stopping(&mut self, now: Instant, sample: &Sample, actions: &mut Vec<Action>) {
+        if self.asked {
+            return self.on_condemned(Cause::DidNotStop, actions);
+        }
+        // A worker that has not read the plan without it yet may still give it packets.
+        let may_come = sample.held > 0 || !sample.plan_is_current;
+        if may_come && now - self.stopping_since < self.rules.stop_patience {
+            self.due = Some(now + STOPPING_SAMPLE_EVERY);
+            return;
+        }
+        self.asked = true;
+        self.due = Some(now + self.rules.stop_patience);
+        actions.push(Action::AskToStop);
+    }
+
+    /// A failure: a restart is arranged. Where processes attach, the next one may come at any time.
+    fn fail(&mut self, now: Instant, why: Ending, lost: Option<u32>, actions: &mut Vec<Action>) {
+        let again = self.restart.on_failure(now, &self.rules.restart);
+        let mut again_in = None;
+        if self.rules.attaches {
+            self.state = State::Awaited;
+            self.due = None;
+        } else {
+            self.state = State::Waiting;
+            self.due = Some(again);
+            again_in = Some(again - now);
+        }
+        actions.push(Action::Log(Report::Failed { why, lost, again_in }));
+    }
+}
