@@ -378,8 +378,10 @@ pub struct Dpdk {
 pub struct Nf {
     /// Its name.
     pub name: String,
-    /// What it runs.
-    pub program: Program,
+    /// What its instances are reached by.
+    pub link: Link,
+    /// Where its processes come from, and what they run.
+    pub origin: Origin,
     /// The core of each instance, at least one.
     pub cores: Vec<u32>,
     /// How it waits for packets.
@@ -399,27 +401,62 @@ pub struct Nf {
     pub priority: u32,
     /// How the kernel schedules it.
     pub policy: Policy,
-    /// The container it is in, if it is in one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub container: Option<Container>,
-    /// What its interfaces are, if it is a black box.
-    #[serde(rename = "box", skip_serializing_if = "Option::is_none")]
-    pub black_box: Option<BoxPorts>,
-    /// The interfaces it works on instead of its rings, if its chain does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub io: Option<NfIo>,
 }
 
-/// The container of an NF.
+/// What the instances of an NF are reached by: how packets come to them and leave them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Container {
-    /// The folder with its file system; `None`: the machine's.
-    pub rootfs: Option<PathBuf>,
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// Rings shared with a worker.
+    Rings,
+    /// Two interfaces of the kernel, which the NF serves itself: no worker sees its packets.
+    Interfaces(Interfaces),
+    /// Two interfaces to a program that knows nothing of us (`box`), which a worker serves.
+    External(BoxPorts),
+}
+
+/// Where the processes of an NF come from, and what they run. It composes with any [`Link`] but for the pairs that
+/// `resolve/compose.rs` refuses.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The manager starts them.
+    Launched(Program),
+    /// Somebody else starts them, and they attach.
+    Attached {
+        /// Given to the NF as JSON.
+        args: Map<String, Json>,
+    },
+    /// The manager has them started in containers.
+    Contained {
+        /// What runs in it.
+        program: Program,
+        /// The folder with its file system; `None`: the machine's.
+        rootfs: Option<PathBuf>,
+    },
+}
+
+impl Origin {
+    /// Returns what the manager has started; nothing where processes attach.
+    pub const fn program(&self) -> Option<&Program> {
+        match self {
+            Self::Launched(program) | Self::Contained { program, .. } => Some(program),
+            Self::Attached { .. } => None,
+        }
+    }
+
+    /// Returns what the NF is told of itself: a JSON object, or for fused NFs an array with one for each.
+    pub fn arguments(&self) -> Json {
+        match self {
+            Self::Launched(program) | Self::Contained { program, .. } => program.arguments(),
+            Self::Attached { args } => Json::Object(args.clone()),
+        }
+    }
 }
 
 /// The interfaces of one NF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct NfIo {
+pub struct Interfaces {
     /// Between kernel and NF.
     pub driver: Driver,
     /// Most packets of one system call.
@@ -506,7 +543,20 @@ impl Nf {
 
     /// Whether its processes come by themselves instead of being started by the manager.
     pub const fn attaches(&self) -> bool {
-        matches!(self.program, Program::Attach { .. })
+        matches!(self.origin, Origin::Attached { .. })
+    }
+
+    /// The interfaces of the kernel it works on, if it does.
+    pub const fn interfaces(&self) -> Option<&Interfaces> {
+        match &self.link {
+            Link::Interfaces(interfaces) => Some(interfaces),
+            Link::Rings | Link::External(_) => None,
+        }
+    }
+
+    /// Whether it is a program that knows nothing of us.
+    pub const fn is_external(&self) -> bool {
+        matches!(self.link, Link::External(_))
     }
 }
 
@@ -534,11 +584,16 @@ pub enum Program {
     },
     /// Shipped NFs in one process, one after another, at least one.
     Fuse(Vec<Shipped>),
-    /// Whatever attaches: a process that the manager does not start.
-    Attach {
-        /// Given to the NF as JSON.
-        args: Map<String, Json>,
-    },
+}
+
+impl Program {
+    fn arguments(&self) -> Json {
+        match self {
+            Self::Run(shipped) => Json::Object(shipped.args.clone()),
+            Self::Fuse(all) => all.iter().map(|shipped| Json::Object(shipped.args.clone())).collect(),
+            Self::Exec { args, .. } => Json::Object(args.clone()),
+        }
+    }
 }
 
 /// A shipped NF and what it is told.

@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::model::{Backend, Chain, ChainIo, Config, Nf, Out, Port, Program, Rule};
+use super::model::{Backend, Chain, ChainIo, Config, Link, Nf, Origin, Out, Port, Program, Rule};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Who runs where, who gets which memory, which packets take which path.
@@ -131,24 +131,24 @@ fn cores(config: &Config) -> Vec<CorePlan> {
 }
 
 fn runs(nf: &Nf) -> String {
-    let runs = match &nf.program {
-        Program::Run(shipped) => shipped.run.clone(),
-        Program::Exec { command, .. } => match nf.black_box {
-            // Its arguments may be long, and belong to nobody here.
-            Some(kind) => format!("{}, a black box behind {}", command[0], kind.word()),
-            None => command.join(" "),
-        },
-        Program::Attach { .. } => "attaches".to_owned(),
-        Program::Fuse(members) => {
+    let told = |program: &Program| match (program, &nf.link) {
+        (Program::Run(shipped), _) => shipped.run.clone(),
+        // Its arguments may be long, and belong to nobody here.
+        (Program::Exec { command, .. }, Link::External(kind)) => {
+            format!("{}, an external program behind {}", command[0], kind.word())
+        }
+        (Program::Exec { command, .. }, _) => command.join(" "),
+        (Program::Fuse(members), _) => {
             members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
         }
     };
-    match &nf.container {
-        Some(container) => match &container.rootfs {
-            Some(rootfs) => format!("{runs}, in a container of {}", rootfs.display()),
-            None => format!("{runs}, in a container"),
-        },
-        None => runs,
+    match &nf.origin {
+        Origin::Launched(program) => told(program),
+        Origin::Attached { .. } => "attaches".to_owned(),
+        Origin::Contained { program, rootfs: Some(rootfs) } => {
+            format!("{}, in a container of {}", told(program), rootfs.display())
+        }
+        Origin::Contained { program, rootfs: None } => format!("{}, in a container", told(program)),
     }
 }
 

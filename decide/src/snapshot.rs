@@ -1,6 +1,6 @@
 //! Behaviour as committed tables: a changed constant or rule shows as a readable difference.
 //!
-//! `BLESS=1 cargo test -p headgate-decide` writes the tables anew.
+//! `HEADGATE_UPDATE_SNAPSHOTS=1 cargo test -p headgate-decide` writes the tables anew.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -12,13 +12,13 @@ use std::{env, fs};
 #[track_caller]
 pub fn assert(name: &str, table: &str) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("snapshots").join(std::format!("{name}.txt"));
-    if env::var_os("BLESS").is_some() {
+    if env::var_os("HEADGATE_UPDATE_SNAPSHOTS").is_some() {
         fs::create_dir_all(path.parent().expect("it has a folder")).expect("the folder of snapshots");
         fs::write(&path, table).expect("a snapshot is written");
         return;
     }
     let committed = fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; write it with BLESS=1", path.display()));
+        .unwrap_or_else(|error| panic!("{}: {error}; write it with HEADGATE_UPDATE_SNAPSHOTS=1", path.display()));
     let (mut old, mut new) = (committed.lines(), table.lines());
     for number in 1.. {
         match (old.next(), new.next()) {
@@ -26,7 +26,7 @@ pub fn assert(name: &str, table: &str) {
             (old, new) if old == new => {}
             (old, new) => panic!(
                 "{}:{number}: behaviour differs from the committed table\n  committed: {}\n  now:       {}\n\
-                 if that is meant, write the table anew with BLESS=1 and commit it",
+                 if that is meant, write the table anew with HEADGATE_UPDATE_SNAPSHOTS=1 and commit it",
                 path.display(),
                 old.unwrap_or("(nothing)"),
                 new.unwrap_or("(nothing)")

@@ -59,10 +59,10 @@ pub fn regions(memory: &Memory, domains: &[Domain], machine: &Machine) -> Vec<Re
     plans
 }
 
-/// Bytes of the control region and the directives of one instance of `nf`, in whole pages. A black box has
-/// neither.
+/// Bytes of the control region and the directives of one instance of `nf`, in whole pages. An external
+/// program has neither.
 pub fn control_bytes(nf: &Nf) -> u64 {
-    if nf.black_box.is_some() {
+    if nf.is_external() {
         return 0;
     }
     let region = ControlLayout::new(nf.ring).map_or(0, |layout| layout.bytes().next_multiple_of(PAGE_BYTES));

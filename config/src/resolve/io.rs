@@ -6,11 +6,11 @@ use headgate_host::openvswitch;
 use headgate_kernel::XDP_FRAME_BYTES_MAX;
 
 use super::super::codes::Code;
-use super::super::document::{ChainTable, Document, IoTable, NfTable, PortKeys};
-use super::super::model::{Chain, ChainIo, Nf, NfIo, Side};
+use super::super::document::{ChainTable, Document, IoTable, PortKeys};
+use super::super::model::{Chain, ChainIo, Interfaces, Link, Nf, Side};
 use super::super::read::At;
 use super::super::report::Span;
-use super::super::values::{InterfaceName, IoDriver, OnFailure, Wiring};
+use super::super::values::{InterfaceName, IoDriver, Wiring};
 use super::{Resolver, ToolUse, items};
 
 impl Resolver<'_> {
@@ -118,7 +118,7 @@ impl Resolver<'_> {
                 self.refuse_another_chain(tables, at, stage, chains, *id);
                 self.check_io_nf(&items(&document.nf)[id.index()].value, &tables[at].value);
                 if let Some(nf) = &mut nfs[id.index()] {
-                    nf.io = Some(nf_io(chain, io, stage));
+                    nf.link = Link::Interfaces(interfaces(chain, io, stage));
                 }
             }
         }
@@ -162,25 +162,9 @@ impl Resolver<'_> {
             .help(help)
             .beside(tables[other].value.span.clone(), "the other chain");
     }
-
-    fn check_io_nf(&mut self, nf: &NfTable, chain: &ChainTable) {
-        let Some(io) = chain.io.key.clone() else { return };
-        if let Some(at) = &nf.instances.found
-            && at.value.0 > 1
-        {
-            let help = "leave `instances` out";
-            self.conflict((&io, "on interfaces"), &at.span, "an NF on interfaces has one instance", help);
-        }
-        if let Some(at) = &nf.on_failure.found
-            && at.value == OnFailure::Bypass
-        {
-            let message = "an NF on interfaces cannot be bypassed: nobody else has its interfaces";
-            self.conflict((&io, "on interfaces"), &at.span, message, "leave `on_failure` out");
-        }
-    }
 }
 
-fn nf_io(chain: &Chain, io: &ChainIo, stage: usize) -> NfIo {
+fn interfaces(chain: &Chain, io: &ChainIo, stage: usize) -> Interfaces {
     let last = chain.stages.len() - 1;
     let hop = |number: usize, after: bool| Side::Hop {
         chain: chain.name.clone(),
@@ -194,5 +178,5 @@ fn nf_io(chain: &Chain, io: &ChainIo, stage: usize) -> NfIo {
         _ => hop(stage - 1, true),
     };
     let towards_end = if stage == last { Side::Interface(io.end.clone()) } else { hop(stage, false) };
-    NfIo { driver: io.driver.driver(), batch: io.batch, sides: [towards_entry, towards_end] }
+    Interfaces { driver: io.driver.driver(), batch: io.batch, sides: [towards_entry, towards_end] }
 }

@@ -5,7 +5,7 @@
 //! Nothing here stops at a mistake. A table that cannot be resolved becomes `None` and keeps its place,
 //! so that indices stay true and later tables can still be checked against it.
 
-mod black_box;
+mod compose;
 mod domains;
 mod fit;
 mod generator;
@@ -125,7 +125,7 @@ impl Resolver<'_> {
         self.check_quantum(document.scheduler.value(), document);
         let chains = self.chains(items(&document.chain), &defined, &ports, workers);
         self.check_floors(items(&document.chain), &chains, &nfs, mode);
-        self.check_boxes(&chains, &nfs, document);
+        self.check_externals(&chains, &nfs, document);
         self.give_interfaces(&chains, &mut nfs, document);
         self.refuse_interfaces_twice(document);
         let rules = self.rules(items(&document.rule), &defined, &ports, &chains);

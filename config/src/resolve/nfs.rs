@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use headgate_host::container;
 use headgate_session::message::Loop;
-use serde_json::Map;
+use serde_json::{Map, Value as Json};
 
 use super::super::catalog::Argument;
 use super::super::codes::Code;
 use super::super::document::{MemberTable, NfTable};
 use super::super::limits::INSTANCES_MAX;
-use super::super::model::{Container, Nf, Policy, Program, Restart, Shipped};
+use super::super::model::{Link, Nf, Origin, Policy, Program, Restart, Shipped};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};
 use super::super::suggest;
@@ -52,15 +52,14 @@ impl Resolver<'_> {
         let mut instances = 0;
         for (index, at) in tables.iter().enumerate() {
             let table = &at.value;
-            let program = self.program(table);
+            let origin = self.origin(table);
             let waits = self.waits(table);
             let restart = self.restart(table);
             let policy = self.policy(table);
-            let container = self.container(table);
             let domain = domain_of(&table.domain, domains, default_domain, self.report);
             self.check_ring(table);
             self.check_user(table);
-            self.check_box(table);
+            self.check_external(table);
             let placed = self.place(table, &mut in_turn);
             instances += placed.len();
             self.check_workers(table, &placed, workers, !free.is_empty());
@@ -68,9 +67,8 @@ impl Resolver<'_> {
                 on_core.entry(*core).or_default().push((index, span.clone()));
             }
             let cores = placed.into_iter().map(|(core, _)| core).collect();
-            nfs.push(program.and_then(|program| {
-                let nf = resolved(table, program, (waits?, policy?), restart?, domain?, cores, mode)?;
-                Some(Nf { container: container?, ..nf })
+            nfs.push(origin.and_then(|origin| {
+                resolved(table, origin, (waits?, policy?), restart?, domain?, cores, mode)
             }));
         }
         if instances > INSTANCES_MAX {
@@ -84,7 +82,20 @@ impl Resolver<'_> {
         nfs
     }
 
-    fn program(&mut self, table: &NfTable) -> Option<Program> {
+    /// Where processes of an NF come from, and what they run.
+    fn origin(&mut self, table: &NfTable) -> Option<Origin> {
+        let ran = self.program(table);
+        let rootfs = self.container(table);
+        match ran? {
+            Ran::Attach(args) => Some(Origin::Attached { args }),
+            Ran::Program(program) => Some(match rootfs? {
+                Some(Container { rootfs }) => Origin::Contained { program, rootfs },
+                None => Origin::Launched(program),
+            }),
+        }
+    }
+
+    fn program(&mut self, table: &NfTable) -> Option<Ran> {
         // `attach = false` says what is so anyway.
         let attach = table.attach.key.as_ref().filter(|_| table.attach.value() != Some(&false));
         let (run, exec, fuse) = (table.run.key.as_ref(), table.exec.key.as_ref(), table.fuse.key.as_ref());
@@ -103,10 +114,10 @@ impl Resolver<'_> {
             return None;
         }
         match first_name {
-            "run" => self.shipped(&table.run, &table.args).map(Program::Run),
-            "exec" => self.command(table),
-            "attach" => self.attached(table),
-            _ => self.fused(table),
+            "run" => self.shipped(&table.run, &table.args).map(Program::Run).map(Ran::Program),
+            "exec" => self.command(table).map(Ran::Program),
+            "attach" => self.attached(table).map(Ran::Attach),
+            _ => self.fused(table).map(Ran::Program),
         }
     }
 
@@ -228,14 +239,14 @@ impl Resolver<'_> {
         Some(Some(Container { rootfs }))
     }
 
-    fn attached(&mut self, table: &NfTable) -> Option<Program> {
+    fn attached(&mut self, table: &NfTable) -> Option<Map<String, Json>> {
         if let (Some(attach), Some(restart)) = (&table.attach.key, &table.restart.key) {
             let help = "leave `restart` out; whoever started the process may start it again at any time";
             let message = "`restart` has no effect on an NF that the manager does not start";
             self.conflict((attach, "attaches"), restart, message, help);
         }
         let args = args_table(&table.args)?;
-        table.attach.found.is_some().then_some(Program::Attach { args })
+        table.attach.found.is_some().then_some(args)
     }
 
     fn fused(&mut self, table: &NfTable) -> Option<Program> {
@@ -395,9 +406,21 @@ fn args_table(args: &Field<Args>) -> Option<Map<String, serde_json::Value>> {
     }
 }
 
+/// What an [[nf]] names.
+enum Ran {
+    Program(Program),
+    /// Whatever attaches, and what it is told.
+    Attach(Map<String, Json>),
+}
+
+/// A container, and the folder with its file system unless it is the machine's.
+struct Container {
+    rootfs: Option<PathBuf>,
+}
+
 fn resolved(
     table: &NfTable,
-    program: Program,
+    origin: Origin,
     (waits, policy): (Loop, Policy),
     restart: Restart,
     domain: super::super::model::DomainId,
@@ -411,7 +434,9 @@ fn resolved(
     let ring_default = if has_turns { RING_OF_TURNS } else { RING_DEFAULT };
     Some(Nf {
         name: table.name.value()?.0.clone(),
-        program,
+        // A chain on interfaces says so later.
+        link: table.r#box.value().map_or(Link::Rings, |kind| Link::External(*kind)),
+        origin,
         cores,
         waits,
         domain,
@@ -421,8 +446,5 @@ fn resolved(
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
         priority: table.priority.value()?.0 as u32,
         policy,
-        container: None,
-        black_box: table.r#box.value().copied(),
-        io: None,
     })
 }

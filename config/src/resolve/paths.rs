@@ -85,10 +85,7 @@ impl Resolver<'_> {
             let help = "leave `out` out: `io` names the interface at the chain's end";
             self.conflict((io, "on interfaces"), out, "`out` and `io` exclude each other", help);
         }
-        if let Some(bound) = &table.delay_bound_us.key {
-            let message = "a delay bound has no effect on interfaces, where no worker sheds";
-            self.conflict((io, "on interfaces"), bound, message, "leave `delay_bound_us` out");
-        }
+        self.check_io_bound(table);
         let io = table.io.value().and_then(|table| self.io(table, workers))?;
         Some((Out::Interface, Some(io)))
     }
