@@ -16,6 +16,8 @@
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`lifecycle`]: what happens next in the life of an NF instance;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
+//! - [`reconfigure`]: how one configuration follows another;
+//! - [`shutdown`]: how a manager ends;
 //! - [`restart`]: when a failed NF may start again;
 //! - [`profile`]: where the time of a packet goes, and what to change first.
 #![no_std]
@@ -36,8 +38,10 @@ pub mod liveness;
 pub mod outstanding;
 pub mod pressure;
 pub mod profile;
+pub mod reconfigure;
 pub mod restart;
 pub mod share;
+pub mod shutdown;
 #[cfg(test)]
 mod snapshot;
 pub mod spread;

@@ -73,6 +73,14 @@ pub struct Rules {
     pub restart: Policy,
 }
 
+/// How long an NF may take from its start to readiness. Our choice: a thousand times what one takes.
+pub const START_PATIENCE: Span = Span::from_secs(5);
+/// The same for an external program. Our choice: a hundred times what testpmd takes, which has a third of its core while
+/// others that poll have time slices of it.
+pub const EXTERNAL_START_PATIENCE: Span = Span::from_secs(30);
+/// How long an NF that is to stop may take to return its packets, and again to end. Our choice: a thousand times what one
+/// takes whose core is free.
+pub const STOP_PATIENCE: Span = Span::from_secs(2);
 /// Time between two samples of whether an instance that stops has returned its packets. Our choice: a thousandth of
 /// the patience with it.
 pub const STOPPING_SAMPLE_EVERY: Span = Span::from_millis(1);
@@ -133,6 +141,9 @@ pub enum Action {
     Post,
     /// Publish a plan: which instances of its stage run has changed.
     Publish,
+    /// Give the process its policy and its share of its core. After [`Action::Publish`]: the kernel may take milliseconds
+    /// for it, which its packets need not wait for.
+    Place,
     /// Ask the process to end.
     AskToStop,
     /// Kill the process.
@@ -359,7 +370,7 @@ impl Lifecycle {
         self.due = None;
         let took = now - self.started;
         self.start = Some(took);
-        actions.extend([Action::Post, Action::Publish, Action::Log(Report::Ready { took })]);
+        actions.extend([Action::Post, Action::Publish, Action::Place, Action::Log(Report::Ready { took })]);
     }
 
     fn on_condemned(&mut self, cause: Cause, actions: &mut Vec<Action>) {

@@ -17,8 +17,9 @@ pub fn assert(name: &str, table: &str) {
         fs::write(&path, table).expect("a snapshot is written");
         return;
     }
-    let committed = fs::read_to_string(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}; write it with HEADGATE_UPDATE_SNAPSHOTS=1", path.display()));
+    let committed = fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!("{}: {error}; write it with HEADGATE_UPDATE_SNAPSHOTS=1", path.display())
+    });
     let (mut old, mut new) = (committed.lines(), table.lines());
     for number in 1.. {
         match (old.next(), new.next()) {

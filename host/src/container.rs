@@ -5,8 +5,9 @@
 //! ends: from then on the process is watched and ended by its descriptor, as any other, and what the
 //! runtime leaves (its folder, its control groups) is removed as files are.
 //!
-//! Nobody in a container has a right. Its file system is read-only but for empty folders in memory, its
-//! network has no interface, and system calls that only make sense with rights are refused.
+//! Nobody in a container has a right, but those to its interfaces where it was given a network with some. Its file
+//! system is read-only but for empty folders in memory, its network has no interface otherwise, and system calls that
+//! only make sense with rights are refused.
 
 use std::ffi::OsString;
 use std::fs;
@@ -76,6 +77,9 @@ const REFUSED_CALLS: [&str; 35] = [
 /// starts threads with `clone` then, whose flags can be looked at.
 const UNKNOWN_CALLS: [&str; 1] = ["clone3"];
 
+/// Rights of a container that was given a network: to its interfaces and to raw sockets on them.
+const NETWORK_RIGHTS: [&str; 2] = ["CAP_NET_ADMIN", "CAP_NET_RAW"];
+
 /// Why there is no container.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
@@ -126,6 +130,9 @@ pub struct Plan {
     pub rootfs: Option<PathBuf>,
     /// Files of the machine that it sees: where they are, and where it sees them.
     pub files: Vec<(PathBuf, PathBuf)>,
+    /// The network namespace it is in, as a file, with the rights to that namespace's interfaces; `None`: one of its
+    /// own without any interface.
+    pub network: Option<PathBuf>,
 }
 
 impl Plan {
@@ -177,8 +184,13 @@ impl Plan {
         let environment: Vec<String> =
             self.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let (uid, gid) = self.user;
-        let none: [&str; 0] = [];
-        let namespaces = ["pid", "mount", "ipc", "uts", "network"].map(|kind| json!({ "type": kind }));
+        let rights: &[&str] = if self.network.is_some() { &NETWORK_RIGHTS } else { &[] };
+        let mut namespaces: Vec<Value> =
+            ["pid", "mount", "ipc", "uts"].map(|kind| json!({ "type": kind })).into();
+        namespaces.push(match &self.network {
+            Some(path) => json!({ "type": "network", "path": path }),
+            None => json!({ "type": "network" }),
+        });
         json!({
             "ociVersion": "1.0.2",
             "hostname": self.name,
@@ -189,8 +201,8 @@ impl Plan {
                 "env": environment,
                 "cwd": "/",
                 "noNewPrivileges": true,
-                "capabilities": { "bounding": none, "effective": none, "permitted": none,
-                                  "inheritable": none, "ambient": none },
+                "capabilities": { "bounding": rights, "effective": rights, "permitted": rights,
+                                  "inheritable": rights, "ambient": rights },
             },
             "root": { "path": rootfs, "readonly": true },
             "mounts": mounts,

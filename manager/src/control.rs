@@ -1,79 +1,83 @@
-//! The control loop: one thread that does what may block or costs system calls. It launches NFs and
-//! mourns them, arranges plans, answers requests. The packet path never waits for it.
+//! The control loop: one thread that does what may block or costs system calls. It starts NFs and reaps them, arranges
+//! plans, answers requests. The packet path never waits for it.
 //!
-//! - [`containers`]: NFs in containers;
-//! - [`instance`]: one NF instance, from launch to end;
-//! - [`interfaces`]: NFs on interfaces of the kernel;
-//! - [`boxes`]: programs that know nothing of us;
+//! The loop owns parts, each with its own fields; it passes to each what it needs, and carries out what they return:
+//!
+//! - [`instances`]: the life of NF instances, by [`headgate_decide::lifecycle`]; each has a [`link`], what it is reached by,
+//!   and its processes an [`origin`], where they come from;
 //! - [`reception`]: NFs that come by themselves;
-//! - [`reserve`]: cores kept free of other programs;
-//! - [`launch`]: how an instance begins;
-//! - [`supervise`]: what happens to it then, and what follows from it;
-//! - [`schedule`]: what NFs cost, and which share of its core each gets;
-//! - [`delays`]: how long packets take;
-//! - [`objectives`]: whether what is asked of chains is kept;
-//! - [`turns`]: which NFs that poll have turns of which core;
-//! - [`change`]: from one configuration to another while traffic runs;
-//! - [`snapshot`]: what is told to whoever asks.
+//! - [`reconfiguration`]: from one configuration to another while traffic runs;
+//! - [`schedule`], [`turns`], [`reserve`]: what NFs cost, which share or which time slices of its core each gets, and cores
+//!   kept free of other programs;
+//! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: what is measured, promised and told;
+//! - [`ledger`]: what was changed on the machine.
+//!
+//! # One pass, and why in this order
+//!
+//! [`Control::pass`] has the order in code. Loads first and oftenest: shares follow traffic, and everything else can wait
+//! milliseconds. Then what others wait for: requests, and what workers tell, because an offence is answered by an end that is
+//! noticed below. Then instances: a death that was noticed is taken back in this pass. Then those who knock, who may take
+//! the place of one that just died. Then what follows from all of these: whether packets may be let in, delays, objectives.
+//! A change of configuration is seen to after instances, whose readiness it waits for. Time slices come last, because all of
+//! the above may have changed who is on a core; the manager's own end comes after everything it waits for.
 
-mod boxes;
-mod change;
-mod containers;
+mod answer;
 mod delays;
 mod instance;
-mod interfaces;
-mod launch;
+mod instances;
+mod ledger;
+mod link;
 mod objectives;
+mod origin;
 mod reception;
+mod reconfiguration;
 mod reserve;
 mod schedule;
 mod snapshot;
-mod supervise;
+mod telemetry;
 mod turns;
 
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use headgate_decide::units::{Instant, Span};
+use headgate_decide::shutdown::{self, Shutdown};
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::wake::look_before_sleep_micros;
 use headgate_host::undo::Janitor;
-use headgate_path::worker::Command;
+use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::api::{Answer, Asked, Inbox, Refusal, Request};
+use crate::api::{Answer, Inbox, Refusal};
+use crate::config::model::Nf;
 use crate::config::{Catalog, Config};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, INSTANCES_MAX};
 use crate::layout::Numbers;
 use crate::ports::PortHome;
-use crate::status::{Event, NfState, NfStatus, Snapshot};
+use crate::status::{NfStatus, Snapshot};
 use crate::wiring::Wiring;
 
-use change::Change;
 use delays::Delays;
 use instance::Instance;
+use instances::{Effect, Ground, Instances};
+pub use ledger::Ledger;
 use objectives::Objectives;
 pub use reception::Reception;
+use reconfiguration::Change;
 use reserve::Reserved;
 pub use schedule::Schedule;
+use schedule::Scheduled;
+use telemetry::Events;
 use turns::Turns;
 
-/// How often the loop looks around when nothing calls it. Our choice: offences and reclaimed buffers wait
-/// at most this long; 200 looks a second cost a thousandth of a core.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Longest time between two passes. Our choice: offences and reclaimed buffers wait at most this long; 200 passes a second
+/// cost a thousandth of a core.
+const PASS_EVERY: Duration = Duration::from_millis(5);
 /// The same while an NF's buffers are being taken back, so that a restart is a matter of a millisecond.
-const LOOK_SOON: Duration = Duration::from_micros(200);
-/// Time between two looks at whether NFs still work.
-const LIVENESS_EVERY: Span = Span::from_millis(100);
-/// Events remembered.
-const EVENTS_MAX: usize = 256;
-/// How long packets on their way may take to leave when the manager stops.
-const DRAIN_PATIENCE: Span = Span::from_secs(1);
-/// How long NFs may take to say goodbye when the manager stops, after which they are killed. Longer than each
-/// of them may take to return its packets and then to stop.
-const GOODBYE_PATIENCE: Span = Span::from_secs(5);
+const PASS_SOON: Duration = Duration::from_micros(200);
 
 /// What stays the same while the manager runs.
 pub struct Settings {
@@ -87,26 +91,14 @@ pub struct Settings {
     pub once: bool,
     /// The NFs that are shipped, for configurations that come later.
     pub catalog: Catalog,
-    /// Who undoes what was changed on the machine if the manager is killed.
-    pub janitor: Option<Arc<Janitor>>,
-}
-
-/// What the loop is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Serving,
-    /// Packets on their way leave, until then at most.
-    Draining(Instant),
-    /// NFs end, until then at most.
-    Ending(Instant),
 }
 
 /// Why the loop goes on.
 struct Woken {
     /// Somebody has something to say.
     heard: bool,
-    /// It is time for more than a look at loads.
-    looks: bool,
+    /// It is time for more than a sample of loads.
+    passes: bool,
 }
 
 /// The control loop.
@@ -116,85 +108,96 @@ pub struct Control {
     fabric: Fabric,
     ports: Vec<PortHome>,
     numbers: Numbers,
-    instances: Vec<Instance>,
+    wiring: Wiring,
+    ledger: Ledger,
+    instances: Instances,
     reception: Option<Reception>,
     change: Option<Change>,
-    events: VecDeque<Event>,
-    started_ns: u64,
-    next_look: Instant,
-    next_liveness: Instant,
     schedule: Schedule,
+    turns: Turns,
+    reserved: Reserved,
     delays: Delays,
     objectives: Objectives,
-    turns: Turns,
-    wiring: Wiring,
-    reserved: Reserved,
+    events: Events,
+    /// Whether stations of the packet path were ever measured.
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
-    phase: Phase,
+    end: Shutdown,
+    /// Who waits for the end.
     stoppers: Vec<Sender<Answer>>,
     /// The NFs as they were when they were told to end, for the last snapshot.
     parting: Vec<NfStatus>,
+    started_ns: u64,
+    next_pass: Moment,
     inbox: Inbox,
 }
 
+/// What a control loop is made of.
+pub struct Parts {
+    /// What was configured.
+    pub config: Config,
+    /// How the manager runs.
+    pub settings: Settings,
+    /// Regions, workers and their plan.
+    pub fabric: Fabric,
+    /// The ports, opened.
+    pub ports: Vec<PortHome>,
+    /// Which number each named thing has.
+    pub numbers: Numbers,
+    /// Where NFs attach, if some do.
+    pub reception: Option<Reception>,
+    /// Who undoes what was changed on the machine if we are killed.
+    pub janitor: Option<Arc<Janitor>>,
+    /// Where requests come from.
+    pub inbox: Inbox,
+}
+
 impl Control {
-    /// A loop that has launched nothing yet.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a manager, made one after another")]
-    pub fn new(
-        config: Config,
-        settings: Settings,
-        fabric: Fabric,
-        ports: Vec<PortHome>,
-        numbers: Numbers,
-        reception: Option<Reception>,
-        schedule: Schedule,
-        inbox: Inbox,
-    ) -> Self {
+    /// A loop that has started nothing yet.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { config, settings, fabric, ports, numbers, reception, janitor, inbox } = parts;
         let started_ns = fabric.clock.now_ns();
-        let wiring = Wiring::new(settings.janitor.clone());
+        let mut ledger = Ledger::new(janitor.clone());
+        let schedule = Schedule::new(&config.scheduler, &mut ledger);
         Self {
             config,
             settings,
             fabric,
             ports,
             numbers,
-            instances: Vec::new(),
+            wiring: Wiring::new(janitor),
+            ledger,
+            instances: Instances::default(),
             reception,
             change: None,
-            events: VecDeque::new(),
-            started_ns,
-            next_look: Instant::default(),
-            next_liveness: Instant::default(),
             schedule,
+            turns: Turns::default(),
+            reserved: Reserved::default(),
             delays: Delays::default(),
             objectives: Objectives::default(),
-            turns: Turns::default(),
-            wiring,
-            reserved: Reserved::default(),
+            events: Events::default(),
             measured: false,
             opened: false,
-            phase: Phase::Serving,
+            end: Shutdown::new(),
             stoppers: Vec::new(),
             parting: Vec::new(),
+            started_ns,
+            next_pass: Moment::default(),
             inbox,
         }
     }
 
     /// Now, since the manager started.
-    fn now(&self) -> Instant {
-        Instant(self.fabric.clock.now_ns().saturating_sub(self.started_ns))
+    fn now(&self) -> Moment {
+        Moment(self.fabric.clock.now_ns().saturating_sub(self.started_ns))
     }
 
     fn log(&mut self, who: &str, what: String) {
-        if self.events.len() == EVENTS_MAX {
-            self.events.pop_front();
-        }
-        self.events.push_back(Event { at_ns: self.now().0, who: who.to_owned(), what });
+        self.events.add(self.now(), who, what);
     }
 
-    /// Launches the configured NFs and serves until told to stop. Returns the last snapshot.
+    /// Starts the configured NFs and serves until told to stop. Returns the last snapshot.
     pub fn run(mut self) -> Snapshot {
         self.tell_of_quantum();
         // Before there is an NF that others could be beside.
@@ -203,30 +206,39 @@ impl Control {
             self.add_instances(&nf);
         }
         loop {
-            let Woken { heard, looks } = self.wait();
+            let Woken { heard, passes } = self.wait();
             self.tend_schedule();
-            let now = self.now();
-            if !heard && !looks && now < self.next_look {
+            if !heard && !passes && !self.next_pass.is_due(self.now()) {
                 continue;
             }
-            self.next_look = now + Span(LOOK_EVERY.as_nanos() as u64);
-            self.read_requests();
-            self.read_worker_events();
-            self.tend_instances(heard);
-            self.tend_reception();
-            self.tend_opening();
-            self.tend_ports();
-            self.tend_wiring();
-            self.tend_reserved();
-            self.tend_delays();
-            self.tend_relief();
-            self.tend_objectives();
-            self.tend_change();
-            self.tend_turns();
-            if self.tend_phase() {
+            self.next_pass = self.now() + Span::from(PASS_EVERY);
+            if self.pass(heard) {
                 break;
             }
         }
+        self.conclude()
+    }
+
+    /// Sees to everything once. True at the end.
+    fn pass(&mut self, heard: bool) -> bool {
+        self.read_requests();
+        self.read_worker_events();
+        self.tend_instances(heard);
+        self.tend_reception();
+        self.tend_opening();
+        self.tend_ports();
+        self.tend_wiring();
+        self.tend_reserved();
+        self.tend_delays();
+        self.tend_relief();
+        self.tend_objectives();
+        self.tend_change();
+        self.tend_turns();
+        self.tend_end()
+    }
+
+    /// The last snapshot, after which everything is given back.
+    fn conclude(mut self) -> Snapshot {
         let last = self.snapshot(true);
         let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..last };
         self.fabric.stop();
@@ -242,75 +254,186 @@ impl Control {
 
     /// Sleeps until something happens or is due.
     fn wait(&self) -> Woken {
-        let hurried = self.instances.iter().any(Instance::is_hurried);
-        let mut patience = if hurried { LOOK_SOON } else { LOOK_EVERY };
-        if let Some(due) = self.instances.iter().filter_map(Instance::due).min() {
-            patience = patience.min(Duration::from_nanos((due - self.now()).0));
+        let mut patience = if self.instances.are_hurried() { PASS_SOON } else { PASS_EVERY };
+        if let Some(due) = self.instances.poll_at() {
+            patience = patience.min((due - self.now()).into());
         }
-        let mut looks = true;
-        if let Some(look) = self.schedule.patience().map(|span| Duration::from_nanos(span.0))
-            && patience > look
+        let mut passes = true;
+        if let Some(sample) = self.schedule.patience().map(Duration::from)
+            && patience > sample
             && !self.instances.is_empty()
         {
-            patience = look;
-            looks = false;
+            patience = sample;
+            passes = false;
         }
         let mut ears: Vec<BorrowedFd<'_>> = vec![self.inbox.poked.as_fd()];
-        ears.extend(self.instances.iter().flat_map(Instance::ears));
+        ears.extend(self.instances.ears());
         ears.extend(self.reception.iter().flat_map(|reception| reception.ears(self.now())));
         let mut polled: Vec<PollFd<'_>> =
             ears.iter().map(|ear| PollFd::from_borrowed_fd(*ear, PollFlags::IN)).collect();
         let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
         // Interrupted, the loop listens as well.
         let heard = !matches!(poll(&mut polled, Some(&patience)), Ok(0));
-        Woken { heard, looks }
+        Woken { heard, passes }
     }
 
-    fn read_requests(&mut self) {
-        let mut pokes = [0; 64];
-        while matches!(std::io::Read::read(&mut &self.inbox.poked, &mut pokes), Ok(count) if count > 0) {}
-        while let Ok(Asked { request, reply }) = self.inbox.asked.try_recv() {
-            if let Some(answer) = self.answer(request, &reply) {
-                // Whoever asked may have given up.
-                let _ = reply.send(answer);
+    /// Makes the instances of an NF and starts them, or awaits them.
+    fn add_instances(&mut self, nf: &Nf) -> Vec<usize> {
+        let stage = self.numbers.stages[&nf.name];
+        let workers = self.fabric.workers.len();
+        let mut made = Vec::new();
+        for which in 0..nf.cores.len() {
+            let scheduled = Scheduled::new(self.measured_ns(nf));
+            match self.instances.add(nf, stage, which, workers, scheduled) {
+                Some(at) => {
+                    self.fabric.parts.instances[at].worker = self.instances[at].seat.worker;
+                    made.push(at);
+                }
+                None => {
+                    let why =
+                        format!("not launched: there have been {INSTANCES_MAX} instances since the start");
+                    self.log(&nf.name, why);
+                }
             }
         }
+        self.note_feeders();
+        for &at in &made {
+            self.with_instances(|instances, ground, effects| instances.begin(at, ground, effects));
+        }
+        made
     }
 
-    /// Answers at once, or keeps `reply` for later.
-    fn answer(&mut self, request: Request, reply: &Sender<Answer>) -> Option<Answer> {
-        fn value<T: serde::Serialize>(value: T) -> Option<Answer> {
-            Some(serde_json::to_value(value).map_err(|error| Refusal::failed(error.to_string())))
-        }
-        match request {
-            Request::Snapshot { audit } => value(self.snapshot(audit)),
-            Request::Flows { most } => value(self.flows(most)),
-            Request::Tell { nf, body } => Some(self.tell(&nf, &body)),
-            Request::Measure { on } => {
-                self.measured |= on;
-                self.fabric.post_all(|| Command::Measure(on));
-                value(())
-            }
-            Request::Apply { name, text } => match self.begin_change(&name, &text, reply.clone()) {
-                Ok(()) => None,
-                Err(refusal) => Some(Err(refusal)),
-            },
-            Request::Stop => {
-                self.stoppers.push(reply.clone());
-                self.begin_stop();
-                None
-            }
-        }
-    }
-
-    /// Packets are taken in once every NF is ready, or has failed and is a matter of `on_failure`: a
-    /// capture that is replayed once must not lose its beginning to NFs that are being launched. NFs that
-    /// come by themselves are not waited for: they may never come.
-    fn tend_opening(&mut self) {
-        let settled = |instance: &Instance| {
-            matches!(instance.state, NfState::Running | NfState::Awaited) || instance.restart.failures() > 0
+    /// Has something done with instances, and carries out what follows for others.
+    fn with_instances<R>(
+        &mut self,
+        work: impl FnOnce(&mut Instances, &mut Ground<'_>, &mut Vec<Effect>) -> R,
+    ) -> R {
+        let now = self.now();
+        let mut effects = Vec::new();
+        let mut ground = Ground {
+            now,
+            config: &self.config,
+            settings: &self.settings,
+            fabric: &self.fabric,
+            wiring: &mut self.wiring,
+            ledger: &mut self.ledger,
         };
-        if !self.opened && self.instances.iter().all(settled) {
+        let result = work(&mut self.instances, &mut ground, &mut effects);
+        self.apply(effects);
+        result
+    }
+
+    /// Carries out what follows from instances' lives for others, in order.
+    fn apply(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Post { worker, command } => self.fabric.post(worker, command),
+                Effect::Publish { stage } => self.publish_stage(stage),
+                Effect::Processes => self.turns.stale = true,
+                Effect::InService(at) => {
+                    self.place(at);
+                    self.arrange_cores();
+                }
+                Effect::Ended(at) => self.end_turns(at),
+                Effect::Rouse(at) => self.send_on_errand(at),
+                Effect::Released => self.arrange_cores(),
+                Effect::Log { who, what } => self.log(&who, what),
+            }
+        }
+    }
+
+    fn tend_instances(&mut self, heard: bool) {
+        self.with_instances(|instances, ground, effects| instances.poll(heard, ground, effects));
+        // Whoever deals with processes by their numbers knows by now which have ended.
+        self.with_instances(Instances::reap);
+    }
+
+    /// Reads what workers tell.
+    fn read_worker_events(&mut self) {
+        while let Ok(event) = self.fabric.events.try_recv() {
+            self.with_instances(|instances, ground, effects| match event {
+                Event::Offence { number, offence } => {
+                    instances.on_offence(number.into(), offence, ground, effects);
+                }
+                Event::Reclaimed { number, lost } => {
+                    instances.on_reclaimed(number.into(), lost, ground, effects);
+                }
+            });
+        }
+    }
+
+    /// Lets in whoever attached and may.
+    fn tend_reception(&mut self) {
+        let Some(mut reception) = self.reception.take() else { return };
+        let now = self.now();
+        reception.accept(now);
+        loop {
+            let guests = reception::Guests {
+                config: &self.config,
+                instances: &self.instances,
+                serving: self.end.is_serving(),
+            };
+            let Some(arrival) = reception.next_arrival(now, &guests) else { break };
+            self.let_in(&mut reception, arrival);
+        }
+        if let Some(what) = reception.report(now) {
+            self.log("manager", what);
+        }
+        self.reception = Some(reception);
+    }
+
+    /// From here on a process that attached is an instance's, and is dealt with as if it had been launched.
+    fn let_in(&mut self, reception: &mut Reception, arrival: reception::Arrival) {
+        let reception::Arrival { at, peer, socket } = arrival;
+        let pid = peer.pid();
+        let who = format!("process {} of user {} attached", pid.as_raw_pid(), peer.uid());
+        let made = self.with_instances(|instances, ground, _| link::Link::make(&instances[at].seat, ground));
+        let link = match made {
+            Ok(link) => link,
+            Err(why) => return reception.refuse(&socket, peer.uid(), why),
+        };
+        let core = self.instances[at].seat.core;
+        let admitted = self.admit(pid).map_err(|error| error.to_string());
+        let pinned = headgate_host::cores::pin_process(pid, &[core].into_iter().collect());
+        let stays = match admitted.and(pinned.map_err(|error| error.to_string())) {
+            Ok(()) => String::new(),
+            Err(error) => format!("; it is not kept on core {core}: {error}"),
+        };
+        let name = self.instances[at].seat.name.clone();
+        self.log(&name, format!("{who}{stays}"));
+        let origin = origin::Origin::Attached(origin::Attached(peer));
+        let process = instance::Process::new(origin, link, socket);
+        self.with_instances(|instances, ground, effects| instances.admit(at, process, ground, effects));
+    }
+
+    /// Flows go to those instances of a stage that are in service.
+    fn publish_stage(&mut self, stage: u16) {
+        let running = self.instances.in_service(stage);
+        if let Some(stage) = self.fabric.parts.stages[stage as usize].as_mut() {
+            stage.set_running(running);
+        }
+        self.fabric.publish();
+        self.turns.stale = true;
+    }
+
+    /// Tells each NF how long it may poll an empty ring: less beside a worker, or where nothing tells it that another NF
+    /// wants its core.
+    fn arrange_cores(&self) {
+        for instance in self.instances.iter().filter(|instance| instance.is_at_work()) {
+            let side = instance.process.as_ref().and_then(|process| process.link.side());
+            let Some(side) = side else { continue };
+            let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.seat.core);
+            let turns = self.config.scheduler.mode.presses_back();
+            let look = look_before_sleep_micros(beside_worker || !turns);
+            side.orders().look_micros.store(look, Ordering::Relaxed);
+        }
+    }
+
+    /// Packets are taken in once every NF is ready, or has failed and is a matter of `on_failure`: a capture that is replayed
+    /// once must not lose its beginning to NFs that are being started. NFs that come by themselves are not waited for: they
+    /// may never come.
+    fn tend_opening(&mut self) {
+        if !self.opened && self.instances.iter().all(|instance| instance.life.is_settled()) {
             self.opened = true;
             self.fabric.post_all(|| Command::Receive(true));
         }
@@ -325,47 +448,62 @@ impl Control {
         }
     }
 
+    /// Tells what happened between stages.
+    fn tend_wiring(&mut self) {
+        for (chain, what) in self.wiring.events() {
+            self.log(&chain, what);
+        }
+    }
+
     fn begin_stop(&mut self) {
-        if self.phase == Phase::Serving {
-            self.log("manager", "stopping: no more packets are taken in".to_owned());
-            self.opened = true;
-            self.fabric.post_all(|| Command::Receive(false));
-            self.phase = Phase::Draining(self.now() + DRAIN_PATIENCE);
+        if let Some(action) = self.end.on_stop(self.now()) {
+            self.go_on_ending(action);
         }
     }
 
     /// Goes on with stopping. True at the end.
-    fn tend_phase(&mut self) -> bool {
-        let now = self.now();
-        match self.phase {
-            Phase::Serving => {
-                if self.settings.once && self.is_finished() {
-                    self.begin_stop();
-                }
+    fn tend_end(&mut self) -> bool {
+        if self.end.is_serving() {
+            if self.settings.once && self.is_finished() {
+                self.begin_stop();
             }
-            Phase::Draining(until) => {
-                if self.in_flight() == 0 || now >= until {
-                    self.parting = self.nfs_status();
-                    for number in 0..self.instances.len() {
-                        self.remove_instance(number);
-                    }
-                    self.phase = Phase::Ending(now + GOODBYE_PATIENCE);
-                }
-            }
-            Phase::Ending(until) => {
-                if now >= until {
-                    self.kill_all("did not end when the manager stopped");
-                    self.phase = Phase::Ending(now + GOODBYE_PATIENCE);
-                }
-                return self.instances.iter().all(Instance::is_gone);
-            }
+            return false;
         }
-        false
+        let all_gone = self.instances.iter().all(Instance::is_gone);
+        let seen = shutdown::Observation { in_flight: self.in_flight(), all_gone };
+        match self.end.poll(self.now(), seen) {
+            Some(shutdown::Action::End) => true,
+            Some(action) => {
+                self.go_on_ending(action);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn go_on_ending(&mut self, action: shutdown::Action) {
+        match action {
+            shutdown::Action::StopReceiving => {
+                self.log("manager", "stopping: no more packets are taken in".to_owned());
+                self.opened = true;
+                self.fabric.post_all(|| Command::Receive(false));
+            }
+            shutdown::Action::StopNfs => {
+                self.parting = self.nfs_status();
+                for at in 0..self.instances.len() {
+                    self.with_instances(|instances, ground, effects| instances.remove(at, ground, effects));
+                }
+            }
+            shutdown::Action::KillNfs => self.with_instances(Instances::kill_all),
+            shutdown::Action::End => {}
+        }
     }
 
     /// Packets that entered a chain and have neither left nor ended.
     fn in_flight(&self) -> u64 {
-        (0..self.fabric.parts.chains.len() as u16).map(|chain| self.chain_counts(chain).in_flight()).sum()
+        (0..self.fabric.parts.chains.len() as u16)
+            .map(|chain| self.fabric.chain_counts(chain).in_flight())
+            .sum()
     }
 
     /// Whether every port has given its last packet and all have left.

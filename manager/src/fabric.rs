@@ -52,6 +52,26 @@ pub struct WorkerHome {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What all workers together have counted of a chain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChainCounts {
+    /// Packets that entered.
+    pub entered: u64,
+    /// Packets that left by a port.
+    pub left: u64,
+    /// Packets that ended.
+    pub dropped: u64,
+    /// Of these, the ones that found a ring full after an NF had worked on them.
+    pub wasted: u64,
+}
+
+impl ChainCounts {
+    /// Packets on their way. Exact only when the chain is quiet: the counters are read one by one.
+    pub const fn in_flight(self) -> u64 {
+        self.entered.saturating_sub(self.left + self.dropped)
+    }
+}
+
 /// Regions, workers, plan.
 pub struct Fabric {
     /// The clock of all times.
@@ -247,6 +267,31 @@ impl Fabric {
         result
     }
 
+    /// What all workers together have counted of a chain. Ends before entries, so that a packet counted
+    /// as ended was counted as entered.
+    #[must_use]
+    pub fn chain_counts(&self, chain: u16) -> ChainCounts {
+        let mut counts = ChainCounts::default();
+        for worker in &self.workers {
+            counts.left += worker.board.chains[chain as usize].left.get();
+            counts.dropped += worker.board.dropped_all(chain);
+            counts.wasted += worker.board.chains[chain as usize].wasted.get();
+        }
+        for worker in &self.workers {
+            counts.entered += worker.board.chains[chain as usize].entered.get();
+        }
+        counts
+    }
+
+    /// Names of the stages, by number.
+    #[must_use]
+    pub fn stage_names(&self) -> Vec<String> {
+        let name = |stage: &Option<headgate_path::plan::Stage>| {
+            stage.as_ref().map_or_else(String::new, |stage| stage.name.clone())
+        };
+        self.parts.stages.iter().map(name).collect()
+    }
+
     /// Ends the workers. Their queues are closed by then.
     pub fn stop(&mut self) {
         self.post_all(|| Command::Stop);
@@ -255,6 +300,38 @@ impl Fabric {
                 // A worker that panicked has said so already.
                 let _ = thread.join();
             }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Fabric {
+    /// A fabric of one worker that has no thread.
+    ///
+    /// # Panics
+    /// When there is no memory.
+    pub fn without_threads(config: &Config, parts: Parts) -> Self {
+        let clock = Clock::calibrate();
+        let regions = make_regions(config).unwrap();
+        let (chains_max, events) = (CHAINS_MIN, channel().1);
+        let worker = WorkerHome {
+            core: config.manager.cores[0],
+            board: Arc::new(Board::new(chains_max, INSTANCES_MAX)),
+            queues: Arc::default(),
+            mailbox: Arc::default(),
+            thread: None,
+        };
+        let (pressure, bounds) = (Pressure::new(INSTANCES_MAX), Bounds::new(chains_max));
+        Self {
+            clock,
+            regions,
+            workers: vec![worker],
+            parts,
+            events,
+            pressure,
+            bounds,
+            chains_max,
+            published: 0,
         }
     }
 }

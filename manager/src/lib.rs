@@ -34,7 +34,7 @@ use headgate_host::undo::Janitor;
 
 use api::{Refusal, Request};
 use config::{Catalog, Config};
-use control::{Control, Reception, Schedule, Settings};
+use control::{Control, Parts, Reception, Settings};
 use headgate_api::status;
 use headgate_config as config;
 pub use headgate_dpdk::eal::runtime_folder as device_folder;
@@ -125,7 +125,6 @@ impl Manager {
             costs: options.costs,
             once: options.once,
             catalog: options.catalog,
-            janitor: options.janitor.clone(),
         };
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.
@@ -232,7 +231,6 @@ fn assemble(
     let mut numbers = layout::Numbers::default();
     let parts = layout::first_parts(&config, &opened.queues, &mut numbers);
     let fabric = fabric::Fabric::start(&config, clock, regions, &stacks, parts, opened.devices)?;
-    let schedule = Schedule::new(&config.scheduler, janitor);
-    let control = Control::new(config, settings, fabric, opened.homes, numbers, reception, schedule, inbox);
-    Ok(control)
+    let ports = opened.homes;
+    Ok(Control::new(Parts { config, settings, fabric, ports, numbers, reception, janitor, inbox }))
 }

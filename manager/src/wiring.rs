@@ -26,7 +26,7 @@ use headgate_session::kernel_io::KernelIo;
 use headgate_shm::Region;
 
 use crate::config::Wiring as Between;
-use crate::config::model::{Nf, NfIo, Side};
+use crate::config::model::{Interfaces, Nf, Side};
 use crate::status::SwitchStatus;
 use switch::Switch;
 
@@ -55,7 +55,7 @@ struct Place {
 
 /// What an NF is told of its interfaces.
 #[must_use]
-pub fn describe(nf: &Nf, io: &NfIo, frame_bytes: u32) -> KernelIo {
+pub fn describe(nf: &Nf, io: &Interfaces, frame_bytes: u32) -> KernelIo {
     KernelIo {
         driver: io.driver,
         batch: io.batch,
@@ -77,7 +77,12 @@ impl Wiring {
     ///
     /// # Errors
     /// A sentence.
-    pub fn sockets(&mut self, io: &NfIo, told: &KernelIo, memory: &Region) -> Result<[Opened; 2], String> {
+    pub fn sockets(
+        &mut self,
+        io: &Interfaces,
+        told: &KernelIo,
+        memory: &Region,
+    ) -> Result<[Opened; 2], String> {
         let [towards_entry, towards_end] = &io.sides;
         Ok([self.socket(towards_entry, told, memory)?, self.socket(towards_end, told, memory)?])
     }

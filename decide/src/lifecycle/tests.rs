@@ -69,7 +69,11 @@ fn lives(rules: Rules) -> Vec<(&'static str, Lifecycle)> {
             let mut life = Lifecycle::new(rules);
             path.into_iter().for_each(|event| life.on(Instant(0), event, &mut Vec::new()));
             if name == "stopping, asked" {
-                life.poll(Instant(1_000_000), Sample { plan_is_current: true, ..Sample::default() }, &mut Vec::new());
+                life.poll(
+                    Instant(1_000_000),
+                    Sample { plan_is_current: true, ..Sample::default() },
+                    &mut Vec::new(),
+                );
             }
             (name, life)
         })
@@ -88,7 +92,8 @@ fn word(action: &Action) -> String {
         Action::Log(Report::Ready { .. }) => "log ready".into(),
         Action::Log(Report::Failed { why, lost, again_in }) => {
             let lost = lost.map_or(String::new(), |lost| format!(", {lost} lost"));
-            let again = again_in.map_or("when one attaches".into(), |span| format!("in {} ms", span.as_millis()));
+            let again =
+                again_in.map_or("when one attaches".into(), |span| format!("in {} ms", span.as_millis()));
             format!("log failed [{why}{lost}, again {again}]")
         }
         Action::Log(Report::Gone { why, lost }) => format!("log gone [{why}, {lost} lost]"),
@@ -127,19 +132,24 @@ fn the_first_cause_is_told_with_the_kernels_word() {
     for event in [
         Event::Added,
         Event::Process,
-        Event::Condemned(Cause::Offence { name: "not-held".into(), sentence: "returned what it did not hold".into() }),
+        Event::Condemned(Cause::Offence {
+            name: "not-held".into(),
+            sentence: "returned what it did not hold".into(),
+        }),
         Event::Condemned(Cause::DidNotStop),
         Event::Exited { said: "goodbye".into(), exit: "killed by signal 9".into() },
     ] {
         life.on(Instant(0), event, &mut actions);
     }
     let kills = actions.iter().filter(|action| **action == Action::Kill).count();
-    let Some(Action::Log(Report::Failed { why, lost: Some(0), again_in: Some(Span(0)) })) = actions.last() else {
+    let Some(Action::Log(Report::Failed { why, lost: Some(0), again_in: Some(Span(0)) })) = actions.last()
+    else {
         panic!("{actions:?}")
     };
     let told = "stopped for an offence, not-held: returned what it did not hold (killed by signal 9)";
     assert_eq!((why.to_string().as_str(), kills), (told, 1));
-    let ending = |cause, said: &str, exit: &str| Ending { cause, said: said.into(), exit: exit.into() }.to_string();
+    let ending =
+        |cause, said: &str, exit: &str| Ending { cause, said: said.into(), exit: exit.into() }.to_string();
     assert_eq!(ending(None, "no such rule", "exited with code 4"), "no such rule (exited with code 4)");
     assert_eq!(ending(None, "", "exited with code 1"), "exited with code 1");
     assert_eq!(ending(None, "", ""), "ended");
@@ -164,7 +174,12 @@ impl World {
     }
 
     /// Carries out actions, checking that each may be asked now. Returns the events that answer them.
-    fn apply(&mut self, life: &Lifecycle, actions: Vec<Action>, can_spawn: bool) -> Result<Vec<Event>, TestCaseError> {
+    fn apply(
+        &mut self,
+        life: &Lifecycle,
+        actions: Vec<Action>,
+        can_spawn: bool,
+    ) -> Result<Vec<Event>, TestCaseError> {
         let mut answers = Vec::new();
         for action in actions {
             match action {
@@ -195,6 +210,7 @@ impl World {
                     self.count("released");
                 }
                 Action::Publish => self.count("published"),
+                Action::Place => prop_assert!(self.process && self.with_worker),
                 Action::Log(Report::Gone { .. }) => prop_assert!(life.is_gone()),
                 Action::Log(_) => {}
             }

@@ -13,6 +13,7 @@ fn plan(name: &str, script: &str) -> Plan {
         user: (65_534, 65_534),
         rootfs: None,
         files: Vec::new(),
+        network: None,
     }
 }
 

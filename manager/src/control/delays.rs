@@ -103,13 +103,13 @@ impl Control {
         let Some(stage) = self.fabric.parts.stages[usize::from(stage)].as_mut() else { return };
         if spread::relieve(&mut stage.table, from, to) > 0 {
             self.fabric.publish();
-            let [from, to] = [from, to].map(|number| self.instances[usize::from(number)].name.clone());
+            let [from, to] = [from, to].map(|number| self.instances[usize::from(number)].seat.name.clone());
             self.log(&from, format!("is slow for a chain's delay bound: some of its flows move to {to}"));
         }
     }
 
     fn held(&self, number: u16) -> u64 {
-        let worker = self.instances[usize::from(number)].worker;
+        let worker = self.instances[usize::from(number)].seat.worker;
         self.fabric.workers[usize::from(worker)].board.instances[usize::from(number)].held.get()
     }
 

@@ -1,270 +1,211 @@
-//! One NF instance, from launch to end.
-//!
-//! ```text
-//!            ready                 told to stop        returned everything
-//! Starting ---------> Running ------------> Stopping --------------------> (process ends)
-//!    |                   |                      |                               |
-//!    +------- process ends, offence, hang ------+---> Reclaiming ---> Waiting --+--> Gone
-//!                                                                        |
-//!                                                       Starting <-------+
-//! ```
-//!
-//! One that is not started by the manager is `Awaited` where another is `Waiting`, and `Starting` once its
-//! process was let in.
+//! One NF instance: its place among the others, its life, and the process it has now.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
+use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, State};
 use headgate_decide::liveness::Liveness;
-use headgate_decide::restart::{Policy, Restart};
+use headgate_decide::restart::Policy;
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_host::container::{Container, Making};
-use headgate_host::peer::Peer;
-use headgate_host::process::{self, Child, ProcessError};
-use headgate_host::{Pid, Signal};
-use headgate_shm::ManagerSide;
+use headgate_host::Pid;
+use headgate_host::process;
+use headgate_session::message::{self, AttachError, FromNf, ToNf};
 
-use super::boxes::BoxLink;
-use super::containers::Home;
-use super::interfaces::Interfaces;
+use super::link::{self, Link, LinkStatus};
+use super::origin::Origin;
 use super::schedule::Scheduled;
 use crate::config::model::{Nf, Restart as Configured};
-use crate::status::{IoStatus, NfState};
+use crate::status::IoStatus;
 
-/// A process, as far as it is ours.
-pub enum Body {
-    /// We launched it.
-    Launched(Child),
-    /// Somebody else started it, and it attached.
-    Attached(Peer),
-    /// A runtime is making its container.
-    Making(Making),
-    /// It is in a container of ours.
-    Contained(Container),
-}
-
-impl Body {
-    /// Its process id.
-    pub fn pid(&self) -> Pid {
-        match self {
-            Self::Launched(child) => child.pid(),
-            Self::Attached(peer) => peer.pid(),
-            Self::Making(making) => making.process().pid(),
-            Self::Contained(container) => container.pid(),
-        }
-    }
-
-    /// Whether it has ended: from then on it writes nowhere.
-    pub fn has_ended(&self) -> bool {
-        let alive = match self {
-            Self::Launched(child) => child.is_alive(),
-            Self::Attached(peer) => peer.is_alive(),
-            Self::Making(making) => making.process().is_alive(),
-            Self::Contained(container) => container.is_alive(),
-        };
-        matches!(alive, Ok(false))
-    }
-
-    /// Sends a signal.
-    pub fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
-        match self {
-            Self::Launched(child) => child.signal(signal),
-            Self::Attached(peer) => peer.signal(signal),
-            Self::Making(making) => making.process().signal(signal),
-            Self::Contained(container) => container.signal(signal),
-        }
-    }
-
-    /// Lays a process that has ended to rest, with the children that one of ours left, and tells how it
-    /// ended. The end of somebody else's process is told to whoever started it.
-    pub fn mourn(&mut self) -> String {
-        match self {
-            Self::Launched(child) => {
-                // First, while its number is still its own. Who may not be ended is not of its user.
-                let _ = child.end_group();
-                match child.try_wait() {
-                    Ok(Some(exit)) => exit.to_string(),
-                    _ => "ended".to_owned(),
-                }
-            }
-            Self::Attached(_) => "its process ended".to_owned(),
-            Self::Making(_) => "it has no container".to_owned(),
-            // Whose child it is, is the runtime's affair.
-            Self::Contained(_) => "its container ended".to_owned(),
-        }
-    }
-}
-
-impl AsFd for Body {
-    /// Readable once it has ended.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Launched(child) => child.as_fd(),
-            Self::Attached(peer) => peer.as_fd(),
-            Self::Making(making) => making.process().as_fd(),
-            Self::Contained(container) => container.as_fd(),
-        }
-    }
-}
-
-/// The process of one incarnation and its memory.
-pub struct Process {
-    /// The process.
-    pub body: Body,
-    /// Our end of its socket.
-    pub socket: OwnedFd,
-    /// False once the socket said it is closed.
-    pub listening: bool,
-    /// Its memory; a black box shares none with us.
-    pub side: Option<Arc<ManagerSide>>,
-    /// Its interfaces, if it is a black box.
-    pub black_box: Option<BoxLink>,
-    /// Threads that a black box which starts had when it was last looked at.
-    pub threads_seen: usize,
-    /// Whether a black box was asked to end.
-    pub told_to_stop: bool,
-    /// When it was launched, or attached.
-    pub launched: Moment,
-    /// The CPU time it was last seen to have used, in nanoseconds.
-    pub cpu_seen_ns: u64,
-    /// Whether a worker has its rings.
-    pub attached: bool,
-    /// The interfaces that go with its welcome, until it is given.
-    pub interfaces: Option<Interfaces>,
-    /// What stays open as long as it has its interfaces.
-    pub keeps: Vec<OwnedFd>,
-    /// Whether each of its interfaces passes packets without a copy.
-    pub zero_copy: [bool; 2],
-    /// What it said when it left.
-    pub goodbye: Option<String>,
-    /// What its container has on this machine, if it is in one.
-    pub home: Option<Home>,
-}
-
-impl Process {
-    /// A process that has said nothing yet.
-    pub fn new(body: Body, socket: OwnedFd, side: Option<ManagerSide>, launched: Moment) -> Self {
-        Self {
-            body,
-            socket,
-            listening: true,
-            side: side.map(Arc::new),
-            black_box: None,
-            threads_seen: 1,
-            told_to_stop: false,
-            launched,
-            cpu_seen_ns: 0,
-            attached: false,
-            interfaces: None,
-            keeps: Vec::new(),
-            zero_copy: [false; 2],
-            goodbye: None,
-            home: None,
-        }
-    }
-
-    /// Packets that wait for it, as far as that can be seen.
-    pub fn backlog(&self) -> u32 {
-        let seen = self.black_box.as_ref().map_or(0, BoxLink::waiting);
-        self.side.as_ref().map_or(seen, |side| side.backlog())
-    }
-}
-
-impl Process {
-    /// Whether what it says is read: not before it is known which process it is.
-    pub const fn is_heard(&self) -> bool {
-        self.listening && !matches!(self.body, Body::Making(_))
-    }
-}
-
-/// One NF instance.
-pub struct Instance {
+/// The place of an instance: what stays the same for as long as it exists.
+pub struct Seat {
     /// Its number on the packet path.
     pub number: u16,
     /// Its stage's number.
     pub stage: u16,
-    /// What the configuration says of its NF.
-    pub nf: Nf,
     /// Its name: `fw`, or `fw.2`.
     pub name: String,
     /// Its core.
     pub core: u32,
     /// Its worker.
     pub worker: u8,
-    /// What it is doing.
-    pub state: NfState,
-    /// Its process, if it has one.
-    pub process: Option<Process>,
-    /// Whether it is to be gone after its end.
-    pub removing: bool,
-    /// When its state calls for something.
-    pub due: Option<Moment>,
-    /// Since when it is being stopped, if it is.
-    pub stopping_since: Moment,
-    /// Why it fails, found before its process has ended.
-    pub reason: Option<String>,
-    /// Why it failed last.
-    pub last_failure: Option<String>,
-    /// Its failures.
-    pub restart: Restart,
+    /// What the configuration says of its NF.
+    pub nf: Nf,
+}
+
+impl Seat {
+    /// Returns what its life is held to.
+    pub const fn rules(&self) -> Rules {
+        let Configured { first_ns, longest_ns } = self.nf.restart;
+        Rules {
+            attaches: self.nf.attaches(),
+            greets: link::greets(&self.nf),
+            start_patience: link::start_patience(&self.nf),
+            stop_patience: STOP_PATIENCE,
+            // Twice the longest pause, so that a loop of failures cannot look settled.
+            restart: Policy {
+                first: Span(first_ns),
+                longest: Span(longest_ns),
+                settled: Span(longest_ns * 2),
+            },
+        }
+    }
+}
+
+/// A process of an instance, and all that goes with it.
+pub struct Process {
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What it is reached by.
+    pub link: Link,
+    /// Our end of its socket.
+    pub socket: OwnedFd,
+    /// False once the socket said it is closed.
+    pub listening: bool,
+    /// The CPU time it was last seen to have used, in nanoseconds.
+    pub cpu_seen_ns: u64,
+    /// Threads it had when they were counted last.
+    pub threads_seen: usize,
+    /// What it said when it left; empty when nothing.
+    pub goodbye: String,
+    /// Whether it was seen to have ended.
+    pub ended: bool,
+}
+
+impl Process {
+    /// Returns a process that has said nothing yet.
+    pub const fn new(origin: Origin, link: Link, socket: OwnedFd) -> Self {
+        Self {
+            origin,
+            link,
+            socket,
+            listening: true,
+            cpu_seen_ns: 0,
+            threads_seen: 1,
+            goodbye: String::new(),
+            ended: false,
+        }
+    }
+
+    /// Returns whether what it says is read.
+    pub const fn is_heard(&self) -> bool {
+        self.listening && self.origin.is_heard()
+    }
+
+    /// Tells it something. One that does not read its socket misses it; its end is noticed elsewhere.
+    pub fn say(&self, message: &ToNf) -> bool {
+        message::send(&self.socket, message, &[]).is_ok()
+    }
+
+    /// Returns the next thing it said; `Err` with a sentence when that was no message.
+    pub fn hear(&mut self) -> Option<Result<FromNf, String>> {
+        if !self.is_heard() {
+            return None;
+        }
+        match message::receive::<FromNf>(&self.socket) {
+            Ok(None) => None,
+            Ok(Some((message, _))) => Some(Ok(message)),
+            Err(AttachError::Garbled(why)) => Some(Err(why)),
+            Err(_) => {
+                self.listening = false;
+                None
+            }
+        }
+    }
+}
+
+/// What earlier processes of an instance have done, of which the next one knows nothing.
+#[derive(Default)]
+pub struct Before {
+    /// CPU time, in nanoseconds.
+    pub cpu_ns: u64,
+    /// On interfaces of the kernel.
+    pub io: IoStatus,
+}
+
+/// One NF instance.
+pub struct Instance {
+    /// Its place.
+    pub seat: Seat,
+    /// What it is doing, and what happens next.
+    pub life: Lifecycle,
     /// Whether it still works.
     pub liveness: Liveness,
-    /// From its last launch to its readiness.
-    pub start: Option<Span>,
-    /// CPU time of earlier incarnations, in nanoseconds.
-    pub cpu_before_ns: u64,
-    /// What earlier incarnations did on interfaces of the kernel.
-    pub io_before: IoStatus,
+    /// What its work had come to when its liveness was sampled last.
+    pub progress_seen: u64,
+    /// Its process, from its start until all that it held is back.
+    pub process: Option<Process>,
+    /// What earlier ones did.
+    pub before: Before,
+    /// Why it failed last.
+    pub last_failure: Option<String>,
     /// The names of its counters.
     pub counters: Vec<String>,
     /// The last message it sent.
     pub message: Option<String>,
-    /// Packets it had returned when its life was looked at last.
-    pub returned_seen: u64,
     /// What its packets cost, and its share of its core.
     pub scheduled: Scheduled,
 }
 
 impl Instance {
-    /// The restart policy of its configuration.
-    pub const fn policy(&self) -> Policy {
-        let Configured { first_ns, longest_ns } = self.nf.restart;
-        // Twice the longest pause, so that a loop of failures cannot look settled.
-        Policy { first: Span(first_ns), longest: Span(longest_ns), settled: Span(longest_ns * 2) }
+    /// Returns one to which nothing has happened.
+    pub fn new(seat: Seat, scheduled: Scheduled) -> Self {
+        Self {
+            life: Lifecycle::new(seat.rules()),
+            seat,
+            liveness: Liveness::default(),
+            progress_seen: 0,
+            process: None,
+            before: Before::default(),
+            last_failure: None,
+            counters: Vec::new(),
+            message: None,
+            scheduled,
+        }
     }
 
-    /// Its process, if it has one.
+    /// Returns what it is doing.
+    pub const fn state(&self) -> State {
+        self.life.state()
+    }
+
+    /// Returns whether it will never run again.
+    pub const fn is_gone(&self) -> bool {
+        self.life.is_gone()
+    }
+
+    /// Returns whether it has a process that works.
+    pub const fn is_at_work(&self) -> bool {
+        matches!(self.life.state(), State::Running | State::Stopping) && self.process.is_some()
+    }
+
+    /// Returns its process id, if it has a process.
     pub fn pid(&self) -> Option<Pid> {
-        self.process.as_ref().map(|process| process.body.pid())
+        self.process.as_ref().map(|process| process.origin.pid())
     }
 
-    /// Whether it will never run again.
-    pub fn is_gone(&self) -> bool {
-        self.state == NfState::Gone
-    }
-
-    /// Whether something short is under way, for which the loop should look again soon.
-    pub fn is_hurried(&self) -> bool {
-        matches!(self.state, NfState::Reclaiming | NfState::Stopping)
-    }
-
-    /// When its state calls for something.
-    pub const fn due(&self) -> Option<Moment> {
-        self.due
-    }
-
-    /// What to listen to: its socket and its end.
+    /// Returns what to listen to: its socket and its end.
     pub fn ears(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let waiting = self.state != NfState::Reclaiming;
         let process = self.process.as_ref();
         let socket = process.filter(|process| process.is_heard()).map(|process| process.socket.as_fd());
-        let end = process.filter(|_| waiting).map(|process| process.body.as_fd());
+        let lives = self.life.has_process();
+        let end = process.filter(|one| lives && !one.ended).map(|process| process.origin.as_fd());
         socket.into_iter().chain(end)
     }
 
-    /// CPU time over all incarnations, in nanoseconds.
+    /// Returns CPU time over all its processes, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
-        let now = self.process.as_ref().and_then(|process| process::cpu_time_ns(process.body.pid()).ok());
-        self.cpu_before_ns + now.unwrap_or(0)
+        let now = self.pid().and_then(|pid| process::cpu_time_ns(pid).ok());
+        self.before.cpu_ns + now.unwrap_or(0)
+    }
+
+    /// Returns when its life calls for something.
+    pub const fn poll_at(&self) -> Option<Moment> {
+        self.life.poll_at()
+    }
+
+    /// Returns what is told of what it is reached by.
+    pub fn link_status(&self) -> LinkStatus {
+        let link = self.process.as_ref().map(|process| &process.link);
+        link::status(&self.seat.nf, &self.before.io, link)
     }
 }

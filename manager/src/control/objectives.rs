@@ -103,7 +103,7 @@ impl Control {
     }
 
     fn look_for_the_impossible(&mut self) {
-        let mut cores: Vec<u32> = self.instances.iter().map(|instance| instance.core).collect();
+        let mut cores: Vec<u32> = self.instances.iter().map(|instance| instance.seat.core).collect();
         cores.sort_unstable();
         cores.dedup();
         for core in cores {
@@ -134,8 +134,9 @@ impl Control {
             let stages = chain.stages.iter().map(|stage| &self.config.nfs[stage.index()]);
             let before = floors.len();
             for nf in stages {
-                let here =
-                    |one: &&Instance| one.nf.name == nf.name && one.core == core && self.has_turns(one);
+                let here = |one: &&Instance| {
+                    one.seat.nf.name == nf.name && one.seat.core == core && self.has_turns(one)
+                };
                 let each = floor as f64 / nf.cores.len() as f64;
                 let costs = self.instances.iter().filter(here);
                 let ns = |one: &Instance| one.scheduled.turns.cost_ps.load(Ordering::Relaxed) as f64 / 1000.0;

@@ -1,26 +1,23 @@
 //! NFs that come by themselves: who connects, who is let in, and who is told why not.
 //!
-//! A stranger costs the control loop nothing but a bounded look: connections are accepted without waiting,
-//! those that have not said who they are yet are few and have little time, and of each user's fewer still.
-//! Who is let in is from then on an instance like any other; only its process was started by somebody else.
+//! An untrusted process costs the control loop nothing but a bounded time: connections are accepted without waiting, those
+//! that have not said who they are yet are few and have little time, and of each user's fewer still. What is let in is from
+//! then on an instance's process like any other; only it was started by somebody else.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use headgate_decide::lifecycle::State;
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_host::cores;
 use headgate_host::peer::Peer;
 use headgate_session::message::{self, AttachError, FromNf, ToNf};
 use headgate_shm::control::ABI_VERSION;
-use headgate_shm::{ControlLayout, ManagerSide};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags};
 
-use super::instance::{Body, Process};
-use super::{Control, Phase};
+use super::instance::Instance;
 use crate::config::Config;
 use crate::config::model::Nf;
 use crate::place::{NfPlace, PlaceError};
-use crate::status::NfState;
 use crate::users;
 
 /// How long whoever connects may take to say who it is. Our choice: the library says so at once.
@@ -33,7 +30,7 @@ const CALLERS_OF_USER_MAX: usize = 8;
 const ACCEPTS_MAX: usize = 16;
 /// How long nobody is accepted after the kernel could not give a descriptor.
 const DEAF_FOR: Span = Span::from_secs(1);
-/// Time between two reports of refusals, so that strangers cannot drive all other events out.
+/// Time between two reports of refusals, so that untrusted processes cannot drive all other events out.
 const REPORT_EVERY: Span = Span::from_secs(1);
 
 /// Somebody who connected and has not said who it is.
@@ -49,8 +46,29 @@ pub struct Reception {
     callers: Vec<Caller>,
     deaf_until: Moment,
     next_report: Moment,
-    /// Refusals since the last report.
-    unreported: u32,
+    /// Refusals since the last report, and the last one's reason.
+    refused: u32,
+    last_refusal: String,
+}
+
+/// A process that may be an instance's.
+pub struct Arrival {
+    /// The instance.
+    pub at: usize,
+    /// The process.
+    pub peer: Peer,
+    /// The connection to it.
+    pub socket: OwnedFd,
+}
+
+/// What must be known to choose whom to let in.
+pub struct Guests<'a> {
+    /// What was configured.
+    pub config: &'a Config,
+    /// All instances.
+    pub instances: &'a [Instance],
+    /// Whether the manager does not end.
+    pub serving: bool,
 }
 
 /// Whether an NF of this configuration may be of another user than the manager.
@@ -68,64 +86,118 @@ impl Reception {
         if !config.nfs.iter().any(Nf::attaches) {
             return Ok(None);
         }
-        let place = NfPlace::take(&config.manager.name, is_for_others(config))?;
-        Ok(Some(Self {
-            place,
-            callers: Vec::new(),
-            deaf_until: Moment::default(),
-            next_report: Moment::default(),
-            unreported: 0,
-        }))
+        NfPlace::take(&config.manager.name, is_for_others(config)).map(|place| Some(Self::at(place)))
     }
 
-    /// Where it is.
+    const fn at(place: NfPlace) -> Self {
+        Self {
+            place,
+            callers: Vec::new(),
+            deaf_until: Moment(0),
+            next_report: Moment(0),
+            refused: 0,
+            last_refusal: String::new(),
+        }
+    }
+
+    /// Lets in as many users as this configuration names.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn serve(&self, config: &Config) -> std::io::Result<()> {
+        self.place.set_mode(is_for_others(config))
+    }
+
+    /// Returns where it is.
     pub fn path(&self) -> String {
         self.place.path().display().to_string()
     }
 
-    /// What to listen to.
+    /// Returns what to listen to.
     pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let door = (now >= self.deaf_until).then(|| self.place.listener().as_fd());
+        let door = self.deaf_until.is_due(now).then(|| self.place.listener().as_fd());
         door.into_iter().chain(self.callers.iter().map(|caller| caller.socket.as_fd()))
     }
 
-    /// Accepts whoever connected. Those there is no room for are returned with the reason.
-    fn accept(&mut self, now: Moment) -> Vec<(Caller, String)> {
-        let mut refused = Vec::new();
+    /// Accepts connections. Those there is no room for are refused.
+    pub fn accept(&mut self, now: Moment) {
         for _ in 0..ACCEPTS_MAX {
-            if now < self.deaf_until {
-                break;
+            if !self.deaf_until.is_due(now) {
+                return;
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let socket = match rustix::net::accept_with(self.place.listener(), flags) {
                 Ok(socket) => socket,
-                Err(Errno::AGAIN) => break,
+                Err(Errno::AGAIN) => return,
                 Err(Errno::INTR | Errno::CONNABORTED) => continue,
                 Err(_) => {
                     self.deaf_until = now + DEAF_FOR;
-                    break;
+                    return;
                 }
             };
             let uid = Peer::user_of(&socket).unwrap_or(u32::MAX);
-            let caller = Caller { socket, uid, until: now + HELLO_PATIENCE };
             let of_user = self.callers.iter().filter(|other| other.uid == uid).count();
             if self.callers.len() < CALLERS_MAX && of_user < CALLERS_OF_USER_MAX {
-                self.callers.push(caller);
+                self.callers.push(Caller { socket, uid, until: now + HELLO_PATIENCE });
             } else {
                 let why = format!("too many connections of user {uid} have not said who they are; try again");
-                refused.push((caller, why));
+                self.refuse(&socket, uid, why);
             }
         }
-        refused
     }
-}
 
-/// Tells a caller why it is not let in, if it still listens.
-fn refuse(socket: &OwnedFd, reason: String) {
-    let _ = message::send(socket, &ToNf::Refused { reason }, &[]);
-    // Closing with words unread would take the answer back: the kernel resets the connection.
-    let _ = rustix::net::shutdown(socket, Shutdown::Read);
-    while matches!(message::receive::<FromNf>(socket), Ok(Some(_)) | Err(AttachError::Garbled(_))) {}
+    /// Returns the next process that may be let in. Connections of others are refused or go on waiting.
+    pub fn next_arrival(&mut self, now: Moment, guests: &Guests<'_>) -> Option<Arrival> {
+        let mut callers = std::mem::take(&mut self.callers).into_iter();
+        while let Some(caller) = callers.next() {
+            if let Some(arrival) = self.hear(caller, now, guests) {
+                // The others are for the next call.
+                self.callers.extend(callers);
+                return Some(arrival);
+            }
+        }
+        None
+    }
+
+    fn hear(&mut self, caller: Caller, now: Moment, guests: &Guests<'_>) -> Option<Arrival> {
+        let why = match message::receive::<FromNf>(&caller.socket) {
+            Ok(None) if !caller.until.is_due(now) => {
+                self.callers.push(caller);
+                return None;
+            }
+            Ok(None) => "it did not say who it is".to_owned(),
+            Ok(Some((FromNf::Hello { abi, name }, _))) => match guests.choose(&caller, abi, &name) {
+                Ok((at, peer)) => return Some(Arrival { at, peer, socket: caller.socket }),
+                Err(why) => why,
+            },
+            Ok(Some(_)) => "its first word was not a hello".to_owned(),
+            Err(AttachError::Garbled(why)) => format!("what it sent is not of this protocol: {why}"),
+            Err(_) => return None,
+        };
+        self.refuse(&caller.socket, caller.uid, why);
+        None
+    }
+
+    /// Tells a process why it is not let in, if it still listens.
+    pub fn refuse(&mut self, socket: &OwnedFd, uid: u32, why: String) {
+        let _ = message::send(socket, &ToNf::Refused { reason: why.clone() }, &[]);
+        // Closing with words unread would take the answer back: the kernel resets the connection.
+        let _ = rustix::net::shutdown(socket, Shutdown::Read);
+        while matches!(message::receive::<FromNf>(socket), Ok(Some(_)) | Err(AttachError::Garbled(_))) {}
+        self.refused += 1;
+        self.last_refusal = format!("refused a process of user {uid} that attached: {why}");
+    }
+
+    /// Returns what is to be told of refusals: the last one, and how many there were before.
+    pub fn report(&mut self, now: Moment) -> Option<String> {
+        if self.refused == 0 || !self.next_report.is_due(now) {
+            return None;
+        }
+        self.next_report = now + REPORT_EVERY;
+        let others = std::mem::take(&mut self.refused) - 1;
+        let more = if others > 0 { format!("; and {others} more before") } else { String::new() };
+        Some(format!("{}{more}", std::mem::take(&mut self.last_refusal)))
+    }
 }
 
 /// What is said to one that speaks another version of the interface.
@@ -135,75 +207,18 @@ pub fn other_version(abi: u32) -> String {
     )
 }
 
-impl Control {
-    /// Makes a place for NFs that attach, if `config` has some; and lets in as many users as it names.
-    pub(super) fn prepare_reception(&mut self, config: &Config) -> Result<(), String> {
-        match &self.reception {
-            Some(reception) => {
-                reception.place.set_mode(is_for_others(config)).map_err(|error| error.to_string())
-            }
-            None => {
-                self.reception = Reception::open(config).map_err(|error| error.to_string())?;
-                Ok(())
-            }
-        }
-    }
-
-    /// Looks who connected, and who said who it is.
-    pub(super) fn tend_reception(&mut self) {
-        let Some(mut reception) = self.reception.take() else { return };
-        let now = self.now();
-        for (caller, why) in reception.accept(now) {
-            self.turn_away(&mut reception, &caller, why);
-        }
-        for caller in std::mem::take(&mut reception.callers) {
-            match message::receive::<FromNf>(&caller.socket) {
-                Ok(None) if now < caller.until => reception.callers.push(caller),
-                Ok(None) => self.turn_away(&mut reception, &caller, "it did not say who it is".to_owned()),
-                Ok(Some((FromNf::Hello { abi, name }, _))) => {
-                    match self.choose(&caller, abi, &name).and_then(|(at, peer)| self.make(at, peer)) {
-                        Ok((at, peer, side)) => self.let_in(at, peer, caller.socket, side),
-                        Err(why) => self.turn_away(&mut reception, &caller, why),
-                    }
-                }
-                Ok(Some(_)) => {
-                    let why = "its first word was not a hello".to_owned();
-                    self.turn_away(&mut reception, &caller, why);
-                }
-                Err(AttachError::Garbled(why)) => {
-                    let why = format!("what it sent is not of this protocol: {why}");
-                    self.turn_away(&mut reception, &caller, why);
-                }
-                Err(_) => {}
-            }
-        }
-        self.reception = Some(reception);
-    }
-
-    fn turn_away(&mut self, reception: &mut Reception, caller: &Caller, why: String) {
-        refuse(&caller.socket, why.clone());
-        reception.unreported += 1;
-        let now = self.now();
-        if now < reception.next_report {
-            return;
-        }
-        reception.next_report = now + REPORT_EVERY;
-        let others = std::mem::take(&mut reception.unreported) - 1;
-        let more = if others > 0 { format!("; and {others} more before") } else { String::new() };
-        self.log("manager", format!("refused a process of user {} that attached: {why}{more}", caller.uid));
-    }
-
-    /// The instance that a caller will be.
+impl Guests<'_> {
+    /// The instance that a process will be.
     fn choose(&self, caller: &Caller, abi: u32, name: &str) -> Result<(usize, Peer), String> {
         if abi != ABI_VERSION {
             return Err(other_version(abi));
         }
-        if self.phase != Phase::Serving {
+        if !self.serving {
             return Err("the manager is stopping".to_owned());
         }
         self.check_name(caller.uid, name)?;
-        let of_nf = || self.instances.iter().filter(|one| one.nf.name == name && one.nf.attaches());
-        let free = of_nf().find(|one| one.state == NfState::Awaited && !one.removing);
+        let of_nf = || self.instances.iter().filter(|one| one.seat.nf.name == name && one.seat.nf.attaches());
+        let free = of_nf().find(|one| one.state() == State::Awaited && !one.life.is_removing());
         let Some(free) = free else { return Err(taken(name, of_nf())) };
         let peer = Peer::of(&caller.socket).map_err(|error| error.to_string())?;
         if !peer.may_be_signalled() {
@@ -213,16 +228,16 @@ impl Control {
                 peer.uid()
             ));
         }
-        Ok((free.number as usize, peer))
+        Ok((free.seat.number as usize, peer))
     }
 
     /// Whether this user may attach as an NF of this name.
     fn check_name(&self, uid: u32, name: &str) -> Result<(), String> {
         // The last of that name: while a configuration is being applied, the new one.
-        let here = self.instances.iter().rev().filter(|one| !one.is_gone() && !one.removing);
-        match here.map(|one| &one.nf).find(|nf| nf.name == name) {
+        let here = self.instances.iter().rev().filter(|one| !one.is_gone() && !one.life.is_removing());
+        match here.map(|one| &one.seat.nf).find(|nf| nf.name == name) {
             Some(nf) if nf.attaches() => {
-                let wanted = users::of_attached(nf, &self.config)?;
+                let wanted = users::of_attached(nf, self.config)?;
                 if wanted == uid {
                     return Ok(());
                 }
@@ -236,7 +251,7 @@ impl Control {
                  [[nf]] in place of what it runs"
             )),
             None => {
-                let may = |nf: &&Nf| nf.attaches() && users::of_attached(nf, &self.config) == Ok(uid);
+                let may = |nf: &&Nf| nf.attaches() && users::of_attached(nf, self.config) == Ok(uid);
                 let names: Vec<&str> =
                     self.config.nfs.iter().filter(may).map(|nf| nf.name.as_str()).collect();
                 let there = match names[..] {
@@ -247,39 +262,15 @@ impl Control {
             }
         }
     }
-
-    /// Fresh memory for an instance.
-    fn make(&self, at: usize, peer: Peer) -> Result<(usize, Peer, ManagerSide), String> {
-        let instance = &self.instances[at];
-        let layout = ControlLayout::new(instance.nf.ring)?;
-        let side = ManagerSide::create(&instance.name, layout).map_err(|error| error.to_string())?;
-        Ok((at, peer, side))
-    }
-
-    /// From here on a caller is an instance, and is dealt with as if it had been launched.
-    fn let_in(&mut self, at: usize, peer: Peer, socket: OwnedFd, side: ManagerSide) {
-        let now = self.now();
-        let (name, core) = (self.instances[at].name.clone(), self.instances[at].core);
-        let who = format!("process {} of user {} attached", peer.pid().as_raw_pid(), peer.uid());
-        let admitted = self.admit(peer.pid()).map_err(|error| error.to_string());
-        let pinned = cores::pin_process(peer.pid(), &[core].into_iter().collect());
-        let stays = match admitted.and(pinned.map_err(|error| error.to_string())) {
-            Ok(()) => String::new(),
-            Err(error) => format!("; it is not kept on core {core}: {error}"),
-        };
-        self.log(&name, format!("{who}{stays}"));
-        self.begin(at, Process::new(Body::Attached(peer), socket, Some(side), now), now);
-        self.welcome(at);
-    }
 }
 
 /// Why there is no place for one more process of an NF.
-fn taken<'a>(name: &str, instances: impl Iterator<Item = &'a super::Instance>) -> String {
+fn taken<'a>(name: &str, instances: impl Iterator<Item = &'a Instance>) -> String {
     let mut pids = Vec::new();
     for instance in instances.filter(|instance| !instance.is_gone()) {
-        match &instance.process {
-            Some(process) if !instance.is_hurried() => pids.push(process.body.pid().as_raw_pid().to_string()),
-            _ => {
+        match instance.pid().filter(|_| !instance.life.is_hurried()) {
+            Some(pid) => pids.push(pid.as_raw_pid().to_string()),
+            None => {
                 return format!("what the last process of nf {name:?} held is being taken back; try again");
             }
         }

@@ -65,8 +65,8 @@ impl Control {
         };
         let attached: Vec<Pid> = self.instances.iter().filter_map(super::Instance::pid).collect();
         let is_ours = |process: Pid| attached.contains(&process) || is_descendant(process);
-        let schedule = &mut self.schedule;
-        let swept = reserve.sweep(cores, is_ours, &mut |action| schedule.before_changing(action));
+        let ledger = &mut self.ledger;
+        let swept = reserve.sweep(cores, is_ours, &mut |action| ledger.before_changing(action));
         self.reserved.reserve = Some(reserve);
         swept
     }

@@ -7,7 +7,6 @@
 //!
 //! Weights that cannot be set are told of once, tried again every [`RETRY_EVERY`], and never stop anything.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,18 +15,19 @@ use headgate_decide::share::{self, Contender, Demand};
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_decide::wake::turn_micros;
 use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
-use headgate_host::undo::{Action, Janitor, Ticket};
+use headgate_host::undo::Action;
 use headgate_host::{process, sched};
 use headgate_path::drop::Reason;
 use headgate_session::message::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
 use super::Control;
-use super::instance::{Body, Instance};
+use super::instance::Instance;
+use super::ledger::Ledger;
 use super::turns::floor::TurnAccount;
 use crate::config::Mode;
-use crate::config::model::{Chain, NfId, Policy, Scheduler};
-use crate::status::{NfState, SchedulerStatus};
+use crate::config::model::{Chain, Link, NfId, Policy, Scheduler};
+use crate::status::SchedulerStatus;
 
 /// Longest time between two looks at loads. NFVnice takes them every millisecond; here arrivals are counted
 /// by the workers, so a look misses none, and each wake-up of this thread takes from a worker's core: with
@@ -115,7 +115,6 @@ pub struct Schedule {
     /// Why weights are not set, and when to try again.
     trouble: Option<String>,
     next_try: Moment,
-    undo: Undo,
     // Room for one core's NFs, so that a look allocates nothing.
     members: Vec<usize>,
     contenders: Vec<Contender>,
@@ -125,10 +124,9 @@ pub struct Schedule {
 
 impl Schedule {
     /// Nothing is changed on the machine yet but the turn of round-robin tasks.
-    pub fn new(config: &Scheduler, janitor: Option<Arc<Janitor>>) -> Self {
-        let mut undo = Undo { janitor, done: Vec::new() };
-        let quantum_trouble = config.rr_quantum_ms.and_then(|ms| undo.set_quantum(ms).err());
-        let limit_trouble = config.lift_rt_limit.then(|| undo.lift_limit().err()).flatten();
+    pub fn new(config: &Scheduler, ledger: &mut Ledger) -> Self {
+        let quantum_trouble = config.rr_quantum_ms.and_then(|ms| ledger.set_round_robin_quantum(ms).err());
+        let limit_trouble = config.lift_rt_limit.then(|| ledger.lift_real_time_limit().err()).flatten();
         Self {
             mode: config.mode,
             weights_every: Span::from_millis(config.weights_every_ms.into()),
@@ -141,7 +139,6 @@ impl Schedule {
             limit_trouble,
             trouble: None,
             next_try: Moment::default(),
-            undo,
             members: Vec::new(),
             contenders: Vec::new(),
             in_force: Vec::new(),
@@ -170,120 +167,51 @@ impl Schedule {
     }
 
     /// The groups, made when they are first needed.
-    fn groups(&mut self, manager: &str) -> Result<&Groups, GroupError> {
+    fn groups(&mut self, manager: &str, ledger: &mut Ledger) -> Result<&Groups, GroupError> {
         if self.groups.is_none() {
             let name = format!("headgate-{manager}-{}", std::process::id());
             self.groups = Some(Groups::find(&CpuController::find(), &name)?);
         }
         let Some(groups) = &self.groups else { return Err(GroupError::NoController) };
-        self.undo.before_making(groups.directory().to_owned());
+        ledger.before_changing(Action::RemoveDirectory { path: groups.directory().to_owned() });
         groups.make()?;
         Ok(groups)
     }
 
     /// The group of all real-time tasks of ours, made when it is first needed.
-    pub fn real_time_group(&mut self, manager: &str) -> Result<Group, GroupError> {
-        let directory = self.groups(manager)?.directory_of(REAL_TIME_GROUP);
-        self.undo.before_making(directory);
-        self.groups(manager)?.real_time_group(REAL_TIME_GROUP)
-    }
-
-    /// Something will be changed that this undoes.
-    pub fn before_changing(&mut self, action: Action) {
-        self.undo.register(action);
-    }
-
-    /// Undoes what `which` picks.
-    pub fn take_back(&mut self, which: impl Fn(&Action) -> bool) {
-        self.undo.undo(which);
+    pub fn real_time_group(&mut self, manager: &str, ledger: &mut Ledger) -> Result<Group, GroupError> {
+        let directory = self.groups(manager, ledger)?.directory_of(REAL_TIME_GROUP);
+        ledger.before_changing(Action::RemoveDirectory { path: directory });
+        self.groups(manager, ledger)?.real_time_group(REAL_TIME_GROUP)
     }
 
     /// Makes an instance's group and puts its process into it.
-    fn enter(&mut self, manager: &str, instance: &mut Instance) -> Result<(), GroupError> {
+    fn enter(
+        &mut self,
+        manager: &str,
+        instance: &mut Instance,
+        ledger: &mut Ledger,
+    ) -> Result<(), GroupError> {
         let Some(process) = instance.pid() else { return Ok(()) };
-        let real_time = instance.nf.policy.is_real_time();
+        let real_time = instance.seat.nf.policy.is_real_time();
         // Two instances of one name may live while one follows the other.
         let name = match real_time {
             true => REAL_TIME_GROUP.to_owned(),
-            false => format!("{}.{}", instance.number, instance.name),
+            false => format!("{}.{}", instance.seat.number, instance.seat.name),
         };
-        let path = self.groups(manager)?.directory_of(&name);
+        let path = self.groups(manager, ledger)?.directory_of(&name);
         // What somebody else started is not ours to end, and the group of all real-time NFs may hold some.
-        let body = instance.process.as_ref().map(|process| &process.body);
-        let launched = matches!(body, Some(Body::Launched(_) | Body::Contained(_)));
-        self.undo.register(match launched && !real_time {
+        let launched = instance.process.as_ref().is_some_and(|process| process.origin.leaves_to_us());
+        ledger.before_changing(match launched && !real_time {
             true => Action::RemoveGroup { path },
             false => Action::RemoveDirectory { path },
         });
-        let groups = self.groups(manager)?;
+        let groups = self.groups(manager, ledger)?;
         let group = if real_time { groups.real_time_group(&name)? } else { groups.group(&name)? };
         group.add(process)?;
         instance.scheduled.group = Some(group);
         instance.scheduled.is_alone = !real_time;
         Ok(())
-    }
-}
-
-/// What was changed on the machine. Dropping it undoes that; the janitor does if we are killed.
-struct Undo {
-    janitor: Option<Arc<Janitor>>,
-    done: Vec<(Action, Option<Ticket>)>,
-}
-
-impl Undo {
-    fn before_making(&mut self, path: PathBuf) {
-        self.register(Action::RemoveDirectory { path });
-    }
-
-    fn register(&mut self, action: Action) {
-        if self.done.iter().any(|(known, _)| *known == action) {
-            return;
-        }
-        // Without a janitor a crash leaves empty groups behind, which hurt nobody.
-        let ticket = self.janitor.as_ref().and_then(|janitor| janitor.register(action.clone()).ok());
-        self.done.push((action, ticket));
-    }
-
-    /// Undoes those that `which` picks, the latest first. What cannot be undone now is for later.
-    fn undo(&mut self, which: impl Fn(&Action) -> bool) {
-        for at in (0..self.done.len()).rev().filter(|&at| which(&self.done[at].0)).collect::<Vec<_>>() {
-            if self.done[at].0.perform().is_ok() {
-                let (_, ticket) = self.done.remove(at);
-                if let (Some(janitor), Some(ticket)) = (&self.janitor, ticket) {
-                    // A janitor that is gone has nothing to do any more.
-                    let _ = janitor.withdraw(ticket);
-                }
-            }
-        }
-    }
-
-    fn lift_limit(&mut self) -> Result<(), String> {
-        let Some(before) = sched::real_time_limit_us().filter(|us| *us >= 0) else { return Ok(()) };
-        let path = PathBuf::from(sched::REAL_TIME_LIMIT);
-        self.register(Action::WriteFile { path, value: before.to_string() });
-        let lifted = sched::lift_real_time_limit();
-        lifted.map_err(|error| format!("real-time tasks do not have all of a core: {error}"))
-    }
-
-    fn set_quantum(&mut self, ms: u32) -> Result<(), String> {
-        let told = |error| format!("rr_quantum_ms is not set: {error}");
-        let before = sched::round_robin_quantum_ms().map_err(told)?;
-        let path = PathBuf::from(sched::ROUND_ROBIN_QUANTUM);
-        self.register(Action::WriteFile { path, value: before.to_string() });
-        sched::set_round_robin_quantum_ms(ms).map_err(told)
-    }
-}
-
-impl Drop for Undo {
-    /// A group in which an NF left children is busy until they end. The janitor waits for that.
-    fn drop(&mut self) {
-        self.undo(|_| true);
-        if self.janitor.is_none() {
-            for (action, _) in self.done.drain(..).rev() {
-                // There is nobody left to tell.
-                let _ = action.perform_patiently();
-            }
-        }
     }
 }
 
@@ -306,13 +234,13 @@ impl Control {
             instance.scheduled.policy = "fifo".to_owned();
             return;
         }
-        let wanted = kernel_policy(instance.nf.policy);
+        let wanted = kernel_policy(instance.seat.nf.policy);
         let refused = sched::set(Some(process), wanted).err();
         let in_force =
             sched::get(Some(process)).map_or_else(|_| "unknown".to_owned(), |policy| word(policy).to_owned());
         instance.scheduled.policy = in_force;
         if let Some(error) = refused {
-            let (name, policy) = (instance.name.clone(), instance.scheduled.policy.clone());
+            let (name, policy) = (instance.seat.name.clone(), instance.scheduled.policy.clone());
             self.log(&name, format!("runs under the policy {policy}: {error}"));
         }
     }
@@ -320,9 +248,9 @@ impl Control {
     /// Notes which NFs feed others of their core; to be called when chains or instances change.
     pub(super) fn note_feeders(&mut self) {
         let config = &self.config;
-        for instance in &mut self.instances {
-            let is_own = |&id: &NfId| config.nfs[id.index()].name == instance.nf.name;
-            let shares_core = |&id: &NfId| config.nfs[id.index()].cores.contains(&instance.core);
+        for instance in self.instances.iter_mut() {
+            let is_own = |&id: &NfId| config.nfs[id.index()].name == instance.seat.nf.name;
+            let shares_core = |&id: &NfId| config.nfs[id.index()].cores.contains(&instance.seat.core);
             let feeds = |chain: &Chain| {
                 let from = chain.stages.iter().position(is_own);
                 from.is_some_and(|from| chain.stages[from + 1..].iter().any(shares_core))
@@ -335,18 +263,18 @@ impl Control {
     fn enter_group(&mut self, at: usize) {
         let weighs = self.schedule.mode.weighs();
         let instance = &mut self.instances[at];
-        let has_group = weighs && is_weighed(instance) || instance.nf.policy.is_real_time();
+        let has_group = weighs && is_weighed(instance) || instance.seat.nf.policy.is_real_time();
         if !has_group || instance.scheduled.group.is_some() {
             return;
         }
-        let real_time = instance.nf.policy.is_real_time();
-        match self.schedule.enter(&self.config.manager.name, instance) {
+        let real_time = instance.seat.nf.policy.is_real_time();
+        match self.schedule.enter(&self.config.manager.name, instance, &mut self.ledger) {
             Ok(()) => {
                 self.tell_members();
                 self.trouble_is_over();
             }
             Err(error) if real_time => {
-                let name = self.instances[at].name.clone();
+                let name = self.instances[at].seat.name.clone();
                 self.log(&name, format!("has no control group with time for real-time tasks: {error}"));
             }
             Err(error) => self.trouble(error.to_string()),
@@ -392,10 +320,10 @@ impl Control {
         }
         self.schedule.next_loads = now + self.schedule.loads_every();
         for instance in self.instances.iter_mut().filter(|instance| is_in_service(instance)) {
-            let counts =
-                &self.fabric.workers[instance.worker as usize].board.instances[instance.number as usize];
+            let counts = &self.fabric.workers[instance.seat.worker as usize].board.instances
+                [instance.seat.number as usize];
             let Some(process) = &instance.process else { continue };
-            let backlog = process.backlog();
+            let backlog = process.link.backlog();
             // What found no room has come for it all the same.
             let arrived = counts.delivered.get()
                 + counts.drops[Reason::StageFull as usize].get()
@@ -431,7 +359,7 @@ impl Control {
         else {
             return;
         };
-        let Some(side) = &process.side else { return };
+        let Some(side) = process.link.side() else { return };
         let scheduled = &mut instance.scheduled;
         let before = scheduled.counts.get_or_insert_with(|| Box::new([0; BUCKETS]));
         for (bucket, (count, before)) in side.service_counts().iter().zip(before.iter_mut()).enumerate() {
@@ -444,17 +372,17 @@ impl Control {
         }
         scheduled.cost.estimate(now);
         // What one on interfaces returns passes us by.
-        if !scheduled.cost.is_over(now) || instance.nf.io.is_some() {
+        if !scheduled.cost.is_over(now) || instance.seat.nf.interfaces().is_some() {
             return;
         }
         let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
-        let counts = &self.fabric.workers[instance.worker as usize].board.instances[at];
+        let counts = &self.fabric.workers[instance.seat.worker as usize].board.instances[at];
         let sleeps = side.progress().sleeps.load(Ordering::Relaxed);
         let account = Account { cpu_ns, returned: counts.returned.get(), sleeps };
         if let Judgement::Doubted { claimed_ns, accounted_ns } = scheduled.cost.judge(now, account)
             && !std::mem::replace(&mut scheduled.doubt_told, true)
         {
-            let name = instance.name.clone();
+            let name = instance.seat.name.clone();
             self.log(
                 &name,
                 format!(
@@ -477,10 +405,10 @@ impl Control {
         }
         for instance in self.instances.iter_mut().filter(|instance| instance.is_gone()) {
             if let Some(group) =
-                instance.scheduled.group.take().filter(|_| !instance.nf.policy.is_real_time())
+                instance.scheduled.group.take().filter(|_| !instance.seat.nf.policy.is_real_time())
             {
                 let directory = group.directory().to_owned();
-                self.schedule.undo.undo(|action| match action {
+                self.ledger.take_back(|action| match action {
                     Action::RemoveDirectory { path } | Action::RemoveGroup { path } => *path == directory,
                     _ => false,
                 });
@@ -491,8 +419,9 @@ impl Control {
     /// Decides the shares of every core, and writes those that changed enough, or all.
     fn share_cores(&mut self, renew: bool) {
         for first in 0..self.instances.len() {
-            let core = self.instances[first].core;
-            let competes = |instance: &Instance| instance.core == core && self.schedule.competes(instance);
+            let core = self.instances[first].seat.core;
+            let competes =
+                |instance: &Instance| instance.seat.core == core && self.schedule.competes(instance);
             // Each core once: with the first of its NFs.
             if !competes(&self.instances[first]) || self.instances[..first].iter().any(competes) {
                 continue;
@@ -512,13 +441,13 @@ impl Control {
         schedule.contenders.clear();
         schedule.in_force.clear();
         for (at, instance) in self.instances.iter().enumerate().skip(first) {
-            if instance.core == core && schedule.competes(instance) {
+            if instance.seat.core == core && schedule.competes(instance) {
                 let service_ns = instance.scheduled.cost.service_ns().unwrap_or(UNKNOWN_NS);
                 schedule.members.push(at);
                 schedule.in_force.push(instance.scheduled.share.unwrap_or(0));
                 schedule.contenders.push(Contender {
                     work_ns: instance.scheduled.demand.work_ns(service_ns),
-                    priority: instance.nf.priority,
+                    priority: instance.seat.nf.priority,
                     feeds: instance.scheduled.feeds,
                 });
             }
@@ -540,11 +469,14 @@ impl Control {
                     scheduled.share = Some(share);
                     if let Some(process) = &instance.process {
                         let turn = turn_micros(share, share::WHOLE, scheduled.feeds);
-                        if let Some(side) = &process.side {
+                        if let Some(side) = process.link.side() {
                             side.orders().turn_micros.store(turn, Ordering::Relaxed);
                         }
                         // A kernel without slices for each task said so when the NF was placed.
-                        let _ = sched::set(Some(process.body.pid()), with_slice(instance.nf.policy, share));
+                        let _ = sched::set(
+                            Some(process.origin.pid()),
+                            with_slice(instance.seat.nf.policy, share),
+                        );
                     }
                 }
                 Err(error) => {
@@ -571,13 +503,13 @@ impl Schedule {
 /// Whether an instance gets a share by need. What an NF that never sleeps needs cannot be told from what it uses.
 fn is_weighed(instance: &Instance) -> bool {
     // What comes to one on interfaces of the kernel passes us by, and of a black box nobody knows its cost.
-    let is_seen = instance.nf.io.is_none() && instance.nf.black_box.is_none();
-    is_seen && instance.nf.waits == Loop::Notified && !instance.nf.policy.is_real_time()
+    let is_seen = matches!(instance.seat.nf.link, Link::Rings);
+    is_seen && instance.seat.nf.waits == Loop::Notified && !instance.seat.nf.policy.is_real_time()
 }
 
 /// Whether an instance has a process that works.
 fn is_in_service(instance: &Instance) -> bool {
-    matches!(instance.state, NfState::Running | NfState::Stopping) && instance.process.is_some()
+    instance.is_at_work()
 }
 
 /// The policy of an NF with a share: its slice as well unless the configuration has one.

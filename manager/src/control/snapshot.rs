@@ -3,60 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use headgate_decide::lifecycle::State;
 use headgate_decide::share::WHOLE;
 use headgate_host::process;
-use headgate_memif::Watch;
 use headgate_path::audit::Audit;
 use headgate_path::board::{InstanceCounts, Station};
 use headgate_path::drop::Reason;
 use headgate_path::plan::{Exit, UNCLAIMED};
 use headgate_path::worker::Command;
 
-use super::boxes::BoxLink;
 use super::instance::Instance;
+use super::link::interfaces::drops;
+use super::link::{Link, LinkStatus, Progress};
 use super::{Control, Reception};
-use crate::config::model::Program;
+use crate::config::model::{Chain, ChainIo, Nf, Origin, Program};
 use crate::ports::PortHome;
 use crate::status::{
-    BoxStatus, ChainStatus, DropStatus, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus,
+    ChainStatus, DropStatus, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus, NfState,
     NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
 };
-
-/// What all workers together have counted of a chain.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ChainCounts {
-    entered: u64,
-    left: u64,
-    dropped: u64,
-    wasted: u64,
-}
-
-impl ChainCounts {
-    /// Packets on their way. Exact only when the chain is quiet: the counters are read one by one.
-    pub const fn in_flight(self) -> u64 {
-        self.entered.saturating_sub(self.left + self.dropped)
-    }
-}
 
 /// The name of the chain of packets that no rule claims.
 const NO_CHAIN: &str = "-";
 
 impl Control {
-    /// What all workers together have counted of a chain. Ends before entries, so that a packet counted
-    /// as ended was counted as entered.
-    pub(super) fn chain_counts(&self, chain: u16) -> ChainCounts {
-        let mut counts = ChainCounts::default();
-        for worker in &self.fabric.workers {
-            counts.left += worker.board.chains[chain as usize].left.get();
-            counts.dropped += worker.board.dropped_all(chain);
-            counts.wasted += worker.board.chains[chain as usize].wasted.get();
-        }
-        for worker in &self.fabric.workers {
-            counts.entered += worker.board.chains[chain as usize].entered.get();
-        }
-        counts
-    }
-
     /// Everything at this moment.
     pub(super) fn snapshot(&mut self, audited: bool) -> Snapshot {
         self.tend_ports();
@@ -75,7 +45,7 @@ impl Control {
             nfs: self.nfs_status(),
             chains: self.chain_status(audit.as_ref()),
             drops: self.drop_status(),
-            events: self.events.iter().cloned().collect(),
+            events: self.events.list(),
             conserved: audit.as_ref().map(Audit::holds),
             finished: self.is_finished(),
         }
@@ -172,45 +142,45 @@ impl Control {
     }
 
     fn nf_status(&self, instance: &Instance) -> NfStatus {
-        let counts = &self.fabric.workers[instance.worker as usize].board.instances[instance.number as usize];
-        let side = instance.process.as_ref().and_then(|process| process.side.as_ref());
-        let progress =
-            |pick: fn(&headgate_shm::control::Progress) -> u64| side.map_or(0, |side| pick(side.progress()));
-        let timed = progress(|progress| progress.handler_packets.load(Ordering::Relaxed));
-        let cycles = progress(|progress| progress.handler_cycles.load(Ordering::Relaxed));
+        let seat = &instance.seat;
+        let counts = &self.fabric.workers[seat.worker as usize].board.instances[seat.number as usize];
+        let link = instance.process.as_ref().map(|process| &process.link);
+        let progress = link.map_or_else(Progress::default, Link::progress);
         let counter =
-            |(place, name): (usize, &String)| (name.clone(), side.map_or(0, |side| side.counter(place)));
+            |(place, name): (usize, &String)| (name.clone(), link.map_or(0, |link| link.counter(place)));
         let cost = &instance.scheduled.cost;
-        let (queueing, processing) = self.instance_delays(&[instance.number]);
-        let io = instance.io_status();
+        let (queueing, processing) = self.instance_delays(&[seat.number]);
+        let LinkStatus { io, external } = instance.link_status();
+        let mean_ns =
+            |cycles| self.fabric.clock.cycles_to_ns(cycles) as f64 / progress.handler_packets as f64;
         let passed = |pick: fn(&InterfaceStatus) -> u64, otherwise: u64| {
             io.as_ref().map_or(otherwise, |io| io.interfaces.iter().map(pick).sum())
         };
         NfStatus {
-            nf: instance.nf.name.clone(),
-            instance: instance.name.clone(),
-            runs: runs(&instance.nf.program),
-            container: instance.nf.container.is_some(),
-            state: instance.state,
-            pid: instance.process.as_ref().map(|process| process.body.pid().as_raw_pid() as u32),
-            core: instance.core,
-            domain: self.config.domains[instance.nf.domain.index()].name.clone(),
-            failures: instance.restart.failures(),
+            nf: seat.nf.name.clone(),
+            instance: seat.name.clone(),
+            runs: runs(&seat.nf),
+            container: matches!(seat.nf.origin, Origin::Contained { .. }),
+            state: told_state(instance.state()),
+            pid: instance.pid().map(|pid| pid.as_raw_pid() as u32),
+            core: seat.core,
+            domain: self.config.domains[seat.nf.domain.index()].name.clone(),
+            failures: instance.life.failures(),
             last_failure: instance.last_failure.clone(),
-            start_ns: instance.start.map(|span| span.0),
+            start_ns: instance.life.start_span().map(|span| span.0),
             delivered: passed(|interface| interface.received, counts.delivered.get()),
             returned: passed(|interface| interface.sent, counts.returned.get()),
             held: counts.held.get(),
             waiting: counts.waiting.get(),
-            throttled: self.fabric.pressure.is_throttled(instance.number),
+            throttled: self.fabric.pressure.is_throttled(seat.number),
             throttles: counts.throttles.get(),
             marked: counts.marked.get(),
-            ring: instance.nf.ring,
+            ring: seat.nf.ring,
             calls: counts.calls.get(),
             cpu_ns: instance.cpu_ns(),
-            sleeps: progress(|progress| progress.sleeps.load(Ordering::Relaxed)),
-            bursts: progress(|progress| progress.bursts.load(Ordering::Relaxed)),
-            service_ns: (timed > 0).then(|| self.fabric.clock.cycles_to_ns(cycles) as f64 / timed as f64),
+            sleeps: progress.sleeps,
+            bursts: progress.bursts,
+            service_ns: (progress.handler_packets > 0).then(|| mean_ns(progress.handler_cycles)),
             service_median_ns: cost.claim().map(|claim| claim.median_ns),
             service_p99_ns: cost.claim().map(|claim| claim.p99_ns),
             accounted_ns: cost.accounted_ns(),
@@ -218,7 +188,7 @@ impl Control {
             processing,
             doubted: cost.is_doubted(),
             arrivals_per_second: instance.scheduled.demand.per_second(),
-            priority: instance.nf.priority,
+            priority: seat.nf.priority,
             policy: instance.scheduled.policy.clone(),
             turns: instance.scheduled.turns.turns.load(Ordering::Relaxed),
             turn_cost_measured: instance.scheduled.measured_ns.is_some()
@@ -228,7 +198,7 @@ impl Control {
                 ps => Some(ps as f64 / 1000.0),
             },
             share: instance.scheduled.share.map(|share| f64::from(share) / f64::from(WHOLE)),
-            black_box: box_status(instance),
+            black_box: external,
             drops: drops_of(counts, io.as_ref()),
             io,
             counters: instance.counters.iter().enumerate().map(counter).collect(),
@@ -241,7 +211,7 @@ impl Control {
         let stage_delays = self.stage_delays();
         let mut all = Vec::new();
         for (number, chain) in parts.chains.iter().enumerate() {
-            let counts = self.chain_counts(number as u16);
+            let counts = self.fabric.chain_counts(number as u16);
             let audit = audit.map(|audit| audit.chains.get(&(number as u16)).copied().unwrap_or_default());
             let mut status = ChainStatus {
                 name: NO_CHAIN.to_owned(),
@@ -316,6 +286,70 @@ impl Control {
         all
     }
 
+    /// The chains on interfaces, as their NFs tell; at the end, as they told when they were to end.
+    pub(super) fn interface_chains(&self) -> Vec<ChainStatus> {
+        let chains = self.config.chains.iter().filter_map(|chain| Some((chain, chain.io.as_ref()?)));
+        let mut chains = chains.peekable();
+        if chains.peek().is_none() {
+            return Vec::new();
+        }
+        let now = if self.parting.is_empty() { self.nfs_status() } else { self.parting.clone() };
+        chains.map(|(chain, io)| self.interface_chain(chain, io, &now)).collect()
+    }
+
+    /// What ended in them.
+    pub(super) fn interface_drops(&self) -> Vec<DropStatus> {
+        let mut all: Vec<DropStatus> = Vec::new();
+        for instance in self.instances.iter() {
+            let Some((chain, io)) = self.chain_on_interfaces(instance).zip(instance.link_status().io) else {
+                continue;
+            };
+            for (reason, count) in drops(&io).into_iter().filter(|(_, count)| *count > 0) {
+                let same = |drop: &&mut DropStatus| drop.chain == chain && drop.reason == reason.name();
+                match all.iter_mut().find(same) {
+                    Some(drop) => drop.count += count,
+                    None => all.push(DropStatus {
+                        chain: chain.to_owned(),
+                        reason: reason.name().to_owned(),
+                        sentence: reason.sentence().to_owned(),
+                        count,
+                    }),
+                }
+            }
+        }
+        all
+    }
+
+    fn chain_on_interfaces(&self, instance: &Instance) -> Option<&str> {
+        let visits = |chain: &&Chain| {
+            let mut stages = chain.stages.iter();
+            chain.io.is_some() && stages.any(|nf| self.config.nfs[nf.index()].name == instance.seat.nf.name)
+        };
+        self.config.chains.iter().find(visits).map(|chain| chain.name.as_str())
+    }
+
+    fn interface_chain(&self, chain: &Chain, io: &ChainIo, nfs: &[NfStatus]) -> ChainStatus {
+        let names: Vec<&String> = chain.stages.iter().map(|nf| &self.config.nfs[nf.index()].name).collect();
+        let of_stage = |name: &&String| {
+            let here = nfs.iter().find(|nf| nf.nf == **name);
+            here.and_then(|nf| nf.io.clone()).unwrap_or_default()
+        };
+        let stages: Vec<IoStatus> = names.iter().map(of_stage).collect();
+        let ends = [stages.first().map(|io| &io.interfaces[0]), stages.last().map(|io| &io.interfaces[1])];
+        let both = |pick: fn(&InterfaceStatus) -> u64| ends.iter().flatten().map(|end| pick(end)).sum();
+        ChainStatus {
+            name: chain.name.clone(),
+            entry: Some(io.entry.clone()),
+            stages: names.into_iter().cloned().collect(),
+            out: io.end.clone(),
+            entered: both(|interface| interface.received + interface.lost),
+            left: both(|interface| interface.sent),
+            dropped: stages.iter().flat_map(drops).map(|(_, count)| count).sum(),
+            switch: self.wiring.switch_status(&chain.name),
+            ..ChainStatus::default()
+        }
+    }
+
     /// Flows that the workers know, those used last first.
     pub(super) fn flows(&self, most: usize) -> Vec<FlowStatus> {
         let (reply, lists) = std::sync::mpsc::channel();
@@ -341,30 +375,33 @@ impl Control {
     }
 }
 
-fn box_status(instance: &Instance) -> Option<BoxStatus> {
-    let kind = instance.nf.black_box?;
-    let link = instance.process.as_ref().and_then(|process| process.black_box.as_ref());
-    let into = link.and_then(BoxLink::watches).map(|[into, _]| into);
-    Some(BoxStatus {
-        ports: kind.word().to_owned(),
-        waiting: into.as_ref().map(Watch::waiting),
-        ring: into.as_ref().map(Watch::ring),
-    })
+fn runs(nf: &Nf) -> String {
+    match nf.origin.program() {
+        Some(Program::Run(shipped)) => shipped.run.clone(),
+        Some(Program::Fuse(all)) => {
+            all.iter().map(|shipped| shipped.run.as_str()).collect::<Vec<_>>().join("+")
+        }
+        Some(Program::Exec { command, .. }) => command.first().cloned().unwrap_or_default(),
+        None => "attaches".to_owned(),
+    }
 }
 
-fn runs(program: &Program) -> String {
-    match program {
-        Program::Run(shipped) => shipped.run.clone(),
-        Program::Fuse(all) => all.iter().map(|shipped| shipped.run.as_str()).collect::<Vec<_>>().join("+"),
-        Program::Exec { command, .. } => command.first().cloned().unwrap_or_default(),
-        Program::Attach { .. } => "attaches".to_owned(),
+const fn told_state(state: State) -> NfState {
+    match state {
+        State::Waiting => NfState::Waiting,
+        State::Awaited => NfState::Awaited,
+        State::Starting => NfState::Starting,
+        State::Running => NfState::Running,
+        State::Stopping => NfState::Stopping,
+        State::Reclaiming => NfState::Reclaiming,
+        State::Gone => NfState::Gone,
     }
 }
 
 /// What ended at an NF, by reason.
 fn drops_of(counts: &InstanceCounts, io: Option<&IoStatus>) -> BTreeMap<String, u64> {
     let at_worker = Reason::ALL.iter().map(|&reason| (reason, counts.drops[reason as usize].get()));
-    let on_interfaces = io.into_iter().flat_map(super::interfaces::drops);
+    let on_interfaces = io.into_iter().flat_map(drops);
     let all = at_worker.chain(on_interfaces).filter(|(_, count)| *count > 0);
     all.map(|(reason, count)| (reason.name().to_owned(), count)).collect()
 }

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use headgate_decide::lifecycle::State;
 use headgate_decide::turn::objective::{Objective, Step};
 use headgate_decide::turn::order;
 use headgate_decide::units::Span;
@@ -24,12 +25,12 @@ use headgate_host::sched;
 use headgate_host::undo::Action;
 
 use super::Control;
-use super::boxes::BoxLink;
-use super::instance::{Body, Instance};
+use super::instance::Instance;
+use super::link::Link;
 use super::schedule::kernel_policy;
 use crate::config::model::{Chain, Nf, NfId, Program};
 use crate::costs::{self, CostsError};
-use crate::status::{NfState, TurnsStatus};
+use crate::status::TurnsStatus;
 use floor::{Queues, Runner, Tally};
 use host::{Host, Manner, Order, Seat};
 
@@ -74,7 +75,8 @@ impl Turns {
 impl Control {
     /// Whether an instance's core gives turns, and not the kernel.
     pub(super) fn has_turns(&self, instance: &Instance) -> bool {
-        instance.nf.has_turns(self.config.scheduler.mode) && !self.turns.troubles.contains_key(&instance.core)
+        instance.seat.nf.has_turns(self.config.scheduler.mode)
+            && !self.turns.troubles.contains_key(&instance.seat.core)
     }
 
     /// Tells the schedulers who there is, if that has changed, and looks after them.
@@ -114,7 +116,7 @@ impl Control {
             .instances
             .iter()
             .filter(|instance| self.has_turns(instance) && instance.process.is_some())
-            .map(|instance| instance.core)
+            .map(|instance| instance.seat.core)
             .chain(self.turns.tallies.keys().copied())
             .collect();
         cores.sort_unstable();
@@ -123,7 +125,9 @@ impl Control {
             self.seat(*core);
         }
         for at in 0..self.instances.len() {
-            if self.has_turns(&self.instances[at]) && self.turns.seat_of(self.instances[at].core).is_some() {
+            if self.has_turns(&self.instances[at])
+                && self.turns.seat_of(self.instances[at].seat.core).is_some()
+            {
                 self.register_policy(at);
             }
         }
@@ -151,9 +155,10 @@ impl Control {
             gamma_percent: self.config.scheduler.unis.gamma,
             occupancy: self.config.scheduler.unis.occupancy,
         };
-        let (schedule, manager) = (&mut self.schedule, &self.config.manager.name);
+        let (schedule, ledger) = (&mut self.schedule, &mut self.ledger);
+        let manager = &self.config.manager.name;
         let admit = |thread| {
-            let group = schedule.real_time_group(manager);
+            let group = schedule.real_time_group(manager, ledger);
             let joined = group.and_then(|group| group.add_thread(thread));
             joined.map_err(|error: GroupError| error.to_string())
         };
@@ -177,11 +182,14 @@ impl Control {
     fn order_of(&self, core: u32, without: Option<usize>) -> Order {
         let here = |at: &usize| {
             let instance = &self.instances[*at];
-            instance.core == core && Some(*at) != without && has_process(instance) && self.has_turns(instance)
+            instance.seat.core == core
+                && Some(*at) != without
+                && has_process(instance)
+                && self.has_turns(instance)
         };
         let instances_of = |stage: &NfId| {
             let name = &self.config.nfs[stage.index()].name;
-            let of = |instance: &Instance| instance.nf.name == *name && has_process(instance);
+            let of = |instance: &Instance| instance.seat.nf.name == *name && has_process(instance);
             (0..self.instances.len()).filter(|at| of(&self.instances[*at])).collect::<Vec<usize>>()
         };
         let ways: Vec<Vec<Vec<usize>>> =
@@ -208,11 +216,11 @@ impl Control {
     /// What a packet costs an NF by `headgate profile nf`, in nanoseconds, if its turns can begin with that.
     pub(super) fn measured_ns(&mut self, nf: &Nf) -> Option<f64> {
         let folder = self.settings.costs.as_ref().filter(|_| nf.has_turns(self.config.scheduler.mode))?;
-        let (runs, args) = match &nf.program {
+        let (runs, args) = match nf.origin.program()? {
             Program::Run(shipped) => (shipped.run.clone(), &shipped.args),
             Program::Exec { command, args } => (command.join(" "), args),
-            // Neither was measured as a whole.
-            Program::Fuse(_) | Program::Attach { .. } => return None,
+            // It was not measured as a whole.
+            Program::Fuse(_) => return None,
         };
         match costs::of_nf(folder, &runs, args) {
             Ok(cost) => cost.map(|cost| cost.cost_ns),
@@ -228,13 +236,13 @@ impl Control {
         let instance = &self.instances[at];
         let process = instance.process.as_ref()?;
         let account = &instance.scheduled.turns;
-        account.lasting.store(instance.state != NfState::Running, Ordering::Relaxed);
-        let pid = process.body.pid();
-        let threads = if process.black_box.is_some() { process::threads(pid) } else { vec![pid] };
+        account.lasting.store(instance.state() != State::Running, Ordering::Relaxed);
+        let pid = process.origin.pid();
+        let threads = if process.link.has_threads() { process::threads(pid) } else { vec![pid] };
         Some(Runner {
             pid,
             threads,
-            own: kernel_policy(instance.nf.policy),
+            own: kernel_policy(instance.seat.nf.policy),
             queues: self.queues(at)?,
             next: next.iter().filter_map(|&at| self.queues(at)).collect(),
             account: account.clone(),
@@ -246,14 +254,14 @@ impl Control {
     fn queues(&self, at: usize) -> Option<Queues> {
         let instance = &self.instances[at];
         let process = instance.process.as_ref()?;
-        if let Some(side) = &process.side {
+        if let Some(side) = process.link.side() {
             return Some(Queues::Shared(side.clone()));
         }
         Some(Queues::Box {
-            number: instance.number,
-            board: self.fabric.workers[instance.worker as usize].board.clone(),
-            memif: process.black_box.as_ref().and_then(BoxLink::watches),
-            ring: instance.nf.ring,
+            number: instance.seat.number,
+            board: self.fabric.workers[instance.seat.worker as usize].board.clone(),
+            memif: Link::watches(&process.link),
+            ring: instance.seat.nf.ring,
         })
     }
 
@@ -261,20 +269,20 @@ impl Control {
     fn register_policy(&mut self, at: usize) {
         let instance = &self.instances[at];
         let Some(process) = &instance.process else { return };
-        if instance.scheduled.registered || !matches!(process.body, Body::Attached(_) | Body::Contained(_)) {
+        if instance.scheduled.registered || !process.origin.outlives_us() {
             return;
         }
-        let pid = process.body.pid();
+        let pid = process.origin.pid();
         let Some(started) = process::started_ticks(pid) else { return };
-        let policy = kernel_policy(instance.nf.policy);
-        self.schedule.before_changing(Action::Reschedule { pid: pid.as_raw_pid(), started, policy });
+        let policy = kernel_policy(instance.seat.nf.policy);
+        self.ledger.before_changing(Action::Reschedule { pid: pid.as_raw_pid(), started, policy });
         self.instances[at].scheduled.registered = true;
     }
 
     fn withdraw_policy(&mut self, at: usize) {
         let Some(pid) = self.instances[at].pid() else { return };
         let pid = pid.as_raw_pid();
-        self.schedule.take_back(|action| matches!(action, Action::Reschedule { pid: of, .. } if *of == pid));
+        self.ledger.take_back(|action| matches!(action, Action::Reschedule { pid: of, .. } if *of == pid));
     }
 
     /// What keeps real-time tasks from all of a core, in a sentence with its cure.
@@ -311,6 +319,5 @@ fn objectives(chains: &[Chain], ways: &[Vec<Vec<usize>>], members: &[usize]) -> 
 
 /// Whether there is somebody to give a turn to.
 fn has_process(instance: &Instance) -> bool {
-    instance.process.is_some()
-        && matches!(instance.state, NfState::Starting | NfState::Running | NfState::Stopping)
+    instance.process.is_some() && instance.life.has_process()
 }

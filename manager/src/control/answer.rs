@@ -1,0 +1,58 @@
+//! Answers to requests.
+
+use std::sync::mpsc::Sender;
+
+use headgate_path::worker::Command;
+
+use super::Control;
+use crate::api::{Answer, Asked, Refusal, Request};
+
+impl Control {
+    /// Reads what was asked, and answers what can be answered at once.
+    pub(super) fn read_requests(&mut self) {
+        let mut pokes = [0; 64];
+        while matches!(std::io::Read::read(&mut &self.inbox.poked, &mut pokes), Ok(count) if count > 0) {}
+        while let Ok(Asked { request, reply }) = self.inbox.asked.try_recv() {
+            if let Some(answer) = self.answer(request, &reply) {
+                // Whoever asked may have given up.
+                let _ = reply.send(answer);
+            }
+        }
+    }
+
+    /// Answers at once, or keeps `reply` for later.
+    fn answer(&mut self, request: Request, reply: &Sender<Answer>) -> Option<Answer> {
+        match request {
+            Request::Snapshot { audit } => Some(value(self.snapshot(audit))),
+            Request::Flows { most } => Some(value(self.flows(most))),
+            Request::Tell { nf, body } => Some(self.pass_on(&nf, &body)),
+            Request::Measure { on } => {
+                self.measured |= on;
+                self.fabric.post_all(|| Command::Measure(on));
+                Some(value(()))
+            }
+            Request::Apply { name, text } => self.begin_change(&name, &text, reply.clone()).err().map(Err),
+            Request::Stop => {
+                self.stoppers.push(reply.clone());
+                self.begin_stop();
+                None
+            }
+        }
+    }
+
+    /// Passes a message of an operator on to all instances of an NF.
+    fn pass_on(&mut self, nf: &str, body: &str) -> Answer {
+        match self.with_instances(|instances, _, effects| instances.pass_on(nf, body, effects)) {
+            Some(count) => Ok(serde_json::json!({ "told": count })),
+            None => {
+                let names: Vec<&str> = self.config.nfs.iter().map(|nf| nf.name.as_str()).collect();
+                let message = format!("there is no NF named {nf:?}; there are: {}", names.join(", "));
+                Err(Refusal::failed(message))
+            }
+        }
+    }
+}
+
+fn value<T: serde::Serialize>(value: T) -> Answer {
+    serde_json::to_value(value).map_err(|error| Refusal::failed(error.to_string()))
+}

@@ -1,0 +1,268 @@
+//! All NF instances. What happens to one is decided by [`headgate_decide::lifecycle`]; here is what it looks like, and
+//! what is done about it.
+//!
+//! Events come from sockets, from the ends of processes and from workers; actions start, welcome, kill and reap processes.
+//! What concerns other parts of the manager is returned as [`Effect`]s, and carried out by the control loop.
+
+mod carry_out;
+mod observe;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::BorrowedFd;
+
+use headgate_decide::lifecycle::{Action, Cause, Event, Sample};
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_path::worker::Command;
+use headgate_session::message::ToNf;
+use headgate_shm::Offence;
+
+use super::Settings;
+use super::instance::{Instance, Process, Seat};
+use super::ledger::Ledger;
+use super::link;
+use super::schedule::Scheduled;
+use crate::config::Config;
+use crate::config::model::Nf;
+use crate::fabric::{Fabric, INSTANCES_MAX};
+use crate::wiring::Wiring;
+
+/// What an instance's processes are made of and stand on.
+pub struct Ground<'a> {
+    /// Now.
+    pub now: Moment,
+    /// What was configured.
+    pub config: &'a Config,
+    /// How the manager runs.
+    pub settings: &'a Settings,
+    /// Regions, workers and their plan.
+    pub fabric: &'a Fabric,
+    /// Interfaces between stages and to external programs.
+    pub wiring: &'a mut Wiring,
+    /// What was changed on the machine.
+    pub ledger: &'a mut Ledger,
+}
+
+impl Ground<'_> {
+    /// Returns cycles of the time stamp counter in a microsecond.
+    pub fn cycles_per_micro(&self) -> u64 {
+        self.fabric.clock.cycles_per_second() / 1_000_000
+    }
+}
+
+/// What follows from an instance's life for others.
+pub enum Effect {
+    /// Its worker is to know.
+    Post {
+        /// The worker.
+        worker: u8,
+        /// What.
+        command: Command,
+    },
+    /// Which instances of a stage run has changed.
+    Publish {
+        /// The stage.
+        stage: u16,
+    },
+    /// Its process is in service.
+    InService(usize),
+    /// Its process has ended, and is reaped next: nobody may touch it by its number any more.
+    Ended(usize),
+    /// It was told something that it is to see soon, packets or not.
+    Rouse(usize),
+    /// It has a process, or its process has other threads than before.
+    Processes,
+    /// Its process is no more, and what it had is given up.
+    Released,
+    /// Something happened that people want to know.
+    Log {
+        /// To whom.
+        who: String,
+        /// What, in a sentence.
+        what: String,
+    },
+}
+
+/// All instances, gone ones included: a number is given once.
+#[derive(Default)]
+pub struct Instances {
+    all: Vec<Instance>,
+    /// When liveness is sampled next.
+    next_sample: Moment,
+}
+
+impl std::ops::Deref for Instances {
+    type Target = [Instance];
+    fn deref(&self) -> &[Instance] {
+        &self.all
+    }
+}
+
+impl std::ops::DerefMut for Instances {
+    fn deref_mut(&mut self) -> &mut [Instance] {
+        &mut self.all
+    }
+}
+
+impl Instances {
+    /// Makes room for an instance of an NF. `None` when there have been too many.
+    pub fn add(
+        &mut self,
+        nf: &Nf,
+        stage: u16,
+        which: usize,
+        workers: usize,
+        scheduled: Scheduled,
+    ) -> Option<usize> {
+        let at = self.all.len();
+        if at == INSTANCES_MAX {
+            return None;
+        }
+        let core = nf.cores[which];
+        let name = if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, which + 1) };
+        // NFs of one core yield to each other, so one worker should know of all of them.
+        let worker = (core as usize % workers) as u8;
+        let seat = Seat { number: at as u16, stage, name, core, worker, nf: nf.clone() };
+        self.all.push(Instance::new(seat, scheduled));
+        Some(at)
+    }
+
+    /// Returns what to listen to.
+    pub fn ears(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.all.iter().flat_map(Instance::ears)
+    }
+
+    /// Returns when one of them calls for something.
+    pub fn poll_at(&self) -> Option<Moment> {
+        self.all.iter().filter_map(Instance::poll_at).min()
+    }
+
+    /// Returns whether something short is under way.
+    pub fn are_hurried(&self) -> bool {
+        self.all.iter().any(|instance| instance.life.is_hurried())
+    }
+
+    /// Returns the numbers of those of a stage that packets may be sent to.
+    pub fn in_service(&self, stage: u16) -> Vec<u16> {
+        let here = |instance: &&Instance| instance.seat.stage == stage && instance.life.is_in_service();
+        self.all.iter().filter(here).map(|instance| instance.seat.number).collect()
+    }
+
+    /// Tells an instance's life what happened, and does what follows.
+    pub fn tell(&mut self, at: usize, event: Event, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let mut actions = Vec::new();
+        self.all[at].life.on(ground.now, event, &mut actions);
+        self.carry_out(at, actions, ground, effects);
+    }
+
+    /// An instance begins to exist.
+    pub fn begin(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        self.tell(at, Event::Added, ground, effects);
+    }
+
+    /// A process that somebody else started is this instance's from now on.
+    pub fn admit(&mut self, at: usize, process: Process, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        self.take(at, process, ground, effects);
+        self.tell(at, Event::Hello, ground, effects);
+    }
+
+    /// A process was told by its worker to have broken the rules.
+    pub fn on_offence(
+        &mut self,
+        at: usize,
+        offence: Offence,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.tell(at, Event::Condemned(cause_of(offence)), ground, effects);
+    }
+
+    /// A worker has taken back what an instance held.
+    pub fn on_reclaimed(&mut self, at: usize, lost: u32, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        self.tell(at, Event::Reclaimed { lost }, ground, effects);
+    }
+
+    /// Takes an instance out of service for good.
+    pub fn remove(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        self.tell(at, Event::Remove, ground, effects);
+    }
+
+    /// Kills what is left, because the manager does not wait any longer.
+    pub fn kill_all(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        for at in 0..self.all.len() {
+            self.tell(at, Event::Condemned(Cause::ManagerEnds), ground, effects);
+        }
+    }
+
+    /// Sees to all of them: what they said, who has ended, what is due, who still works. Messages and ends are looked for
+    /// only when something was `heard`: each costs a system call.
+    pub fn poll(&mut self, heard: bool, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let samples = self.next_sample.is_due(ground.now);
+        if samples {
+            self.next_sample = ground.now + LIVENESS_EVERY;
+            self.look_for_holes(ground, effects);
+        }
+        for at in 0..self.all.len() {
+            if heard {
+                self.go_on_starting(at, ground, effects);
+                self.read_messages(at, ground, effects);
+                self.look_for_end(at, effects);
+            }
+            self.poll_life(at, ground, effects);
+            self.poll_link(at, samples, ground, effects);
+            if samples {
+                self.sample_work(at, ground, effects);
+            }
+        }
+    }
+
+    fn poll_life(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        if instance.life.poll_at().is_none_or(|due| !due.is_due(ground.now)) {
+            return;
+        }
+        let board = &ground.fabric.workers[instance.seat.worker as usize].board;
+        let sample = Sample {
+            held: board.instances[at].held.get(),
+            plan_is_current: ground.fabric.is_current(),
+            lacks: instance.process.as_ref().and_then(|process| process.link.lacks()),
+        };
+        let mut actions = Vec::new();
+        instance.life.poll(ground.now, sample, &mut actions);
+        self.carry_out(at, actions, ground, effects);
+    }
+
+    /// Passes a message of an operator on to all instances of an NF. Returns how many took it.
+    ///
+    /// # Errors
+    /// When there is no such NF.
+    pub fn pass_on(&self, nf: &str, body: &str, effects: &mut Vec<Effect>) -> Option<usize> {
+        let of_nf = |instance: &&Instance| instance.seat.nf.name == nf && !instance.is_gone();
+        let told: Vec<&Instance> = self.all.iter().filter(of_nf).collect();
+        if told.is_empty() {
+            return None;
+        }
+        let mut count = 0;
+        for instance in told {
+            let Some(process) = &instance.process else { continue };
+            let Some(side) = process.link.side() else { continue };
+            if process.say(&ToNf::Message { body: body.to_owned() }) {
+                side.orders().mail.fetch_add(1, std::sync::atomic::Ordering::Release);
+                link::ring(side);
+                effects.push(Effect::Rouse(instance.seat.number as usize));
+                count += 1;
+            }
+        }
+        Some(count)
+    }
+}
+
+/// Time between two samples of whether NFs still work.
+const LIVENESS_EVERY: Span = Span::from_millis(100);
+
+fn cause_of(offence: Offence) -> Cause {
+    Cause::Offence { name: offence.name().to_owned(), sentence: offence.to_string() }
+}
+
+/// What a life wants done, as [`carry_out`](Instances) does it.
+type Actions = Vec<Action>;

@@ -1,0 +1,168 @@
+//! What is done for an instance: its life says what, and here is how.
+
+use std::os::fd::OwnedFd;
+
+use headgate_decide::lifecycle::{Action, Event, Report};
+use headgate_decide::liveness::Liveness;
+use headgate_host::process::Output;
+use headgate_host::{Signal, credentials};
+use headgate_path::worker::Command;
+use headgate_session::launch::Launch as Orders;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::{Actions, Effect, Ground, Instances};
+use crate::config::model::Origin as Configured;
+use crate::control::instance::{Process, Seat};
+use crate::control::link::Link;
+use crate::control::origin::{Origin, contained, launched};
+use crate::users;
+
+impl Instances {
+    /// Does what a life wants done, and tells it what came of it.
+    pub(super) fn carry_out(
+        &mut self,
+        at: usize,
+        actions: Actions,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for action in actions {
+            let answer = self.carry_out_one(at, action, ground, effects);
+            if let Some(event) = answer {
+                self.tell(at, event, ground, effects);
+            }
+        }
+    }
+
+    fn carry_out_one(
+        &mut self,
+        at: usize,
+        action: Action,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Event> {
+        let instance = &mut self.all[at];
+        let (worker, stage, number) = (instance.seat.worker, instance.seat.stage, instance.seat.number);
+        match action {
+            Action::Spawn => match spawn(&instance.seat, ground) {
+                Ok(process) => self.take(at, process, ground, effects),
+                Err(why) => return Some(Event::NoProcess(why)),
+            },
+            Action::Welcome => return self.welcome(at, ground),
+            Action::Post => {
+                let process = instance.process.as_mut()?;
+                if let Some(command) = process.link.post(&instance.seat, ground) {
+                    effects.push(Effect::Post { worker, command });
+                }
+            }
+            Action::Publish => effects.push(Effect::Publish { stage }),
+            Action::Place => effects.push(Effect::InService(at)),
+            Action::AskToStop => {
+                let process = instance.process.as_ref()?;
+                process.link.ask_to_stop(&process.origin);
+                effects.push(Effect::Rouse(at));
+            }
+            Action::Kill => {
+                // It may have ended meanwhile.
+                let _ = instance.process.as_ref()?.origin.signal(Signal::KILL);
+                // It dies when it has the core.
+                effects.push(Effect::Rouse(at));
+            }
+            Action::Reclaim => effects.push(Effect::Post { worker, command: Command::Reclaim { number } }),
+            Action::Release => self.release(at, ground, effects),
+            Action::Log(report) => self.report(at, &report, effects),
+        }
+        None
+    }
+
+    /// An instance has this process from now on.
+    pub(super) fn take(
+        &mut self,
+        at: usize,
+        process: Process,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let instance = &mut self.all[at];
+        instance.process = Some(process);
+        instance.liveness = Liveness::default();
+        instance.scheduled.begin();
+        self.tell(at, Event::Process, ground, effects);
+        effects.push(Effect::Processes);
+    }
+
+    fn welcome(&mut self, at: usize, ground: &Ground<'_>) -> Option<Event> {
+        let instance = &mut self.all[at];
+        let process = instance.process.as_mut()?;
+        let given = process.link.welcome(&instance.seat, &process.socket, ground);
+        given.err().map(|why| Event::Condemned(headgate_decide::lifecycle::Cause::NotWelcomed(why)))
+    }
+
+    fn release(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        instance.before.io = instance.link_status().io.unwrap_or_default();
+        if let Some(process) = instance.process.take() {
+            process.origin.release(ground.ledger);
+        }
+        effects.push(Effect::Released);
+    }
+
+    fn report(&mut self, at: usize, report: &Report, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        let what = match report {
+            Report::Ready { took } => {
+                let since = if instance.seat.nf.attaches() { "it attached" } else { "its launch" };
+                format!("ready {} us after {since}", took.0 / 1000)
+            }
+            Report::Failed { why, lost, again_in } => {
+                let ended = lost.map_or(String::new(), |lost| format!("; {lost} packets ended with it"));
+                let why = format!("{why}{ended}");
+                let again = again_in.map_or_else(
+                    || "the next process may attach".to_owned(),
+                    |span| format!("restart in {} ms", span.as_millis()),
+                );
+                instance.last_failure = Some(why.clone());
+                format!("failed: {why}; {again}")
+            }
+            Report::Gone { why, lost } => format!("gone: {why}; {lost} packets ended with it"),
+        };
+        effects.push(Effect::Log { who: instance.seat.name.clone(), what });
+    }
+}
+
+/// Starts a process for an instance, with memory and interfaces of its own.
+fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
+    let program = seat.nf.origin.program().ok_or_else(|| "it attaches by itself".to_owned())?;
+    // Without what it is reached by there is no use for a process.
+    let link = Link::make(seat, ground)?;
+    let (ours, theirs) = session()?;
+    let (program, namespace) = link.program(program);
+    let user = users::of(&seat.nf, ground.config, credentials::is_root())?;
+    let output = if ground.settings.nf_output { Output::Inherit } else { Output::Null };
+    let orders =
+        Orders { name: seat.name.clone(), program, core: None, user: None, namespace: None, manager: 0 };
+    let origin = match &seat.nf.origin {
+        Configured::Contained { rootfs, .. } => {
+            let nf_program = &ground.settings.nf_program;
+            let rootfs = rootfs.clone();
+            let wanted = contained::Wanted { nf_program, orders, user, rootfs, network: namespace };
+            Origin::Contained(contained::make(wanted, theirs, output, ground.ledger)?)
+        }
+        Configured::Launched(_) | Configured::Attached { .. } => {
+            let core = Some(seat.core as usize);
+            let orders = Orders { core, user, namespace, manager: std::process::id(), ..orders };
+            let program = ground.settings.nf_program.clone();
+            Origin::Launched(launched::launch(program, &orders, theirs, output)?)
+        }
+    };
+    Ok(Process::new(origin, link, ours))
+}
+
+/// A socket for an NF, and our end of it, which never waits.
+fn session() -> Result<(OwnedFd, OwnedFd), String> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None)
+        .map_err(|error| format!("no socket for it: {error}"))?;
+    rustix::io::ioctl_fionbio(&ours, true).map_err(|error| error.to_string())?;
+    Ok((ours, theirs))
+}

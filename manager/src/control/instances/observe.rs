@@ -1,0 +1,203 @@
+//! What is to be seen of instances: what they say, that they have ended, whether they work.
+
+use headgate_decide::lifecycle::{Cause, Event, State};
+use headgate_decide::liveness::{Limits, Liveness, Look, Seen};
+use headgate_decide::units::Span;
+use headgate_host::process;
+use headgate_session::message::{FromNf, ToNf};
+use headgate_shm::Offence;
+use headgate_shm::control::{ABI_VERSION, COUNTERS};
+
+use super::{Effect, Ground, Instances, cause_of};
+use crate::control::link;
+use crate::control::reception::other_version;
+
+/// Messages read from one NF at one pass, so that a talkative one cannot hold the loop.
+const MESSAGES_MAX: usize = 16;
+
+impl Instances {
+    /// Goes on with a start that takes more than one step.
+    pub(super) fn go_on_starting(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        let Some(process) = &mut instance.process else { return };
+        match process.origin.poll(instance.seat.core, ground.ledger) {
+            Ok(told) => {
+                let who = &instance.seat.name;
+                effects.extend(told.into_iter().map(|what| Effect::Log { who: who.clone(), what }));
+            }
+            // The end of what was to make the process is the process's end, which is noticed next.
+            Err(why) if process.goodbye.is_empty() => process.goodbye = why,
+            Err(_) => {}
+        }
+    }
+
+    pub(super) fn read_messages(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        for _ in 0..MESSAGES_MAX {
+            let Some(process) = &mut self.all[at].process else { return };
+            match process.hear() {
+                None => return,
+                Some(Ok(message)) => self.on_message(at, message, ground, effects),
+                Some(Err(why)) => {
+                    let sentence = format!("sent a message that is none: {why}");
+                    let cause = Cause::Offence { name: "garbled-message".to_owned(), sentence };
+                    self.tell(at, Event::Condemned(cause), ground, effects);
+                }
+            }
+        }
+    }
+
+    fn on_message(&mut self, at: usize, message: FromNf, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        // In the place of a program that says nothing, its launcher says one thing: that it could not be run.
+        if !link::greets(&instance.seat.nf) && !matches!(message, FromNf::Goodbye { .. }) {
+            return;
+        }
+        match message {
+            FromNf::Hello { abi, .. } if abi != ABI_VERSION => {
+                let reason = other_version(abi);
+                if let Some(process) = &instance.process {
+                    process.say(&ToNf::Refused { reason: reason.clone() });
+                }
+                self.tell(at, Event::Condemned(Cause::NotWelcomed(reason)), ground, effects);
+            }
+            FromNf::Hello { .. } => self.tell(at, Event::Hello, ground, effects),
+            FromNf::Ready => self.tell(at, Event::Ready, ground, effects),
+            FromNf::Message { body } => instance.message = Some(body),
+            FromNf::Counters { mut names } => {
+                names.truncate(COUNTERS);
+                instance.counters = names;
+            }
+            FromNf::Goodbye { reason } => {
+                if let Some(process) = &mut instance.process {
+                    process.goodbye = reason;
+                }
+            }
+        }
+    }
+
+    /// Notes that a process has ended. It is reaped once everybody knows who deals with it by its number, which is its own
+    /// until then.
+    pub(super) fn look_for_end(&mut self, at: usize, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        if !instance.life.has_process() {
+            return;
+        }
+        let Some(process) = &mut instance.process else { return };
+        if !process.ended && process.origin.has_ended() {
+            process.ended = true;
+            instance.before.cpu_ns += process.origin.final_cpu_ns(process.cpu_seen_ns);
+            effects.push(Effect::Ended(at));
+        }
+    }
+
+    /// Reaps processes that were seen to have ended.
+    pub fn reap(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        for at in 0..self.all.len() {
+            if self.all[at].life.has_process() && self.all[at].process.as_ref().is_some_and(|one| one.ended) {
+                self.reap_one(at, ground, effects);
+            }
+        }
+    }
+
+    fn reap_one(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        let Some(process) = &mut instance.process else { return };
+        let said = std::mem::take(&mut process.goodbye);
+        let exit = process.origin.reap();
+        if process.origin.leaves_to_us() {
+            instance.scheduled.end_rest();
+        }
+        self.tell(at, Event::Exited { said, exit }, ground, effects);
+    }
+
+    /// NFs whose control region lost pages are to die, and all of a domain whose packet region did: which of them took the
+    /// pages cannot be told.
+    pub(super) fn look_for_holes(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let regions = &ground.fabric.regions;
+        let holed: Vec<bool> = regions.iter().map(|home| !home.region.memory().is_whole()).collect();
+        for at in 0..self.all.len() {
+            let instance = &self.all[at];
+            let Some(process) = &instance.process else { continue };
+            let of_domain = link::greets(&instance.seat.nf) && holed[instance.seat.nf.domain.index()];
+            if of_domain || !process.link.is_whole() {
+                self.tell(at, Event::Condemned(cause_of(Offence::PunchedMemory)), ground, effects);
+            }
+        }
+        for (home, _) in ground.fabric.regions.iter().zip(holed).filter(|(_, holed)| *holed) {
+            // Without a page to be had, the next sample finds the hole again.
+            let _ = home.region.memory().fill_holes();
+        }
+    }
+
+    /// Sees to what an instance is reached by: whether a program that says nothing is ready, and whether it still can be
+    /// reached.
+    pub(super) fn poll_link(
+        &mut self,
+        at: usize,
+        samples: bool,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let instance = &mut self.all[at];
+        let starts = instance.state() == State::Starting;
+        let is_sampled = samples && instance.state() == State::Running;
+        if !starts && !is_sampled {
+            return;
+        }
+        let Some(process) = &mut instance.process else { return };
+        if starts && process.link.has_threads() {
+            // Its threads are scheduled as they come.
+            let threads = process::threads(process.origin.pid()).len();
+            if std::mem::replace(&mut process.threads_seen, threads) != threads {
+                effects.push(Effect::Processes);
+            }
+        }
+        match process.link.poll(ground.now, starts) {
+            Ok(true) => self.tell(at, Event::Ready, ground, effects),
+            Ok(false) => {}
+            Err(why) => self.tell(at, Event::Condemned(Cause::LostInterface(why)), ground, effects),
+        }
+    }
+
+    /// Samples whether an instance that has packets does something about them.
+    pub(super) fn sample_work(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        if instance.state() != State::Running {
+            return;
+        }
+        let Some(process) = &mut instance.process else { return };
+        let pid = process.origin.pid();
+        let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
+        if process.origin.has_ended() {
+            return;
+        }
+        process.cpu_seen_ns = cpu_ns;
+        let board = &ground.fabric.workers[instance.seat.worker as usize].board;
+        let Some(work) = process.link.work(&board.instances[at]) else { return };
+        // Whoever has returned packets lives; to ask the kernel of all of them would cost more than the rest of the loop.
+        if work.held == 0 || std::mem::replace(&mut instance.progress_seen, work.progress) != work.progress {
+            instance.liveness = Liveness::default();
+            return;
+        }
+        let Ok(seen) = process::observe(pid) else { return };
+        let look = Look {
+            held: work.held,
+            progress: work.progress,
+            cpu: Span(seen.on_core_ns),
+            seen: task_state(seen.state),
+            disk_beat: work.disk_beat,
+        };
+        if let Some(hang) = instance.liveness.on_look(ground.now, &look, &Limits::default()) {
+            self.tell(at, Event::Condemned(Cause::Hang(hang)), ground, effects);
+        }
+    }
+}
+
+/// Returns what the kernel's letter for a task means to its life.
+const fn task_state(letter: char) -> Seen {
+    match letter {
+        'T' | 't' => Seen::Stopped,
+        'R' => Seen::Runnable,
+        _ => Seen::Asleep,
+    }
+}

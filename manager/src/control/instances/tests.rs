@@ -1,0 +1,199 @@
+//! Instances on a fabric without threads: what their processes do becomes effects, and nothing else.
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant as Clock};
+
+use headgate_decide::lifecycle::State;
+use headgate_host::peer::Peer;
+use headgate_session::message::{self, FromNf, ToNf};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::*;
+use crate::config::{Catalog, Machine};
+use crate::control::link::Link;
+use crate::control::origin::{Attached, Origin};
+use crate::layout::{self, Numbers};
+
+const LAUNCHED: &str = "exec = [\"/bin/true\"]";
+const ATTACHED: &str = "attach = true";
+
+/// What stands below the instances.
+struct Below {
+    config: Config,
+    settings: Settings,
+    fabric: Fabric,
+    wiring: Wiring,
+    ledger: Ledger,
+    now: Moment,
+}
+
+impl Below {
+    fn new(nf: &str, nf_program: &str) -> Self {
+        let text = format!(
+            "[memory]\nhugepages = \"never\"\n[[port]]\nname = \"in\"\nkind = \"null\"\n[[nf]]\nname = \"nf\"\nring = 64\n{nf}\n"
+        );
+        let machine = Machine {
+            cores: vec![0, 1],
+            memory_bytes: 1 << 34,
+            hugepages_free: 0,
+            default_route: Vec::new(),
+        };
+        let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
+        let parts = layout::first_parts(&config, &[vec![1]], &mut Numbers::default());
+        let settings = Settings {
+            nf_program: nf_program.into(),
+            nf_output: false,
+            costs: None,
+            once: false,
+            catalog: Catalog::default(),
+        };
+        Self {
+            fabric: Fabric::without_threads(&config, parts),
+            config,
+            settings,
+            wiring: Wiring::new(None),
+            ledger: Ledger::new(None),
+            now: Moment(1),
+        }
+    }
+
+    fn ground(&mut self) -> Ground<'_> {
+        Ground {
+            now: self.now,
+            config: &self.config,
+            settings: &self.settings,
+            fabric: &self.fabric,
+            wiring: &mut self.wiring,
+            ledger: &mut self.ledger,
+        }
+    }
+}
+
+fn one_instance(below: &Below) -> Instances {
+    let mut instances = Instances::default();
+    instances.add(&below.config.nfs[0], 0, 0, 1, Scheduled::new(None)).unwrap();
+    instances
+}
+
+/// Each effect in a word, and logs in full.
+fn words(effects: &[Effect]) -> Vec<String> {
+    let word = |effect: &Effect| match effect {
+        Effect::Post { command: Command::Attach(_), .. } => "post attach".to_owned(),
+        Effect::Post { command: Command::Reclaim { .. }, .. } => "post reclaim".to_owned(),
+        Effect::Post { .. } => "post".to_owned(),
+        Effect::Publish { .. } => "publish".to_owned(),
+        Effect::Processes => "processes".to_owned(),
+        Effect::InService(_) => "in service".to_owned(),
+        Effect::Ended(_) => "ended".to_owned(),
+        Effect::Rouse(_) => "rouse".to_owned(),
+        Effect::Released => "released".to_owned(),
+        Effect::Log { what, .. } => what.clone(),
+    };
+    effects.iter().map(word).collect()
+}
+
+/// Polls until something other than nothing follows.
+fn poll_until_something(instances: &mut Instances, below: &mut Below) -> Vec<Effect> {
+    let started = Clock::now();
+    let mut effects = Vec::new();
+    while effects.is_empty() {
+        assert!(started.elapsed() < Duration::from_secs(20), "nothing happened");
+        instances.poll(true, &mut below.ground(), &mut effects);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    effects
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_a_failure_that_is_tried_again() {
+    let mut below = Below::new(LAUNCHED, "/is/not/there");
+    let (mut instances, mut effects) = (one_instance(&below), Vec::new());
+    instances.begin(0, &mut below.ground(), &mut effects);
+    assert_eq!(instances[0].state(), State::Waiting);
+    let words = words(&effects);
+    assert!(words[0].starts_with("failed: ") && words[0].ends_with("restart in 0 ms"), "{words:?}");
+    assert_eq!((words.len(), instances[0].life.failures()), (1, 1));
+    // At its time it is tried again, and then waits for longer.
+    instances.poll(false, &mut below.ground(), &mut effects);
+    assert_eq!((instances[0].life.failures(), instances.poll_at()), (2, Some(Moment(10_000_001))));
+}
+
+#[test]
+fn an_end_is_announced_before_it_is_reaped() {
+    let mut below = Below::new(LAUNCHED, "/bin/true");
+    let (mut instances, mut effects) = (one_instance(&below), Vec::new());
+    instances.begin(0, &mut below.ground(), &mut effects);
+    assert_eq!(words(&effects), ["processes"]);
+    assert_eq!(instances[0].state(), State::Starting);
+    assert_eq!(words(&poll_until_something(&mut instances, &mut below)), ["ended"]);
+    // Not reaped yet: its number is still its own.
+    let pid = instances[0].pid().unwrap();
+    assert!(headgate_host::process::observe(pid).is_ok());
+    let mut effects = Vec::new();
+    instances.reap(&mut below.ground(), &mut effects);
+    assert_eq!(
+        words(&effects),
+        ["released", "failed: exited with code 0; 0 packets ended with it; restart in 0 ms"]
+    );
+    assert!(instances[0].process.is_none());
+}
+
+/// An NF in this process, and what it is said at its other end.
+fn attach(instances: &mut Instances, below: &mut Below, effects: &mut Vec<Effect>) -> OwnedFd {
+    let flags = SocketFlags::NONBLOCK;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let peer = Peer::of(&ours).unwrap();
+    let link = Link::make(&instances[0].seat, &mut below.ground()).unwrap();
+    let process = Process::new(Origin::Attached(Attached(peer)), link, ours);
+    instances.begin(0, &mut below.ground(), effects);
+    instances.admit(0, process, &mut below.ground(), effects);
+    theirs
+}
+
+#[test]
+fn an_nf_that_attaches_is_welcomed_once_and_then_serves() {
+    let mut below = Below::new(ATTACHED, "");
+    let (mut instances, mut effects) = (one_instance(&below), Vec::new());
+    let theirs = attach(&mut instances, &mut below, &mut effects);
+    let Some((ToNf::Welcome(welcome), files)) = message::receive::<ToNf>(&theirs).unwrap() else { panic!() };
+    assert_eq!((welcome.name.as_str(), welcome.ring, files.len()), ("nf", 64, 3));
+    assert_eq!(welcome.ports, ["in"]);
+    // A second hello is no second welcome.
+    for word in
+        [FromNf::Hello { abi: headgate_shm::control::ABI_VERSION, name: String::new() }, FromNf::Ready]
+    {
+        message::send(&theirs, &word, &[]).unwrap();
+    }
+    let effects = poll_until_something(&mut instances, &mut below);
+    assert!(message::receive::<ToNf>(&theirs).unwrap().is_none());
+    let words = words(&effects);
+    assert_eq!(words[..3], ["post attach", "publish", "in service"]);
+    assert!(words[3].starts_with("ready ") && words[3].ends_with("us after it attached"), "{words:?}");
+    assert_eq!(instances.in_service(0), [0]);
+}
+
+#[test]
+fn what_was_held_is_taken_back_before_the_next_process() {
+    let mut below = Below::new(ATTACHED, "");
+    let (mut instances, mut effects) = (one_instance(&below), Vec::new());
+    let theirs = attach(&mut instances, &mut below, &mut effects);
+    message::send(&theirs, &FromNf::Ready, &[]).unwrap();
+    poll_until_something(&mut instances, &mut below);
+    // Its process is this one, which must not be killed: its end is told by hand.
+    let mut effects = Vec::new();
+    instances.tell(
+        0,
+        Event::Exited { said: String::new(), exit: "its process ended".into() },
+        &mut below.ground(),
+        &mut effects,
+    );
+    assert_eq!(words(&effects), ["publish", "post reclaim"]);
+    assert!(instances.in_service(0).is_empty() && instances[0].process.is_some());
+    effects.clear();
+    instances.on_reclaimed(0, 7, &mut below.ground(), &mut effects);
+    assert_eq!(
+        words(&effects),
+        ["released", "failed: its process ended; 7 packets ended with it; the next process may attach"]
+    );
+    assert_eq!((instances[0].state(), instances[0].process.is_none()), (State::Awaited, true));
+}

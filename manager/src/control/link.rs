@@ -1,0 +1,263 @@
+//! What an instance is reached by: how packets come to it and leave it, and what else passes between it and us. One file
+//! for each kind; nobody else asks which it is.
+//!
+//! - [`rings`]: rings shared with a worker;
+//! - [`interfaces`]: interfaces of the kernel, which the NF serves itself;
+//! - [`external`]: interfaces to a program that knows nothing of us, which a worker serves.
+//!
+//! A link is made for each process of an instance and goes with it.
+
+pub mod external;
+pub mod interfaces;
+pub mod rings;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headgate_decide::lifecycle::{EXTERNAL_START_PATIENCE, START_PATIENCE};
+use headgate_decide::pressure;
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_memif::Watch;
+use headgate_path::board::InstanceCounts;
+use headgate_path::pressure::Handling;
+use headgate_path::worker::Command;
+use headgate_session::launch::Program as LaunchedProgram;
+use headgate_session::message::Loop;
+use headgate_shm::{ManagerSide, doorbell};
+
+use super::instance::Seat;
+use super::instances::Ground;
+use super::origin::Origin;
+use crate::config::model::{Link as Configured, Nf, Program, Scheduler};
+use crate::status::{BoxStatus, IoStatus};
+
+pub use external::External;
+pub use interfaces::Interfaces;
+pub use rings::Rings;
+
+/// How one process of an instance is reached.
+pub enum Link {
+    /// By rings shared with its worker.
+    Rings(Rings),
+    /// Not at all: it serves interfaces of the kernel itself.
+    Interfaces(Interfaces),
+    /// By two interfaces that its worker serves.
+    External(External),
+}
+
+/// What is to be seen of a process's work: whether packets wait for it, and whether it does something about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Packets in its rings and hands.
+    pub held: u32,
+    /// Anything that changes when it takes or returns packets.
+    pub progress: u64,
+    /// Its beat, while it says that packets wait for its disk.
+    pub disk_beat: Option<u64>,
+}
+
+/// What the NF library says of its loop; zero where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Times it slept.
+    pub sleeps: u64,
+    /// Bursts it worked on.
+    pub bursts: u64,
+    /// Packets of the sampled bursts.
+    pub handler_packets: u64,
+    /// Cycles in its handler for these.
+    pub handler_cycles: u64,
+}
+
+/// Returns whether processes of an NF say hello and are welcomed.
+pub const fn greets(nf: &Nf) -> bool {
+    !matches!(nf.link, Configured::External(_))
+}
+
+/// Returns how long a process of an NF may take to be ready.
+pub const fn start_patience(nf: &Nf) -> Span {
+    if matches!(nf.link, Configured::External(_)) { EXTERNAL_START_PATIENCE } else { START_PATIENCE }
+}
+
+impl Link {
+    /// Makes what the next process of an instance will be reached by.
+    ///
+    /// # Errors
+    /// A sentence: without it there is no use for a process.
+    pub fn make(seat: &Seat, ground: &mut Ground<'_>) -> Result<Self, String> {
+        match &seat.nf.link {
+            Configured::Rings => Rings::make(seat).map(Self::Rings),
+            Configured::Interfaces(wanted) => Interfaces::make(seat, wanted, ground).map(Self::Interfaces),
+            Configured::External(kind) => External::make(seat, *kind, ground).map(Self::External),
+        }
+    }
+
+    /// Returns what a launched process becomes, and the network namespace it moves into, as a file.
+    pub fn program(&self, program: &Program) -> (LaunchedProgram, Option<String>) {
+        match self {
+            Self::Rings(_) | Self::Interfaces(_) => (launched_program(program), None),
+            Self::External(external) => external.program(),
+        }
+    }
+
+    /// Hands a process that said hello what it needs to work.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn welcome(&mut self, seat: &Seat, socket: &OwnedFd, ground: &Ground<'_>) -> Result<(), String> {
+        match self {
+            Self::Rings(rings) => rings.welcome(seat, socket, ground),
+            Self::Interfaces(interfaces) => interfaces.welcome(seat, socket, ground),
+            Self::External(_) => Ok(()),
+        }
+    }
+
+    /// Sees to what it is made of. True once a process that says nothing is ready.
+    ///
+    /// # Errors
+    /// A sentence, when it is broken.
+    pub fn poll(&mut self, now: Moment, starts: bool) -> Result<bool, String> {
+        match self {
+            Self::Rings(_) | Self::Interfaces(_) => Ok(false),
+            Self::External(external) => external.poll(now, starts),
+        }
+    }
+
+    /// Returns the command by which its worker learns of a process that is ready.
+    pub fn post(&mut self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
+        match self {
+            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => {
+                Some(rings::post(side, seat, ground))
+            }
+            Self::External(external) => external.post(seat, ground),
+        }
+    }
+
+    /// Asks the process to end.
+    pub fn ask_to_stop(&self, origin: &Origin) {
+        match self.side() {
+            Some(side) => {
+                side.orders().stop.store(1, Ordering::Release);
+                ring(side);
+            }
+            // As any program is asked. It may have ended meanwhile.
+            None => drop(origin.signal(headgate_host::Signal::TERM)),
+        }
+    }
+
+    /// Returns its memory; an external program shares none with us.
+    pub const fn side(&self) -> Option<&Arc<ManagerSide>> {
+        match self {
+            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => Some(side),
+            Self::External(_) => None,
+        }
+    }
+
+    /// Returns whether no page of its memory was taken away.
+    pub fn is_whole(&self) -> bool {
+        self.side().is_none_or(|side| side.control().is_whole())
+    }
+
+    /// Returns packets that wait for it, as far as that can be seen.
+    pub fn backlog(&self) -> u32 {
+        match self {
+            Self::External(external) => external.waiting(),
+            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => side.backlog(),
+        }
+    }
+
+    /// Returns what is to be seen of its work; `None` where nothing is.
+    pub fn work(&self, counts: &InstanceCounts) -> Option<Work> {
+        match self {
+            Self::External(external) => external.work(),
+            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => {
+                Some(rings::work(side, counts))
+            }
+        }
+    }
+
+    /// Returns what it lacks to be ready, for the message when it takes too long.
+    pub fn lacks(&self) -> Option<String> {
+        match self {
+            Self::Rings(_) | Self::Interfaces(_) => None,
+            Self::External(external) => external.lacks(),
+        }
+    }
+
+    /// Returns what its connections show, where they show something: that which it gets packets by, and the other.
+    pub fn watches(&self) -> Option<[Watch; 2]> {
+        match self {
+            Self::Rings(_) | Self::Interfaces(_) => None,
+            Self::External(external) => external.watches(),
+        }
+    }
+
+    /// Returns whether the process may have threads of its own that have time slices like its first.
+    pub const fn has_threads(&self) -> bool {
+        matches!(self, Self::External(_))
+    }
+
+    /// Returns what the NF library says of its loop.
+    pub fn progress(&self) -> Progress {
+        self.side().map_or_else(Progress::default, |side| rings::progress(side))
+    }
+
+    /// Returns the value of the NF's counter at `place`.
+    pub fn counter(&self, place: usize) -> u64 {
+        self.side().map_or(0, |side| side.counter(place))
+    }
+}
+
+/// What is told of what an NF is reached by, with a process or without.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// What it does on interfaces of the kernel, if it works on some.
+    pub io: Option<IoStatus>,
+    /// What its interfaces show, if it is an external program.
+    pub external: Option<BoxStatus>,
+}
+
+/// Returns what is told of an NF's link. `before` is what its earlier processes did on interfaces.
+pub fn status(nf: &Nf, before: &IoStatus, now: Option<&Link>) -> LinkStatus {
+    match &nf.link {
+        Configured::Rings => LinkStatus::default(),
+        Configured::Interfaces(wanted) => {
+            LinkStatus { io: Some(interfaces::status(wanted, before, now)), external: None }
+        }
+        Configured::External(kind) => LinkStatus { io: None, external: Some(external::status(*kind, now)) },
+    }
+}
+
+/// Wakes an NF so that it sees its orders.
+pub fn ring(side: &ManagerSide) {
+    doorbell::published();
+    if doorbell::take(side.doorbell()) {
+        doorbell::wake(side.doorbell());
+    }
+}
+
+/// Returns what a worker does when an NF cannot keep up.
+fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) -> Handling {
+    if !scheduler.mode.presses_back() {
+        return Handling::default();
+    }
+    let (high, low) = (scheduler.high_watermark, scheduler.low_watermark);
+    let tick = pressure::TICK_MICROS * cycles_per_micro;
+    let marks = if nf.waits == Loop::Notified {
+        let patience = u64::from(scheduler.queue_time_us) * cycles_per_micro;
+        pressure::Marks::new(ring, high, low, patience, tick)
+    } else {
+        pressure::Marks::sleepless(ring, high, low, cycles_per_micro, tick)
+    };
+    let mark_at = ring * scheduler.ecn_watermark / 100;
+    Handling { marks: Some(marks), mark_at, hold: scheduler.hold, turns: true }
+}
+
+fn launched_program(program: &Program) -> LaunchedProgram {
+    match program {
+        Program::Run(shipped) => LaunchedProgram::Run(shipped.run.clone()),
+        Program::Fuse(all) => LaunchedProgram::Fuse(all.iter().map(|shipped| shipped.run.clone()).collect()),
+        Program::Exec { command, .. } => LaunchedProgram::Exec(command.clone()),
+    }
+}

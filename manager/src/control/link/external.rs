@@ -1,0 +1,221 @@
+//! An external program: one that knows nothing of us, and the two interfaces that it is given (`box` in files).
+//!
+//! It is launched, pinned, scheduled, watched and restarted as any other NF. Since it says nothing, what it is is seen from
+//! outside: it is ready when somebody is at its interfaces, and has failed when these go.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_host::credentials;
+use headgate_host::namespace::Namespace;
+use headgate_kernel::open;
+use headgate_memif::{Cable, Meeting, Watch};
+use headgate_path::black_box::BoxEnds;
+use headgate_path::worker::Command;
+use headgate_port::Queue;
+use headgate_session::kernel_io::{Driver, KernelIo};
+use headgate_session::launch::Program as LaunchedProgram;
+
+use super::{Ground, Seat, Work, handling};
+use crate::config::BoxPorts;
+use crate::config::model::{Nf, Program};
+use crate::status::BoxStatus;
+use crate::{users, wiring};
+
+/// How long a program behind interfaces of the kernel may take to open packet sockets on both, after which it is taken to
+/// be one that needs none: a namespace that routes, for example. Our choice: a hundred times what socat takes.
+const SOCKETS_PATIENCE: Span = Span::from_millis(500);
+
+/// The interfaces of one process.
+pub struct External {
+    ports: Ports,
+    /// What it runs, with the names of its interfaces in their places.
+    command: Vec<String>,
+    /// The worker's ends, from its readiness until they are handed over.
+    queues: Option<[Box<dyn Queue>; 2]>,
+}
+
+enum Ports {
+    /// Memory that it shares with its worker, by connections that it makes.
+    Memif {
+        /// By the first of them it gets packets.
+        meetings: Box<[Meeting; 2]>,
+        /// The worker's ends as far as they are there.
+        cables: Box<[Option<Cable>; 2]>,
+    },
+    /// Cables, each with one end in its namespace.
+    Veth {
+        /// Where it is, held until it is there; it goes with whoever is in it.
+        namespace: Namespace,
+        /// Our ends, to see whether they are still there.
+        ends: [OwnedFd; 2],
+        /// The worker's ends, until it is ready.
+        made: Option<[Box<dyn Queue>; 2]>,
+        /// When it is taken to be ready, whatever it opened.
+        due: Moment,
+    },
+}
+
+impl External {
+    pub(super) fn make(seat: &Seat, kind: BoxPorts, ground: &mut Ground<'_>) -> Result<Self, String> {
+        match kind {
+            BoxPorts::Memif => Self::over_memif(seat, ground),
+            BoxPorts::Veth => Self::over_veth(seat, ground),
+        }
+    }
+
+    fn over_memif(seat: &Seat, ground: &Ground<'_>) -> Result<Self, String> {
+        let user = users::of(&seat.nf, ground.config, credentials::is_root())?;
+        let uid = user.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
+        let open = |end: &str| {
+            // A name of this process alone: of the one before somebody may still hold a connection.
+            let name = format!("headgate-{}-{}-{:x}-{end}", std::process::id(), seat.number, ground.now.0);
+            Meeting::open(&name, uid, seat.nf.ring).map_err(|error| error.to_string())
+        };
+        let meetings = [open(wiring::BOX_IN)?, open(wiring::BOX_OUT)?];
+        let command = command_of(seat, meetings.each_ref().map(Meeting::name))?;
+        let ports = Ports::Memif { meetings: Box::new(meetings), cables: Box::default() };
+        Ok(Self { ports, command, queues: None })
+    }
+
+    fn over_veth(seat: &Seat, ground: &mut Ground<'_>) -> Result<Self, String> {
+        let told = kernel_io(&seat.nf, ground.config.memory.buffer_bytes);
+        let (namespace, sockets) = ground.wiring.box_cables(seat.number, &told)?;
+        let ends = duplicate(&sockets)?;
+        let made = sockets.map(|socket| headgate_kernel::port::queue(socket, &told));
+        let [into, out] = made.map(|queue| queue.map_err(|error| format!("its interfaces: {error}")));
+        let command = command_of(seat, [wiring::BOX_IN, wiring::BOX_OUT])?;
+        let made = Some([into?, out?]);
+        let ports = Ports::Veth { namespace, ends, made, due: ground.now + SOCKETS_PATIENCE };
+        Ok(Self { ports, command, queues: None })
+    }
+
+    pub(super) fn program(&self) -> (LaunchedProgram, Option<String>) {
+        let namespace = match &self.ports {
+            Ports::Memif { .. } => None,
+            Ports::Veth { namespace, .. } => {
+                Some(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd()))
+            }
+        };
+        (LaunchedProgram::Exec(self.command.clone()), namespace)
+    }
+
+    /// True once it is ready.
+    pub(super) fn poll(&mut self, now: Moment, starts: bool) -> Result<bool, String> {
+        if self.queues.is_some() {
+            return Ok(false);
+        }
+        self.queues = match &mut self.ports {
+            Ports::Memif { meetings, cables } => connected(meetings, cables)?,
+            Ports::Veth { namespace, ends, made, due } => {
+                require_bound(ends)?;
+                let ready = starts && (now >= *due || has_sockets(namespace));
+                if ready { made.take() } else { None }
+            }
+        };
+        Ok(self.queues.is_some())
+    }
+
+    pub(super) fn post(&mut self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
+        let [into, out] = self.queues.take()?;
+        // Interfaces that show no queue are never seen to be full.
+        let marks = self.watches().and_then(|[into, _]| {
+            let scheduler = &ground.config.scheduler;
+            handling(scheduler, &seat.nf, into.ring(), ground.cycles_per_micro()).marks
+        });
+        let region = seat.nf.domain.index() as u8;
+        Some(Command::AttachBox(Box::new(BoxEnds { number: seat.number, region, marks, into, out })))
+    }
+
+    pub(super) fn watches(&self) -> Option<[Watch; 2]> {
+        let Ports::Memif { meetings, .. } = &self.ports else { return None };
+        let [into, out] = meetings.as_ref();
+        Some([into.watch()?.clone(), out.watch()?.clone()])
+    }
+
+    pub(super) fn waiting(&self) -> u32 {
+        let Ports::Memif { meetings, .. } = &self.ports else { return 0 };
+        meetings[0].watch().map_or(0, Watch::waiting)
+    }
+
+    /// Of interfaces of the kernel nothing is to be seen.
+    pub(super) fn work(&self) -> Option<Work> {
+        let [into, _] = self.watches()?;
+        Some(Work { held: into.waiting(), progress: into.offered().into(), disk_beat: None })
+    }
+
+    pub(super) fn lacks(&self) -> Option<String> {
+        let Ports::Memif { meetings, .. } = &self.ports else { return None };
+        let missing = meetings.iter().find(|meeting| meeting.watch().is_none())?;
+        Some(format!("it has not connected to the memif socket @{}", missing.name()))
+    }
+}
+
+/// Returns what its interfaces show, while it has a process.
+pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> BoxStatus {
+    let into = now.and_then(super::Link::watches).map(|[into, _]| into);
+    BoxStatus {
+        ports: kind.word().to_owned(),
+        waiting: into.as_ref().map(Watch::waiting),
+        ring: into.as_ref().map(Watch::ring),
+    }
+}
+
+/// Sees to connections that the program makes; the worker's ends once both are there.
+fn connected(
+    meetings: &mut [Meeting; 2],
+    cables: &mut [Option<Cable>; 2],
+) -> Result<Option<[Box<dyn Queue>; 2]>, String> {
+    for (meeting, cable) in meetings.iter_mut().zip(cables.iter_mut()) {
+        if let Some(made) = meeting.tend().map_err(|error| error.to_string())? {
+            *cable = Some(made);
+        }
+    }
+    let ready = cables.iter().all(Option::is_some);
+    let ends = cables.each_mut().map(|cable| if ready { cable.take() } else { None });
+    Ok(match ends {
+        [Some(into), Some(out)] => Some([into, out].map(headgate_memif::port::queue)),
+        _ => None,
+    })
+}
+
+fn require_bound(ends: &[OwnedFd; 2]) -> Result<(), String> {
+    let mut named = ends.iter().zip([wiring::BOX_IN, wiring::BOX_OUT]);
+    match named.find(|(end, _)| !open::is_bound(end.as_fd())) {
+        Some((_, name)) => Err(format!("its interface {name} is gone")),
+        None => Ok(()),
+    }
+}
+
+/// Packet sockets of the calling thread's namespace.
+const PACKET_SOCKETS: &str = "/proc/thread-self/net/packet";
+
+/// Whether there are packet sockets on two interfaces of a namespace.
+fn has_sockets(namespace: &Namespace) -> bool {
+    let Ok(Ok(table)) = namespace.run(|| std::fs::read_to_string(PACKET_SOCKETS)) else { return false };
+    let mut interfaces: Vec<&str> =
+        table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(4)).collect();
+    interfaces.sort_unstable();
+    interfaces.dedup();
+    interfaces.iter().filter(|&&index| index != "0").count() >= 2
+}
+
+fn kernel_io(nf: &Nf, frame_bytes: u32) -> KernelIo {
+    let interfaces = [wiring::BOX_IN, wiring::BOX_OUT].map(str::to_owned);
+    KernelIo { driver: Driver::Mapped, batch: 1, queue: nf.ring, frame_bytes, interfaces }
+}
+
+fn duplicate([first, second]: &[OwnedFd; 2]) -> Result<[OwnedFd; 2], String> {
+    let again = |socket: &OwnedFd| socket.try_clone().map_err(|error| error.to_string());
+    Ok([again(first)?, again(second)?])
+}
+
+/// The command with the names of its interfaces in their places.
+fn command_of(seat: &Seat, [into, out]: [&str; 2]) -> Result<Vec<String>, String> {
+    let Some(Program::Exec { command, .. }) = seat.nf.origin.program() else {
+        return Err("an external program is what `exec` names".to_owned());
+    };
+    let core = seat.core.to_string();
+    let fill = |word: &String| word.replace("{in}", into).replace("{out}", out).replace("{core}", &core);
+    Ok(command.iter().map(fill).collect())
+}

@@ -1,0 +1,105 @@
+//! Interfaces of the kernel that an NF serves itself: what it is given, and what is told of it.
+//!
+//! It is launched, scheduled, watched and restarted as any other. Its packets pass the workers by, so to the packet path
+//! it is an instance that no chain visits.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headgate_kernel::Pool;
+use headgate_path::drop::Reason;
+use headgate_session::kernel_io::KernelIo;
+use headgate_shm::control::InterfaceCounts;
+use headgate_shm::{ManagerSide, Region};
+
+use super::{Ground, Seat, rings};
+use crate::config::model::Interfaces as Configured;
+use crate::status::{InterfaceStatus, IoStatus};
+use crate::wiring;
+
+/// What an NF on interfaces calls its ports: that towards the chain's entry, and that towards its end.
+const PORT_NAMES: [&str; 2] = ["in", "out"];
+
+/// The interfaces and the memory of one process.
+pub struct Interfaces {
+    /// Its orders and accounts.
+    pub side: Arc<ManagerSide>,
+    /// What goes with its welcome, until it is given.
+    given: Option<Given>,
+    /// What stays open here as long as it has them.
+    _keeps: Vec<OwnedFd>,
+    /// Whether each passes packets without a copy.
+    zero_copy: [bool; 2],
+}
+
+struct Given {
+    told: KernelIo,
+    /// Where its packets lie; nobody else's do.
+    memory: Region,
+    /// A socket on each.
+    sockets: [OwnedFd; 2],
+}
+
+impl Interfaces {
+    pub(super) fn make(seat: &Seat, wanted: &Configured, ground: &mut Ground<'_>) -> Result<Self, String> {
+        let told = wiring::describe(&seat.nf, wanted, ground.config.memory.buffer_bytes);
+        let memory = Pool::memory(&told, 0).map_err(|error| error.to_string())?;
+        let [one, other] = ground.wiring.sockets(wanted, &told, &memory)?;
+        let zero_copy = [one.is_zero_copy, other.is_zero_copy];
+        let keeps = one.keeps.into_iter().chain(other.keeps).collect();
+        let given = Some(Given { told, memory, sockets: [one.socket, other.socket] });
+        Ok(Self { side: rings::make_side(seat)?, given, _keeps: keeps, zero_copy })
+    }
+
+    pub(super) fn welcome(&mut self, seat: &Seat, socket: &OwnedFd, _: &Ground<'_>) -> Result<(), String> {
+        let Some(Given { told, memory, sockets }) = self.given.take() else { return Ok(()) };
+        let mut welcome = rings::welcome(seat, &memory);
+        welcome.ports = PORT_NAMES.map(str::to_owned).into();
+        welcome.kernel = Some(told);
+        rings::send(socket, welcome, &memory, &self.side, &sockets)
+    }
+}
+
+/// Returns what an NF's processes say they did on its interfaces: those of `before`, and the one of now if there is one.
+pub(super) fn status(wanted: &Configured, before: &IoStatus, now: Option<&super::Link>) -> IoStatus {
+    let now = match now {
+        Some(super::Link::Interfaces(now)) => Some(now),
+        _ => None,
+    };
+    let counts = now.map(|now| now.side.kernel_counts());
+    let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
+    let interface = |at: usize| {
+        let counts: Option<&InterfaceCounts> = counts.map(|counts| &counts.interfaces[at]);
+        let count = |pick: fn(&InterfaceCounts) -> &AtomicU64| counts.map_or(0, |all| read(pick(all)));
+        let before = &before.interfaces[at];
+        InterfaceStatus {
+            name: wanted.sides[at].to_string(),
+            received: before.received + count(|all| &all.received),
+            sent: before.sent + count(|all| &all.sent),
+            calls: before.calls + count(|all| &all.calls),
+            lost: before.lost + count(|all| &all.lost),
+            unsent: before.unsent + count(|all| &all.unsent),
+            too_long: before.too_long + count(|all| &all.too_long),
+            zero_copy: now.is_some_and(|now| now.zero_copy[at]),
+        }
+    };
+    IoStatus {
+        driver: wanted.driver.name().to_owned(),
+        batch: wanted.batch,
+        waits: before.waits + counts.map_or(0, |counts| read(&counts.waits)),
+        dropped: before.dropped + counts.map_or(0, |counts| read(&counts.dropped)),
+        interfaces: [interface(0), interface(1)],
+    }
+}
+
+/// Returns packets that ended at an NF on interfaces, by reason.
+pub fn drops(io: &IoStatus) -> [(Reason, u64); 4] {
+    let sum = |pick: fn(&InterfaceStatus) -> u64| io.interfaces.iter().map(pick).sum::<u64>();
+    [
+        (Reason::NfVerdict, io.dropped),
+        (Reason::StageFull, sum(|interface| interface.lost)),
+        (Reason::PortFull, sum(|interface| interface.unsent)),
+        (Reason::TooLong, sum(|interface| interface.too_long)),
+    ]
+}

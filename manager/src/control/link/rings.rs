@@ -1,0 +1,107 @@
+//! Rings shared with a worker: what an NF written against the library works on.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headgate_decide::wake::{Marks, TURN_MICROS};
+use headgate_path::board::InstanceCounts;
+use headgate_path::instance::InstanceEnds;
+use headgate_path::worker::Command;
+use headgate_session::message::{self, Loop, ToNf, Welcome};
+use headgate_shm::{ControlLayout, ManagerSide, Region};
+
+use super::{Ground, Progress, Seat, Work, handling};
+
+/// The memory of one process.
+pub struct Rings {
+    /// Its rings, orders and accounts.
+    pub side: Arc<ManagerSide>,
+}
+
+impl Rings {
+    pub(super) fn make(seat: &Seat) -> Result<Self, String> {
+        Ok(Self { side: make_side(seat)? })
+    }
+
+    pub(super) fn welcome(&self, seat: &Seat, socket: &OwnedFd, ground: &Ground<'_>) -> Result<(), String> {
+        let region = &ground.fabric.regions[seat.nf.domain.index()].region;
+        let mut welcome = welcome(seat, region);
+        welcome.ports = ground.config.ports.iter().map(|port| port.name.clone()).collect();
+        welcome.stages = ground.fabric.stage_names();
+        send(socket, welcome, region, &self.side, &[])
+    }
+}
+
+/// Makes fresh memory for a process of an instance.
+pub(super) fn make_side(seat: &Seat) -> Result<Arc<ManagerSide>, String> {
+    let layout = ControlLayout::new(seat.nf.ring)?;
+    ManagerSide::create(&seat.name, layout).map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// Returns what every NF is told.
+pub(super) fn welcome(seat: &Seat, region: &Region) -> Welcome {
+    Welcome {
+        name: seat.name.clone(),
+        buffers: region.geometry().buffers(),
+        stride: region.geometry().stride(),
+        ring: seat.nf.ring,
+        waits: seat.nf.waits,
+        arguments: seat.nf.origin.arguments().to_string(),
+        ..Welcome::default()
+    }
+}
+
+/// Sends a welcome with its files.
+pub(super) fn send(
+    socket: &OwnedFd,
+    welcome: Welcome,
+    region: &Region,
+    side: &ManagerSide,
+    more: &[OwnedFd],
+) -> Result<(), String> {
+    let (control, directives) = (side.control(), side.directives());
+    let mut files: Vec<BorrowedFd<'_>> = vec![region.file(), control.file(), directives.file()];
+    files.extend(more.iter().map(AsFd::as_fd));
+    message::send(socket, &ToNf::Welcome(welcome), &files)
+        .map_err(|error| format!("could not be welcomed: {error}"))
+}
+
+/// Hands the rings of a process that is ready to its worker.
+pub(super) fn post(side: &Arc<ManagerSide>, seat: &Seat, ground: &Ground<'_>) -> Command {
+    let cycles_per_micro = ground.cycles_per_micro();
+    let marks = Marks::new(seat.nf.ring, cycles_per_micro);
+    side.orders().batch.store(marks.backlog, Ordering::Relaxed);
+    side.orders().turn_micros.store(TURN_MICROS, Ordering::Relaxed);
+    Command::Attach(Box::new(InstanceEnds {
+        number: seat.number,
+        region: seat.nf.domain.index() as u8,
+        core: seat.core as u16,
+        sleeps: seat.nf.waits == Loop::Notified,
+        marks,
+        handling: handling(&ground.config.scheduler, &seat.nf, seat.nf.ring, cycles_per_micro),
+        side: side.clone(),
+    }))
+}
+
+pub(super) fn work(side: &ManagerSide, counts: &InstanceCounts) -> Work {
+    let said = side.progress();
+    Work {
+        held: counts.held.get() as u32,
+        // What it says itself to have taken proves nothing.
+        progress: counts.returned.get(),
+        disk_beat: (said.disk_waits.load(Ordering::Relaxed) != 0)
+            .then(|| said.disk_beats.load(Ordering::Relaxed)),
+    }
+}
+
+pub(super) fn progress(side: &ManagerSide) -> Progress {
+    let said = side.progress();
+    let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
+    Progress {
+        sleeps: read(&said.sleeps),
+        bursts: read(&said.bursts),
+        handler_packets: read(&said.handler_packets),
+        handler_cycles: read(&said.handler_cycles),
+    }
+}

@@ -1,0 +1,120 @@
+//! Where the process of an instance comes from. One file for each kind; nobody else asks which it is.
+//!
+//! - [`launched`]: we started it;
+//! - [`attached`]: somebody else did, and it attached;
+//! - [`contained`]: we had it started in a container.
+
+pub mod attached;
+pub mod contained;
+pub mod launched;
+
+use std::os::fd::{AsFd, BorrowedFd};
+
+use headgate_host::process::{self, ProcessError};
+use headgate_host::{Pid, Signal};
+
+pub use attached::Attached;
+pub use contained::Contained;
+pub use launched::Launched;
+
+use super::ledger::Ledger;
+
+/// Where a process comes from, and how to deal with it.
+pub enum Origin {
+    /// We started it.
+    Launched(Launched),
+    /// Somebody else started it, and it attached.
+    Attached(Attached),
+    /// It is in a container of ours, or on its way into one.
+    Contained(Contained),
+}
+
+/// Does the same for each kind.
+macro_rules! each {
+    ($self:expr, $origin:ident => $what:expr) => {
+        match $self {
+            Origin::Launched($origin) => $what,
+            Origin::Attached($origin) => $what,
+            Origin::Contained($origin) => $what,
+        }
+    };
+}
+
+impl Origin {
+    /// Returns its process id.
+    pub fn pid(&self) -> Pid {
+        each!(self, origin => origin.pid())
+    }
+
+    /// Returns whether it has ended: from then on it writes nowhere.
+    pub fn has_ended(&self) -> bool {
+        matches!(each!(self, origin => origin.is_alive()), Ok(false))
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
+        each!(self, origin => origin.signal(signal))
+    }
+
+    /// Reaps a process that has ended, ends what it left where that is ours to end, and returns how it ended.
+    pub fn reap(&mut self) -> String {
+        each!(self, origin => origin.reap())
+    }
+
+    /// Returns whether what it says is heard: not before it is known which process it is.
+    pub const fn is_heard(&self) -> bool {
+        match self {
+            Self::Contained(contained) => contained.is_made(),
+            Self::Launched(_) | Self::Attached(_) => true,
+        }
+    }
+
+    /// Returns whether processes that it leaves behind are ours to end.
+    pub const fn leaves_to_us(&self) -> bool {
+        matches!(self, Self::Launched(_) | Self::Contained(_))
+    }
+
+    /// Returns whether it goes on when we are killed, so that somebody else has to undo what we did to it.
+    pub const fn outlives_us(&self) -> bool {
+        matches!(self, Self::Attached(_) | Self::Contained(_))
+    }
+
+    /// Returns the CPU time of a process that has ended, in nanoseconds. `seen_ns` is what it was last seen to have
+    /// used: of a process that is not our child the number may be another's by now.
+    pub fn final_cpu_ns(&self, seen_ns: u64) -> u64 {
+        match self {
+            Self::Launched(launched) => process::cpu_time_ns(launched.pid()).unwrap_or(0),
+            Self::Attached(_) => seen_ns,
+            Self::Contained(contained) if contained.is_made() => seen_ns,
+            Self::Contained(_) => 0,
+        }
+    }
+
+    /// Goes on with what is under way. Returns sentences for people.
+    ///
+    /// # Errors
+    /// Why there will be no process.
+    pub fn poll(&mut self, core: u32, ledger: &mut Ledger) -> Result<Vec<String>, String> {
+        match self {
+            Self::Contained(contained) => contained.poll(core, ledger),
+            Self::Launched(_) | Self::Attached(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Gives up what it had on this machine, once it has ended.
+    pub fn release(self, ledger: &mut Ledger) {
+        if let Self::Contained(contained) = self {
+            contained.release(ledger);
+        }
+    }
+}
+
+impl AsFd for Origin {
+    /// Readable once it has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        each!(self, origin => origin.as_fd())
+    }
+}
