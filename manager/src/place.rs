@@ -111,7 +111,7 @@ impl NfPlace {
         Self::listen(&path, for_others).map_err(|cause| unusable("listen at", &path)(cause))
     }
 
-    fn listen(path: &Path, for_others: bool) -> std::io::Result<Self> {
+    pub(crate) fn listen(path: &Path, for_others: bool) -> std::io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
         let socket = || {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -280,3 +280,6 @@ fn taken<'a>(name: &str, instances: impl Iterator<Item = &'a Instance>) -> Strin
         pids.join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Who connects, and who is let in, over real sockets.
+
+use std::path::{Path, PathBuf};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+
+use super::*;
+use crate::config::{Catalog, Machine};
+use crate::control::instance::Seat;
+use crate::control::schedule::Scheduled;
+
+/// A reception in a folder of its own, a configuration with one NF that attaches and one that does not, and the instance
+/// of the first.
+struct Desk {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    reception: Reception,
+    config: Config,
+    instances: Vec<Instance>,
+}
+
+impl Desk {
+    fn new(user: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nf.sock");
+        let text = format!(
+            "[[port]]\nname = \"in\"\nkind = \"null\"\n[[nf]]\nname = \"own\"\nattach = true\n{user}\n\
+             [[nf]]\nname = \"ours\"\nexec = [\"/bin/true\"]\n"
+        );
+        let machine = Machine {
+            cores: vec![0, 1],
+            memory_bytes: 1 << 34,
+            hugepages_free: 0,
+            default_route: Vec::new(),
+        };
+        let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
+        let instance = |at: usize| {
+            let nf = config.nfs[at].clone();
+            let seat =
+                Seat { number: at as u16, stage: at as u16, name: nf.name.clone(), core: 0, worker: 0, nf };
+            let mut instance = Instance::new(seat, Scheduled::new(None));
+            instance.life.on(Moment(0), headgate_decide::lifecycle::Event::Added, &mut Vec::new());
+            instance
+        };
+        let instances = vec![instance(0), instance(1)];
+        let reception = Reception::at(NfPlace::listen(&path, false).unwrap());
+        Self { _folder: folder, path, reception, config, instances }
+    }
+
+    /// What became of those who connected by then.
+    fn pass(&mut self, now: Moment) -> Option<Arrival> {
+        self.reception.accept(now);
+        let guests = Guests { config: &self.config, instances: &self.instances, serving: true };
+        self.reception.next_arrival(now, &guests)
+    }
+
+    /// What one that connects and says this is told, if it is not let in.
+    fn refusal(&mut self, word: &FromNf) -> String {
+        let caller = connect(&self.path);
+        message::send(&caller, word, &[]).unwrap();
+        assert!(self.pass(Moment(0)).is_none());
+        match message::receive::<ToNf>(&caller) {
+            Ok(Some((ToNf::Refused { reason }, _))) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn connect(path: &Path) -> OwnedFd {
+    let flags = SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    socket
+}
+
+fn hello(name: &str) -> FromNf {
+    FromNf::Hello { abi: ABI_VERSION, name: name.to_owned() }
+}
+
+#[test]
+fn one_that_says_who_it_is_is_let_in() {
+    let mut desk = Desk::new("");
+    let caller = connect(&desk.path);
+    assert!(desk.pass(Moment(0)).is_none());
+    message::send(&caller, &hello("own"), &[]).unwrap();
+    let arrival = desk.pass(Moment(1)).unwrap();
+    assert_eq!((arrival.at, arrival.peer.pid()), (0, rustix::process::getpid()));
+    assert_eq!(desk.reception.report(Moment(1)), None);
+}
+
+#[test]
+fn others_are_told_why_not() {
+    let mut desk = Desk::new("");
+    assert!(desk.refusal(&hello("ours")).contains("is started by the manager"));
+    assert!(desk.refusal(&hello("nobody")).contains("there is no nf \"nobody\"; user"));
+    let old = FromNf::Hello { abi: ABI_VERSION + 1, name: "own".to_owned() };
+    assert!(desk.refusal(&old).contains("version"));
+    assert!(desk.refusal(&FromNf::Ready).contains("first word"));
+    // One report of all of them.
+    let report = desk.reception.report(Moment(0)).unwrap();
+    assert!(report.contains("first word") && report.ends_with("and 3 more before"), "{report}");
+    assert_eq!(desk.reception.report(Moment(0)), None);
+}
+
+#[test]
+fn another_user_is_not_let_in() {
+    let other = if rustix::process::geteuid().is_root() { 65_000 } else { 1 };
+    let mut desk = Desk::new(&format!("user = {other}"));
+    assert!(desk.refusal(&hello("own")).contains(&format!("is for a process of user {other}")));
+}
+
+#[test]
+fn silence_and_crowds_end() {
+    let mut desk = Desk::new("");
+    let callers: Vec<OwnedFd> = (0..CALLERS_OF_USER_MAX + 2).map(|_| connect(&desk.path)).collect();
+    assert!(desk.pass(Moment(0)).is_none());
+    let refused = callers.iter().filter(|one| matches!(message::receive::<ToNf>(one), Ok(Some(_)))).count();
+    assert_eq!((desk.reception.callers.len(), refused), (CALLERS_OF_USER_MAX, 2));
+    // The others have their time, and no more.
+    let late = Moment(0) + HELLO_PATIENCE;
+    assert!(desk.pass(late).is_none());
+    assert!(desk.reception.callers.is_empty());
+}
+
+#[test]
+fn two_at_once_are_one_after_the_other() {
+    let mut desk = Desk::new("");
+    let callers = [connect(&desk.path), connect(&desk.path)];
+    for caller in &callers {
+        message::send(caller, &hello("own"), &[]).unwrap();
+    }
+    assert!(desk.pass(Moment(0)).is_some());
+    // The instance has a process by now.
+    desk.instances[0].life.on(Moment(0), headgate_decide::lifecycle::Event::Process, &mut Vec::new());
+    assert!(desk.pass(Moment(0)).is_none());
+    let Ok(Some((ToNf::Refused { reason }, _))) = message::receive::<ToNf>(&callers[1]) else { panic!() };
+    assert!(reason.contains("try again") || reason.contains("attached already"), "{reason}");
+}
