@@ -39,13 +39,13 @@ fn examples_are_good_and_do_what_their_plan_says() {
         assert_eq!(loaded.warnings.to_string(), "", "{}", path.display());
         let plan = plan::describe(&loaded.config, &small_machine()).to_string();
         let name = Path::new(path.file_name().unwrap()).with_extension("plan.txt");
-        assert_snapshot(&here("src/config/tests/good").join(name), &plan);
+        assert_snapshot(&here("src/tests/good").join(name), &plan);
     }
 }
 
 #[test]
 fn every_key_arrives() {
-    let path = here("src/config/tests/good/everything.toml");
+    let path = here("src/tests/good/everything.toml");
     let loaded = loaded(&path, &machine());
     let json = serde_json::to_string_pretty(&loaded.config).unwrap();
     assert_snapshot(&path.with_extension("json"), &format!("{json}\n"));
@@ -58,7 +58,7 @@ fn every_key_arrives() {
 /// What TOML says, JSON says too.
 #[test]
 fn json_and_toml_are_two_spellings_of_one_thing() {
-    let paths = examples().into_iter().chain([here("src/config/tests/good/everything.toml")]);
+    let paths = examples().into_iter().chain([here("src/tests/good/everything.toml")]);
     for path in paths {
         let toml = loaded(&path, &machine());
         let text = fs::read_to_string(&path).unwrap();

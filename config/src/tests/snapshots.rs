@@ -1,6 +1,6 @@
 //! What is said of bad files. Each `bad/NAME.toml` has its findings beside it in `bad/NAME.txt`.
 //!
-//! `HEADGATE_UPDATE_SNAPSHOTS=1 cargo test -p headgate-manager` writes them anew; read the difference
+//! `HEADGATE_UPDATE_SNAPSHOTS=1 cargo test -p headgate-config` writes them anew; read the difference
 //! before committing it.
 
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(super) fn assert_snapshot(path: &Path, actual: &str) {
 }
 
 fn bad_files() -> Vec<PathBuf> {
-    let entries = fs::read_dir(here("src/config/tests/bad")).unwrap();
+    let entries = fs::read_dir(here("src/tests/bad")).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
     // What is found in names.toml is kept as JSON too, in names.json.
     let is_bad = |path: &PathBuf| match path.extension().and_then(|extension| extension.to_str()) {
@@ -61,9 +61,9 @@ fn bad_files_are_explained() {
 
 #[test]
 fn findings_serialise() {
-    let findings = findings_in(&here("src/config/tests/bad/names.toml"));
+    let findings = findings_in(&here("src/tests/bad/names.toml"));
     let json = serde_json::to_string_pretty(&findings).unwrap();
-    assert_snapshot(&here("src/config/tests/bad/names.json"), &format!("{json}\n"));
+    assert_snapshot(&here("src/tests/bad/names.json"), &format!("{json}\n"));
 }
 
 #[test]
