@@ -16,7 +16,8 @@
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
-//! - [`profile`]: where the time of a packet goes, and what to change first.
+//! - [`profile`]: where the time of a packet goes, and what to change first;
+//! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -37,5 +38,6 @@ pub mod profile;
 pub mod restart;
 pub mod share;
 pub mod spread;
+pub mod statistics;
 pub mod turn;
 pub mod wake;
