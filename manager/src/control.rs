@@ -48,7 +48,7 @@ use crate::config::{Catalog, Config};
 use crate::fabric::Fabric;
 use crate::layout::Numbers;
 use crate::ports::PortHome;
-use crate::status::{Event, NfState, NfStatus, Snapshot};
+use crate::status::{Event, EventCode, NfState, NfStatus, Snapshot};
 use crate::wiring::Wiring;
 
 use change::Change;
@@ -191,7 +191,7 @@ impl Control {
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();
         }
-        self.events.push_back(Event { at_ns: self.now().0, who: who.to_owned(), what });
+        self.events.push_back(Event::new(self.now().0, EventCode::Other, who, what));
     }
 
     /// Launches the configured NFs and serves until told to stop. Returns the last snapshot.
