@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use crate::event::{Event, EventCode, Severity};
+
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -475,17 +477,6 @@ pub struct DropStatus {
     pub sentence: String,
     /// How many.
     pub count: u64,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Event {
-    /// When, in nanoseconds since the manager started.
-    pub at_ns: u64,
-    /// To whom: an instance, a port, or `manager`.
-    pub who: String,
-    /// What, in a sentence.
-    pub what: String,
 }
 
 /// A known flow.

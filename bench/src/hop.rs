@@ -5,7 +5,7 @@
 //! at.
 //!
 //! - [`variants`]: what is measured and compared;
-//! - [`scenario`]: the configuration of one variant;
+//! - [`mod@scenario`]: the configuration of one variant;
 //! - [`wakeup`]: the bare wake-up.
 
 pub mod scenario;
@@ -20,10 +20,10 @@ use clap::builder::PossibleValuesParser;
 use headgate_host::environment::Environment;
 use serde_json::json;
 
-use crate::placement::Placement;
 use crate::report::{Ratio, Report, Row, Section};
-use crate::session::{Interval, Launcher};
 use crate::statistics::{Round, Rounds, quantile};
+use headgate_api::session::{Interval, Launcher};
+use headgate_host::cores::Placement;
 use variants::{Aim, Kind, RATIOS, VARIANTS, Variant, chosen, names, reference, scenario};
 
 /// Wake-ups timed in each round. Our choice: 20 lie above the 99th percentile.

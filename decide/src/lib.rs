@@ -19,7 +19,8 @@
 //! - [`reconfigure`]: how one configuration follows another;
 //! - [`shutdown`]: how a manager ends;
 //! - [`restart`]: when a failed NF may start again;
-//! - [`profile`]: where the time of a packet goes, and what to change first.
+//! - [`profile`]: where the time of a packet goes, and what to change first;
+//! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -45,5 +46,6 @@ pub mod shutdown;
 #[cfg(test)]
 mod snapshot;
 pub mod spread;
+pub mod statistics;
 pub mod turn;
 pub mod wake;

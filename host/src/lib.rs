@@ -27,6 +27,7 @@ pub mod process;
 pub mod programs;
 pub mod sched;
 pub mod signals;
+pub mod stop;
 pub mod undo;
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ use crate::config::{Catalog, Config};
 use crate::fabric::{Fabric, INSTANCES_MAX};
 use crate::layout::Numbers;
 use crate::ports::PortHome;
-use crate::status::{NfStatus, Snapshot};
+use crate::status::{EventCode, NfStatus, Snapshot};
 use crate::wiring::Wiring;
 
 use delays::Delays;
@@ -193,8 +193,8 @@ impl Control {
         Moment(self.fabric.clock.now_ns().saturating_sub(self.started_ns))
     }
 
-    fn log(&mut self, who: &str, what: String) {
-        self.events.add(self.now(), who, what);
+    fn log(&mut self, code: EventCode, who: &str, what: String) {
+        self.events.add(crate::status::Event::new(self.now().0, code, who, what));
     }
 
     /// Starts the configured NFs and serves until told to stop. Returns the last snapshot.
@@ -292,7 +292,7 @@ impl Control {
                 None => {
                     let why =
                         format!("not launched: there have been {INSTANCES_MAX} instances since the start");
-                    self.log(&nf.name, why);
+                    self.log(EventCode::NfNotLaunched, &nf.name, why);
                 }
             }
         }
@@ -337,7 +337,7 @@ impl Control {
                 Effect::Ended(at) => self.end_turns(at),
                 Effect::Rouse(at) => self.send_on_errand(at),
                 Effect::Released => self.arrange_cores(),
-                Effect::Log { who, what } => self.log(&who, what),
+                Effect::Log { code, who, what } => self.log(code, &who, what),
             }
         }
     }
@@ -377,7 +377,7 @@ impl Control {
             self.let_in(&mut reception, arrival);
         }
         if let Some(what) = reception.report(now) {
-            self.log("manager", what);
+            self.log(EventCode::AttachRefused, "manager", what);
         }
         self.reception = Some(reception);
     }
@@ -400,7 +400,7 @@ impl Control {
             Err(error) => format!("; it is not kept on core {core}: {error}"),
         };
         let name = self.instances[at].seat.name.clone();
-        self.log(&name, format!("{who}{stays}"));
+        self.log(EventCode::NfAttached, &name, format!("{who}{stays}"));
         let origin = origin::Origin::Attached(origin::Attached(peer));
         let process = instance::Process::new(origin, link, socket);
         self.with_instances(|instances, ground, effects| instances.admit(at, process, ground, effects));
@@ -444,14 +444,18 @@ impl Control {
         let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.look_for_failure()?));
         let failed: Vec<(String, String)> = self.ports.iter_mut().filter_map(failed).collect();
         for (port, why) in failed {
-            self.log(&port, format!("its capture cannot be written any more: {why}"));
+            self.log(
+                EventCode::CaptureFailed,
+                &port,
+                format!("its capture cannot be written any more: {why}"),
+            );
         }
     }
 
     /// Tells what happened between stages.
     fn tend_wiring(&mut self) {
         for (chain, what) in self.wiring.events() {
-            self.log(&chain, what);
+            self.log(EventCode::WiringChanged, &chain, what);
         }
     }
 
@@ -484,7 +488,7 @@ impl Control {
     fn go_on_ending(&mut self, action: shutdown::Action) {
         match action {
             shutdown::Action::StopReceiving => {
-                self.log("manager", "stopping: no more packets are taken in".to_owned());
+                self.log(EventCode::Stopping, "manager", "stopping: no more packets are taken in".to_owned());
                 self.opened = true;
                 self.fabric.post_all(|| Command::Receive(false));
             }

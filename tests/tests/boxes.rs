@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use headgate_api::status::{NfState, Snapshot};
 use headgate_host::sched::{self, Policy};
 use headgate_host::{cores, process};
-use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::machine;
 use headgate_tests::session::{Session, chain, drops, nf};
 use rustix::process::{Pid, Signal, kill_process};

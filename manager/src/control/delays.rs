@@ -14,7 +14,7 @@ use headgate_path::plan::Stage;
 use headgate_shm::histogram::{BUCKETS, bucket_of, middle_of};
 
 use super::Control;
-use crate::status::{DelayStatus, StageDelayStatus};
+use crate::status::{DelayStatus, EventCode, StageDelayStatus};
 
 /// Time between two moves of flows: until then all that is known of delays was seen after the last one.
 const RELIEF_EVERY: Span = Span(2 * WINDOW.0);
@@ -104,7 +104,11 @@ impl Control {
         if spread::relieve(&mut stage.table, from, to) > 0 {
             self.fabric.publish();
             let [from, to] = [from, to].map(|number| self.instances[usize::from(number)].seat.name.clone());
-            self.log(&from, format!("is slow for a chain's delay bound: some of its flows move to {to}"));
+            self.log(
+                EventCode::FlowsMoved,
+                &from,
+                format!("is slow for a chain's delay bound: some of its flows move to {to}"),
+            );
         }
     }
 

@@ -25,6 +25,7 @@ use super::schedule::Scheduled;
 use crate::config::Config;
 use crate::config::model::Nf;
 use crate::fabric::{Fabric, INSTANCES_MAX};
+use crate::status::EventCode;
 use crate::wiring::Wiring;
 
 /// What an instance's processes are made of and stand on.
@@ -76,6 +77,8 @@ pub enum Effect {
     Released,
     /// Something happened that people want to know.
     Log {
+        /// Its kind.
+        code: EventCode,
         /// To whom.
         who: String,
         /// What, in a sentence.

@@ -15,6 +15,7 @@ use crate::api::{Answer, Refusal};
 use crate::config::model::{Chain, ChainIo, Interfaces, Link, Nf};
 use crate::config::{self, Config, Machine};
 use crate::layout;
+use crate::status::EventCode;
 
 /// A change under way.
 pub struct Change {
@@ -263,7 +264,11 @@ impl Control {
         if summary.is_empty() {
             summary.push("nothing to change".to_owned());
         }
-        self.log("manager", format!("configuration applied: {}", summary.join(", ")));
+        self.log(
+            EventCode::ConfigurationApplied,
+            "manager",
+            format!("configuration applied: {}", summary.join(", ")),
+        );
         // Whoever asked may have given up.
         let _ = change.reply.send(Ok(serde_json::json!({ "changes": summary })));
     }

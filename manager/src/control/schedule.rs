@@ -27,7 +27,7 @@ use super::ledger::Ledger;
 use super::turns::floor::TurnAccount;
 use crate::config::Mode;
 use crate::config::model::{Chain, Link, NfId, Policy, Scheduler};
-use crate::status::SchedulerStatus;
+use crate::status::{EventCode, SchedulerStatus};
 
 /// Longest time between two looks at loads. NFVnice takes them every millisecond; here arrivals are counted
 /// by the workers, so a look misses none, and each wake-up of this thread takes from a worker's core: with
@@ -220,7 +220,7 @@ impl Control {
     pub(super) fn tell_of_quantum(&mut self) {
         let troubles = [&self.schedule.quantum_trouble, &self.schedule.limit_trouble];
         for why in troubles.into_iter().flatten().cloned().collect::<Vec<_>>() {
-            self.log("manager", why);
+            self.log(EventCode::SchedulingLimited, "manager", why);
         }
     }
 
@@ -241,7 +241,7 @@ impl Control {
         instance.scheduled.policy = in_force;
         if let Some(error) = refused {
             let (name, policy) = (instance.seat.name.clone(), instance.scheduled.policy.clone());
-            self.log(&name, format!("runs under the policy {policy}: {error}"));
+            self.log(EventCode::PolicyRefused, &name, format!("runs under the policy {policy}: {error}"));
         }
     }
 
@@ -275,7 +275,11 @@ impl Control {
             }
             Err(error) if real_time => {
                 let name = self.instances[at].seat.name.clone();
-                self.log(&name, format!("has no control group with time for real-time tasks: {error}"));
+                self.log(
+                    EventCode::SchedulingLimited,
+                    &name,
+                    format!("has no control group with time for real-time tasks: {error}"),
+                );
             }
             Err(error) => self.trouble(error.to_string()),
         }
@@ -295,6 +299,7 @@ impl Control {
         self.schedule.next_try = self.now() + RETRY_EVERY;
         if self.schedule.trouble.is_none() {
             self.log(
+                EventCode::WeightsNotSet,
                 "manager",
                 format!("weights cannot be set, so the kernel shares cores evenly meanwhile: {why}"),
             );
@@ -308,7 +313,7 @@ impl Control {
         };
         if self.schedule.trouble.is_some() && self.instances.iter().all(all_in) {
             self.schedule.trouble = None;
-            self.log("manager", "weights are set again".to_owned());
+            self.log(EventCode::WeightsSet, "manager", "weights are set again".to_owned());
         }
     }
 
@@ -384,6 +389,7 @@ impl Control {
         {
             let name = instance.seat.name.clone();
             self.log(
+                EventCode::ServiceTimeOverridden,
                 &name,
                 format!(
                     "says that a packet takes it {claimed_ns} ns, and the kernel counts {accounted_ns} ns of \

@@ -19,8 +19,8 @@ use super::{Control, Reception};
 use crate::config::model::{Chain, ChainIo, Nf, Origin, Program};
 use crate::ports::PortHome;
 use crate::status::{
-    ChainStatus, DropStatus, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus, NfState,
-    NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
+    ChainStatus, DropStatus, EventCode, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus,
+    NfState, NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
 };
 
 /// The name of the chain of packets that no rule claims.
@@ -33,7 +33,11 @@ impl Control {
         self.tend_delays();
         let audit = if audited { self.fabric.audit() } else { None };
         if audited && audit.is_none() {
-            self.log("manager", "the audit was given up: a worker did not stand still".to_owned());
+            self.log(
+                EventCode::AuditGivenUp,
+                "manager",
+                "the audit was given up: a worker did not stand still".to_owned(),
+            );
         }
         Snapshot {
             at_ns: self.now().0,
