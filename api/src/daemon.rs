@@ -1,9 +1,9 @@
 //! A daemon of one's own: `headgate-manager`, started, asked and stopped by whoever attends it.
 //!
-//! This is the attendant's side of [`crate::attendance`]. A daemon is in the network namespace and on the cores
-//! of the thread that starts it, and in a session of its own, so that no terminal's Ctrl-C reaches it. It stops
-//! in order when its attendant is gone, however that ended; when the daemon itself is killed, its janitor undoes
-//! what it changed.
+//! This is the attendant's side of [`crate::attendance`]. A daemon is in the network namespace and on the
+//! cores of the thread that starts it, and in a session of its own, so that no terminal's Ctrl-C reaches it.
+//! It stops in order when its attendant is gone, however that ended; when the daemon itself is killed, its
+//! janitor undoes what it changed.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::Shutdown;
@@ -57,8 +57,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns how a daemon runs by default: listed, until it is stopped, telling where our own messages go what
-    /// happens.
+    /// Returns how a daemon runs by default: listed, until it is stopped, telling where our own messages go
+    /// what happens.
     #[must_use]
     pub fn new(program: PathBuf, configuration: Configuration) -> Self {
         let messages = Stdio::inherit();

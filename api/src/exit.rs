@@ -34,7 +34,8 @@ impl Exit {
         Self::ALL.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Self::Failed)
     }
 
-    /// Returns the end of a process of ours; `None` of one that a signal ended, or whose code is none of ours.
+    /// Returns the end of a process of ours; `None` of one that a signal ended, or whose code is none of
+    /// ours.
     #[must_use]
     pub fn of_process(status: ExitStatus) -> Option<Self> {
         Self::ALL.into_iter().find(|exit| status.code() == Some(*exit as i32))

@@ -10,8 +10,8 @@ use crate::status::{NfState, NfStatus, PortStatus, Snapshot};
 
 /// Time between two samples of NFs that start. Our choice: they take a millisecond or two.
 const START_SAMPLE_EVERY: Duration = Duration::from_millis(1);
-/// How long to wait for NFs before going on without saying they are ready. Our choice: longer than the manager
-/// itself gives an NF to become ready.
+/// How long to wait for NFs before going on without saying they are ready. Our choice: longer than the
+/// manager itself gives an NF to become ready.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Waits until every NF is ready or has failed once, or somebody asked for the end. Returns the last snapshot
@@ -88,7 +88,8 @@ fn instances(now: &Snapshot, is_such: impl Fn(NfState) -> bool) -> Vec<&str> {
     now.nfs.iter().filter(|nf| is_such(nf.state)).map(|nf| nf.instance.as_str()).collect()
 }
 
-/// Returns a line for each capture that could not be written: a failure, although every packet is accounted for.
+/// Returns a line for each capture that could not be written: a failure, although every packet is accounted
+/// for.
 #[must_use]
 pub fn unwritten(last: &Snapshot) -> Vec<String> {
     let failed = last.ports.iter().filter(|port| port.kind == "pcap" && port.failed > 0);

@@ -82,8 +82,8 @@ pub fn shaped<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Refusa
         .map_err(|error| Refusal::failed(format!("the manager's answer is of another version: {error}")))
 }
 
-/// Reads a line of at most [`REQUEST_BYTES_MAX`] bytes; `None` at the end of file. A longer one comes in parts,
-/// of which none is a request.
+/// Reads a line of at most [`REQUEST_BYTES_MAX`] bytes; `None` at the end of file. A longer one comes in
+/// parts, of which none is a request.
 ///
 /// # Errors
 /// Those of the stream.

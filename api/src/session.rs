@@ -24,8 +24,8 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 /// Why a daemon could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// It did not start, or not end in order. A configuration that was made for an experiment is refused for too
-    /// little memory, mostly.
+    /// It did not start, or not end in order. A configuration that was made for an experiment is refused for
+    /// too little memory, mostly.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     /// It did not answer.
@@ -76,8 +76,9 @@ impl Launcher {
         Ok(Self { program: Program::Manager.find()? })
     }
 
-    /// Starts a daemon and waits until its NFs are running. `name` is what messages call the text. It keeps quiet,
-    /// nobody else finds it, and it begins with no kept costs: an experiment shows what is found out by itself.
+    /// Starts a daemon and waits until its NFs are running. `name` is what messages call the text. It keeps
+    /// quiet, nobody else finds it, and it begins with no kept costs: an experiment shows what is found out
+    /// by itself.
     ///
     /// # Errors
     /// [`SessionError`]; nothing is left behind then.

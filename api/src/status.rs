@@ -294,10 +294,12 @@ pub struct NfStatus {
     pub turns: u64,
     /// What a packet is taken to cost it, in nanoseconds; `None` before that is known.
     pub turn_cost_ns: Option<f64>,
-    /// Whether that is still the cost that was measured before (`headgate profile nf`), and not that of its turns.
+    /// Whether that is still the cost that was measured before (`headgate profile nf`), and not that of its
+    /// turns.
     #[serde(default)]
     pub turn_cost_measured: bool,
-    /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel decides.
+    /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel
+    /// decides.
     pub share: Option<f64>,
     /// What it does on interfaces of the kernel, if it works on some.
     #[serde(default, skip_serializing_if = "Option::is_none")]

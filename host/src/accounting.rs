@@ -116,8 +116,8 @@ fn ticks(count: u64) -> Duration {
     Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// `cpu` user nice system idle iowait irq softirq steal …; what a hypervisor stole is neither. `who` is the first
-/// word, with the space behind it.
+/// `cpu` user nice system idle iowait irq softirq steal …; what a hypervisor stole is neither. `who` is the
+/// first word, with the space behind it.
 fn times_in(text: &str, who: &str) -> Option<MachineTime> {
     let line = text.lines().find_map(|line| line.strip_prefix(who))?;
     let counts: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();

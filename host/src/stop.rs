@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::signals::Wish;
 
-/// How long after the first wish another one is the same: timeout(1) and some shells signal both a process and
-/// its group. Our choice: well below what a person takes to think again.
+/// How long after the first wish another one is the same: timeout(1) and some shells signal both a process
+/// and its group. Our choice: well below what a person takes to think again.
 const ONE_WISH: Duration = Duration::from_millis(200);
 
 /// Whether this process was asked to stop in order. Clones are of one wish.
@@ -22,8 +22,8 @@ struct Asked {
 }
 
 impl Stop {
-    /// Watches over signals that are caught already, on a thread of its own: whatever the rest of the process is
-    /// busy with, the second wish is met by `at_once`, which is to end it.
+    /// Watches over signals that are caught already, on a thread of its own: whatever the rest of the process
+    /// is busy with, the second wish is met by `at_once`, which is to end it.
     ///
     /// # Errors
     /// When no thread can be started.

@@ -13,8 +13,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// How long the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice: a
-/// thousand times what that takes.
+/// How long the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice:
+/// a thousand times what that takes.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 

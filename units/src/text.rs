@@ -62,7 +62,8 @@ pub fn bytes(bytes: u64) -> String {
     if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
 }
 
-/// Returns text from an untrusted source (an NF's message, a name on the wire) without what commands a terminal.
+/// Returns text from an untrusted source (an NF's message, a name on the wire) without what commands a
+/// terminal.
 #[must_use]
 pub fn harmless(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()

@@ -1,7 +1,8 @@
 //! How a client comes: we listen, it connects, brings memory and rings, and says that all is said.
 //!
-//! The socket's name is abstract (unix(7)): there is no file that could stay behind, whatever ends us. Anybody
-//! may connect to it, so the kernel is asked who did, and only the user that the program runs as is let in.
+//! The socket's name is abstract (unix(7)): there is no file that could stay behind, whatever ends us.
+//! Anybody may connect to it, so the kernel is asked who did, and only the user that the program runs as is
+//! let in.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

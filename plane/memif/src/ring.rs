@@ -6,9 +6,9 @@
 //! 128  descriptors, 16 bytes each          flags u16, region u16, length u32, offset u32, metadata u32
 //! ```
 //!
-//! Head and tail run freely. In the ring *from* the client, what lies from tail to head are packets. In the ring
-//! *to* the client, what lies there are empty buffers: we fill one and move the tail past it, and the client
-//! offers it anew, by its head, once it has taken the packet.
+//! Head and tail run freely. In the ring *from* the client, what lies from tail to head are packets. In the
+//! ring *to* the client, what lies there are empty buffers: we fill one and move the tail past it, and the
+//! client offers it anew, by its head, once it has taken the packet.
 //!
 //! Our place in each ring is kept in private memory, and what the client wrote is loaded once and checked.
 
@@ -185,8 +185,8 @@ impl Shared {
     }
 }
 
-/// What is seen of a connection from outside its worker. Figures that the client could have made up: they harm
-/// nobody but the client.
+/// What is seen of a connection from outside its worker. Figures that the client could have made up: they
+/// harm nobody but the client.
 #[derive(Clone, Debug)]
 pub struct Watch(pub(crate) Arc<Shared>);
 

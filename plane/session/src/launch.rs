@@ -32,8 +32,8 @@ pub struct Launch {
     /// the rights to interfaces, routes and packet sockets: it has none but those of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The manager's process id: a process that finds another parent ends at once. 0 in a container, whose first
-    /// process has no parent that it sees.
+    /// The manager's process id: a process that finds another parent ends at once. 0 in a container, whose
+    /// first process has no parent that it sees.
     pub manager: u32,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Fewer rights come before more code: when [`take_place`] returns, the process is on its core, is whom it
 //! should be and nobody more, cannot gain rights, holds nothing of its parent but its socket and its output
-//! streams, and dies with the manager. In a container, whose runtime has seen to the rest, it is the manager's
-//! undoer that ends it when the manager was killed.
+//! streams, and dies with the manager. In a container, whose runtime has seen to the rest, it is the
+//! manager's undoer that ends it when the manager was killed.
 
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;

@@ -25,8 +25,8 @@ pub struct Attendance {
 }
 
 impl Attendance {
-    /// Takes the socket off standard input, and leaves the session of the attendant, so that the signals of its
-    /// terminal are for the attendant alone.
+    /// Takes the socket off standard input, and leaves the session of the attendant, so that the signals of
+    /// its terminal are for the attendant alone.
     ///
     /// # Errors
     /// A sentence when standard input is no such socket.
@@ -102,8 +102,8 @@ impl Voice {
         }
     }
 
-    /// Goes on without the attendant, holding nothing of it: neither its folder nor, where nothing is to be told on
-    /// it, its standard error.
+    /// Goes on without the attendant, holding nothing of it: neither its folder nor, where nothing is to be
+    /// told on it, its standard error.
     fn leave(&self, quiet: bool) {
         let _ = std::env::set_current_dir("/");
         if quiet && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {

@@ -1,7 +1,8 @@
 //! `headgate-manager`: the daemon, one manager in a process of its own.
 //!
-//! It reads and checks its configuration, starts the manager, says when NFs are in service, tells what happens,
-//! and stops in order when it is asked to: by a signal, by `headgate down`, or by the end of its attendant.
+//! It reads and checks its configuration, starts the manager, says when NFs are in service, tells what
+//! happens, and stops in order when it is asked to: by a signal, by `headgate down`, or by the end of its
+//! attendant.
 //!
 //! - [`attendance`]: whoever started it and holds its standard input, if it is attended;
 //! - [`messages`]: what it tells on standard error;
@@ -45,8 +46,8 @@ const STANDARD_INPUT: &str = "-";
 
 /// Runs chains of network functions by one configuration until it is stopped
 ///
-/// SIGTERM, SIGINT and SIGHUP stop it in order: no more packets are taken in, those on their way leave, NFs end.
-/// The second signal ends it at once. Whatever ends it, `kill -9` included, nothing stays behind.
+/// SIGTERM, SIGINT and SIGHUP stop it in order: no more packets are taken in, those on their way leave, NFs
+/// end. The second signal ends it at once. Whatever ends it, `kill -9` included, nothing stays behind.
 /// `headgate up` runs it for people; as a service it runs by itself.
 #[derive(Debug, Parser)]
 #[command(name = "headgate-manager", version, max_term_width = 100)]
@@ -191,8 +192,8 @@ fn refused(mistakes: Diagnostics) -> Failed {
 
 /// What a process that is killed leaves, which the janitor removes.
 struct Traces {
-    /// The files of its place, if it has one. It removes them in order itself; afterwards they may be those of the
-    /// next manager.
+    /// The files of its place, if it has one. It removes them in order itself; afterwards they may be those
+    /// of the next manager.
     files: Option<headgate_host::undo::Ticket>,
 }
 
