@@ -51,8 +51,8 @@ pub struct Options {
     pub nf_output: bool,
     /// Whether to end once every port has given its last packet and all have left.
     pub once: bool,
-    /// Where measured costs of NFs are kept ([`costs::folder`]), with which their turns begin; `None`: they begin
-    /// with none.
+    /// Where measured costs of NFs are kept ([`costs::folder`]), with which their turns begin; `None`: they
+    /// begin with none.
     pub costs: Option<PathBuf>,
     /// Who undoes what was changed on the machine if the manager is killed.
     pub janitor: Option<Arc<Janitor>>,
@@ -207,8 +207,8 @@ impl Drop for Manager {
     }
 }
 
-/// Keeps the calling thread off cores whose NFs are to have them for themselves. Where they have turns, it would wait
-/// for them to have no packets.
+/// Keeps the calling thread off cores whose NFs are to have them for themselves. Where they have turns, it
+/// would wait for them to have no packets.
 fn keep_off(cores: &[u32]) -> Result<(), StartError> {
     if cores.is_empty() { Ok(()) } else { Ok(headgate_host::cores::keep_current_thread_off(cores)?) }
 }
