@@ -6,7 +6,7 @@
 use headgate_decide::bound::relief;
 use headgate_decide::delay::{Recent, WINDOW, quantile};
 use headgate_decide::spread;
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_host::clock::Clock;
 use headgate_path::delay::{Delayed, Sample};
 use headgate_path::holders::TICK_SHIFT;
@@ -80,28 +80,32 @@ impl Control {
         let late = self.fabric.parts.chains.iter().enumerate().filter_map(|(number, chain)| {
             let (chain, bounds) = (chain.as_ref()?, &self.fabric.bounds);
             let bound_us = chain.delay_bound_us.filter(|_| bounds.window(number as u16).is_some())?;
-            Some((chain.stages.clone(), u64::from(bound_us) * 1000))
+            Some((chain.stages.clone(), Span::from_micros(bound_us.into())))
         });
-        for (stages, bound_ns) in late.collect::<Vec<_>>() {
-            stages.into_iter().for_each(|stage| self.relieve(stage, bound_ns));
+        for (stages, bound) in late.collect::<Vec<_>>() {
+            stages.into_iter().for_each(|stage| self.relieve(stage, bound));
         }
     }
 
-    fn relieve(&mut self, stage: u16, bound_ns: u64) {
+    fn relieve(&mut self, stage: u16, bound: Span) {
         let Some(running) = self.fabric.parts.stages[usize::from(stage)].as_ref().map(|stage| &stage.running)
         else {
             return;
         };
         // What is known of an instance without packets is old.
-        let delay_ns = |&number: &u16| match self.held(number) {
-            0 => 0,
-            _ => self.delays.queueing.of(&[number], &self.fabric.clock).map_or(0, |delay| delay.median_ns),
+        let delay = |&number: &u16| match self.held(number) {
+            0 => Span::ZERO,
+            _ => self
+                .delays
+                .queueing
+                .of(&[number], &self.fabric.clock)
+                .map_or(Span::ZERO, |it| Span(it.median_ns)),
         };
-        let delays: Vec<u64> = running.iter().map(delay_ns).collect();
-        let Some((from, to)) = relief(&delays, bound_ns) else { return };
+        let delays: Vec<Span> = running.iter().map(delay).collect();
+        let Some((from, to)) = relief(&delays, bound) else { return };
         let (from, to) = (running[from], running[to]);
         let Some(stage) = self.fabric.parts.stages[usize::from(stage)].as_mut() else { return };
-        if spread::relieve(&mut stage.table, from, to) > 0 {
+        if spread::relieve(&mut stage.table, InstanceId(from), InstanceId(to)) > 0 {
             self.fabric.publish();
             let [from, to] = [from, to].map(|number| self.instances[usize::from(number)].name.clone());
             self.log(&from, format!("is slow for a chain's delay bound: some of its flows move to {to}"));

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::pressure;
 use headgate_decide::restart::Restart;
-use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::{Marks, TURN_MICROS};
+use headgate_decide::units::{Instant as Moment, Span, Ticks};
+use headgate_decide::wake::{CallMarks, SLICE};
 use headgate_host::credentials;
 use headgate_host::process::{Launch, Output};
 use headgate_path::instance::InstanceEnds;
@@ -219,9 +219,9 @@ impl Control {
         let instance = &self.instances[at];
         let (NfState::Starting, Some(process)) = (instance.state, &instance.process) else { return };
         let Some(side) = &process.side else { return };
-        let marks = Marks::new(instance.nf.ring, cycles_per_micro);
+        let marks = CallMarks::new(instance.nf.ring, cycles_per_micro);
         side.orders().batch.store(marks.backlog, Ordering::Relaxed);
-        side.orders().turn_micros.store(TURN_MICROS, Ordering::Relaxed);
+        side.orders().turn_micros.store(SLICE.as_micros() as u32, Ordering::Relaxed);
         let ends = InstanceEnds {
             number: instance.number,
             region: instance.nf.domain.index() as u8,
@@ -261,7 +261,7 @@ pub(super) fn box_marks(
     nf: &Nf,
     ring: u32,
     cycles_per_micro: u64,
-) -> Option<pressure::Marks> {
+) -> Option<pressure::QueueMarks> {
     handling(scheduler, nf, ring, cycles_per_micro).marks
 }
 
@@ -271,12 +271,12 @@ fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) ->
         return Handling::default();
     }
     let (high, low) = (scheduler.high_watermark, scheduler.low_watermark);
-    let tick = pressure::TICK_MICROS * cycles_per_micro;
+    let tick = Ticks::from_span(pressure::TICK, cycles_per_micro);
     let marks = if nf.waits == Loop::Notified {
-        let patience = u64::from(scheduler.queue_time_us) * cycles_per_micro;
-        pressure::Marks::new(ring, high, low, patience, tick)
+        let patience = Ticks(u64::from(scheduler.queue_time_us) * cycles_per_micro);
+        pressure::QueueMarks::new(ring, high, low, patience, tick)
     } else {
-        pressure::Marks::sleepless(ring, high, low, cycles_per_micro, tick)
+        pressure::QueueMarks::sleepless(ring, high, low, cycles_per_micro, tick)
     };
     let mark_at = ring * scheduler.ecn_watermark / 100;
     Handling { marks: Some(marks), mark_at, hold: scheduler.hold, turns: true }

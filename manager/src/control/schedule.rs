@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use headgate_decide::cost::{Account, Cost, Judgement};
 use headgate_decide::share::{self, Contender, Demand};
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::turn_micros;
+use headgate_decide::wake::slice;
 use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
 use headgate_host::undo::{Action, Janitor, Ticket};
 use headgate_host::{process, sched};
@@ -539,7 +539,7 @@ impl Control {
                 Ok(()) => {
                     scheduled.share = Some(share);
                     if let Some(process) = &instance.process {
-                        let turn = turn_micros(share, share::WHOLE, scheduled.feeds);
+                        let turn = slice(share, share::WHOLE, scheduled.feeds).as_micros() as u32;
                         if let Some(side) = &process.side {
                             side.orders().turn_micros.store(turn, Ordering::Relaxed);
                         }

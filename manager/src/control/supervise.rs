@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::liveness::{Limits, Look, Seen};
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::look_before_sleep_micros;
+use headgate_decide::wake::poll_before_sleep;
 use headgate_host::Signal;
 use headgate_host::process::{self};
 use headgate_path::worker::{Command, Event};
@@ -131,7 +131,7 @@ impl Control {
             {
                 let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.core);
                 let turns = self.config.scheduler.mode.presses_back();
-                let look = look_before_sleep_micros(beside_worker || !turns);
+                let look = poll_before_sleep(beside_worker || !turns).as_micros() as u32;
                 side.orders().look_micros.store(look, Ordering::Relaxed);
             }
         }

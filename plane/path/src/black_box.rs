@@ -9,10 +9,11 @@
 //!
 //! A box that sends before any packet came to it is not heard: its chain is not known.
 
-use headgate_decide::outstanding::{LOOK_EVERY_MICROS, Outstanding};
-use headgate_decide::pressure::{Load, Marks, step};
+use headgate_decide::outstanding::{Outstanding, SAMPLE_EVERY};
+use headgate_decide::pressure::{Load, QueueMarks, step};
 use headgate_port::Queue;
 use headgate_shm::Descriptor;
+use headgate_units::Ticks;
 
 use crate::BURST;
 use crate::board::Station;
@@ -31,7 +32,7 @@ pub struct BoxEnds {
     /// The region that its packets come to.
     pub region: u8,
     /// When it is throttled; `None`: never. Only an interface that shows its queue tells how full it is.
-    pub marks: Option<Marks>,
+    pub marks: Option<QueueMarks>,
     /// What it is given packets by.
     pub into: Box<dyn Queue>,
     /// What it sends packets by.
@@ -138,11 +139,11 @@ impl Worker {
             packets.iter().for_each(|packet| self.turn_away(region, Reason::Unasked, *packet));
             return count;
         };
-        let strangers = it.outstanding.take_back(count as u64);
+        let made = it.outstanding.take_back(count as u64);
         let counts = &self.board.instances[it.ends.number as usize];
         counts.returned.add(count as u64);
         counts.held.set(it.outstanding.inside());
-        self.board.chains[last.chain() as usize].entered.add(strangers);
+        self.board.chains[last.chain() as usize].entered.add(made);
         let store = &self.stores[region as usize];
         for packet in packets.iter() {
             let flow = spread_at(store.stack.region(), *packet, last.port(), &self.seeds);
@@ -162,7 +163,7 @@ impl Worker {
         }
         let looks = now >= self.next_box_look;
         if looks {
-            self.next_box_look = now + LOOK_EVERY_MICROS * self.cycles_per_micro;
+            self.next_box_look = now + Ticks::from_span(SAMPLE_EVERY, self.cycles_per_micro).0;
         }
         for it in &mut self.boxes {
             let (number, stack) = (it.number(), &mut self.stores[it.ends.region as usize].stack);
@@ -170,7 +171,7 @@ impl Worker {
             it.ends.out.tend(now, stack);
             let counts = &self.board.instances[number as usize];
             if let (Some(marks), Some(depth)) = (&it.ends.marks, it.ends.into.waiting()) {
-                let next = step(it.load, depth, now, marks);
+                let next = step(it.load, depth, Ticks(now), marks);
                 if next.is_throttled() != it.load.is_throttled() {
                     self.pressure.set(number, next.is_throttled());
                     counts.throttles.add(u64::from(next.is_throttled()));
@@ -178,7 +179,7 @@ impl Worker {
                 it.load = next;
             }
             if let (true, Some(last)) = (looks, it.last) {
-                let overdue = it.outstanding.look();
+                let overdue = it.outstanding.sample();
                 counts.drops[Reason::BoxKept as usize].add(overdue);
                 counts.held.set(it.outstanding.inside());
                 self.board.ended(last.chain(), Reason::BoxKept, overdue);

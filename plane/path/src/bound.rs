@@ -6,9 +6,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headgate_decide::bound::{Limit, Marks, Seen};
+use headgate_decide::bound::{BoundMarks, ChainObservation, Limit};
 use headgate_decide::spread;
 use headgate_shm::Descriptor;
+use headgate_units::{Span, Ticks};
 
 use crate::drop::Reason;
 use crate::holders::{Place, TICK_SHIFT};
@@ -60,7 +61,7 @@ impl Bounds {
     fn publish(&self, chain: u16, limit: &Limit) {
         let shared = &self.0[chain as usize];
         shared.window.store(limit.window().unwrap_or(OPEN), Ordering::Relaxed);
-        shared.since.store((limit.since() >> TICK_SHIFT) as u32, Ordering::Relaxed);
+        shared.since.store((limit.since().0 >> TICK_SHIFT) as u32, Ordering::Relaxed);
         shared.longest.store(0, Ordering::Relaxed);
     }
 }
@@ -69,7 +70,7 @@ impl Bounds {
 #[derive(Clone, Copy)]
 pub(crate) struct Bounded {
     chain: u16,
-    marks: Marks,
+    marks: BoundMarks,
     limit: Limit,
 }
 
@@ -87,7 +88,8 @@ impl Worker {
         }
         for (number, chain) in self.plan.chains.iter().enumerate() {
             let Some(micros) = chain.as_ref().and_then(|chain| chain.delay_bound_us) else { continue };
-            let (chain, marks) = (number as u16, Marks::new(micros.into(), self.cycles_per_micro));
+            let (chain, marks) =
+                (number as u16, BoundMarks::new(Span::from_micros(micros.into()), self.cycles_per_micro));
             let known = before.iter().find(|old| old.chain == chain);
             let limit = known.map_or_else(Limit::default, |known| known.limit);
             self.bounded.push(Bounded { chain, marks, limit });
@@ -99,19 +101,19 @@ impl Worker {
     pub(crate) fn judge_bounds(&mut self, now: u64) {
         for at in 0..self.bounded.len() {
             let Bounded { chain, marks, limit } = self.bounded[at];
-            if !limit.is_due(now, &marks) {
+            if !limit.is_due(Ticks(now), &marks) {
                 continue;
             }
             let shared = &self.bounds.0[chain as usize];
             let sum = |count: &dyn Fn(&crate::board::Board) -> u64| {
                 self.boards.iter().map(|board| count(board)).sum()
             };
-            let seen = Seen {
-                longest: u64::from(shared.longest.load(Ordering::Relaxed)) << TICK_SHIFT,
+            let seen = ChainObservation {
+                longest: Ticks(u64::from(shared.longest.load(Ordering::Relaxed)) << TICK_SHIFT),
                 left: sum(&|board| board.chains[chain as usize].left.get()),
                 shed: sum(&|board| board.dropped(chain, Reason::DelayBound)),
             };
-            let next = limit.step(now, &seen, &marks);
+            let next = limit.step(Ticks(now), &seen, &marks);
             if next != limit {
                 self.bounded[at].limit = next;
                 self.bounds.publish(chain, &next);
@@ -187,7 +189,7 @@ impl Worker {
         let slot = spread::slot(self.stores[region as usize].holders.origin(packet.index()).flow);
         self.plan.hops(chain).iter().all(|&hop| {
             let Hop::Spread { stage, .. } = hop else { return true };
-            let number = self.plan.table(stage)[slot];
+            let number = self.plan.table(stage)[slot].0;
             let worker = self.plan.instances[number as usize].worker;
             let counts = &self.boards[worker as usize].instances[number as usize];
             let part = u64::from(window) / self.plan.running(stage).len().max(1) as u64;

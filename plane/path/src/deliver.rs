@@ -71,7 +71,7 @@ impl Worker {
     fn spread_hop(&self, region: u8, packet: Descriptor, planned: Hop) -> Hop {
         let Hop::Spread { position, stage } = planned else { return planned };
         let origin = self.stores[region as usize].holders.origin(packet.index());
-        Hop::Instance { position, number: self.plan.table(stage)[spread::slot(origin.flow)] }
+        Hop::Instance { position, number: self.plan.table(stage)[spread::slot(origin.flow)].0 }
     }
 
     /// Puts packets into the receive ring of an instance, as many as it may hold.

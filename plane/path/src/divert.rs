@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use headgate_shm::Descriptor;
 
 use crate::holders::Place;
-use crate::plan::{Hop, Plan};
 use crate::worker::Worker;
 
 /// Flows remembered, as a power of two. Our choice: as many as the flow table has by default, in 512 KiB.
@@ -65,24 +64,6 @@ impl Diverts {
     #[inline(always)]
     pub(crate) fn is_by(&self, number: u16) -> bool {
         self.by[number as usize].load(Ordering::Relaxed)
-    }
-
-    /// Whether one of the instances of a hop did.
-    fn is_at(&self, plan: &Plan, hop: Hop) -> bool {
-        match hop {
-            Hop::Instance { number, .. } => self.is_by(number),
-            Hop::Spread { stage, .. } => plan.running(stage).iter().any(|&number| self.is_by(number)),
-            Hop::Port(_) | Hop::End(_) => false,
-        }
-    }
-
-    /// Whether nothing can pass this way in time: a hop is blocked, and no NF before it ever sent a packet elsewhere.
-    pub(crate) fn is_closed(&self, plan: &Plan, way: &[Hop], blocks: impl Fn(Hop) -> bool) -> bool {
-        if !self.any() {
-            return way.iter().any(|&hop| blocks(hop));
-        }
-        let certain = way.iter().position(|&hop| self.is_at(plan, hop)).map_or(way.len(), |at| at + 1);
-        way[..certain].iter().any(|&hop| blocks(hop))
     }
 
     /// The positions that a flow's packets pass over in a chain, a bit for each.

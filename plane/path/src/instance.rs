@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use headgate_decide::congestion::Average;
 use headgate_decide::pressure::{self, Load};
-use headgate_decide::wake::Marks;
+use headgate_decide::wake::{CallMarks, Calls};
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{Descriptor, ManagerSide, Offence};
 
@@ -24,7 +24,7 @@ pub struct InstanceEnds {
     /// Whether it ever sleeps.
     pub sleeps: bool,
     /// When a call is worth it.
-    pub marks: Marks,
+    pub marks: CallMarks,
     /// What is done when it cannot keep up.
     pub handling: Handling,
     /// Its memory.
@@ -37,7 +37,7 @@ pub struct Instance {
     pub(crate) region: u8,
     pub(crate) core: u16,
     pub(crate) sleeps: bool,
-    pub(crate) marks: Marks,
+    pub(crate) marks: CallMarks,
     pub(crate) to_nf: Producer,
     pub(crate) from_nf: Consumer,
     pub(crate) side: Arc<ManagerSide>,
@@ -45,7 +45,7 @@ pub struct Instance {
     /// room and an honest NF never waits for the manager.
     pub(crate) held: u32,
     /// When it is throttled, and what is thought of it now.
-    pub(crate) pressure: Option<pressure::Marks>,
+    pub(crate) pressure: Option<pressure::QueueMarks>,
     pub(crate) load: Load,
     /// Its smoothed queue, and from which one on packets are marked; 0: never.
     pub(crate) queue: Average,
@@ -62,11 +62,8 @@ pub struct Instance {
     pub(crate) asleep: bool,
     /// Whether it was told to take turns with its neighbours.
     pub(crate) takes_turns: bool,
-    /// When it was last called, and what it had taken by then.
-    pub(crate) called_at: u64,
-    pub(crate) taken_at_call: u32,
-    /// Since when it sleeps with packets in its ring; 0 when it does not.
-    pub(crate) waiting_since: u64,
+    /// When it was last called.
+    pub(crate) calls: Calls,
     /// The packet whose delay here is being measured.
     pub(crate) probe: Probe,
     /// What it did wrong; from then on nothing is read from it or given to it.
@@ -97,9 +94,7 @@ impl Instance {
             turns: ends.handling.turns,
             asleep: false,
             takes_turns: false,
-            called_at: 0,
-            taken_at_call: 0,
-            waiting_since: 0,
+            calls: Calls::default(),
             probe: Probe::default(),
             offence: None,
         }
@@ -114,7 +109,7 @@ impl Instance {
     /// Whether packets on their way to it are marked.
     #[inline(always)]
     pub(crate) const fn marks_packets(&self) -> bool {
-        self.mark_at > 0 && self.queue.packets() >= self.mark_at
+        self.queue.is_congested(self.mark_at)
     }
 
     /// Packets given to it and those that wait for room in its ring, ever (wraps).

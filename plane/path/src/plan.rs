@@ -6,8 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use headgate_decide::spread::{self, SLOTS};
+use headgate_decide::spread::{self, SLOTS, Table};
 use headgate_shm::cpu;
+use headgate_units::InstanceId;
 
 use crate::drop::Reason;
 use crate::rules::Rules;
@@ -35,7 +36,7 @@ pub struct Stage {
     /// The instances that run. Empty: the NF is down.
     pub running: Vec<u16>,
     /// Slot of a flow's hash -> instance.
-    pub table: [u16; SLOTS],
+    pub table: Table,
 }
 
 impl Stage {
@@ -47,7 +48,8 @@ impl Stage {
 
     /// Says which instances run now. Flows of the others move as little as possible.
     pub fn set_running(&mut self, running: Vec<u16>) {
-        spread::rebalance(&mut self.table, &running);
+        let ids: Vec<InstanceId> = running.iter().map(|&number| InstanceId(number)).collect();
+        spread::rebalance(&mut self.table, &ids);
         self.running = running;
     }
 }
@@ -250,8 +252,8 @@ impl Plan {
     /// The slots of a stage.
     #[inline(always)]
     #[must_use]
-    pub fn table(&self, stage: u16) -> &[u16; SLOTS] {
-        const NOBODY: [u16; SLOTS] = [spread::FREE; SLOTS];
+    pub fn table(&self, stage: u16) -> &Table {
+        const NOBODY: Table = [spread::FREE; SLOTS];
         self.stages[stage as usize].as_ref().map_or(&NOBODY, |stage| &stage.table)
     }
 

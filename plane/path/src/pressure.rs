@@ -7,10 +7,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use headgate_decide::pressure::{Marks, may_rest, step};
+use headgate_decide::pressure::{
+    self, HopPressure, QueueMarks, Shed, flow_is_shed, is_blocked, is_closed, step,
+};
 use headgate_decide::spread;
 use headgate_shm::Descriptor;
+use headgate_units::Ticks;
 
+use crate::divert::Diverts;
 use crate::drop::Reason;
 use crate::holders::{Holders, Place};
 use crate::plan::{Hop, Plan};
@@ -55,12 +59,20 @@ impl Pressure {
         }
     }
 
-    /// Whether nothing can pass this hop in time: where flows are spread, when all instances are throttled.
-    fn blocks(&self, plan: &Plan, hop: Hop) -> bool {
+    /// Gathers what is known of a hop.
+    fn of_hop(&self, plan: &Plan, diverts: &Diverts, hop: Hop) -> HopPressure {
         match hop {
-            Hop::Instance { number, .. } => self.is_throttled(number),
-            Hop::Spread { stage, .. } => plan.running(stage).iter().all(|&number| self.is_throttled(number)),
-            Hop::Port(_) | Hop::End(_) => false,
+            Hop::Instance { number, .. } => HopPressure {
+                throttled: self.is_throttled(number),
+                diverts: diverts.is_by(number),
+                spreads: false,
+            },
+            Hop::Spread { stage, .. } => HopPressure {
+                throttled: plan.running(stage).iter().all(|&number| self.is_throttled(number)),
+                diverts: plan.running(stage).iter().any(|&number| diverts.is_by(number)),
+                spreads: true,
+            },
+            Hop::Port(_) | Hop::End(_) => HopPressure::default(),
         }
     }
 }
@@ -71,9 +83,9 @@ impl Worker {
         for &number in &self.owned {
             let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
             let depth = instance.held + instance.waiting.len() as u32;
-            instance.queue = instance.queue.look(depth);
+            instance.queue = instance.queue.sample(depth);
             let Some(marks) = &instance.pressure else { continue };
-            let next = step(instance.load, depth, now, marks);
+            let next = step(instance.load, depth, Ticks(now), marks);
             if next.is_throttled() != instance.load.is_throttled() {
                 self.pressure.set(number, next.is_throttled());
                 self.board.instances[number as usize].throttles.add(u64::from(next.is_throttled()));
@@ -89,11 +101,11 @@ impl Worker {
         let mut resting = 0;
         for &number in &self.owned {
             let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
-            let blocks = |hop| self.pressure.blocks(&self.plan, hop);
-            let blocked = |way: &Vec<Hop>| self.diverts.is_closed(&self.plan, way, blocks);
+            let of_hop = |hop: &Hop| self.pressure.of_hop(&self.plan, &self.diverts, *hop);
+            let closed = |way: &Vec<Hop>| is_closed(way.iter().map(of_hop));
             // Who never sleeps would not hear the bell that ends the rest.
             let may = instance.pressure.is_some() && instance.sleeps && !self.diverts.is_by(number);
-            let rests = may && may_rest(self.plan.ways_on(number).iter().map(blocked));
+            let rests = may && is_blocked(self.plan.ways_on(number).iter().map(closed));
             if rests != instance.rests {
                 instance.rests = rests;
                 instance.side.orders().rest.store(u32::from(rests), Ordering::Relaxed);
@@ -113,28 +125,20 @@ impl Worker {
         packets: &mut [Descriptor],
         places: &mut [Place],
     ) -> usize {
-        let diverts = self.diverts.any();
-        let mut by_flow = false;
-        // From the exit: the last NF that cannot keep up is the one that limits the chain.
-        for (position, &hop) in self.plan.hops(chain).iter().enumerate().rev() {
-            if self.pressure.blocks(&self.plan, hop) {
-                // Every flow comes to the first.
-                if diverts && position > 0 {
-                    by_flow = true;
-                    continue;
-                }
+        let hops = self.plan.hops(chain);
+        let of_hop = |hop: &Hop| self.pressure.of_hop(&self.plan, &self.diverts, *hop);
+        match pressure::shed(hops.iter().map(of_hop), self.diverts.any()) {
+            Shed::Nothing => return packets.len(),
+            Shed::Flows => {}
+            Shed::Chain(position) => {
                 // What would have come to the first NF has come for it, when its share is decided.
-                if let (0, Hop::Instance { number, .. }) = (position, hop) {
+                if let (0, Hop::Instance { number, .. }) = (position, hops[position]) {
                     let drops = &self.board.instances[number as usize].drops;
                     drops[Reason::Throttled as usize].add(packets.len() as u64);
                 }
                 self.end(chain, region, Reason::Throttled, packets);
                 return 0;
             }
-            by_flow |= matches!(hop, Hop::Spread { .. });
-        }
-        if !by_flow {
-            return packets.len();
         }
         let mut kept = 0;
         for at in 0..packets.len() {
@@ -153,15 +157,15 @@ impl Worker {
     fn flow_is_throttled(&self, chain: u16, holders: &Holders, packet: Descriptor) -> bool {
         let flow = holders.origin(packet.index()).flow;
         let passed_over = if self.diverts.any() { self.diverts.passed_over(chain, flow) } else { 0 };
-        let comes_to = |position: u8| passed_over >> position & 1 == 0;
-        self.plan.hops(chain).iter().any(|&hop| match hop {
-            Hop::Instance { position, number } => comes_to(position) && self.pressure.is_throttled(number),
+        let hops = self.plan.hops(chain).iter().filter_map(|&hop| match hop {
+            Hop::Instance { position, number } => Some((position, self.pressure.is_throttled(number))),
             Hop::Spread { position, stage } => {
-                let number = self.plan.table(stage)[spread::slot(flow)];
-                comes_to(position) && self.pressure.is_throttled(number)
+                let number = self.plan.table(stage)[spread::slot(flow)].0;
+                Some((position, self.pressure.is_throttled(number)))
             }
-            Hop::Port(_) | Hop::End(_) => false,
-        })
+            Hop::Port(_) | Hop::End(_) => None,
+        });
+        flow_is_shed(hops, passed_over)
     }
 }
 
@@ -169,7 +173,7 @@ impl Worker {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handling {
     /// When it is throttled; `None`: never.
-    pub marks: Option<Marks>,
+    pub marks: Option<QueueMarks>,
     /// Average queue from which on ECN-capable packets are marked; 0: never.
     pub mark_at: u32,
     /// Packets that wait at the worker while its ring is full, of those that an NF has worked on.

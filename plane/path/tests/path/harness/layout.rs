@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use headgate_decide::pressure::Marks;
+use headgate_decide::pressure::QueueMarks;
 use headgate_path::plan::{Chain, Exit, OnFailure, Stage};
 use headgate_path::pressure::Handling;
 use headgate_path::rules::Rule;
 use headgate_port::Queue;
+use headgate_units::Ticks;
 
 use super::TURN_CYCLES;
 use super::port::{Cable, TestQueue};
@@ -145,7 +146,7 @@ impl Layout {
 
     /// Instances that cannot keep up are throttled, and `hold` packets wait for each.
     pub fn pressure(mut self, hold: u32) -> Self {
-        let marks = Marks::new(self.ring, 80, 60, 2 * TURN_CYCLES, TURN_CYCLES);
+        let marks = QueueMarks::new(self.ring, 80, 60, Ticks(2 * TURN_CYCLES), Ticks(TURN_CYCLES));
         self.handling = Handling { marks: Some(marks), hold, turns: true, mark_at: self.ring / 2 };
         self
     }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headgate_decide::wake::Marks;
+use headgate_decide::wake::CallMarks;
 use headgate_path::audit::{Audit, WorkerReport, audit};
 use headgate_path::board::Board;
 use headgate_path::bound::Bounds;
@@ -157,7 +157,7 @@ impl World {
             region,
             core: number,
             sleeps: true,
-            marks: Marks::new(self.ring, CYCLES_PER_MICRO),
+            marks: CallMarks::new(self.ring, CYCLES_PER_MICRO),
             handling: self.handling,
             side,
         })));

@@ -205,9 +205,9 @@ fn a_storm_of_sleep_costs_few_calls() {
         scene.liar.take(1);
         scene.liar.give_back(0);
     }
-    // A turn is a microsecond here; between two calls there are at least GAP_MICROS.
+    // A turn is a microsecond here; between two calls there is at least GAP.
     let calls = scene.world.boards[0].instances[0].calls.get();
-    assert!((1..=1_000 / headgate_decide::wake::GAP_MICROS).contains(&calls), "{calls} calls");
+    assert!((1..=1_000 / headgate_decide::wake::GAP.as_micros()).contains(&calls), "{calls} calls");
     assert_eq!(scene.world.events(), []);
     scene.finish();
 }

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use headgate_decide::outstanding::{LOOK_EVERY_MICROS, MARKS};
-use headgate_decide::pressure::Marks;
+use headgate_decide::outstanding::{SAMPLE_EVERY, SAMPLES};
+use headgate_decide::pressure::QueueMarks;
 use headgate_path::black_box::BoxEnds;
 use headgate_path::drop::Reason;
 use headgate_path::plan::Exit;
 use headgate_path::worker::Command;
 use headgate_port::Queue;
+use headgate_units::Ticks;
 
 use crate::harness::frames::interleaved;
 use crate::harness::layout::{HERE, Layout};
@@ -51,7 +52,7 @@ fn world() -> (World, Stranger) {
     (world, stranger)
 }
 
-fn attach(world: &World, marks: Option<Marks>) -> Stranger {
+fn attach(world: &World, marks: Option<QueueMarks>) -> Stranger {
     let stranger = Stranger { into: Arc::default(), out: Arc::default() };
     let queue = |cable: &Arc<Mutex<Cable>>| Box::new(TestQueue::new(cable.clone(), None)) as Box<dyn Queue>;
     let (into, out) = (queue(&stranger.into), queue(&stranger.out));
@@ -62,8 +63,8 @@ fn attach(world: &World, marks: Option<Marks>) -> Stranger {
 
 /// Lets so much time pass that what is outstanding is given up.
 fn wait_for_overdue(world: &mut World) {
-    for _ in 0..=MARKS + 1 {
-        world.now += LOOK_EVERY_MICROS * CYCLES_PER_MICRO;
+    for _ in 0..=SAMPLES + 1 {
+        world.now += Ticks::from_span(SAMPLE_EVERY, CYCLES_PER_MICRO).0;
         world.turn();
     }
     world.settle();
