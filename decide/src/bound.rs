@@ -1,25 +1,26 @@
 //! How many packets of a chain may be inside at once, so that none takes longer than the chain's delay bound.
 //!
-//! The problem: a ring of thousands of packets in front of an expensive NF is milliseconds of delay for every packet
-//! that is let in, and shedding by the length of that ring (`pressure`) keeps it long. Shedding by the delay that is
-//! *measured* at the chain's end is too late by just this delay: what is inside already will be late as well.
+//! The problem: a ring of thousands of packets in front of an expensive NF is milliseconds of delay for every
+//! packet that is let in, and shedding by the length of that ring (`pressure`) keeps it long. Shedding by the
+//! delay that is *measured* at the chain's end is too late by just this delay: what is inside already will be
+//! late as well.
 //!
-//! The intuition: Little's law. Packets inside = rate at which they leave x time they take. So a delay is bounded
-//! by a *window* of packets inside: a packet is let in as one leaves, whatever the rates of both ends are, and
-//! the delay settles at window / rate without swinging. The measured delay only sets the window: to `window x bound /
-//! delay`, all of the way down and half of the way up, no more often than every [`BoundMarks::tick`], and only by
-//! packets that came in under the window that is judged.
+//! The intuition: Little's law. Packets inside = rate at which they leave x time they take. So a delay is
+//! bounded by a *window* of packets inside: a packet is let in as one leaves, whatever the rates of both ends
+//! are, and the delay settles at window / rate without swinging. The measured delay only sets the window: to
+//! `window x bound / delay`, all of the way down and half of the way up, no more often than every
+//! [`BoundMarks::tick`], and only by packets that came in under the window that is judged.
 //!
-//! There is no window before a packet has taken longer than the bound. The first one is the rate of the last tick
-//! times the bound. A window that lets everything in while delays are below half of the bound for
+//! There is no window before a packet has taken longer than the bound. The first one is the rate of the last
+//! tick times the bound. A window that lets everything in while delays are below half of the bound for
 //! [`BoundMarks::calm`] has done its work and goes.
 //!
 //! Where flows of one chain are spread over instances, the slow ones are relieved first ([`relief`]).
 //!
 //! What it refuses to do: predict a delay, or drop what is inside.
 //!
-//! Sources: dissertation section 6.2.2 (shed or re-route flows beyond their delay constraint); Little (1961); a window
-//! for each chain instead of a rate, as TCP has, because it needs no clock.
+//! Sources: dissertation section 6.2.2 (shed or re-route flows beyond their delay constraint); Little (1961);
+//! a window for each chain instead of a rate, as TCP has, because it needs no clock.
 
 use crate::units::{Span, Ticks};
 
@@ -30,7 +31,7 @@ pub struct BoundMarks {
     pub bound: Ticks,
     /// Least time between two windows.
     pub tick: Ticks,
-    /// How long delays must be short before the window goes.
+    /// The time for which delays must be short before the window goes.
     pub calm: Ticks,
 }
 
@@ -38,14 +39,15 @@ pub struct BoundMarks {
 const CALM_MIN: Span = Span::from_millis(100);
 /// Bounds of calm, where that is longer. Our choice: ten ticks.
 const CALM_BOUNDS: u64 = 20;
-/// The smallest window. Our choice: NFVnice's batch of 32; with fewer packets each of them would pay for a switch.
+/// The smallest window. Our choice: NFVnice's batch of 32; with fewer packets each of them would pay for a
+/// switch.
 pub const WINDOW_MIN: u32 = 32;
 /// The largest: more than all rings of a chain hold.
 const WINDOW_MAX: u32 = 1 << 30;
 
 impl BoundMarks {
-    /// Returns the marks of a bound. A tick is twice the bound: the first half passes until a packet that came in
-    /// under the new window has come out.
+    /// Returns the marks of a bound. A tick is twice the bound: the first half passes until a packet that
+    /// came in under the new window has come out.
     #[must_use]
     pub const fn new(bound: Span, ticks_per_micro: u64) -> Self {
         let long = bound.times(CALM_BOUNDS);
@@ -55,11 +57,11 @@ impl BoundMarks {
     }
 }
 
-/// What was observed of a chain.
+/// Observation of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChainObservation {
-    /// The longest delay, since the last observation, of a packet that came in since [`Limit::since`]; 0: none came
-    /// out. While there is no window it counts whenever the packet came in.
+    /// The longest delay, since the last observation, of a packet that came in since [`Limit::since`]; 0:
+    /// none came out. While there is no window it counts whenever the packet came in.
     pub longest: Ticks,
     /// Packets that left, ever.
     pub left: u64,
@@ -67,17 +69,17 @@ pub struct ChainObservation {
     pub shed: u64,
 }
 
-/// What a chain may have inside.
+/// Limit of the packets that a chain may have inside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
     window: Option<u32>,
-    /// Since when it is no larger than this.
+    /// Time since which it is no larger than this.
     since: Ticks,
     judged: Ticks,
-    /// What had been observed by then.
+    /// The counts that had been observed by then.
     left: u64,
     shed: u64,
-    /// Since when delays are short and nothing is kept out.
+    /// Time since which delays are short and nothing is kept out.
     calm_since: Ticks,
 }
 
@@ -142,9 +144,28 @@ fn scaled(packets: u64, bound: Ticks, time: Ticks) -> u32 {
     window.clamp(WINDOW_MIN.into(), WINDOW_MAX.into()) as u32
 }
 
-/// Returns which of the instances of a stage, given by how long packets wait for each, shall give up flows to which
-/// other one; `None` where that would not help: the slowest is far below the bound, or the fastest has no half of
-/// its delay.
+/// Returns how many of `count` packets that come to a chain with `inside` packets fit its window.
+#[inline]
+#[must_use]
+pub const fn room(window: u32, inside: u64, count: usize) -> usize {
+    let room = (window as u64).saturating_sub(inside);
+    if room < count as u64 { room as usize } else { count }
+}
+
+/// Returns whether flows of an instance that holds so many packets go on although the window of their chain
+/// is full: it holds less than its even part of the window, of which a stage of so many instances has as
+/// many.
+#[inline]
+#[must_use]
+pub const fn is_below_its_part(held: u64, window: u32, instances: usize) -> bool {
+    let instances = if instances == 0 { 1 } else { instances as u64 };
+    let part = window as u64 / instances;
+    held < if part == 0 { 1 } else { part }
+}
+
+/// Returns which of the instances of a stage, given by how long packets wait for each, shall give up flows to
+/// which other one; `None` where that would not help: the slowest is far below the bound, or the fastest has
+/// no half of its delay.
 #[must_use]
 pub fn relief(delays: &[Span], bound: Span) -> Option<(usize, usize)> {
     let slowest = (0..delays.len()).max_by_key(|&at| delays[at])?;

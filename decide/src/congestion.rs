@@ -4,8 +4,8 @@
 //! chain, when an NF is overloaded already.
 //!
 //! The intuition: mark early, by the *average* queue. A burst that an NF works off the next time it has its
-//! core says nothing; a queue that stays long says that senders are too fast. So the queue is smoothed, and while
-//! its average is above the mark, packets that can carry the message (ECT, RFC 3168) get it (CE).
+//! core says nothing; a queue that stays long says that senders are too fast. So the queue is smoothed, and
+//! while its average is above the mark, packets that can carry the message (ECT, RFC 3168) get it (CE).
 //!
 //! What it refuses to do: mark by chance. One threshold and every packet, as DCTCP (RFC 8257, section 3.1):
 //! senders that share the queue hear the same, and there is nothing to tune but the mark.
@@ -57,7 +57,8 @@ mod tests {
         (0..samples).fold(start, |average, _| average.sample(depth))
     }
 
-    /// Samples until marking begins once a queue of 10 packets has become this long, and until it ends afterwards.
+    /// Samples until marking begins once a queue of 10 packets has become this long, and until it ends
+    /// afterwards.
     #[test]
     fn marking_is_this_table() {
         let mut table =

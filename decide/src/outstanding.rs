@@ -1,29 +1,30 @@
-//! Packets that were given to an external program and have not come back: a program that shares no memory with us says
-//! nothing of what it drops, so what stays away for too long is taken to be gone.
+//! Packets that were given to an external program and have not come back: a program that shares no memory
+//! with us says nothing of what it drops, so what stays away for too long is taken to be gone.
 //!
-//! What is known is how many were given and how many came back. The oldest are taken to come back first. So what
-//! was given [`SAMPLES`] samples ago and is not covered by what has come back since is *overdue*; what comes back
-//! beyond what is outstanding is *made* by the program: or one that was given up too early. Whatever a program does,
-//! `given + made = back + overdue + inside` holds.
+//! What is known is how many were given and how many came back. The oldest are taken to come back first. So
+//! what was given [`SAMPLES`] samples ago and is not covered by what has come back since is *overdue*; what
+//! comes back beyond what is outstanding is *made* by the program: or one that was given up too early.
+//! Whatever a program does, `given + made = back + overdue + inside` holds.
 //!
-//! Rejected: matching packets by their headers. A program may change every byte, and reading each packet costs more
-//! than the way it takes.
+//! Rejected: matching packets by their headers. A program may change every byte, and reading each packet
+//! costs more than the way it takes.
 
 use crate::units::Span;
 
 /// Samples after which what was given before them is overdue.
 pub const SAMPLES: usize = 8;
-/// Time between two samples. Our choice: what stays away for half a second is gone, well within the second that
-/// packets on their way have to leave when a manager stops, and longer than any ring of a program that works.
+/// Time between two samples. Our choice: what stays away for half a second is gone, well within the second
+/// that packets on their way have to leave when a manager stops, and longer than any ring of a program that
+/// works.
 pub const SAMPLE_EVERY: Span = Span::from_micros(500_000 / SAMPLES as u64);
 
-/// What is outstanding at one program.
+/// Count of what is outstanding at one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outstanding {
     given: u64,
     /// Came back, or was given up.
     settled: u64,
-    /// What had been given at each of the last samples.
+    /// The packets that had been given at each of the last samples.
     given_at: [u64; SAMPLES],
     oldest: usize,
 }

@@ -4,12 +4,12 @@
 //! other NFs have worked on it. On a shared core that is worse than lost work: the work was taken from
 //! the very NF that could not keep up.
 //!
-//! The intuition: *shed at the head*. While an NF is overloaded, packets of exactly those chains that
-//! pass through it end where they enter, before any work is spent on them ([`shed`]); and an NF upstream whose
+//! The intuition: *shed at the head*. While an NF is overloaded, packets of exactly those chains that pass
+//! through it end where they enter, before any work is spent on them ([`shed`]); and an NF upstream whose
 //! every packet would only pile up further down is blocked ([`is_blocked`]).
 //!
-//! Whether an NF is overloaded is told by its queue, with hysteresis ([`step`]): above the high watermark it is
-//! *watched*, and only when it stays there for [`QueueMarks::patience`], or there is no more room, is it
+//! Whether an NF is overloaded is told by its queue, with hysteresis ([`step`]): above the high watermark it
+//! is *watched*, and only when it stays there for [`QueueMarks::patience`], or there is no more room, is it
 //! *throttled*, until the queue is below the low watermark. The patience is what keeps an NF that merely
 //! waits for its core from being taken for one that cannot keep up. A state lasts at least
 //! [`QueueMarks::tick`], so whatever the queue does, a chain is not opened and closed more often than that.
@@ -33,17 +33,17 @@ pub struct QueueMarks {
     pub low: u32,
     /// More do not fit.
     pub full: u32,
-    /// How long a queue must be suspect.
+    /// The time for which a queue must be suspect.
     pub patience: Ticks,
     /// Least time between two changes.
     pub tick: Ticks,
 }
 
-/// Least time between opening and closing. Our choice: some passes of the worker, and a tenth of the time a batch of
-/// a light NF takes.
+/// Least time between opening and closing. Our choice: some passes of the worker, and a tenth of the time a
+/// batch of a light NF takes.
 pub const TICK: Span = Span::from_micros(10);
-/// How long the queue of an NF that never sleeps must be suspect. Our choice: it shares its core by the kernel's
-/// tick of 4 ms with as many others, and its ring is full whenever it waits for the core.
+/// Time for which the queue of an NF that never sleeps must be suspect. Our choice: it shares its core by the
+/// kernel's tick of 4 ms with as many others, and its ring is full whenever it waits for the core.
 pub const SLEEPLESS: Span = Span::from_millis(50);
 
 impl QueueMarks {
@@ -59,8 +59,8 @@ impl QueueMarks {
         }
     }
 
-    /// Returns the marks of an instance that never sleeps: only a queue that outlasts its neighbours' slices counts,
-    /// full or not.
+    /// Returns the marks of an instance that never sleeps: only a queue that outlasts its neighbours' slices
+    /// counts, full or not.
     #[must_use]
     pub const fn sleepless(ring: u32, high: u32, low: u32, ticks_per_micro: u64, tick: Ticks) -> Self {
         let marks = Self::new(ring, high, low, Ticks::from_span(SLEEPLESS, ticks_per_micro), tick);
@@ -68,7 +68,7 @@ impl QueueMarks {
     }
 }
 
-/// Whether an instance keeps up.
+/// Load of an instance: whether it keeps up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Load {
     /// It does.
@@ -114,29 +114,42 @@ pub const fn step(load: Load, depth: u32, now: Ticks, marks: &QueueMarks) -> Loa
 pub struct HopPressure {
     /// Nothing can pass in time: all instances that packets may go to are throttled.
     pub throttled: bool,
-    /// One of its instances has sent packets elsewhere, so that what comes to it need not go on along the chain.
+    /// One of its instances has sent packets elsewhere, so that what comes to it need not go on along the
+    /// chain.
     pub diverts: bool,
     /// Flows are spread over its instances, of which some may be throttled and others not.
     pub spreads: bool,
 }
 
-/// Returns whether nothing can pass these hops in time, whatever NFs say: one is throttled, and none before it ever
-/// sent packets elsewhere.
+/// Returns whether nothing can pass these hops in time, whatever NFs say: one is throttled, and none before
+/// it ever sent packets elsewhere.
 #[inline]
 #[must_use]
 pub fn is_closed(mut hops: impl Iterator<Item = HopPressure>) -> bool {
     hops.find(|hop| hop.throttled || hop.diverts).is_some_and(|hop| hop.throttled)
 }
 
-/// Returns whether an NF is blocked because its work would only pile up: on every way on from it, if there is any,
-/// nothing can pass. `ways` says so of each.
-#[inline]
-#[must_use]
-pub fn is_blocked(mut ways: impl Iterator<Item = bool>) -> bool {
-    ways.next().is_some_and(|first| first && ways.all(|closed| closed))
+/// An NF that feeds others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feeder {
+    /// Its own queue is judged: backpressure is on for it.
+    pub is_judged: bool,
+    /// It sleeps when it has nothing to do. One that never does would not hear the bell that ends the block.
+    pub sleeps: bool,
+    /// It has sent packets elsewhere, so that its work need not pile up where its chains are closed.
+    pub diverts: bool,
 }
 
-/// What ends at the head of a chain.
+/// Returns whether an NF is blocked because its work would only pile up: on every way on from it, if there is
+/// any, nothing can pass. `ways` says so of each.
+#[inline]
+#[must_use]
+pub fn is_blocked(feeder: Feeder, mut ways: impl Iterator<Item = bool>) -> bool {
+    let may_be = feeder.is_judged && feeder.sleeps && !feeder.diverts;
+    may_be && ways.next().is_some_and(|first| first && ways.all(|closed| closed))
+}
+
+/// Packets that end at the head of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shed {
     /// Nothing.
@@ -147,9 +160,9 @@ pub enum Shed {
     Chain(usize),
 }
 
-/// Returns what to shed of a chain whose packets still have these hops before them. Asked from the exit: the last hop
-/// that cannot keep up is the one that limits the chain. Where NFs have sent packets elsewhere (`diverts`), a flow may
-/// come to any hop or not, but to the first one each does.
+/// Returns what to shed of a chain whose packets still have these hops before them. Asked from the exit: the
+/// last hop that cannot keep up is the one that limits the chain. Where NFs have sent packets elsewhere
+/// (`diverts`), a flow may come to any hop or not, but to the first one each does.
 #[inline]
 #[must_use]
 pub fn shed(hops: impl DoubleEndedIterator<Item = HopPressure> + ExactSizeIterator, diverts: bool) -> Shed {
@@ -163,8 +176,9 @@ pub fn shed(hops: impl DoubleEndedIterator<Item = HopPressure> + ExactSizeIterat
     if by_flow { Shed::Flows } else { Shed::Nothing }
 }
 
-/// Returns whether a flow comes to a throttled instance. `hops` gives the position of each hop and whether the flow's
-/// instance there is throttled; `passed_over` has a bit for each position that the flow leaves out.
+/// Returns whether a flow comes to a throttled instance. `hops` gives the position of each hop and whether
+/// the flow's instance there is throttled; `passed_over` has a bit for each position that the flow leaves
+/// out.
 #[inline]
 #[must_use]
 pub fn flow_is_shed(mut hops: impl Iterator<Item = (u8, bool)>, passed_over: u64) -> bool {

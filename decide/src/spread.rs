@@ -12,7 +12,7 @@
 
 use crate::units::InstanceId;
 
-/// Which instance has the flows of each slot.
+/// Instance that has the flows of each slot.
 pub type Table = [InstanceId; SLOTS];
 
 /// Slots of the table: 128, the size of the RSS tables of common cards, so 100/128 granularity; with
@@ -65,8 +65,8 @@ pub fn rebalance(table: &mut Table, instances: &[InstanceId]) {
     }
 }
 
-/// Moves an eighth of the slots of one instance to another, and at least one; the last one stays. Returns how many.
-/// Our choice: what one step overshoots, the next one back mends.
+/// Moves an eighth of the slots of one instance to another, and at least one; the last one stays. Returns how
+/// many. Our choice: what one step overshoots, the next one back mends.
 pub fn relieve(table: &mut Table, from: InstanceId, to: InstanceId) -> usize {
     let held = table.iter().filter(|&&owner| owner == from).count();
     let count = (held / 8).max(1).min(held.saturating_sub(1));

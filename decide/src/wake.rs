@@ -6,16 +6,17 @@
 //! waiting for a batch costs latency when there is little traffic.
 //!
 //! The intuition: *keep the core awake, and share it by batches*. An NF does not sleep the moment its ring is
-//! empty: it polls it for [`POLL`], so that at a steady rate an NF with a core of its own is not
-//! called at all, and a neighbour that is called meanwhile needs no interrupt. Where an NF has packets, the others
-//! of its core *yield* ([`Cores::must_yield`]): they sleep after a batch, or at once when they have none, so polling
-//! takes nothing from a neighbour with work.
+//! empty: it polls it for [`POLL`], so that at a steady rate an NF with a core of its own is not called at
+//! all, and a neighbour that is called meanwhile needs no interrupt. Where an NF has packets, the others of
+//! its core *yield* ([`Cores::must_yield`]): they sleep after a batch, or at once when they have none, so
+//! polling takes nothing from a neighbour with work.
 //!
-//! What a call waits for depends on what the core does instead ([`CoreState`]). If it is idle, for nothing. If
-//! another NF has a burst of packets or more there, waking a second one only makes the two switch more often: it
-//! waits until its batch pays for the switch, a quarter of the ring, or until its oldest packet is
-//! [`CallMarks::age_working`] old. If the others only sample their rings, or have less than that ([`TRICKLE`]), the
-//! same batch is worth waiting for, but not as long, and not at all when packets only trickle in.
+//! What a call waits for depends on what the core does instead ([`CoreState`]). If it is idle, for nothing.
+//! If another NF has a burst of packets or more there, waking a second one only makes the two switch more
+//! often: it waits until its batch pays for the switch, a quarter of the ring, or until its oldest packet is
+//! [`CallMarks::age_working`] old. If the others only sample their rings, or have less than that
+//! ([`TRICKLE`]), the same batch is worth waiting for, but not as long, and not at all when packets only
+//! trickle in.
 //!
 //! A hostile NF can claim to sleep all the time. A call is repeated only after the NF has taken packets
 //! since the last one, or after [`CallMarks::again`]; and no NF is called more often than [`CallMarks::gap`].
@@ -40,7 +41,7 @@ pub struct CallMarks {
     pub age_trickle: Ticks,
     /// The least time between two calls to one NF.
     pub gap: Ticks,
-    /// When a call that had no effect is repeated.
+    /// The time after which a call that had no effect is repeated.
     pub again: Ticks,
 }
 
@@ -56,22 +57,23 @@ pub const AGE_TRICKLE: Span = Span::from_micros(5);
 /// Fewer packets than this are a trickle: a burst of the NF library.
 pub const TRICKLE: u32 = 64;
 /// Longest slice of an NF on a core that others want too. Our choice: what a batch of a quarter of the ring
-/// takes the heavy NF of the papers (1,024 times 550 cycles); a heavier one would keep light neighbours waiting
-/// until their rings are full.
+/// takes the heavy NF of the papers (1,024 times 550 cycles); a heavier one would keep light neighbours
+/// waiting until their rings are full.
 pub const SLICE: Span = Span::from_micros(250);
-/// A round of the slices of a core whose NFs have shares, and the shortest slice in it. Our choice: the rings of
-/// the papers' NFs hold several rounds at any rate a core can serve; a shorter slice would be mostly switch.
+/// A round of the slices of a core whose NFs have shares, and the shortest slice in it. Our choice: the rings
+/// of the papers' NFs hold several rounds at any rate a core can serve; a shorter slice would be mostly
+/// switch.
 pub const ROUND: Span = Span::from_micros(1000);
 const SLICE_MIN: Span = Span::from_micros(20);
-/// Least time between two calls to one NF. Our choice: bounds the manager's time spent on one hostile NF to
-/// 2 us in 20 on an awake core, while an honest one that slept has polled its ring for longer than this first.
+/// Least time between two calls to one NF. Our choice: bounds the manager's time spent on one hostile NF to 2
+/// us in 20 on an awake core, while an honest one that slept has polled its ring for longer than this first.
 pub const GAP: Span = Span::from_micros(20);
-/// When a call without effect is repeated. Our choice: longer than the p99 of a wake-up on an idle core
-/// (106 us), shorter than anyone notices.
+/// Time after which a call without effect is repeated. Our choice: longer than the p99 of a wake-up on an
+/// idle core (106 us), shorter than anyone notices.
 pub const AGAIN: Span = Span::from_micros(1000);
-/// How long an NF polls an empty ring before it sleeps. Our choice: about what a call to an idle core costs both
-/// sides (14 us for the caller, 33-42 us until the sleeper runs), so polling never costs more than twice the better
-/// choice (ski rental).
+/// Time for which an NF polls an empty ring before it sleeps. Our choice: about what a call to an idle core
+/// costs both sides (14 us for the caller, 33-42 us until the sleeper runs), so polling never costs more than
+/// twice the better choice (ski rental).
 pub const POLL: Span = Span::from_micros(50);
 /// The same for an NF on a core where others may want to work and cannot say so: one switch.
 pub const POLL_BRIEFLY: Span = Span::from_micros(2);
@@ -82,10 +84,10 @@ pub const fn poll_before_sleep(briefly: bool) -> Span {
     if briefly { POLL_BRIEFLY } else { POLL }
 }
 
-/// Returns the longest slice of an NF with this share of its core, in parts of `whole`. Slices must be as unequal as
-/// shares: the kernel goes round among NFs that sleep after each slice. One that feeds another NF of its core empties
-/// its ring, so that the queue of a chain stands where the chain is slow and not where others have to pass; what it
-/// must not do is bounded by backpressure.
+/// Returns the longest slice of an NF with this share of its core, in parts of `whole`. Slices must be as
+/// unequal as shares: the kernel goes round among NFs that sleep after each slice. One that feeds another NF
+/// of its core empties its ring, so that the queue of a chain stands where the chain is slow and not where
+/// others have to pass; what it must not do is bounded by backpressure.
 #[must_use]
 pub const fn slice(share: u32, whole: u32, feeds: bool) -> Span {
     let slice = Span(ROUND.0 * share as u64 / whole as u64);
@@ -108,7 +110,7 @@ impl CallMarks {
     }
 }
 
-/// What the NFs of a core do, the sleepers among them left out.
+/// State of a core, by what its NFs do that are awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CoreState {
     /// All of them sleep.
@@ -119,10 +121,10 @@ pub enum CoreState {
     Working,
 }
 
-/// What each core does in one pass of a worker, gathered NF by NF; a bit for each core.
+/// States of all cores in one pass of a worker, gathered NF by NF; a bit for each core.
 ///
-/// Cores whose numbers are equal modulo 64 share bits: then an NF of one counts as a neighbour on the other, which
-/// only delays a call.
+/// Cores whose numbers are equal modulo 64 share bits: then an NF of one counts as a neighbour on the other,
+/// which only delays a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cores {
     /// An NF is awake.
@@ -161,8 +163,8 @@ impl Cores {
         }
     }
 
-    /// Returns whether an NF of this core that holds so many packets must yield: it sleeps after a batch and does not
-    /// poll an empty ring, because another NF of the core is awake and has packets.
+    /// Returns whether an NF of this core that holds so many packets must yield: it sleeps after a batch and
+    /// does not poll an empty ring, because another NF of the core is awake and has packets.
     #[inline(always)]
     #[must_use]
     pub const fn must_yield(self, core: CoreId, packets: u32) -> bool {
@@ -174,7 +176,7 @@ const fn bit(core: CoreId) -> u64 {
     1 << (core.0 % 64)
 }
 
-/// What is known of one sleeping NF.
+/// Observation of one sleeping NF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sleeper {
     /// Packets in its receive ring.
@@ -185,7 +187,7 @@ pub struct Sleeper {
     pub since_call: Ticks,
     /// Whether it has taken packets since then.
     pub moved: bool,
-    /// What its core does meanwhile.
+    /// The state of its core.
     pub core: CoreState,
 }
 
@@ -209,19 +211,20 @@ pub const fn worth_a_call(marks: &CallMarks, sleeper: &Sleeper) -> bool {
     sleeper.backlog >= marks.backlog || sleeper.age.0 >= age_enough.0
 }
 
-/// What is remembered of the calls to one NF.
+/// Memory of the calls to one NF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
-    /// When it was last called; `None`: never.
+    /// Time of the last call; `None`: there was none.
     called: Option<Ticks>,
     /// Packets it had taken by then, ever; wraps.
     taken: u32,
-    /// Since when it sleeps with packets in its ring.
+    /// Time since which it sleeps with packets in its ring.
     asleep_since: Option<Ticks>,
 }
 
 impl Calls {
-    /// The NF sleeps while `backlog` packets wait for it, and has taken `taken` ever. Returns what that means.
+    /// The NF sleeps while `backlog` packets wait for it, and has taken `taken` ever. Returns what that
+    /// means.
     #[inline]
     #[must_use]
     pub fn on_asleep(&mut self, now: Ticks, backlog: u32, taken: u32, core: CoreState) -> Sleeper {
@@ -246,8 +249,8 @@ impl Calls {
         *self = Self { called: Some(now), taken, asleep_since: None };
     }
 
-    /// Returns whether it was called in this pass. Such an NF need not yield before the next one: by then the others
-    /// of its core may have gone to sleep, and the core was its own.
+    /// Returns whether it was called in this pass. Such an NF need not yield before the next one: by then the
+    /// others of its core may have gone to sleep, and the core was its own.
     #[inline(always)]
     #[must_use]
     pub fn is_just_called(&self, now: Ticks) -> bool {

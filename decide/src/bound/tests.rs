@@ -189,6 +189,18 @@ proptest! {
         prop_assert_eq!(model.run(after, passes(20)), 0);
     }
 
+    /// No more come in than the window has room for, and all that it has room for; an instance that holds
+    /// nothing is never kept idle, and those below their parts hold less than a window together.
+    #[test]
+    fn a_window_is_filled_and_never_overfilled(window in 1u32..100_000, inside in 0u64..200_000, count in 0usize..=128, held in prop::collection::vec(0u64..5_000, 1..9)) {
+        let fits = room(window, inside, count);
+        prop_assert!(fits == count || inside + fits as u64 >= window.into());
+        prop_assert!(fits == 0 || inside + fits as u64 <= window.into());
+        let below = held.iter().filter(|&&one| is_below_its_part(one, window, held.len()));
+        prop_assert!(is_below_its_part(0, window, held.len()));
+        prop_assert!(below.sum::<u64>() <= u64::from(window));
+    }
+
     /// Below its bound nothing is ever shed.
     #[test]
     fn no_load_that_fits_is_shed(cost in 100u64..5_000, loads in prop::collection::vec(0u64..99, 1..20)) {
@@ -198,8 +210,8 @@ proptest! {
         }
     }
 
-    /// Whatever is seen: windows change a tick apart at least, only grow where packets were kept out, come only with
-    /// a delay above the bound, and none is left when delays are short.
+    /// Whatever is seen: windows change a tick apart at least, only grow where packets were kept out, come
+    /// only with a delay above the bound, and none is left when delays are short.
     #[test]
     fn no_oscillation_and_no_window_without_reason(
         steps in prop::collection::vec((0u64..3 * MARKS.tick.0, any::<u32>(), 0u64..1_000_000, 0u64..3), 1..300)

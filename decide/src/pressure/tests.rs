@@ -34,11 +34,24 @@ fn throttled_until_below_the_low_mark() {
     assert_eq!((at(600, 9000), at(599, 49), at(599, 50)), (throttled, throttled, Load::Clear));
 }
 
+const FEEDER: Feeder = Feeder { is_judged: true, sleeps: true, diverts: false };
+
 #[test]
 fn an_nf_with_one_open_way_is_not_blocked() {
-    assert!(is_blocked([true, true].into_iter()));
-    assert!(!is_blocked([true, false].into_iter()));
-    assert!(!is_blocked([].into_iter()));
+    assert!(is_blocked(FEEDER, [true, true].into_iter()));
+    assert!(!is_blocked(FEEDER, [true, false].into_iter()));
+    assert!(!is_blocked(FEEDER, [].into_iter()));
+}
+
+#[test]
+fn an_nf_that_cannot_be_woken_or_has_another_way_is_not_blocked() {
+    for feeder in [
+        Feeder { is_judged: false, ..FEEDER },
+        Feeder { sleeps: false, ..FEEDER },
+        Feeder { diverts: true, ..FEEDER },
+    ] {
+        assert!(!is_blocked(feeder, [true].into_iter()));
+    }
 }
 
 fn name(hop: &HopPressure) -> &'static str {
@@ -51,7 +64,8 @@ fn name(hop: &HopPressure) -> &'static str {
     }
 }
 
-/// Rings of several sizes: when a queue that stays at a length is throttled, and when an emptied one is clear again.
+/// Rings of several sizes: when a queue that stays at a length is throttled, and when an emptied one is clear
+/// again.
 #[test]
 fn the_marks_are_this_table() {
     let mut table =
@@ -89,7 +103,8 @@ fn what_is_shed_is_this_table() {
     for chain in chains.iter().filter(|chain| chain.contains(&FULL)) {
         let names: Vec<_> = chain.iter().map(name).collect();
         let [straight, diverted] = [false, true].map(|diverts| shed(chain.iter().copied(), diverts));
-        let blocked = if is_closed(chain.iter().copied()) { "blocked" } else { "free" };
+        let closed = is_closed(chain.iter().copied());
+        let blocked = if is_blocked(FEEDER, [closed].into_iter()) { "blocked" } else { "free" };
         writeln!(table, "{}: {straight:?}; {diverted:?}; {blocked}", names.join(" ")).unwrap();
     }
     assert_table("shed", &table);
@@ -135,8 +150,8 @@ proptest! {
         prop_assert!(load.is_throttled());
     }
 
-    /// Nothing is shed while nobody is throttled; a whole chain only for a hop that is, behind which none is that
-    /// every packet comes to; and where one is throttled something is shed.
+    /// Nothing is shed while nobody is throttled; a whole chain only for a hop that is, behind which none is
+    /// that every packet comes to; and where one is throttled something is shed.
     #[test]
     fn a_chain_is_shed_for_a_reason(hops in prop::collection::vec(hop(), 0..8), diverts: bool) {
         let throttled = hops.iter().any(|hop| hop.throttled);
@@ -154,8 +169,8 @@ proptest! {
         }
     }
 
-    /// A way is closed exactly when no verdict of an NF on it can bring a packet past the throttled hops: one that
-    /// goes on as far as it must finds a throttled hop before any fork.
+    /// A way is closed exactly when no verdict of an NF on it can bring a packet past the throttled hops: one
+    /// that goes on as far as it must finds a throttled hop before any fork.
     #[test]
     fn a_way_with_a_fork_before_the_throttled_is_open(hops in prop::collection::vec(hop(), 0..8)) {
         let first = |is: fn(&HopPressure) -> bool| hops.iter().position(is).unwrap_or(usize::MAX);

@@ -140,8 +140,8 @@ proptest! {
         }
     }
 
-    /// An NF yields exactly when another one of its core is awake and has packets, wherever the others are; what a core
-    /// does is the most that one of its NFs does.
+    /// An NF yields exactly when another one of its core is awake and has packets, wherever the others are;
+    /// what a core does is the most that one of its NFs does.
     #[test]
     fn yielding_is_to_somebody(nfs in prop::collection::vec((0u16..4, prop_oneof![Just(0u32), 1u32..200]), 0..12)) {
         let mut cores = Cores::default();

@@ -6,14 +6,15 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use headgate_decide::liveness::{Limits, Look};
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{InstanceId, Instant as Moment, RegionId, Span};
 use headgate_host::namespace::Namespace;
 use headgate_host::process;
 use headgate_host::{Signal, credentials};
 use headgate_kernel::open;
 use headgate_memif::Cable;
 use headgate_memif::{Meeting, Watch};
-use headgate_path::black_box::BoxEnds;
+use headgate_path::link::{LinkEnds, ProgramEnds};
+use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
 use headgate_port::Queue;
 use headgate_session::kernel_io::{Driver, KernelIo};
@@ -137,9 +138,12 @@ impl Control {
         let marks = link.and_then(BoxLink::watches).and_then(|[into, _]| {
             box_marks(&self.config.scheduler, &instance.nf, into.ring(), cycles_per_micro)
         });
-        let region = instance.nf.domain.index() as u8;
-        let ends = BoxEnds { number: instance.number, region, marks, into, out };
-        self.enter_service(at, Command::AttachBox(Box::new(ends)));
+        let ends = InstanceEnds {
+            number: InstanceId(instance.number),
+            region: RegionId(instance.nf.domain.index() as u8),
+            link: LinkEnds::Program(Box::new(ProgramEnds { marks, into, out })),
+        };
+        self.enter_service(at, Command::Attach(Box::new(ends)));
     }
 
     /// A box that packets wait for and that takes none does not work. Of interfaces of the kernel that cannot be

@@ -300,8 +300,8 @@ impl Control {
     /// Flows go to instances other than these, where their stage has others.
     fn lead_away_from(&mut self, old: &[usize]) {
         for stage in self.fabric.parts.stages.iter_mut().flatten() {
-            let rest: Vec<u16> =
-                stage.running.iter().copied().filter(|&number| !old.contains(&(number as usize))).collect();
+            let rest: Vec<_> =
+                stage.running.iter().copied().filter(|&number| !old.contains(&number.index())).collect();
             if !rest.is_empty() && rest.len() < stage.running.len() {
                 stage.set_running(rest);
             }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_kernel::Pool;
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::Region;
 use headgate_shm::control::InterfaceCounts;
@@ -159,12 +159,12 @@ impl Instance {
 }
 
 /// Packets that ended at an NF on interfaces, by reason.
-pub(super) fn drops(io: &IoStatus) -> [(Reason, u64); 4] {
+pub(super) fn drops(io: &IoStatus) -> [(DropReason, u64); 4] {
     let sum = |pick: fn(&InterfaceStatus) -> u64| io.interfaces.iter().map(pick).sum::<u64>();
     [
-        (Reason::NfVerdict, io.dropped),
-        (Reason::StageFull, sum(|interface| interface.lost)),
-        (Reason::PortFull, sum(|interface| interface.unsent)),
-        (Reason::TooLong, sum(|interface| interface.too_long)),
+        (DropReason::NfVerdict, io.dropped),
+        (DropReason::StageFull, sum(|interface| interface.lost)),
+        (DropReason::PortFull, sum(|interface| interface.unsent)),
+        (DropReason::TooLong, sum(|interface| interface.too_long)),
     ]
 }

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::pressure;
 use headgate_decide::restart::Restart;
-use headgate_decide::units::{Instant as Moment, Span, Ticks};
+use headgate_decide::units::{CoreId, InstanceId, Instant as Moment, RegionId, Span, Ticks, WorkerId};
 use headgate_decide::wake::{CallMarks, SLICE};
 use headgate_host::credentials;
 use headgate_host::process::{Launch, Output};
-use headgate_path::instance::InstanceEnds;
+use headgate_path::link::{LinkEnds, RingEnds};
 use headgate_path::plan::InstancePlace;
 use headgate_path::pressure::Handling;
+use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch as Orders, Program as LaunchedProgram};
 use headgate_session::message::{self, Loop, SOCKET_VARIABLE, ToNf, Welcome};
@@ -58,7 +59,7 @@ impl Control {
         let name = if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, which + 1) };
         // NFs of one core take turns, so one worker should know of all of them.
         let worker = (core as usize % self.fabric.workers.len()) as u8;
-        self.fabric.parts.instances[at] = InstancePlace { worker };
+        self.fabric.parts.instances[at] = InstancePlace { worker: WorkerId(worker) };
         let scheduled = Scheduled::new(self.measured_ns(nf));
         self.instances.push(Instance {
             number: at as u16,
@@ -223,13 +224,15 @@ impl Control {
         side.orders().batch.store(marks.backlog, Ordering::Relaxed);
         side.orders().turn_micros.store(SLICE.as_micros() as u32, Ordering::Relaxed);
         let ends = InstanceEnds {
-            number: instance.number,
-            region: instance.nf.domain.index() as u8,
-            core: instance.core as u16,
-            sleeps: instance.nf.waits == Loop::Notified,
-            marks,
-            handling: handling(&self.config.scheduler, &instance.nf, instance.nf.ring, cycles_per_micro),
-            side: side.clone(),
+            number: InstanceId(instance.number),
+            region: RegionId(instance.nf.domain.index() as u8),
+            link: LinkEnds::Rings(Box::new(RingEnds {
+                core: CoreId(instance.core as u16),
+                sleeps: instance.nf.waits == Loop::Notified,
+                marks,
+                handling: handling(&self.config.scheduler, &instance.nf, instance.nf.ring, cycles_per_micro),
+                side: side.clone(),
+            })),
         };
         self.enter_service(at, Command::Attach(Box::new(ends)));
     }
@@ -279,7 +282,7 @@ fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) ->
         pressure::QueueMarks::sleepless(ring, high, low, cycles_per_micro, tick)
     };
     let mark_at = ring * scheduler.ecn_watermark / 100;
-    Handling { marks: Some(marks), mark_at, hold: scheduler.hold, turns: true }
+    Handling { marks: Some(marks), mark_at, pending_max: scheduler.hold, yields: true }
 }
 
 pub(super) fn launched_program(program: &Program) -> Result<LaunchedProgram, String> {

@@ -18,7 +18,7 @@ use headgate_decide::wake::slice;
 use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
 use headgate_host::undo::{Action, Janitor, Ticket};
 use headgate_host::{process, sched};
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_session::message::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
@@ -398,9 +398,9 @@ impl Control {
             let backlog = process.backlog();
             // What found no room has come for it all the same.
             let arrived = counts.delivered.get()
-                + counts.drops[Reason::StageFull as usize].get()
-                + counts.drops[Reason::Throttled as usize].get()
-                + counts.drops[Reason::DelayBound as usize].get();
+                + counts.drops[DropReason::StageFull as usize].get()
+                + counts.drops[DropReason::Throttled as usize].get()
+                + counts.drops[DropReason::DelayBound as usize].get();
             instance.scheduled.demand.on_look(now, arrived, backlog);
             instance.scheduled.cost.on_look(backlog > 0);
         }

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 use headgate_decide::liveness::{Limits, Look, Seen};
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_decide::wake::poll_before_sleep;
 use headgate_host::Signal;
 use headgate_host::process::{self};
@@ -113,7 +113,7 @@ impl Control {
             .filter(|instance| {
                 instance.stage == stage && instance.state == NfState::Running && !instance.removing
             })
-            .map(|instance| instance.number)
+            .map(|instance| InstanceId(instance.number))
             .collect();
         if let Some(stage) = self.fabric.parts.stages[stage as usize].as_mut() {
             stage.set_running(running);
@@ -170,7 +170,7 @@ impl Control {
         instance.state = NfState::Reclaiming;
         if attached {
             self.arrange_stage(stage);
-            self.fabric.post(worker, Command::Reclaim { number });
+            self.fabric.post(worker, Command::Reclaim { number: InstanceId(number) });
         } else {
             self.bury(at, 0);
         }
@@ -182,11 +182,11 @@ impl Control {
             match event {
                 Event::Offence { number, offence } => {
                     self.condemn(
-                        number as usize,
+                        number.index(),
                         format!("stopped for an offence, {}: {offence}", offence.name()),
                     );
                 }
-                Event::Reclaimed { number, lost } => self.bury(number as usize, lost),
+                Event::Reclaimed { number, lost } => self.bury(number.index(), lost),
             }
         }
     }

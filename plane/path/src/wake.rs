@@ -1,88 +1,107 @@
-//! Wake: calls NFs that sleep while packets wait for them. The choice is `decide::wake`; the call is ours.
+//! Wake: calls NFs that sleep while packets wait for them, and tells who yields. The choices are
+//! `decide::wake`; this gathers what they ask for, and calls.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicU32;
 
-use headgate_decide::wake::{Cores, worth_a_call};
-use headgate_shm::{Offence, doorbell};
+use headgate_decide::wake::{CallMarks, Calls, Cores, worth_a_call};
+use headgate_shm::doorbell;
 use headgate_units::{CoreId, Ticks};
 
-use crate::instance::Instance;
-use crate::worker::Worker;
+use crate::board::Board;
+use crate::stages::Instance;
+use crate::view::View;
 
-impl Worker {
-    /// Looks at every instance that may sleep.
-    pub(crate) fn wake_sleepers(&mut self, now: u64) {
-        doorbell::published();
-        let mut cores = Cores::default();
-        let mut sleepers = 0;
-        for &number in &self.owned {
-            if let Some(instance) = self.instances[number as usize].as_deref_mut()
-                && instance.offence.is_none()
-            {
-                instance.asleep = instance.sleeps && doorbell::is_sleeping(instance.side.doorbell());
-                if instance.asleep && instance.held > 0 && !instance.rests {
-                    sleepers += 1;
-                    continue;
-                }
-                instance.calls.on_awake();
-                // One that sleeps for its disk leaves its core to others, with packets or without.
-                if !doorbell::is_asleep(instance.side.doorbell()) {
-                    cores.note_awake(CoreId(instance.core), instance.held);
-                }
-            }
-        }
-        if sleepers > 0 {
-            self.consider_sleepers(now, &mut cores);
-        }
-        self.arrange_turns(now, cores);
+/// Samples every instance that may sleep, calls those that are worth it, and tells who yields.
+#[inline]
+pub(crate) fn wake(instances: &mut [Instance], view: &View, board: &Board) {
+    doorbell::published();
+    let mut cores = Cores::default();
+    let mut sleepers = false;
+    for instance in &mut *instances {
+        sleepers |= instance.link.note_core(&mut cores);
     }
-
-    /// Asks of each sleeper with packets whether it is worth a call.
-    fn consider_sleepers(&mut self, now: u64, cores: &mut Cores) {
-        for at in 0..self.owned.len() {
-            let number = self.owned[at];
-            let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
-            if instance.offence.is_some() || !instance.asleep || instance.held == 0 || instance.rests {
-                continue;
-            }
-            let Ok(backlog) = instance.to_nf.refresh() else {
-                self.condemn(number, Offence::ReceiveIndex);
-                continue;
-            };
-            let core = CoreId(instance.core);
-            let taken = instance.to_nf.consumed_seen();
-            let sleeper = instance.calls.on_asleep(Ticks(now), backlog, taken, cores.state(core));
-            if worth_a_call(&instance.marks, &sleeper) {
-                instance.called(now);
-                self.board.instances[number as usize].calls.add(1);
-                cores.note_awake(core, backlog);
-            }
+    if sleepers {
+        for instance in &mut *instances {
+            let counts = &board.instances[instance.number.index()];
+            instance.link.consider_call(view, counts, &mut cores);
         }
     }
-
-    /// Tells NFs that share a core whether another one of it has packets too. Whoever was called just now
-    /// is spared until the next look: by then the others may have gone to sleep, and the core was his.
-    fn arrange_turns(&mut self, now: u64, cores: Cores) {
-        for &number in &self.owned {
-            if let Some(instance) = self.instances[number as usize].as_deref_mut() {
-                let turns = instance.turns
-                    && cores.must_yield(CoreId(instance.core), instance.held)
-                    && !instance.calls.is_just_called(Ticks(now));
-                if turns != instance.takes_turns {
-                    instance.takes_turns = turns;
-                    instance.side.orders().take_turns.store(u32::from(turns), Ordering::Relaxed);
-                }
-            }
-        }
+    for instance in instances {
+        instance.link.arrange_yield(view, &cores);
     }
 }
 
-impl Instance {
-    fn called(&mut self, now: u64) {
-        self.calls.on_call(Ticks(now), self.to_nf.consumed_seen());
-        self.asleep = false;
-        if doorbell::take(self.side.doorbell()) {
-            doorbell::wake(self.side.doorbell());
+/// State of the sleep of an NF, as its worker knows it.
+pub(crate) struct Sleep {
+    core: CoreId,
+    /// Whether the NF ever sleeps.
+    is_possible: bool,
+    marks: CallMarks,
+    /// Whether it slept when it was last sampled.
+    is_asleep: bool,
+    /// Whether it was told to yield.
+    yields: bool,
+    calls: Calls,
+}
+
+impl Sleep {
+    pub fn new(core: CoreId, is_possible: bool, marks: CallMarks) -> Self {
+        Self { core, is_possible, marks, is_asleep: false, yields: false, calls: Calls::default() }
+    }
+
+    pub const fn is_possible(&self) -> bool {
+        self.is_possible
+    }
+
+    /// Returns whether the NF slept when it was last sampled, and was not called since.
+    pub const fn is_asleep(&self) -> bool {
+        self.is_asleep
+    }
+
+    /// Samples the doorbell of an NF that holds so many packets, and notes what it does to its core. Returns
+    /// whether it sleeps while packets wait for it.
+    #[inline(always)]
+    pub fn note(&mut self, bell: &AtomicU32, held: u32, is_blocked: bool, cores: &mut Cores) -> bool {
+        self.is_asleep = self.is_possible && doorbell::is_sleeping(bell);
+        if self.is_asleep && held > 0 && !is_blocked {
+            return true;
         }
+        self.calls.on_awake();
+        // One that sleeps for its disk leaves its core to others, with packets or without.
+        if !doorbell::is_asleep(bell) {
+            cores.note_awake(self.core, held);
+        }
+        false
+    }
+
+    /// Calls the NF, which sleeps while `backlog` packets wait and has taken `taken` ever, if that is worth a
+    /// call. Returns whether it was.
+    pub fn consider_call(
+        &mut self,
+        now: Ticks,
+        bell: &AtomicU32,
+        backlog: u32,
+        taken: u32,
+        cores: &mut Cores,
+    ) -> bool {
+        let sleeper = self.calls.on_asleep(now, backlog, taken, cores.state(self.core));
+        if !worth_a_call(&self.marks, &sleeper) {
+            return false;
+        }
+        self.calls.on_call(now, taken);
+        self.is_asleep = false;
+        if doorbell::take(bell) {
+            doorbell::wake(bell);
+        }
+        cores.note_awake(self.core, backlog);
+        true
+    }
+
+    /// Returns whether the NF, which holds so many packets, must yield, when that is news. One that was
+    /// called just now need not.
+    #[inline(always)]
+    pub fn must_yield(&mut self, now: Ticks, held: u32, cores: &Cores) -> Option<bool> {
+        let must = cores.must_yield(self.core, held) && !self.calls.is_just_called(now);
+        (must != std::mem::replace(&mut self.yields, must)).then_some(must)
     }
 }
