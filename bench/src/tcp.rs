@@ -34,11 +34,13 @@ const QUICK_LIMIT: Duration = Duration::from_secs(56);
 /// Kernels in a row, as many as there are NFs.
 const ROUTERS: u8 = 3;
 /// Stations of the path and the names of their results, in the order of the path.
-const STATIONS: [(&str, &str); 6] = [
+const STATIONS: [(&str, &str); 8] = [
     ("arrive", "arrive_ns"),
     ("classify", "classify_ns"),
+    ("admit", "admit_ns"),
     ("deliver", "deliver_ns"),
     ("hop", "hop_ns"),
+    ("commit", "commit_ns"),
     ("emit", "emit_ns"),
     ("tend", "tend_ns"),
 ];

@@ -4,15 +4,15 @@
 //! opens no file, allocates nothing on the packet path and draws no random numbers. The manager applies
 //! what is decided with `host` and `plane`; a simulator can apply the same to a model.
 //!
-//! - [`wake`]: which sleeping NF is worth a wake-up call now;
+//! - [`wake`]: which sleeping NF is worth a wake-up call now, and who yields to it;
 //! - [`congestion`]: when senders are told that a queue grows;
-//! - [`pressure`]: which NF is overloaded, and who must rest for it;
+//! - [`pressure`]: which NF is overloaded, what is shed for it, and who is blocked;
 //! - [`bound`]: how many packets of a chain may be inside, so that none is late;
 //! - [`delay`]: how long packets take, lately;
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
 //! - [`turn`]: whose turn it is on a core of NFs that never sleep, and for how long;
-//! - [`outstanding`]: which packets a black box has kept;
+//! - [`outstanding`]: which packets an external program has kept;
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`lifecycle`]: what happens next in the life of an NF instance;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;

@@ -45,8 +45,8 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use headgate_decide::shutdown::{self, Shutdown};
-use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::look_before_sleep_micros;
+use headgate_decide::units::{ChainId, Instant as Moment, NfId, Span};
+use headgate_decide::wake::poll_before_sleep;
 use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -284,7 +284,7 @@ impl Control {
         let mut made = Vec::new();
         for which in 0..nf.cores.len() {
             let scheduled = Scheduled::new(self.measured_ns(nf));
-            match self.instances.add(nf, stage, which, workers, scheduled) {
+            match self.instances.add(nf, NfId(stage), which, workers, scheduled) {
                 Some(at) => {
                     self.fabric.parts.instances[at].worker = self.instances[at].seat.worker;
                     made.push(at);
@@ -353,10 +353,10 @@ impl Control {
         while let Ok(event) = self.fabric.events.try_recv() {
             self.with_instances(|instances, ground, effects| match event {
                 Event::Offence { number, offence } => {
-                    instances.on_offence(number.into(), offence, ground, effects);
+                    instances.on_offence(number.index(), offence, ground, effects);
                 }
                 Event::Reclaimed { number, lost } => {
-                    instances.on_reclaimed(number.into(), lost, ground, effects);
+                    instances.on_reclaimed(number.index(), lost, ground, effects);
                 }
             });
         }
@@ -407,9 +407,9 @@ impl Control {
     }
 
     /// Flows go to those instances of a stage that are in service.
-    fn publish_stage(&mut self, stage: u16) {
+    fn publish_stage(&mut self, stage: NfId) {
         let running = self.instances.in_service(stage);
-        if let Some(stage) = self.fabric.parts.stages[stage as usize].as_mut() {
+        if let Some(stage) = self.fabric.parts.stages[stage.index()].as_mut() {
             stage.set_running(running);
         }
         self.fabric.publish();
@@ -424,7 +424,7 @@ impl Control {
             let Some(side) = side else { continue };
             let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.seat.core);
             let turns = self.config.scheduler.mode.presses_back();
-            let look = look_before_sleep_micros(beside_worker || !turns);
+            let look = poll_before_sleep(beside_worker || !turns).as_micros() as u32;
             side.orders().look_micros.store(look, Ordering::Relaxed);
         }
     }
@@ -506,7 +506,7 @@ impl Control {
     /// Packets that entered a chain and have neither left nor ended.
     fn in_flight(&self) -> u64 {
         (0..self.fabric.parts.chains.len() as u16)
-            .map(|chain| self.fabric.chain_counts(chain).in_flight())
+            .map(|chain| self.fabric.chain_counts(ChainId(chain)).in_flight())
             .sum()
     }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::turn::GAMMA_PERCENT;
 use headgate_decide::turn::objective::{FLOORS_MAX, needs};
-use headgate_decide::units::{Instant as Moment, Span};
-use headgate_path::drop::Reason;
+use headgate_decide::units::{ChainId, Instant as Moment, Span};
+use headgate_path::drop::DropReason;
 
 use super::Control;
 use super::instance::Instance;
@@ -96,8 +96,8 @@ impl Control {
         let number = *self.numbers.chains.get(name)?;
         let boards = || self.fabric.workers.iter().map(|worker| &worker.board);
         let left: u64 = boards().map(|board| board.chains[number as usize].left.get()).sum();
-        let ended: u64 = boards().map(|board| board.dropped_all(number)).sum();
-        let refused: u64 = boards().map(|board| board.dropped(number, Reason::NfVerdict)).sum();
+        let ended: u64 = boards().map(|board| board.dropped_all(ChainId(number))).sum();
+        let refused: u64 = boards().map(|board| board.dropped(ChainId(number), DropReason::NfVerdict)).sum();
         Some((left + refused, ended.saturating_sub(refused)))
     }
 

@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering;
 use headgate_decide::cost::{Account, Cost, Judgement};
 use headgate_decide::share::{self, Contender, Demand};
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::turn_micros;
+use headgate_decide::wake::slice;
 use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
 use headgate_host::undo::Action;
 use headgate_host::{process, sched};
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_session::message::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
@@ -325,15 +325,15 @@ impl Control {
         }
         self.schedule.next_loads = now + self.schedule.loads_every();
         for instance in self.instances.iter_mut().filter(|instance| is_in_service(instance)) {
-            let counts = &self.fabric.workers[instance.seat.worker as usize].board.instances
-                [instance.seat.number as usize];
+            let counts = &self.fabric.workers[instance.seat.worker.index()].board.instances
+                [instance.seat.number.index()];
             let Some(process) = &instance.process else { continue };
             let backlog = process.link.backlog();
             // What found no room has come for it all the same.
             let arrived = counts.delivered.get()
-                + counts.drops[Reason::StageFull as usize].get()
-                + counts.drops[Reason::Throttled as usize].get()
-                + counts.drops[Reason::DelayBound as usize].get();
+                + counts.drops[DropReason::StageFull as usize].get()
+                + counts.drops[DropReason::Throttled as usize].get()
+                + counts.drops[DropReason::DelayBound as usize].get();
             instance.scheduled.demand.on_look(now, arrived, backlog);
             instance.scheduled.cost.on_look(backlog > 0);
         }
@@ -381,7 +381,7 @@ impl Control {
             return;
         }
         let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
-        let counts = &self.fabric.workers[instance.seat.worker as usize].board.instances[at];
+        let counts = &self.fabric.workers[instance.seat.worker.index()].board.instances[at];
         let sleeps = side.progress().sleeps.load(Ordering::Relaxed);
         let account = Account { cpu_ns, returned: counts.returned.get(), sleeps };
         if let Judgement::Doubted { claimed_ns, accounted_ns } = scheduled.cost.judge(now, account)
@@ -474,7 +474,7 @@ impl Control {
                 Ok(()) => {
                     scheduled.share = Some(share);
                     if let Some(process) = &instance.process {
-                        let turn = turn_micros(share, share::WHOLE, scheduled.feeds);
+                        let turn = slice(share, share::WHOLE, scheduled.feeds).as_micros() as u32;
                         if let Some(side) = process.link.side() {
                             side.orders().turn_micros.store(turn, Ordering::Relaxed);
                         }

@@ -262,8 +262,8 @@ impl Control {
             return Some(Queues::Shared(side.clone()));
         }
         Some(Queues::Box {
-            number: instance.seat.number,
-            board: self.fabric.workers[instance.seat.worker as usize].board.clone(),
+            number: instance.seat.number.0,
+            board: self.fabric.workers[instance.seat.worker.index()].board.clone(),
             memif: Link::watches(&process.link),
             ring: instance.seat.nf.ring,
         })

@@ -175,7 +175,7 @@ impl Instances {
             return;
         }
         process.cpu_seen_ns = cpu_ns;
-        let board = &ground.fabric.workers[instance.seat.worker as usize].board;
+        let board = &ground.fabric.workers[instance.seat.worker.index()].board;
         let Some(work) = process.link.work(&board.instances[at]) else { return };
         // Whoever has returned packets lives; to ask the kernel of all of them would cost more than the rest of the loop.
         if work.held == 0 || std::mem::replace(&mut instance.progress_seen, work.progress) != work.progress {
