@@ -5,7 +5,6 @@
 
 mod error;
 mod load;
-pub mod read;
 mod recorder;
 mod replay;
 
@@ -23,7 +22,7 @@ pub use replay::{MEMORY_BYTES_MAX, Mode, ReplaySpec, Timing};
 use headgate_port::pace::RATE_MAX;
 use headgate_port::{Queue, QueueCounters, Setting, SpecError, SpecErrors, count_sent, give_back};
 
-pub use error::PcapError;
+pub use error::{PcapError, ReplayError};
 use recorder::Recorder;
 use replay::Replay;
 

@@ -6,7 +6,6 @@ use std::os::unix::net::UnixListener;
 
 use tempfile::TempDir;
 
-use super::super::read::Records;
 use super::*;
 use headgate_generator::{self as generator, GeneratorSpec, Load, Rate, Sizes, Transport};
 
@@ -23,7 +22,7 @@ fn transmit(queue: &mut dyn Queue, now: u64, frames: &[Vec<u8>]) {
 fn contents(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let bytes = fs::read(path).unwrap();
     let records = Records::new(&bytes).unwrap().map(Result::unwrap);
-    records.map(|record| (record.time_ns, bytes[record.bytes].to_vec())).collect()
+    records.map(|record| (record.time_ns.unwrap(), bytes[record.bytes].to_vec())).collect()
 }
 
 /// Waits for the writing thread to get on, for as long as a test may take.
@@ -170,14 +169,15 @@ fn a_disk_that_fills_up_leaves_a_whole_capture() {
     let Ok(path) = std::env::var(CHILD) else {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("out.pcapng");
-        let status = Command::new("sh")
+        let output = Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])
             .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "pcap::tests::recording::a_disk_that_fills_up_leaves_a_whole_capture"])
+            .args(["--exact", "tests::recording::a_disk_that_fills_up_leaves_a_whole_capture"])
             .env(CHILD, &path)
-            .status()
+            .output()
             .unwrap();
-        assert!(status.success());
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
         return;
     };
     let path = Path::new(&path);

@@ -8,7 +8,6 @@ use headgate_wire::flow_key::{self, Parsed};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::super::read::Fault;
 use super::*;
 use headgate_generator::{self as generator, GeneratorSpec, Load, Rate, Sizes};
 
@@ -105,7 +104,7 @@ fn original_timing_without_times_cannot_be_repeated() {
     let path = capture(&directory, &[(5, numbered(0, 60)), (5, numbered(1, 60))]);
     let spec = ReplaySpec { timing: Timing::Original, mode: Mode::Loop, ..ReplaySpec::new(&path) };
     let refused = open(&replaying(spec.clone()), &setting(1)).err().unwrap();
-    assert!(matches!(refused, PcapError::Capture { fault: Fault::NoTimes, .. }), "{refused}");
+    assert!(matches!(refused, PcapError::Capture { error: ReplayError::NoTimes, .. }), "{refused}");
     assert_eq!(
         receive(&mut *open_one(ReplaySpec { mode: Mode::Once, ..spec }), 0, &mut stack(4), 4).len(),
         2
