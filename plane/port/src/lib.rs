@@ -10,7 +10,7 @@
 pub mod error;
 pub mod pace;
 pub mod random;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 use headgate_shm::{Descriptor, Stack};
