@@ -79,6 +79,11 @@ pub fn open(spec: &PcapSpec, setting: &Setting<'_>) -> Result<PcapPort, PcapErro
     if let Some(read) = &spec.read {
         let (replays, summary) = replay::open(read, setting)?;
         port.summary = Some(summary);
+        // Found when the file was read; whichever queue they would have been for.
+        if let Some(first) = queues.first_mut() {
+            first.counters.too_long = summary.too_long;
+            first.counters.failed = summary.too_short;
+        }
         queues.iter_mut().zip(replays).for_each(|(queue, replay)| queue.replay = Some(replay));
     }
     if let Some(write) = &spec.write {

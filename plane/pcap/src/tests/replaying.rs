@@ -173,6 +173,8 @@ fn frames_that_do_not_fit_are_left_out_and_counted() {
     let path = capture(&directory, &records);
     let port = open(&replaying(ReplaySpec::new(path)), &setting(1)).unwrap();
     assert_eq!(port.summary, Some(Summary { frames: 2, bytes: 2108, cut: 0, too_short: 1, too_long: 1 }));
+    let counters = port.queues[0].counters();
+    assert_eq!((counters.too_long, counters.failed), (1, 1));
 }
 
 #[test]
