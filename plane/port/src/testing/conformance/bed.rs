@@ -130,7 +130,8 @@ impl Bed {
     pub(super) fn receive(&mut self, on: usize, most: usize) -> Checked<usize> {
         let endless = self.abilities.gives == Gives::Supply { ends: false };
         let most = if endless { most.min(self.ledger.on_their_way()) } else { most };
-        let (now, free) = (self.step(), self.stacks[on].len());
+        // What a device holds already needs no free buffer.
+        let (now, free) = (self.step(), self.stacks[on].len() + self.device.queue().holds());
         let mut into = vec![UNWRITTEN; most];
         let count = self.device.queue().receive(now, &mut self.stacks[on], &mut into);
         let more = || format!("{count} packets came into a burst of {most}");
