@@ -1,12 +1,14 @@
 //! Captures: replay from memory, and writing.
 //!
 //! A queue of such a port gives the frames of the capture it replays, if any, and writes what is sent
-//! to it to the capture it records, if any; without one it takes and forgets.
+//! to it to the capture it records, if any; without one it takes and forgets. [`capture`] records what passes
+//! queues of any other kind.
 
 mod error;
 mod load;
 mod recorder;
 mod replay;
+mod sink;
 
 use std::fs::Metadata;
 use std::os::unix::fs::FileTypeExt;
@@ -18,6 +20,7 @@ use headgate_shm::{Descriptor, Stack};
 pub use load::Summary;
 pub use recorder::RecordStatus;
 pub use replay::{MEMORY_BYTES_MAX, Mode, ReplaySpec, Timing};
+pub use sink::{CaptureSink, capture};
 
 use headgate_port::pace::RATE_MAX;
 use headgate_port::{Queue, QueueCounters, Setting, SpecError, SpecErrors, count_sent, give_back};
