@@ -29,7 +29,7 @@ impl Device for Opened {
         &mut self.queue
     }
 
-    fn look_for_losses(&mut self) {
+    fn count_losses(&mut self) {
         let _ = self.port.losses();
     }
 

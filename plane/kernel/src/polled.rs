@@ -1,4 +1,4 @@
-//! An interface as a worker has it: it looks for packets at every turn, never waits, and copies each packet
+//! An interface as a worker has it: it polls for packets in every pass, never waits, and copies each packet
 //! between the rings that it shares with the kernel and packet memory that NFs may see.
 //!
 //! A frame that lacks its tag or checksum is completed in private memory: what lies in packet memory, a

@@ -5,7 +5,7 @@
 //! of their own: `dpdk`, `kernel`, `memif`, `generator`, `pcap`; the packet path knows this trait alone.
 //!
 //! - [`error`]: what is wrong with a specification;
-//! - [`middleware`]: queues around queues, which record, trace and spoil what passes;
+//! - [`middleware`]: queues around queues, which record, trace and inject faults;
 //! - [`pace`] and [`random`]: what back ends that make or replay packets share;
 //! - `testing`, with the feature of that name: the suite of behaviours that every queue passes.
 
@@ -118,7 +118,7 @@ pub struct FaultCounters {
     pub duplicated: u64,
     /// Packets that were held back behind others.
     pub reordered: u64,
-    /// Packets of which one bit was turned over.
+    /// Packets of which one bit was flipped.
     pub corrupted: u64,
 }
 
@@ -133,7 +133,8 @@ pub trait Queue: Send {
     /// the caller's.
     fn transmit(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize;
 
-    /// Called once per turn, also when nothing was sent: a place to flush and to collect what is sent.
+    /// Called in every pass of the worker's loop, also when nothing was sent: a place to flush and to collect what
+    /// is sent.
     fn tend(&mut self, _now: u64, _stack: &mut Stack) {}
 
     /// What it has counted.

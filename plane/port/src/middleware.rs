@@ -1,6 +1,6 @@
 //! Queues around queues: each does one thing to what passes and leaves the rest to the queue inside.
 //!
-//! - [`faulty`]: loses, doubles, delays, reorders and spoils packets, by a seed;
+//! - [`faulty`]: loses, doubles, delays, reorders and corrupts packets, by a seed;
 //! - [`recorded`]: gives a copy of each packet to a sink, such as a capture file;
 //! - [`traced`]: notes when each packet passed and how it begins, for somebody else to read.
 //!

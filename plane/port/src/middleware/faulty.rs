@@ -1,7 +1,7 @@
 //! A link that fails: loss, duplication, delay, reordering and corruption, by a seed.
 //!
-//! Each direction has faults of its own. A packet that comes is thrown for once, by one sequence of numbers for
-//! each kind of fault: so with the same seed the same packets meet the same fate, however they are grouped into
+//! Each direction has faults of its own. For each packet one number is drawn for each kind of fault, from a
+//! sequence of its own: so with the same seed the same packets meet the same faults, however they are grouped into
 //! bursts, and another rate of one fault changes nothing about the others. Packets that wait keep their buffers;
 //! [`Queue::holds`] counts them.
 //!
@@ -12,8 +12,8 @@
 //!
 //! Not modelled: check sequences. A corrupted frame arrives, as one does whose error the check sequence missed.
 
-mod fate;
-mod line;
+mod delay_line;
+mod draw;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +21,8 @@ use headgate_shm::{Descriptor, Stack};
 
 use super::CHUNK;
 use crate::{FaultCounters, Queue, QueueCounters, count_received};
-use fate::{Dice, Fate};
-use line::Line;
+use delay_line::DelayLine;
+use draw::{Draws, Outcome};
 
 /// How long a reordered packet is held back, in microseconds. Our choice: packets of a flow of a few thousand a
 /// second still pass it, and it is far below the 200 ms in which Linux's TCP gives a segment up (`TCP_RTO_MIN`).
@@ -37,7 +37,7 @@ pub struct Faults {
     pub duplicate: f64,
     /// Packets that are held back by [`FaultSpec::reorder_cycles`], so that those behind them overtake.
     pub reorder: f64,
-    /// Packets of which one bit is turned over.
+    /// Packets of which one bit is flipped.
     pub corrupt: f64,
     /// How long every packet takes, in cycles of the clock that the queue is called with.
     pub delay_cycles: u64,
@@ -58,8 +58,8 @@ impl Faults {
 pub struct FaultSpec {
     /// The same seed and the same packets give the same faults.
     pub seed: u64,
-    /// Which queue of the port: queues with one seed have unlike faults.
-    pub queue: u16,
+    /// Which of the links with this seed: each has its own faults.
+    pub link: u16,
     /// From the device to the path.
     pub receive: Faults,
     /// From the path to the device.
@@ -93,17 +93,17 @@ pub struct Faulty<Q> {
 
 /// One direction.
 struct Way {
-    dice: Dice,
-    line: Line,
+    draws: Draws,
+    line: DelayLine,
     counters: FaultCounters,
 }
 
 impl Way {
     fn new(faults: Faults, spec: &FaultSpec, direction: u32) -> Option<Self> {
         (!faults.is_none()).then(|| Self {
-            dice: Dice::new(faults, spec, direction),
+            draws: Draws::new(faults, spec, direction),
             // Each packet takes two places at most.
-            line: Line::new(spec.room.max(2)),
+            line: DelayLine::new(spec.room.max(2)),
             counters: FaultCounters::default(),
         })
     }
@@ -113,18 +113,18 @@ impl Way {
         self.line.room() / 2
     }
 
-    /// Throws for packets in buffers of `stack`, and lays what is left of them into the line.
+    /// Draws for packets in buffers of `stack`, and lays what is left of them into the line.
     fn take(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) {
         for &packet in packets {
-            let Fate { is_lost, is_doubled, is_late, turned, delay } = self.dice.throw();
+            let Outcome { is_lost, is_doubled, is_late, flipped, delay } = self.draws.draw();
             if is_lost {
                 self.counters.lost += 1;
                 stack.give(packet.index());
                 continue;
             }
-            if let Some(turned) = turned {
+            if let Some(flipped) = flipped {
                 self.counters.corrupted += 1;
-                turn_a_bit(stack, packet, turned);
+                flip_a_bit(stack, packet, flipped);
             }
             self.counters.reordered += u64::from(is_late);
             let due = now.saturating_add(delay);
@@ -137,8 +137,8 @@ impl Way {
     }
 }
 
-/// Turns over one of a frame's bits, whichever `number` says.
-fn turn_a_bit(stack: &Stack, packet: Descriptor, number: u32) {
+/// Flips one of a frame's bits, whichever `number` says.
+fn flip_a_bit(stack: &Stack, packet: Descriptor, number: u32) {
     let (at, bit) = (packet.offset() + number / 8 % packet.length(), number % 8);
     let mut byte = [0];
     stack.region().read(packet.with_extent(at, 1), &mut byte);

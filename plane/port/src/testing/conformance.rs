@@ -66,7 +66,7 @@ pub trait Device {
     fn wait(&mut self) {}
 
     /// Has the counters include what the device lost.
-    fn look_for_losses(&mut self) {}
+    fn count_losses(&mut self) {}
 
     /// Ends the device, which returns all buffers to the stack; gives what left and was not taken before.
     fn close(self: Box<Self>, _stack: &mut Stack) -> Vec<Vec<u8>> {

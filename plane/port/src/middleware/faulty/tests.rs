@@ -16,7 +16,7 @@ const NONE: Faults =
     Faults { loss: 0.0, duplicate: 0.0, reorder: 0.0, corrupt: 0.0, delay_cycles: 0, jitter_cycles: 0 };
 
 fn spec(seed: u64, receive: Faults, transmit: Faults) -> FaultSpec {
-    FaultSpec { seed, queue: 0, receive, transmit, reorder_cycles: MILLISECOND, room: 128, region: 0 }
+    FaultSpec { seed, link: 0, receive, transmit, reorder_cycles: MILLISECOND, room: 128, region: 0 }
 }
 
 /// Frames of 60 bytes, numbered.

@@ -92,7 +92,7 @@ impl Bed {
     }
 
     pub(super) fn counters(&mut self) -> QueueCounters {
-        self.device.look_for_losses();
+        self.device.count_losses();
         self.device.queue().counters()
     }
 
@@ -295,7 +295,7 @@ impl Bed {
 
     /// What must hold at any time.
     fn audit(&mut self) -> Checked {
-        self.device.look_for_losses();
+        self.device.count_losses();
         let queue = self.device.queue();
         let (counters, holds, region) = (queue.counters(), queue.holds(), queue.region());
         let (is_finished, was_finished) = (queue.is_finished(), self.is_finished);

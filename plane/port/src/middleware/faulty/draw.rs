@@ -1,17 +1,17 @@
-//! What happens to a packet: one throw for each kind of fault.
+//! What happens to a packet: one random number for each kind of fault.
 
 use super::{FaultSpec, Faults};
 use crate::random::Random;
 
 /// What happens to one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fate {
+pub(super) struct Outcome {
     pub(super) is_lost: bool,
     pub(super) is_doubled: bool,
     /// Those behind it overtake.
     pub(super) is_late: bool,
-    /// Which bit is turned over, of as many as there are.
-    pub(super) turned: Option<u32>,
+    /// Which bit is flipped, counted round the frame.
+    pub(super) flipped: Option<u32>,
     /// How long it takes, in cycles.
     pub(super) delay: u64,
 }
@@ -28,14 +28,14 @@ impl Chance {
         Self { random, below: (rate.clamp(0.0, 1.0) * (1u64 << 32) as f64) as u64 }
     }
 
-    fn throw(&mut self) -> bool {
+    fn draw(&mut self) -> bool {
         self.random.next() >> 32 < self.below
     }
 }
 
-/// The throws of one direction of a queue. Each kind of fault has a sequence of its own, which moves on with every
-/// packet, so that neither another rate nor another fate of one packet changes what happens to the next.
-pub(super) struct Dice {
+/// The random numbers of one direction of a queue. Each kind of fault has a sequence of its own, which moves on with
+/// every packet, so that neither another rate nor another outcome of one packet changes what happens to the next.
+pub(super) struct Draws {
     loss: Chance,
     duplicate: Chance,
     reorder: Chance,
@@ -50,9 +50,9 @@ pub(super) struct Dice {
 /// Sequences of one direction of a queue.
 const SEQUENCES: u32 = 6;
 
-impl Dice {
+impl Draws {
     pub(super) fn new(faults: Faults, spec: &FaultSpec, direction: u32) -> Self {
-        let way = u32::from(spec.queue) * 2 + direction;
+        let way = u32::from(spec.link) * 2 + direction;
         let random = |number| Random::new(spec.seed, way * SEQUENCES + number);
         Self {
             loss: Chance::new(faults.loss, random(0)),
@@ -67,15 +67,15 @@ impl Dice {
         }
     }
 
-    pub(super) fn throw(&mut self) -> Fate {
-        let (is_late, place) = (self.reorder.throw(), (self.places.next() >> 32) as u32);
+    pub(super) fn draw(&mut self) -> Outcome {
+        let (is_late, place) = (self.reorder.draw(), (self.places.next() >> 32) as u32);
         let jitter = u128::from(self.jitter.next()) * u128::from(self.jitter_cycles);
         let held = if is_late { self.reorder_cycles } else { 0 };
-        Fate {
-            is_lost: self.loss.throw(),
-            is_doubled: self.duplicate.throw(),
+        Outcome {
+            is_lost: self.loss.draw(),
+            is_doubled: self.duplicate.draw(),
             is_late,
-            turned: self.corrupt.throw().then_some(place),
+            flipped: self.corrupt.draw().then_some(place),
             delay: self.delay_cycles.saturating_add((jitter >> 64) as u64).saturating_add(held),
         }
     }

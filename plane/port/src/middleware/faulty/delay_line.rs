@@ -12,7 +12,7 @@ struct Waiting {
 }
 
 /// Packets in the order in which they are due; of those due at once the first comes first.
-pub(super) struct Line {
+pub(super) struct DelayLine {
     /// Never more than there is room for, so it does not grow.
     packets: VecDeque<Waiting>,
     room: usize,
@@ -22,7 +22,7 @@ pub(super) struct Line {
     frame: Box<[u8]>,
 }
 
-impl Line {
+impl DelayLine {
     pub(super) fn new(room: usize) -> Self {
         let frame = vec![0; LENGTH_MAX as usize].into();
         Self { packets: VecDeque::with_capacity(room), room, last_due: 0, frame }
