@@ -9,7 +9,7 @@
 //! - `PACKET_AUXDATA`: the kernel takes VLAN tags out of frames and says there what they were;
 //! - a receive buffer for the configured number of packets: beyond that the kernel drops and counts.
 //!
-//! A socket of AF_XDP ([`crate::xdp`]) needs none of them but the membership, which another socket keeps for it.
+//! A socket of AF_XDP (`xdp`) needs none of them but the membership, which another socket keeps for it.
 //!
 //! All of it happens in the network namespace of the calling thread. The socket stays with that namespace
 //! wherever the NF lives.

@@ -2,7 +2,7 @@
 //!
 //! - [`faulty`]: loses, doubles, delays, reorders and corrupts packets, by a seed;
 //! - [`recorded`]: gives a copy of each packet to a sink, such as a capture file;
-//! - [`traced`]: notes when each packet passed and how it begins, for somebody else to read.
+//! - [`mod@traced`]: notes when each packet passed and how it begins, for somebody else to read.
 //!
 //! They compose: `Recorded<Faulty<Q>, S>` records what the path sees of a failing link, `Faulty<Recorded<Q, S>>`
 //! what its device sees. One that is told to do nothing behaves as the queue inside does.
