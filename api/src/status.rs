@@ -175,6 +175,31 @@ pub struct PortStatus {
     pub failed: u64,
     /// Time from the generator's stamp to here, where this port measures.
     pub latency: Option<LatencyStatus>,
+    /// What was done to packets on purpose, where its configuration asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultStatus>,
+}
+
+/// What a port did to packets on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultStatus {
+    /// To packets that came, of which `received` counts those handed on.
+    pub received: FaultCounts,
+    /// To packets that were sent, of which `sent` counts those that reached the device.
+    pub sent: FaultCounts,
+}
+
+/// What was done to packets of one direction on purpose.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultCounts {
+    /// Packets that were lost.
+    pub lost: u64,
+    /// Packets that were doubled.
+    pub duplicated: u64,
+    /// Packets that were held back behind others.
+    pub reordered: u64,
+    /// Packets of which one bit was flipped.
+    pub corrupted: u64,
 }
 
 /// Latencies seen by a port, in nanoseconds.

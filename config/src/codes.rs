@@ -83,6 +83,7 @@ codes! {
     Warning ChainUnused "chain-unused" "No rule leads to this chain.";
     Warning NfUnused "nf-unused" "No chain visits this NF.";
     Warning PortUnused "port-unused" "No rule takes packets from this port and no chain ends at it.";
+    Warning PortFaulty "port-faulty" "A port loses, delays or changes packets on purpose.";
     Warning DomainUnused "domain-unused" "No port and no NF is in this trust domain.";
     Warning CorePolled "core-polled" "A polling NF is put on the core of a worker.";
     Warning CoreShared "core-shared" "An NF shares the core of a worker although other cores are there.";

@@ -12,10 +12,10 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, BoxPorts, Device, Environment, EtherType, FrameSize, Hugepages, InterfaceName, IoDriver,
-    IpVersion, LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Period, PolicyKind, PortKind, PortRange,
-    Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole,
-    Wiring,
+    Address, Args, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize, Hugepages,
+    InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Part, Period,
+    PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport,
+    User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -30,6 +30,8 @@ pub type Pause = Period<1_000_000, 86_400_000_000_000>;
 pub type Percent = Whole<1, 99>;
 /// From the start of the generator to a year later.
 pub type Moment = Period<0, 31_536_000_000_000_000>;
+/// 0 to 10 s. Our choice: what waits that long keeps its buffer, and no link of today takes as long.
+pub type LinkDelay = Period<0, 10_000_000_000>;
 
 tables! {
     /// The configuration of a Headgate manager.
@@ -140,6 +142,28 @@ tables! {
         required kind: PortKind;
         /// Trust domain whose memory it receives into.
         defaulted domain: Name = "default";
+        /// Faults injected into its packets, to try what a failing link does. Default: none.
+        optional faults: FaultTable;
+    }
+
+    /// Faults injected into packets, as on a failing link; the port's status counts them. Packets that wait keep their buffers.
+    pub struct FaultTable at "faults" {
+        /// Seed of everything that is drawn at random.
+        defaulted seed: Whole<0, { i64::MAX as u64 }> = 1;
+        /// Part of the packets that are lost, 0 to 1. Default 0.
+        optional loss: Part;
+        /// Part of the packets that arrive twice. Default 0.
+        optional duplicate: Part;
+        /// Part of the packets that are held back for 1 ms, so that those behind them overtake. Default 0.
+        optional reorder: Part;
+        /// Part of the packets of which one bit is flipped. Default 0.
+        optional corrupt: Part;
+        /// How long every packet takes, up to 10 s. Default: no longer than without.
+        optional delay: LinkDelay;
+        /// How much longer it takes at most; each packet draws its own, and their order stays. Default: no longer.
+        optional jitter: LinkDelay;
+        /// Which packets: "both", those that come ("receive") or those that are sent ("transmit").
+        defaulted direction: FaultDirection = "both";
     }
 
     /// Makes packets. Takes none.

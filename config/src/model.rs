@@ -17,6 +17,10 @@ use super::values::{
     ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
+mod faults;
+
+pub use faults::Faults;
+
 macro_rules! index {
     ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(
         $(#[doc = $doc])+
@@ -180,6 +184,16 @@ pub struct Port {
     /// What it is.
     #[serde(flatten)]
     pub backend: Backend,
+    /// What happens to its packets on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+}
+
+impl Port {
+    /// Whether it sends only what lies in the memory of its own domain: packets of others are copied.
+    pub fn is_bound(&self) -> bool {
+        self.faults.is_some() || matches!(&self.backend, Backend::Dpdk(dpdk) if dpdk.direct)
+    }
 }
 
 /// Where a port's packets come from or go to.

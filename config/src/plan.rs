@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::model::{Backend, Chain, ChainIo, Config, Link, Nf, Origin, Out, Port, Program, Rule};
+use super::model::{Chain, ChainIo, Config, Link, Nf, Origin, Out, Port, Program, Rule};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Who runs where, who gets which memory, which packets take which path.
@@ -179,12 +179,12 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
 }
 
 /// A packet is copied wherever the next holder sees the memory of another domain. Ports without memory
-/// of their own (null, captures, devices that are not `direct`) read it where it is.
+/// of their own (null, captures, devices that are not `direct`) read it where it is, unless packets wait in them.
 fn copies_from(config: &Config, chain: &Chain, from: &Port) -> usize {
     let mut domains = vec![from.domain];
     domains.extend(chain.stages.iter().map(|id| config.nfs[id.index()].domain));
     if let Out::Port(id) = chain.out
-        && matches!(&config.ports[id.index()].backend, Backend::Dpdk(dpdk) if dpdk.direct)
+        && config.ports[id.index()].is_bound()
     {
         domains.push(config.ports[id.index()].domain);
     }

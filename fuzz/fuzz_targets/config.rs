@@ -64,6 +64,10 @@ fn check_promises(config: &Config, machine: &Machine) {
     assert!(!config.manager.cores.is_empty());
     for port in &config.ports {
         assert!(port.domain.index() < config.domains.len());
+        if let Some(faults) = &port.faults {
+            let parts = [faults.loss, faults.duplicate, faults.reorder, faults.corrupt];
+            assert!(parts.iter().all(|part| (0.0..=1.0).contains(part)) && !faults.to_string().is_empty());
+        }
     }
     for nf in &config.nfs {
         let domain = &config.domains[nf.domain.index()];

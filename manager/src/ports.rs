@@ -1,6 +1,9 @@
 //! The configured ports, opened: their queues for the workers, and what stays to be told of them.
 
+mod faults;
 mod spec;
+#[cfg(test)]
+mod tests;
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,13 +16,13 @@ use headgate_generator::{self as generator, null};
 use headgate_host::clock::{Clock, now_cycles};
 use headgate_path::ports::Device;
 use headgate_pcap::{self as pcap, PcapError, RecordStatus};
-use headgate_port::{Queue, Setting, Timebase};
+use headgate_port::{Queue, QueueCounters, Setting, Timebase};
 use headgate_shm::Stack;
 
 use crate::StartError;
 use crate::config::model::{Backend, Config, Generator, Port};
 use crate::fabric::RegionHome;
-use crate::status::{LatencyStatus, PortStatus};
+use crate::status::{FaultStatus, LatencyStatus, PortStatus};
 
 /// Of how many stamped packets a null port measures one. Our choice: at full speed some million samples
 /// a second remain, at a cost below a nanosecond a packet.
@@ -37,6 +40,7 @@ pub struct PortHome {
     failure: Option<String>,
     device: Option<dpdk::Port>,
     region: usize,
+    is_faulty: bool,
 }
 
 /// All ports, opened.
@@ -67,7 +71,8 @@ pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Open
         let open = open_one(config, number, port, clock, &mut stacks[port.domain.index()])
             .map_err(|why| StartError::Port { port: port.name.clone(), why })?;
         let mut dealt = vec![0; workers];
-        for (queue, device) in open.queues.into_iter().enumerate() {
+        let queues = faults::put_around(config, port, clock, number, open.queues);
+        for (queue, device) in queues.into_iter().enumerate() {
             let worker = queue % workers;
             dealt[worker] += 1;
             opened.devices[worker].push(Device {
@@ -105,13 +110,14 @@ fn open_one(
     let home = |kind, detail: String, queues: &[Box<dyn Queue>]| PortHome {
         name: port.name.clone(),
         kind,
-        detail,
+        detail: spec::with_faults(detail, port),
         queues: queues.len() as u32,
         measured: None,
         recorded: None,
         failure: None,
         device: None,
         region: port.domain.index(),
+        is_faulty: port.faults.is_some(),
     };
     match &port.backend {
         Backend::Generator(wanted) => {
@@ -219,8 +225,23 @@ impl PortHome {
             queues: self.queues,
             link: self.device.as_ref().map(|device| device.link().up),
             latency: self.measured.as_ref().and_then(|measured| latency(measured)),
+            faults: self.is_faulty.then(FaultStatus::default),
             ..PortStatus::default()
         }
+    }
+}
+
+/// Adds what a queue counted to what is told of its port.
+pub fn add(status: &mut PortStatus, counters: &QueueCounters) {
+    status.received += counters.received;
+    status.received_bytes += counters.received_bytes;
+    status.sent += counters.sent;
+    status.sent_bytes += counters.sent_bytes;
+    status.too_long += counters.too_long;
+    status.missed += counters.missed;
+    status.failed += counters.failed;
+    if let Some(status) = &mut status.faults {
+        faults::add(status, counters);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bytes and their meaning: Ethernet, VLAN, IP, L4, checksums, pcapng.
+//! Bytes and their meaning: Ethernet, VLAN, IP, L4, checksums, captures.
 //!
 //! One module per format. Each has
 //! - a *view* over borrowed bytes (`ipv4::Packet::new(&mut frame[14..])?`), whose constructor checks
@@ -13,10 +13,12 @@
 //!
 //! [`flow_key::parse`] does not use the views on its fast path: it is called for every packet.
 //!
-//! Nothing here allocates, blocks, chooses or keeps state.
+//! Nothing here blocks, chooses or keeps state, and nothing allocates but [`pcap::Records`], which remembers the
+//! interfaces of the file that it reads.
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
@@ -35,6 +37,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod malformed;
 pub mod options;
+pub mod pcap;
 pub mod pcapng;
 pub mod tcp;
 pub mod udp;

@@ -1,15 +1,23 @@
 //! pcapng files as they are written: section header, interface description, enhanced packet.
 //!
-//! Little-endian (draft-ietf-opsawg-pcapng §4). Times in nanoseconds.
+//! Little-endian (draft-ietf-opsawg-pcapng §4). Times in nanoseconds. [`crate::pcap`] reads them.
+
+pub(crate) mod read;
+
+use crate::pcap::ETHERNET;
 
 const SECTION: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const INTERFACE: u32 = 1;
-const PACKET: u32 = 6;
-const ETHERNET: u16 = 1;
+const PACKET_OBSOLETE: u32 = 2;
+const PACKET_SIMPLE: u32 = 3;
+const PACKET_ENHANCED: u32 = 6;
 const OPTION_SECTION_APPLICATION: u16 = 4;
 const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_TIME_RESOLUTION: u16 = 9;
+const OPTION_CHECK_SEQUENCE: u16 = 13;
+const OPTION_TIME_OFFSET: u16 = 14;
+const OPTION_PACKET_FLAGS: u16 = 2;
 /// 10 to the power of minus this is the unit of time.
 const NANOSECONDS: u8 = 9;
 
@@ -94,6 +102,18 @@ pub struct Packet {
     pub kept: usize,
 }
 
+/// Which way a packet passed its interface (option `epb_flags`, §4.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// It came in.
+    Inbound = 1,
+    /// It went out.
+    Outbound = 2,
+}
+
+/// Bytes of the options of a packet of which the direction is told.
+const FLAGS_BYTES: usize = option_bytes(size_of::<u32>()) + OPTION_BYTES;
+
 /// Writes the block of a packet (§4.3) to `out`, which has [`packet_bytes`] of what is kept; `fill` writes
 /// that.
 ///
@@ -101,9 +121,34 @@ pub struct Packet {
 /// When `out` is shorter.
 #[inline]
 pub fn packet(out: &mut [u8], packet: Packet, fill: impl FnOnce(&mut [u8])) {
+    packet_with(out, packet, &[], fill);
+}
+
+/// Bytes of the block of a packet of which `length` bytes are kept, and its direction.
+#[inline]
+#[must_use]
+pub const fn directed_packet_bytes(length: usize) -> usize {
+    packet_bytes(length) + FLAGS_BYTES
+}
+
+/// Writes the block of a packet and which way it passed, as [`packet`] does, to [`directed_packet_bytes`].
+///
+/// # Panics
+/// When `out` is shorter.
+#[inline]
+pub fn directed_packet(out: &mut [u8], packet: Packet, direction: Direction, fill: impl FnOnce(&mut [u8])) {
+    let mut options = [0; FLAGS_BYTES];
+    options[..2].copy_from_slice(&OPTION_PACKET_FLAGS.to_le_bytes());
+    options[2..4].copy_from_slice(&(size_of::<u32>() as u16).to_le_bytes());
+    options[4..8].copy_from_slice(&(direction as u32).to_le_bytes());
+    packet_with(out, packet, &options, fill);
+}
+
+#[inline]
+fn packet_with(out: &mut [u8], packet: Packet, options: &[u8], fill: impl FnOnce(&mut [u8])) {
     let total = (out.len() as u32).to_le_bytes();
     let fields = [
-        PACKET,
+        PACKET_ENHANCED,
         out.len() as u32,
         packet.interface,
         (packet.time_ns >> 32) as u32,
@@ -117,8 +162,10 @@ pub fn packet(out: &mut [u8], packet: Packet, fill: impl FnOnce(&mut [u8])) {
     }
     let (bytes, rest) = rest.split_at_mut(packet.kept);
     fill(bytes);
-    let (padding, trailer) = rest.split_at_mut(rest.len() - 4);
+    let (rest, trailer) = rest.split_at_mut(rest.len() - 4);
+    let (padding, tail) = rest.split_at_mut(rest.len() - options.len());
     padding.fill(0);
+    tail.copy_from_slice(options);
     trailer.copy_from_slice(&total);
 }
 
@@ -180,5 +227,9 @@ mod tests {
         packet(&mut block, about, |bytes| bytes.copy_from_slice(b"abc"));
         assert_eq!(block[8..28], [1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 60, 0, 0, 0]);
         assert_eq!(block[28..], [b'a', b'b', b'c', 0, 36, 0, 0, 0]);
+        let mut block = vec![9; directed_packet_bytes(3)];
+        directed_packet(&mut block, about, Direction::Outbound, |bytes| bytes.copy_from_slice(b"abc"));
+        let options = [2, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(block[28..], [&[b'a', b'b', b'c', 0][..], &options, &[48, 0, 0, 0]].concat());
     }
 }

@@ -148,6 +148,7 @@ impl Resolver<'_> {
             rules: rules.into_iter().collect::<Option<_>>()?,
         };
         self.warn_unused(document, &config);
+        self.warn_faulty(items(&document.port), &config.ports);
         Some(config)
     }
 

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use super::super::codes::Code;
-use super::super::document::{DpdkKeys, PcapKeys, PortKeys, PortTable};
-use super::super::model::{Backend, Dpdk, Memory, Pcap, Port, Replay};
-use super::super::read::At;
+use super::super::document::{DpdkKeys, FaultTable, PcapKeys, PortKeys, PortTable};
+use super::super::model::{Backend, Dpdk, Faults, Memory, Pcap, Port, Replay};
+use super::super::read::{At, Field};
 use super::super::report::Span;
-use super::super::values::{Device, ReplayMode, Timing};
+use super::super::values::{Device, FaultDirection, ReplayMode, Timing};
 use super::domains::domain_of;
 use super::names::Names;
 use super::{Purpose, Resolver};
@@ -44,14 +44,57 @@ impl Resolver<'_> {
                     .add(Code::ReservedName, &name.span, "no port can be called `nf`")
                     .help("`out = \"nf\"` says that the last NF names the port; choose another name");
             }
+            let faults = self.faults(&common.faults, backend.as_ref());
             ports.push(common.name.value().zip(domain).zip(backend).map(|((name, domain), backend)| Port {
                 name: name.0.clone(),
                 domain,
                 backend,
+                faults,
             }));
         }
         self.refuse_files_twice();
         ports
+    }
+
+    /// What a port does to packets on purpose; refuses what would do nothing.
+    fn faults(&mut self, field: &Field<FaultTable>, backend: Option<&Backend>) -> Option<Faults> {
+        let FaultTable { seed, loss, duplicate, reorder, corrupt, delay, jitter, direction, span } =
+            field.value()?;
+        let parts = [loss, duplicate, reorder, corrupt];
+        let is_broken = parts.into_iter().any(Field::is_broken) || delay.is_broken() || jitter.is_broken();
+        let [loss, duplicate, reorder, corrupt] = parts.map(|part| part.value().map_or(0.0, |part| part.0));
+        let [delay_ns, jitter_ns] = [delay, jitter].map(|time| time.value().map_or(0, |time| time.0));
+        let seed = seed.value()?.0;
+        let at = direction.found.as_ref()?;
+        let faults =
+            Faults { seed, direction: at.value, loss, duplicate, reorder, corrupt, delay_ns, jitter_ns };
+        if !is_broken && faults.to_string().is_empty() {
+            self.report
+                .add(Code::MissingKey, span, "`faults` asks for no fault")
+                .help("give `loss`, `duplicate`, `reorder`, `corrupt`, `delay` or `jitter`, or leave it out");
+        }
+        let none = match (at.value, backend) {
+            (FaultDirection::Receive, Some(backend)) if !backend.gives() => "no packets come from this port",
+            (FaultDirection::Transmit, Some(backend)) if !backend.takes() => {
+                "no packets are sent to this port"
+            }
+            _ => return Some(faults),
+        };
+        self.report
+            .add(Code::KeyConflict, &at.span, format!("{none}, so `{}` has no effect", at.value.word()))
+            .help("leave `direction` out");
+        None
+    }
+
+    /// Warns of ports that inject faults, in case such a configuration is taken for another.
+    pub(super) fn warn_faulty(&mut self, tables: &[At<PortTable>], ports: &[Port]) {
+        for (table, port) in tables.iter().zip(ports) {
+            let (Some(faults), Some(key)) = (&port.faults, &table.value.common.faults.key) else { continue };
+            let message = format!("port `{}` injects faults on purpose: it {faults}", port.name);
+            self.report
+                .add(Code::PortFaulty, key, message)
+                .help("leave `faults` out where packets are to arrive as they are");
+        }
     }
 
     fn pcap(&mut self, keys: &PcapKeys) -> Option<Backend> {

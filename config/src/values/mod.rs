@@ -16,8 +16,10 @@ use super::tree::{Entry, Node, Value};
 pub use io::{InterfaceName, IoDriver, Wiring};
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
 pub use nf::{BoxPorts, Environment, Nice, OnFailure, PolicyKind, User};
-pub use port::{Device, FrameSize, IpVersion, Order, ReplayMode, SizeMix, Timing, Transport};
-pub use quantity::{Period, Rate, Whole};
+pub use port::{
+    Device, FaultDirection, FrameSize, IpVersion, Order, Part, ReplayMode, SizeMix, Timing, Transport,
+};
+pub use quantity::{Period, Rate, Whole, duration_text};
 
 /// Why a string or an integer is not the value wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -31,6 +31,47 @@ choice! {
     }
 }
 
+choice! {
+    /// Which packets of a port meet its faults.
+    pub enum FaultDirection, "a direction" {
+        /// Those that come and those that are sent.
+        Both "both",
+        /// Those that come.
+        Receive "receive",
+        /// Those that are sent.
+        Transmit "transmit",
+    }
+}
+
+/// A part of all packets, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Part(pub f64);
+
+impl Read for Part {
+    fn read(node: &Node, report: &mut Report) -> Option<Self> {
+        let number = match node.value {
+            Value::Float(number) => number,
+            Value::Integer(number) => number as f64,
+            _ => {
+                wrong_type(node, "a part of all packets", report).help("write a number like 0.1 for 10 %");
+                return None;
+            }
+        };
+        if (0.0..=1.0).contains(&number) {
+            return Some(Self(number));
+        }
+        report
+            .add(Code::OutOfRange, &node.span, format!("{number} is not a part of all packets"))
+            .help("possible: 0 to 1, like 0.1 for 10 %");
+        None
+    }
+
+    fn schema() -> Json {
+        json!({ "type": "number", "minimum": 0, "maximum": 1 })
+    }
+}
+
 /// The IP version of generated packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum IpVersion {

@@ -18,7 +18,7 @@ use super::link::interfaces::drops;
 use super::link::{Link, LinkStatus, Progress};
 use super::{Control, Reception};
 use crate::config::model::{Chain, ChainIo, Nf, Origin, Program};
-use crate::ports::PortHome;
+use crate::ports::{self, PortHome};
 use crate::status::{
     ChainStatus, DropStatus, EventCode, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus,
     NfState, NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
@@ -127,14 +127,7 @@ impl Control {
             // A worker that panicked leaves its last counters.
             let queues = worker.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             for (port, _, counters) in queues.iter() {
-                let status = &mut all[port.index()];
-                status.received += counters.received;
-                status.received_bytes += counters.received_bytes;
-                status.sent += counters.sent;
-                status.sent_bytes += counters.sent_bytes;
-                status.too_long += counters.too_long;
-                status.missed += counters.missed;
-                status.failed += counters.failed;
+                ports::add(&mut all[port.index()], counters);
             }
         }
         all

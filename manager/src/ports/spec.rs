@@ -2,7 +2,7 @@
 
 use headgate_pcap::{Mode, PcapSpec, ReplaySpec, Timing};
 
-use crate::config::model::{Generator, Load, Pcap, Replay};
+use crate::config::model::{Generator, Load, Pcap, Port, Replay};
 use crate::config::{self, ReplayMode};
 
 /// A capture port.
@@ -36,4 +36,10 @@ pub fn describe_pcap(wanted: &Pcap) -> String {
     let read = wanted.replay.as_ref().map(|replay| format!("reads {}", replay.file.display()));
     let write = wanted.write.as_ref().map(|file| format!("writes {}", file.display()));
     read.into_iter().chain(write).collect::<Vec<_>>().join(", ")
+}
+
+/// What a person should know of a port, and what it does to packets on purpose.
+pub fn with_faults(detail: String, port: &Port) -> String {
+    let faults = port.faults.as_ref().map(|faults| format!("on purpose {faults}"));
+    [detail].into_iter().filter(|detail| !detail.is_empty()).chain(faults).collect::<Vec<_>>().join("; ")
 }

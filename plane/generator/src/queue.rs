@@ -121,6 +121,10 @@ fn remaining(spec: &GeneratorSpec, queue: u32, queues: u32) -> u64 {
 
 impl Queue for GeneratorQueue {
     fn receive(&mut self, now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
+        if self.remaining == 0 {
+            // Behind the last packet none is offered that could be missed.
+            return 0;
+        }
         self.counters.missed += self.schedule.advance(now);
         let room = into.len().min(stack.len());
         let room = self.remaining.min(room as u64) as usize;

@@ -18,7 +18,8 @@ pub const VLAN_TYPE_VALID: u32 = 1 << 6;
 pub const TAG_BYTES: usize = 4;
 /// Bytes of both addresses.
 const ADDRESSES_BYTES: usize = 12;
-const TYPE_VLAN: u16 = 0x8100;
+/// EtherType of a customer's VLAN tag (IEEE 802.1Q).
+pub const TYPE_VLAN: u16 = 0x8100;
 const TYPE_SERVICE_VLAN: u16 = 0x88a8;
 const TYPE_IPV4: u16 = 0x0800;
 const TYPE_IPV6: u16 = 0x86dd;

@@ -183,6 +183,11 @@ impl MappedRings {
         Some(packet::completed(packet, aside, pool))
     }
 
+    /// The longest frame that the ring has room for, in bytes.
+    pub(crate) const fn sent_bytes_max(&self) -> u32 {
+        self.rings.shape.frame_bytes - SEND_HEADER_BYTES as u32
+    }
+
     /// Lays a packet into the ring; false when there is no room.
     pub(crate) fn lay(&mut self, packet: Descriptor, region: &Region) -> bool {
         let number = self.rings.shape.frames + self.next_sent;
@@ -191,15 +196,14 @@ impl MappedRings {
         if status != TO_KERNEL && status != WRONG_FORMAT {
             return false;
         }
-        let room = self.rings.shape.frame_bytes as usize - SEND_HEADER_BYTES;
         let length = packet.length() as usize;
-        if length > room {
+        if packet.length() > self.sent_bytes_max() {
             self.counts.too_long += 1;
             return true;
         }
         let frame = self.rings.frame(number);
         let header = frame.cast::<libc::tpacket2_hdr>();
-        // SAFETY: the frame is ours since its status said so; `room` bytes lie behind its header.
+        // SAFETY: the frame is ours since its status said so; behind its header lies room for a frame that long, as was checked.
         unsafe {
             (&raw mut (*header).tp_len).write(packet.length());
             let into = std::slice::from_raw_parts_mut(frame.add(SEND_HEADER_BYTES), length);

@@ -139,13 +139,36 @@ fn refused(name: &str, step: &'static str) -> impl FnOnce(io::Error) -> OpenErro
 /// goes. An interface that goes is down first, and the socket tells of that alone.
 #[must_use]
 pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
+    // Those of AF_XDP have no address.
+    bound_to(socket).map_or_else(|_| !xdp::is_unbound(socket), |index| index > 0)
+}
+
+/// The number of a packet socket's interface; not above 0 when it has none.
+fn bound_to(socket: BorrowedFd<'_>) -> io::Result<i32> {
     // SAFETY: all zeroes is a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut bytes = size_of_val(&address) as libc::socklen_t;
     // SAFETY: writes at most `bytes` bytes.
     let refused = unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut bytes) };
-    // Those of AF_XDP have no address.
-    if refused == 0 { address.sll_ifindex > 0 } else { !xdp::is_unbound(socket) }
+    if refused == 0 { Ok(address.sll_ifindex) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The longest frame, without VLAN tag, that a packet socket's interface sends now, in bytes.
+pub(crate) fn frame_bytes_max(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    const ETHERNET_HEADER_BYTES: u32 = 14;
+    // SAFETY: all zeroes is a valid request.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_ifru.ifru_ifindex = bound_to(socket)?;
+    // Wherever the interface lives, the socket is of its namespace: its name, and by that its MTU.
+    for question in [libc::SIOCGIFNAME, libc::SIOCGIFMTU] {
+        // SAFETY: reads and writes one request of this shape.
+        if unsafe { libc::ioctl(socket.as_raw_fd(), question, &raw mut request) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    // SAFETY: the last question was answered by an integer here.
+    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
+    Ok(mtu.max(0) as u32 + ETHERNET_HEADER_BYTES)
 }
 
 fn index_of(name: &str) -> Option<i32> {

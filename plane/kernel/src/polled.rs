@@ -1,20 +1,20 @@
-//! An interface as a worker has it: it looks for packets at every turn, never waits, and copies each packet
+//! An interface as a worker has it: it polls for packets in every pass, never waits, and copies each packet
 //! between the rings that it shares with the kernel and packet memory that NFs may see.
 //!
 //! A frame that lacks its tag or checksum is completed in private memory: what lies in packet memory, a
 //! stranger may change meanwhile.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
 use headgate_shm::{Region, Stack};
 
-use crate::BATCH_MAX;
 use crate::frame::{self, Aside, TAG_BYTES};
 use crate::mapped::MappedRings;
+use crate::{BATCH_MAX, open};
 
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,12 +29,17 @@ pub struct Polled {
     pub sent_bytes: u64,
     /// Packets that came and do not fit a buffer, or did not come whole.
     pub unfit: u64,
+    /// Packets that were to be sent and are longer than the interface or the ring carries.
+    pub failed: u64,
 }
 
 /// An interface in the hands of a worker.
 pub struct PolledRings {
     rings: MappedRings,
     scratch: Vec<u8>,
+    /// The longest frame, without VLAN tag, that the interface carried when it was opened: the kernel drops what
+    /// is longer, and tells nobody.
+    sent_bytes_max: u32,
     counts: Polled,
 }
 
@@ -44,9 +49,10 @@ impl PolledRings {
     /// # Errors
     /// What the kernel said.
     pub fn new(socket: OwnedFd, io: &KernelIo) -> io::Result<Self> {
+        let sent_bytes_max = open::frame_bytes_max(socket.as_fd())?;
         let rings = MappedRings::new(socket, BATCH_MAX, io.queue, io.frame_bytes)?;
         let scratch = Vec::with_capacity(TAG_BYTES + io.frame_bytes as usize);
-        Ok(Self { rings, scratch, counts: Polled::default() })
+        Ok(Self { rings, scratch, sent_bytes_max, counts: Polled::default() })
     }
 
     /// Takes what is there into buffers of `stack`. Without a free buffer it stays with the kernel.
@@ -72,20 +78,40 @@ impl PolledRings {
         count
     }
 
-    /// Lays packets into the ring, as many as there is room for, and has the kernel send them. How many; their
-    /// buffers are the caller's.
+    /// Lays packets into the ring, as many as there is room for, and has the kernel send them. Returns how many
+    /// are done with; their buffers are the caller's.
     pub fn transmit(&mut self, region: &Region, packets: &[Descriptor]) -> usize {
-        let mut count = 0;
-        while count < packets.len() && self.rings.lay(packets[count], region) {
-            self.counts.sent_bytes += u64::from(packets[count].length());
-            count += 1;
+        let before = self.counts.sent;
+        let mut done = 0;
+        for &packet in packets {
+            if !self.fits(packet, region) {
+                self.counts.failed += 1;
+            } else if self.rings.lay(packet, region) {
+                self.counts.sent += 1;
+                self.counts.sent_bytes += u64::from(packet.length());
+            } else {
+                break;
+            }
+            done += 1;
         }
-        self.counts.sent += count as u64;
-        if count > 0 {
+        if self.counts.sent > before {
             // An interface that is down or gone takes nothing; whoever made it looks after it.
             let _ = self.rings.push();
         }
-        count
+        done
+    }
+
+    /// Whether the interface carries a frame: one VLAN tag is beyond its MTU.
+    fn fits(&self, packet: Descriptor, region: &Region) -> bool {
+        const TAG_AT: u32 = 12;
+        let over = packet.length().saturating_sub(self.sent_bytes_max);
+        if over == 0 {
+            return packet.length() <= self.rings.sent_bytes_max();
+        }
+        let mut kind = [0; 2];
+        region.read(packet.with_extent(packet.offset() + TAG_AT, 2), &mut kind);
+        let has_room = packet.length() <= self.rings.sent_bytes_max();
+        has_room && over <= TAG_BYTES as u32 && u16::from_be_bytes(kind) == frame::TYPE_VLAN
     }
 
     /// Has the kernel send what it could not send before.

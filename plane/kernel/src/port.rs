@@ -26,9 +26,9 @@ impl Queue for KernelQueue {
     }
 
     fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
-        let sent = self.0.transmit(stack.region(), packets);
-        give_back(stack, &packets[..sent]);
-        sent
+        let done = self.0.transmit(stack.region(), packets);
+        give_back(stack, &packets[..done]);
+        done
     }
 
     fn tend(&mut self, _now: u64, _stack: &mut Stack) {
@@ -43,6 +43,7 @@ impl Queue for KernelQueue {
             sent: counts.sent,
             sent_bytes: counts.sent_bytes,
             too_long: counts.unfit,
+            failed: counts.failed,
             ..QueueCounters::default()
         }
     }

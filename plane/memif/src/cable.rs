@@ -21,6 +21,18 @@ pub struct Counts {
     pub sent_bytes: u64,
     /// Packets that came and fit no buffer, or are no Ethernet frames.
     pub unfit: u64,
+    /// Packets that were to be sent and are longer than all buffers of the client's ring together.
+    pub failed: u64,
+}
+
+/// What became of a packet that was to be sent.
+enum Sending {
+    /// It lies in so many of the client's buffers.
+    Done(u16),
+    /// The client has to offer more buffers first.
+    NoRoom,
+    /// The client can never offer enough.
+    NeverFits,
 }
 
 /// A connection as its worker has it.
@@ -49,23 +61,21 @@ impl Cable {
         self.counts
     }
 
-    /// Copies packets of a region into buffers that the client offers, as many as there are. How many; their
-    /// buffers stay the caller's.
+    /// Copies packets of a region into buffers that the client offers, as many as there are. Returns how many
+    /// are done with; their buffers stay the caller's.
     pub fn transmit(&mut self, region: &Region, packets: &[Descriptor]) -> usize {
         if self.shared.lie().is_some() {
             return 0;
         }
         let before = self.sent;
-        let result = self.send_all(region, packets);
+        let (done, lie) = self.send_all(region, packets);
         if self.sent != before {
             self.shared.to_client.set_tail(self.sent);
         }
-        let (sent, lie) = result;
         if let Some(lie) = lie {
             self.shared.condemn(lie);
         }
-        self.counts.sent += sent as u64;
-        sent
+        done
     }
 
     fn send_all(&mut self, region: &Region, packets: &[Descriptor]) -> (usize, Option<Lie>) {
@@ -75,25 +85,26 @@ impl Cable {
         };
         for (count, packet) in packets.iter().enumerate() {
             match self.send(region, *packet, free) {
-                Ok(Some(used)) => {
+                Ok(Sending::Done(used)) => {
                     free -= used;
                     self.sent = self.sent.wrapping_add(used);
+                    self.counts.sent += 1;
                     self.counts.sent_bytes += u64::from(packet.length());
                 }
-                Ok(None) => return (count, None),
+                Ok(Sending::NeverFits) => self.counts.failed += 1,
+                Ok(Sending::NoRoom) => return (count, None),
                 Err(lie) => return (count, Some(lie)),
             }
         }
         (packets.len(), None)
     }
 
-    /// How many buffers it took; `None` when there are not enough.
-    fn send(&self, region: &Region, packet: Descriptor, free: u16) -> Result<Option<u16>, Lie> {
+    fn send(&self, region: &Region, packet: Descriptor, free: u16) -> Result<Sending, Lie> {
         let ring = &self.shared.to_client;
         let (mut done, mut used) = (0, 0);
         while done < packet.length() {
             if used == free {
-                return Ok(None);
+                return Ok(if free == ring.size() { Sending::NeverFits } else { Sending::NoRoom });
             }
             let index = self.sent.wrapping_add(used);
             let buffer = ring.piece(index);
@@ -113,7 +124,7 @@ impl Cable {
             used += 1;
             ring.fill(index, Piece { length, goes_on: done < packet.length(), ..buffer });
         }
-        Ok(Some(used))
+        Ok(Sending::Done(used))
     }
 
     /// Copies packets that the client sent into buffers of `stack`. Without a free buffer they stay where

@@ -23,9 +23,9 @@ impl Queue for MemifQueue {
     }
 
     fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
-        let sent = self.cable.transmit(stack.region(), packets);
-        give_back(stack, &packets[..sent]);
-        sent
+        let done = self.cable.transmit(stack.region(), packets);
+        give_back(stack, &packets[..done]);
+        done
     }
 
     fn counters(&self) -> QueueCounters {
@@ -36,6 +36,7 @@ impl Queue for MemifQueue {
             sent: counts.sent,
             sent_bytes: counts.sent_bytes,
             too_long: counts.unfit,
+            failed: counts.failed,
             ..QueueCounters::default()
         }
     }

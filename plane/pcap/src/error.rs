@@ -1,11 +1,11 @@
 //! Why captures could not be opened.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use headgate_port::SpecErrors;
-
-use crate::read::Fault;
+use headgate_wire::pcap::ReadError;
 
 /// Why a capture port could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -29,14 +29,14 @@ pub enum PcapError {
         mend: &'static str,
     },
     /// A file is not a capture that can be replayed.
-    #[error("port \"{port}\": cannot replay {}: {fault}; {}", path.display(), fault.mend())]
+    #[error("port \"{port}\": cannot replay {}: {error}; {}", path.display(), error.mend())]
     Capture {
         /// The port's name.
         port: String,
         /// The file.
         path: PathBuf,
         /// What is wrong with it, and where.
-        fault: Fault,
+        error: ReplayError,
     },
     /// A replay would overwrite the capture it reads.
     #[error(
@@ -84,4 +84,56 @@ pub enum PcapError {
         /// What the operating system said.
         cause: io::Error,
     },
+}
+
+/// Why a capture cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayError {
+    /// It is no capture, or a broken one.
+    Read(ReadError),
+    /// The file is larger than what may be kept in memory.
+    TooLarge {
+        /// Bytes of the file, as far as known.
+        bytes: u64,
+        /// Bytes allowed.
+        bytes_max: u64,
+    },
+    /// There is no packet that can be replayed.
+    NoPackets,
+    /// Packets have no times, so that they cannot be replayed in their own rhythm again and again.
+    NoTimes,
+}
+
+impl ReplayError {
+    /// What to do about it.
+    #[must_use]
+    pub const fn mend(&self) -> &'static str {
+        match self {
+            Self::Read(error) => error.mend(),
+            Self::TooLarge { .. } => "cut it with `editcap -c` or raise the port's memory limit",
+            Self::NoPackets => "give a capture with Ethernet frames of at least 14 bytes",
+            Self::NoTimes => "replay it with timing = \"fast\" or at a rate",
+        }
+    }
+}
+
+impl fmt::Display for ReplayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read(error) => error.fmt(f),
+            Self::TooLarge { bytes, bytes_max } => {
+                write!(f, "its {bytes} bytes are more than the {bytes_max} that may be kept in memory")
+            }
+            Self::NoPackets => f.write_str("it has no packet that can be sent"),
+            Self::NoTimes => f.write_str("its packets do not differ in time"),
+        }
+    }
+}
+
+impl std::error::Error for ReplayError {}
+
+impl From<ReadError> for ReplayError {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
 }

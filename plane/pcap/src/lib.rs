@@ -1,13 +1,14 @@
 //! Captures: replay from memory, and writing.
 //!
 //! A queue of such a port gives the frames of the capture it replays, if any, and writes what is sent
-//! to it to the capture it records, if any; without one it takes and forgets.
+//! to it to the capture it records, if any; without one it takes and forgets. [`capture`] records what passes
+//! queues of any other kind.
 
 mod error;
 mod load;
-pub mod read;
 mod recorder;
 mod replay;
+mod sink;
 
 use std::fs::Metadata;
 use std::os::unix::fs::FileTypeExt;
@@ -19,11 +20,12 @@ use headgate_shm::{Descriptor, Stack};
 pub use load::Summary;
 pub use recorder::RecordStatus;
 pub use replay::{MEMORY_BYTES_MAX, Mode, ReplaySpec, Timing};
+pub use sink::{CaptureSink, capture};
 
 use headgate_port::pace::RATE_MAX;
 use headgate_port::{Queue, QueueCounters, Setting, SpecError, SpecErrors, count_sent, give_back};
 
-pub use error::PcapError;
+pub use error::{PcapError, ReplayError};
 use recorder::Recorder;
 use replay::Replay;
 
@@ -80,6 +82,11 @@ pub fn open(spec: &PcapSpec, setting: &Setting<'_>) -> Result<PcapPort, PcapErro
     if let Some(read) = &spec.read {
         let (replays, summary) = replay::open(read, setting)?;
         port.summary = Some(summary);
+        // Found when the file was read; whichever queue they would have been for.
+        if let Some(first) = queues.first_mut() {
+            first.counters.too_long = summary.too_long;
+            first.counters.failed = summary.too_short;
+        }
         queues.iter_mut().zip(replays).for_each(|(queue, replay)| queue.replay = Some(replay));
     }
     if let Some(write) = &spec.write {

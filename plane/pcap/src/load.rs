@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use headgate_shm::region::FRAME_BYTES_MIN;
+use headgate_wire::pcap::Records;
 
-use super::read::{Fault, Records};
-use crate::PcapError;
+use crate::{PcapError, ReplayError};
 
 /// What was found in a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +41,8 @@ pub(super) fn read(port: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, P
     super::require_file(port, path, &announced, false)?;
     let file = File::open(path).map_err(failed("open"))?;
     let refuse = |bytes| {
-        let fault = Fault::TooLarge { bytes, bytes_max };
-        PcapError::Capture { port: port.to_owned(), path: path.to_owned(), fault }
+        let error = ReplayError::TooLarge { bytes, bytes_max };
+        PcapError::Capture { port: port.to_owned(), path: path.to_owned(), error }
     };
     if announced.len() > bytes_max {
         return Err(refuse(announced.len()));
@@ -56,7 +56,7 @@ pub(super) fn read(port: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, P
 }
 
 /// Finds the frames of a capture that fit buffers with room for `frame_bytes_max`.
-pub(super) fn frames(bytes: &[u8], frame_bytes_max: u32) -> Result<(Vec<Frame>, Summary), Fault> {
+pub(super) fn frames(bytes: &[u8], frame_bytes_max: u32) -> Result<(Vec<Frame>, Summary), ReplayError> {
     let mut frames = Vec::new();
     let mut summary = Summary::default();
     let (mut first_ns, mut time_ns) = (None, 0);
@@ -71,15 +71,18 @@ pub(super) fn frames(bytes: &[u8], frame_bytes_max: u32) -> Result<(Vec<Frame>, 
             summary.too_long += 1;
             continue;
         }
-        // Captures of several interfaces may go back a little in time; a replay does not.
-        let first_ns = *first_ns.get_or_insert(record.time_ns);
-        time_ns = record.time_ns.saturating_sub(first_ns).max(time_ns);
+        // Captures of several interfaces may go back a little in time; a replay does not. A packet without a
+        // time is sent with the one before it.
+        if let Some(at_ns) = record.time_ns {
+            let first_ns = *first_ns.get_or_insert(at_ns);
+            time_ns = at_ns.saturating_sub(first_ns).max(time_ns);
+        }
         summary.cut += u64::from(record.cut > 0);
         summary.bytes += length as u64;
         frames.push(Frame { at: record.bytes.start, length: length as u32, time_ns });
     }
     if frames.is_empty() {
-        return Err(Fault::NoPackets);
+        return Err(ReplayError::NoPackets);
     }
     summary.frames = frames.len() as u64;
     Ok((frames, summary))

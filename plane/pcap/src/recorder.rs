@@ -49,9 +49,9 @@ struct Lost {
 }
 
 impl Lost {
-    fn add(&self, piece: &Piece) {
-        self.packets.fetch_add(piece.packets, Relaxed);
-        self.bytes.fetch_add(piece.packet_bytes, Relaxed);
+    fn add(&self, packets: u64, bytes: u64) {
+        self.packets.fetch_add(packets, Relaxed);
+        self.bytes.fetch_add(bytes, Relaxed);
     }
 }
 
@@ -79,6 +79,12 @@ impl RecordStatus {
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets.load(Relaxed)
+    }
+
+    /// Packets that were to be in the file and never will, beside those that a port counts as failed at once.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.iter().map(|lost| lost.packets.load(Relaxed)).sum()
     }
 
     /// Bytes of the file.
@@ -170,8 +176,30 @@ impl Recorder {
 
     fn write(&mut self, now: u64, time_ns: u64, region: &Region, packet: Descriptor) -> bool {
         let length = packet.length() as usize;
-        let needed = pcapng::packet_bytes(length);
-        if self.current.as_ref().is_some_and(|piece| piece.used + needed > piece.bytes.len()) {
+        let about = pcapng::Packet { interface: self.queue as u32, time_ns, length, kept: length };
+        self.block(now, pcapng::packet_bytes(length), length, |out| {
+            pcapng::packet(out, about, |bytes| {
+                region.read(packet, bytes);
+            });
+        })
+    }
+
+    /// Writes a frame with the way it passed; one that finds no memory counts as lost.
+    pub(super) fn record_frame(&mut self, now: u64, direction: pcapng::Direction, frame: &[u8]) {
+        let (time_ns, length) = (self.timebase.unix_ns(now), frame.len());
+        let about = pcapng::Packet { interface: self.queue as u32, time_ns, length, kept: length };
+        let written = !self.status.is_broken()
+            && self.block(now, pcapng::directed_packet_bytes(length), length, |out| {
+                pcapng::directed_packet(out, about, direction, |bytes| bytes.copy_from_slice(frame));
+            });
+        if !written {
+            self.status.lost[self.queue].add(1, length as u64);
+        }
+    }
+
+    /// Has the block of a packet of `length` bytes written where there is memory; false where there is none.
+    fn block(&mut self, now: u64, block_bytes: usize, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        if self.current.as_ref().is_some_and(|piece| piece.used + block_bytes > piece.bytes.len()) {
             self.hand_over();
         }
         if self.current.is_none() {
@@ -179,12 +207,8 @@ impl Recorder {
             self.since = now;
         }
         let Some(piece) = &mut self.current else { return false };
-        let out = &mut piece.bytes[piece.used..piece.used + needed];
-        let about = pcapng::Packet { interface: self.queue as u32, time_ns, length, kept: length };
-        pcapng::packet(out, about, |bytes| {
-            region.read(packet, bytes);
-        });
-        piece.used += needed;
+        write(&mut piece.bytes[piece.used..piece.used + block_bytes]);
+        piece.used += block_bytes;
         piece.packets += 1;
         piece.packet_bytes += length as u64;
         true
@@ -203,7 +227,7 @@ impl Recorder {
     fn hand_over(&mut self) {
         let (Some(piece), Some(full)) = (self.current.take(), &self.full) else { return };
         if let Err(TrySendError::Full(piece) | TrySendError::Disconnected(piece)) = full.try_send(piece) {
-            self.status.lost[self.queue].add(&piece);
+            self.status.lost[self.queue].add(piece.packets, piece.packet_bytes);
             self.status.is_broken.store(true, Relaxed);
         }
     }
@@ -303,7 +327,7 @@ fn write_pieces(mut file: File, from: &Receiver<Piece>, homes: &[SyncSender<Piec
             }
         }
         if status.is_broken() {
-            status.lost[piece.queue].add(&piece);
+            status.lost[piece.queue].add(piece.packets, piece.packet_bytes);
         }
         (piece.used, piece.packets, piece.packet_bytes) = (0, 0, 0);
         let queue = piece.queue;

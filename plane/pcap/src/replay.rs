@@ -8,11 +8,10 @@ use headgate_shm::{Descriptor, Region, Stack};
 use headgate_wire::flow_key::{self, Parsed};
 
 use super::load::{self, Frame, Summary};
-use super::read::Fault;
 use headgate_port::pace::Pace;
 use headgate_port::{QueueCounters, Setting};
 
-use crate::PcapError;
+use crate::{PcapError, ReplayError};
 
 /// Bytes of a capture that are kept in memory unless told otherwise: 1 GiB; our choice, so that a
 /// wrong file name does not take the machine's memory.
@@ -157,12 +156,12 @@ impl Replay {
 /// Reads a capture and deals its frames to queues. Frames between the same two hosts go to the same
 /// queue, so that flows, in both directions and with their fragments, keep their order.
 pub(super) fn open(spec: &ReplaySpec, setting: &Setting<'_>) -> Result<(Vec<Replay>, Summary), PcapError> {
-    let refuse = |fault| PcapError::Capture { port: setting.name.to_owned(), path: spec.path.clone(), fault };
+    let refuse = |error| PcapError::Capture { port: setting.name.to_owned(), path: spec.path.clone(), error };
     let bytes = load::read(setting.name, &spec.path, spec.memory_bytes_max)?;
     let (frames, summary) = load::frames(&bytes, setting.frame_bytes_max).map_err(refuse)?;
     let lap_ns = lap_ns(&frames);
     if spec.timing == Timing::Original && spec.mode == Mode::Loop && lap_ns == 0 {
-        return Err(refuse(Fault::NoTimes));
+        return Err(refuse(ReplayError::NoTimes));
     }
     let queues = usize::from(setting.queues);
     let mut dealt: Vec<Vec<Frame>> = vec![Vec::new(); queues];

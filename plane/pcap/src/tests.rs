@@ -1,11 +1,12 @@
-//! Captures as their users see them, judged by tshark and by the crate `pcap-file`.
+//! Captures as their users see them, judged by tshark.
 
-mod formats;
 mod recording;
 mod replaying;
 
 use std::path::Path;
 use std::process::Command;
+
+use headgate_wire::pcap::{Records, classic};
 
 use super::*;
 use headgate_port::testing::{HERTZ, packets, receive, setting, stack};
@@ -22,17 +23,12 @@ fn numbered(number: usize, length: usize) -> Vec<u8> {
     frame
 }
 
-/// A classic capture: little-endian, nanoseconds, Ethernet.
+/// Returns a pcap file.
 fn pcap(records: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144, 1] {
-        bytes.extend(u32::to_le_bytes(word));
-    }
+    let mut bytes = classic::header(262_144).to_vec();
     for (time_ns, frame) in records {
-        let (seconds, ns) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
-        for word in [seconds as u32, ns as u32, frame.len() as u32, frame.len() as u32] {
-            bytes.extend(word.to_le_bytes());
-        }
+        let length = frame.len() as u32;
+        bytes.extend(classic::record_header(*time_ns, length, length));
         bytes.extend(frame);
     }
     bytes

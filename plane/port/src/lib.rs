@@ -6,12 +6,15 @@
 //! alone.
 //!
 //! - [`error`]: what is wrong with a specification;
-//! - [`pace`] and [`random`]: what back ends that make or replay packets share.
+//! - [`middleware`]: queues around queues, which record, trace and inject faults;
+//! - [`pace`] and [`random`]: what back ends that make or replay packets share;
+//! - `testing`, with the feature of that name: the suite of behaviours that every queue passes.
 
 pub mod error;
+pub mod middleware;
 pub mod pace;
 pub mod random;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 use headgate_shm::{Descriptor, Stack};
@@ -98,8 +101,26 @@ pub struct QueueCounters {
     pub too_long: u64,
     /// Packets lost at the port because no buffer was free, or that the driver says it missed.
     pub missed: u64,
-    /// Packets the device or file could not take because of an error, lost at the port.
+    /// Packets the device or file could not take because of an error, or that are longer than it carries, lost at
+    /// the port.
     pub failed: u64,
+    /// What was done on purpose to packets that came ([`middleware::faulty`]).
+    pub received_faults: FaultCounters,
+    /// What was done on purpose to packets that were sent.
+    pub sent_faults: FaultCounters,
+}
+
+/// What was done to packets on purpose, in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounters {
+    /// Packets that were lost.
+    pub lost: u64,
+    /// Packets that were doubled.
+    pub duplicated: u64,
+    /// Packets that were held back behind others.
+    pub reordered: u64,
+    /// Packets of which one bit was flipped.
+    pub corrupted: u64,
 }
 
 /// One queue of a port, polled by one worker. No call allocates, blocks or makes a system call that the
@@ -113,7 +134,8 @@ pub trait Queue: Send {
     /// the caller's.
     fn transmit(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize;
 
-    /// Called once per turn, also when nothing was sent: a place to flush and to collect what is sent.
+    /// Called in every pass of the worker's loop, also when nothing was sent: a place to flush and to collect what
+    /// is sent.
     fn tend(&mut self, _now: u64, _stack: &mut Stack) {}
 
     /// What it has counted.
@@ -137,5 +159,47 @@ pub trait Queue: Send {
     /// True when the port will never give another packet: a replay that has ended, or one that only takes.
     fn is_finished(&self) -> bool {
         false
+    }
+}
+
+impl<Q: Queue + ?Sized> Queue for Box<Q> {
+    #[inline(always)]
+    fn receive(&mut self, now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
+        (**self).receive(now, stack, into)
+    }
+
+    #[inline(always)]
+    fn transmit(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
+        (**self).transmit(now, stack, packets)
+    }
+
+    #[inline(always)]
+    fn tend(&mut self, now: u64, stack: &mut Stack) {
+        (**self).tend(now, stack);
+    }
+
+    #[inline(always)]
+    fn counters(&self) -> QueueCounters {
+        (**self).counters()
+    }
+
+    #[inline(always)]
+    fn region(&self) -> Option<u8> {
+        (**self).region()
+    }
+
+    #[inline(always)]
+    fn holds(&self) -> usize {
+        (**self).holds()
+    }
+
+    #[inline(always)]
+    fn waiting(&self) -> Option<u32> {
+        (**self).waiting()
+    }
+
+    #[inline(always)]
+    fn is_finished(&self) -> bool {
+        (**self).is_finished()
     }
 }

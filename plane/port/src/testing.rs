@@ -1,5 +1,10 @@
 //! What the tests of all ports need.
 
+pub mod cable;
+pub mod conformance;
+
+use std::ops::Range;
+
 use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
 
 use crate::{Queue, Setting, Timebase};
@@ -11,7 +16,8 @@ pub const HERTZ: u64 = 2_500_000_000;
 #[must_use]
 pub fn setting(queues: u16) -> Setting<'static> {
     let timebase = Timebase { cycles_per_second: HERTZ, cycles: 1_000, unix_ns: 1_700_000_000_000_000_000 };
-    Setting { name: "test", queues, source: 7, frame_bytes_max: 2048, timebase }
+    let frame_bytes_max = conformance::FRAME_BYTES_MAX;
+    Setting { name: "test", queues, source: 7, frame_bytes_max, timebase }
 }
 
 /// Returns a stack with all buffers of a new region, which hold what was never zero.
@@ -20,13 +26,34 @@ pub fn setting(queues: u16) -> Setting<'static> {
 /// When there is no memory.
 #[must_use]
 pub fn stack(buffers: u32) -> Stack {
-    let geometry = Geometry::new(buffers, 2048).unwrap();
-    let region = Region::create("test", geometry, PagesWanted::Ordinary).unwrap();
+    stack_of(buffers, 0, 0..buffers)
+}
+
+/// Returns a stack with some of the buffers of a new region of that number.
+///
+/// # Panics
+/// When there is no memory.
+#[must_use]
+pub fn stack_of(buffers: u32, region: u8, free: Range<u32>) -> Stack {
+    let geometry = Geometry::new(buffers, conformance::FRAME_BYTES_MAX).unwrap();
+    let memory = Region::create("test", geometry, PagesWanted::Ordinary).unwrap();
     // What was in a buffer before must not matter.
-    for index in 0..buffers {
-        region.write(index, 0, &[0xa5; 2048]);
+    for index in free.clone() {
+        memory.write(index, 0, &[0xa5; 2048]);
     }
-    Stack::new(region, 0, 0..buffers)
+    Stack::new(memory, region, free)
+}
+
+/// Returns a frame of `length` bytes, at least 19, of a protocol that nobody speaks, its number in its payload
+/// and an end that is unlike the rest.
+#[must_use]
+pub fn numbered(number: usize, length: usize) -> Vec<u8> {
+    // Local experimental EtherType 1 (IEEE 802).
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
+    frame.extend((number as u32).to_be_bytes());
+    frame.resize(length - 1, number as u8);
+    frame.push(!(number as u8));
+    frame
 }
 
 /// Returns the bytes of a packet.

@@ -2,27 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headgate_shm::Verdict;
 use headgate_shm::descriptor::LENGTH_MAX;
 use headgate_shm::region::FRAME_BYTES_MIN;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
-use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
+use headgate_wire::pcap::{ReadError, Record, Records, classic};
+use headgate_wire::pcapng;
 
 use super::{Arrival, Harness};
-
-/// A pcapng file begins with the type of a section header block (draft-ietf-opsawg-pcapng §4.1).
-const PCAPNG_MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// Digits of a second's fraction where an interface does not say (if_tsresol, ibid. §4.2).
-const TIME_DIGITS_DEFAULT: u8 = 6;
 
 /// Why a capture could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -35,23 +25,13 @@ pub enum CaptureError {
         /// What the system said.
         cause: std::io::Error,
     },
-    /// The file is no capture, or a broken one.
-    #[error("{}: packet {packet}: not a sound capture: {cause}", path.display())]
-    Format {
+    /// The file is no capture of Ethernet frames, or a broken one.
+    #[error("{}: not a sound capture: {error}; {}", path.display(), error.mend())]
+    Read {
         /// The file.
         path: PathBuf,
-        /// How many packets were sound before.
-        packet: usize,
-        /// What is wrong.
-        cause: PcapError,
-    },
-    /// The capture is not of Ethernet.
-    #[error("{}: frames of link type {link:?}, not Ethernet", path.display())]
-    NotEthernet {
-        /// The file.
-        path: PathBuf,
-        /// What they are.
-        link: DataLink,
+        /// What is wrong with it, and where.
+        error: ReadError,
     },
 }
 
@@ -72,111 +52,31 @@ impl Capture {
     /// # Errors
     /// [`CaptureError`].
     pub fn read(path: &Path) -> Result<Self, CaptureError> {
-        let file = |cause| CaptureError::File { path: path.to_owned(), cause };
-        let mut bytes = Vec::new();
-        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(file)?;
+        let bytes = std::fs::read(path);
+        let bytes = bytes.map_err(|cause| CaptureError::File { path: path.to_owned(), cause })?;
         let mut capture = Self::default();
-        let read = if bytes.starts_with(&PCAPNG_MAGIC) {
-            capture.read_pcapng(&bytes)
-        } else {
-            capture.read_pcap(&bytes)
-        };
-        read.map_err(|broken| broken.at(path, &capture))?;
+        let broken = |error| CaptureError::Read { path: path.to_owned(), error };
+        for record in Records::new(&bytes).map_err(broken)? {
+            capture.take(&bytes, &record.map_err(broken)?);
+        }
         Ok(capture)
     }
 
-    fn read_pcap(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        let mut reader = PcapReader::new(bytes)?;
-        ethernet(reader.header().datalink)?;
-        while let Some(packet) = reader.next_packet() {
-            let packet = packet?;
-            self.take(packet.timestamp, 0, packet.data.into_owned());
-        }
-        Ok(())
-    }
-
-    fn read_pcapng(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        let mut reader = PcapNgReader::new(bytes)?;
-        let mut units = Vec::new();
-        while let Some(block) = reader.next_block() {
-            match block? {
-                Block::SectionHeader(_) => units.clear(),
-                Block::InterfaceDescription(interface) => {
-                    ethernet(interface.linktype)?;
-                    units.push(time_digits(&interface));
-                }
-                Block::EnhancedPacket(packet) => {
-                    let number = packet.interface_id;
-                    let digits = *units.get(number as usize).ok_or(PcapError::InvalidInterfaceId(number))?;
-                    // The reader takes every time for nanoseconds, whatever the interface says.
-                    let time = in_units(packet.timestamp.as_nanos() as u64, digits);
-                    self.take(time, number as u16, packet.data.into_owned());
-                }
-                Block::SimplePacket(packet) => {
-                    let last = self.arrivals.last().map_or(Duration::ZERO, |last| last.at);
-                    self.take(self.started + last, 0, packet.data.into_owned());
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, time: Duration, ingress: u16, frame: Vec<u8>) {
+    fn take(&mut self, bytes: &[u8], record: &Record) {
+        let frame = &bytes[record.bytes.clone()];
         if !(FRAME_BYTES_MIN as usize..=LENGTH_MAX as usize).contains(&frame.len()) {
             self.unfit += 1;
             return;
         }
+        // A packet without a time came with the one before it.
+        let last = self.arrivals.last().map_or(Duration::ZERO, |last| last.at);
+        let time = record.time_ns.map_or(self.started + last, Duration::from_nanos);
         if self.arrivals.is_empty() {
             self.started = time;
         }
-        self.arrivals.push(Arrival { at: time.saturating_sub(self.started), ingress, frame });
+        let at = time.saturating_sub(self.started);
+        self.arrivals.push(Arrival { at, ingress: record.interface as u16, frame: frame.to_vec() });
     }
-}
-
-enum Broken {
-    Format(PcapError),
-    Link(DataLink),
-}
-
-impl From<PcapError> for Broken {
-    fn from(cause: PcapError) -> Self {
-        Self::Format(cause)
-    }
-}
-
-impl Broken {
-    fn at(self, path: &Path, capture: &Capture) -> CaptureError {
-        let path = path.to_owned();
-        let packet = capture.arrivals.len() + capture.unfit;
-        match self {
-            Self::Format(cause) => CaptureError::Format { path, packet, cause },
-            Self::Link(link) => CaptureError::NotEthernet { path, link },
-        }
-    }
-}
-
-fn ethernet(link: DataLink) -> Result<(), Broken> {
-    if link == DataLink::ETHERNET { Ok(()) } else { Err(Broken::Link(link)) }
-}
-
-fn time_digits(interface: &InterfaceDescriptionBlock<'_>) -> u8 {
-    let said = interface.options.iter().find_map(|option| match option {
-        InterfaceDescriptionOption::IfTsResol(digits) => Some(*digits),
-        _ => None,
-    });
-    said.unwrap_or(TIME_DIGITS_DEFAULT)
-}
-
-/// A time in units of 10^-digits s, or of 2^-digits s where the high bit of `digits` is set.
-fn in_units(time: u64, digits: u8) -> Duration {
-    const NS: u128 = 1_000_000_000;
-    let unit = match digits {
-        0x80.. => 1u128.checked_shl(u32::from(digits & 0x7f)),
-        _ => 10u128.checked_pow(u32::from(digits)),
-    };
-    let ns = unit.and_then(|unit| (u128::from(time) * NS).checked_div(unit)).unwrap_or(0);
-    Duration::new((ns / NS) as u64, (ns % NS) as u32)
 }
 
 /// What became of the packets of a capture.
@@ -245,97 +145,69 @@ impl Tally {
 
 struct Output {
     path: PathBuf,
+    file: BufWriter<File>,
     format: Format,
 }
 
 enum Format {
-    Pcap(PcapWriter<BufWriter<File>>),
-    Pcapng { writer: PcapNgWriter<BufWriter<File>>, ways: Vec<String> },
+    Pcap,
+    /// Each way out is an interface, described when the first packet leaves by it.
+    Pcapng {
+        ways: Vec<String>,
+    },
 }
 
 impl Output {
     fn create(path: &Path) -> Result<Self, CaptureError> {
-        let format = Format::create(path).map_err(|error| refused(path, error))?;
-        Ok(Self { path: path.to_owned(), format })
+        let refused = |cause| CaptureError::File { path: path.to_owned(), cause };
+        let mut file = BufWriter::new(File::create(path).map_err(refused)?);
+        let (format, head) = if path.extension().is_some_and(|extension| extension == "pcapng") {
+            let application = concat!("Headgate ", env!("CARGO_PKG_VERSION"));
+            let mut head = vec![0; pcapng::section_bytes(application)];
+            pcapng::section(&mut head, application);
+            (Format::Pcapng { ways: Vec::new() }, head)
+        } else {
+            (Format::Pcap, classic::header(LENGTH_MAX).to_vec())
+        };
+        file.write_all(&head).map_err(refused)?;
+        Ok(Self { path: path.to_owned(), file, format })
     }
 
     fn write(&mut self, time: Duration, way: String, frame: &[u8]) -> Result<(), CaptureError> {
-        self.format.write(time, way, frame).map_err(|error| refused(&self.path, error))
-    }
-
-    fn finish(self) -> Result<(), CaptureError> {
-        let mut file = match self.format {
-            Format::Pcap(writer) => writer.into_writer(),
-            Format::Pcapng { writer, .. } => writer.into_inner(),
-        };
-        file.flush().map_err(|cause| CaptureError::File { path: self.path, cause })
-    }
-}
-
-fn refused(path: &Path, error: PcapError) -> CaptureError {
-    match error {
-        PcapError::IoError(cause) => CaptureError::File { path: path.to_owned(), cause },
-        cause => CaptureError::Format { path: path.to_owned(), packet: 0, cause },
-    }
-}
-
-impl Format {
-    fn create(path: &Path) -> Result<Self, PcapError> {
-        let file = BufWriter::new(File::create(path).map_err(PcapError::IoError)?);
-        if path.extension().is_some_and(|extension| extension == "pcapng") {
-            return Ok(Self::Pcapng { writer: PcapNgWriter::new(file)?, ways: Vec::new() });
-        }
-        let header = PcapHeader {
-            ts_resolution: TsResolution::NanoSecond,
-            endianness: Endianness::native(),
-            datalink: DataLink::ETHERNET,
-            ..PcapHeader::default()
-        };
-        Ok(Self::Pcap(PcapWriter::with_header(file, header)?))
-    }
-
-    fn write(&mut self, time: Duration, way: String, frame: &[u8]) -> Result<(), PcapError> {
-        let length = frame.len() as u32;
-        match self {
-            Self::Pcap(writer) => writer.write_packet(&PcapPacket::new(time, length, frame))?,
-            Self::Pcapng { writer, ways } => {
-                let interface_id = interface_of(writer, ways, way)?;
-                writer.write_block(&Block::EnhancedPacket(EnhancedPacketBlock {
-                    interface_id,
-                    timestamp: time,
-                    original_len: length,
-                    data: frame.into(),
-                    options: Vec::new(),
-                }))?
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let length = frame.len();
+        let written = match &mut self.format {
+            Format::Pcap => {
+                let header = classic::record_header(time_ns, length as u32, length as u32);
+                self.file.write_all(&header).and_then(|()| self.file.write_all(frame))
+            }
+            Format::Pcapng { ways } => {
+                let mut blocks = Vec::new();
+                let interface = interface_of(ways, way, &mut blocks);
+                let start = blocks.len();
+                blocks.resize(start + pcapng::packet_bytes(length), 0);
+                let about = pcapng::Packet { interface, time_ns, length, kept: length };
+                pcapng::packet(&mut blocks[start..], about, |bytes| bytes.copy_from_slice(frame));
+                self.file.write_all(&blocks)
             }
         };
-        Ok(())
+        written.map_err(|cause| CaptureError::File { path: self.path.clone(), cause })
+    }
+
+    fn finish(mut self) -> Result<(), CaptureError> {
+        self.file.flush().map_err(|cause| CaptureError::File { path: self.path, cause })
     }
 }
 
-/// The number of the interface a way out has; made on first use.
-fn interface_of(
-    writer: &mut PcapNgWriter<BufWriter<File>>,
-    ways: &mut Vec<String>,
-    way: String,
-) -> Result<u32, PcapError> {
+/// Returns the number of the interface a way out has; describes it before its first packet.
+fn interface_of(ways: &mut Vec<String>, way: String, blocks: &mut Vec<u8>) -> u32 {
     if let Some(place) = ways.iter().position(|known| *known == way) {
-        return Ok(place as u32);
+        return place as u32;
     }
-    writer.write_block(&Block::InterfaceDescription(interface(way.clone())))?;
+    blocks.resize(pcapng::interface_bytes(&way), 0);
+    pcapng::interface(blocks, &way, 0);
     ways.push(way);
-    Ok(ways.len() as u32 - 1)
-}
-
-fn interface(name: String) -> InterfaceDescriptionBlock<'static> {
-    InterfaceDescriptionBlock {
-        linktype: DataLink::ETHERNET,
-        snaplen: 0,
-        options: vec![
-            InterfaceDescriptionOption::IfName(name.into()),
-            InterfaceDescriptionOption::IfTsResol(9),
-        ],
-    }
+    ways.len() as u32 - 1
 }
 
 #[cfg(test)]
@@ -392,7 +264,7 @@ mod tests {
         assert!(matches!(Capture::read(&path), Err(CaptureError::File { .. })));
         std::fs::write(&path, b"hello, world: this is no capture at all").unwrap();
         let error = Capture::read(&path).unwrap_err().to_string();
-        assert!(error.contains("x.pcap: packet 0: not a sound capture"), "{error}");
+        assert!(error.contains("x.pcap: not a sound capture: it is neither pcap nor pcapng"), "{error}");
     }
 
     #[test]
@@ -402,13 +274,5 @@ mod tests {
         capture(&path, &[vec![0; 13], vec![0; 14], vec![0; 16_384]]);
         let capture = Capture::read(&path).unwrap();
         assert_eq!((capture.arrivals.len(), capture.unfit), (1, 2));
-    }
-
-    #[test]
-    fn times_are_read_in_the_interface_s_units() {
-        assert_eq!(in_units(1_500_000, 6), Duration::from_millis(1500));
-        assert_eq!(in_units(1_500_000_000, 9), Duration::from_millis(1500));
-        assert_eq!(in_units(3, 0x81), Duration::from_millis(1500));
-        assert_eq!(in_units(1, 200), Duration::ZERO);
     }
 }

@@ -6,8 +6,10 @@ use std::os::unix::net::UnixListener;
 
 use tempfile::TempDir;
 
-use super::super::read::Records;
 use super::*;
+use headgate_port::middleware::Recorded;
+use headgate_port::testing::cable::Cable;
+
 use headgate_generator::{self as generator, GeneratorSpec, Load, Rate, Sizes, Transport};
 
 fn transmit(queue: &mut dyn Queue, now: u64, frames: &[Vec<u8>]) {
@@ -23,7 +25,7 @@ fn transmit(queue: &mut dyn Queue, now: u64, frames: &[Vec<u8>]) {
 fn contents(path: &Path) -> Vec<(u64, Vec<u8>)> {
     let bytes = fs::read(path).unwrap();
     let records = Records::new(&bytes).unwrap().map(Result::unwrap);
-    records.map(|record| (record.time_ns, bytes[record.bytes].to_vec())).collect()
+    records.map(|record| (record.time_ns.unwrap(), bytes[record.bytes].to_vec())).collect()
 }
 
 /// Waits for the writing thread to get on, for as long as a test may take.
@@ -170,14 +172,15 @@ fn a_disk_that_fills_up_leaves_a_whole_capture() {
     let Ok(path) = std::env::var(CHILD) else {
         let directory = TempDir::new().unwrap();
         let path = directory.path().join("out.pcapng");
-        let status = Command::new("sh")
+        let output = Command::new("sh")
             .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])
             .arg(std::env::current_exe().unwrap())
-            .args(["--exact", "pcap::tests::recording::a_disk_that_fills_up_leaves_a_whole_capture"])
+            .args(["--exact", "tests::recording::a_disk_that_fills_up_leaves_a_whole_capture"])
             .env(CHILD, &path)
-            .status()
+            .output()
             .unwrap();
-        assert!(status.success());
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
         return;
     };
     let path = Path::new(&path);
@@ -280,4 +283,49 @@ fn a_recorder_without_memory_fails_packets_and_never_waits() {
     assert_eq!(counters.sent + counters.failed, 700 * 64);
     drop(queues);
     assert_eq!(contents(&path).len() as u64, counters.sent);
+}
+
+#[test]
+fn what_passes_another_queue_is_captured_with_its_direction() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("passed.pcapng");
+    let (mut sinks, status) = capture(&path, &setting(1)).unwrap();
+    let cable = Cable::default();
+    let mut queue = Recorded::new(cable.queue(), sinks.remove(0));
+    let mut stack = stack(64);
+    let frames: Vec<_> = (0..20).map(|number| numbered(number, 60 + number)).collect();
+    cable.offer(&frames[..10]);
+    assert_eq!(receive(&mut queue, 1_000, &mut stack, 32), frames[..10]);
+    transmit(&mut queue, 1_000 + HERTZ / 1_000_000, &frames[10..]);
+    assert_eq!(cable.take_left(), frames[10..]);
+    drop(queue);
+    let start = setting(1).timebase.unix_ns;
+    let time = |number| start + if number < 10 { 0 } else { 1_000 };
+    let wanted = frames.iter().enumerate().map(|(number, frame)| (time(number), frame.clone()));
+    assert_eq!(contents(&path), wanted.collect::<Vec<_>>());
+    assert_eq!((status.packets(), status.lost()), (20, 0));
+    let Some(lines) = tshark(&path, &["frame.packet_flags_direction"]) else { return };
+    let (came, left) = lines.split_at(10);
+    assert!(
+        came.iter().all(|way| way == "0x00000001") && left.iter().all(|way| way == "0x00000002"),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_loses_copies_and_no_packet() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("passed.pcapng");
+    let (mut sinks, status) = capture(&path, &setting(1)).unwrap();
+    let cable = Cable::default();
+    let mut queue = Recorded::new(cable.queue(), sinks.remove(0));
+    let frames: Vec<_> = (0..64).map(|number| numbered(number, 1_500)).collect();
+    for _ in 0..700 {
+        transmit(&mut queue, 0, &frames);
+        assert_eq!(cable.take_left().len(), 64);
+    }
+    assert_eq!((queue.counters().sent, queue.counters().failed), (700 * 64, 0));
+    drop(queue);
+    assert_eq!(status.packets() + status.lost(), 700 * 64);
+    assert_eq!(contents(&path).len() as u64, status.packets());
 }

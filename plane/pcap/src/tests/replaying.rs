@@ -8,7 +8,6 @@ use headgate_wire::flow_key::{self, Parsed};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::super::read::Fault;
 use super::*;
 use headgate_generator::{self as generator, GeneratorSpec, Load, Rate, Sizes};
 
@@ -105,7 +104,7 @@ fn original_timing_without_times_cannot_be_repeated() {
     let path = capture(&directory, &[(5, numbered(0, 60)), (5, numbered(1, 60))]);
     let spec = ReplaySpec { timing: Timing::Original, mode: Mode::Loop, ..ReplaySpec::new(&path) };
     let refused = open(&replaying(spec.clone()), &setting(1)).err().unwrap();
-    assert!(matches!(refused, PcapError::Capture { fault: Fault::NoTimes, .. }), "{refused}");
+    assert!(matches!(refused, PcapError::Capture { error: ReplayError::NoTimes, .. }), "{refused}");
     assert_eq!(
         receive(&mut *open_one(ReplaySpec { mode: Mode::Once, ..spec }), 0, &mut stack(4), 4).len(),
         2
@@ -174,6 +173,8 @@ fn frames_that_do_not_fit_are_left_out_and_counted() {
     let path = capture(&directory, &records);
     let port = open(&replaying(ReplaySpec::new(path)), &setting(1)).unwrap();
     assert_eq!(port.summary, Some(Summary { frames: 2, bytes: 2108, cut: 0, too_short: 1, too_long: 1 }));
+    let counters = port.queues[0].counters();
+    assert_eq!((counters.too_long, counters.failed), (1, 1));
 }
 
 #[test]

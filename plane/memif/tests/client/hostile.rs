@@ -1,152 +1,19 @@
-//! A client of the protocol as DPDK's is, and one that lies in every field it can.
+//! A client that lies in every field it can.
 
-use std::io::IoSlice;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
-
+use headgate_memif::Meeting;
 use headgate_memif::message::{MESSAGE_BYTES, VERSION};
-use headgate_memif::{Cable, Meeting};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, connect, sendmsg, socket_with,
-};
+use rustix::fs::SealFlags;
 
-const LOG2_RING: u8 = 4;
-const RING: usize = 1 << LOG2_RING;
-const RING_BYTES: usize = 128 + 16 * RING;
-const BUFFER_BYTES: usize = 64;
-/// Both rings, then a buffer for each of their descriptors.
-const BUFFERS_AT: usize = 2 * RING_BYTES;
-const BYTES: usize = BUFFERS_AT + 2 * RING * BUFFER_BYTES;
+use crate::peer::{Client, SMALL, Which, connected, meeting, outcome};
 
-/// What the client's memory begins as.
-fn filled() -> Vec<u8> {
-    let mut bytes = vec![0; BYTES];
-    for ring in 0..2 {
-        let start = ring * RING_BYTES;
-        bytes[start..start + 4].copy_from_slice(&0x3E3_1F20u32.to_ne_bytes());
-        for slot in 0..RING {
-            let at = start + 128 + 16 * slot;
-            let buffer = BUFFERS_AT + (ring * RING + slot) * BUFFER_BYTES;
-            bytes[at + 4..at + 8].copy_from_slice(&(BUFFER_BYTES as u32).to_ne_bytes());
-            bytes[at + 8..at + 12].copy_from_slice(&(buffer as u32).to_ne_bytes());
-        }
-    }
-    bytes
-}
-
-/// Which ring of the client's memory.
-#[derive(Clone, Copy)]
-enum Which {
-    ToClient = 0,
-    FromClient = 1,
-}
-
-struct Client {
-    socket: OwnedFd,
-    file: OwnedFd,
-}
-
-impl Client {
-    fn come(meeting: &mut Meeting, seals: SealFlags) -> Self {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        connect(&socket, &SocketAddrUnix::new_abstract_name(meeting.name().as_bytes()).unwrap()).unwrap();
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("client", flags).unwrap();
-        rustix::fs::ftruncate(&file, BYTES as u64).unwrap();
-        rustix::fs::fcntl_add_seals(&file, seals).unwrap();
-        let client = Self { socket, file };
-        client.write(0, &filled());
-        client
-    }
-
-    fn write(&self, at: usize, bytes: &[u8]) {
-        assert_eq!(rustix::io::pwrite(&self.file, bytes, at as u64), Ok(bytes.len()));
-    }
-
-    fn read(&self, at: usize, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        assert_eq!(rustix::io::pread(&self.file, &mut bytes, at as u64), Ok(length));
-        bytes
-    }
-
-    fn set_head(&self, ring: Which, head: u16) {
-        self.write(ring as usize * RING_BYTES + 6, &head.to_ne_bytes());
-    }
-
-    fn descriptor(&self, ring: Which, slot: usize, flags: u16, region: u16, length: u32, offset: u32) {
-        let at = ring as usize * RING_BYTES + 128 + 16 * slot;
-        let fields = [flags.to_ne_bytes(), region.to_ne_bytes()].concat();
-        self.write(at, &[&fields[..], &length.to_ne_bytes(), &offset.to_ne_bytes()].concat());
-    }
-
-    fn say(&self, fields: &[&[u8]], file: Option<BorrowedFd<'_>>) {
-        let mut body = fields.concat();
-        body.resize(MESSAGE_BYTES, 0);
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
-        assert!(files.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(&files)));
-        // It may have been thrown out already.
-        let _ = sendmsg(&self.socket, &[IoSlice::new(&body)], &mut ancillary, SendFlags::NOSIGNAL);
-    }
-
-    fn init(&self, version: u16) {
-        self.say(&[&3u16.to_ne_bytes(), &version.to_ne_bytes(), &0u32.to_ne_bytes()], None);
-    }
-
-    fn add_region(&self, index: u16, bytes: u64) {
-        self.say(&[&4u16.to_ne_bytes(), &index.to_ne_bytes(), &bytes.to_ne_bytes()], Some(self.file.as_fd()));
-    }
-
-    fn add_ring(&self, ring: Which, region: u16, offset: u32, log2_size: u8) {
-        let fields = [5, ring as u16, 0, region].map(u16::to_ne_bytes).concat();
-        self.say(&[&fields, &offset.to_ne_bytes(), &[log2_size]], Some(self.file.as_fd()));
-    }
-
-    fn connect(&self) {
-        self.say(&[&6u16.to_ne_bytes()], None);
-    }
-
-    /// All that an honest one says.
-    fn introduce(&self) {
-        self.init(VERSION);
-        self.add_region(0, BYTES as u64);
-        self.add_ring(Which::ToClient, 0, 0, LOG2_RING);
-        self.add_ring(Which::FromClient, 0, RING_BYTES as u32, LOG2_RING);
-        self.connect();
-    }
-}
-
-fn meeting(test: &str) -> Meeting {
-    let user = rustix::process::geteuid().as_raw();
-    Meeting::open(&format!("headgate-test-{}-{test}", std::process::id()), user, 1024).unwrap()
-}
-
-/// Tends until there is an outcome.
-fn outcome(meeting: &mut Meeting) -> Result<Cable, String> {
-    let started = Instant::now();
-    loop {
-        match meeting.tend() {
-            Ok(Some(cable)) => return Ok(cable),
-            Ok(None) => assert!(started.elapsed() < Duration::from_secs(10), "nothing comes of it"),
-            Err(error) => return Err(error.to_string()),
-        }
-    }
-}
-
-fn connected(test: &str) -> (Meeting, Client, Cable) {
-    let mut meeting = meeting(test);
-    let client = Client::come(&mut meeting, SealFlags::SHRINK);
-    client.introduce();
-    let cable = outcome(&mut meeting).unwrap();
-    (meeting, client, cable)
-}
+const LOG2_RING: u8 = SMALL.log2_ring;
+const RING: usize = SMALL.ring();
+const RING_BYTES: usize = SMALL.ring_bytes();
+const BUFFER_BYTES: usize = SMALL.buffer_bytes;
+const BUFFERS_AT: usize = SMALL.buffers_at();
+const BYTES: usize = SMALL.bytes();
 
 fn stack() -> Stack {
     let region = Region::create("test", Geometry::new(64, 256).unwrap(), PagesWanted::Ordinary).unwrap();
@@ -161,7 +28,7 @@ fn packet(stack: &mut Stack, bytes: &[u8]) -> Descriptor {
 
 #[test]
 fn packets_pass_both_ways_and_long_ones_in_pieces() {
-    let (mut meeting, client, mut cable) = connected("both-ways");
+    let (mut meeting, client, mut cable) = connected("both-ways", SMALL);
     let mut stack = stack();
     let long: Vec<u8> = (0..150).collect();
     let packets = [packet(&mut stack, &[7; 60]), packet(&mut stack, &long)];
@@ -202,7 +69,7 @@ fn packets_pass_both_ways_and_long_ones_in_pieces() {
 
 #[test]
 fn a_full_ring_takes_no_more_and_goes_round() {
-    let (_meeting, client, mut cable) = connected("full");
+    let (_meeting, client, mut cable) = connected("full", SMALL);
     let mut stack = stack();
     let packets: Vec<Descriptor> = (0..20).map(|byte| packet(&mut stack, &[byte; 20])).collect();
     client.set_head(Which::ToClient, RING as u16);
@@ -303,7 +170,7 @@ fn what_a_client_may_not_bring_is_refused_with_a_reason() {
     ];
     for (name, say, reason) in cases {
         let mut meeting = meeting(name);
-        let client = Client::come(&mut meeting, SealFlags::SHRINK);
+        let client = Client::come(&mut meeting, SealFlags::SHRINK, SMALL);
         say(&client);
         let why = outcome(&mut meeting).err().expect(name);
         assert!(why.contains(reason), "{name}: {why}");
@@ -313,7 +180,7 @@ fn what_a_client_may_not_bring_is_refused_with_a_reason() {
 #[test]
 fn memory_that_could_shrink_is_refused() {
     let mut meeting = meeting("shrink");
-    let client = Client::come(&mut meeting, SealFlags::GROW);
+    let client = Client::come(&mut meeting, SealFlags::GROW, SMALL);
     client.introduce();
     let why = outcome(&mut meeting).err().expect("it is refused");
     assert!(why.contains("F_SEAL_SHRINK"), "{why}");
@@ -324,7 +191,7 @@ fn only_the_expected_user_is_let_in() {
     let user = rustix::process::geteuid().as_raw() + 1;
     let name = format!("headgate-test-{}-user", std::process::id());
     let mut meeting = Meeting::open(&name, user, 1024).unwrap();
-    let client = Client::come(&mut meeting, SealFlags::SHRINK);
+    let client = Client::come(&mut meeting, SealFlags::SHRINK, SMALL);
     client.introduce();
     for _ in 0..100 {
         assert!(meeting.tend().is_ok_and(|cable| cable.is_none()));
@@ -372,7 +239,7 @@ fn lies_in_the_rings_end_the_connection() {
         ),
     ];
     for (name, lie, reason) in lies {
-        let (mut meeting, client, mut cable) = connected(name);
+        let (mut meeting, client, mut cable) = connected(name, SMALL);
         let mut stack = stack();
         let sent = packet(&mut stack, &[1; 60]);
         lie(&client);
@@ -388,7 +255,7 @@ fn lies_in_the_rings_end_the_connection() {
 
 #[test]
 fn packets_that_are_none_are_counted_and_passed_over() {
-    let (mut meeting, client, mut cable) = connected("unfit");
+    let (mut meeting, client, mut cable) = connected("unfit", SMALL);
     let mut stack = stack();
     client.descriptor(Which::FromClient, 0, 0, 0, 0, 0);
     client.descriptor(Which::FromClient, 1, 0, 0, 13, 0);
@@ -411,7 +278,7 @@ fn noise_in_the_rings_harms_nobody() {
         (seed >> 33) as u8
     };
     for round in 0..200 {
-        let (_meeting, client, mut cable) = connected(&format!("noise{round}"));
+        let (_meeting, client, mut cable) = connected(&format!("noise{round}"), SMALL);
         let noise: Vec<u8> = (0..2 * RING_BYTES).map(|_| next()).collect();
         client.write(0, &noise);
         client.set_head(Which::ToClient, u16::from(next() % 17));

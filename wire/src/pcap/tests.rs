@@ -1,25 +1,79 @@
-//! Reading: what other programs write, and what nobody should.
+//! Reading: what other programs write, what they read of ours, and what nobody should write.
 
-use headgate_wire::pcapng;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::pcapng::PcapNgWriter;
-use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use core::time::Duration;
+use std::string::ToString;
+use std::vec;
+use std::vec::Vec;
+
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapReader, PcapWriter};
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
 };
+use pcap_file::pcapng::{Block, PcapNgReader, PcapNgWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use proptest::prelude::*;
 
-use super::super::read::{Fault, Record, Records};
 use super::*;
+use crate::pcapng;
 
-fn records(bytes: &[u8]) -> Result<Vec<Record>, Fault> {
+/// The local experimental EtherType 1 (IEEE 802), which no protocol claims.
+fn frame(length: usize) -> Vec<u8> {
+    let mut frame = vec![0x5a; length];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
+    frame
+}
+
+/// A pcap file as we write it.
+fn classic(packets: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = classic::header(262_144).to_vec();
+    for (time_ns, frame) in packets {
+        let length = frame.len() as u32;
+        bytes.extend(classic::record_header(*time_ns, length, length));
+        bytes.extend(frame);
+    }
+    bytes
+}
+
+/// A pcapng file as we write it; each packet with the number of its interface and its direction.
+fn newer(interfaces: u32, packets: &[(u32, u64, Vec<u8>, Option<pcapng::Direction>)]) -> Vec<u8> {
+    let mut bytes = vec![0xee; pcapng::section_bytes("test")];
+    pcapng::section(&mut bytes, "test");
+    for number in 0..interfaces {
+        let name = std::format!("test.{number}");
+        let mut interface = vec![0xee; pcapng::interface_bytes(&name)];
+        pcapng::interface(&mut interface, &name, 0);
+        bytes.extend(interface);
+    }
+    for (interface, time_ns, frame, direction) in packets {
+        let length = frame.len();
+        let about = pcapng::Packet { interface: *interface, time_ns: *time_ns, length, kept: length };
+        let fill = |bytes: &mut [u8]| bytes.copy_from_slice(frame);
+        let mut block = vec![0xee; pcapng::packet_bytes(length)];
+        if let Some(direction) = direction {
+            block.resize(pcapng::directed_packet_bytes(length), 0xee);
+            pcapng::directed_packet(&mut block, about, *direction, fill);
+        } else {
+            pcapng::packet(&mut block, about, fill);
+        }
+        bytes.extend(block);
+    }
+    bytes
+}
+
+fn records(bytes: &[u8]) -> Result<Vec<Record>, ReadError> {
     Records::new(bytes)?.collect()
+}
+
+/// Interface, time and bytes of each packet.
+fn all(bytes: &[u8]) -> Vec<(u32, Option<u64>, Vec<u8>)> {
+    let records = records(bytes).unwrap().into_iter();
+    records.map(|record| (record.interface, record.time_ns, bytes[record.bytes].to_vec())).collect()
 }
 
 /// Times and bytes.
 fn contents(bytes: &[u8]) -> Vec<(u64, Vec<u8>)> {
-    records(bytes).unwrap().into_iter().map(|record| (record.time_ns, bytes[record.bytes].to_vec())).collect()
+    all(bytes).into_iter().map(|(_, time_ns, bytes)| (time_ns.unwrap_or(0), bytes)).collect()
 }
 
 fn blocks(list: &[(u32, Vec<u8>)]) -> Vec<u8> {
@@ -74,7 +128,7 @@ proptest! {
         };
         let mut writer = PcapWriter::with_header(Vec::new(), header).unwrap();
         for (time_ns, frame) in &packets {
-            let time = std::time::Duration::from_nanos(*time_ns);
+            let time = Duration::from_nanos(*time_ns);
             writer.write_packet(&PcapPacket::new(time, frame.len() as u32, frame)).unwrap();
         }
         let unit = if microseconds { 1000 } else { 1 };
@@ -96,7 +150,7 @@ proptest! {
         for (time_ns, frame) in &packets {
             let block = EnhancedPacketBlock {
                 interface_id: 0,
-                timestamp: std::time::Duration::from_nanos(*time_ns),
+                timestamp: Duration::from_nanos(*time_ns),
                 original_len: frame.len() as u32,
                 data: frame.into(),
                 options: Vec::new(),
@@ -106,32 +160,97 @@ proptest! {
         prop_assert_eq!(contents(&writer.into_inner()), packets);
     }
 
+    /// Both readers find the same in a file of several interfaces with resolutions of their own, also in one that
+    /// breaks off.
     #[test]
-    fn what_is_written_is_read(packets in packets_strategy()) {
-        let mut bytes = vec![0xee; pcapng::section_bytes("test")];
-        pcapng::section(&mut bytes, "test");
-        let mut interface = vec![0xee; pcapng::interface_bytes("test")];
-        pcapng::interface(&mut interface, "test", 0);
-        bytes.extend(interface);
-        for (time_ns, frame) in &packets {
-            let mut block = vec![0xee; pcapng::packet_bytes(frame.len())];
-            let length = frame.len();
-            let about = pcapng::Packet { interface: 0, time_ns: *time_ns, length, kept: length };
-            pcapng::packet(&mut block, about, |bytes| bytes.copy_from_slice(frame));
-            bytes.extend(block);
+    fn both_readers_find_the_same_packets_on_the_same_interfaces(
+        resolutions in prop::collection::vec(prop::option::of(0u8..10), 1..4),
+        packets in prop::collection::vec((0u32..4, 0u64..1 << 50, prop::collection::vec(any::<u8>(), 0..99)), 0..20),
+        big: bool, cut in prop::option::of(any::<u16>()),
+    ) {
+        let endianness = if big { Endianness::Big } else { Endianness::Little };
+        let mut writer = PcapNgWriter::with_endianness(Vec::new(), endianness).unwrap();
+        for resolution in &resolutions {
+            let options = resolution.iter().map(|digits| InterfaceDescriptionOption::IfTsResol(*digits));
+            let linktype = DataLink::ETHERNET;
+            let interface = InterfaceDescriptionBlock { linktype, snaplen: 0, options: options.collect() };
+            writer.write_pcapng_block(interface).unwrap();
         }
-        prop_assert_eq!(contents(&bytes), packets);
+        for (interface, units, data) in &packets {
+            let interface_id = interface % resolutions.len() as u32;
+            let (timestamp, original_len) = (Duration::from_nanos(*units), data.len() as u32);
+            let options = vec![EnhancedPacketOption::Comment("passed over".into())];
+            let block = EnhancedPacketBlock { interface_id, timestamp, original_len, data: data.into(), options };
+            writer.write_pcapng_block(block).unwrap();
+        }
+        // The other reader wants a whole section header.
+        const SECTION_BYTES: usize = 28;
+        let mut bytes = writer.into_inner();
+        bytes.truncate(bytes.len() - usize::from(cut.unwrap_or(0)) % (bytes.len() - SECTION_BYTES));
+        let mut theirs = Vec::new();
+        let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+        while let Some(Ok(block)) = reader.next_block() {
+            if let Block::EnhancedPacket(packet) = block.into_owned() {
+                // It takes every time for nanoseconds.
+                let digits = resolutions[packet.interface_id as usize].unwrap_or(6);
+                let ns = packet.timestamp.as_nanos() * 10u128.pow(9 - u32::from(digits));
+                let time_ns = u64::try_from(ns).unwrap_or(u64::MAX);
+                theirs.push((packet.interface_id, Some(time_ns), packet.data.to_vec()));
+            }
+        }
+        let whole = Records::new(&bytes).unwrap().map_while(Result::ok);
+        let ours = whole.map(|record| (record.interface, record.time_ns, bytes[record.bytes].to_vec()));
+        prop_assert_eq!(ours.collect::<Vec<_>>(), theirs);
+    }
+
+    #[test]
+    fn what_is_written_is_read_by_both_readers(
+        packets in packets_strategy(), spread in prop::collection::vec((0u32..3, 0u8..3), 20)
+    ) {
+        // The other reader refuses times beyond 32 bits of seconds.
+        let packets: Vec<_> = packets.into_iter().map(|(time, frame)| (time % (1 << 62), frame)).collect();
+        let bytes = classic(&packets);
+        prop_assert_eq!(contents(&bytes), packets.clone());
+        let mut reader = PcapReader::new(&bytes[..]).unwrap();
+        let mut theirs = Vec::new();
+        while let Some(packet) = reader.next_packet() {
+            let packet = packet.unwrap();
+            theirs.push((packet.timestamp.as_nanos() as u64, packet.data.to_vec()));
+        }
+        prop_assert_eq!(&theirs, &packets);
+
+        use pcapng::Direction::{Inbound, Outbound};
+        let on = |((time, frame), (interface, way)): ((u64, Vec<u8>), (u32, u8))| {
+            (interface, time, frame, [None, Some(Inbound), Some(Outbound)][usize::from(way)])
+        };
+        let packets: Vec<_> = packets.into_iter().zip(spread).map(on).collect();
+        let bytes = newer(3, &packets);
+        let ours = packets.iter().map(|(interface, time, frame, _)| (*interface, Some(*time), frame.clone()));
+        prop_assert_eq!(all(&bytes), ours.collect::<Vec<_>>());
+        let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
+        let mut theirs = Vec::new();
+        while let Some(block) = reader.next_block() {
+            if let Block::EnhancedPacket(packet) = block.unwrap().into_owned() {
+                let way = packet.options.iter().find_map(|option| match option {
+                    EnhancedPacketOption::Flags(1) => Some(Inbound),
+                    EnhancedPacketOption::Flags(2) => Some(Outbound),
+                    _ => None,
+                });
+                theirs.push((packet.interface_id, packet.timestamp.as_nanos() as u64, packet.data.to_vec(), way));
+            }
+        }
+        prop_assert_eq!(theirs, packets);
     }
 
     /// Noise, and captures with some bytes changed or cut off, are read or refused, never a panic;
     /// what is given lies in the file.
     #[test]
     fn garbled_captures_never_panic(
-        packets in packets_strategy(), classic: bool, noise in prop::collection::vec(any::<(u16, u8)>(), 0..8),
+        packets in packets_strategy(), is_classic: bool, noise in prop::collection::vec(any::<(u16, u8)>(), 0..8),
         cut: u16, raw in prop::collection::vec(any::<u8>(), 0..400)
     ) {
-        let mut bytes = if classic {
-            pcap(&packets)
+        let mut bytes = if is_classic {
+            classic(&packets)
         } else {
             let mut list = vec![section(), interface(1, &[(9, &[6]), (14, &[1; 8]), (13, &[4])])];
             list.extend(packets.iter().map(|(time, frame)| enhanced(0, *time, frame, frame.len() as u32 + 4)));
@@ -192,6 +311,7 @@ fn blocks_of_all_kinds_are_read_or_passed_over() {
         enhanced(0, 9, &[1; 15], 15),
     ]);
     assert_eq!(contents(&bytes), [(0, vec![3; 20]), (5_000, vec![2; 14]), (9, vec![1; 15])]);
+    assert_eq!(records(&bytes).unwrap()[0].time_ns, None, "a simple packet block has no time");
     let cut: Vec<u32> = records(&bytes).unwrap().iter().map(|record| record.cut).collect();
     assert_eq!(cut, [0, 46, 0]);
 }
@@ -209,15 +329,15 @@ fn check_sequences_are_cut_off_as_far_as_captured() {
     let found: Vec<_> = records(&bytes).unwrap().iter().map(|at| (at.bytes.len(), at.cut)).collect();
     assert_eq!(found, [(60, 0), (60, 0), (32, 28)]);
 
-    let mut classic = pcap(&[(0, frame.to_vec())]);
-    classic[20..24].copy_from_slice(&0x2400_0001u32.to_le_bytes());
-    assert_eq!(records(&classic).unwrap()[0].bytes.len(), 60, "two 16-bit words");
+    let mut bytes = classic(&[(0, frame.to_vec())]);
+    bytes[20..24].copy_from_slice(&0x2400_0001u32.to_le_bytes());
+    assert_eq!(records(&bytes).unwrap()[0].bytes.len(), 60, "two 16-bit words");
 }
 
 #[test]
 fn what_is_wrong_is_said_with_its_place() {
-    let frame = numbered(0, 60);
-    let classic = pcap(&[(0, frame.clone()), (1, frame.clone())]);
+    let frame = frame(60);
+    let classic = classic(&[(0, frame.clone()), (1, frame.clone())]);
     let link = |link_type: u8| {
         let mut bytes = classic.clone();
         bytes[20] = link_type;
@@ -233,9 +353,9 @@ fn what_is_wrong_is_said_with_its_place() {
         (vec![0x1f, 0x8b, 8, 0], "gzip"),
         (vec![0x28, 0xb5, 0x2f, 0xfd], "zstd"),
         (classic[..20].to_vec(), "breaks off in the block at byte 0, after 0 packets"),
-        (classic[..24 + 76 + 10].to_vec(), "breaks off in the block at byte 100, after 1 packets"),
-        (classic[..classic.len() - 1].to_vec(), "breaks off in the block at byte 100, after 1 packets"),
-        (link(113), "link type 113"),
+        (classic[..24 + 76 + 10].to_vec(), "breaks off in the block at byte 100, after 1 packet"),
+        (classic[..classic.len() - 1].to_vec(), "breaks off in the block at byte 100, after 1 packet"),
+        (link(113), "link type 113 and not Ethernet (1) at byte 0, after 0 packets"),
         (blocks(&[section(), interface(105, &[]), enhanced(0, 0, &frame, 60)]), "link type 105"),
         (with(blocks(&[enhanced(1, 0, &frame, 60)])), "an interface never described"),
         (with(vec![6, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 0]), "block length"),
@@ -250,12 +370,12 @@ fn what_is_wrong_is_said_with_its_place() {
         (with(blocks(&[(1, vec![1, 0])]).into_iter().chain([0; 2]).collect()), "block length"),
         (with(blocks(&[(1, vec![1, 0, 0, 0])])), "too short"),
     ] {
-        let fault = records(&bytes).expect_err(wanted);
-        assert!(fault.to_string().contains(wanted), "{fault} / {wanted}");
-        if let Fault::BadField { at: place, .. } = fault {
-            assert!(place == at || place == 0, "{fault}");
+        let error = records(&bytes).expect_err(wanted);
+        assert!(error.to_string().contains(wanted), "{error} / {wanted}");
+        if let ReadError::BadField { at: place, .. } = error {
+            assert!(place == at || place == 0, "{error}");
         }
-        assert!(!fault.mend().is_empty());
+        assert!(!error.mend().is_empty());
     }
     assert_eq!(records(&link(1)).unwrap().len(), 2);
 }
