@@ -546,4 +546,6 @@ fn part_of(capacity: u32, percent: u32) -> u32 {
 }
 
 #[cfg(test)]
+mod table;
+#[cfg(test)]
 mod tests;

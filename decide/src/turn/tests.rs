@@ -6,35 +6,36 @@ use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-const RULES: Rules = Rules { gamma_percent: GAMMA_PERCENT, occupancy: true, turn_min: Span::from_micros(10) };
+pub(super) const RULES: Rules =
+    Rules { gamma_percent: GAMMA_PERCENT, occupancy: true, turn_min: Span::from_micros(10) };
 const RING: u32 = 4096;
 
 /// NFs of one core behind each other, each chain of its own; `rates` are packets that come in a microsecond.
-struct Model {
-    core: Core,
-    now: Instant,
+pub(super) struct Model {
+    pub(super) core: Core,
+    pub(super) now: Instant,
     costs_ns: Vec<u64>,
     rates: Vec<f64>,
     /// The one behind each, in its chain.
     next: Vec<Option<usize>>,
-    waiting: Vec<u32>,
+    pub(super) waiting: Vec<u32>,
     taken: Vec<u32>,
-    done: Vec<u64>,
-    dropped: u64,
+    pub(super) done: Vec<u64>,
+    pub(super) dropped: u64,
     owed: Vec<f64>,
     begun_ns: Vec<u64>,
     /// When packets before each came to this core, oldest first: the moment, and how many.
     ages: Vec<VecDeque<(Instant, u32)>>,
     /// The longest that a packet took, by the NF that it left last.
-    longest: Vec<Span>,
+    pub(super) longest: Vec<Span>,
     /// Time in which some NF went before the rest of the machine.
-    taken_up: Span,
+    pub(super) taken_up: Span,
     /// Every action.
-    log: Vec<Action>,
+    pub(super) log: Vec<Action>,
 }
 
 impl Model {
-    fn new(chains: &[&[u64]], rates: &[f64]) -> Self {
+    pub(super) fn new(chains: &[&[u64]], rates: &[f64]) -> Self {
         Self::with(RULES, chains, rates)
     }
 
@@ -43,7 +44,12 @@ impl Model {
     }
 
     /// `asked` is of each chain, from the first on: packets in a microsecond, and a bound.
-    fn asked(rules: Rules, chains: &[&[u64]], rates: &[f64], asked: &[(f64, Option<Span>)]) -> Self {
+    pub(super) fn asked(
+        rules: Rules,
+        chains: &[&[u64]],
+        rates: &[f64],
+        asked: &[(f64, Option<Span>)],
+    ) -> Self {
         let mut first = 0;
         let mut objectives = Vec::new();
         for (chain, (floor, bound)) in chains.iter().zip(asked) {
@@ -94,7 +100,7 @@ impl Model {
     }
 
     /// One decision and what follows until the next.
-    fn step(&mut self) -> Action {
+    pub(super) fn step(&mut self) -> Action {
         let action = self.core.poll(self.now, &self.seen());
         self.log.push(action);
         let (runs, until) = match action {
@@ -161,25 +167,25 @@ impl Model {
     }
 
     /// Forgets what has happened so far.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.done.iter_mut().for_each(|done| *done = 0);
         self.longest.iter_mut().for_each(|longest| *longest = Span(0));
         (self.dropped, self.taken_up, self.log) = (0, Span(0), Vec::new());
     }
 
     /// Packets in a microsecond that an NF took in so many milliseconds.
-    fn rate(&self, nf: usize, millis: u64) -> f64 {
+    pub(super) fn rate(&self, nf: usize, millis: u64) -> f64 {
         self.done[nf] as f64 / (millis as f64 * 1000.0)
     }
 
     /// Times the core went to another.
-    fn switches(&self) -> usize {
+    pub(super) fn switches(&self) -> usize {
         let mut runs: Vec<Option<usize>> = self.log.iter().map(ran).collect();
         runs.dedup();
         runs.len()
     }
 
-    fn run(&mut self, millis: u64) {
+    pub(super) fn run(&mut self, millis: u64) {
         let end = self.now + Span::from_millis(millis);
         while self.now < end {
             self.step();
@@ -200,7 +206,7 @@ fn an_overloaded_chain_runs_in_its_order_and_drops_nothing_inside() {
     assert!(model.done[2] > 128_000, "{:?}", model.done);
 }
 
-fn ran(action: &Action) -> Option<usize> {
+pub(super) fn ran(action: &Action) -> Option<usize> {
     match action {
         Action::Run { nf, .. } => Some(*nf),
         _ => None,
