@@ -8,30 +8,30 @@ use std::string::String;
 use std::vec::Vec;
 
 /// Packets in a microsecond, and a bound, of each chain from the first on.
-type Asked = &'static [(f64, Option<u64>)];
+type Promised = &'static [(f64, Option<u64>)];
 
 struct Scenario {
     name: &'static str,
     rules: Rules,
     chains: &'static [&'static [u64]],
     rates: &'static [f64],
-    asked: Asked,
+    promised: Promised,
 }
 
 const fn scenario(
     name: &'static str,
     chains: &'static [&'static [u64]],
     rates: &'static [f64],
-    asked: Asked,
+    promised: Promised,
 ) -> Scenario {
-    Scenario { name, rules: RULES, chains, rates, asked }
+    Scenario { name, rules: RULES, chains, rates, promised }
 }
 
 const NEVER: u64 = u64::MAX;
 
 fn scenarios() -> Vec<Scenario> {
     let without = Rules { occupancy: false, gamma_percent: 200, ..RULES };
-    let remote = Rules { turn_min: Span::from_micros(20), ..RULES };
+    let remote = Rules { slice_min: Span::from_micros(20), ..RULES };
     std::vec![
         scenario("idle", &[&[50, 50]], &[0.0], &[]),
         scenario("three of one cost, a tenth of what they can do", &[&[50, 50, 50]], &[0.67], &[]),
@@ -42,10 +42,7 @@ fn scenarios() -> Vec<Scenario> {
         scenario("one never takes a packet", &[&[NEVER], &[50]], &[1.0, 30.0], &[]),
         scenario("one never takes a packet behind another", &[&[50, NEVER], &[50, 50]], &[30.0, 30.0], &[]),
         scenario("packets of 100 us", &[&[100_000], &[50]], &[1.0, 30.0], &[]),
-        Scenario {
-            rules: without,
-            ..scenario("rings not looked at, gamma 200 %", &[&[50, 50]], &[30.0], &[])
-        },
+        Scenario { rules: without, ..scenario("rings not sampled, gamma 200 %", &[&[50, 50]], &[30.0], &[]) },
         Scenario {
             rules: remote,
             ..scenario("from another core, overloaded", &[&[50, 50, 50]], &[20.0], &[])
@@ -70,9 +67,9 @@ fn scenarios() -> Vec<Scenario> {
 }
 
 fn row(scenario: &Scenario) -> String {
-    let asked: Vec<_> =
-        scenario.asked.iter().map(|&(floor, bound)| (floor, bound.map(Span::from_micros))).collect();
-    let mut model = Model::asked(scenario.rules, scenario.chains, scenario.rates, &asked);
+    let promised: Vec<_> =
+        scenario.promised.iter().map(|&(floor, bound)| (floor, bound.map(Span::from_micros))).collect();
+    let mut model = Model::promised(scenario.rules, scenario.chains, scenario.rates, &promised);
     model.run(100);
     model.begin();
     model.run(100);
@@ -85,7 +82,7 @@ fn row(scenario: &Scenario) -> String {
         scenario.name,
         each(&|nf| format!("{:7.0}", model.rate(nf, 100) * 1000.0)),
         each(&|nf| format!("{:7.0}", model.longest[nf].0 as f64 / 1000.0)),
-        each(&|nf| format!("{:7.1}", core.estimate(nf).map_or(0.0, |known| known.ns()))),
+        each(&|nf| format!("{:7.1}", core.cost(nf).map_or(0.0, |known| known.ns()))),
         model.log.len() * 10,
         model.switches() * 10,
         model.taken_up.as_secs_f64() * 1000.0,
@@ -95,7 +92,7 @@ fn row(scenario: &Scenario) -> String {
 
 /// The first decisions of a core with one chain, one by one.
 fn trace() -> String {
-    let mut model = Model::asked(RULES, &[&[60, 250, 110], &[90]], &[20.0, 0.5], &[]);
+    let mut model = Model::promised(RULES, &[&[60, 250, 110], &[90]], &[20.0, 0.5], &[]);
     let mut lines = String::from(
         "decisions, one by one: 60, 250, 110 ns with 20 packets/us, and 90 ns with 0.5 packets/us\n",
     );
@@ -104,9 +101,9 @@ fn trace() -> String {
         let waiting = model.waiting.clone();
         let action = model.step();
         let what = match (action, ran(&action)) {
-            (Action::Run { .. }, Some(nf)) => format!("run {nf}"),
-            (Action::Idle { nf, .. }, _) => format!("idle {nf}"),
-            _ => String::from("rest"),
+            (Choice::Run { .. }, Some(nf)) => format!("run {nf}"),
+            (Choice::Idle { nf, .. }, _) => format!("idle {nf}"),
+            _ => String::from("demote"),
         };
         let us = |ns: u64| ns as f64 / 1000.0;
         lines += &format!(
