@@ -15,7 +15,7 @@
 //! What it refuses to do: give a decision anything else. A decision that wants more than `now` and its
 //! observations has to get it as an event, and then it is in the record.
 //!
-//! Sources: smoltcp (`poll`, `poll_at`), s2n-quic (time is always an argument); decision 24.
+//! Sources: smoltcp (`poll`, `poll_at`), s2n-quic (time is always an argument); decision 26.
 
 use alloc::borrow::ToOwned;
 use alloc::vec::Vec;
