@@ -15,7 +15,7 @@
 //! tick times the bound. A window that lets everything in while delays are below half of the bound for
 //! [`BoundMarks::calm`] has done its work and goes.
 //!
-//! Where flows of one chain are spread over instances, the slow ones are relieved first ([`relief`]).
+//! Where flows of one chain are spread over instances, the slow ones are relieved first ([`crate::relief`]).
 //!
 //! What it refuses to do: predict a delay, or drop what is inside.
 //!
@@ -161,17 +161,6 @@ pub const fn is_below_its_part(held: u64, window: u32, instances: usize) -> bool
     let instances = if instances == 0 { 1 } else { instances as u64 };
     let part = window as u64 / instances;
     held < if part == 0 { 1 } else { part }
-}
-
-/// Returns which of the instances of a stage, given by how long packets wait for each, shall give up flows to
-/// which other one; `None` where that would not help: the slowest is far below the bound, or the fastest has
-/// no half of its delay.
-#[must_use]
-pub fn relief(delays: &[Span], bound: Span) -> Option<(usize, usize)> {
-    let slowest = (0..delays.len()).max_by_key(|&at| delays[at])?;
-    let fastest = (0..delays.len()).min_by_key(|&at| delays[at])?;
-    let helps = delays[slowest].0 > bound.0 / 2 && delays[fastest].0 < delays[slowest].0 / 2;
-    helps.then_some((slowest, fastest))
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
-//! How long packets take: median and tail of the delays that were seen lately.
+//! Delays: median and tail of those that were seen lately.
 //!
-//! The problem: delays are sampled by the thousand each second, for each chain and each NF, and whoever asks
-//! wants to know what they are *now*: not what they were on the average of an hour.
+//! The problem: delays are sampled by the thousand each second, for each chain and each NF, and people
+//! and other decisions want to know what they are *now*: not what they were on the average of an hour.
 //!
-//! The intuition: two histograms that take turns. One is filled for a [`WINDOW`], then the older one is emptied and
-//! filled next; both together are what was seen in the last one to two windows. Nothing is kept of a single
-//! sample, so a window has no limit of samples, and a sample costs one addition. Where nothing passes, the
-//! last figures stay: they are those of the last packets.
+//! The intuition: two histograms that alternate. One is filled for a [`WINDOW`], then the older one is
+//! emptied and filled next; both together are what was seen in the last one to two windows. Nothing is kept
+//! of a single sample, so a window has no limit of samples, and a sample costs one addition. Where nothing
+//! passes, the last figures stay: they are those of the last packets.
 //!
-//! Buckets are the caller's: this only counts them.
+//! Rejected: keeping samples, which bounds how many count; a moving mean, which has no tail.
+//!
+//! What it refuses to do: know what a bucket means. Buckets are the caller's; this only counts them.
+//!
+//! Source: NFVnice, section 5.2.3 (a moving window of 100 ms).
 
 use crate::units::{Instant, Span};
 
@@ -19,7 +23,7 @@ pub const WINDOW: Span = Span::from_millis(100);
 #[derive(Clone, Debug)]
 pub struct Recent<const BUCKETS: usize> {
     counts: [[u32; BUCKETS]; 2],
-    /// Which of both is filled now, and since when.
+    /// The one that is filled now, and since when.
     filling: usize,
     since: Instant,
 }
@@ -32,9 +36,9 @@ impl<const BUCKETS: usize> Default for Recent<BUCKETS> {
 
 impl<const BUCKETS: usize> Recent<BUCKETS> {
     /// Takes in `count` samples of one bucket.
-    pub fn add(&mut self, now: Instant, bucket: usize, count: u32) {
+    pub fn on_sample(&mut self, now: Instant, bucket: usize, count: u32) {
         let age = now - self.since;
-        if age.0 >= 2 * WINDOW.0 {
+        if age >= WINDOW.times(2) {
             *self = Self { since: now, ..Self::default() };
         } else if age >= WINDOW {
             self.since = self.since + WINDOW;
@@ -50,7 +54,8 @@ impl<const BUCKETS: usize> Recent<BUCKETS> {
     }
 }
 
-/// The bucket that `per_mille` of 1000 samples of all these together do not exceed; `None` without a sample.
+/// Returns the bucket that `per_mille` of 1000 samples of all these together do not exceed; `None` without a
+/// sample.
 #[must_use]
 pub fn quantile<'a, const BUCKETS: usize>(
     all: impl Iterator<Item = &'a Recent<BUCKETS>> + Clone,
@@ -88,22 +93,22 @@ mod tests {
     fn what_is_older_than_two_windows_is_forgotten() {
         let mut recent = Hundred::default();
         assert_eq!(both(&recent), (None, None));
-        recent.add(at_millis(1000), 90, 1000);
+        recent.on_sample(at_millis(1000), 90, 1000);
         assert_eq!(both(&recent), (Some(90), Some(90)));
-        recent.add(at_millis(1099), 10, 1);
-        recent.add(at_millis(1100), 10, 1);
+        recent.on_sample(at_millis(1099), 10, 1);
+        recent.on_sample(at_millis(1100), 10, 1);
         assert_eq!(both(&recent), (Some(90), Some(90)));
-        recent.add(at_millis(1200), 10, 1);
+        recent.on_sample(at_millis(1200), 10, 1);
         assert_eq!(both(&recent), (Some(10), Some(10)));
-        recent.add(at_millis(5000), 20, 1);
+        recent.on_sample(at_millis(5000), 20, 1);
         assert_eq!(both(&recent), (Some(20), Some(20)));
     }
 
     #[test]
     fn several_are_one_when_asked_together() {
         let (mut fast, mut slow) = (Hundred::default(), Hundred::default());
-        fast.add(at_millis(1), 5, 980);
-        slow.add(at_millis(1), 50, 20);
+        fast.on_sample(at_millis(1), 5, 980);
+        slow.on_sample(at_millis(1), 50, 20);
         let all = [fast, slow];
         assert_eq!((quantile(all.iter(), 500), quantile(all.iter(), 990)), (Some(5), Some(50)));
     }
@@ -114,7 +119,7 @@ mod tests {
         fn the_quantile_is_that_of_the_samples(mut samples in prop::collection::vec(0usize..100, 1..400), per_mille in 0u64..=1000) {
             let mut recent = Hundred::default();
             for &sample in &samples {
-                recent.add(at_millis(0), sample, 1);
+                recent.on_sample(at_millis(0), sample, 1);
             }
             samples.sort_unstable();
             let rank = (samples.len() * per_mille as usize).div_ceil(1000).max(1);
@@ -127,7 +132,7 @@ mod tests {
             let (mut recent, mut now, mut added) = (Hundred::default(), 1_000, Vec::new());
             for (pass, sample) in steps {
                 now += pass;
-                recent.add(at_millis(now), sample, 1);
+                recent.on_sample(at_millis(now), sample, 1);
                 added.push((now, sample));
                 for bucket in 0..100 {
                     let young = added.iter().filter(|&&(at, one)| one == bucket && now - at < 100).count();

@@ -4,20 +4,25 @@
 //! opens no file, allocates nothing on the packet path and draws no random numbers. The manager applies
 //! what is decided with `host` and `plane`; a simulator can apply the same to a model.
 //!
+//! - [`decision`]: the one shape of those that run by time; what runs by burst is inline functions;
+//! - [`record`]: what they were told and did, to be written down and replayed;
 //! - [`wake`]: which sleeping NF is worth a wake-up call now, and who yields to it;
 //! - [`congestion`]: when senders are told that a queue grows;
 //! - [`pressure`]: which NF is overloaded, what is shed for it, and who is blocked;
 //! - [`bound`]: how many packets of a chain may be inside, so that none is late;
 //! - [`delay`]: how long packets take, lately;
+//! - [`relief`]: which instance gives up flows when packets wait too long for it;
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
-//! - [`turn`]: whose turn it is on a core of NFs that never sleep, and for how long;
+//! - [`weights`]: when loads and costs are sampled, who competes for a core, and when shares are written;
+//! - [`mod@slice`]: which NF of a core has it next where NFs never sleep, and for how long;
+//! - [`objectives`]: whether what chains were promised is kept, and whether it can be;
 //! - [`outstanding`]: which packets an external program has kept;
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`lifecycle`]: what happens next in the life of an NF instance;
-//! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
 //! - [`reconfigure`]: how one configuration follows another;
 //! - [`shutdown`]: how a manager ends;
+//! - [`liveness`]: whether an NF that takes no packets is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
 //! - [`profile`]: where the time of a packet goes, and what to change first;
 //! - [`statistics`]: median and spread, by which measurements are judged.
@@ -33,19 +38,24 @@ extern crate std;
 pub mod bound;
 pub mod congestion;
 pub mod cost;
+pub mod decision;
 pub mod delay;
 pub mod lifecycle;
 pub mod liveness;
+pub mod objectives;
 pub mod outstanding;
 pub mod pressure;
 pub mod profile;
 pub mod reconfigure;
+pub mod record;
+pub mod relief;
 pub mod restart;
 pub mod share;
 pub mod shutdown;
+pub mod slice;
 #[cfg(test)]
 mod snapshot;
 pub mod spread;
 pub mod statistics;
-pub mod turn;
 pub mod wake;
+pub mod weights;

@@ -33,6 +33,7 @@ use alloc::vec::Vec;
 
 pub use cause::{Cause, Ending};
 
+use crate::decision::Decision;
 use crate::restart::{Policy, Restart};
 use crate::units::{Instant, Span};
 
@@ -468,5 +469,28 @@ impl Lifecycle {
             again_in = Some(again - now);
         }
         actions.push(Action::Log(Report::Failed { why, lost, again_in }));
+    }
+}
+
+impl Decision for Lifecycle {
+    type Setup = Rules;
+    type Event = Event;
+    type Sample = Sample;
+    type Action = Action;
+
+    fn new(rules: Self::Setup) -> Self {
+        Self::new(rules)
+    }
+
+    fn on(&mut self, now: Instant, event: Self::Event, actions: &mut Vec<Self::Action>) {
+        self.on(now, event, actions);
+    }
+
+    fn poll(&mut self, now: Instant, sample: &Self::Sample, actions: &mut Vec<Self::Action>) {
+        self.poll(now, sample.clone(), actions);
+    }
+
+    fn poll_at(&self) -> Option<Instant> {
+        self.poll_at()
     }
 }

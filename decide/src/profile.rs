@@ -1,8 +1,10 @@
-//! Where the time of a packet goes, and what to change first.
+//! Profiles: where the time of a packet goes, and what to change first.
 //!
-//! The problem: a chain is slow, and what people look at (CPU, packets per second) does not say why. The SCC
-//! paper answers with arithmetic: count events over an interval, divide by the packets of the interval,
-//! multiply by what one event costs on this machine ([`Counts`], [`UnitCosts`], [`Breakdown`]):
+//! The problem: a chain is slow, and what people look at (CPU, packets per second) does not say why.
+//!
+//! The intuition: the SCC paper answers with arithmetic: count events over an interval, divide by the packets
+//! of the interval, multiply by what one event costs on this machine ([`Counts`], [`UnitCosts`],
+//! [`Breakdown`]):
 //!
 //! `latency per packet = sum over sources of (events / packets) * cost of one event` (SCC, section 3.2.3,
 //! table 3), and two ratios for what cannot be told by packet, [`Ratios`]: *wait/runtime* and
@@ -13,13 +15,20 @@
 //!   and says so ([`Breakdown::is_whole`]).
 //! - The first TLB level (the paper's L_T1) is left out: today's processors ask it while they ask the first
 //!   cache, so its time lies in that of the cache.
-//! - Time that an NF was ready and waited for its core is a source too ([`Source::Ready`]): the paper leaves it
-//!   in the ratio, because it could not tell it by packet; the kernel counts it for every task today.
-//! - The sum says what memory *would* cost if loads came one after another. Processors overlap them, so it may
-//!   exceed the measured time of a packet ([`Breakdown::run_ns`]); it ranks causes and is no clock.
+//! - Time that an NF was ready and waited for its core is a source too ([`Source::Ready`]): the paper leaves
+//!   it in the ratio, because it could not tell it by packet; the kernel counts it for every task today.
+//! - The sum says what memory *would* cost if loads came one after another. Processors overlap them, so it
+//!   may exceed the measured time of a packet ([`Breakdown::run_ns`]); it ranks causes and is no clock.
+//!
+//! The thresholds stand with what they decide: what is worth proposing ([`propose`]), and what is kept once
+//! it was tried ([`is_better`]).
+//!
+//! Rejected: sampling stacks, which says where instructions are and not what a packet waits for.
 //!
 //! What it refuses to do: guess. Without packets there is no figure by packet, and without an account of the
 //! kernel no ratio.
+//!
+//! Source: SCC, sections 3.2.3 and 4.2.1; decision 14.
 
 mod advice;
 mod estimate;
@@ -27,10 +36,9 @@ mod hierarchy;
 mod tried;
 
 pub use advice::{
-    Advice, CALL_BATCH, CROWDED, Calls, Core, Fusable, Knob, Proposal, QUIET, SLICE_US_LONG, SPUN, Stage,
-    advise, propose,
+    Advice, CALL_BATCH, Calls, Core, Fusable, Knob, Proposal, SLICE_US_LONG, Stage, advise, propose,
 };
-pub use estimate::{Estimate, VARIES, VARIES_NS, estimate};
+pub use estimate::{Estimate, estimate};
 pub use hierarchy::{Curve, Levels, Point, levels};
 pub use tried::{Effect, Kept, PAIRS, Ratio, Window, is_better};
 
@@ -119,7 +127,7 @@ pub struct DataAccesses {
 
 impl DataAccesses {
     /// From what counters of caches say. They are read one after another, and speculation is counted in some
-    /// and not in others, so a level may seem to miss more than it was asked; it was asked for that then.
+    /// and not in others, so a level may seem to miss more than it had accesses; it had as many then.
     #[must_use]
     pub const fn of_misses(accesses: u64, l1_misses: u64, l3_accesses: u64, l3_misses: u64) -> Self {
         Self {
@@ -141,18 +149,18 @@ impl DataAccesses {
     }
 }
 
-/// What an NF did between two looks. What was not counted is absent.
+/// What an NF did between two samples. What was not counted is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets it returned.
     pub packets: u64,
-    /// Time between the looks, in nanoseconds.
+    /// Time between the samples, in nanoseconds.
     pub elapsed_ns: u64,
     /// Time it had a core, in nanoseconds.
     pub run_ns: u64,
     /// Time it was ready and had none, in nanoseconds.
     pub ready_ns: u64,
-    /// Context switches away from it, whoever wanted them.
+    /// Context switches away from it, voluntary or not.
     pub switches: Option<u64>,
     /// System calls it made.
     pub calls: Option<u64>,
@@ -207,7 +215,7 @@ impl Counts {
 pub struct UnitCosts {
     /// A dependent load from each level of memory.
     pub levels: Levels,
-    /// What it takes longer when the second TLB has to be asked.
+    /// What it takes longer when it is found in the second TLB.
     pub translation_l2_ns: Option<f64>,
     /// What it takes longer when page tables have to be walked.
     pub walk_ns: Option<f64>,
@@ -237,7 +245,7 @@ impl UnitCosts {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Breakdown {
     by_source: [Option<f64>; Source::ALL.len()],
-    /// CPU time for each packet, by the kernel's account; looks at empty rings count too.
+    /// CPU time for each packet, by the kernel's account; polling an empty ring counts too.
     pub run_ns: f64,
 }
 

@@ -1,12 +1,23 @@
-//! When a failed NF may start again.
+//! Restarts: when a failed NF may start again.
 //!
 //! The problem: an NF that died of a passing cause should be back at once (it starts in about a
 //! millisecond); one that dies at each start must not eat a core with starting.
 //!
-//! The rule: the first restart is immediate; each further failure doubles the wait from
+//! The intuition: the first failure is an accident, the second a pattern.
+//!
+//! The threshold: the first restart is immediate; each further failure doubles the wait from
 //! [`Policy::first`] to [`Policy::longest`]; an NF that ran for [`Policy::settled`] starts with a clean
-//! slate. It never gives up: a chain in production is better off with a late NF than with none, and
-//! `status` says how often it failed.
+//! slate.
+//!
+//! Rejected: giving up after so many failures, which turns a fault that somebody else mends into an outage
+//! that lasts.
+//!
+//! What it refuses to do: give up. A chain in production is better off with a late NF than with none, and
+//! `status` says how often it failed. The life cycle ([`crate::lifecycle`]) runs the clock: this only says
+//! when.
+//!
+//! Source: truncated exponential back-off, without its randomness, since instances do not collide; bounds are
+//! our own.
 
 use crate::units::{Instant, Span};
 
@@ -45,18 +56,18 @@ impl Restart {
         Self { in_a_row: 0, total: 0, started: Instant(0) }
     }
 
-    /// The NF was started.
+    /// Takes in that the NF was started.
     pub fn on_start(&mut self, now: Instant) {
         self.started = now;
     }
 
-    /// The NF failed; returns when it may start again.
+    /// Takes in that the NF failed. Returns when it may start again.
     pub fn on_failure(&mut self, now: Instant, policy: &Policy) -> Instant {
         if now - self.started >= policy.settled {
             self.in_a_row = 0;
         }
         let wait = match self.in_a_row {
-            0 => Span(0),
+            0 => Span::ZERO,
             failures => {
                 let doubled = policy.first.0.saturating_mul(1 << (failures - 1).min(32));
                 Span(doubled.min(policy.longest.0))
@@ -67,7 +78,7 @@ impl Restart {
         now + wait
     }
 
-    /// Failures ever.
+    /// Returns how often it failed, ever.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.total
@@ -91,6 +102,24 @@ mod tests {
         restart.on_start(now);
         assert_eq!(restart.on_failure(later, &policy), later);
         assert_eq!(restart.failures(), 13);
+    }
+
+    #[test]
+    fn waits_are_a_table() {
+        let policy = Policy::default();
+        let mut table = std::string::String::from("failures of an NF that runs for so long -> waits in ms\n");
+        for runs_for in [Span::ZERO, Span::from_secs(1), Span(policy.settled.0 - 1_000_000), policy.settled] {
+            let (mut restart, mut now) = (Restart::new(), Instant(0));
+            let waits = (0..12).map(|_| {
+                restart.on_start(now);
+                let failed = now + runs_for;
+                now = restart.on_failure(failed, &policy);
+                (now - failed).as_millis()
+            });
+            let waits: std::vec::Vec<u64> = waits.collect();
+            table += &std::format!("{:7.3} s -> {waits:?}\n", runs_for.as_secs_f64());
+        }
+        crate::snapshot::assert("restart", &table);
     }
 
     proptest! {

@@ -1,50 +1,57 @@
-//! Which part of a shared core each NF gets.
+//! Shares: which part of a core each NF gets.
 //!
-//! The problem: the kernel gives every task of a core the same time. A chain of a cheap NF and a dear one
-//! then works its packets half and throws them away, and who has few packets gets as much as who has many.
+//! The problem: the kernel gives every task of a core the same time. A chain of a cheap NF and an expensive
+//! one then works its packets half and throws them away, and an NF with few packets gets as much as one with
+//! many.
 //!
 //! The intuition: *rate-cost proportional* shares. What an NF has to do in the next window is what arrives
-//! and what waits, times what each packet takes. Time in proportion to that lets all NFs of a core fall behind
-//! at the same rate: equal costs share by arrivals, equal arrivals share by cost, so that output rates are
-//! equal. A priority is a factor on it.
+//! and what waits, times what each packet takes. Time in proportion to that lets all NFs of a core fall
+//! behind at the same rate: equal costs share by arrivals, equal arrivals share by cost, so that output rates
+//! are equal. A priority is a factor on it.
 //!
 //! `work = (arrivals in a window + backlog) * service time`, `share = priority * work / sum` (NFVnice,
 //! equations 5.2.1 to 5.2.3). The paper adds packets per second and packets; here both are packets of one
 //! window, [`cost::WINDOW`], over which service times are formed too.
 //!
-//! Every NF has [`least`], however little it has to do: enough to notice its first packets, to obey an
-//! order, and to be measured again. A share is written only when it differs from the one in force by more than
-//! a measurement's error ([`is_worth_writing`]).
+//! The threshold: every NF has [`least`], however little it has to do: enough to notice its first packets, to
+//! obey an order, and to be measured again. A share is written only when it differs from the one in force by
+//! more than a measurement's error (`is_worth_writing`).
 //!
 //! An NF that *feeds* another one of its core has at least an even part, whatever its work. By work alone all
 //! NFs of a chain would fall behind at once, and the first of them, which other chains pass too, would be
-//! throttled for the sake of the last. It cannot abuse that: while those it feeds cannot keep up it rests
-//! (`pressure`), and what it does not use the kernel gives to the others.
+//! throttled for the sake of the last. It cannot abuse that: while those it feeds cannot keep up it is
+//! blocked (`pressure`), and what it does not use the kernel gives to the others.
 //!
-//! What it refuses to do: give to an NF that spins without packets (its work is nothing), or reckon with real
-//! time, where weights mean nothing.
+//! Rejected: a head start in proportion for NFs that feed others (a third of TCP was still shed); an even
+//! part for all, which is the kernel's own sharing (decision 12).
+//!
+//! What it refuses to do: give to an NF that spins without packets (its work is nothing), or weigh real-time
+//! NFs, for which weights mean nothing.
+//!
+//! Source: NFVnice, section 5.2; decision 12.
 
 use crate::cost;
-use crate::units::Instant;
+use crate::units::{CoreId, Instant, NfId, Rate, Span};
 
 /// A whole core, in the parts that shares are told in. Our choice: the range of `cpu.weight` (cgroup v2, 1 to
 /// 10,000), which lies inside that of `cpu.shares` (v1, 2 to 262,144), so either is a share as it is.
 pub const WHOLE: u32 = 10_000;
-/// The least share. Our choice: half a percent is below what the smallest of six NFs with costs 1:2:5:20:40:60
-/// needs (0.8 %, NFVnice's fairness experiment), and still a turn of 3 ms within the second.
-pub const LEAST: u32 = 50;
-/// The part of a share by which it must change to be written, as a divisor: the error of a service time.
+/// The least share, in parts of [`WHOLE`]. Our choice: half a percent is below what the smallest of six NFs
+/// with costs 1:2:5:20:40:60 needs (0.8 %, NFVnice's fairness experiment), and still 3 ms within the second.
+const LEAST: u32 = 50;
+/// The part of a share by which it must change to be written, as a divisor: the error of a service time (a
+/// histogram's, 1/16).
 const CHANGE_MIN: u32 = 16;
-/// Shortest and longest slice the kernel takes (`__setparam_fair`, Linux 6.12), in nanoseconds.
-const SLICE_NS_MIN: u64 = 100_000;
-const SLICE_NS_MAX: u64 = 100_000_000;
-/// How fast the mean of arrivals follows, in nanoseconds. Our choice: half the window, because the median of
-/// service times turns half a window after a change too.
-const FOLLOWS_NS: f64 = cost::WINDOW.0 as f64 / 2.0;
+/// Shortest and longest slice the kernel takes (`__setparam_fair`, Linux 6.12).
+const SLICE_MIN: Span = Span::from_micros(100);
+const SLICE_MAX: Span = Span::from_millis(100);
+/// How fast the mean of arrivals follows. Our choice: half the window, because the median of service times
+/// follows half a window after a change too.
+const FOLLOWS: Span = Span(cost::WINDOW.0 / 2);
 
 /// How packets come to one NF: moving means.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Demand {
+pub(crate) struct Demand {
     seen: Option<(Instant, u64)>,
     per_second: f64,
     backlog: f64,
@@ -53,7 +60,7 @@ pub struct Demand {
 impl Demand {
     /// Takes in how many packets have come for the NF ever, those that found no room among them, and how
     /// many wait in its ring.
-    pub fn on_look(&mut self, now: Instant, arrived: u64, backlog: u32) {
+    pub(crate) fn on_sample(&mut self, now: Instant, arrived: u64, backlog: u32) {
         let Some((at, before)) = self.seen.replace((now, arrived)) else { return };
         let passed = (now - at).0 as f64;
         if passed == 0.0 {
@@ -61,22 +68,22 @@ impl Demand {
             return;
         }
         let rate = arrived.saturating_sub(before) as f64 * 1e9 / passed;
-        let part = (passed / FOLLOWS_NS).min(1.0);
+        let part = (passed / FOLLOWS.0 as f64).min(1.0);
         self.per_second += (rate - self.per_second) * part;
         self.backlog += (f64::from(backlog) - self.backlog) * part;
     }
 
-    /// Packets a second.
+    /// Returns packets a second.
     #[must_use]
-    pub const fn per_second(&self) -> f64 {
-        self.per_second
+    pub(crate) const fn rate(&self) -> Rate {
+        Rate(self.per_second)
     }
 
-    /// Nanoseconds of work in a window: what arrives and what waits, at so many nanoseconds each.
+    /// Returns nanoseconds of work in a window: what arrives and what waits, at this service time.
     #[must_use]
-    pub const fn work_ns(&self, service_ns: u64) -> f64 {
+    pub(crate) const fn work_ns(&self, service_time: Span) -> f64 {
         let arrivals = self.per_second * (cost::WINDOW.0 as f64 / 1e9);
-        (arrivals + self.backlog) * service_ns as f64
+        (arrivals + self.backlog) * service_time.0 as f64
     }
 }
 
@@ -87,7 +94,7 @@ pub struct Contender {
     pub work_ns: f64,
     /// Factor of its share, 1 to 100.
     pub priority: u32,
-    /// Whether it feeds another NF of the core, and rests while that one cannot keep up.
+    /// Whether it feeds another NF of the core, and is blocked while that one cannot keep up.
     pub feeds: bool,
 }
 
@@ -99,7 +106,8 @@ impl Contender {
     }
 }
 
-/// The least share of each of so many NFs: [`LEAST`], but all of these together at most a quarter of the core.
+/// Returns the least share of each of so many NFs: `LEAST`, but all of these together at most a quarter of
+/// the core.
 #[must_use]
 pub const fn least(contenders: usize) -> u32 {
     let part = WHOLE / (4 * if contenders == 0 { 1 } else { contenders as u32 });
@@ -144,18 +152,34 @@ pub fn share(contenders: &[Contender], shares: &mut [u32]) -> bool {
     }
 }
 
-/// The slice to ask the kernel for, in nanoseconds. A task's deadline is its slice over its weight, so with slices
-/// as the squares of shares who needs little comes soon after it wakes, and nobody gets more than its share.
+/// Returns the slice to ask the kernel for. A task's deadline is its slice over its weight, so with slices as
+/// the squares of shares an NF that needs little comes soon after it wakes, and none gets more than its share
+/// (decision 12).
 #[must_use]
-pub const fn slice_ns(share: u32) -> u64 {
-    let part = share as u64 * SLICE_NS_MAX / WHOLE as u64 * share as u64 / WHOLE as u64;
-    if part < SLICE_NS_MIN { SLICE_NS_MIN } else { part }
+pub const fn slice(share: u32) -> Span {
+    let part = share as u64 * SLICE_MAX.0 / WHOLE as u64 * share as u64 / WHOLE as u64;
+    if part < SLICE_MIN.0 { SLICE_MIN } else { Span(part) }
 }
 
-/// Whether shares differ enough from those in force: one of them by more than a sixteenth, which is how well
-/// a service time is known.
+/// Returns whether an NF feeds another one of its core: a later stage of one of its chains has an instance
+/// there.
 #[must_use]
-pub fn is_worth_writing(in_force: &[u32], shares: &[u32]) -> bool {
+pub fn feeds<'a>(
+    nf: NfId,
+    core: CoreId,
+    chains: impl IntoIterator<Item = &'a [NfId]>,
+    runs_on: impl Fn(NfId, CoreId) -> bool,
+) -> bool {
+    chains.into_iter().any(|stages| {
+        let from = stages.iter().position(|stage| *stage == nf);
+        from.is_some_and(|from| stages[from + 1..].iter().any(|later| runs_on(*later, core)))
+    })
+}
+
+/// Returns whether shares differ enough from those in force: one of them by more than a sixteenth, which is
+/// how well a service time is known.
+#[must_use]
+pub(crate) fn is_worth_writing(in_force: &[u32], shares: &[u32]) -> bool {
     in_force.len() != shares.len()
         || in_force.iter().zip(shares).any(|(old, new)| old.abs_diff(*new) > old / CHANGE_MIN)
 }
@@ -163,8 +187,9 @@ pub fn is_worth_writing(in_force: &[u32], shares: &[u32]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
     use proptest::prelude::*;
+    use std::format;
+    use std::string::String;
     use std::vec;
     use std::vec::Vec;
 
@@ -179,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn who_feeds_another_has_an_even_part() {
+    fn an_nf_that_feeds_another_has_an_even_part() {
         let light = Contender { work_ns: 1e6, priority: 1, feeds: true };
         let heavy = Contender { work_ns: 9e6, priority: 1, feeds: false };
         let mut shares = [0; 2];
@@ -208,14 +233,59 @@ mod tests {
     #[test]
     fn demand_follows_within_a_few_windows() {
         let mut demand = Demand::default();
-        let look = |demand: &mut Demand, millis: u64, arrived: u64| {
-            demand.on_look(Instant(0) + Span::from_millis(millis), arrived, 10);
+        let sample = |demand: &mut Demand, millis: u64, arrived: u64| {
+            demand.on_sample(Instant(0) + Span::from_millis(millis), arrived, 10);
         };
-        (0..300).for_each(|millis| look(&mut demand, millis, millis * 1000));
-        assert!((demand.per_second() - 1e6).abs() < 1e4, "{demand:?}");
-        assert!((demand.work_ns(100) - (1e5 + 10.0) * 100.0).abs() < 2e5, "{demand:?}");
-        (300..600).for_each(|millis| look(&mut demand, millis, 299_000));
-        assert!(demand.per_second() < 1e4, "{demand:?}");
+        (0..300).for_each(|millis| sample(&mut demand, millis, millis * 1000));
+        assert!((demand.rate().per_second() - 1e6).abs() < 1e4, "{demand:?}");
+        assert!((demand.work_ns(Span(100)) - (1e5 + 10.0) * 100.0).abs() < 2e5, "{demand:?}");
+        (300..600).for_each(|millis| sample(&mut demand, millis, 299_000));
+        assert!(demand.rate().per_second() < 1e4, "{demand:?}");
+    }
+
+    #[test]
+    fn an_nf_feeds_what_comes_behind_it_on_its_core() {
+        let chains: [&[NfId]; 2] = [&[NfId(0), NfId(1), NfId(2)], &[NfId(3), NfId(0)]];
+        // All run on core 1 but the second.
+        let runs_on = |nf: NfId, core: CoreId| (nf == NfId(1)) == (core == CoreId(2));
+        let feeds = |nf, core| feeds(NfId(nf), CoreId(core), chains, runs_on);
+        assert_eq!([feeds(0, 1), feeds(1, 2), feeds(2, 1), feeds(3, 1)], [true, false, false, true]);
+    }
+
+    /// Shares and slices of representative cores.
+    #[test]
+    fn shares_are_a_table() {
+        let case = |name: &str, all: &[(f64, u32, bool)]| {
+            let contender = |&(work_ns, priority, feeds)| Contender { work_ns, priority, feeds };
+            let all: Vec<Contender> = all.iter().map(contender).collect();
+            let mut shares = vec![0; all.len()];
+            let slices_us =
+                |shares: &[u32]| -> Vec<u64> { shares.iter().map(|&share| slice(share).0 / 1000).collect() };
+            match share(&all, &mut shares) {
+                true => format!("{name}: shares {shares:?}, slices us {:?}\n", slices_us(&shares)),
+                false => format!("{name}: as they were\n"),
+            }
+        };
+        let table: String = [
+            case("costs 120, 270, 550", &[(120.0, 1, false), (270.0, 1, false), (550.0, 1, false)]),
+            case("the same, a chain", &[(120.0, 1, true), (270.0, 1, true), (550.0, 1, false)]),
+            case("the same, reversed", &[(550.0, 1, true), (270.0, 1, true), (120.0, 1, false)]),
+            case(
+                "six, costs 1:2:5:20:40:60",
+                &[1.0, 2.0, 5.0, 20.0, 40.0, 60.0].map(|work| (work, 1, false)),
+            ),
+            case("priority 3 and 1", &[(100.0, 3, false), (100.0, 1, false)]),
+            case("one without work", &[(0.0, 1, false), (100.0, 1, false)]),
+            case("one without work, which feeds", &[(0.0, 1, true), (100.0, 1, false)]),
+            case("less than a nanosecond of work", &[(0.9, 1, false), (100.0, 1, false)]),
+            case("none has work", &[(0.0, 1, false), (0.0, 1, true)]),
+            case(
+                "eight of which one works",
+                &[[(1e6, 1, false); 1].as_slice(), &[(0.0, 1, false); 7]].concat(),
+            ),
+        ]
+        .concat();
+        crate::snapshot::assert("share", &table);
     }
 
     #[test]

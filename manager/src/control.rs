@@ -7,10 +7,12 @@
 //!   and its processes an [`origin`], where they come from;
 //! - [`reception`]: NFs that come by themselves;
 //! - [`reconfiguration`]: from one configuration to another while traffic runs;
-//! - [`schedule`], [`turns`], [`reserve`]: what NFs cost, which share or which time slices of its core each gets, and cores
-//!   kept free of other programs;
+//! - [`scheduling`], [`slices`], [`reserve`]: what NFs cost, which share or which time slices of its core each gets, and
+//!   cores kept free of other programs; [`groups`]: the kernel's part of shares;
 //! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: what is measured, promised and told;
 //! - [`ledger`]: what was changed on the machine.
+//!
+//! What decides, in [`headgate_decide`], sees and touches nothing of these: [`policies`] gathers and carries out.
 //!
 //! # One pass, and why in this order
 //!
@@ -23,19 +25,21 @@
 
 mod answer;
 mod delays;
+mod groups;
 mod instance;
 mod instances;
 mod ledger;
 mod link;
 mod objectives;
 mod origin;
+mod policies;
 mod reception;
 mod reconfiguration;
 mod reserve;
-mod schedule;
+mod scheduling;
+mod slices;
 mod snapshot;
 mod telemetry;
-mod turns;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -45,7 +49,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use headgate_decide::shutdown::{self, Shutdown};
-use headgate_decide::units::{ChainId, Instant as Moment, NfId, Span};
+use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
 use headgate_decide::wake::poll_before_sleep;
 use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
@@ -57,10 +61,12 @@ use crate::config::{Catalog, Config};
 use crate::fabric::{Fabric, INSTANCES_MAX};
 use crate::layout::Numbers;
 use crate::ports::PortHome;
+use crate::record::Recorder;
 use crate::status::{EventCode, NfStatus, Snapshot};
 use crate::wiring::Wiring;
 
 use delays::Delays;
+use groups::CpuGroups;
 use instance::Instance;
 use instances::{Effect, Ground, Instances};
 pub use ledger::Ledger;
@@ -68,10 +74,10 @@ use objectives::Objectives;
 pub use reception::Reception;
 use reconfiguration::Change;
 use reserve::Reserved;
-pub use schedule::Schedule;
-use schedule::Scheduled;
+use scheduling::Scheduling;
+use slices::TimeSlices;
+use slices::thread::ManagerClock;
 use telemetry::Events;
-use turns::Turns;
 
 /// Longest time between two passes. Our choice: offences and reclaimed buffers wait at most this long; 200 passes a second
 /// cost a thousandth of a core.
@@ -91,6 +97,8 @@ pub struct Settings {
     pub once: bool,
     /// The NFs that are shipped, for configurations that come later.
     pub catalog: Catalog,
+    /// Where decisions are recorded, if they are.
+    pub recorder: Recorder,
 }
 
 /// Why the loop goes on.
@@ -110,11 +118,14 @@ pub struct Control {
     numbers: Numbers,
     wiring: Wiring,
     ledger: Ledger,
+    /// What of the scheduler's settings could not be changed on the machine.
+    refused: Vec<String>,
     instances: Instances,
     reception: Option<Reception>,
     change: Option<Change>,
-    schedule: Schedule,
-    turns: Turns,
+    scheduling: Scheduling,
+    groups: CpuGroups,
+    slices: TimeSlices,
     reserved: Reserved,
     delays: Delays,
     objectives: Objectives,
@@ -159,8 +170,16 @@ impl Control {
         let Parts { config, settings, fabric, ports, numbers, reception, janitor, inbox } = parts;
         let started_ns = fabric.clock.now_ns();
         let mut ledger = Ledger::new(janitor.clone());
-        let schedule = Schedule::new(&config.scheduler, &mut ledger);
+        let refused = ledger.set_up(&config.scheduler);
+        let clock = ManagerClock { clock: fabric.clock, started_ns };
+        let recorder = settings.recorder.clone();
         Self {
+            scheduling: Scheduling::new(&config.scheduler, &recorder),
+            groups: CpuGroups::new(&config.manager.name),
+            slices: TimeSlices::new(&config, clock, &recorder),
+            delays: Delays::new(fabric.clock, &recorder),
+            objectives: Objectives::new(&recorder),
+            instances: Instances::new(recorder),
             config,
             settings,
             fabric,
@@ -168,14 +187,10 @@ impl Control {
             numbers,
             wiring: Wiring::new(janitor),
             ledger,
-            instances: Instances::default(),
+            refused,
             reception,
             change: None,
-            schedule,
-            turns: Turns::default(),
             reserved: Reserved::default(),
-            delays: Delays::default(),
-            objectives: Objectives::default(),
             events: Events::default(),
             measured: false,
             opened: false,
@@ -199,7 +214,9 @@ impl Control {
 
     /// Starts the configured NFs and serves until told to stop. Returns the last snapshot.
     pub fn run(mut self) -> Snapshot {
-        self.tell_of_quantum();
+        for why in self.refused.clone() {
+            self.log(EventCode::SchedulingLimited, "manager", why);
+        }
         // Before there is an NF that others could be beside.
         self.tend_reserved();
         for nf in self.config.nfs.clone() {
@@ -207,7 +224,7 @@ impl Control {
         }
         loop {
             let Woken { heard, passes } = self.wait();
-            self.tend_schedule();
+            self.tend_scheduling();
             if !heard && !passes && !self.next_pass.is_due(self.now()) {
                 continue;
             }
@@ -233,7 +250,7 @@ impl Control {
         self.tend_relief();
         self.tend_objectives();
         self.tend_change();
-        self.tend_turns();
+        self.tend_slices();
         self.tend_end()
     }
 
@@ -259,7 +276,8 @@ impl Control {
             patience = patience.min((due - self.now()).into());
         }
         let mut passes = true;
-        if let Some(sample) = self.schedule.patience().map(Duration::from)
+        let sampled = self.scheduling.poll_at().map(|at| Duration::from(at - self.now()));
+        if let Some(sample) = sampled
             && patience > sample
             && !self.instances.is_empty()
         {
@@ -283,9 +301,10 @@ impl Control {
         let workers = self.fabric.workers.len();
         let mut made = Vec::new();
         for which in 0..nf.cores.len() {
-            let scheduled = Scheduled::new(self.measured_ns(nf));
-            match self.instances.add(nf, NfId(stage), which, workers, scheduled) {
+            let measured_ns = self.measured_ns(nf);
+            match self.instances.add(nf, NfId(stage), which, workers) {
                 Some(at) => {
+                    self.slices.note_measured(InstanceId(at as u16), measured_ns);
                     self.fabric.parts.instances[at].worker = self.instances[at].seat.worker;
                     made.push(at);
                 }
@@ -296,7 +315,7 @@ impl Control {
                 }
             }
         }
-        self.note_feeders();
+        self.note_chains();
         for &at in &made {
             self.with_instances(|instances, ground, effects| instances.begin(at, ground, effects));
         }
@@ -329,13 +348,14 @@ impl Control {
             match effect {
                 Effect::Post { worker, command } => self.fabric.post(worker, command),
                 Effect::Publish { stage } => self.publish_stage(stage),
-                Effect::Processes => self.turns.stale = true,
+                Effect::Begins(at) => self.begin_policies(at),
+                Effect::Processes => self.slices.note_change(),
                 Effect::InService(at) => {
                     self.place(at);
                     self.arrange_cores();
                 }
-                Effect::Ended(at) => self.end_turns(at),
-                Effect::Rouse(at) => self.send_on_errand(at),
+                Effect::Ended(at) => self.end_policies(at),
+                Effect::Rouse(at) => self.slices.rouse(InstanceId(at as u16)),
                 Effect::Released => self.arrange_cores(),
                 Effect::Log { code, who, what } => self.log(code, &who, what),
             }
@@ -413,7 +433,7 @@ impl Control {
             stage.set_running(running);
         }
         self.fabric.publish();
-        self.turns.stale = true;
+        self.slices.note_change();
     }
 
     /// Tells each NF how long it may poll an empty ring: less beside a worker, or where nothing tells it that another NF

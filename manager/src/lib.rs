@@ -10,7 +10,8 @@
 //! - `wiring`: the interfaces of chains on kernel I/O;
 //! - `control`: the control loop;
 //! - `api`: requests on their way to it;
-//! - [`place`]: a manager's lock and sockets.
+//! - [`place`]: a manager's lock and sockets;
+//! - [`record`]: what decisions were told and did, written to a file.
 
 mod api;
 pub use api::Handle;
@@ -19,6 +20,7 @@ mod fabric;
 mod layout;
 pub mod place;
 mod ports;
+pub mod record;
 mod scratch;
 mod users;
 mod wiring;
@@ -123,6 +125,7 @@ impl Manager {
             costs: options.costs,
             once: options.once,
             catalog: options.catalog,
+            recorder: record::Recorder::default(),
         };
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use headgate_api::status::{Event, EventCode};
 use headgate_tests::machine;
 use headgate_tests::programs;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
@@ -286,8 +287,8 @@ fn claims_of_costs_beyond_its_cpu_time() {
     assert!(says > counted && counted > Some(0), "{says:?} {counted:?}");
     field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
     let now = field.audited();
-    let told = now.events.iter().filter(|event| event.who == "foe" && event.what.contains("is believed"));
-    assert_eq!(told.count(), 1, "{:#?}", now.events);
+    let overridden = |event: &&Event| event.code == EventCode::ServiceTimeOverridden && event.who == "foe";
+    assert_eq!(now.events.iter().filter(overridden).count(), 1, "{:#?}", now.events);
     assert!(!nf(&now, "honest").doubted, "{now:#?}");
     leave_well(field);
 }

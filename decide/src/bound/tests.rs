@@ -131,19 +131,6 @@ fn a_window_is_judged_by_the_packets_that_came_in_under_it() {
     assert_eq!(limit.step(ticks(9), &unused, &MARKS).window(), Some(500));
 }
 
-#[test]
-fn flows_move_from_the_slowest_to_the_fastest_where_that_helps() {
-    let relieved = |delays: &[u64]| {
-        let delays: Vec<Span> = delays.iter().map(|&delay| Span(delay)).collect();
-        relief(&delays, Span(1000))
-    };
-    assert_eq!(relieved(&[100, 900, 300]), Some((1, 0)));
-    assert_eq!(relieved(&[100, 400, 300]), None, "nobody is near the bound");
-    assert_eq!(relieved(&[500, 900, 600]), None, "all of them are slow");
-    assert_eq!(relieved(&[900]), None);
-    assert_eq!(relieved(&[]), None);
-}
-
 /// A chain is overloaded by half for 20 ticks and then has little to do: its windows, tick by tick.
 #[test]
 fn the_window_is_this_table() {

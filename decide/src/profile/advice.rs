@@ -1,38 +1,39 @@
-//! What to change first.
+//! Advice: what to change first.
 //!
 //! Every candidate is weighed by the nanoseconds that each packet would be spared; the heaviest comes first.
 //! That is what it is hoped to gain: a change that looks best may gain nothing, which is why [`super::tried`]
 //! judges what was measured.
 //!
-//! - *Spinning*: a polling NF looks at its empty ring on a core that others need. What it runs beyond its work
+//! - *Spinning*: a polling NF polls its empty ring on a core that others need. What it runs beyond its work
 //!   is theirs.
 //! - *Fusing*: neighbours of one process's worth of trust hand packets on without the kernel. Their switches
 //!   and waits go, except the first NF's.
 //! - *Placement*: NFs wait for one core while another is idle.
-//! - *Batch policy, long slice*: an NF that is interrupted often pays for switches; the paper's batch policy with
-//!   a long quantum (SCC, section 5.2.1) makes turns longer.
-//! - *Packets of one call*: NFs on interfaces of the kernel pay a system call for few packets; the paper's first
-//!   cure (SCC, section 5.1.1).
+//! - *Batch policy, long slice*: an NF that is interrupted often pays for switches; the paper's batch policy
+//!   with a long quantum (SCC, section 5.2.1) makes time slices longer.
+//! - *Packets of one call*: NFs on interfaces of the kernel pay a system call for few packets; the paper's
+//!   first cure (SCC, section 5.1.1).
 //!
 //! What it refuses to do: propose for a chain without packets, and trade isolation away where trust differs:
 //! only NFs that are in one domain already are fused.
 
 use super::{Breakdown, Counts, Ratios, Source};
 
-/// The part of an NF's run time below which looking at an empty ring is no waste worth a change.
-pub const SPUN: f64 = 0.1;
-/// Contention over run time from which a core is crowded. Our choice: a packet then waits half as long for the
-/// core as it is worked on; two equal NFs that take turns are at 1.
-pub const CROWDED: f64 = 0.5;
+/// The part of an NF's run time below which polling an empty ring is no waste worth a change. Our choice.
+const SPUN: f64 = 0.1;
+/// Contention over run time from which a core is crowded. Our choice: a packet then waits half as long for
+/// the core as it is worked on; two equal NFs that alternate are at 1.
+const CROWDED: f64 = 0.5;
 /// The busy part of a core below which it can take another NF.
-pub const QUIET: f64 = 0.5;
-/// The part of the CPU time of its chain, or of its NF where that is asked, that a change must promise to spare.
-/// Our choice: below, its effect is not told from noise.
+const QUIET: f64 = 0.5;
+/// The part of the CPU time of its chain, or of its NF for a change of one NF, that a change must promise to
+/// spare. Our choice: below, its effect is not told from noise.
 const WORTH: f64 = 0.02;
-/// The slice of longer turns, in microseconds: two ticks of a kernel with 250 Hz, about five times the default.
+/// The slice of the batch policy that is proposed, in microseconds: two ticks of a kernel with 250 Hz, about
+/// five times the default.
 pub const SLICE_US_LONG: u32 = 8000;
-/// How many times the gain of the best change another source must be to be named instead: a knob that spares a
-/// little is not what to begin with where something else takes most.
+/// How many times the gain of the best change another source must be to be named instead: a knob that spares
+/// a little is not what to begin with where something else takes most.
 const OUTWEIGHS: f64 = 2.0;
 /// Packets of one system call from which more spare next to nothing (SCC, figure 8; the same here).
 pub const CALL_BATCH: u32 = 32;
@@ -100,7 +101,7 @@ pub struct Core {
     pub busy: f64,
 }
 
-/// What can be turned.
+/// What can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knob {
     /// `loop = "notified"`.
@@ -137,9 +138,9 @@ pub struct Proposal {
 pub enum Advice {
     /// No packets passed: nothing can be said.
     NoPackets,
-    /// Turn this.
-    Turn(Proposal),
-    /// A source that no knob turns is the largest: this part of the chain's time is there.
+    /// Change this.
+    Change(Proposal),
+    /// A source that no knob changes is the largest: this part of the chain's time is there.
     Source {
         /// The stage with the most of it.
         stage: usize,
@@ -190,7 +191,7 @@ pub fn advise(stages: &[Stage], cores: &[Core]) -> Advice {
     let best = propose(stages, cores)[0];
     match (largest, slowest) {
         (Some((_, _, ns)), _) if best.is_some_and(|best| best.gain_ns * OUTWEIGHS >= ns) => {
-            best.map_or(Advice::NoPackets, Advice::Turn)
+            best.map_or(Advice::NoPackets, Advice::Change)
         }
         (Some((stage, source, ns)), Some((_, work))) if ns > work => Advice::Source { stage, source, ns },
         (_, Some((stage, ns))) => Advice::Work { stage, ns },

@@ -1,17 +1,18 @@
 //! One figure for what a packet costs an NF, from measurements over sizes.
 //!
-//! UNiS reckons a turn's length from the cost of a packet: that of 64 B for an NF whose cost is fixed, and the
-//! mean over 64 to 1500 B for one whose cost follows the size (thesis, section 3.3.2). Which of the two an NF is,
-//! is seen from the measurements themselves.
+//! UNiS plans a time slice from the cost of a packet: that of 64 B for an NF whose cost is fixed, and the
+//! mean over 64 to 1500 B for one whose cost follows the size (thesis, section 3.3.2). Which of the two an NF
+//! is, is seen from the measurements themselves.
 
-/// By how much the dearest size must exceed the cheapest for the cost to follow the size. Our choice: copying
-/// a large frame through a cache costs a light NF about a tenth more; a step function of size costs multiples.
-pub const VARIES: f64 = 1.25;
+/// By how much the most expensive size must exceed the cheapest for the cost to follow the size. Our choice:
+/// copying a large frame through a cache costs a light NF about a tenth more; a step function of size costs
+/// multiples.
+const VARIES: f64 = 1.25;
 /// By how much it must at least, in nanoseconds. Our choice: what a light NF takes is told by samples around
 /// whole bursts in a histogram with an error of 1/16; below, sizes differ by that alone.
-pub const VARIES_NS: f64 = 10.0;
+const VARIES_NS: f64 = 10.0;
 
-/// The cost to reckon with.
+/// The cost to plan with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Nanoseconds for each packet.

@@ -1,8 +1,8 @@
 //! From a curve of access times to what each level of memory costs.
 //!
 //! A walk along a random chain of pointers takes, at each step, what the level takes in which the chain fits.
-//! Of the points that lie well inside a level the fastest counts: whatever else happens on a machine, it makes
-//! a load slower and never faster.
+//! Of the points that lie well inside a level the fastest counts: whatever else happens on a machine, it
+//! makes a load slower and never faster.
 
 /// One measurement: a dependent load in a working set of so many bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Levels {
 }
 
 /// The part of a cache within which a working set certainly fits, as a divisor. Our choice: half is left to
-/// page tables, the stack and whoever else runs.
+/// page tables, the stack and other programs.
 const INSIDE: u64 = 2;
 /// By how much a working set must exceed a cache to be outside. Our choice: at twice its size at most half of
 /// all loads still hit it; points in between belong to nobody.

@@ -135,7 +135,7 @@ fn what_is_changed_first() {
     let idle = [Core { number: 1, busy: 1.0 }, Core { number: 2, busy: 0.1 }];
     let none: [Core; 1] = [Core { number: 1, busy: 1.0 }];
     let of = |stages: &[Stage], cores: &[Core]| match advise(stages, cores) {
-        Advice::Turn(Proposal { stage, knob, gain_ns }) => format!("{stage}: {knob:?}, {gain_ns:.0} ns"),
+        Advice::Change(Proposal { stage, knob, gain_ns }) => format!("{stage}: {knob:?}, {gain_ns:.0} ns"),
         other => format!("{other:?}"),
     };
     let crowded = |core| stage(core, |counts| counts.ready_ns = 600_000);
@@ -151,7 +151,7 @@ fn what_is_changed_first() {
     let rows: [(&str, String); 12] = [
         ("interrupted often, beside an NF that takes nearly all", of(&[stage(1, |_| {}), heavy], &none)),
         ("two of one core, interrupted often", of(&[stage(1, |_| {}), stage(1, |_| {})], &none)),
-        ("the same, with long turns already", of(&[long, long], &none)),
+        ("the same, with long slices already", of(&[long, long], &none)),
         ("the same in real time", of(&[real_time, real_time], &none)),
         ("crowded, and a core is idle", of(&[crowded(1), crowded(1)], &idle)),
         ("crowded, and none is", of(&[crowded(1), crowded(1)], &none)),
@@ -163,21 +163,7 @@ fn what_is_changed_first() {
         ("many packets a call", of(&[calls(32, 2.0), calls(32, 2.0)], &none)),
     ];
     let table: String = rows.iter().map(|(case, first)| format!("{case} -> {first}\n")).collect();
-    let expected = "\
-interrupted often, beside an NF that takes nearly all -> Work { stage: 0, ns: 480.0 }
-two of one core, interrupted often -> 0: LongBatch, 100 ns
-the same, with long turns already -> Work { stage: 0, ns: 480.0 }
-the same in real time -> Work { stage: 0, ns: 480.0 }
-crowded, and a core is idle -> 0: Place { core: 2 }, 600 ns
-crowded, and none is -> Source { stage: 0, source: Ready, ns: 600.0 }
-one polls where two share -> 0: Notified, 400 ns
-polls alone, and nobody waits for its core -> Work { stage: 1, ns: 480.0 }
-may be fused -> 0: Fuse { last: 1 }, 232 ns
-alone and busy -> Work { stage: 0, ns: 480.0 }
-one packet a call -> 0: CallBatch, 159 ns
-many packets a call -> Work { stage: 0, ns: 480.0 }
-";
-    assert_eq!(table, expected);
+    crate::snapshot::assert("advice", &table);
 }
 
 fn counts() -> impl Strategy<Value = Counts> {

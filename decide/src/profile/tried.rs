@@ -1,20 +1,21 @@
-//! Whether a change was one for the better, judged by what was measured and not by what was hoped for.
+//! Trials: whether a change was one for the better, judged by what was measured and not by what was hoped
+//! for.
 //!
-//! What a chain does drifts: neighbours of a virtual machine come and go, and windows a minute apart differ by
-//! more than most changes gain. So a change is put on and off in turn, and each window with it is held against
-//! the two beside it, without it: what drifts slowly is the same in both. Of [`PAIRS`] such ratios the median
-//! says how much a change gains, and how far they lie apart says whether that is more than chance: one for the
-//! better is so every time.
+//! What a chain does drifts: neighbours of a virtual machine come and go, and windows a minute apart differ
+//! by more than most changes gain. So a change is put on and off alternately, and each window with it is held
+//! against the two beside it, without it: what drifts slowly is the same in both. Of [`PAIRS`] such ratios
+//! the median says how much a change gains, and how far they lie apart says whether that is more than chance:
+//! one for the better is so every time.
 //!
-//! Rejected: means, which one disturbed window moves; and as many windows before as after, of which the machine
-//! decides.
+//! Rejected: means, which one disturbed window moves; and as many windows before as after, of which the
+//! machine decides.
 
 /// Windows with a change. Our choice: were it all chance, one of 32 would be for the better each time.
 pub const PAIRS: usize = 5;
 /// By how much more packets, or less time for each, is better: 3 %, what is worth an entry in a file.
 const BETTER: f64 = 0.03;
-/// By how much fewer packets in any window still are as many: a change that promises to be sooner or cheaper is not
-/// to lose any, and where windows lie further apart, nobody knows.
+/// By how much fewer packets in any window still are as many: a change that promises to be sooner or cheaper
+/// is not to lose any, and where windows lie further apart, nobody knows.
 const AS_MANY: f64 = 0.1;
 /// By how much less latency is sooner: a queue's length is counted a hundred times a second.
 const SOONER: f64 = 0.1;
@@ -115,9 +116,9 @@ pub fn is_better(effect: &Effect) -> Kept {
     }
     let sooner = effect.latency.is_some_and(|latency| latency.is_less(SOONER));
     let later = effect.latency.is_some_and(|latency| latency.median > 1.0 + SOONER);
-    let dearer = effect.cpu.median > 1.0 + BETTER;
+    let more_expensive = effect.cpu.median > 1.0 + BETTER;
     match () {
-        () if sooner && !dearer => Kept::Sooner,
+        () if sooner && !more_expensive => Kept::Sooner,
         () if effect.cpu.is_less(BETTER) && !later => Kept::Cheaper,
         () => Kept::No,
     }

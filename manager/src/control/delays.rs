@@ -1,41 +1,42 @@
-//! Delays as they are told: what the workers sampled in the last 100 to 200 ms, as median and 99th percentile.
+//! Delays as they are told: what the workers sampled in the last 100 to 200 ms, as median and 99th
+//! percentile; and the relief of instances that are slow for their chains' bounds, by
+//! [`headgate_decide::relief`].
 //!
-//! An NF has one delay, whichever chains it serves; a stage of several instances shows all of them together. Where a
-//! chain takes longer than its bound, flows move from the slowest of them to the fastest.
+//! An NF has one delay, whichever chains it serves; a stage of several instances shows all of them together.
 
-use headgate_decide::bound::relief;
-use headgate_decide::delay::{Recent, WINDOW, quantile};
-use headgate_decide::spread;
-use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
+use std::iter::once;
+
+use headgate_decide::decision::Decision;
+use headgate_decide::delay::{Recent, quantile};
+use headgate_decide::record::Entry;
+use headgate_decide::relief::{Action, Relief, StageSample};
+use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, Span};
 use headgate_host::clock::Clock;
-use headgate_path::delay::{Delayed, Sample};
+use headgate_path::delay::{Delayed, Log, Sample};
 use headgate_path::holders::TICK_SHIFT;
-use headgate_path::plan::Stage;
 use headgate_shm::histogram::{BUCKETS, bucket_of, middle_of};
 
-use super::Control;
-use crate::status::{DelayStatus, EventCode, StageDelayStatus};
-
-/// Time between two moves of flows: until then all that is known of delays was seen after the last one.
-const RELIEF_EVERY: Span = Span(2 * WINDOW.0);
+use crate::record::{Recorded, Recorder};
+use crate::status::DelayStatus;
 
 type Histogram = Recent<BUCKETS>;
 
-/// What was seen lately, by number; nothing is kept of what was never seen.
-#[derive(Default)]
+/// What was sampled lately.
 pub struct Delays {
+    clock: Clock,
     /// How far each worker's log is read.
     read: Vec<u64>,
-    queueing: Seen,
-    processing: Seen,
-    whole: Seen,
-    next_relief: Moment,
+    queueing: Sampled,
+    processing: Sampled,
+    whole: Sampled,
+    relief: Recorded<Relief>,
 }
 
+/// Samples by number; nothing is kept for a number without any.
 #[derive(Default)]
-struct Seen(Vec<Option<Box<Histogram>>>);
+struct Sampled(Vec<Option<Box<Histogram>>>);
 
-impl Seen {
+impl Sampled {
     fn at(&mut self, number: u16) -> &mut Histogram {
         let number = usize::from(number);
         if self.0.len() <= number {
@@ -45,102 +46,126 @@ impl Seen {
     }
 
     /// Median and tail of all these together.
-    fn of(&self, numbers: &[u16], clock: &Clock) -> Option<DelayStatus> {
-        let all = numbers.iter().filter_map(|&number| self.0.get(usize::from(number))?.as_deref());
+    fn of(&self, numbers: impl Iterator<Item = u16> + Clone, clock: &Clock) -> Option<DelayStatus> {
+        let all = numbers.filter_map(|number| self.0.get(usize::from(number))?.as_deref());
         let ns = |bucket: usize| clock.cycles_to_ns(middle_of(bucket) << TICK_SHIFT);
         Some(DelayStatus { median_ns: ns(quantile(all.clone(), 500)?), p99_ns: ns(quantile(all, 990)?) })
     }
 }
 
-impl Control {
-    /// Takes in what the workers have sampled.
-    pub(super) fn tend_delays(&mut self) {
-        let now = self.now();
-        let Delays { read, queueing, processing, whole, .. } = &mut self.delays;
-        read.resize(self.fabric.workers.len(), 0);
-        for (worker, read) in self.fabric.workers.iter().zip(read) {
-            *read = worker.board.delays.read(*read, |Sample { of, packets, ticks }| {
-                let seen = match of {
-                    Delayed::Queueing(instance) => queueing.at(instance.0),
-                    Delayed::Processing(instance) => processing.at(instance.0),
-                    Delayed::Whole(chain) => whole.at(chain.0),
-                };
-                seen.add(now, bucket_of(ticks.into()), packets.into());
-            });
+impl Delays {
+    /// Returns one without samples.
+    pub fn new(clock: Clock, recorder: &Recorder) -> Self {
+        Self {
+            clock,
+            read: Vec::new(),
+            queueing: Sampled::default(),
+            processing: Sampled::default(),
+            whole: Sampled::default(),
+            relief: Recorded::new(recorder, Moment::default(), (), Entry::Relief),
         }
     }
 
-    /// Moves flows to faster instances in the chains that have a window now.
-    pub(super) fn tend_relief(&mut self) {
-        let now = self.now();
-        if now < self.delays.next_relief {
-            return;
-        }
-        self.delays.next_relief = now + RELIEF_EVERY;
-        let late = self.fabric.parts.chains.iter().enumerate().filter_map(|(number, chain)| {
-            let (chain, bounds) = (chain.as_ref()?, &self.fabric.signals.bounds);
-            let bound_us =
-                chain.delay_bound_us.filter(|_| bounds.window(ChainId(number as u16)).is_some())?;
-            Some((chain.stages.clone(), Span::from_micros(bound_us.into())))
-        });
-        for (stages, bound) in late.collect::<Vec<_>>() {
-            stages.into_iter().for_each(|stage| self.relieve(stage, bound));
+    /// Takes in what the workers have written since the last time, one log for each, always in one order.
+    pub fn read<'a>(&mut self, now: Moment, logs: impl Iterator<Item = &'a Log>) {
+        for (worker, log) in logs.enumerate() {
+            if self.read.len() <= worker {
+                self.read.push(0);
+            }
+            self.read[worker] = log.read(self.read[worker], |sample| self.on_sample(now, sample));
         }
     }
 
-    fn relieve(&mut self, stage: NfId, bound: Span) {
-        let Some(running) = self.fabric.parts.stages[stage.index()].as_ref().map(|stage| &stage.running)
-        else {
-            return;
+    fn on_sample(&mut self, now: Moment, Sample { of, packets, ticks }: Sample) {
+        let sampled = match of {
+            Delayed::Queueing(instance) => self.queueing.at(instance.0),
+            Delayed::Processing(instance) => self.processing.at(instance.0),
+            Delayed::Whole(chain) => self.whole.at(chain.0),
         };
-        // What is known of an instance without packets is old.
-        let delay = |&number: &InstanceId| match self.held(number) {
-            0 => Span::ZERO,
-            _ => self
-                .delays
-                .queueing
-                .of(&[number.0], &self.fabric.clock)
-                .map_or(Span::ZERO, |it| Span(it.median_ns)),
-        };
-        let delays: Vec<Span> = running.iter().map(delay).collect();
-        let Some((from, to)) = relief(&delays, bound) else { return };
-        let (from, to) = (running[from], running[to]);
-        let Some(stage) = self.fabric.parts.stages[stage.index()].as_mut() else { return };
-        if spread::relieve(&mut stage.table, from, to) > 0 {
-            self.fabric.publish();
-            let [from, to] = [from, to].map(|number| self.instances[number.index()].seat.name.clone());
-            self.log(
-                EventCode::FlowsMoved,
-                &from,
-                format!("is slow for a chain's delay bound: some of its flows move to {to}"),
-            );
+        sampled.on_sample(now, bucket_of(ticks.into()), packets.into());
+    }
+
+    /// Returns how long packets of a chain take, from its head to its end.
+    pub fn of_chain(&self, chain: ChainId) -> Option<DelayStatus> {
+        self.whole.of(once(chain.0), &self.clock)
+    }
+
+    /// Returns how long packets are in the queues and in the hands of instances.
+    pub fn of_instances(&self, instances: &[InstanceId]) -> (Option<DelayStatus>, Option<DelayStatus>) {
+        let numbers = || instances.iter().map(|instance| instance.0);
+        (self.queueing.of(numbers(), &self.clock), self.processing.of(numbers(), &self.clock))
+    }
+
+    /// Returns how long packets waited for an instance lately, in the median.
+    pub fn queueing(&self, instance: InstanceId) -> Option<Span> {
+        self.queueing.of(once(instance.0), &self.clock).map(|delay| Span(delay.median_ns))
+    }
+
+    /// Returns whether [`Delays::relieve`] is due.
+    pub fn is_relief_due(&self, now: Moment) -> bool {
+        self.relief.is_due(now)
+    }
+
+    /// Returns which flows are to move, from the stages of chains that are held back for their bounds.
+    pub fn relieve(&mut self, now: Moment, stages: &[StageSample]) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.relief.poll(now, stages, &mut actions);
+        actions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headgate_decide::relief::InstanceSample;
+    use headgate_decide::units::NfId;
+
+    fn sample(of: Delayed, ticks: u32) -> Sample {
+        Sample { of, packets: 1, ticks }
+    }
+
+    #[test]
+    fn each_has_its_own_delays_and_several_are_told_together() {
+        let clock = Clock::calibrate();
+        let mut delays = Delays::new(clock, &Recorder::default());
+        for _ in 0..99 {
+            delays.on_sample(Moment(0), sample(Delayed::Queueing(InstanceId(3)), 1 << 10));
+            delays.on_sample(Moment(0), sample(Delayed::Queueing(InstanceId(7)), 1 << 20));
         }
+        delays.on_sample(Moment(0), sample(Delayed::Whole(ChainId(3)), 1 << 15));
+        let ns = |ticks: u64| clock.cycles_to_ns(ticks << TICK_SHIFT);
+        // A bucket is an eighth of its lowest value wide.
+        let near = |told: u64, ticks: u64| told.abs_diff(ns(ticks)) * 8 <= ns(ticks);
+        let (queueing, processing) = delays.of_instances(&[InstanceId(3)]);
+        assert!(near(queueing.unwrap().p99_ns, 1 << 10) && processing.is_none());
+        let (both, _) = delays.of_instances(&[InstanceId(3), InstanceId(7)]);
+        assert!(near(both.unwrap().median_ns, 1 << 10) && near(both.unwrap().p99_ns, 1 << 20));
+        assert!(near(delays.of_chain(ChainId(3)).unwrap().median_ns, 1 << 15));
+        assert_eq!((delays.of_chain(ChainId(7)), delays.of_chain(ChainId(9_999))), (None, None));
     }
 
-    fn held(&self, number: InstanceId) -> u64 {
-        let worker = self.instances[number.index()].seat.worker;
-        self.fabric.workers[worker.index()].board.instances[number.index()].held.get()
+    #[test]
+    fn logs_are_read_once() {
+        let mut delays = Delays::new(Clock::calibrate(), &Recorder::default());
+        let logs = [Log::default(), Log::default()];
+        delays.read(Moment(0), logs.iter());
+        assert_eq!(delays.read, [0, 0]);
+        assert_eq!(delays.of_chain(ChainId(0)), None);
     }
 
-    /// From a chain's head to its end.
-    pub(super) fn chain_delay(&self, chain: u16) -> Option<DelayStatus> {
-        self.delays.whole.of(&[chain], &self.fabric.clock)
-    }
-
-    /// In the queue and in the hands of each stage, by number: once for all chains that pass it.
-    pub(super) fn stage_delays(&self) -> Vec<Option<StageDelayStatus>> {
-        let of_stage = |stage: &Option<Stage>| {
-            let stage = stage.as_ref()?;
-            let running: Vec<u16> = stage.running.iter().map(|number| number.0).collect();
-            let (queueing, processing) = self.instance_delays(&running);
-            Some(StageDelayStatus { stage: stage.name.clone(), queueing, processing })
+    #[test]
+    fn relief_is_due_now_and_then_and_says_which_flows_move() {
+        let mut delays = Delays::new(Clock::calibrate(), &Recorder::default());
+        let instance = |number, us| InstanceSample {
+            instance: InstanceId(number),
+            held: 1,
+            queueing: Some(Span::from_micros(us)),
         };
-        self.fabric.parts.stages.iter().map(of_stage).collect()
-    }
-
-    /// In the queues and in the hands of instances.
-    pub(super) fn instance_delays(&self, numbers: &[u16]) -> (Option<DelayStatus>, Option<DelayStatus>) {
-        let clock = &self.fabric.clock;
-        (self.delays.queueing.of(numbers, clock), self.delays.processing.of(numbers, clock))
+        let bound = Span::from_micros(500);
+        let stage = StageSample { stage: NfId(1), bound, instances: vec![instance(4, 10), instance(5, 400)] };
+        assert!(delays.is_relief_due(Moment(0)));
+        let moved = Action::MoveFlows { stage: NfId(1), from: InstanceId(5), to: InstanceId(4) };
+        assert_eq!(delays.relieve(Moment(0), &[stage]), [moved]);
+        assert!(!delays.is_relief_due(Moment(1)));
     }
 }

@@ -3,7 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, State};
-use headgate_decide::liveness::Liveness;
+use headgate_decide::liveness::{Limits, Liveness};
+use headgate_decide::record::Entry;
 use headgate_decide::restart::Policy;
 use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_host::Pid;
@@ -12,8 +13,8 @@ use headgate_session::message::{self, AttachError, FromNf, ToNf};
 
 use super::link::{self, Link, LinkStatus};
 use super::origin::Origin;
-use super::schedule::Scheduled;
 use crate::config::model::{Nf, Restart as Configured};
+use crate::record::{Recorded, Recorder};
 use crate::status::IoStatus;
 
 /// The place of an instance: what stays the same for as long as it exists.
@@ -127,11 +128,9 @@ pub struct Instance {
     /// Its place.
     pub seat: Seat,
     /// What it is doing, and what happens next.
-    pub life: Lifecycle,
+    pub life: Recorded<Lifecycle>,
     /// Whether it still works.
-    pub liveness: Liveness,
-    /// What its work had come to when its liveness was sampled last.
-    pub progress_seen: u64,
+    pub liveness: Recorded<Liveness>,
     /// Its process, from its start until all that it held is back.
     pub process: Option<Process>,
     /// What earlier ones did.
@@ -142,39 +141,39 @@ pub struct Instance {
     pub counters: Vec<String>,
     /// The last message it sent.
     pub message: Option<String>,
-    /// What its packets cost, and its share of its core.
-    pub scheduled: Scheduled,
 }
 
 impl Instance {
     /// Returns one to which nothing has happened.
-    pub fn new(seat: Seat, scheduled: Scheduled) -> Self {
+    pub fn new(seat: Seat, recorder: &Recorder) -> Self {
+        let instance = seat.number;
+        let (now, rules, limits) = (Moment::default(), seat.rules(), Limits::default());
+        let life = move |step| Entry::Lifecycle { instance, step };
+        let liveness = move |step| Entry::Liveness { instance, step };
         Self {
-            life: Lifecycle::new(seat.rules()),
+            life: Recorded::new(recorder, now, rules, life),
             seat,
-            liveness: Liveness::default(),
-            progress_seen: 0,
+            liveness: Recorded::new(recorder, now, limits, liveness),
             process: None,
             before: Before::default(),
             last_failure: None,
             counters: Vec::new(),
             message: None,
-            scheduled,
         }
     }
 
     /// Returns what it is doing.
-    pub const fn state(&self) -> State {
+    pub fn state(&self) -> State {
         self.life.state()
     }
 
     /// Returns whether it will never run again.
-    pub const fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.life.is_gone()
     }
 
     /// Returns whether it has a process that works.
-    pub const fn is_at_work(&self) -> bool {
+    pub fn is_at_work(&self) -> bool {
         matches!(self.life.state(), State::Running | State::Stopping) && self.process.is_some()
     }
 
@@ -199,7 +198,7 @@ impl Instance {
     }
 
     /// Returns when its life calls for something.
-    pub const fn poll_at(&self) -> Option<Moment> {
+    pub fn poll_at(&self) -> Option<Moment> {
         self.life.poll_at()
     }
 

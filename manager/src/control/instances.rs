@@ -21,10 +21,10 @@ use super::Settings;
 use super::instance::{Instance, Process, Seat};
 use super::ledger::Ledger;
 use super::link;
-use super::schedule::Scheduled;
 use crate::config::Config;
 use crate::config::model::Nf;
 use crate::fabric::{Fabric, INSTANCES_MAX};
+use crate::record::Recorder;
 use crate::status::EventCode;
 use crate::wiring::Wiring;
 
@@ -67,11 +67,13 @@ pub enum Effect {
     },
     /// Its process is in service.
     InService(usize),
+    /// It has a fresh process.
+    Begins(usize),
     /// Its process has ended, and is reaped next: nobody may touch it by its number any more.
     Ended(usize),
     /// It was told something that it is to see soon, packets or not.
     Rouse(usize),
-    /// It has a process, or its process has other threads than before.
+    /// Its process has other threads than before.
     Processes,
     /// Its process is no more, and what it had is given up.
     Released,
@@ -90,8 +92,10 @@ pub enum Effect {
 #[derive(Default)]
 pub struct Instances {
     all: Vec<Instance>,
-    /// When liveness is sampled next.
+    /// When memory and interfaces are sampled next.
     next_sample: Moment,
+    /// Where decisions are recorded, if they are.
+    recorder: Recorder,
 }
 
 impl std::ops::Deref for Instances {
@@ -108,15 +112,13 @@ impl std::ops::DerefMut for Instances {
 }
 
 impl Instances {
+    /// Returns none, whose decisions are recorded there.
+    pub fn new(recorder: Recorder) -> Self {
+        Self { recorder, ..Self::default() }
+    }
+
     /// Makes room for an instance of an NF. `None` when there have been too many.
-    pub fn add(
-        &mut self,
-        nf: &Nf,
-        stage: NfId,
-        which: usize,
-        workers: usize,
-        scheduled: Scheduled,
-    ) -> Option<usize> {
+    pub fn add(&mut self, nf: &Nf, stage: NfId, which: usize, workers: usize) -> Option<usize> {
         let at = self.all.len();
         if at == INSTANCES_MAX {
             return None;
@@ -126,7 +128,7 @@ impl Instances {
         // NFs of one core yield to each other, so one worker should know of all of them.
         let worker = WorkerId((core as usize % workers) as u8);
         let seat = Seat { number: InstanceId(at as u16), stage, name, core, worker, nf: nf.clone() };
-        self.all.push(Instance::new(seat, scheduled));
+        self.all.push(Instance::new(seat, &self.recorder));
         Some(at)
     }
 
@@ -202,7 +204,7 @@ impl Instances {
     pub fn poll(&mut self, heard: bool, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let samples = self.next_sample.is_due(ground.now);
         if samples {
-            self.next_sample = ground.now + LIVENESS_EVERY;
+            self.next_sample = ground.now + SAMPLE_EVERY;
             self.look_for_holes(ground, effects);
         }
         for at in 0..self.all.len() {
@@ -213,9 +215,7 @@ impl Instances {
             }
             self.poll_life(at, ground, effects);
             self.poll_link(at, samples, ground, effects);
-            if samples {
-                self.sample_work(at, ground, effects);
-            }
+            self.poll_liveness(at, ground, effects);
         }
     }
 
@@ -231,7 +231,7 @@ impl Instances {
             lacks: instance.process.as_ref().and_then(|process| process.link.lacks()),
         };
         let mut actions = Vec::new();
-        instance.life.poll(ground.now, sample, &mut actions);
+        instance.life.poll(ground.now, &sample, &mut actions);
         self.carry_out(at, actions, ground, effects);
     }
 
@@ -260,8 +260,9 @@ impl Instances {
     }
 }
 
-/// Time between two samples of whether NFs still work.
-const LIVENESS_EVERY: Span = Span::from_millis(100);
+/// Time between two samples of memory and interfaces. Our choice: what they find is an NF's misdeed or end, for which
+/// nobody waits.
+const SAMPLE_EVERY: Span = Span::from_millis(100);
 
 fn cause_of(offence: Offence) -> Cause {
     Cause::Offence { name: offence.name().to_owned(), sentence: offence.to_string() }

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use headgate_host::sched;
 use headgate_host::undo::{Action, Janitor, Ticket};
 
+use crate::config::model::Scheduler;
+
 /// Changes that are not undone yet.
 pub struct Ledger {
     janitor: Option<Arc<Janitor>>,
@@ -67,11 +69,18 @@ impl Ledger {
         self.released_groups = left.collect();
     }
 
+    /// Makes the settings of a scheduler that are the whole machine's. Returns what was refused, in sentences.
+    pub fn set_up(&mut self, config: &Scheduler) -> Vec<String> {
+        let quantum = config.rr_quantum_ms.and_then(|ms| self.set_round_robin_quantum(ms).err());
+        let limit = config.lift_rt_limit.then(|| self.lift_real_time_limit().err()).flatten();
+        quantum.into_iter().chain(limit).collect()
+    }
+
     /// Lets real-time tasks have all of a core.
     ///
     /// # Errors
     /// A sentence.
-    pub fn lift_real_time_limit(&mut self) -> Result<(), String> {
+    fn lift_real_time_limit(&mut self) -> Result<(), String> {
         let Some(before) = sched::real_time_limit_us().filter(|us| *us >= 0) else { return Ok(()) };
         let path = PathBuf::from(sched::REAL_TIME_LIMIT);
         self.before_changing(Action::WriteFile { path, value: before.to_string() });
@@ -83,7 +92,7 @@ impl Ledger {
     ///
     /// # Errors
     /// A sentence.
-    pub fn set_round_robin_quantum(&mut self, ms: u32) -> Result<(), String> {
+    fn set_round_robin_quantum(&mut self, ms: u32) -> Result<(), String> {
         let told = |error| format!("rr_quantum_ms is not set: {error}");
         let before = sched::round_robin_quantum_ms().map_err(told)?;
         let path = PathBuf::from(sched::ROUND_ROBIN_QUANTUM);

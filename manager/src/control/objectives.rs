@@ -1,174 +1,166 @@
-//! Whether what is asked of chains is kept, and whether it can be.
-//!
-//! Turns see to it (`decide/turn/objective`) without counting what leaves a chain. Here that is counted: a floor is
-//! kept while as many packets are handled, or none is lost for want of a place or a turn; a delay bound while 99 of
-//! 100 packets are within it. Floors that take more of a core than there is are told of before anything else.
+//! Objectives of chains, as people are told of them: whether rate floors and delay bounds are kept, and
+//! whether they can be, by [`headgate_decide::objectives`].
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
-use headgate_decide::turn::GAMMA_PERCENT;
-use headgate_decide::turn::objective::{FLOORS_MAX, needs};
-use headgate_decide::units::{ChainId, Instant as Moment, Span};
-use headgate_path::drop::DropReason;
+use headgate_decide::decision::Decision;
+use headgate_decide::objectives::{self, Action, Excess, Sample, is_bound_kept};
+use headgate_decide::record::Entry;
+use headgate_decide::slice::objective::FLOORS_MAX;
+use headgate_decide::units::{ChainId, CoreId, Instant as Moment, Rate, Span};
 
-use super::Control;
-use super::instance::Instance;
-use crate::config::model::Chain;
+use crate::record::{Recorded, Recorder};
 use crate::status::{DelayStatus, EventCode, ObjectiveStatus};
 
-/// Time over which a rate is formed. Our choice: long enough for the longest round of turns, short enough to wait for.
-const LOOK_EVERY: Span = Span::from_millis(500);
-/// The part of a floor by which what was counted may fall short of it, besides a batch that may be under way: the counters
-/// are read one by one.
-const TOLERANCE: f64 = 0.02;
-
-/// What was counted.
-#[derive(Default)]
+/// The objectives of all chains.
 pub struct Objectives {
-    next: Moment,
-    looked: Moment,
-    chains: BTreeMap<String, Counted>,
-    /// Cores on which floors are more than there is, and what is said of it.
-    impossible: BTreeMap<u32, String>,
+    decided: Recorded<objectives::Objectives>,
+    /// What is said of cores whose rate floors are more than there is.
+    troubles: BTreeMap<CoreId, String>,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Counted {
-    floor: u64,
-    handled: u64,
-    lost: u64,
-    rate: f64,
-    kept: Option<bool>,
+/// Something people are told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// What kind of event it is.
+    pub code: EventCode,
+    /// Of which chain, or of the manager.
+    pub who: String,
+    /// In a sentence.
+    pub what: String,
 }
 
 impl Objectives {
-    /// What cannot be kept, in sentences.
+    /// Returns one that has sampled nothing.
+    pub fn new(recorder: &Recorder) -> Self {
+        let decided = Recorded::new(recorder, Moment::default(), (), Entry::Objectives);
+        Self { decided, troubles: BTreeMap::new() }
+    }
+
+    /// Returns whether [`Objectives::poll`] is due.
+    pub fn is_due(&self, now: Moment) -> bool {
+        self.decided.is_due(now)
+    }
+
+    /// Takes in what was counted. Returns what people are told. `name` is that of a chain.
+    pub fn poll(&mut self, now: Moment, sample: &Sample, name: impl Fn(ChainId) -> String) -> Vec<Told> {
+        let mut actions = Vec::new();
+        self.decided.poll(now, sample, &mut actions);
+        let impossible = self.decided.impossible();
+        self.troubles = impossible.map(|(core, excess)| (core, beyond(core, excess, &name))).collect();
+        actions.into_iter().map(|action| self.told(&action, &name)).collect()
+    }
+
+    fn told(&self, action: &Action, name: impl Fn(ChainId) -> String) -> Told {
+        match *action {
+            Action::Missed { chain, floor: Rate(floor), rate: Rate(rate) } => Told {
+                code: EventCode::ObjectiveMissed,
+                who: name(chain),
+                what: format!("its floor of {floor:.0} packets/s is not kept: it has {rate:.0}"),
+            },
+            Action::KeptAgain { chain, floor: Rate(floor) } => Told {
+                code: EventCode::ObjectiveMet,
+                who: name(chain),
+                what: format!("its floor of {floor:.0} packets/s is kept again"),
+            },
+            Action::Impossible { core } => Told {
+                code: EventCode::ObjectivesImpossible,
+                who: "manager".to_owned(),
+                what: self.troubles.get(&core).cloned().unwrap_or_default(),
+            },
+        }
+    }
+
+    /// Returns what cannot be kept, in sentences.
     pub fn troubles(&self) -> impl Iterator<Item = &String> {
-        self.impossible.values()
+        self.troubles.values()
+    }
+
+    /// Returns what a chain was promised, and whether it is kept; `None` without a promise.
+    pub fn status(
+        &self,
+        chain: ChainId,
+        bound: Option<Span>,
+        delay: Option<DelayStatus>,
+    ) -> Option<ObjectiveStatus> {
+        let standing = self.decided.standing(chain);
+        let lately = standing.and_then(|standing| standing.lately);
+        (standing.is_some() || bound.is_some()).then(|| ObjectiveStatus {
+            rate_floor: standing.map(|standing| standing.floor.per_second() as u64),
+            rate: lately.map(|(rate, _)| rate.per_second()),
+            floor_kept: lately.map(|(_, is_kept)| is_kept),
+            delay_bound_ns: bound.map(|bound| bound.0),
+            bound_kept: bound.zip(delay).map(|(bound, delay)| is_bound_kept(Span(delay.p99_ns), bound)),
+        })
     }
 }
 
-impl Control {
-    /// Counts what chains with a floor have had, and says when that changes.
-    pub(super) fn tend_objectives(&mut self) {
-        let now = self.now();
-        if now < self.objectives.next {
-            return;
-        }
-        let passed = (now - self.objectives.looked).0 as f64 / 1e9;
-        (self.objectives.looked, self.objectives.next) = (now, now + LOOK_EVERY);
-        let before = std::mem::take(&mut self.objectives.chains);
-        let asked = self.config.chains.iter().filter(|chain| chain.rate_floor.is_some());
-        for chain in asked.cloned().collect::<Vec<_>>() {
-            let Some(floor) = chain.rate_floor else { continue };
-            let Some((handled, lost)) = self.handled(&chain.name) else { continue };
-            let mut counted = Counted { floor, handled, lost, ..Counted::default() };
-            if let Some(before) = before.get(&chain.name) {
-                counted.rate = handled.saturating_sub(before.handled) as f64 / passed;
-                let had = (handled.saturating_sub(before.handled) + self.batch(&chain)) as f64;
-                let is_kept = lost == before.lost || had >= floor as f64 * passed * (1.0 - TOLERANCE);
-                counted.kept = Some(is_kept);
-                self.tell_of_floor(&chain, before.kept, counted);
-            }
-            self.objectives.chains.insert(chain.name, counted);
-        }
-        self.look_for_the_impossible();
+/// What is said of a core whose rate floors are more than there is.
+fn beyond(core: CoreId, excess: &Excess, name: impl Fn(ChainId) -> String) -> String {
+    let chains: Vec<String> = excess.chains.iter().map(|chain| name(*chain)).collect();
+    format!(
+        "the floors of {} take {:.0} % of core {core}, of which they can have {:.0} %, so they are not kept: lower \
+         one, or move NFs to another core",
+        chains.join(", "),
+        excess.needs * 100.0,
+        FLOORS_MAX * 100.0
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headgate_decide::objectives::{ChainSample, CoreSample, FloorSample, SAMPLE_EVERY};
+
+    const FLOOR: Rate = Rate(1e6);
+
+    fn sample(left: u64, ended: u64, cost_ns: f64) -> Sample {
+        let chain = ChainSample { chain: ChainId(1), floor: FLOOR, ring: 64, left, ended, refused: 0 };
+        let floors = vec![FloorSample { chain: ChainId(1), floor: FLOOR, cost_ns }];
+        Sample { chains: vec![chain], cores: vec![CoreSample { core: CoreId(2), floors }] }
     }
 
-    fn tell_of_floor(&mut self, chain: &Chain, before: Option<bool>, now: Counted) {
-        let Some(floor) = chain.rate_floor else { return };
-        let (code, what) = match (before.unwrap_or(true), now.kept.unwrap_or(true)) {
-            (true, false) => (
-                EventCode::ObjectiveMissed,
-                format!("its floor of {floor} packets/s is not kept: it has {:.0}", now.rate),
-            ),
-            (false, true) => {
-                (EventCode::ObjectiveMet, format!("its floor of {floor} packets/s is kept again"))
-            }
-            _ => return,
-        };
-        self.log(code, &chain.name, what);
+    fn polled(objectives: &mut Objectives, number: u64, sample: &Sample) -> Vec<Told> {
+        objectives.poll(Moment(0) + SAMPLE_EVERY.times(number), sample, |chain| format!("chain{chain}"))
     }
 
-    /// Packets that a chain was done with, and those that it lost on the way to that.
-    fn handled(&self, name: &str) -> Option<(u64, u64)> {
-        let number = *self.numbers.chains.get(name)?;
-        let boards = || self.fabric.workers.iter().map(|worker| &worker.board);
-        let left: u64 = boards().map(|board| board.chains[number as usize].left.get()).sum();
-        let ended: u64 = boards().map(|board| board.dropped_all(ChainId(number))).sum();
-        let refused: u64 = boards().map(|board| board.dropped(ChainId(number), DropReason::NfVerdict)).sum();
-        Some((left + refused, ended.saturating_sub(refused)))
+    #[test]
+    fn people_are_told_of_changes_in_words_and_of_the_chain() {
+        let mut objectives = Objectives::new(&Recorder::default());
+        assert_eq!(polled(&mut objectives, 0, &sample(0, 0, 100.0)), []);
+        let missed = "its floor of 1000000 packets/s is not kept: it has 400000".to_owned();
+        let (code, who) = (EventCode::ObjectiveMissed, "chain1".to_owned());
+        let told = Told { code, who: who.clone(), what: missed };
+        assert_eq!(polled(&mut objectives, 1, &sample(200_000, 1, 100.0)), [told]);
+        let again = "its floor of 1000000 packets/s is kept again".to_owned();
+        let told = Told { code: EventCode::ObjectiveMet, who, what: again };
+        assert_eq!(polled(&mut objectives, 2, &sample(800_000, 2, 100.0)), [told]);
     }
 
-    /// Packets that leave together.
-    fn batch(&self, chain: &Chain) -> u64 {
-        let rings = chain.stages.iter().map(|stage| self.config.nfs[stage.index()].ring);
-        u64::from(rings.max().unwrap_or(0)) * u64::from(GAMMA_PERCENT) / 100
+    #[test]
+    fn what_is_impossible_is_told_with_its_cure_and_stands_as_long_as_it_lasts() {
+        let mut objectives = Objectives::new(&Recorder::default());
+        let told = polled(&mut objectives, 0, &sample(0, 0, 950.0));
+        assert!(told[0].who == "manager" && told[0].what.contains("chain1 take 95 % of core 2"), "{told:?}");
+        assert!(told[0].what.contains("lower one, or move NFs"), "{told:?}");
+        assert_eq!(objectives.troubles().collect::<Vec<_>>(), [&told[0].what]);
+        assert_eq!(polled(&mut objectives, 1, &sample(0, 0, 960.0)), []);
+        assert!(objectives.troubles().next().unwrap().contains("96 %"));
+        polled(&mut objectives, 2, &sample(0, 0, 100.0));
+        assert_eq!(objectives.troubles().count(), 0);
     }
 
-    fn look_for_the_impossible(&mut self) {
-        let mut cores: Vec<u32> = self.instances.iter().map(|instance| instance.seat.core).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        for core in cores {
-            let (part, chains) = self.floors_of(core);
-            if part <= FLOORS_MAX {
-                self.objectives.impossible.remove(&core);
-                continue;
-            }
-            let message = format!(
-                "the floors of {} take {:.0} % of core {core}, of which they can have {:.0} %, so they are not kept: lower \
-                 one, or move NFs to another core",
-                chains.join(", "),
-                part * 100.0,
-                FLOORS_MAX * 100.0
-            );
-            if self.objectives.impossible.insert(core, message.clone()).is_none() {
-                self.log(EventCode::ObjectivesImpossible, "manager", message);
-            }
-        }
-    }
-
-    /// The part of a core that floors take, as far as costs are known, and whose they are.
-    fn floors_of(&self, core: u32) -> (f64, Vec<&str>) {
-        let mut floors = Vec::new();
-        let mut names = Vec::new();
-        for chain in &self.config.chains {
-            let Some(floor) = chain.rate_floor else { continue };
-            let stages = chain.stages.iter().map(|stage| &self.config.nfs[stage.index()]);
-            let before = floors.len();
-            for nf in stages {
-                let here = |one: &&Instance| {
-                    one.seat.nf.name == nf.name && one.seat.core == core && self.has_turns(one)
-                };
-                let each = floor as f64 / nf.cores.len() as f64;
-                let costs = self.instances.iter().filter(here);
-                let ns = |one: &Instance| one.scheduled.turns.cost_ps.load(Ordering::Relaxed) as f64 / 1000.0;
-                floors.extend(costs.filter(|one| !one.is_gone()).map(|one| (each, ns(one))));
-            }
-            if floors.len() > before {
-                names.push(chain.name.as_str());
-            }
-        }
-        (needs(floors), names)
-    }
-
-    /// What is asked of a chain, and whether it is kept.
-    pub(super) fn objective_of(
-        &self,
-        name: &str,
-        bound_us: Option<u32>,
-        delay: Option<DelayStatus>,
-    ) -> Option<ObjectiveStatus> {
-        let bound_ns = bound_us.map(|us| u64::from(us) * 1000);
-        let counted = self.objectives.chains.get(name);
-        (counted.is_some() || bound_ns.is_some()).then(|| ObjectiveStatus {
-            rate_floor: counted.map(|counted| counted.floor),
-            rate: counted.filter(|counted| counted.kept.is_some()).map(|counted| counted.rate),
-            floor_kept: counted.and_then(|counted| counted.kept),
-            delay_bound_ns: bound_ns,
-            bound_kept: bound_ns.zip(delay).map(|(bound, delay)| delay.p99_ns <= bound),
-        })
+    #[test]
+    fn status_has_what_was_promised() {
+        let mut objectives = Objectives::new(&Recorder::default());
+        let (none, bound) = (ChainId(9), Some(Span(1_000)));
+        assert!(objectives.status(none, None, None).is_none());
+        let late = DelayStatus { median_ns: 1, p99_ns: 1_001 };
+        let told = objectives.status(none, bound, Some(late)).unwrap();
+        assert_eq!((told.delay_bound_ns, told.bound_kept, told.rate_floor), (Some(1_000), Some(false), None));
+        polled(&mut objectives, 0, &sample(0, 0, 0.0));
+        polled(&mut objectives, 1, &sample(500_000, 0, 0.0));
+        let told = objectives.status(ChainId(1), None, None).unwrap();
+        assert_eq!((told.rate_floor, told.rate, told.floor_kept), (Some(1_000_000), Some(1e6), Some(true)));
     }
 }

@@ -169,8 +169,7 @@ impl Control {
         self.lead_away_from(&change.old);
         self.config = next.clone();
         self.order_batches();
-        self.note_feeders();
-        self.turns.stale = true;
+        self.note_chains();
     }
 
     /// Gives the chains of the next configuration their numbers. One that stays keeps its own; those that are gone or have

@@ -1,11 +1,9 @@
 //! What is told to whoever asks.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 use headgate_decide::lifecycle::State;
-use headgate_decide::share::WHOLE;
-use headgate_decide::units::{ChainId, NfId};
+use headgate_decide::units::{ChainId, NfId, Span};
 use headgate_host::process;
 use headgate_path::audit::Audit;
 use headgate_path::board::{InstanceCounts, Station};
@@ -57,11 +55,13 @@ impl Control {
     }
 
     fn scheduler_status(&self) -> SchedulerStatus {
-        let mut status = self.schedule.status();
-        status.troubles.extend(self.turns.troubles().cloned());
+        let mut status = SchedulerStatus { mode: self.scheduling.mode().to_owned(), ..Default::default() };
+        status.troubles.extend(self.scheduling.refused().map(str::to_owned));
+        status.troubles.extend(self.refused.iter().cloned());
+        status.troubles.extend(self.slices.troubles().cloned());
         status.troubles.extend(self.objectives.troubles().cloned());
-        status.troubles.extend(self.real_time_stall());
-        status.cores = self.turns.status();
+        status.troubles.extend(self.slices.real_time_stall());
+        status.cores = self.slices.status();
         status.troubles.extend(self.reserved.trouble().cloned());
         status.reserved = self.reserved.status();
         status
@@ -146,8 +146,9 @@ impl Control {
         let progress = link.map_or_else(Progress::default, Link::progress);
         let counter =
             |(place, name): (usize, &String)| (name.clone(), link.map_or(0, |link| link.counter(place)));
-        let cost = &instance.scheduled.cost;
-        let (queueing, processing) = self.instance_delays(&[seat.number.0]);
+        let weights = self.scheduling.figures(seat.number);
+        let slices = self.slices.figures(seat.number);
+        let (queueing, processing) = self.delays.of_instances(&[seat.number]);
         let LinkStatus { io, external } = instance.link_status();
         let mean_ns =
             |cycles| self.fabric.clock.cycles_to_ns(cycles) as f64 / progress.handler_packets as f64;
@@ -179,23 +180,19 @@ impl Control {
             sleeps: progress.sleeps,
             bursts: progress.bursts,
             service_ns: (progress.handler_packets > 0).then(|| mean_ns(progress.handler_cycles)),
-            service_median_ns: cost.claim().map(|claim| claim.median_ns),
-            service_p99_ns: cost.claim().map(|claim| claim.p99_ns),
-            accounted_ns: cost.accounted_ns(),
+            service_median_ns: weights.claim.map(|claim| claim.median.0),
+            service_p99_ns: weights.claim.map(|claim| claim.p99.0),
+            accounted_ns: weights.accounted.map(|accounted| accounted.0),
             queueing,
             processing,
-            doubted: cost.is_doubted(),
-            arrivals_per_second: instance.scheduled.demand.per_second(),
+            doubted: weights.is_overridden,
+            arrivals_per_second: weights.arrivals.per_second(),
             priority: seat.nf.priority,
-            policy: instance.scheduled.policy.clone(),
-            turns: instance.scheduled.turns.turns.load(Ordering::Relaxed),
-            turn_cost_measured: instance.scheduled.measured_ns.is_some()
-                && !instance.scheduled.turns.learnt.load(Ordering::Relaxed),
-            turn_cost_ns: match instance.scheduled.turns.cost_ps.load(Ordering::Relaxed) {
-                0 => None,
-                ps => Some(ps as f64 / 1000.0),
-            },
-            share: instance.scheduled.share.map(|share| f64::from(share) / f64::from(WHOLE)),
+            policy: weights.policy,
+            turns: slices.slices,
+            turn_cost_measured: slices.is_measured,
+            turn_cost_ns: slices.cost_ns,
+            share: weights.share,
             black_box: external,
             drops: drops_of(counts, io.as_ref()),
             io,
@@ -221,7 +218,7 @@ impl Control {
                 in_nfs: audit.map(|audit| audit.in_nfs),
                 held: audit.map(|audit| audit.held),
                 missing: audit.map(|audit| audit.missing()),
-                delay: self.chain_delay(number as u16),
+                delay: self.delays.of_chain(ChainId(number as u16)),
                 ..ChainStatus::default()
             };
             match chain {
@@ -233,7 +230,8 @@ impl Control {
                     status.stages = chain.stages.iter().map(name).collect();
                     status.delay_bound_ns = chain.delay_bound_us.map(|us| u64::from(us) * 1000);
                     status.window = self.fabric.signals.bounds.window(ChainId(number as u16));
-                    status.objective = self.objective_of(&chain.name, chain.delay_bound_us, status.delay);
+                    let bound = chain.delay_bound_us.map(|us| Span::from_micros(us.into()));
+                    status.objective = self.objectives.status(ChainId(number as u16), bound, status.delay);
                     status.stage_delays = chain
                         .stages
                         .iter()

@@ -167,7 +167,7 @@ pub fn words(advice: &Advice, stages: &[String]) -> String {
     let name = |stage: usize| stages.get(stage).map_or("?", String::as_str);
     match advice {
         Advice::NoPackets => "no packets passed: send some, and profile again".to_owned(),
-        Advice::Turn(proposal) => reason(proposal, stages),
+        Advice::Change(proposal) => reason(proposal, stages),
         Advice::Source { stage, source, ns } => {
             let (what, whose, ns) = (source.words(), name(*stage), time(*ns));
             format!("{what} of {whose} takes most, {ns} for each packet: {}", cure(*source))

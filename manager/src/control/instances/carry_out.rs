@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use headgate_decide::lifecycle::{Action, Event, Report};
-use headgate_decide::liveness::Liveness;
+use headgate_decide::liveness;
 use headgate_host::process::Output;
 use headgate_host::{Signal, credentials};
 use headgate_path::worker::Command;
@@ -86,10 +86,9 @@ impl Instances {
     ) {
         let instance = &mut self.all[at];
         instance.process = Some(process);
-        instance.liveness = Liveness::default();
-        instance.scheduled.begin();
+        instance.liveness.on(ground.now, liveness::Event::Begins, &mut Vec::new());
+        effects.push(Effect::Begins(at));
         self.tell(at, Event::Process, ground, effects);
-        effects.push(Effect::Processes);
     }
 
     fn welcome(&mut self, at: usize, ground: &Ground<'_>) -> Option<Event> {

@@ -1,7 +1,8 @@
 //! What is to be seen of instances: what they say, that they have ended, whether they work.
 
+use headgate_decide::decision::Decision;
 use headgate_decide::lifecycle::{Cause, Event, State};
-use headgate_decide::liveness::{Limits, Liveness, Look, Seen};
+use headgate_decide::liveness::{self, Action, ProcessSample, TaskState};
 use headgate_decide::units::Span;
 use headgate_host::process;
 use headgate_session::message::{FromNf, ToNf};
@@ -107,9 +108,6 @@ impl Instances {
         let Some(process) = &mut instance.process else { return };
         let said = std::mem::take(&mut process.goodbye);
         let exit = process.origin.reap();
-        if process.origin.leaves_to_us() {
-            instance.scheduled.end_rest();
-        }
         self.tell(at, Event::Exited { said, exit }, ground, effects);
     }
 
@@ -162,45 +160,62 @@ impl Instances {
         }
     }
 
-    /// Samples whether an instance that has packets does something about them.
-    pub(super) fn sample_work(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+    /// Sees to whether an instance that has packets does something about them.
+    pub(super) fn poll_liveness(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
-        if instance.state() != State::Running {
+        if instance.state() != State::Running || !instance.liveness.is_due(ground.now) {
             return;
         }
-        let Some(process) = &mut instance.process else { return };
-        let pid = process.origin.pid();
-        let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
+        let mut actions = Vec::new();
+        instance.liveness.poll(ground.now, &(), &mut actions);
+        while let Some(action) = actions.pop() {
+            let event = match action {
+                Action::Count => self.count_work(at, ground),
+                Action::SampleProcess => self.sample_process(at, ground),
+                Action::GiveUp(hang) => {
+                    return self.tell(at, Event::Condemned(Cause::Hang(hang)), ground, effects);
+                }
+            };
+            if let Some(event) = event {
+                self.all[at].liveness.on(ground.now, event, &mut actions);
+            }
+        }
+    }
+
+    /// Counts what an instance holds and has done. Nothing is to be seen of a process that has ended.
+    fn count_work(&mut self, at: usize, ground: &Ground<'_>) -> Option<liveness::Event> {
+        let instance = &mut self.all[at];
+        let process = instance.process.as_mut()?;
+        let cpu_ns = process::cpu_time_ns(process.origin.pid()).ok()?;
         if process.origin.has_ended() {
-            return;
+            return None;
         }
         process.cpu_seen_ns = cpu_ns;
         let board = &ground.fabric.workers[instance.seat.worker.index()].board;
-        let Some(work) = process.link.work(&board.instances[at]) else { return };
-        // Whoever has returned packets lives; to ask the kernel of all of them would cost more than the rest of the loop.
-        if work.held == 0 || std::mem::replace(&mut instance.progress_seen, work.progress) != work.progress {
-            instance.liveness = Liveness::default();
-            return;
-        }
-        let Ok(seen) = process::observe(pid) else { return };
-        let look = Look {
-            held: work.held,
-            progress: work.progress,
+        let work = process.link.work(&board.instances[at])?;
+        Some(liveness::Event::Counted { held: work.held.into(), progress: work.progress })
+    }
+
+    /// Asks the kernel, and the NF, what its process does.
+    fn sample_process(&mut self, at: usize, ground: &Ground<'_>) -> Option<liveness::Event> {
+        let instance = &self.all[at];
+        let process = instance.process.as_ref()?;
+        let board = &ground.fabric.workers[instance.seat.worker.index()].board;
+        let work = process.link.work(&board.instances[at])?;
+        let seen = process::observe(process.origin.pid()).ok()?;
+        Some(liveness::Event::Process(ProcessSample {
             cpu: Span(seen.on_core_ns),
-            seen: task_state(seen.state),
+            state: task_state(seen.state),
             disk_beat: work.disk_beat,
-        };
-        if let Some(hang) = instance.liveness.on_look(ground.now, &look, &Limits::default()) {
-            self.tell(at, Event::Condemned(Cause::Hang(hang)), ground, effects);
-        }
+        }))
     }
 }
 
 /// Returns what the kernel's letter for a task means to its life.
-const fn task_state(letter: char) -> Seen {
+const fn task_state(letter: char) -> TaskState {
     match letter {
-        'T' | 't' => Seen::Stopped,
-        'R' => Seen::Runnable,
-        _ => Seen::Asleep,
+        'T' | 't' => TaskState::Stopped,
+        'R' => TaskState::Runnable,
+        _ => TaskState::Asleep,
     }
 }

@@ -46,6 +46,7 @@ impl Below {
             costs: None,
             once: false,
             catalog: Catalog::default(),
+            recorder: Recorder::default(),
         };
         Self {
             fabric: Fabric::without_threads(&config, parts),
@@ -71,7 +72,7 @@ impl Below {
 
 fn one_instance(below: &Below) -> Instances {
     let mut instances = Instances::default();
-    instances.add(&below.config.nfs[0], NfId(0), 0, 1, Scheduled::new(None)).unwrap();
+    instances.add(&below.config.nfs[0], NfId(0), 0, 1).unwrap();
     instances
 }
 
@@ -83,6 +84,7 @@ fn words(effects: &[Effect]) -> Vec<String> {
         Effect::Post { .. } => "post".to_owned(),
         Effect::Publish { .. } => "publish".to_owned(),
         Effect::Processes => "processes".to_owned(),
+        Effect::Begins(_) => "begins".to_owned(),
         Effect::InService(_) => "in service".to_owned(),
         Effect::Ended(_) => "ended".to_owned(),
         Effect::Rouse(_) => "rouse".to_owned(),
@@ -123,7 +125,7 @@ fn an_end_is_announced_before_it_is_reaped() {
     let mut below = Below::new(LAUNCHED, "/bin/true");
     let (mut instances, mut effects) = (one_instance(&below), Vec::new());
     instances.begin(0, &mut below.ground(), &mut effects);
-    assert_eq!(words(&effects), ["processes"]);
+    assert_eq!(words(&effects), ["begins"]);
     assert_eq!(instances[0].state(), State::Starting);
     assert_eq!(words(&poll_until_something(&mut instances, &mut below)), ["ended"]);
     // Not reaped yet: its number is still its own.

@@ -8,7 +8,6 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use super::*;
 use crate::config::{Catalog, Machine};
 use crate::control::instance::Seat;
-use crate::control::schedule::Scheduled;
 
 /// A reception in a folder of its own, a configuration with one NF that attaches and one that does not, and the instance
 /// of the first.
@@ -45,7 +44,7 @@ impl Desk {
                 worker: WorkerId(0),
                 nf,
             };
-            let mut instance = Instance::new(seat, Scheduled::new(None));
+            let mut instance = Instance::new(seat, &crate::record::Recorder::default());
             instance.life.on(Moment(0), headgate_decide::lifecycle::Event::Added, &mut Vec::new());
             instance
         };

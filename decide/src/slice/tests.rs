@@ -1,53 +1,60 @@
 //! A model of a core: NFs that take what they cost, rings between them, packets that come.
 
 use super::*;
+use crate::units::Rate;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-const RULES: Rules = Rules { gamma_percent: GAMMA_PERCENT, occupancy: true, turn_min: Span::from_micros(10) };
+pub(super) const RULES: Rules =
+    Rules { gamma_percent: GAMMA_PERCENT, occupancy: true, slice_min: Span::from_micros(10) };
 const RING: u32 = 4096;
 
 /// NFs of one core behind each other, each chain of its own; `rates` are packets that come in a microsecond.
-struct Model {
-    core: Core,
-    now: Instant,
+pub(super) struct Model {
+    pub(super) core: RunQueue,
+    pub(super) now: Instant,
     costs_ns: Vec<u64>,
     rates: Vec<f64>,
     /// The one behind each, in its chain.
     next: Vec<Option<usize>>,
-    waiting: Vec<u32>,
+    pub(super) waiting: Vec<u32>,
     taken: Vec<u32>,
-    done: Vec<u64>,
-    dropped: u64,
+    pub(super) done: Vec<u64>,
+    pub(super) dropped: u64,
     owed: Vec<f64>,
     begun_ns: Vec<u64>,
     /// When packets before each came to this core, oldest first: the moment, and how many.
     ages: Vec<VecDeque<(Instant, u32)>>,
     /// The longest that a packet took, by the NF that it left last.
-    longest: Vec<Span>,
-    /// Time in which some NF went before the rest of the machine.
-    taken_up: Span,
+    pub(super) longest: Vec<Span>,
+    /// Time in which some NF had a real-time priority.
+    pub(super) taken_up: Span,
     /// Every action.
-    log: Vec<Action>,
+    pub(super) log: Vec<Choice>,
 }
 
 impl Model {
-    fn new(chains: &[&[u64]], rates: &[f64]) -> Self {
+    pub(super) fn new(chains: &[&[u64]], rates: &[f64]) -> Self {
         Self::with(RULES, chains, rates)
     }
 
     fn with(rules: Rules, chains: &[&[u64]], rates: &[f64]) -> Self {
-        Self::asked(rules, chains, rates, &[])
+        Self::promised(rules, chains, rates, &[])
     }
 
-    /// `asked` is of each chain, from the first on: packets in a microsecond, and a bound.
-    fn asked(rules: Rules, chains: &[&[u64]], rates: &[f64], asked: &[(f64, Option<Span>)]) -> Self {
+    /// `promised` is of each chain, from the first on: packets in a microsecond, and a bound.
+    pub(super) fn promised(
+        rules: Rules,
+        chains: &[&[u64]],
+        rates: &[f64],
+        promised: &[(f64, Option<Span>)],
+    ) -> Self {
         let mut first = 0;
         let mut objectives = Vec::new();
-        for (chain, (floor, bound)) in chains.iter().zip(asked) {
-            let step = |nf| objective::Step { nf, floor: floor * 1e6 };
+        for (chain, (floor, bound)) in chains.iter().zip(promised) {
+            let step = |nf| ObjectiveStep { nf, floor: Rate(floor * 1e6) };
             objectives
                 .push(Objective { path: (first..first + chain.len()).map(step).collect(), bound: *bound });
             first += chain.len();
@@ -61,9 +68,9 @@ impl Model {
             }
         }
         let count = costs_ns.len();
-        let members = vec![Member { ring: RING, capacity: RING, estimate: Estimate::default() }; count];
+        let members = vec![Member { ring: RING, capacity: RING, cost: PacketCost::default() }; count];
         Self {
-            core: Core::new(rules, members, objectives),
+            core: RunQueue::new(rules, members, objectives),
             now: Instant(0),
             costs_ns,
             rates: all,
@@ -81,25 +88,25 @@ impl Model {
         }
     }
 
-    fn seen(&self) -> Vec<Seen> {
+    fn rings(&self) -> Vec<RingSample> {
         let behind = |nf: usize| self.next[nf].map_or(0, |next| self.waiting[next]);
-        let of = |nf| Seen {
+        let of = |nf| RingSample {
             waiting: self.waiting[nf],
             behind: behind(nf),
             taken: self.taken[nf],
             in_hand: 0,
-            errand: false,
+            housekeeping: false,
         };
         (0..self.waiting.len()).map(of).collect()
     }
 
     /// One decision and what follows until the next.
-    fn step(&mut self) -> Action {
-        let action = self.core.poll(self.now, &self.seen());
+    pub(super) fn step(&mut self) -> Choice {
+        let action = self.core.poll(self.now, &self.rings());
         self.log.push(action);
         let (runs, until) = match action {
-            Action::Run { nf, until } | Action::Idle { nf, until } => (Some(nf), until),
-            Action::Rest { until } => (None, until),
+            Choice::Run { nf, until } | Choice::Idle { nf, until } => (Some(nf), until),
+            Choice::Demote { until } => (None, until),
         };
         assert!(until > self.now && self.core.poll_at() == until);
         if runs.is_some() {
@@ -161,25 +168,25 @@ impl Model {
     }
 
     /// Forgets what has happened so far.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.done.iter_mut().for_each(|done| *done = 0);
         self.longest.iter_mut().for_each(|longest| *longest = Span(0));
         (self.dropped, self.taken_up, self.log) = (0, Span(0), Vec::new());
     }
 
     /// Packets in a microsecond that an NF took in so many milliseconds.
-    fn rate(&self, nf: usize, millis: u64) -> f64 {
+    pub(super) fn rate(&self, nf: usize, millis: u64) -> f64 {
         self.done[nf] as f64 / (millis as f64 * 1000.0)
     }
 
     /// Times the core went to another.
-    fn switches(&self) -> usize {
+    pub(super) fn switches(&self) -> usize {
         let mut runs: Vec<Option<usize>> = self.log.iter().map(ran).collect();
         runs.dedup();
         runs.len()
     }
 
-    fn run(&mut self, millis: u64) {
+    pub(super) fn run(&mut self, millis: u64) {
         let end = self.now + Span::from_millis(millis);
         while self.now < end {
             self.step();
@@ -191,8 +198,8 @@ impl Model {
 fn an_overloaded_chain_runs_in_its_order_and_drops_nothing_inside() {
     let mut model = Model::new(&[&[50, 50, 50]], &[20.0]);
     model.run(20);
-    let turns: Vec<usize> = model.log.iter().filter_map(ran).collect();
-    let mut changes = turns.clone();
+    let slices: Vec<usize> = model.log.iter().filter_map(ran).collect();
+    let mut changes = slices.clone();
     changes.dedup();
     assert!(changes.windows(2).skip(3).all(|pair| pair[1] == (pair[0] + 1) % 3), "{changes:?}");
     assert_eq!(model.dropped, 0);
@@ -200,9 +207,9 @@ fn an_overloaded_chain_runs_in_its_order_and_drops_nothing_inside() {
     assert!(model.done[2] > 128_000, "{:?}", model.done);
 }
 
-fn ran(action: &Action) -> Option<usize> {
+pub(super) fn ran(action: &Choice) -> Option<usize> {
     match action {
-        Action::Run { nf, .. } => Some(*nf),
+        Choice::Run { nf, .. } => Some(*nf),
         _ => None,
     }
 }
@@ -212,7 +219,7 @@ fn costs_are_found_from_outside_and_followed() {
     let mut model = Model::new(&[&[60, 250, 110]], &[20.0]);
     model.run(50);
     let near = |model: &Model, nf: usize, ns: f64| {
-        let found = model.core.estimate(nf).unwrap();
+        let found = model.core.cost(nf).unwrap();
         assert!(found.is_known() && (found.ns() / ns - 1.0).abs() < 0.05, "{nf}: {found:?}");
     };
     [60.0, 250.0, 110.0].into_iter().enumerate().for_each(|(nf, ns)| near(&model, nf, ns));
@@ -237,66 +244,67 @@ fn without_the_rule_an_over_long_slice_overflows_and_with_it_it_does_not() {
 }
 
 #[test]
-fn an_idle_core_is_looked_at_less_often_and_at_last_rests() {
+fn an_idle_core_is_sampled_less_often_and_at_last_given_back() {
     let mut model = Model::new(&[&[50, 50]], &[0.0]);
-    assert!(matches!(model.step(), Action::Idle { nf: 0, .. }));
+    assert!(matches!(model.step(), Choice::Idle { nf: 0, .. }));
     model.run(19);
-    assert!(matches!(model.log.last(), Some(Action::Idle { nf: 0, .. })));
+    assert!(matches!(model.log.last(), Some(Choice::Idle { nf: 0, .. })));
     model.run(3);
-    assert!(matches!(model.log.last(), Some(Action::Rest { .. })));
+    assert!(matches!(model.log.last(), Some(Choice::Demote { .. })));
     assert!(model.log.len() < 22_000 / 40, "{}", model.log.len());
     model.waiting[1] = 1;
     model.ages[1].push_back((model.now, 1));
-    assert!(matches!(model.step(), Action::Run { nf: 1, .. }), "a single packet is enough");
+    assert!(matches!(model.step(), Choice::Run { nf: 1, .. }), "a single packet is enough");
 }
 
 #[test]
 fn one_that_takes_nothing_has_little_of_the_core() {
     let mut model = Model::new(&[&[u64::MAX], &[50]], &[1.0, 30.0]);
     model.run(100);
-    // 100 ms of 50 ns are two million; 20 ms and a twentieth of the rest are lost to who hangs.
+    // 100 ms of 50 ns are two million; 20 ms and a twentieth of the rest are lost to the one that hangs.
     assert!(model.done[1] > 1_450_000, "{:?}", model.done);
     assert!(model.log.iter().filter_map(ran).any(|nf| nf == 0), "it is tried again");
 }
 
 #[test]
-fn whoever_has_an_errand_gets_to_it_beside_packets_and_without_one_now_and_then() {
+fn an_nf_gets_to_its_housekeeping_beside_packets_and_without_one_now_and_then() {
     let mut model = Model::new(&[&[50], &[50]], &[30.0, 0.0]);
-    let turns = |model: &Model| model.log.iter().filter_map(ran).filter(|nf| *nf == 1).count();
+    let slices = |model: &Model| model.log.iter().filter_map(ran).filter(|nf| *nf == 1).count();
     model.run(95);
-    assert_eq!(turns(&model), 0);
+    assert_eq!(slices(&model), 0);
     model.run(10);
-    assert_eq!(turns(&model), 1, "courtesy");
+    assert_eq!(slices(&model), 1, "without a reason");
     for _ in 0..1000 {
-        let mut seen = model.seen();
-        seen[1].errand = true;
-        let action = model.core.poll(model.now, &seen);
+        let mut rings = model.rings();
+        rings[1].housekeeping = true;
+        let action = model.core.poll(model.now, &rings);
         model.log.push(action);
         model.now = model.core.poll_at();
     }
-    assert!(turns(&model) > 20, "{}", turns(&model));
+    assert!(slices(&model) > 20, "{}", slices(&model));
 }
 
 /// A burst of 64 takes 3.2 ms, and is taken at its beginning.
 #[test]
-fn an_nf_whose_bursts_are_longer_than_turns_is_not_taken_for_a_hung_one() {
-    let member = Member { ring: RING, capacity: RING, estimate: Estimate::default() };
-    let mut core = Core::new(RULES, [member; 2], []);
+fn an_nf_whose_bursts_are_longer_than_slices_is_not_taken_for_a_hung_one() {
+    let member = Member { ring: RING, capacity: RING, cost: PacketCost::default() };
+    let mut core = RunQueue::new(RULES, [member; 2], []);
     let (mut now, mut worked, mut taken, mut others) = (Instant(0), Span(0), 0u32, 0u32);
     while now < Instant(0) + Span::from_millis(400) {
-        let heavy = Seen { waiting: 1000, taken, ..Seen::default() };
-        let action = core.poll(now, &[heavy, Seen { waiting: 1000, taken: others, ..Seen::default() }]);
-        let turn = core.poll_at() - now;
+        let heavy = RingSample { waiting: 1000, taken, ..RingSample::default() };
+        let action =
+            core.poll(now, &[heavy, RingSample { waiting: 1000, taken: others, ..RingSample::default() }]);
+        let slice = core.poll_at() - now;
         if ran(&action) == Some(0) {
-            worked = Span(worked.0 + turn.0);
+            worked = Span(worked.0 + slice.0);
             taken = ((worked.0 / 3_200_000) as u32 + 1) * 64;
         } else {
-            others += (turn.0 / 50) as u32;
+            others += (slice.0 / 50) as u32;
         }
         now = core.poll_at();
     }
     assert!(worked >= Span::from_millis(250), "{worked:?}");
-    let found = core.estimate(0).unwrap().ns();
+    let found = core.cost(0).unwrap().ns();
     assert!((20_000.0..80_000.0).contains(&found), "{found}");
 }
 
@@ -319,24 +327,25 @@ fn chains_of_one_core_get_as_much_of_it() {
 
 #[test]
 fn a_floor_is_held_while_others_overload_the_core() {
-    // Going round, each of five NFs of 50 ns has 4 packets in a microsecond at most; three times that is asked.
+    // Going round, each of five NFs of 50 ns has 4 packets in a microsecond at most; three times that is
+    // promised.
     let chains: [&[u64]; 3] = [&[50], &[50, 50], &[50, 50]];
     let run = |floor| {
-        let mut model = Model::asked(RULES, &chains, &[30.0; 3], &[(floor, None)]);
+        let mut model = Model::promised(RULES, &chains, &[30.0; 3], &[(floor, None)]);
         model.run(100);
         model.begin();
         model.run(100);
         model
     };
-    let (none, asked) = (run(0.0), run(12.0));
+    let (none, floor) = (run(0.0), run(12.0));
     assert!(none.rate(0, 100) < 4.5, "{}", none.rate(0, 100));
-    assert!(asked.rate(0, 100) >= 0.98 * 12.0, "{}", asked.rate(0, 100));
+    assert!(floor.rate(0, 100) >= 0.98 * 12.0, "{}", floor.rate(0, 100));
     // What is left goes round: 400 ns of a microsecond, of which the first has a fifth.
-    let rest = (asked.rate(2, 100), asked.rate(4, 100));
+    let rest = (floor.rate(2, 100), floor.rate(4, 100));
     assert!(rest.0 > 1.3 && (rest.0 / rest.1 - 1.0).abs() < 0.1, "{rest:?}");
-    assert_eq!(asked.dropped, 0);
+    assert_eq!(floor.dropped, 0);
     // A batch of 3,072 packets is owed 390 times; each time the core goes there and back.
-    assert!(asked.switches() < 390 * 5 / 2, "{}", asked.switches());
+    assert!(floor.switches() < 390 * 5 / 2, "{}", floor.switches());
     let small = run(2.0);
     assert_eq!(small.switches(), none.switches(), "a floor below its fair part changes nothing");
 }
@@ -344,11 +353,11 @@ fn a_floor_is_held_while_others_overload_the_core() {
 #[test]
 fn floors_that_no_core_can_keep_starve_nobody() {
     let mut model =
-        Model::asked(RULES, &[&[50, 50], &[100], &[50]], &[30.0; 3], &[(10.0, None), (10.0, None)]);
+        Model::promised(RULES, &[&[50, 50], &[100], &[50]], &[30.0; 3], &[(10.0, None), (10.0, None)]);
     model.run(300);
     model.begin();
     model.run(300);
-    assert!(objective::needs([(10e6, 100.0), (10e6, 100.0)]) > objective::FLOORS_MAX);
+    assert!(objective::needs([(Rate(10e6), 100.0), (Rate(10e6), 100.0)]) > objective::FLOORS_MAX);
     let rates = [1, 2, 3].map(|nf| model.rate(nf, 300));
     // A tenth of the core goes round among all: 250 ns for a packet of each.
     assert!(rates[2] > 0.3, "{rates:?}");
@@ -359,7 +368,7 @@ fn floors_that_no_core_can_keep_starve_nobody() {
 fn a_delay_bound_is_kept_at_low_rates_without_the_core() {
     let bound = Span::from_micros(1000);
     let run = |bound| {
-        let mut model = Model::asked(RULES, &[&[100, 100, 100]], &[0.1], &[(0.0, bound)]);
+        let mut model = Model::promised(RULES, &[&[100, 100, 100]], &[0.1], &[(0.0, bound)]);
         model.run(50);
         model.begin();
         model.run(500);
@@ -378,7 +387,7 @@ fn a_delay_bound_is_kept_at_low_rates_without_the_core() {
 fn a_delay_bound_is_kept_beside_an_overload() {
     let bound = Span::from_micros(500);
     let run = |bound| {
-        let mut model = Model::asked(RULES, &[&[50, 50], &[250, 250, 250]], &[1.0, 30.0], &[(0.0, bound)]);
+        let mut model = Model::promised(RULES, &[&[50, 50], &[250, 250, 250]], &[1.0, 30.0], &[(0.0, bound)]);
         model.run(100);
         model.begin();
         model.run(200);
@@ -388,25 +397,27 @@ fn a_delay_bound_is_kept_beside_an_overload() {
     assert!(free.longest[1] > bound, "{:?}", free.longest);
     assert!(bounded.longest[1] <= bound, "{:?}", bounded.longest);
     let lost = 1.0 - bounded.rate(4, 200) / free.rate(4, 200);
-    assert!(lost < 0.05, "its turns are longer than its packets take, and they are short: {lost}");
+    assert!(lost < 0.05, "its slices are longer than its packets take, and they are short: {lost}");
     assert_eq!(bounded.dropped, 0);
 }
 
 #[test]
 fn a_burst_in_hand_is_finished_once_before_the_core_goes_on() {
-    let member = Member { ring: RING, capacity: RING, estimate: Estimate::default() };
-    let asked =
-        Objective { path: vec![objective::Step { nf: 0, floor: 0.0 }], bound: Some(Span::from_micros(500)) };
-    let mut core = Core::new(RULES, [member; 2], [asked]);
-    let other = Seen { waiting: 3000, ..Seen::default() };
+    let member = Member { ring: RING, capacity: RING, cost: PacketCost::default() };
+    let objective = Objective {
+        path: vec![ObjectiveStep { nf: 0, floor: Rate(0.0) }],
+        bound: Some(Span::from_micros(500)),
+    };
+    let mut core = RunQueue::new(RULES, [member; 2], [objective]);
+    let other = RingSample { waiting: 3000, ..RingSample::default() };
     let mut poll = |now, first| (ran(&core.poll(now, &[first, other])), core.poll_at());
-    let before = Seen { waiting: 32, ..Seen::default() };
+    let before = RingSample { waiting: 32, ..RingSample::default() };
     let mut now = Instant(0);
     while let (Some(1), next) = poll(now, before) {
         now = next;
     }
     assert!((200_000..500_000).contains(&now.0), "it comes for its bound: {now:?}");
-    let in_hand = Seen { taken: 32, in_hand: 32, ..Seen::default() };
+    let in_hand = RingSample { taken: 32, in_hand: 32, ..RingSample::default() };
     now = now + Span::from_micros(10);
     assert_eq!(poll(now, in_hand).0, Some(0));
     now = now + Span::from_micros(10);
@@ -415,7 +426,8 @@ fn a_burst_in_hand_is_finished_once_before_the_core_goes_on() {
 
 #[test]
 fn a_bound_makes_no_chain_more_than_its_neighbours() {
-    let mut model = Model::asked(RULES, &[&[50], &[50]], &[30.0; 2], &[(0.0, Some(Span::from_micros(300)))]);
+    let mut model =
+        Model::promised(RULES, &[&[50], &[50]], &[30.0; 2], &[(0.0, Some(Span::from_micros(300)))]);
     model.run(100);
     model.begin();
     model.run(300);
@@ -431,41 +443,41 @@ fn worlds() -> impl Strategy<Value = (Vec<Vec<u64>>, Vec<f64>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whoever is given the core has packets before it and room behind it.
+    /// An NF that is given the core has packets before it and room behind it.
     #[test]
     fn an_nf_runs_only_with_work_and_room((chains, rates) in worlds()) {
         let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
         let mut model = Model::new(&chains, &rates);
         let mut last = None;
         for _ in 0..200 {
-            let seen = model.seen();
+            let rings = model.rings();
             let action = model.step();
-            let courtesy = model.core.turn.is_some_and(|turn| turn.errand);
-            if let Action::Run { nf, .. } = action && last != Some(nf) && !courtesy {
-                prop_assert!(seen[nf].waiting > 0);
-                prop_assert!(seen[nf].behind < RING * GAMMA_PERCENT / 100);
+            let housekeeping = model.core.slice.is_some_and(|slice| slice.housekeeping);
+            if let Choice::Run { nf, .. } = action && last != Some(nf) && !housekeeping {
+                prop_assert!(rings[nf].waiting > 0);
+                prop_assert!(rings[nf].behind < RING * GAMMA_PERCENT / 100);
             }
             last = ran(&action);
         }
     }
 
-    /// Every chain delivers, whatever the others cost and get, and whatever is asked.
+    /// Every chain delivers, whatever the others cost and get, and whatever is promised.
     #[test]
     fn nobody_starves(
         (chains, rates) in worlds(),
-        asked in prop::collection::vec((0.0f64..30.0, prop::option::of(10u64..20_000)), 0..5)
+        promised in prop::collection::vec((0.0f64..30.0, prop::option::of(10u64..20_000)), 0..5)
     ) {
         let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
-        let asked: Vec<_> =
-            asked.into_iter().map(|(floor, bound)| (floor, bound.map(Span::from_micros))).collect();
-        let mut model = Model::asked(RULES, &chains, &rates, &asked);
+        let promised: Vec<_> =
+            promised.into_iter().map(|(floor, bound)| (floor, bound.map(Span::from_micros))).collect();
+        let mut model = Model::promised(RULES, &chains, &rates, &promised);
         model.run(300);
         for (nf, done) in model.done.iter().enumerate() {
             prop_assert!(*done > 0, "{nf}: {:?}", model.done);
         }
     }
 
-    /// Between two turns of one NF every other that could run has had one.
+    /// Between two slices of one NF every other that could run has had one.
     #[test]
     fn the_queue_goes_round((chains, rates) in worlds()) {
         let chains: Vec<&[u64]> = chains.iter().map(Vec::as_slice).collect();
@@ -474,13 +486,13 @@ proptest! {
         let mut passed_over = vec![0u32; count];
         let mut last = None;
         for _ in 0..200 {
-            let seen = model.seen();
+            let rings = model.rings();
             let action = model.step();
             let Some(runs) = ran(&action) else { continue };
             if last == Some(runs) { continue; }
             last = Some(runs);
             for nf in 0..count {
-                let could = seen[nf].waiting >= THETA_MIN && seen[nf].behind < RING * GAMMA_PERCENT / 100;
+                let could = rings[nf].waiting >= THETA_MIN && rings[nf].behind < RING * GAMMA_PERCENT / 100;
                 passed_over[nf] = if nf == runs || !could { 0 } else { passed_over[nf] + 1 };
                 prop_assert!(passed_over[nf] as usize <= count, "{nf}");
             }
@@ -499,21 +511,21 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 
-    /// Rings that say anything at all keep no neighbour from its turns and no turn from its end.
+    /// Rings that say anything at all keep no neighbour from its slices and no slice from its end.
     #[test]
     fn lies_are_borne(lies in prop::collection::vec((any::<u32>(), any::<u32>(), any::<u32>()), 1..200)) {
-        let member = Member { ring: RING, capacity: RING, estimate: Estimate::default() };
-        let mut core = Core::new(RULES, [member; 2], []);
+        let member = Member { ring: RING, capacity: RING, cost: PacketCost::default() };
+        let mut core = RunQueue::new(RULES, [member; 2], []);
         let (mut now, mut honest, mut since) = (Instant(0), 0, Instant(0));
         for (waiting, behind, taken) in lies {
-            let liar = Seen { waiting, behind, taken, in_hand: taken % 64, errand: waiting % 2 == 0 };
-            let action = core.poll(now, &[liar, Seen { waiting: 1000, behind: 0, taken: honest, in_hand: 0, errand: false }]);
+            let liar = RingSample { waiting, behind, taken, in_hand: taken % 64, housekeeping: waiting % 2 == 0 };
+            let action = core.poll(now, &[liar, RingSample { waiting: 1000, behind: 0, taken: honest, in_hand: 0, housekeeping: false }]);
             if ran(&action) == Some(1) {
                 honest = honest.wrapping_add(500);
                 since = core.poll_at();
             }
-            prop_assert!(core.poll_at() - now <= TURN_MAX);
-            prop_assert!(now - since <= Span(2 * TURN_MAX.0), "the honest one waits");
+            prop_assert!(core.poll_at() - now <= SLICE_MAX);
+            prop_assert!(now - since <= Span(2 * SLICE_MAX.0), "the honest one waits");
             now = core.poll_at();
         }
     }

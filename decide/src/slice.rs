@@ -1,0 +1,237 @@
+//! UNiS time slices: which NF of a core has it next, and for how long, where NFs never sleep.
+//!
+//! The problem: an NF that polls looks busy whether it has packets or not, so the kernel gives all of them
+//! the same time, for milliseconds. In that time an NF fills the ring behind it many times over, and what
+//! does not fit was worked on for nothing: three of them on a core deliver a hundredth of what the core could
+//! do. And an external program cannot be asked to yield, nor to say what it costs.
+//!
+//! The intuition: *the rings tell*. An NF is worth the core exactly while packets wait before it and there is
+//! room behind it, and both can be seen from outside. So one NF of a core runs at a time, in the order of the
+//! chain, each for as long as it takes to fill most of the room behind it. The next one then finds a whole
+//! batch; what a switch costs is spread over thousands of packets; and nothing is worked on that must be
+//! dropped.
+//!
+//! The threshold: a slice lasts `cost * gamma * capacity` of the ring behind (UNiS, algorithm 1). It ends
+//! early when fewer than [`THETA_MIN`] packets wait, or more than `gamma * capacity` lie behind (theta_max,
+//! the *occupancy rule*). The thesis samples that every microsecond from a core of its own. A scheduler that
+//! cannot sample that often is told when it would be so: a slice is never longer than the packets that wait,
+//! or the room that is left, will last at this cost. So one state machine serves a scheduler that polls and
+//! one that sleeps ([`pace`]).
+//!
+//! The cost is not asked for ([`PacketCost`]): a slice after which packets were left took its time for the
+//! packets that it consumed. A slice that emptied the ring says only what a packet costs at most, because the
+//! NF may have polled for a while; so the estimate then comes down a little until packets are left again, and
+//! is exact. (The thesis measures once, on a spare core, and names this as future work.)
+//!
+//! Nobody starves: the run queue goes round, so each NF with packets and room comes before any has a second
+//! slice; packets fewer than [`THETA_MIN`] count too after [`PATIENCE`], or when no other NF has more. An NF
+//! behind which the ways part runs while one of them has room: a chain that is stuck does not stop the
+//! others.
+//!
+//! An NF has more to do than packets: it starts, ends, reads its mail, dies. For such *housekeeping* it has a
+//! slice of `HOUSEKEEPING`, which it also gets without a reason every `HOUSEKEEPING_EVERY`.
+//!
+//! An NF that lies about its rings harms itself. One that seems to have packets and takes none gets
+//! `HOUSEKEEPING` each `STALLED_FOR`, once it has had `FRUITLESS_MAX` for nothing; no slice is longer
+//! than [`SLICE_MAX`], whatever a packet seems to cost.
+//!
+//! Chains with an objective, a rate floor or a delay bound, have their NFs' slices before the round goes on,
+//! as late as that keeps it ([`objective`]).
+//!
+//! Rejected: preferring the fullest ring, which lets an overloaded chain take the core of a quiet one; and
+//! shares by cost, which need a core's worth of time to be exact where this is exact each round.
+//!
+//! What it refuses to do: look inside an NF, drop a packet, or keep the core from the rest of the machine
+//! when there is nothing to do: after `DEMOTE_AFTER` without packets no NF has a real-time priority any
+//! more.
+//!
+//! - [`RunQueue`]: which NF has the core next, from what the rings show;
+//! - [`Dispatcher`]: which priorities follow from that;
+//! - [`pace`]: how a scheduler waits between two samples;
+//! - [`plan()`]: which NFs and objectives a core has, from chains and instances.
+//!
+//! Source: UNiS, algorithm 1 and section 3.3; decisions 15 and 18.
+
+mod cost;
+mod dispatch;
+mod entry;
+pub mod objective;
+pub mod pace;
+mod plan;
+mod queue;
+
+use crate::units::{Instant, Span};
+
+pub use cost::{CostOrigin, PacketCost};
+pub use dispatch::{Action, Dispatcher, Event, Priority, Setup, Tally};
+pub use objective::{Objective, ObjectiveStep};
+pub use plan::{Chain, CorePlan, Runnable, order, plan};
+pub use queue::RunQueue;
+
+/// Packets that are worth a slice at once: a burst of 64 less 8 (UNiS, section 3.3).
+pub const THETA_MIN: u32 = 64 - 8;
+/// gamma, in percent: the part of the ring behind that one slice may fill (UNiS, section 3.3).
+pub const GAMMA_PERCENT: u32 = 75;
+/// Percent of the ring behind that a slice may fill besides, when the next NF has left packets there: else a
+/// chain whose NFs leave some would have smaller batches than its neighbour. Our choice: half of what gamma
+/// leaves; the other half is for costs that are not as estimated.
+const SPARE_PERCENT: u32 = 12;
+/// The rest of a slice is put off when it takes less than this many of the shortest slices and others have
+/// packets. Our choice: one more sample would be a quarter of it.
+const BRIEF_SLICES: u64 = 4;
+/// How long fewer packets than [`THETA_MIN`] wait while others have more. Our choice: some slices of light
+/// NFs, and what a sleeping NF waits for on a core that works (`wake::AGE_WORKING`).
+pub const PATIENCE: Span = Span::from_micros(100);
+/// The longest slice. Our choice: a ring of 16,384 packets of 700 cycles takes as long; a more expensive NF,
+/// or one that seems to be, must not keep its neighbours waiting longer.
+pub const SLICE_MAX: Span = Span::from_millis(5);
+/// How long an NF may have the core without taking a packet. Our choice: four slices; a burst of 64 packets
+/// of 300 us takes as long, and is taken at its beginning.
+pub(crate) const FRUITLESS_MAX: Span = Span::from_millis(20);
+/// How long an NF that had that waits for its next slice. Our choice: a hung one then has a twentieth of a
+/// core until it is noticed, and one that waited for something itself is soon back.
+pub(crate) const STALLED_FOR: Span = Span::from_millis(10);
+/// A slice for housekeeping. Our choice: a fifth of what the start of an NF takes; an NF with packets waits
+/// for one of them in three halves of a millisecond at most.
+pub(crate) const HOUSEKEEPING: Span = Span::from_micros(500);
+/// When housekeeping that is not done goes on. Our choice: twice as long after it as it lasts.
+const HOUSEKEEPING_AGAIN: Span = Span::from_millis(1);
+/// How long an NF may be without any slice. Our choice: as often as a sleeping NF wakes by itself.
+pub(crate) const HOUSEKEEPING_EVERY: Span = Span::from_millis(100);
+/// Bounds of the time between two samples of a core without packets: an eighth of the time since the last
+/// ones. Our choice: the first packet after a pause waits less than a wake-up from another core would take
+/// (33-42 us), and sampling takes no more than a fifth of a core that nobody needs.
+pub(crate) const IDLE_SAMPLE_EVERY: [Span; 2] = [Span::from_micros(10), Span::from_micros(50)];
+/// Time without packets after which no NF has a real-time priority. Our choice: longer than a pause in any
+/// traffic whose delay matters in microseconds.
+pub(crate) const DEMOTE_AFTER: Span = Span::from_millis(20);
+
+/// How slices are given on one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Rules {
+    /// gamma of the time slice, in percent. That of theta_max stays [`GAMMA_PERCENT`].
+    pub gamma_percent: u32,
+    /// Whether rings end a slice. Without, every NF has its time slice in the order of the queue, as in UNiS,
+    /// section 4.4.
+    pub occupancy: bool,
+    /// The shortest slice: what a switch costs, since a shorter one would be mostly switch.
+    pub slice_min: Span,
+}
+
+/// An NF of the core.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Member {
+    /// Packets that its own ring holds.
+    pub ring: u32,
+    /// Packets that the ring behind it holds: the one of the next NF, or its own to the port.
+    pub capacity: u32,
+    /// What a packet costs it, as far as known.
+    pub cost: PacketCost,
+}
+
+impl Member {
+    /// Returns an NF whose ring holds `ring` packets, before NFs whose rings hold `next`: the largest of
+    /// these counts, since one open way is enough.
+    #[must_use]
+    pub fn new(ring: u32, next: impl IntoIterator<Item = u32>, cost: PacketCost) -> Self {
+        Self { ring, capacity: next.into_iter().max().unwrap_or(ring), cost }
+    }
+}
+
+/// What the rings of one NF hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rings {
+    /// Packets before it.
+    pub waiting: u32,
+    /// Packets it has worked on that its worker has not moved yet.
+    pub returning: u32,
+    /// Packets it has taken, ever (wraps).
+    pub taken: u32,
+    /// Packets of these that it has not given on yet, as far as that can be seen.
+    pub in_hand: u32,
+}
+
+/// What is seen of an NF of the core at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct RingSample {
+    /// Packets before it.
+    pub waiting: u32,
+    /// Packets behind it that the next has not taken; where ways part, on the emptiest of them.
+    pub behind: u32,
+    /// Packets it has taken, ever (wraps).
+    pub taken: u32,
+    /// Packets of these that it has not given on yet, as far as that can be seen.
+    pub in_hand: u32,
+    /// It has something to do that is no packet: it starts, or was told something.
+    pub housekeeping: bool,
+}
+
+impl RingSample {
+    /// Returns what an NF's own rings show, and the packets at each NF that may be next: those before it, and
+    /// those it has returned, which count against the packets that it may hold. What its worker has not moved
+    /// yet lies behind an NF too.
+    #[must_use]
+    pub fn new(own: Rings, next: impl IntoIterator<Item = u32>, housekeeping: bool) -> Self {
+        let emptiest = next.into_iter().min().unwrap_or(0);
+        Self {
+            waiting: own.waiting,
+            behind: own.returning.saturating_add(emptiest),
+            taken: own.taken,
+            in_hand: own.in_hand,
+            housekeeping,
+        }
+    }
+
+    /// Whether it has packets, before it or in hand.
+    const fn has_any(&self) -> bool {
+        self.waiting > 0 || self.in_hand > 0
+    }
+}
+
+/// Which NF has the core, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// This NF runs, and no other.
+    Run {
+        /// Its place among the members.
+        nf: usize,
+        /// When to sample again.
+        until: Instant,
+    },
+    /// No NF has packets. This one may poll: the first in the chain, so that packets that come find it
+    /// running.
+    Idle {
+        /// Its place among the members.
+        nf: usize,
+        /// When to sample again.
+        until: Instant,
+    },
+    /// No NF has had packets for long, or none may have the core yet: none keeps a real-time priority.
+    Demote {
+        /// When to sample again.
+        until: Instant,
+    },
+}
+
+impl Choice {
+    /// Returns when to sample again.
+    #[must_use]
+    pub const fn until(self) -> Instant {
+        match self {
+            Self::Run { until, .. } | Self::Idle { until, .. } | Self::Demote { until } => until,
+        }
+    }
+}
+
+/// So many percent of a ring.
+fn part_of(capacity: u32, percent: u32) -> u32 {
+    (u64::from(capacity) * u64::from(percent) / 100) as u32
+}
+
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod tests;

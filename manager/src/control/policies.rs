@@ -1,0 +1,98 @@
+//! The shell around the parts that decide: it gathers what they are to see from instances and the fabric, and
+//! carries out what they say. It chooses nothing.
+//!
+//! - here: what happens to instances, for all parts that decide by it;
+//! - [`weights`], [`slices`], [`delays`], [`objectives`]: one shell for each part.
+
+mod delays;
+mod objectives;
+mod slices;
+mod weights;
+
+use headgate_decide::share::feeds;
+use headgate_decide::units::{CoreId, NfId};
+use headgate_decide::weights::Event;
+use headgate_host::sched;
+use headgate_host::undo::Action;
+
+use super::Control;
+use super::instance::Instance;
+use super::scheduling::{kernel_policy, word};
+use crate::config::model::Nf;
+use crate::status::EventCode;
+
+impl Control {
+    /// An instance has a fresh process.
+    pub(super) fn begin_policies(&mut self, at: usize) {
+        let now = self.now();
+        let number = self.instances[at].seat.number;
+        self.groups.forget(number);
+        self.slices.begin(number);
+        let mut actions = Vec::new();
+        self.scheduling.begin(now, &self.instances[at].seat, &mut actions);
+        self.weigh(now, actions);
+    }
+
+    /// A process that is ready gets its policy and, where weights are decided here, its group.
+    pub(super) fn place(&mut self, at: usize) {
+        let (now, number) = (self.now(), self.instances[at].seat.number);
+        self.tell_weights(now, Event::Ready(number));
+        let instance = &self.instances[at];
+        let Some(process) = instance.pid() else { return };
+        if self.slices.gives(&instance.seat.nf, instance.seat.core) {
+            return self.scheduling.note_policy(number, "fifo");
+        }
+        let refused = sched::set(Some(process), kernel_policy(instance.seat.nf.policy)).err();
+        let in_force = sched::get(Some(process)).map_or("unknown", word);
+        self.scheduling.note_policy(number, in_force);
+        if let Some(error) = refused {
+            let name = instance.seat.name.clone();
+            self.log(EventCode::PolicyRefused, &name, format!("runs under the policy {in_force}: {error}"));
+        }
+    }
+
+    /// An instance's process has ended: nobody touches it by its number from now on.
+    pub(super) fn end_policies(&mut self, at: usize) {
+        let (now, instance) = (self.now(), &self.instances[at]);
+        let number = instance.seat.number;
+        let leaves_to_us = instance.process.as_ref().is_some_and(|process| process.origin.leaves_to_us());
+        if self.slices.gives(&instance.seat.nf, instance.seat.core) {
+            let pid = instance.pid().map(|pid| pid.as_raw_pid());
+            self.arrange_slices(Some(number));
+            self.ledger
+                .take_back(|undo| matches!(undo, Action::Reschedule { pid: of, .. } if Some(*of) == pid));
+        }
+        if leaves_to_us {
+            self.groups.end_members(number);
+        }
+        self.tell_weights(now, Event::Ended(number));
+    }
+
+    /// Chains or instances have changed: who feeds whom, and what runs where.
+    pub(super) fn note_chains(&mut self) {
+        let now = self.now();
+        let config = &self.config;
+        let presses_back = config.scheduler.mode.presses_back();
+        let stages: Vec<Vec<NfId>> =
+            config.chains.iter().map(|chain| chain.stages.iter().map(|nf| NfId(nf.0)).collect()).collect();
+        let runs_on = |nf: NfId, core: CoreId| config.nfs[nf.index()].cores.contains(&core.0.into());
+        let mut events = Vec::new();
+        for Instance { seat, .. } in self.instances.iter() {
+            let core = CoreId(seat.core as u16);
+            let chains = || stages.iter().map(Vec::as_slice);
+            let feeds = self.nf_id(&seat.nf).is_some_and(|nf| feeds(nf, core, chains(), runs_on));
+            let instance = seat.number;
+            events.push(Event::Feeds { instance, feeds: presses_back && feeds });
+        }
+        for event in events {
+            self.tell_weights(now, event);
+        }
+        self.slices.note_change();
+    }
+
+    /// The place of an NF in the configuration; `None` when it is of an older one.
+    fn nf_id(&self, nf: &Nf) -> Option<NfId> {
+        let at = self.config.nfs.iter().position(|other| other.name == nf.name)?;
+        Some(NfId(at as u16))
+    }
+}

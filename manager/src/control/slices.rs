@@ -1,0 +1,350 @@
+//! Time slices of NFs that poll (`mode = "unis"`): which processes belong to which scheduler, as the control
+//! loop sees to it.
+//!
+//! Which NF runs is decided by [`headgate_decide::slice`], in the threads of [`thread`], on the cores of
+//! [`core`]. The control loop tells them which processes there are, before it reaps one: its number may be
+//! another's afterwards. An NF's process is among them from its start to its end, because NFs with time
+//! slices leave it no other time.
+//!
+//! Nothing is left at a real-time priority. Processes that we started end with us; for those that outlive us
+//! the janitor is told before they are raised. What an NF starts is not raised (`host/sched`). A scheduler
+//! whose thread ends gives back what it raised, and the kernel shares the core meanwhile.
+
+pub mod core;
+pub mod rings;
+pub mod thread;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use headgate_decide::slice::pace::Seat;
+use headgate_decide::slice::{self, Chain, CorePlan, Rules, Runnable};
+use headgate_decide::units::{CoreId, InstanceId, NfId, Rate, Span};
+use headgate_host::Pid;
+use headgate_host::sched::{self, Policy};
+
+use crate::config::model::{self, Nf, Unis};
+use crate::config::{Config, Mode};
+use crate::record::Recorder;
+use crate::status::TurnsStatus;
+use core::{CoreOrder, Runner, SharedTally, SliceAccount};
+use rings::Queues;
+use thread::{ManagerClock, Place, Scheduler};
+
+/// An instance that has a process, as time slices see it.
+pub struct Candidate {
+    /// Its number.
+    pub number: InstanceId,
+    /// Its NF in the configuration; `None` when that is of an older one.
+    pub nf: Option<NfId>,
+    /// Its core.
+    pub core: u32,
+    /// Whether that gives it slices.
+    pub has_slices: bool,
+    /// Whether it starts or stops.
+    pub starts_or_stops: bool,
+    /// Its process.
+    pub pid: Pid,
+    /// The threads that have slices.
+    pub threads: Vec<Pid>,
+    /// The policy it has without a real-time priority.
+    pub own: Policy,
+    /// Its queues.
+    pub queues: Queues,
+}
+
+/// What is kept of one instance.
+#[derive(Default)]
+struct Kept {
+    account: Arc<SliceAccount>,
+    /// What a packet costs it by an earlier measurement, in nanoseconds.
+    measured_ns: Option<f64>,
+    /// Whether somebody gives its process the policy back if we are killed.
+    is_registered: bool,
+}
+
+/// What is told of an instance.
+pub struct SliceFigures {
+    /// Slices it had for work.
+    pub slices: u64,
+    /// What a packet is thought to cost it, in nanoseconds.
+    pub cost_ns: Option<f64>,
+    /// Whether that was measured before it ran here.
+    pub is_measured: bool,
+}
+
+/// A scheduler and its cores, in their order.
+struct Seated {
+    core: u32,
+    cores: Vec<u32>,
+    scheduler: Scheduler,
+}
+
+/// The schedulers of all cores whose NFs have time slices.
+pub struct TimeSlices {
+    mode: Mode,
+    unis: Unis,
+    /// Cores of workers.
+    workers: Vec<u32>,
+    clock: ManagerClock,
+    recorder: Recorder,
+    seated: Vec<Seated>,
+    tallies: BTreeMap<u32, Arc<SharedTally>>,
+    /// Cores on which the kernel shares, and why.
+    troubles: BTreeMap<u32, String>,
+    /// By instance.
+    kept: Vec<Kept>,
+    /// Whether NFs have come, gone or changed places.
+    stale: bool,
+}
+
+impl TimeSlices {
+    /// Returns one without schedulers.
+    pub fn new(config: &Config, clock: ManagerClock, recorder: &Recorder) -> Self {
+        Self {
+            mode: config.scheduler.mode,
+            unis: config.scheduler.unis.clone(),
+            workers: config.manager.cores.clone(),
+            clock,
+            recorder: recorder.clone(),
+            seated: Vec::new(),
+            tallies: BTreeMap::new(),
+            troubles: BTreeMap::new(),
+            kept: Vec::new(),
+            stale: false,
+        }
+    }
+
+    /// Returns whether a core gives an NF time slices, and the kernel does not share it.
+    pub fn gives(&self, nf: &Nf, core: u32) -> bool {
+        nf.has_turns(self.mode) && !self.troubles.contains_key(&core)
+    }
+
+    /// Returns whether an NF would have time slices where cores can give some.
+    pub fn would_give(&self, nf: &Nf) -> bool {
+        nf.has_turns(self.mode)
+    }
+
+    /// NFs have come, gone or changed places.
+    pub const fn note_change(&mut self) {
+        self.stale = true;
+    }
+
+    /// Returns whether they have since the last call.
+    pub const fn take_change(&mut self) -> bool {
+        std::mem::replace(&mut self.stale, false)
+    }
+
+    /// Notes what a packet costs an instance by an earlier measurement, in nanoseconds.
+    pub fn note_measured(&mut self, number: InstanceId, measured_ns: Option<f64>) {
+        self.kept(number).measured_ns = measured_ns.filter(|ns| ns.is_finite());
+    }
+
+    /// An instance has a fresh process.
+    pub fn begin(&mut self, number: InstanceId) {
+        let measured_ns = self.kept(number).measured_ns;
+        *self.kept(number) = Kept { measured_ns, ..Kept::default() };
+        self.stale = true;
+    }
+
+    /// An instance was told something: it gets a slice for it, packets or not.
+    pub fn rouse(&self, number: InstanceId) {
+        if let Some(kept) = self.kept.get(number.index()) {
+            kept.account.housekeeping.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn kept(&mut self, number: InstanceId) -> &mut Kept {
+        let at = number.index();
+        if self.kept.len() <= at {
+            self.kept.resize_with(at + 1, Kept::default);
+        }
+        &mut self.kept[at]
+    }
+
+    /// Gives every core of these a scheduler. `admit` gives its thread a right to real time that its control
+    /// group lacks. Returns what people are told.
+    pub fn seat(
+        &mut self,
+        candidates: &[Candidate],
+        admit: &mut dyn FnMut(Pid) -> Result<(), String>,
+    ) -> Vec<String> {
+        let here = candidates.iter().filter(|one| one.has_slices).map(|one| one.core);
+        let mut cores: Vec<u32> = here.chain(self.tallies.keys().copied()).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores.into_iter().filter_map(|core| self.seat_core(core, admit)).collect()
+    }
+
+    fn seat_core(&mut self, core: u32, admit: &mut dyn FnMut(Pid) -> Result<(), String>) -> Option<String> {
+        self.tallies.entry(core).or_default();
+        if self.seat_of(core).is_some() || self.troubles.contains_key(&core) {
+            return None;
+        }
+        let (on, seat) = self.place_of(core);
+        if let Some(seated) = self.seated.iter_mut().find(|seated| seated.core == on) {
+            seated.cores.push(core);
+            seated.cores.sort_unstable();
+            return None;
+        }
+        let rules = Rules {
+            gamma_percent: self.unis.gamma,
+            occupancy: self.unis.occupancy,
+            slice_min: seat.slice_min(),
+        };
+        let place = Place { core: on, seat, rules, clock: self.clock, recorder: self.recorder.clone() };
+        match Scheduler::start(place, admit) {
+            Ok(scheduler) => {
+                self.seated.push(Seated { core: on, cores: vec![core], scheduler });
+                None
+            }
+            Err(why) => Some(self.give_up(core, &why)),
+        }
+    }
+
+    /// The core that a core's scheduler runs on, and what that is to it.
+    fn place_of(&self, core: u32) -> (u32, Seat) {
+        match self.unis.core {
+            Some(there) => (there, Seat::OtherCore { shared: self.workers.contains(&there) }),
+            None => (core, Seat::OwnCore),
+        }
+    }
+
+    fn seat_of(&self, core: u32) -> Option<u32> {
+        self.seated.iter().find(|seated| seated.cores.contains(&core)).map(|seated| seated.core)
+    }
+
+    /// Returns the instances, among these, whose policies are to be given back by somebody else if we are
+    /// killed, and notes that they will be. They are raised by the next [`TimeSlices::order`].
+    pub fn take_unregistered(&mut self, candidates: &[Candidate]) -> Vec<InstanceId> {
+        let numbers = candidates.iter().filter(|one| one.has_slices && self.seat_of(one.core).is_some());
+        let numbers: Vec<InstanceId> = numbers.map(|one| one.number).collect();
+        let is_new = |number: &InstanceId| !std::mem::replace(&mut self.kept(*number).is_registered, true);
+        numbers.into_iter().filter(is_new).collect()
+    }
+
+    /// Tells all schedulers which NFs there are.
+    pub fn order(&mut self, chains: &[Chain], candidates: &[Candidate]) {
+        let runnable = |one: &Candidate| Runnable {
+            nf: one.nf,
+            core: CoreId(one.core as u16),
+            has_slices: one.has_slices,
+        };
+        let instances: Vec<Runnable> = candidates.iter().map(runnable).collect();
+        for one in candidates {
+            self.kept(one.number).account.starts_or_stops.store(one.starts_or_stops, Ordering::Relaxed);
+        }
+        for seated in &self.seated {
+            let plan = |core: &u32| slice::plan(CoreId(*core as u16), chains, &instances);
+            let orders = seated.cores.iter().map(|core| self.order_of(*core, plan(core), candidates));
+            seated.scheduler.order(orders.collect());
+        }
+    }
+
+    fn order_of(&self, core: u32, plan: CorePlan, candidates: &[Candidate]) -> CoreOrder {
+        let runner = |(at, next): (&usize, &Vec<usize>)| {
+            let one = &candidates[*at];
+            let kept = &self.kept[one.number.index()];
+            Runner {
+                pid: one.pid,
+                threads: one.threads.clone(),
+                own: one.own,
+                queues: one.queues.clone(),
+                next: next.iter().map(|at| candidates[*at].queues.clone()).collect(),
+                account: kept.account.clone(),
+                measured_ns: kept.measured_ns,
+            }
+        };
+        CoreOrder {
+            core: CoreId(core as u16),
+            runners: plan.members.iter().zip(&plan.next).map(runner).collect(),
+            objectives: plan.objectives,
+            tally: self.tallies.get(&core).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Sees to the schedulers. Returns what people are told.
+    pub fn tend(&mut self) -> Vec<String> {
+        let refused = self.seated.iter().filter_map(|seated| seated.scheduler.refused());
+        let mut told: Vec<String> = refused.map(|why| format!("an NF gets no time slices: {why}")).collect();
+        let ended = self.seated.iter().filter(|seated| seated.scheduler.has_ended());
+        let cores: Vec<u32> = ended.flat_map(|seated| seated.cores.iter().copied()).collect();
+        for core in cores {
+            told.push(self.give_up(core, "the thread that gives time slices ended; this is a bug"));
+        }
+        told
+    }
+
+    /// From now on the kernel shares a core. Returns what people are told.
+    fn give_up(&mut self, core: u32, why: &str) -> String {
+        let message = format!(
+            "core {core}: UNiS scheduling is off, so the kernel shares the core evenly among its NFs: {why}"
+        );
+        self.troubles.insert(core, message.clone());
+        for seated in &mut self.seated {
+            seated.cores.retain(|other| *other != core);
+        }
+        self.seated.retain(|seated| !seated.cores.is_empty());
+        message
+    }
+
+    /// Returns why NFs do not have time slices, in sentences.
+    pub fn troubles(&self) -> impl Iterator<Item = &String> {
+        self.troubles.values()
+    }
+
+    /// Returns what is told of each core.
+    pub fn status(&self) -> Vec<TurnsStatus> {
+        let of = |(core, tally): (&u32, &Arc<SharedTally>)| {
+            let tally = tally.load();
+            TurnsStatus {
+                core: *core,
+                scheduler_core: self.seat_of(*core),
+                looks: tally.samples,
+                switches: tally.switches,
+                rests: tally.demotions,
+                raised_ns: tally.real_time.0,
+            }
+        };
+        self.tallies.iter().map(of).collect()
+    }
+
+    /// Returns what is told of an instance.
+    pub fn figures(&self, number: InstanceId) -> SliceFigures {
+        let none = Kept::default();
+        let kept = self.kept.get(number.index()).unwrap_or(&none);
+        let account = &kept.account;
+        let cost_ps = account.cost_ps.load(Ordering::Relaxed);
+        SliceFigures {
+            slices: account.slices.load(Ordering::Relaxed),
+            cost_ns: (cost_ps > 0).then(|| cost_ps as f64 / 1000.0),
+            is_measured: kept.measured_ns.is_some() && !account.learnt.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Returns what keeps real-time tasks from all of a core, in a sentence with its cure.
+    pub fn real_time_stall(&self) -> Option<String> {
+        let us = sched::real_time_limit_us().filter(|us| (0..1_000_000).contains(us))?;
+        (!self.seated.is_empty()).then(|| {
+            format!(
+                "the kernel takes each core from real-time tasks for {} ms of a second, in which NFs with time slices \
+                 stand still: set `lift_rt_limit = true` in [scheduler], or `sysctl kernel.sched_rt_runtime_us=-1`",
+                (1_000_000 - us) / 1000
+            )
+        })
+    }
+}
+
+/// Returns what was promised to the chains of a configuration.
+pub fn chains(chains: &[model::Chain]) -> Vec<Chain> {
+    let chain = |chain: &model::Chain| Chain {
+        stages: chain.stages.iter().map(|stage| NfId(stage.0)).collect(),
+        floor: chain.rate_floor.map(|floor| Rate(floor as f64)),
+        bound: chain.delay_bound_us.map(|us| Span::from_micros(us.into())),
+    };
+    chains.iter().map(chain).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,233 @@
+//! The threads that give time slices: one on each core for its own NFs, or one on a core of its own for all.
+//! How they wait between two samples is decided by [`headgate_decide::slice::pace`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use headgate_decide::slice::Rules;
+use headgate_decide::slice::pace::{Seat, Wait};
+use headgate_decide::units::Instant as Moment;
+use headgate_host::clock::Clock;
+use headgate_host::sched::{self, SchedError};
+use headgate_host::{Pid, cores};
+
+use super::core::{CoreOrder, Linux, SCHEDULER, SlicedCore};
+use crate::record::Recorder;
+
+/// How long the control loop waits to be heard. A thread that takes longer has hung or ended.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// The manager's clock, as a thread of its own has it.
+#[derive(Clone, Copy)]
+pub struct ManagerClock {
+    /// The clock.
+    pub clock: Clock,
+    /// What it showed when the manager started, in nanoseconds.
+    pub started_ns: u64,
+}
+
+impl ManagerClock {
+    fn now(&self) -> Moment {
+        Moment(self.clock.now_ns().saturating_sub(self.started_ns))
+    }
+
+    fn sleep_until(&self, moment: Moment) {
+        self.clock.sleep_until(self.started_ns + moment.0);
+    }
+}
+
+/// Where a scheduler runs, and how it gives slices.
+#[derive(Clone)]
+pub struct Place {
+    /// The core it runs on.
+    pub core: u32,
+    /// Whether that is its NFs' own.
+    pub seat: Seat,
+    /// How slices are given.
+    pub rules: Rules,
+    /// The clock.
+    pub clock: ManagerClock,
+    /// Where decisions are recorded, if they are.
+    pub recorder: Recorder,
+}
+
+#[derive(Default)]
+struct Shared {
+    orders: Mutex<Option<Vec<CoreOrder>>>,
+    /// Orders given, and those that are in force.
+    given: AtomicU64,
+    taken: AtomicU64,
+    stops: AtomicBool,
+    refused: Mutex<Option<String>>,
+}
+
+/// A scheduler. Dropping it gives its NFs their own policies back.
+pub struct Scheduler {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Scheduler {
+    /// Starts one. `admit` gives its thread a right to real time that its control group lacks.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn start(place: Place, admit: impl FnOnce(Pid) -> Result<(), String>) -> Result<Self, String> {
+        let shared = Arc::new(Shared::default());
+        let (tell, told) = channel();
+        let (answer, answered) = channel();
+        let (theirs, name) = (shared.clone(), format!("hg-slices-{}", place.core));
+        let body = move || {
+            if begin(&place, &tell, &answered) {
+                Running { place, shared: theirs, cores: Vec::new() }.run();
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(body);
+        let thread = thread.map_err(|error| format!("no thread for time slices: {error}"))?;
+        let scheduler = Self { shared, thread: Some(thread) };
+        let ended = || "the thread for time slices ended".to_owned();
+        match told.recv().map_err(|_| ended())? {
+            Begin::Ready => Ok(scheduler),
+            Begin::Failed(why) => Err(why),
+            Begin::NeedsTime(thread) => {
+                // Whether it is let in or not, it tries again and says so.
+                let refused = admit(thread).err();
+                let _ = answer.send(());
+                match told.recv() {
+                    Ok(Begin::Ready) => Ok(scheduler),
+                    Ok(Begin::Failed(why)) => Err(refused.unwrap_or(why)),
+                    _ => Err(ended()),
+                }
+            }
+        }
+    }
+
+    /// These NFs have slices from now on, and no others: one that is not among them is not touched any more
+    /// once this returns. Cores come in one order always.
+    pub fn order(&self, orders: Vec<CoreOrder>) {
+        *lock(&self.shared.orders) = Some(orders);
+        let given = self.shared.given.fetch_add(1, Ordering::Release) + 1; // O-release, with O-acquire
+        let began = Instant::now();
+        while self.shared.taken.load(Ordering::Acquire) < given // T-acquire, with T-release
+            && !self.has_ended()
+            && began.elapsed() < PATIENCE
+        {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Returns whether its thread has ended by itself.
+    pub fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Returns why an NF's priority could not be set, if that was so since the last call.
+    pub fn refused(&self) -> Option<String> {
+        lock(&self.shared.refused).take()
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.shared.stops.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so, and given back what it had.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A thread that panicked left a whole value.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+enum Begin {
+    Ready,
+    NeedsTime(Pid),
+    Failed(String),
+}
+
+/// On its core, and before its NFs. True when that worked.
+fn begin(place: &Place, tell: &Sender<Begin>, answered: &Receiver<()>) -> bool {
+    let attempt = || -> Result<(), SchedError> {
+        match place.seat {
+            Seat::OwnCore => sched::raise(None, SCHEDULER),
+            Seat::OtherCore { .. } => Ok(()),
+        }
+    };
+    let result = match cores::pin_current_thread(place.core) {
+        Err(error) => Err(error.to_string()),
+        Ok(()) => match attempt() {
+            Err(SchedError::NotPermitted { .. }) => {
+                let _ = tell.send(Begin::NeedsTime(rustix::thread::gettid()));
+                let _ = answered.recv();
+                attempt().map_err(|error| error.to_string())
+            }
+            result => result.map_err(|error| error.to_string()),
+        },
+    };
+    let good = result.is_ok();
+    let _ = tell.send(result.map_or_else(Begin::Failed, |()| Begin::Ready));
+    good
+}
+
+/// What the thread has.
+struct Running {
+    place: Place,
+    shared: Arc<Shared>,
+    cores: Vec<SlicedCore>,
+}
+
+impl Running {
+    fn run(mut self) {
+        while !self.shared.stops.load(Ordering::Relaxed) {
+            self.hear();
+            let now = self.place.clock.now();
+            let mut due = None;
+            for core in &mut self.cores {
+                due = due.into_iter().chain(core.sample(now)).min();
+                if let Some(error) = core.refused() {
+                    *lock(&self.shared.refused) = Some(error.to_string());
+                }
+            }
+            self.wait(now, due);
+        }
+    }
+
+    fn wait(&self, sampled: Moment, due: Option<Moment>) {
+        let clock = &self.place.clock;
+        match self.place.seat.wait(sampled, clock.now(), due) {
+            Wait::Sleep(until) => clock.sleep_until(until),
+            Wait::Yield => std::thread::yield_now(),
+            Wait::Spin(until) => {
+                while !until.is_due(clock.now()) {
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    }
+
+    /// Takes new orders, if there are some.
+    fn hear(&mut self) {
+        let given = self.shared.given.load(Ordering::Acquire); // O-acquire, with O-release
+        if given == self.shared.taken.load(Ordering::Relaxed) {
+            return;
+        }
+        // Never waits for a thread that the kernel lets wait; the next pass is soon.
+        let Some(orders) = self.shared.orders.try_lock().ok().and_then(|mut orders| orders.take()) else {
+            return;
+        };
+        let Place { rules, clock, recorder, .. } = &self.place;
+        let now = clock.now();
+        let mut before = std::mem::take(&mut self.cores).into_iter();
+        for order in orders {
+            self.cores.push(SlicedCore::new(Linux, now, *rules, order, recorder, before.next()));
+        }
+        drop(before);
+        self.shared.taken.store(given, Ordering::Release); // T-release, with T-acquire
+    }
+}

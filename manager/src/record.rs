@@ -1,0 +1,342 @@
+//! Records: what decisions were told and what they did, written to a file while the manager runs.
+//!
+//! A record is lines of JSON: a [`Header`], then [`Line`]s, then an [`End`]. Decisions put their steps into a
+//! bounded queue (`Recorded`); a thread of its own writes them ([`Recording`]). Nobody waits for it: an
+//! entry that finds no room is counted, and the count stands in the record at its place. A record has a
+//! largest size, at which it ends.
+//!
+//! Nothing of the packet path is recorded, and off, which is the default, recording is one branch for each
+//! step of a decision.
+
+use std::io::{self, Write};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use headgate_decide::decision::Decision;
+use headgate_decide::record::{Entry, Line, Step, StepOf};
+use headgate_decide::units::Instant as Moment;
+use serde::{Deserialize, Serialize};
+
+/// The version of the format.
+const FORMAT: u32 = 1;
+/// Entries between decisions and their writer. Our choice: what a hundred time slices a millisecond bring in
+/// a tenth of a second, each with its sample and two actions.
+const QUEUE: usize = 1 << 15;
+/// Time between two passes of the writer. Our choice: a tenth of what fills it, and nothing to a core.
+const WRITE_EVERY: Duration = Duration::from_millis(10);
+/// The largest record, in bytes. Our choice: an hour of a busy machine without time slices, a minute of one
+/// with them.
+pub const BYTES_MAX: u64 = 1 << 30;
+
+/// The first line of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The format: `FORMAT`.
+    pub headgate_record: u32,
+    /// The version that wrote it.
+    pub version: String,
+    /// The configuration it ran: `digest` of it.
+    pub configuration: String,
+}
+
+impl Header {
+    /// Returns that of a record this version writes of a configuration.
+    pub fn new(configuration: &impl Serialize) -> Self {
+        Self {
+            headgate_record: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            configuration: digest(configuration),
+        }
+    }
+}
+
+/// The last line of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// The manager ended.
+    Closed,
+    /// It had its largest size.
+    Full,
+}
+
+#[derive(Serialize)]
+struct LastLine {
+    end: End,
+}
+
+/// Returns a name for a value: FNV-1a of 64 bits over its JSON. It tells configurations apart, and is no
+/// proof against anybody who means to deceive.
+fn digest(value: &impl Serialize) -> String {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let bytes = serde_json::to_vec(value).unwrap_or_default();
+    let hash = bytes.iter().fold(OFFSET, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+    format!("fnv1a64:{hash:016x}")
+}
+
+/// Where decisions put their steps. A copy puts into the same record.
+#[derive(Clone, Default)]
+pub struct Recorder(Option<Arc<Queue>>);
+
+struct Queue {
+    lines: SyncSender<Line>,
+    /// Whether anybody still writes.
+    open: AtomicBool,
+}
+
+impl Recorder {
+    /// Returns whether steps are written.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.as_ref().is_some_and(|queue| queue.open.load(Ordering::Relaxed))
+    }
+
+    /// Puts a line into the queue. False when it found no room.
+    fn put(&self, at: Moment, entry: Entry) -> bool {
+        let Some(queue) = &self.0 else { return true };
+        // One that is not read any more is not missed either.
+        !matches!(queue.lines.try_send(Line { at, entry }), Err(TrySendError::Full(_)))
+    }
+}
+
+/// A record that is being written. Dropping it writes what is in the queue, and its end.
+pub struct Recording {
+    queue: Arc<Queue>,
+    stop: Arc<AtomicBool>,
+    failed: Arc<Mutex<Option<io::Error>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recording {
+    /// Begins a record of at most so many bytes.
+    ///
+    /// # Errors
+    /// When its header cannot be written, or no thread can be had.
+    pub fn start(mut to: Box<dyn Write + Send>, header: &Header, bytes_max: u64) -> io::Result<Self> {
+        let first = json_line(header)?;
+        to.write_all(&first)?;
+        let (lines, queued) = sync_channel(QUEUE);
+        let queue = Arc::new(Queue { lines, open: AtomicBool::new(true) });
+        let stop = Arc::new(AtomicBool::new(false));
+        let failed = Arc::new(Mutex::new(None));
+        let mut writer = Writer { to, left: bytes_max.saturating_sub(first.len() as u64) };
+        let body = {
+            let (queue, stop, failed) = (queue.clone(), stop.clone(), failed.clone());
+            move || {
+                let ended = writer.run(&queued, &stop);
+                queue.open.store(false, Ordering::Relaxed);
+                if let Err(error) = ended {
+                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("hg-record".to_owned()).spawn(body)?;
+        Ok(Self { queue, stop, failed, thread: Some(thread) })
+    }
+
+    /// Returns where decisions put their steps.
+    pub fn recorder(&self) -> Recorder {
+        Recorder(Some(self.queue.clone()))
+    }
+
+    /// Returns why nothing more is written, once.
+    pub fn failure(&self) -> Option<io::Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.queue.open.store(false, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Release); // S-release, with S-acquire
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the writing thread has.
+struct Writer {
+    to: Box<dyn Write + Send>,
+    /// Bytes until the record is full.
+    left: u64,
+}
+
+impl Writer {
+    fn run(&mut self, queued: &Receiver<Line>, stop: &AtomicBool) -> io::Result<()> {
+        loop {
+            // What was put before the end was asked for is written.
+            let stops = stop.load(Ordering::Acquire); // S-acquire, with S-release
+            if !self.write_queued(queued)? {
+                return self.end(End::Full);
+            }
+            if stops {
+                return self.end(End::Closed);
+            }
+            self.to.flush()?;
+            std::thread::sleep(WRITE_EVERY);
+        }
+    }
+
+    /// Writes what is in the queue. False when the record is full.
+    fn write_queued(&mut self, queued: &Receiver<Line>) -> io::Result<bool> {
+        loop {
+            match queued.try_recv() {
+                Ok(line) => {
+                    let line = json_line(&line)?;
+                    let Some(left) = self.left.checked_sub(line.len() as u64) else { return Ok(false) };
+                    self.to.write_all(&line)?;
+                    self.left = left;
+                }
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(true),
+            }
+        }
+    }
+
+    fn end(&mut self, end: End) -> io::Result<()> {
+        self.to.write_all(&json_line(&LastLine { end })?)?;
+        self.to.flush()
+    }
+}
+
+fn json_line(value: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// A decision whose steps are recorded, where a record is written.
+pub(crate) struct Recorded<D: Decision> {
+    decision: D,
+    recorder: Recorder,
+    /// Makes an entry of a step.
+    entry: Box<dyn Fn(StepOf<D>) -> Entry + Send>,
+    /// Entries that found no room since the last one that did.
+    lost: u64,
+}
+
+impl<D: Decision> Recorded<D>
+where
+    D::Setup: Clone,
+    D::Event: Clone,
+    D::Action: Clone,
+{
+    /// Returns a decision to which nothing has happened.
+    pub(crate) fn new(
+        recorder: &Recorder,
+        now: Moment,
+        setup: D::Setup,
+        entry: impl Fn(StepOf<D>) -> Entry + Send + 'static,
+    ) -> Self {
+        let begins = recorder.is_on().then(|| setup.clone());
+        let mut new =
+            Self { decision: D::new(setup), recorder: recorder.clone(), entry: Box::new(entry), lost: 0 };
+        if let Some(setup) = begins {
+            new.put(now, Step::Begins(setup));
+        }
+        new
+    }
+
+    /// Tells it what happened.
+    #[inline]
+    pub(crate) fn on(&mut self, now: Moment, event: D::Event, actions: &mut Vec<D::Action>) {
+        if !self.recorder.is_on() {
+            return self.decision.on(now, event, actions);
+        }
+        let before = actions.len();
+        self.put(now, Step::Saw(event.clone()));
+        self.decision.on(now, event, actions);
+        self.put_actions(now, &actions[before..]);
+    }
+
+    /// Polls it.
+    #[inline]
+    pub(crate) fn poll(&mut self, now: Moment, sample: &D::Sample, actions: &mut Vec<D::Action>) {
+        if !self.recorder.is_on() {
+            return self.decision.poll(now, sample, actions);
+        }
+        let before = actions.len();
+        self.put(now, Step::Polled(sample.to_owned()));
+        self.decision.poll(now, sample, actions);
+        self.put_actions(now, &actions[before..]);
+    }
+
+    fn put_actions(&mut self, now: Moment, actions: &[D::Action]) {
+        for action in actions {
+            self.put(now, Step::Did(action.clone()));
+        }
+    }
+
+    fn put(&mut self, now: Moment, step: StepOf<D>) {
+        if self.lost > 0 && self.recorder.put(now, Entry::Lost(self.lost)) {
+            self.lost = 0;
+        }
+        // A gap in the middle of a decision's steps stands before the next of them.
+        if self.lost > 0 || !self.recorder.put(now, (self.entry)(step)) {
+            self.lost += 1;
+        }
+    }
+}
+
+impl<D: Decision> Deref for Recorded<D> {
+    type Target = D;
+    fn deref(&self) -> &D {
+        &self.decision
+    }
+}
+
+/// Records in memory, for the tests of the parts that record.
+#[cfg(test)]
+pub mod memory {
+    use super::*;
+    use headgate_decide::record::Replay;
+
+    /// A file in memory.
+    #[derive(Clone, Default)]
+    pub struct Memory(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Memory {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Memory {
+        /// Begins a record in it.
+        pub fn record(&self, header: &Header, bytes_max: u64) -> Recording {
+            Recording::start(Box::new(self.clone()), header, bytes_max).unwrap()
+        }
+
+        /// Returns the lines of a record.
+        pub fn lines(&self) -> Vec<String> {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap().lines().map(str::to_owned).collect()
+        }
+
+        /// Returns the steps of a record that was closed, after they were replayed.
+        pub fn replayed(&self) -> Vec<Line> {
+            let lines = self.lines();
+            assert_eq!(lines.last().unwrap(), r#"{"end":"closed"}"#);
+            let steps = &lines[1..lines.len() - 1];
+            let steps: Vec<Line> = steps.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+            let mut replay = Replay::default();
+            for line in steps.iter().cloned() {
+                replay.on(line).unwrap();
+            }
+            steps
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
