@@ -11,4 +11,5 @@ pub mod attach;
 pub mod kernel_io;
 pub mod launch;
 pub mod message;
+#[cfg(feature = "place")]
 pub mod place;

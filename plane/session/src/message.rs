@@ -1,6 +1,8 @@
 //! How an NF gets its memory: messages over a Unix socket that keeps their boundaries (SOCK_SEQPACKET).
 //!
 //! ```text
+//! process  -> manager   seated {lacks}               where it was launched to wait
+//! manager  -> process   go
 //! NF       -> manager   hello {abi, name}
 //! manager  -> NF        welcome {shape, names, arguments} + files: packets, control, directives
 //!                       or refused {reason}
@@ -50,11 +52,16 @@ pub enum Loop {
     },
 }
 
-/// What an NF says.
+/// What an NF says, and before it is one, the process that will be it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum FromNf {
-    /// First word: which ABI the library speaks, and which configured NF this is.
+    /// The process that waits to be this NF has taken its place; it runs nothing of the NF before [`ToNf::Go`].
+    Seated {
+        /// What should hold it and does not on this kernel, in sentences.
+        lacks: Vec<String>,
+    },
+    /// First word of an NF: which ABI the library speaks, and which configured NF this is.
     Hello {
         /// [`headgate_shm::control::ABI_VERSION`] of the library.
         abi: u32,
@@ -84,6 +91,8 @@ pub enum FromNf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum ToNf {
+    /// A process that waits in its place is needed.
+    Go,
     /// The NF is taken in. Comes with three files.
     Welcome(Welcome),
     /// The NF is not taken in.
