@@ -176,10 +176,22 @@ pub fn send<M: Serialize>(
 /// [`AttachError`]; after `Garbled` the socket may be read again.
 pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<OwnedFd>)>, AttachError> {
     let mut body = vec![0; MESSAGE_BYTES_MAX + 1];
+    let Some((bytes, files)) = receive_bytes(socket, &mut body)? else { return Ok(None) };
+    Ok(Some((read(&body[..bytes])?, files)))
+}
+
+/// Receives the bytes of a message, and its files. `body` has room for one byte more than the longest.
+///
+/// # Errors
+/// [`AttachError::Closed`], [`AttachError::Socket`].
+pub(crate) fn receive_bytes(
+    socket: impl AsFd,
+    body: &mut [u8],
+) -> Result<Option<(usize, Vec<OwnedFd>)>, AttachError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
-        match recvmsg(&socket, &mut [IoSliceMut::new(&mut body)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+        match recvmsg(&socket, &mut [IoSliceMut::new(body)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
             Ok(received) => break received,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),
@@ -187,7 +199,7 @@ pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<
             Err(error) => return Err(error.into()),
         }
     };
-    let files = ancillary
+    let files: Vec<OwnedFd> = ancillary
         .drain()
         .flat_map(|message| match message {
             RecvAncillaryMessage::ScmRights(files) => files.collect(),
@@ -197,12 +209,18 @@ pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<
     if received.bytes == 0 {
         return Err(AttachError::Closed);
     }
-    if received.bytes > MESSAGE_BYTES_MAX {
+    Ok(Some((received.bytes, files)))
+}
+
+/// Reads the bytes of a message.
+///
+/// # Errors
+/// [`AttachError::Garbled`].
+pub(crate) fn read<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, AttachError> {
+    if bytes.len() > MESSAGE_BYTES_MAX {
         return Err(AttachError::Garbled(format!("longer than {MESSAGE_BYTES_MAX} bytes")));
     }
-    let message = serde_json::from_slice(&body[..received.bytes])
-        .map_err(|error| AttachError::Garbled(error.to_string()))?;
-    Ok(Some((message, files)))
+    serde_json::from_slice(bytes).map_err(|error| AttachError::Garbled(error.to_string()))
 }
 
 #[cfg(test)]
