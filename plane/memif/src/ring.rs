@@ -15,6 +15,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 
 use headgate_shm::Memory;
 
@@ -155,11 +156,18 @@ pub struct Shared {
     pub from_client: Ring,
     /// The first lie; 0: none.
     lie: AtomicU8,
+    /// Where the memory goes in the end.
+    graves: Sender<Vec<Memory>>,
 }
 
 impl Shared {
-    pub const fn new(regions: Vec<Memory>, to_client: Ring, from_client: Ring) -> Self {
-        Self { regions, to_client, from_client, lie: AtomicU8::new(0) }
+    pub const fn new(
+        regions: Vec<Memory>,
+        to_client: Ring,
+        from_client: Ring,
+        graves: Sender<Vec<Memory>>,
+    ) -> Self {
+        Self { regions, to_client, from_client, lie: AtomicU8::new(0), graves }
     }
 
     pub fn lie(&self) -> Option<Lie> {
@@ -182,6 +190,14 @@ impl Shared {
         }
         // SAFETY: the offset lies inside the mapping, as was checked.
         Ok(unsafe { memory.base().add(piece.offset as usize) })
+    }
+}
+
+impl Drop for Shared {
+    /// The last to have it may be a worker, for whom giving up a gigabyte takes too long.
+    fn drop(&mut self) {
+        // Without the thread there is nobody else to do it.
+        let _ = self.graves.send(std::mem::take(&mut self.regions));
     }
 }
 
