@@ -13,6 +13,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use headgate_host::cgroup::{Controller, GroupTree, Hierarchy, Limits, NfGroup, NfGroupPlan};
+use headgate_host::container::{Making, Plan};
+use headgate_host::process::Output;
 use headgate_nf::testing::{Loop, Manager, Welcome};
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch, Permission, Program, User};
 
@@ -34,7 +36,7 @@ type Test = (&'static str, fn());
 
 /// Runs the tests whose name contains one of the words, all without any.
 fn tests(words: &[&str]) {
-    let tests: [Test; 10] = [
+    let tests: [Test; 11] = [
         (
             "denied_calls_fail_and_a_permission_frees_its_own",
             denied_calls_fail_and_a_permission_frees_its_own,
@@ -47,6 +49,7 @@ fn tests(words: &[&str]) {
         ("dpdk_runs_where_a_cpuset_holds_it", dpdk_runs_where_a_cpuset_holds_it),
         ("nothing_is_left_of_roots_rights", nothing_is_left_of_roots_rights),
         ("a_process_waits_in_its_place_until_it_is_needed", a_process_waits_in_its_place_until_it_is_needed),
+        ("a_container_holds_its_nf_as_a_place_does", a_container_holds_its_nf_as_a_place_does),
         ("who_was_left_behind_ends_with_the_group", who_was_left_behind_ends_with_the_group),
     ];
     let filters: Vec<&&str> = words.iter().filter(|word| !word.starts_with('-')).collect();
@@ -386,4 +389,59 @@ fn who_was_left_behind_ends_with_the_group() {
     group.kill_until_empty(PATIENCE).unwrap();
     group.remove().unwrap();
     tree.remove().unwrap();
+}
+
+/// Its runtime has taken rights already; what is left to do is done all the same.
+fn a_container_holds_its_nf_as_a_place_does() {
+    let has_runtime =
+        ["runc", "crun"].iter().any(|name| headgate_host::process::find_program(name).is_some());
+    if !is_root() || !has_runtime {
+        return println!("skipped: containers take root and an OCI runtime");
+    }
+    let own_network = std::path::PathBuf::from("/proc/self/ns/net");
+    for network in [None, Some(own_network)] {
+        let folder = tempfile::tempdir().unwrap();
+        let name = format!("headgate-held-{}", std::process::id());
+        let program =
+            exec(&["/bin/sh", "-c", "exec >&0; cat /proc/self/status; touch /tmp/new; echo touched $?"]);
+        let network_rights = network.is_some();
+        let launch = Launch { network_rights, waits: true, ..Launch::new("nf".into(), program, 0) };
+        let variable = (LAUNCH_VARIABLE.to_owned(), serde_json::to_string(&launch).unwrap());
+        let plan = Plan {
+            name: name.clone(),
+            command: [HOST, "launched", "nf"].map(str::to_owned).into(),
+            environment: vec![variable, ("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+            user: (NOBODY.uid, NOBODY.gid),
+            rootfs: None,
+            files: vec![(HOST.into(), HOST.into())],
+            network,
+        };
+        let (mut manager, socket) = Manager::new(Welcome::default());
+        let mut making = Making::start(&plan, folder.path(), socket, Output::Inherit).unwrap();
+        let container = making.finish().unwrap();
+        assert_eq!(manager.await_seated().unwrap(), Vec::<String>::new());
+        manager.go();
+        let said = said_until(&manager, "touched");
+        let rights = if network_rights { "0000000000003000" } else { "0000000000000000" };
+        for key in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert!(said.contains(&format!("{key}:\t{rights}")), "{said}");
+        }
+        assert!(said.contains("Seccomp:\t2") && said.contains("touched 1"), "{said}");
+        while container.is_alive().unwrap() {
+            std::thread::yield_now();
+        }
+        headgate_host::undo::Action::RemoveGroups { name }.perform_patiently().unwrap();
+    }
+}
+
+/// What a program writes to its socket, until it has written this.
+fn said_until(manager: &Manager, end: &str) -> String {
+    let mut said = String::new();
+    let mut bytes = [0; 4096];
+    while !said.contains(end) {
+        let count = rustix::io::read(manager.socket(), &mut bytes).unwrap();
+        assert!(count > 0, "it ended: {said}");
+        said += std::str::from_utf8(&bytes[..count]).unwrap();
+    }
+    said
 }

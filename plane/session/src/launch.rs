@@ -37,6 +37,10 @@ pub struct Launch {
     /// the rights to interfaces, routes and packet sockets: it has none but those of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+    /// Whether it keeps the rights to interfaces of the namespace that it is in already, where a container's runtime has
+    /// put it into one of its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub network_rights: bool,
     /// The files by which it enters its control groups (`cgroup.procs`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<PathBuf>,
@@ -68,6 +72,7 @@ impl Launch {
             core: None,
             user: None,
             namespace: None,
+            network_rights: false,
             groups: Vec::new(),
             cpuset: false,
             allow: Vec::new(),
@@ -75,6 +80,12 @@ impl Launch {
             waits: false,
             manager,
         }
+    }
+
+    /// Returns whether its network is its own: a namespace with interfaces, and the rights to these.
+    #[must_use]
+    pub const fn has_own_network(&self) -> bool {
+        self.namespace.is_some() || self.network_rights
     }
 
     /// Returns whether it may do something.

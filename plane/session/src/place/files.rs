@@ -80,7 +80,7 @@ fn holds_files(launch: &Launch) -> bool {
 }
 
 fn holds_network(launch: &Launch) -> bool {
-    launch.namespace.is_none() && !launch.allows(Permission::Network)
+    !launch.has_own_network() && !launch.allows(Permission::Network)
 }
 
 fn holds_sockets(launch: &Launch) -> bool {

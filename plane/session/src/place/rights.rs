@@ -11,9 +11,10 @@ use crate::launch::{Launch, Permission, User};
 
 /// Returns the rights that a process keeps: those to the interfaces of a namespace of its own, which are none outside.
 pub(super) fn kept(launch: &Launch) -> CapabilitySet {
-    match launch.namespace {
-        Some(_) => CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW,
-        None => CapabilitySet::empty(),
+    if launch.has_own_network() {
+        CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW
+    } else {
+        CapabilitySet::empty()
     }
 }
 
