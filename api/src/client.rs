@@ -1,12 +1,12 @@
 //! Asking a manager that runs on this machine.
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Refusal, Request, shaped};
+use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Refusal, Request, shaped, write_line};
 
 /// Why a manager could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -50,9 +50,7 @@ pub fn call<T: DeserializeOwned>(name: &str, request: &Request) -> Result<T, Cal
     let stream = connect(name, &path)?;
     let exchange = || -> std::io::Result<Answer> {
         stream.set_read_timeout(Some(ANSWER_PATIENCE + CLIENT_PATIENCE))?;
-        let mut line = serde_json::to_vec(request)?;
-        line.push(b'\n');
-        (&stream).write_all(&line)?;
+        write_line(&mut &stream, request)?;
         let mut line = String::new();
         if BufReader::new(&stream).read_line(&mut line)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());

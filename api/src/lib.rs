@@ -1,16 +1,31 @@
-//! What is asked of a manager and what it tells.
+//! What is asked of a manager and what it tells, and how a daemon is started and asked.
 //!
 //! - [`request`]: what can be asked, and refusals;
 //! - [`status`]: one snapshot, from which every view takes what it shows;
+//! - [`event`]: what happened, each kind with its word;
+//! - [`progress`]: the same as lines, for whoever watches;
 //! - [`client`]: asking a manager that runs on this machine;
-//! - [`place`]: where a manager leaves what others must find.
+//! - [`place`]: where a manager leaves what others must find;
+//! - [`attendance`]: what an attended daemon and its attendant say to each other;
+//! - [`daemon`]: a daemon of one's own, by that;
+//! - [`session`]: one of those that is measured;
+//! - [`exit`]: the exit codes of our programs;
+//! - [`grammar`]: the command line of one, for completions.
 //!
 //! No part of it needs root or DPDK.
 
+pub mod attendance;
 pub mod client;
+pub mod daemon;
+pub mod event;
+pub mod exit;
+pub mod grammar;
 pub mod place;
+pub mod progress;
 pub mod request;
+pub mod session;
 pub mod status;
 
 pub use client::{CallError, call};
+pub use exit::Exit;
 pub use request::{Answer, Refusal, Request};

@@ -2,6 +2,7 @@
 //!
 //! One JSON request a line over a Unix socket, one JSON answer a line.
 
+use std::io::{self, BufRead, Read as _, Write};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -79,4 +80,43 @@ pub type Answer = Result<serde_json::Value, Refusal>;
 pub fn shaped<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Refusal> {
     serde_json::from_value(value)
         .map_err(|error| Refusal::failed(format!("the manager's answer is of another version: {error}")))
+}
+
+/// Reads a line of at most [`REQUEST_BYTES_MAX`] bytes; `None` at the end of file. A longer one comes in
+/// parts, of which none is a request.
+///
+/// # Errors
+/// Those of the stream.
+pub fn read_line(stream: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    stream.take(REQUEST_BYTES_MAX).read_until(b'\n', &mut line)?;
+    Ok((!line.is_empty()).then_some(line))
+}
+
+/// Writes a value as one line of JSON.
+///
+/// # Errors
+/// Those of the stream.
+pub fn write_line(stream: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    stream.write_all(&line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_as_a_line_is_read_as_one() {
+        let mut stream = Vec::new();
+        write_line(&mut stream, &Request::Measure { on: true }).unwrap();
+        write_line(&mut stream, &"two\nlines").unwrap();
+        let mut stream = &stream[..];
+        let line = read_line(&mut stream).unwrap().unwrap();
+        assert_eq!(line, b"{\"ask\":\"measure\",\"on\":true}\n");
+        assert!(matches!(serde_json::from_slice(&line), Ok(Request::Measure { on: true })));
+        assert_eq!(read_line(&mut stream).unwrap().unwrap(), b"\"two\\nlines\"\n");
+        assert_eq!(read_line(&mut stream).unwrap(), None);
+    }
 }

@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+pub use crate::event::{Event, EventCode, Severity};
+
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
@@ -292,10 +294,12 @@ pub struct NfStatus {
     pub turns: u64,
     /// What a packet is taken to cost it, in nanoseconds; `None` before that is known.
     pub turn_cost_ns: Option<f64>,
-    /// Whether that is still the cost that was measured before (`headgate profile nf`), and not that of its turns.
+    /// Whether that is still the cost that was measured before (`headgate profile nf`), and not that of its
+    /// turns.
     #[serde(default)]
     pub turn_cost_measured: bool,
-    /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel decides.
+    /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel
+    /// decides.
     pub share: Option<f64>,
     /// What it does on interfaces of the kernel, if it works on some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -475,17 +479,6 @@ pub struct DropStatus {
     pub sentence: String,
     /// How many.
     pub count: u64,
-}
-
-/// Something that happened.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Event {
-    /// When, in nanoseconds since the manager started.
-    pub at_ns: u64,
-    /// To whom: an instance, a port, or `manager`.
-    pub who: String,
-    /// What, in a sentence.
-    pub what: String,
 }
 
 /// A known flow.

@@ -5,7 +5,7 @@
 //! at.
 //!
 //! - [`variants`]: what is measured and compared;
-//! - [`scenario`]: the configuration of one variant;
+//! - [`mod@scenario`]: the configuration of one variant;
 //! - [`wakeup`]: the bare wake-up.
 
 pub mod scenario;
@@ -20,16 +20,16 @@ use clap::builder::PossibleValuesParser;
 use headgate_host::environment::Environment;
 use serde_json::json;
 
-use crate::placement::Placement;
 use crate::report::{Ratio, Report, Row, Section};
-use crate::session::{Interval, Launcher};
 use crate::statistics::{Round, Rounds, quantile};
+use headgate_api::session::{Interval, Launcher};
+use headgate_host::cores::Placement;
 use variants::{Aim, Kind, RATIOS, VARIANTS, Variant, chosen, names, reference, scenario};
 
 /// Wake-ups timed in each round. Our choice: 20 lie above the 99th percentile.
 const WAKEUPS: usize = 2000;
 /// The stations a packet passes, whose cost is told for each packet that passes.
-const STATIONS: [&str; 5] = ["arrive", "classify", "deliver", "hop", "emit"];
+const STATIONS: [&str; 7] = ["arrive", "classify", "admit", "deliver", "hop", "commit", "emit"];
 /// The station of what a worker does beside, whose cost is told for each packet that leaves.
 const BESIDE: &str = "tend";
 /// Hops of a packet through three NFs.
@@ -268,13 +268,24 @@ impl Bench {
 }
 
 /// Names of results: stations of the variants `stations_one` and `stations_three`.
-const STATION_NAMES: [[&str; 6]; 2] = [
-    ["one_arrive_ns", "one_classify_ns", "one_deliver_ns", "one_hop_ns", "one_emit_ns", "one_tend_ns"],
+const STATION_NAMES: [[&str; 8]; 2] = [
+    [
+        "one_arrive_ns",
+        "one_classify_ns",
+        "one_admit_ns",
+        "one_deliver_ns",
+        "one_hop_ns",
+        "one_commit_ns",
+        "one_emit_ns",
+        "one_tend_ns",
+    ],
     [
         "three_arrive_ns",
         "three_classify_ns",
+        "three_admit_ns",
         "three_deliver_ns",
         "three_hop_ns",
+        "three_commit_ns",
         "three_emit_ns",
         "three_tend_ns",
     ],

@@ -27,14 +27,12 @@ use anyhow::Context as _;
 use headgate_host::clock::Clock;
 use headgate_host::cores;
 use headgate_host::environment::Environment;
-use headgate_host::undo::{Action, Janitor};
-use headgate_manager::device_folder;
 use serde_json::{Map, Value as Json, json};
 
 use crate::hop::busy;
 use crate::report::Report;
-use crate::session::Launcher;
 use experiment::{Experiment, How};
+use headgate_api::session::Launcher;
 use runner::{Pace, Runner};
 
 /// NFs run as users of their trust domains, who must be able to write there.
@@ -91,12 +89,6 @@ pub struct Options {
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
 pub fn run(suite: Suite, name: &str, options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    // Before anything that has threads. What DPDK makes is the only thing that has a name.
-    let janitor = Janitor::start()?;
-    let devices = device_folder();
-    for path in devices.parent().into_iter().chain([&*devices]) {
-        janitor.register(Action::RemoveDirectory { path: path.into() })?;
-    }
     for folder in [&options.csv, &options.svg].into_iter().flatten() {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -118,7 +110,6 @@ pub fn run(suite: Suite, name: &str, options: &Options, json: bool) -> anyhow::R
     let found = lab.measure_all((suite.named)(name, machine))?;
     drop(lab);
     folder.close()?;
-    janitor.finish()?;
     Ok(found)
 }
 

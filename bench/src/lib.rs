@@ -1,6 +1,6 @@
 //! The papers' experiments, each one command.
 //!
-//! An experiment starts managers of its own in this process, one after another, and measures each from
+//! An experiment starts daemons of its own ([`headgate_api::session`]), one after another, and measures each from
 //! outside: the difference of two snapshots. What is to be compared is measured in turn, round after
 //! round, so that a machine that grows slower does so for all; ratios are formed within a round.
 //!
@@ -10,32 +10,28 @@
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
 //! - [`unis`]: the experiments of that thesis (`headgate bench unis`);
 //! - [`scc`]: the experiments of that paper (`headgate bench scc`);
-//! - [`placement`]: which core does what;
-//! - [`session`]: one manager, from its configuration to its last audit;
-//! - [`statistics`]: median and spread;
+//! - [`statistics`]: rounds, and ratios within them;
+//! - [`grammar`]: the command line, for the completions of `headgate`;
 //! - [`report`]: what is printed.
 
+pub mod grammar;
 pub mod hop;
 pub mod lab;
 pub mod nfvnice;
-pub mod placement;
 pub mod report;
 pub mod scc;
-pub mod session;
 pub mod statistics;
 pub mod tcp;
 pub mod unis;
 
 use std::process::ExitCode;
 
+use headgate_api::session::SessionError;
+use headgate_api::{Exit, Refusal};
 use headgate_host::cores::CoresError;
 use headgate_host::namespace::NamespaceError;
-use headgate_host::undo::UndoError;
-use headgate_manager::StartError;
-use headgate_manager::api::Refusal;
-use headgate_manager::programs::ProgramError;
+use headgate_host::programs::ProgramError;
 
-use session::SessionError;
 use tcp::transfer::TransferError;
 
 /// Experiments.
@@ -60,7 +56,7 @@ impl Command {
     /// The exit code is 0, or 5 when a manager's last audit found packets or buffers unaccounted for.
     ///
     /// # Errors
-    /// Whatever kept it from measuring; [`exit_code`] knows the exit code of it.
+    /// Whatever kept it from measuring; [`exit_of`] knows the exit code of it.
     pub fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         match self {
             Self::Hop(options) => hop::run(&options, json),
@@ -72,25 +68,41 @@ impl Command {
     }
 }
 
-/// The exit code of an experiment that could not be done: 1 failed, 3 environment, 4 configuration.
+/// Returns how an experiment ends that could not be done: failed, environment or configuration.
 #[must_use]
-pub fn exit_code(error: &anyhow::Error) -> u8 {
+pub fn exit_of(error: &anyhow::Error) -> Exit {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {
-        if let Some(error) = cause.downcast_ref::<StartError>() {
-            return Some(error.exit_code());
+        if let Some(error) = cause.downcast_ref::<SessionError>() {
+            return Some(error.exit());
         }
         if let Some(refusal) = cause.downcast_ref::<Refusal>() {
-            return Some(refusal.code);
-        }
-        if let Some(SessionError::Refused(_)) = cause.downcast_ref() {
-            return Some(4);
+            return Some(Exit::from_code(refusal.code));
         }
         let of_machine = cause.is::<ProgramError>()
             || cause.is::<CoresError>()
             || cause.is::<NamespaceError>()
-            || cause.is::<UndoError>()
             || matches!(cause.downcast_ref(), Some(TransferError::NoProgram(_)));
-        of_machine.then_some(3)
+        of_machine.then_some(Exit::Environment)
     };
-    error.chain().find_map(of_cause).unwrap_or(1)
+    error.chain().find_map(of_cause).unwrap_or(Exit::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_api::attendance::Failed;
+    use headgate_api::daemon::DaemonError;
+
+    use super::*;
+
+    #[test]
+    fn the_exit_code_is_that_of_what_went_wrong() {
+        let of = |error: anyhow::Error| exit_of(&error.context("hop one"));
+        let failed = Failed::new(Exit::Configuration, "too little memory".to_owned());
+        assert_eq!(of(SessionError::from(DaemonError::Failed(failed)).into()), Exit::Configuration);
+        let refusal = Refusal { code: 3, message: "no".to_owned() };
+        assert_eq!(of(SessionError::from(refusal.clone()).into()), Exit::Environment);
+        assert_eq!(of(refusal.into()), Exit::Environment);
+        assert_eq!(of(CoresError::NoCores.into()), Exit::Environment);
+        assert_eq!(of(anyhow::anyhow!("something else")), Exit::Failed);
+    }
 }

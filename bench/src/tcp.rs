@@ -17,19 +17,16 @@ pub mod transfer;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use headgate_api::status::Snapshot;
 use headgate_host::environment::Environment;
-use headgate_host::undo::{Action, Janitor};
-use headgate_manager::api::{Handle, Request};
-use headgate_manager::device_folder;
-use headgate_manager::status::Snapshot;
 use serde_json::json;
 
 use crate::hop::busy;
-use crate::placement::Placement;
 use crate::report::{Ratio, Report, Row, Section};
-use crate::session::{Interval, Launcher, Session};
 use crate::statistics::{Round, Rounds};
 use beds::Bed;
+use headgate_api::session::{Interval, Launcher, Session};
+use headgate_host::cores::Placement;
 use transfer::{Look, Times, Transfer};
 
 /// The command promises to end within 60 s. No round is begun that would end later than this.
@@ -37,11 +34,13 @@ const QUICK_LIMIT: Duration = Duration::from_secs(56);
 /// Kernels in a row, as many as there are NFs.
 const ROUTERS: u8 = 3;
 /// Stations of the path and the names of their results, in the order of the path.
-const STATIONS: [(&str, &str); 6] = [
+const STATIONS: [(&str, &str); 8] = [
     ("arrive", "arrive_ns"),
     ("classify", "classify_ns"),
+    ("admit", "admit_ns"),
     ("deliver", "deliver_ns"),
     ("hop", "hop_ns"),
+    ("commit", "commit_ns"),
     ("emit", "emit_ns"),
     ("tend", "tend_ns"),
 ];
@@ -143,12 +142,6 @@ const RATIOS: [(&str, &str, &str); 5] = [
 /// # Errors
 /// Whatever kept it from measuring or printing.
 pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    // Before anything that has threads. What DPDK makes is the only thing that has a name.
-    let janitor = Janitor::start()?;
-    let folder = device_folder();
-    for path in folder.parent().into_iter().chain([&*folder]) {
-        janitor.register(Action::RemoveDirectory { path: path.into() })?;
-    }
     transfer::find_program()?;
     let environment = Environment::observe();
     let bench = Bench {
@@ -162,8 +155,6 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
     bench.measure(&mut measured)?;
     let conserved = measured.unaccounted == 0;
     bench.report(measured, environment, conserved).print(json)?;
-    drop(bench);
-    janitor.finish()?;
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
@@ -230,15 +221,14 @@ impl Bench {
         measured: &mut Measured,
     ) -> anyhow::Result<()> {
         if let Between::Routers { .. } = variant.between {
-            add(variant, &transfer::run(bed, self.pace.times, || Ok(None))?, round);
+            add(variant, &transfer::run(bed, self.pace.times, None)?, round);
             return Ok(());
         }
         let session = self.start(bed)?;
         if variant.between == Between::MeasuredChain {
             session.measure_stations()?;
         }
-        let handle = session.handle();
-        let transfer = transfer::run(bed, self.pace.times, || Ok(Some(snapshot(&handle)?)))?;
+        let transfer = transfer::run(bed, self.pace.times, Some(&session))?;
         match session.stop()? {
             Some(true) => {}
             Some(false) => measured.unaccounted += 1,
@@ -374,10 +364,6 @@ fn configuration(placement: Placement, left: &str, right: &str) -> String {
     text
 }
 
-fn snapshot(handle: &Handle) -> anyhow::Result<Snapshot> {
-    Ok(handle.get(Request::Snapshot { audit: false })?)
-}
-
 fn interval(transfer: &Transfer) -> Interval {
     let of = |look: &Look| look.snapshot.clone().unwrap_or_default();
     Interval { before: of(&transfer.before), after: of(&transfer.after) }
@@ -400,7 +386,7 @@ fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
     round.insert(variant.client, client);
     round.insert(variant.server, server);
     round.insert(variant.idle, cores(|look| look.machine.idle));
-    // This process included; where it is a manager, that is taken out later.
+    // This process included, which sleeps; where there is a manager, that is taken out later.
     round.insert(variant.rest, (cores(|look| look.machine.busy) - client - server).max(0.0));
 }
 
@@ -409,7 +395,7 @@ fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
     let Transfer { before, after, .. } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
     let cores = |of: fn(&Look) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
-    let (user, system) = (cores(|look| look.own.user), cores(|look| look.own.system));
+    let (user, system) = (cores(|look| look.manager.user), cores(|look| look.manager.system));
     let sum = |of: fn(&Snapshot) -> u64| of(&interval.after).saturating_sub(of(&interval.before)) as f64;
     let nfs = sum(|snapshot| snapshot.nfs.iter().map(|nf| nf.cpu_ns).sum()) / 1e9 / seconds;
     round.insert("headgate_cpu_user", user);

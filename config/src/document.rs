@@ -50,7 +50,8 @@ tables! {
         optional nf: Many<NfTable>;
         /// Paths through NFs.
         optional chain: Many<ChainTable>;
-        /// Which packets take which chain. The first rule that matches decides; a packet that no rule matches is dropped.
+        /// Which packets take which chain. The first rule that matches decides; a packet that no rule matches
+        /// is dropped.
         optional rule: Many<RuleTable>;
     }
 
@@ -82,33 +83,44 @@ tables! {
 
     /// Who gets a shared core, and what happens when an NF cannot keep up.
     pub struct SchedulerTable at "[scheduler]" {
-        /// "os" leaves both to the kernel; "weights" gives each NF of a core the time that its packets need; "backpressure" lets NFs take turns and sheds at the entry what an overloaded NF would drop; "nfvnice" does both; "unis" gives NFs with `loop = "polling"` turns of their core, as their rings tell.
+        /// "os" leaves both to the kernel; "weights" gives each NF of a core the time that its packets need;
+        /// "backpressure" lets NFs take turns and sheds at the entry what an overloaded NF would drop;
+        /// "nfvnice" does both; "unis" gives NFs with `loop = "polling"` turns of their core, as their rings
+        /// tell.
         defaulted mode: Mode = "nfvnice";
         /// Percent of an NF's ring from which on the NF is overloaded.
         defaulted high_watermark: Percent = 80;
         /// Percent of its ring below which it no longer is.
         defaulted low_watermark: Percent = 60;
-        /// Percent of its ring from which on an NF's average queue marks ECN-capable packets (CE, RFC 3168); 0 marks none.
+        /// Percent of its ring from which on an NF's average queue marks ECN-capable packets (CE, RFC 3168);
+        /// 0 marks none.
         defaulted ecn_watermark: Whole<0, 99> = 40;
         /// Microseconds that packets must have waited before the high watermark counts.
         defaulted queue_time_us: Whole<0, 1_000_000> = 100;
         /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
         defaulted hold: Whole<0, 65_536> = 4096;
-        /// Whether flows that NFs lead past an overloaded NF, by answering with a stage or a port, are let in meanwhile; false sheds the whole chain.
+        /// Whether flows that NFs lead past an overloaded NF, by answering with a stage or a port, are let in
+        /// meanwhile; false sheds the whole chain.
         defaulted shed_by_flow: bool = true;
-        /// Milliseconds between two looks at the weights of a core's NFs, at most the 100 over which loads are formed.
+        /// Milliseconds between two looks at the weights of a core's NFs, at most the 100 over which loads
+        /// are formed.
         defaulted weights_every_ms: Whole<1, 100> = 10;
-        /// Milliseconds of a turn of the NFs with `policy = "rr"`, set for the whole machine and restored at the end. Default: as the machine has it.
+        /// Milliseconds of a turn of the NFs with `policy = "rr"`, set for the whole machine and restored at
+        /// the end. Default: as the machine has it.
         optional rr_quantum_ms: Whole<1, 1000>;
         /// With "unis": percent of the ring behind an NF that it may fill in one turn (gamma).
         defaulted unis_gamma: Whole<1, 200> = 75;
-        /// With "unis": whether a turn ends when the ring before the NF is empty or the one behind it is that full; false gives each its time in turn.
+        /// With "unis": whether a turn ends when the ring before the NF is empty or the one behind it is that
+        /// full; false gives each its time in turn.
         defaulted unis_occupancy: bool = true;
-        /// With "unis": a core for a scheduler that polls all rings and switches NFs from there. Default: none, each core switches its own.
+        /// With "unis": a core for a scheduler that polls all rings and switches NFs from there. Default:
+        /// none, each core switches its own.
         optional unis_core: Core;
-        /// Lets real-time tasks, which NFs are with "unis", use all of a core: sets kernel.sched_rt_runtime_us to -1 for the whole machine, and back at the end.
+        /// Lets real-time tasks, which NFs are with "unis", use all of a core: sets
+        /// kernel.sched_rt_runtime_us to -1 for the whole machine, and back at the end.
         defaulted lift_rt_limit: bool = false;
-        /// Keeps other programs off the cores of NFs while the manager runs, with the cpuset controller of control groups version 1.
+        /// Keeps other programs off the cores of NFs while the manager runs, with the cpuset controller of
+        /// control groups version 1.
         defaulted reserve_cores: bool = false;
     }
 
@@ -134,7 +146,8 @@ tables! {
     pub struct GeneratorKeys at "[[port]]" {
         /// Packets per second of all flows together, like "10M". Default: "max", as many as the workers take.
         optional rate: Rate;
-        /// Instead of `rate` and `flows`: a rate for each flow, or { rate, flows } for several that share one.
+        /// Instead of `rate` and `flows`: a rate for each flow, or { rate, flows } for several that share
+        /// one.
         optional rates: Many<ClassRate>;
         /// How many flows. Default 1.
         optional flows: Whole<1, { FLOWS_MAX as u64 }>;
@@ -148,9 +161,11 @@ tables! {
         defaulted protocol: Transport = "udp";
         /// IP version: 4 or 6. Default: the version of `source` or `destination`, else 4.
         optional ip: IpVersion;
-        /// Source address of the first flow; the next flows have the next addresses. Default 10.0.0.1 or 2001:2::1.
+        /// Source address of the first flow; the next flows have the next addresses. Default 10.0.0.1 or
+        /// 2001:2::1.
         optional source: Address;
-        /// Destination address of all flows. Default 198.18.0.1 or 2001:2:0:1::1, set apart for benchmarks by RFC 2544 and RFC 5180.
+        /// Destination address of all flows. Default 198.18.0.1 or 2001:2:0:1::1, set apart for benchmarks by
+        /// RFC 2544 and RFC 5180.
         optional destination: Address;
         /// Source port of all flows.
         defaulted source_port: Whole<0, 65_535> = 1024;
@@ -196,19 +211,23 @@ tables! {
         optional write: Text;
         /// How often it is replayed: "once" or "loop". Default "once".
         optional mode: ReplayMode;
-        /// How fast: "fast", "original" with the pauses of the capture, or packets per second. Default "fast".
+        /// How fast: "fast", "original" with the pauses of the capture, or packets per second. Default
+        /// "fast".
         optional timing: Timing;
     }
 
     /// A DPDK device, taken by any of DPDK's drivers.
     pub struct DpdkKeys at "[[port]]" {
-        /// The device as EAL takes it: a virtual device like "net_af_packet0,iface=veth0", or a PCI address with optional arguments.
+        /// The device as EAL takes it: a virtual device like "net_af_packet0,iface=veth0", or a PCI address
+        /// with optional arguments.
         required device: Device;
         /// Receive queues, and as many to send.
         defaulted queues: Whole<1, 64> = 1;
-        /// Whether the device receives straight into packet memory; false copies every packet, for drivers that cannot.
+        /// Whether the device receives straight into packet memory; false copies every packet, for drivers
+        /// that cannot.
         defaulted direct: bool = true;
-        /// Takes the device even when the machine's default route leads through it, which cuts the machine off.
+        /// Takes the device even when the machine's default route leads through it, which cuts the machine
+        /// off.
         defaulted allow_default_route: bool = false;
     }
 
@@ -218,23 +237,31 @@ tables! {
         required name: Name;
         /// A shipped NF.
         optional run: Text;
-        /// A program of your own and its arguments; its path is absolute or relative to the configuration's folder.
+        /// A program of your own and its arguments; its path is absolute or relative to the configuration's
+        /// folder.
         optional exec: Many<Text>;
-        /// Shipped NFs that run in one process, one after another on each burst: faster, without walls between them.
+        /// Shipped NFs that run in one process, one after another on each burst: faster, without walls
+        /// between them.
         optional fuse: Many<MemberTable>;
-        /// True: the manager does not start it; a process of `user` attaches by itself, from a container for example.
+        /// True: the manager does not start it; a process of `user` attaches by itself, from a container for
+        /// example.
         optional attach: bool;
-        /// `exec` is a black box, a program that knows nothing of Headgate: what the interfaces are by which it gets and gives packets, "memif" or "veth". In its words `{in}` and `{out}` stand for them, `{core}` for its core.
+        /// `exec` is a black box, a program that knows nothing of Headgate: what the interfaces are by which
+        /// it gets and gives packets, "memif" or "veth". In its words `{in}` and `{out}` stand for them,
+        /// `{core}` for its core.
         optional r#box: BoxPorts;
         /// Given to the NF as JSON.
         optional args: Args;
-        /// Where it runs: "process" on the machine as any program, "container" in a container of its own, made by runc or crun.
+        /// Where it runs: "process" on the machine as any program, "container" in a container of its own,
+        /// made by runc or crun.
         defaulted environment: Environment = "process";
         /// The folder with the container's file system. Default: the machine's, read-only.
         optional rootfs: Text;
-        /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in turn.
+        /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in
+        /// turn.
         optional core: OneOrMany<Core>;
-        /// How it waits for packets: "notified" sleeps; "polling" never does; "cooperative" never does and gives its core up often.
+        /// How it waits for packets: "notified" sleeps; "polling" never does; "cooperative" never does and
+        /// gives its core up often.
         defaulted r#loop: LoopKind = "notified";
         /// Bursts after which a cooperative NF gives its core up. Default 16.
         optional yield_after: Whole<1, 65_536>;
@@ -246,23 +273,28 @@ tables! {
         defaulted on_failure: OnFailure = "drop";
         /// When a failed instance is started again.
         defaulted restart: RestartTable = EMPTY;
-        /// Packets that may wait for each instance; a power of two, 64 to 65536. Default: 4096, and 16384 where "unis" gives turns.
+        /// Packets that may wait for each instance; a power of two, 64 to 65536. Default: 4096, and 16384
+        /// where "unis" gives turns.
         optional ring: Whole<64, 65_536>;
-        /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other may attach.
+        /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other
+        /// may attach.
         optional user: User;
         /// Factor of its share of a core, 1 to 100.
         defaulted priority: Whole<1, 100> = 1;
-        /// The kernel's policy: "normal", "batch", "rr" or "fifo". Default: "batch" where it sleeps (`loop = "notified"`), else "normal".
+        /// The kernel's policy: "normal", "batch", "rr" or "fifo". Default: "batch" where it sleeps
+        /// (`loop = "notified"`), else "normal".
         optional policy: PolicyKind;
         /// Nice value of a normal or batch NF, -20 to 19. Default 0.
         optional nice: Nice;
-        /// Microseconds that a normal or batch NF asks to run between two pre-emptions, 100 to 100000. Default: the kernel's.
+        /// Microseconds that a normal or batch NF asks to run between two pre-emptions, 100 to 100000.
+        /// Default: the kernel's.
         optional slice_us: Whole<100, 100_000>;
         /// Priority of an rr or fifo NF among real-time tasks, 1 to 99. Default 50.
         optional rt_priority: Whole<1, 99>;
     }
 
-    /// The first restart is immediate; each further failure doubles the pause from `first` to `longest`; an instance that ran for twice the longest pause has a clean slate.
+    /// The first restart is immediate; each further failure doubles the pause from `first` to `longest`; an
+    /// instance that ran for twice the longest pause has a clean slate.
     pub struct RestartTable at "restart" {
         /// Pause after the second failure in a row.
         defaulted first: Pause = "10ms";
@@ -286,25 +318,31 @@ tables! {
         required stages: Many<Name>;
         /// The port at its end, or "nf" when the last NF always names the port.
         optional out: Name;
-        /// Microseconds that a packet may take through it, 10 to 10000000: what would take longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
+        /// Microseconds that a packet may take through it, 10 to 10000000: what would take longer is shed at
+        /// the entry, or its flow moves to a faster instance. Default: no bound.
         optional delay_bound_us: Whole<10, 10_000_000>;
-        /// With `mode = "unis"`: packets per second that it has before NFs without a floor have more than their part of what is left. Default: none.
+        /// With `mode = "unis"`: packets per second that it has before NFs without a floor have more than
+        /// their part of what is left. Default: none.
         optional rate_floor: Whole<1, 1_000_000_000>;
-        /// Instead of `out` and rules: the interfaces of the kernel that its NFs work on, without the workers.
+        /// Instead of `out` and rules: the interfaces of the kernel that its NFs work on, without the
+        /// workers.
         optional io: IoTable;
     }
 
-    /// A chain on interfaces of the kernel. Packets that come by `in` pass its stages and leave by `out`; those that come by `out` pass them backwards and leave by `in`.
+    /// A chain on interfaces of the kernel. Packets that come by `in` pass its stages and leave by `out`;
+    /// those that come by `out` pass them backwards and leave by `in`.
     pub struct IoTable at "io" {
         /// The interface at the chain's entry.
         required r#in: InterfaceName;
         /// The interface at its end.
         required out: InterfaceName;
-        /// Between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared memory, "uring" one with io_uring, "xdp" a socket of AF_XDP.
+        /// Between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared memory,
+        /// "uring" one with io_uring, "xdp" a socket of AF_XDP.
         defaulted driver: IoDriver = "packet";
         /// Most packets of one system call, both ways; none waits for as many.
         defaulted batch: Whole<1, { BATCH_MAX as u64 }> = 32;
-        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel, "ovs" an Open vSwitch of the chain's own.
+        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel, "ovs" an
+        /// Open vSwitch of the chain's own.
         defaulted wiring: Wiring = "direct";
         /// The core of that Open vSwitch. Default: the first of the manager's.
         optional switch_core: Core;

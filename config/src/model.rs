@@ -415,8 +415,8 @@ pub enum Link {
     External(BoxPorts),
 }
 
-/// Where the processes of an NF come from, and what they run. It composes with any [`Link`] but for the pairs that
-/// `resolve/compose.rs` refuses.
+/// Where the processes of an NF come from, and what they run. It composes with any [`Link`] but for the pairs
+/// that `resolve/compose.rs` refuses.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {

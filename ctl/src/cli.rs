@@ -42,9 +42,7 @@ enum Command {
     /// Tell where the time of packets goes, and what to change first
     #[command(subcommand)]
     Profile(profile::Command),
-    /// Measure: the papers' experiments, each one command
-    #[command(subcommand)]
-    Bench(bench::Command),
+    Bench(bench::Args),
     Completions(completions::Args),
 }
 
@@ -57,11 +55,7 @@ pub fn grammar() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let out = Output::of_process(cli.json);
-    let result = match cli.command {
-        Command::Bench(experiment) => bench::run(experiment, &out),
-        command => command.run(&out).map(ExitCode::from),
-    };
-    result.unwrap_or_else(|failure| tell_failure(&failure, &out).into())
+    cli.command.run(&out).unwrap_or_else(|failure| tell_failure(&failure, &out)).into()
 }
 
 impl Command {
@@ -77,7 +71,7 @@ impl Command {
             Self::Show(args) => show::run(&args, out),
             Self::Tell(args) => tell::run(&args, out),
             Self::Profile(command) => profile::run(&command, out),
-            Self::Bench(_) => unreachable!("experiments print their own results"),
+            Self::Bench(args) => bench::run(&args, out),
             Self::Completions(args) => completions::run(&args, out),
         }
     }
@@ -90,7 +84,7 @@ fn tell_failure(failure: &Failure, out: &Output) -> Exit {
     }
     match failure {
         Failure::NoReader => {}
-        Failure::Refused(_) => out.narrate(format!("{failure}\n")),
+        Failure::Refused { .. } => out.narrate(format!("{failure}\n")),
         Failure::Said { .. } => {
             out.narrate(format!("{} {failure}\n", out.note_paint.ink(Ink::Red, "headgate:")));
         }

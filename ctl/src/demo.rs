@@ -23,14 +23,11 @@ mod traffic;
 
 use std::path::PathBuf;
 
-use std::sync::Arc;
-
+use headgate_host::programs::Program;
 use headgate_host::signals;
-use headgate_host::undo::Janitor;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
-use crate::shipped::Shipped;
 use crate::stop::Stop;
 use play::Play;
 use scene::Scene;
@@ -63,9 +60,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         return print_configuration(args, out);
     }
     let wish = signals::catch()?;
-    // Before anything that has threads.
-    let janitor = Arc::new(Janitor::start()?);
-    let shipped = Shipped::find()?;
+    let program = Program::Manager.find()?;
     let stop = Stop::watch(wish, *out)?;
     let scene = match &args.pcap {
         Some(file) => Scene::capture(file.as_deref())?,
@@ -75,7 +70,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
             Scene::capture(None)
         })?,
     };
-    let play = Play { out, stop: &stop, janitor: &janitor, shipped: &shipped, seconds: args.seconds };
+    let play = Play { out, stop: &stop, program: &program, seconds: args.seconds };
     let summary = match play.perform(&scene) {
         // A kernel or a DPDK without packet sockets should not spoil everything.
         Err(failure) if args.pcap.is_none() && scene.has_hosts() && failure.exit() == Exit::Environment => {
@@ -86,8 +81,6 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         played => played,
     }?;
     drop(scene);
-    // The managers have ended and let go of it.
-    Arc::into_inner(janitor).map_or(Ok(()), Janitor::finish)?;
     out.document(&summary)?;
     out.text(summary.render(out.data_paint))?;
     Ok(summary.verdict())

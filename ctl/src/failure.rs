@@ -1,62 +1,20 @@
-//! How a command ends: the exit codes, and what is said when it fails.
+//! How a command ends when it fails, and what is said then.
 
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
 
+pub use headgate_api::Exit;
+use headgate_api::attendance::Failed;
+use headgate_api::daemon::DaemonError;
+use headgate_api::session::SessionError;
+use headgate_api::{CallError, Refusal};
+use headgate_config::{CatalogError, Diagnostics};
 use headgate_host::namespace::NamespaceError;
 use headgate_host::notify::NotifyError;
+use headgate_host::programs::ProgramError;
 use headgate_host::signals::SignalsError;
 use headgate_host::undo::UndoError;
-use headgate_manager::StartError;
-use headgate_manager::api::{CallError, Refusal};
-use headgate_manager::config::Diagnostics;
-use headgate_manager::programs::ProgramError;
 use serde_json::{Value as Json, json};
-
-/// How a command ended. Code 2, wrong usage, is `clap`'s to give, or [`Failure::usage`]'s.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// It did what it was asked.
-    Ok = 0,
-    /// It could not.
-    Failed = 1,
-    /// It was asked for something that makes no sense.
-    Usage = 2,
-    /// This machine, or the rights of this user, do not allow it.
-    Environment = 3,
-    /// The configuration is refused.
-    Configuration = 4,
-    /// What was to be checked does not hold.
-    CheckNotMet = 5,
-}
-
-impl Exit {
-    /// The end that has this code; [`Exit::Failed`] for others.
-    pub fn from_code(code: u8) -> Self {
-        let all = [Self::Ok, Self::Usage, Self::Environment, Self::Configuration, Self::CheckNotMet];
-        all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Self::Failed)
-    }
-
-    /// The word in `--json`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::Environment => "environment",
-            Self::Configuration => "configuration",
-            Self::CheckNotMet => "check-not-met",
-        }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
-}
 
 /// Why a command did not end well.
 #[derive(Debug)]
@@ -64,7 +22,12 @@ pub enum Failure {
     /// Nobody reads our output any more, which is their good right: nothing is said.
     NoReader,
     /// A configuration was refused.
-    Refused(Diagnostics),
+    Refused {
+        /// Its mistakes, for people.
+        report: String,
+        /// The same, as `headgate check --json` has them.
+        diagnostics: Json,
+    },
     /// Anything else.
     Said {
         /// The exit code.
@@ -94,7 +57,7 @@ impl Failure {
     pub const fn exit(&self) -> Exit {
         match self {
             Self::NoReader => Exit::Ok,
-            Self::Refused(_) => Exit::Configuration,
+            Self::Refused { .. } => Exit::Configuration,
             Self::Said { exit, .. } => *exit,
         }
     }
@@ -103,13 +66,12 @@ impl Failure {
     pub fn document(&self) -> Option<Json> {
         let error = match self {
             Self::NoReader => return None,
-            Self::Refused(diagnostics) => {
+            Self::Refused { diagnostics, .. } => {
                 json!({ "message": "the configuration is refused", "diagnostics": diagnostics })
             }
             Self::Said { message, .. } => json!({ "message": message }),
         };
-        let exit = self.exit();
-        Some(json!({ "error": { "kind": exit.name(), "exit_code": exit as u8, "detail": error } }))
+        Some(self.exit().document(error))
     }
 }
 
@@ -117,8 +79,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoReader => Ok(()),
-            Self::Refused(diagnostics) => f.write_str(diagnostics.to_string().trim_end()),
-            Self::Said { message, .. } => f.write_str(message.trim_end()),
+            Self::Refused { report: text, .. } | Self::Said { message: text, .. } => {
+                f.write_str(text.trim_end())
+            }
         }
     }
 }
@@ -135,7 +98,37 @@ impl From<io::Error> for Failure {
 
 impl From<Diagnostics> for Failure {
     fn from(diagnostics: Diagnostics) -> Self {
-        Self::Refused(diagnostics)
+        // A list of plain values.
+        let document = serde_json::to_value(&diagnostics).unwrap_or_default();
+        Self::Refused { report: diagnostics.to_string(), diagnostics: document }
+    }
+}
+
+impl From<Failed> for Failure {
+    fn from(failed: Failed) -> Self {
+        match failed.diagnostics {
+            Some(diagnostics) => Self::Refused { report: failed.message, diagnostics },
+            None => Self::new(Exit::from_code(failed.code), failed.message),
+        }
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Failed(failed) => failed.into(),
+            error => Self::new(error.exit(), error.to_string()),
+        }
+    }
+}
+
+impl From<SessionError> for Failure {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Daemon(error) => error.into(),
+            SessionError::Asked(refusal) => refusal.into(),
+            error => Self::new(Exit::Failed, error.to_string()),
+        }
     }
 }
 
@@ -162,12 +155,6 @@ fn of_root() -> &'static str {
     if may_be { "; a manager that root started is asked as root" } else { "" }
 }
 
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Self {
-        Self::new(Exit::from_code(error.exit_code()), error.to_string())
-    }
-}
-
 macro_rules! environment {
     ($($error:ty),*) => {$(
         impl From<$error> for Failure {
@@ -178,7 +165,7 @@ macro_rules! environment {
     )*};
 }
 
-environment!(ProgramError, NamespaceError, NotifyError, SignalsError, UndoError);
+environment!(CatalogError, ProgramError, NamespaceError, NotifyError, SignalsError, UndoError);
 
 #[cfg(test)]
 mod tests {

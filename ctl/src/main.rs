@@ -5,11 +5,9 @@ mod commands;
 mod demo;
 mod failure;
 mod output;
-mod progress;
 mod shipped;
 mod stop;
 mod table;
-mod units;
 mod view;
 
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use headgate_manager::config::Catalog;
-use headgate_manager::programs;
+use headgate_config::Catalog;
+use headgate_host::programs::Program;
 
 use crate::failure::Failure;
 
@@ -19,8 +19,8 @@ pub struct Shipped {
 impl Shipped {
     /// Finds the program and asks it.
     pub fn find() -> Result<Self, Failure> {
-        let program = programs::nf_program()?;
-        let catalog = programs::catalog(&program)?;
+        let program = Program::Nfs.find()?;
+        let catalog = Catalog::of(&program)?;
         Ok(Self { program, catalog })
     }
 }

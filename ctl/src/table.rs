@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::output::{Ink, Paint, harmless};
+use headgate_units::text::harmless;
+
+use crate::output::{Ink, Paint};
 
 /// Columns stand this far apart.
 const GAP: usize = 2;

@@ -10,12 +10,3 @@ pub use tables::{
     accounts, chains, delays, drops, events, flows, headline, latencies, memory, nf_details, nfs, nfs_brief,
     objectives, ports, totals, workers,
 };
-
-use headgate_manager::status::Snapshot;
-
-use crate::failure::Exit;
-
-/// Whether a command that took a manager's accounts ends well.
-pub fn verdict(snapshot: &Snapshot) -> Exit {
-    if snapshot.conserved == Some(false) { Exit::CheckNotMet } else { Exit::Ok }
-}

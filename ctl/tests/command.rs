@@ -5,7 +5,7 @@ mod common;
 use std::fs::{self, File};
 use std::path::Path;
 
-use common::{configuration, headgate, run, told, written};
+use common::{HEADGATE, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
 const COMMANDS: [&str; 12] = [
@@ -125,6 +125,11 @@ fn a_plan_and_a_finding_are_documents_too() {
     assert_eq!((code, &document["valid"], messages.as_str()), (4, &Json::Bool(false), ""));
     assert_eq!(document["diagnostics"][0]["code"], "undefined-port");
     assert!(document["diagnostics"][0]["line"].as_u64() > Some(1));
+
+    let (code, data, messages) = run(folder.path(), &["up", &bad, "--json"]);
+    let refused = &json(&data)["error"];
+    assert_eq!((code, &refused["kind"]), (4, &Json::from("configuration")), "{messages}");
+    assert_eq!(refused["detail"]["diagnostics"], document["diagnostics"]);
 }
 
 #[test]
@@ -197,13 +202,47 @@ fn without_a_manager_there_is_nobody_to_ask() {
 }
 
 #[test]
-fn without_the_program_of_the_nfs_it_says_where_it_looked() {
+fn without_a_program_that_it_starts_it_says_where_it_looked() {
     let folder = tempfile::tempdir().unwrap();
     let good = written(folder.path(), &configuration("alone"));
-    let mut command = headgate(folder.path(), &["check", &good]);
-    let (code, _, messages) = told(command.env("HEADGATE_NFS", "/nonexistent").output().unwrap());
-    assert_eq!(code, 3);
-    assert!(messages.contains("/nonexistent") && messages.contains("cargo build"), "{messages}");
+    for (words, variable) in [
+        (&["check", &good][..], "HEADGATE_NFS"),
+        (&["up", &good], "HEADGATE_NFS"),
+        (&["up", &good], "HEADGATE_MANAGER"),
+        (&["bench", "hop"], "HEADGATE_BENCH"),
+    ] {
+        let mut command = headgate(folder.path(), words);
+        let (code, _, messages) = told(command.env(variable, "/nonexistent").output().unwrap());
+        assert_eq!(code, 3, "{words:?}: {messages}");
+        assert!(messages.contains("/nonexistent") && messages.contains("cargo build"), "{messages}");
+    }
+}
+
+/// What it starts links DPDK; it does not.
+#[test]
+fn the_command_loads_no_library_of_dpdk() {
+    let loads = |program: &str| {
+        let output = std::process::Command::new("ldd").arg(program).output().expect("there is ldd");
+        String::from_utf8(output.stdout).unwrap().contains("librte_")
+    };
+    let beside = |name| Path::new(HEADGATE).with_file_name(name).to_str().unwrap().to_owned();
+    assert!(!loads(HEADGATE) && !loads(&beside("headgate-bench")) && !loads(&beside("headgate-nfs")));
+    assert!(loads(&beside("headgate-manager")));
+}
+
+#[test]
+fn experiments_are_those_of_another_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, help, _) = run(folder.path(), &["bench", "--help"]);
+    assert!(code == 0 && help.contains("Usage: headgate bench"), "{help}");
+    let (code, help, _) = run(folder.path(), &["bench", "hop", "--help"]);
+    assert!(code == 0 && help.contains("Usage: headgate bench hop") && help.contains("--rounds"), "{help}");
+    for words in [&["bench"][..], &["bench", "nothing"], &["bench", "scc", "nothing"]] {
+        assert_eq!(run(folder.path(), words).0, 2, "{words:?}");
+    }
+    // Its completions are those of the whole.
+    let script = run(folder.path(), &["completions", "bash"]).1;
+    assert!(script.contains("occupancy-rule") && script.contains("--rounds"));
 }
 
 #[test]
@@ -243,7 +282,8 @@ fn the_doctor_has_a_verdict_for_each_check() {
     let document = json(&data);
     let checks = document["checks"].as_array().unwrap();
     let names: Vec<&str> = checks.iter().map(|check| check["name"].as_str().unwrap()).collect();
-    for name in ["cores", "hugepages", "shared memory", "clock", "DPDK", "NFs", "namespaces, veth"] {
+    for name in ["cores", "hugepages", "shared memory", "clock", "manager", "DPDK", "NFs", "namespaces, veth"]
+    {
         assert!(names.contains(&name), "{names:?}");
     }
     for check in checks {

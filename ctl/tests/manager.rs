@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{
-    HEADGATE, Running, configuration, descendants, eventually, headgate, name_of, run, runs, sockets, told,
-    written,
+    HEADGATE, Running, configuration, daemon, descendants, eventually, headgate, name_of, run, runs, signal,
+    sockets, told, written,
 };
 use headgate_host::cgroup::CpuController;
 use rustix::process::{Signal, geteuid};
@@ -54,7 +54,9 @@ fn a_manager_is_looked_at_told_changed_and_stopped() {
 
     let (code, page, _) = ask(&["status"]);
     assert_eq!(code, 0);
-    assert!(page.starts_with(&format!("manager {name} pid {}", manager.0.id())), "{page}");
+    let pid = daemon(folder, &name);
+    assert!(page.starts_with(&format!("manager {name} pid {pid}")), "{page}");
+    assert!(descendants(manager.0.id()).contains(&pid));
     assert!(page.contains("accounts hold"), "{page}");
 
     for (what, says) in [
@@ -100,7 +102,7 @@ fn a_second_manager_of_one_name_is_refused() {
     let file = folder.join("headgate.toml");
     let (code, _, messages) = run(folder, &["up", file.to_str().unwrap()]);
     assert_eq!(code, 3);
-    let says = format!("a manager named {name:?} is already running (pid {})", manager.0.id());
+    let says = format!("a manager named {name:?} is already running (pid {})", daemon(folder, &name));
     assert!(messages.contains(&says) && messages.contains("headgate down"), "{messages}");
     // The first is none the worse for it.
     assert_eq!(run(folder, &["status", "--name", &name]).0, 0);
@@ -151,21 +153,31 @@ fn without_control_groups_the_kernel_shares_cores_and_that_is_told() {
     assert_eq!(told.filter(|what| what.contains("weights cannot be set")).count(), 1, "{messages}");
 }
 
+/// Whoever is killed: the command, whose daemon then stops in order, or the daemon, whose janitor tidies up.
 #[test]
 fn a_killed_manager_leaves_nothing_and_can_be_started_again() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("killed"));
     let socket = sockets(folder).join(format!("{name}.sock"));
-    for _ in 0..2 {
+    for kill_daemon in [true, false, true] {
         let manager = started(folder, &name, &[]);
         let children = descendants(manager.0.id());
         let groups = control_groups(&name);
         assert!(groups.is_empty() || groups.len() == 3, "one of all and one for each NF: {groups:?}");
-        assert!(children.len() >= 3, "two NFs and the janitor: {children:?}");
+        assert!(children.len() >= 4, "the daemon, its janitor and two NFs: {children:?}");
         assert!(socket.exists());
-        manager.signal(Signal::KILL);
-        manager.end();
-        eventually("its NFs and janitor have ended", || !children.iter().any(|&pid| runs(pid)));
+        if kill_daemon {
+            signal(daemon(folder, &name), Signal::KILL);
+            let (code, _, messages) = manager.end();
+            assert!(code == 1 && messages.contains("without a last word (signal: 9"), "{messages}");
+        } else {
+            manager.signal(Signal::KILL);
+            let (_, _, messages) = manager.end();
+            assert!(messages.contains("stopping: no more packets are taken in"), "{messages}");
+        }
+        eventually("the daemon, its NFs and its janitor have ended", || {
+            !children.iter().any(|&pid| runs(pid))
+        });
         assert!(!socket.exists() && !socket.with_extension("lock").exists());
         assert_eq!(control_groups(&name), Vec::<PathBuf>::new());
     }
@@ -184,9 +196,8 @@ fn asked_twice_it_ends_at_once() {
     let manager = started(folder, &name, &[]);
     // An NF that does not answer makes the orderly end take seconds.
     let status = json(&run(folder, &["--json", "status", "--name", &name]).1);
-    let pid = status["nfs"][0]["pid"].as_i64().unwrap() as i32;
-    let nf = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(nf, Signal::STOP).unwrap();
+    let pid = status["nfs"][0]["pid"].as_u64().unwrap() as u32;
+    signal(pid, Signal::STOP);
     manager.signal(Signal::INT);
     // Two signals within 200 ms are one wish.
     thread::sleep(Duration::from_millis(400));
@@ -194,10 +205,10 @@ fn asked_twice_it_ends_at_once() {
     let (code, _, messages) = manager.end();
     assert!(messages.contains("stopping; asked once more it ends at once"), "{messages}");
     assert!(code == 1 && messages.contains("asked twice: ending at once"), "{code} {messages}");
-    eventually("the stopped NF has ended too", || !runs(pid as u32));
+    eventually("the stopped NF has ended too", || !runs(pid));
     for ending in [".sock", "+nf.sock", ".lock"] {
-        let left = headgate_manager::place::folder().join(format!("{name}{ending}"));
-        assert!(!left.exists(), "{} is left behind", left.display());
+        let left = sockets(folder).join(format!("{name}{ending}"));
+        eventually(&format!("{} is removed", left.display()), || !left.exists());
     }
 }
 
@@ -231,8 +242,9 @@ fn a_detached_manager_that_cannot_start_says_why() {
     for words in [&["up", "--detach", &bad][..], &["up", "--detach", "--log", log.to_str().unwrap(), &bad]] {
         let (code, _, messages) = run(folder, words);
         assert_eq!(code, 4);
-        assert!(messages.contains("error[") && messages.contains("did not start"), "{messages}");
+        assert!(messages.contains("error[") && messages.contains("headgate.toml:"), "{messages}");
     }
+    assert!(fs::read_to_string(log).unwrap().contains("error["));
 }
 
 #[test]
@@ -314,9 +326,9 @@ fn an_nf_that_attaches_is_shown() {
     let nf = nf.args(["run", "monitor"]).env("HEADGATE_SOCKET", &socket).env("HEADGATE_NF", "second");
     let mut nf = nf.spawn().unwrap();
     eventually("it runs", || !status().contains("awaited"));
-    manager.signal(Signal::KILL);
-    drop(manager);
+    signal(daemon(folder, &name), Signal::KILL);
     assert!(!nf.wait().unwrap().success(), "it ends without its manager");
+    manager.end();
     let lock = sockets(folder).join(format!("{name}.lock"));
     eventually("its socket and its lock are gone", || !socket.exists() && !lock.exists());
 }

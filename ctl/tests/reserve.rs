@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::{HEADGATE, Running, configuration, eventually, is_root, name_of, run, written};
+use common::{HEADGATE, Running, configuration, eventually, is_root, name_of, run, sockets, written};
 use headgate_host::cgroup::reserve::Cpusets;
 use headgate_host::undo::Action;
 use headgate_host::{Pid, cores};
@@ -80,12 +80,15 @@ fn other_programs_leave_the_cores_and_get_them_back() {
         eventually("the core is kept free", || {
             let status: Json = status().unwrap_or_default();
             pid = status["manager"]["pid"].as_i64().unwrap_or(0) as i32;
-            status["scheduler"]["reserved"]["moved"].as_u64() == Some(1)
+            // The program, and the command that attends the daemon.
+            status["scheduler"]["reserved"]["moved"].as_u64() == Some(2)
         });
         assert!(!machine.cores().split(['-', ',']).any(|core| core == reserved.to_string()));
         kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
         eventually("the program has its cores again", || machine.cores() == before);
         let left = || fs::read_dir(&machine.group).unwrap().flatten().any(|entry| entry.path().is_dir());
         eventually("no group is left", || !left());
+        let lock = sockets(folder).join(format!("{name}.lock"));
+        eventually("its place is free", || !lock.exists());
     }
 }

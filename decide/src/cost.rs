@@ -23,7 +23,7 @@
 //! Sources: NFVnice, section 5.2.3 (histogram, median of 100 ms, one sample a millisecond).
 
 use crate::units::{Instant, Span};
-use crate::wake::LOOK_MICROS;
+use crate::wake::POLL;
 
 /// How long a sample counts: NFVnice's moving window.
 pub const WINDOW: Span = Span::from_millis(100);
@@ -37,7 +37,7 @@ pub const FACTOR: u64 = 3;
 pub const OVERHEAD_NS: u64 = 250;
 /// What it may hold for each sleep: the look at the empty ring before it, and two switches of 2 us and their
 /// cold caches.
-pub const SLEEP_NS: u64 = LOOK_MICROS as u64 * 1000 + 10_000;
+pub const SLEEP_NS: u64 = POLL.0 + 10_000;
 /// Windows in a row that change what is believed.
 pub const WINDOWS_TO_DOUBT: u32 = 3;
 /// Packets below which a window proves nothing: some bursts.

@@ -4,22 +4,23 @@
 //! opens no file, allocates nothing on the packet path and draws no random numbers. The manager applies
 //! what is decided with `host` and `plane`; a simulator can apply the same to a model.
 //!
-//! - [`wake`]: which sleeping NF is worth a wake-up call now;
+//! - [`wake`]: which sleeping NF is worth a wake-up call now, and who yields to it;
 //! - [`congestion`]: when senders are told that a queue grows;
-//! - [`pressure`]: which NF is overloaded, and who must rest for it;
+//! - [`pressure`]: which NF is overloaded, what is shed for it, and who is blocked;
 //! - [`bound`]: how many packets of a chain may be inside, so that none is late;
 //! - [`delay`]: how long packets take, lately;
 //! - [`cost`]: what one packet costs an NF, by its own words and by the kernel's;
 //! - [`share`]: which part of a shared core each NF gets;
 //! - [`turn`]: whose turn it is on a core of NFs that never sleep, and for how long;
-//! - [`outstanding`]: which packets a black box has kept;
+//! - [`outstanding`]: which packets an external program has kept;
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`lifecycle`]: what happens next in the life of an NF instance;
 //! - [`liveness`]: whether an NF that says nothing is busy, stopped or lost in a loop;
 //! - [`reconfigure`]: how one configuration follows another;
 //! - [`shutdown`]: how a manager ends;
 //! - [`restart`]: when a failed NF may start again;
-//! - [`profile`]: where the time of a packet goes, and what to change first.
+//! - [`profile`]: where the time of a packet goes, and what to change first;
+//! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -45,5 +46,6 @@ pub mod shutdown;
 #[cfg(test)]
 mod snapshot;
 pub mod spread;
+pub mod statistics;
 pub mod turn;
 pub mod wake;

@@ -20,7 +20,7 @@
 //! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is killed at
 //! most for one cause, and its end is always told by [`Event::Exited`], never assumed.
 //!
-//! What it refuses to do: believe a second hello of one process, or a ready of one that was not welcomed; start a
+//! What it refuses to do: welcome one process twice, or believe a ready of one that was not welcomed; start a
 //! process while another one of this instance exists; give up for good (a chain in production is better off with a
 //! late NF than with none).
 
@@ -353,8 +353,13 @@ impl Lifecycle {
     }
 
     fn on_hello(&mut self, actions: &mut Vec<Action>) {
-        if self.state == State::Starting && self.rules.greets && !self.welcomed && self.cause.is_none() {
-            self.welcomed = true;
+        if !self.rules.greets || self.cause.is_some() || !self.has_process() {
+            return;
+        }
+        // Each welcome costs us memory and descriptors.
+        if core::mem::replace(&mut self.welcomed, true) {
+            self.on_condemned(Cause::SecondHello, actions);
+        } else {
             actions.push(Action::Welcome);
         }
     }

@@ -10,11 +10,16 @@
 //! Rejected: hash modulo the number of instances (all flows move at each change); a full hash ring (a
 //! search for each packet).
 
+use crate::units::InstanceId;
+
+/// Instance that has the flows of each slot.
+pub type Table = [InstanceId; SLOTS];
+
 /// Slots of the table: 128, the size of the RSS tables of common cards, so 100/128 granularity; with
 /// 16 instances the largest has 1/8 more than the smallest at worst.
 pub const SLOTS: usize = 128;
 
-/// The place of a hash in the table.
+/// Returns the place of a hash in the table.
 #[inline(always)]
 #[must_use]
 pub const fn slot(hash: u32) -> usize {
@@ -23,11 +28,11 @@ pub const fn slot(hash: u32) -> usize {
 
 /// Moves as few slots as possible so that `table` names only `instances`, evenly. With no instance the
 /// table is left as it is.
-pub fn rebalance(table: &mut [u16; SLOTS], instances: &[u16]) {
+pub fn rebalance(table: &mut Table, instances: &[InstanceId]) {
     if instances.is_empty() {
         return;
     }
-    let count_of = |table: &[u16; SLOTS], who: u16| table.iter().filter(|&&owner| owner == who).count();
+    let count_of = |table: &Table, who: InstanceId| table.iter().filter(|&&owner| owner == who).count();
     let fair = SLOTS / instances.len();
     let mut spare = SLOTS % instances.len();
     // Each instance keeps its fair part; the first ones that already hold more keep one more.
@@ -60,9 +65,9 @@ pub fn rebalance(table: &mut [u16; SLOTS], instances: &[u16]) {
     }
 }
 
-/// Moves an eighth of the slots of one instance to another, and at least one; the last one stays. Returns how many. Our
-/// choice: what one step overshoots, the next one back mends.
-pub fn relieve(table: &mut [u16; SLOTS], from: u16, to: u16) -> usize {
+/// Moves an eighth of the slots of one instance to another, and at least one; the last one stays. Returns how
+/// many. Our choice: what one step overshoots, the next one back mends.
+pub fn relieve(table: &mut Table, from: InstanceId, to: InstanceId) -> usize {
     let held = table.iter().filter(|&&owner| owner == from).count();
     let count = (held / 8).max(1).min(held.saturating_sub(1));
     for owner in table.iter_mut().filter(|owner| **owner == from).take(count) {
@@ -71,29 +76,57 @@ pub fn relieve(table: &mut [u16; SLOTS], from: u16, to: u16) -> usize {
     count
 }
 
-/// An owner that no instance has.
-pub const FREE: u16 = u16::MAX;
+/// The owner of a slot that no instance has.
+pub const FREE: InstanceId = InstanceId(u16::MAX);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::snapshot;
     use proptest::prelude::*;
+    use std::fmt::Write;
+    use std::string::String;
     use std::vec::Vec;
 
-    fn count(table: &[u16; SLOTS], who: u16) -> usize {
+    fn ids(numbers: impl IntoIterator<Item = u16>) -> Vec<InstanceId> {
+        numbers.into_iter().map(InstanceId).collect()
+    }
+
+    fn count(table: &Table, who: InstanceId) -> usize {
         table.iter().filter(|&&owner| owner == who).count()
     }
 
     #[test]
     fn relief_moves_an_eighth_and_never_the_last() {
         let mut table = [FREE; SLOTS];
-        rebalance(&mut table, &[1, 2]);
-        assert_eq!(relieve(&mut table, 1, 2), 8);
-        assert_eq!((count(&table, 1), count(&table, 2)), (56, 72));
+        rebalance(&mut table, &ids([1, 2]));
+        let [one, two, seven] = [1, 2, 7].map(InstanceId);
+        assert_eq!(relieve(&mut table, one, two), 8);
+        assert_eq!((count(&table, one), count(&table, two)), (56, 72));
         for _ in 0..100 {
-            relieve(&mut table, 1, 2);
+            relieve(&mut table, one, two);
         }
-        assert_eq!((count(&table, 1), relieve(&mut table, 1, 2), relieve(&mut table, 7, 2)), (1, 0, 0));
+        assert_eq!(
+            (count(&table, one), relieve(&mut table, one, two), relieve(&mut table, seven, two)),
+            (1, 0, 0)
+        );
+    }
+
+    /// Instances come and go: slots of each, and how many flows' slots changed their owner for it.
+    #[test]
+    fn spreading_is_this_table() {
+        let mut text = String::from("instances: slots of each; slots that moved\n");
+        let mut table = [FREE; SLOTS];
+        let sets: [&[u16]; 7] =
+            [&[0], &[0, 1], &[0, 1, 2], &[0, 2], &[0, 2, 5, 6], &[5, 6], &[0, 1, 2, 3, 4, 5, 6]];
+        for set in sets {
+            let (before, instances) = (table, ids(set.iter().copied()));
+            rebalance(&mut table, &instances);
+            let counts: Vec<usize> = instances.iter().map(|&who| count(&table, who)).collect();
+            let moved = (0..SLOTS).filter(|&slot| before[slot] != table[slot]).count();
+            writeln!(text, "{set:?}: {counts:?}; {moved}").unwrap();
+        }
+        snapshot::assert("spread", &text);
     }
 
     proptest! {
@@ -101,7 +134,7 @@ mod tests {
         fn loads_are_even_and_owners_are_alive(sets in prop::collection::vec(prop::collection::btree_set(0u16..12, 1..9), 1..12)) {
             let mut table = [FREE; SLOTS];
             for set in sets {
-                let instances: Vec<u16> = set.into_iter().collect();
+                let instances = ids(set);
                 rebalance(&mut table, &instances);
                 let counts: Vec<usize> = instances.iter().map(|&who| count(&table, who)).collect();
                 prop_assert_eq!(counts.iter().sum::<usize>(), SLOTS);
@@ -112,11 +145,11 @@ mod tests {
         /// When one instance leaves, no flow of the others moves.
         #[test]
         fn a_death_moves_only_the_dead_ones_flows(alive in 2usize..9, dead in 0usize..9) {
-            let dead = (dead % alive) as u16;
-            let all: Vec<u16> = (0..alive as u16).collect();
+            let dead = InstanceId((dead % alive) as u16);
+            let all = ids(0..alive as u16);
             let mut before = [FREE; SLOTS];
             rebalance(&mut before, &all);
-            let rest: Vec<u16> = all.iter().copied().filter(|&who| who != dead).collect();
+            let rest: Vec<InstanceId> = all.iter().copied().filter(|&who| who != dead).collect();
             let mut after = before;
             rebalance(&mut after, &rest);
             for place in 0..SLOTS {
@@ -127,8 +160,8 @@ mod tests {
         /// When one comes, only its own fair part moves.
         #[test]
         fn an_arrival_moves_only_its_own_part(alive in 1usize..9) {
-            let old: Vec<u16> = (0..alive as u16).collect();
-            let new: Vec<u16> = (0..=alive as u16).collect();
+            let old = ids(0..alive as u16);
+            let new = ids(0..=alive as u16);
             let mut before = [FREE; SLOTS];
             rebalance(&mut before, &old);
             let mut after = before;

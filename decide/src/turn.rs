@@ -67,7 +67,7 @@ const SPARE_PERCENT: u32 = 12;
 /// packets. Our choice: a look more would be a quarter of it.
 const BRIEF: u64 = 4;
 /// How long fewer packets than [`THETA_MIN`] wait while others have more. Our choice: some turns of light
-/// NFs, and what a sleeping NF waits for on a core that works (`wake::AGE_WORKING_MICROS`).
+/// NFs, and what a sleeping NF waits for on a core that works (`wake::AGE_WORKING`).
 pub const PATIENCE: Span = Span::from_micros(100);
 /// The longest turn. Our choice: a ring of 16,384 packets of 700 cycles takes as long; a dearer NF, or one
 /// that seems to be, must not keep its neighbours waiting longer.

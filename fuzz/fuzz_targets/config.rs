@@ -4,8 +4,8 @@
 
 #![no_main]
 
-use headgate_manager::config::model::{Config, Out};
-use headgate_manager::config::{Argument, Catalog, Diagnostics, Machine, ShippedNf, parse, plan};
+use headgate_config::model::{Config, Out};
+use headgate_config::{Argument, Catalog, Diagnostics, Machine, ShippedNf, parse, plan};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

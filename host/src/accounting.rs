@@ -1,4 +1,4 @@
-//! What the kernel counts: CPU time of the machine and of this process, frames of an interface.
+//! What the kernel counts: CPU time of the machine, of a process and of its threads, frames of an interface.
 //!
 //! The kernel charges the work it does for arriving frames to whoever happens to run when it does it: the
 //! network stack of a receiver is often part of the sender's system time. The sums are right all the same.
@@ -9,8 +9,6 @@ use std::time::Duration;
 use crate::files::{self, FileError};
 
 const MACHINE: &str = "/proc/stat";
-const OWN: &str = "/proc/self/stat";
-const OWN_THREADS: &str = "/proc/self/task";
 const INTERFACES: &str = "/proc/thread-self/net/dev";
 
 /// CPU time of all cores since the machine started.
@@ -22,9 +20,9 @@ pub struct MachineTime {
     pub idle: Duration,
 }
 
-/// CPU time of this process and all its threads, children not included.
+/// CPU time of a process and all its threads, children not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OwnTime {
+pub struct ProcessTime {
     /// In its own code.
     pub user: Duration,
     /// In the kernel.
@@ -71,23 +69,24 @@ pub fn core(core: u32) -> Result<MachineTime, FileError> {
     times_in(&text, &format!("cpu{core} ")).ok_or_else(|| content(MACHINE, text, "a table with that core"))
 }
 
-/// That of this process.
+/// Returns that of a process.
 ///
 /// # Errors
-/// As [`machine`].
-pub fn own() -> Result<OwnTime, FileError> {
-    let text = files::read(OWN)?;
-    own_in(&text).ok_or_else(|| content(OWN, text, "a process as in proc_pid_stat(5)"))
+/// As [`machine`], also when the process is gone.
+pub fn process(pid: u32) -> Result<ProcessTime, FileError> {
+    let path = format!("/proc/{pid}/stat");
+    let text = files::read(&path)?;
+    process_in(&text).ok_or_else(|| content(&path, text, "a process as in proc_pid_stat(5)"))
 }
 
-/// CPU time of the first thread of this process that has this name (at most 15 bytes); `None` where there
-/// is none, or where the kernel keeps no count by thread.
+/// Returns the CPU time of the first thread of a process that has this name (at most 15 bytes); `None` where
+/// there is none, or where the kernel keeps no count by thread.
 #[must_use]
-pub fn own_thread(name: &str) -> Option<Duration> {
+pub fn thread(pid: u32, name: &str) -> Option<Duration> {
     let named = |folder: &PathBuf| {
         std::fs::read_to_string(folder.join("comm")).is_ok_and(|comm| comm.trim_end() == name)
     };
-    let all = std::fs::read_dir(OWN_THREADS).ok()?.flatten().map(|entry| entry.path());
+    let all = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten().map(|entry| entry.path());
     let thread = all.into_iter().find(named)?;
     let text = std::fs::read_to_string(thread.join("schedstat")).ok()?;
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
@@ -117,8 +116,8 @@ fn ticks(count: u64) -> Duration {
     Duration::from_secs_f64(count as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// `cpu` user nice system idle iowait irq softirq steal …; what a hypervisor stole is neither. `who` is the first
-/// word, with the space behind it.
+/// `cpu` user nice system idle iowait irq softirq steal …; what a hypervisor stole is neither. `who` is the
+/// first word, with the space behind it.
 fn times_in(text: &str, who: &str) -> Option<MachineTime> {
     let line = text.lines().find_map(|line| line.strip_prefix(who))?;
     let counts: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
@@ -130,11 +129,11 @@ fn times_in(text: &str, who: &str) -> Option<MachineTime> {
 }
 
 /// The 14th and 15th fields; the second is a name in parentheses that may hold anything.
-fn own_in(text: &str) -> Option<OwnTime> {
+fn process_in(text: &str) -> Option<ProcessTime> {
     let (_, fields) = text.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
     let mut next = || fields.next()?.parse().ok().map(ticks);
-    Some(OwnTime { user: next()?, system: next()? })
+    Some(ProcessTime { user: next()?, system: next()? })
 }
 
 fn switches_in(text: &str) -> Option<Switches> {
@@ -173,7 +172,7 @@ mod tests {
         assert_eq!(switches_in(text), Some(Switches { voluntary: 12, involuntary: 3 }));
         assert_eq!(switches_in("Name:\ta\n"), None);
         assert!(switches(std::process::id()).is_some());
-        assert_eq!(own_thread("nobody"), None);
+        assert_eq!(thread(std::process::id(), "nobody"), None);
     }
 
     #[test]
@@ -188,8 +187,8 @@ mod tests {
         assert_eq!(times_in(&text, "cpu1 "), Some(expected));
 
         let text = format!("7 (a) b) R 1 2 3 4 5 6 7 8 9 10 {second} 0 0 0 20 0");
-        let expected = OwnTime { user: Duration::from_secs(1), system: Duration::ZERO };
-        assert_eq!(own_in(&text), Some(expected));
+        let expected = ProcessTime { user: Duration::from_secs(1), system: Duration::ZERO };
+        assert_eq!(process_in(&text), Some(expected));
 
         let text = "Inter-|\n face |bytes\n    lo: 1 2 0 0 0 0 0 0 3 4 0 0 0 0 0 0\n";
         let expected = InterfaceCounters { received: 2, received_bytes: 1, sent: 4, sent_bytes: 3 };
@@ -200,7 +199,7 @@ mod tests {
     #[test]
     fn this_machine_has_them() {
         assert!(machine().unwrap().busy > Duration::ZERO);
-        own().unwrap();
+        process(std::process::id()).unwrap();
         assert!(interface("no-such-one").is_err());
     }
 }

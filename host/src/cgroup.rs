@@ -61,8 +61,8 @@ impl CpuController {
     }
 }
 
-/// Where a group of this name would be at the top of every hierarchy that is mounted: an OCI runtime makes one in
-/// each.
+/// Where a group of this name would be at the top of every hierarchy that is mounted: an OCI runtime makes
+/// one in each.
 pub fn everywhere(name: &str) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let root = |line: &str| {
@@ -73,8 +73,8 @@ pub fn everywhere(name: &str) -> Vec<PathBuf> {
     mounts.lines().filter_map(root).collect()
 }
 
-/// Puts a process into our own group of a `cpu` controller of version 1. An OCI runtime puts its processes beside
-/// the groups at the top, where they would have another share than if we had started them.
+/// Puts a process into our own group of a `cpu` controller of version 1. An OCI runtime puts its processes
+/// beside the groups at the top, where they would have another share than if we had started them.
 pub fn bring_home(process: Pid) -> Result<(), FileError> {
     let controller = CpuController::find();
     match (&controller, controller.group_of(None)) {

@@ -5,9 +5,9 @@
 //! ends: from then on the process is watched and ended by its descriptor, as any other, and what the
 //! runtime leaves (its folder, its control groups) is removed as files are.
 //!
-//! Nobody in a container has a right, but those to its interfaces where it was given a network with some. Its file
-//! system is read-only but for empty folders in memory, its network has no interface otherwise, and system calls that
-//! only make sense with rights are refused.
+//! Nobody in a container has a right, but those to its interfaces where it was given a network with some. Its
+//! file system is read-only but for empty folders in memory, its network has no interface otherwise, and
+//! system calls that only make sense with rights are refused.
 
 use std::ffi::OsString;
 use std::fs;
@@ -73,8 +73,8 @@ const REFUSED_CALLS: [&str; 35] = [
     "unshare",
     "userfaultfd",
 ];
-/// The same where the caller is told that there is no such call (ENOSYS), for it has another way: the C library
-/// starts threads with `clone` then, whose flags can be looked at.
+/// The same where the caller is told that there is no such call (ENOSYS), for it has another way: the C
+/// library starts threads with `clone` then, whose flags can be looked at.
 const UNKNOWN_CALLS: [&str; 1] = ["clone3"];
 
 /// Rights of a container that was given a network: to its interfaces and to raw sockets on them.
@@ -130,8 +130,8 @@ pub struct Plan {
     pub rootfs: Option<PathBuf>,
     /// Files of the machine that it sees: where they are, and where it sees them.
     pub files: Vec<(PathBuf, PathBuf)>,
-    /// The network namespace it is in, as a file, with the rights to that namespace's interfaces; `None`: one of its
-    /// own without any interface.
+    /// The network namespace it is in, as a file, with the rights to that namespace's interfaces; `None`: one
+    /// of its own without any interface.
     pub network: Option<PathBuf>,
 }
 

@@ -1,5 +1,9 @@
 //! Cores: which there are, which we may use, and staying on one.
 
+mod placement;
+
+pub use placement::Placement;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::fs;

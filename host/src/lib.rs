@@ -28,6 +28,7 @@ pub mod process;
 pub mod programs;
 pub mod sched;
 pub mod signals;
+pub mod stop;
 pub mod undo;
 pub mod users;
 

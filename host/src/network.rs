@@ -257,8 +257,8 @@ impl Links {
     }
 
     /// Makes a bridge and puts the named interfaces into it. It has no IPv6 address of its own making and
-    /// does not follow who listens to which group, for which it would join some itself: it sends nothing but what it
-    /// passes on.
+    /// does not follow who listens to which group, for which it would join some itself: it sends nothing but
+    /// what it passes on.
     pub fn add_bridge(&mut self, name: &str, members: &[&str]) -> Result<(), NetworkError> {
         check_name(name)?;
         let request = Request::new(NEW_LINK, CREATE, &link_header(0, 0)).text(LINK_NAME, name).nest(

@@ -1,6 +1,7 @@
 //! What the kernel and the processor count for a process, and what one event of it costs on this machine.
 //!
-//! - [`tally`]: time on a core, time waited for one, switches, migrations, faults: from `/proc`, for everybody;
+//! - [`tally`]: time on a core, time waited for one, switches, migrations, faults: from `/proc`, for
+//!   everybody;
 //! - [`counters`]: system calls by a tracepoint, and caches and TLBs by the hardware, through
 //!   `perf_event_open(2)`; what a machine or a user may not count is said, with the cure;
 //! - [`memory`], [`kernel`]: benchmarks: a load from each level of memory, a translation, a context switch

@@ -450,8 +450,8 @@ pub fn observe(pid: Pid) -> Result<Observation, ProcessError> {
     Ok(Observation { state, on_core_ns, waiting_ns, voluntary_switches, involuntary_switches })
 }
 
-/// When a process began, in clock ticks since the start of the machine; `None` when there is none. With its id
-/// it names a process for good.
+/// When a process began, in clock ticks since the start of the machine; `None` when there is none. With its
+/// id it names a process for good.
 pub fn started_ticks(pid: Pid) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     // Field 22 of proc_pid_stat(5); the second is a name in parentheses that may hold anything.

@@ -41,8 +41,8 @@ use crate::signals;
 /// stuck.
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
-/// After how long whoever holds a lock is taken for the next one. Our choice: many times what the end of a process
-/// takes on a busy core.
+/// After how long whoever holds a lock is taken for the next one. Our choice: many times what the end of a
+/// process takes on a busy core.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Name of the janitor in `ps` (at most 15 bytes).
@@ -86,8 +86,8 @@ pub enum Action {
         /// Its directory.
         path: PathBuf,
     },
-    /// End what still runs in the control groups of a container of ours, and remove them: one at the top of each
-    /// hierarchy.
+    /// End what still runs in the control groups of a container of ours, and remove them: one at the top of
+    /// each hierarchy.
     RemoveGroups {
         /// Their name.
         name: String,

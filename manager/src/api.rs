@@ -2,7 +2,7 @@
 //!
 //! The same requests serve inside the process: [`Handle::ask`].
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use serde::de::DeserializeOwned;
 
-use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, REQUEST_BYTES_MAX, shaped};
+use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, read_line, shaped, write_line};
 pub use headgate_api::request::{Answer, Refusal, Request};
 
 /// Clients served at the same time. Our choice: people and scrapers, not traffic.
@@ -66,6 +66,17 @@ impl Handle {
         }
     }
 
+    /// Answers a request as it came, a line of JSON.
+    ///
+    /// # Errors
+    /// As [`Handle::ask`], or that it is no request.
+    pub fn answer(&self, line: &[u8]) -> Answer {
+        match serde_json::from_slice(line) {
+            Ok(request) => self.ask(request),
+            Err(error) => Err(Refusal { code: 2, message: format!("not a request of this API: {error}") }),
+        }
+    }
+
     /// Asks for something of a known shape.
     ///
     /// # Errors
@@ -84,7 +95,7 @@ pub(crate) fn serve(listener: UnixListener, handle: Handle) {
             clients.fetch_sub(1, Ordering::Relaxed);
             let refusal: Answer =
                 Err(Refusal::failed(format!("{CLIENTS_MAX} clients are being served; ask again")));
-            let _ = answer(&client, &refusal);
+            let _ = write_line(&mut &client, &refusal);
             continue;
         }
         let (handle, clients) = (handle.clone(), clients.clone());
@@ -99,22 +110,8 @@ fn converse(client: &UnixStream, handle: &Handle) -> std::io::Result<()> {
     client.set_read_timeout(Some(CLIENT_PATIENCE))?;
     client.set_write_timeout(Some(CLIENT_PATIENCE))?;
     let mut reader = BufReader::new(client);
-    loop {
-        let mut line = Vec::new();
-        (&mut reader).take(REQUEST_BYTES_MAX).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(());
-        }
-        let reply = match serde_json::from_slice(&line) {
-            Ok(request) => handle.ask(request),
-            Err(error) => Err(Refusal { code: 2, message: format!("not a request of this API: {error}") }),
-        };
-        answer(client, &reply)?;
+    while let Some(line) = read_line(&mut reader)? {
+        write_line(&mut &*client, &handle.answer(&line))?;
     }
-}
-
-fn answer(mut client: &UnixStream, answer: &Answer) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(answer)?;
-    line.push(b'\n');
-    client.write_all(&line)
+    Ok(())
 }

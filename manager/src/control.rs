@@ -45,8 +45,8 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use headgate_decide::shutdown::{self, Shutdown};
-use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::look_before_sleep_micros;
+use headgate_decide::units::{ChainId, Instant as Moment, NfId, Span};
+use headgate_decide::wake::poll_before_sleep;
 use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,7 +57,7 @@ use crate::config::{Catalog, Config};
 use crate::fabric::{Fabric, INSTANCES_MAX};
 use crate::layout::Numbers;
 use crate::ports::PortHome;
-use crate::status::{NfStatus, Snapshot};
+use crate::status::{EventCode, NfStatus, Snapshot};
 use crate::wiring::Wiring;
 
 use delays::Delays;
@@ -193,8 +193,8 @@ impl Control {
         Moment(self.fabric.clock.now_ns().saturating_sub(self.started_ns))
     }
 
-    fn log(&mut self, who: &str, what: String) {
-        self.events.add(self.now(), who, what);
+    fn log(&mut self, code: EventCode, who: &str, what: String) {
+        self.events.add(crate::status::Event::new(self.now().0, code, who, what));
     }
 
     /// Starts the configured NFs and serves until told to stop. Returns the last snapshot.
@@ -284,7 +284,7 @@ impl Control {
         let mut made = Vec::new();
         for which in 0..nf.cores.len() {
             let scheduled = Scheduled::new(self.measured_ns(nf));
-            match self.instances.add(nf, stage, which, workers, scheduled) {
+            match self.instances.add(nf, NfId(stage), which, workers, scheduled) {
                 Some(at) => {
                     self.fabric.parts.instances[at].worker = self.instances[at].seat.worker;
                     made.push(at);
@@ -292,7 +292,7 @@ impl Control {
                 None => {
                     let why =
                         format!("not launched: there have been {INSTANCES_MAX} instances since the start");
-                    self.log(&nf.name, why);
+                    self.log(EventCode::NfNotLaunched, &nf.name, why);
                 }
             }
         }
@@ -337,7 +337,7 @@ impl Control {
                 Effect::Ended(at) => self.end_turns(at),
                 Effect::Rouse(at) => self.send_on_errand(at),
                 Effect::Released => self.arrange_cores(),
-                Effect::Log { who, what } => self.log(&who, what),
+                Effect::Log { code, who, what } => self.log(code, &who, what),
             }
         }
     }
@@ -353,10 +353,10 @@ impl Control {
         while let Ok(event) = self.fabric.events.try_recv() {
             self.with_instances(|instances, ground, effects| match event {
                 Event::Offence { number, offence } => {
-                    instances.on_offence(number.into(), offence, ground, effects);
+                    instances.on_offence(number.index(), offence, ground, effects);
                 }
                 Event::Reclaimed { number, lost } => {
-                    instances.on_reclaimed(number.into(), lost, ground, effects);
+                    instances.on_reclaimed(number.index(), lost, ground, effects);
                 }
             });
         }
@@ -377,7 +377,7 @@ impl Control {
             self.let_in(&mut reception, arrival);
         }
         if let Some(what) = reception.report(now) {
-            self.log("manager", what);
+            self.log(EventCode::AttachRefused, "manager", what);
         }
         self.reception = Some(reception);
     }
@@ -400,16 +400,16 @@ impl Control {
             Err(error) => format!("; it is not kept on core {core}: {error}"),
         };
         let name = self.instances[at].seat.name.clone();
-        self.log(&name, format!("{who}{stays}"));
+        self.log(EventCode::NfAttached, &name, format!("{who}{stays}"));
         let origin = origin::Origin::Attached(origin::Attached(peer));
         let process = instance::Process::new(origin, link, socket);
         self.with_instances(|instances, ground, effects| instances.admit(at, process, ground, effects));
     }
 
     /// Flows go to those instances of a stage that are in service.
-    fn publish_stage(&mut self, stage: u16) {
+    fn publish_stage(&mut self, stage: NfId) {
         let running = self.instances.in_service(stage);
-        if let Some(stage) = self.fabric.parts.stages[stage as usize].as_mut() {
+        if let Some(stage) = self.fabric.parts.stages[stage.index()].as_mut() {
             stage.set_running(running);
         }
         self.fabric.publish();
@@ -424,7 +424,7 @@ impl Control {
             let Some(side) = side else { continue };
             let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.seat.core);
             let turns = self.config.scheduler.mode.presses_back();
-            let look = look_before_sleep_micros(beside_worker || !turns);
+            let look = poll_before_sleep(beside_worker || !turns).as_micros() as u32;
             side.orders().look_micros.store(look, Ordering::Relaxed);
         }
     }
@@ -444,14 +444,18 @@ impl Control {
         let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.look_for_failure()?));
         let failed: Vec<(String, String)> = self.ports.iter_mut().filter_map(failed).collect();
         for (port, why) in failed {
-            self.log(&port, format!("its capture cannot be written any more: {why}"));
+            self.log(
+                EventCode::CaptureFailed,
+                &port,
+                format!("its capture cannot be written any more: {why}"),
+            );
         }
     }
 
     /// Tells what happened between stages.
     fn tend_wiring(&mut self) {
         for (chain, what) in self.wiring.events() {
-            self.log(&chain, what);
+            self.log(EventCode::WiringChanged, &chain, what);
         }
     }
 
@@ -484,7 +488,7 @@ impl Control {
     fn go_on_ending(&mut self, action: shutdown::Action) {
         match action {
             shutdown::Action::StopReceiving => {
-                self.log("manager", "stopping: no more packets are taken in".to_owned());
+                self.log(EventCode::Stopping, "manager", "stopping: no more packets are taken in".to_owned());
                 self.opened = true;
                 self.fabric.post_all(|| Command::Receive(false));
             }
@@ -502,7 +506,7 @@ impl Control {
     /// Packets that entered a chain and have neither left nor ended.
     fn in_flight(&self) -> u64 {
         (0..self.fabric.parts.chains.len() as u16)
-            .map(|chain| self.fabric.chain_counts(chain).in_flight())
+            .map(|chain| self.fabric.chain_counts(ChainId(chain)).in_flight())
             .sum()
     }
 

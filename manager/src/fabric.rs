@@ -1,23 +1,24 @@
 //! The fabric: regions, workers and the plan they work by, as the control loop holds them.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use headgate_decide::units::{ChainId, Ticks, WorkerId};
 use headgate_host::clock::{Clock, now_cycles};
 use headgate_host::cores;
 use headgate_path::audit::{Audit, Pause, audit};
 use headgate_path::board::Board;
-use headgate_path::bound::Bounds;
-use headgate_path::divert::Diverts;
 use headgate_path::flows::Seeds;
 use headgate_path::holders::Holders;
-use headgate_path::links;
+use headgate_path::intake::FlowSetup;
+use headgate_path::ledger::Store;
+use headgate_path::mesh::mesh;
 use headgate_path::plan::{Parts, Plan};
-use headgate_path::pressure::Pressure;
-use headgate_path::worker::{Command, Device, Event, Mailbox, Setup, Store, Turn, Worker};
-use headgate_port::QueueCounters;
+use headgate_path::ports::{Device, SharedCounters};
+use headgate_path::signals::Signals;
+use headgate_path::worker::{Command, Event, Mailbox, Pass, Setup, Worker};
 use headgate_shm::{Geometry, PagesWanted, Region, Stack};
 
 use crate::StartError;
@@ -47,7 +48,7 @@ pub struct WorkerHome {
     /// What it has counted.
     pub board: Arc<Board>,
     /// What its queues have counted.
-    pub queues: Arc<std::sync::Mutex<Vec<(u8, u8, QueueCounters)>>>,
+    pub queues: SharedCounters,
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
 }
@@ -84,10 +85,8 @@ pub struct Fabric {
     pub parts: Parts,
     /// What workers tell.
     pub events: Receiver<Event>,
-    /// Which instances are throttled.
-    pub pressure: Arc<Pressure>,
-    /// How many packets chains with delay bounds may have inside.
-    pub bounds: Arc<Bounds>,
+    /// What workers tell each other.
+    pub signals: Arc<Signals>,
     chains_max: usize,
     /// Plans published after the first.
     published: u64,
@@ -143,24 +142,31 @@ impl Fabric {
     ) -> Result<Self, StartError> {
         let (sender, events) = channel();
         let chains_max = (parts.chains.len() * 2).max(CHAINS_MIN);
-        let (pressure, bounds) = (Pressure::new(INSTANCES_MAX), Bounds::new(chains_max));
+        let cores = &config.manager.cores;
+        let signals = Signals::new(cores.len(), chains_max, INSTANCES_MAX, config.scheduler.shed_by_flow);
         let workers = Vec::new();
-        let mut fabric =
-            Self { clock, regions, workers, parts, events, pressure, bounds, chains_max, published: 0 };
+        let mut fabric = Self { clock, regions, workers, parts, events, signals, chains_max, published: 0 };
         let plan = Arc::new(Plan::new(fabric.parts.clone()));
-        let seeds = Seeds(random_seeds());
+        let flows = fabric.flow_setup(config);
         let mut shared: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
         shared.extend(config.scheduler.unis.core);
-        let cores = &config.manager.cores;
-        let board = |_| Arc::new(Board::new(chains_max, INSTANCES_MAX));
-        let boards: Arc<[Arc<Board>]> = cores.iter().map(board).collect();
-        let diverts = Diverts::new(INSTANCES_MAX, config.scheduler.shed_by_flow);
-        for ((number, links), devices) in links::mesh(cores.len()).into_iter().enumerate().zip(devices) {
-            let setup = fabric
-                .setup(config, number, stacks, links, devices, &plan, seeds, &boards, &diverts, &sender);
-            let (mailbox, board) = (setup.mailbox.clone(), boards[number].clone());
+        for ((number, mesh), devices) in mesh(cores.len()).into_iter().enumerate().zip(devices) {
+            let mailbox = Arc::new(Mailbox::default());
             mailbox.post(Command::Receive(false));
-            let worker = Worker::new(setup);
+            let worker = Worker::new(Setup {
+                number: WorkerId(number as u8),
+                stores: fabric.stores(number, cores.len(), stacks),
+                devices,
+                mesh,
+                plan: plan.clone(),
+                signals: fabric.signals.clone(),
+                flows,
+                ticks_per_micro: fabric.clock.cycles_per_second() / 1_000_000,
+                instances: INSTANCES_MAX,
+                mailbox: mailbox.clone(),
+                events: sender.clone(),
+            });
+            let board = fabric.signals.boards[number].clone();
             let (core, queues) = (cores[number], worker.queue_counters());
             let rest = match config.ports.is_empty() {
                 true => Some(NO_PORT_SLEEP),
@@ -172,48 +178,27 @@ impl Fabric {
         Ok(fabric)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "gathers one worker's setup in one place")]
-    fn setup(
-        &self,
-        config: &Config,
-        number: usize,
-        stacks: &[Stack],
-        links: links::Links,
-        devices: Vec<Device>,
-        plan: &Arc<Plan>,
-        seeds: Seeds,
-        boards: &Arc<[Arc<Board>]>,
-        diverts: &Arc<Diverts>,
-        events: &Sender<Event>,
-    ) -> Setup {
-        let workers = config.manager.cores.len();
+    /// The buffers that a worker starts with.
+    fn stores(&self, worker: usize, workers: usize, stacks: &[Stack]) -> Vec<Store> {
         let store = |(id, home): (usize, &RegionHome)| {
-            let share = share(stacks[id].free(), number, workers);
+            let share = share(stacks[id].free(), worker, workers);
             Store {
                 fair_share: share.len(),
                 stack: Stack::new(home.region.clone(), id as u8, share.iter().copied()),
                 holders: home.holders.clone(),
             }
         };
+        self.regions.iter().enumerate().map(store).collect()
+    }
+
+    /// The flow table of each worker.
+    fn flow_setup(&self, config: &Config) -> FlowSetup {
         let idle_ticks = config.flows.idle_timeout_ns / TICK.as_nanos() as u64;
-        Setup {
-            number: number as u8,
-            stores: self.regions.iter().enumerate().map(store).collect(),
-            devices,
-            links,
-            plan: plan.clone(),
-            boards: boards.clone(),
-            pressure: self.pressure.clone(),
-            diverts: diverts.clone(),
-            bounds: self.bounds.clone(),
-            cycles_per_micro: self.clock.cycles_per_second() / 1_000_000,
-            instances: INSTANCES_MAX,
-            flows: (config.flows.capacity as usize).div_ceil(workers),
-            tick_cycles: self.clock.ns_to_cycles(TICK.as_nanos() as u64),
+        FlowSetup {
+            capacity: (config.flows.capacity as usize).div_ceil(config.manager.cores.len()),
+            tick: Ticks(self.clock.ns_to_cycles(TICK.as_nanos() as u64)),
             idle_ticks: idle_ticks.clamp(1, u64::from(u32::MAX)) as u32,
-            seeds,
-            mailbox: Arc::new(Mailbox::default()),
-            events: events.clone(),
+            seeds: Seeds(random_seeds()),
         }
     }
 
@@ -243,8 +228,8 @@ impl Fabric {
     }
 
     /// Asks something of one worker.
-    pub fn post(&self, worker: u8, command: Command) {
-        self.workers[worker as usize].mailbox.post(command);
+    pub fn post(&self, worker: WorkerId, command: Command) {
+        self.workers[worker.index()].mailbox.post(command);
     }
 
     /// Asks something of all workers.
@@ -270,15 +255,15 @@ impl Fabric {
     /// What all workers together have counted of a chain. Ends before entries, so that a packet counted
     /// as ended was counted as entered.
     #[must_use]
-    pub fn chain_counts(&self, chain: u16) -> ChainCounts {
+    pub fn chain_counts(&self, chain: ChainId) -> ChainCounts {
         let mut counts = ChainCounts::default();
         for worker in &self.workers {
-            counts.left += worker.board.chains[chain as usize].left.get();
+            counts.left += worker.board.chains[chain.index()].left.get();
             counts.dropped += worker.board.dropped_all(chain);
-            counts.wasted += worker.board.chains[chain as usize].wasted.get();
+            counts.wasted += worker.board.chains[chain.index()].wasted.get();
         }
         for worker in &self.workers {
-            counts.entered += worker.board.chains[chain as usize].entered.get();
+            counts.entered += worker.board.chains[chain.index()].entered.get();
         }
         counts
     }
@@ -314,25 +299,15 @@ impl Fabric {
         let clock = Clock::calibrate();
         let regions = make_regions(config).unwrap();
         let (chains_max, events) = (CHAINS_MIN, channel().1);
+        let signals = Signals::new(1, chains_max, INSTANCES_MAX, false);
         let worker = WorkerHome {
             core: config.manager.cores[0],
-            board: Arc::new(Board::new(chains_max, INSTANCES_MAX)),
-            queues: Arc::default(),
+            board: signals.boards[0].clone(),
+            queues: SharedCounters::default(),
             mailbox: Arc::default(),
             thread: None,
         };
-        let (pressure, bounds) = (Pressure::new(INSTANCES_MAX), Bounds::new(chains_max));
-        Self {
-            clock,
-            regions,
-            workers: vec![worker],
-            parts,
-            events,
-            pressure,
-            bounds,
-            chains_max,
-            published: 0,
-        }
+        Self { clock, regions, workers: vec![worker], parts, events, signals, chains_max, published: 0 }
     }
 }
 
@@ -342,9 +317,9 @@ impl Drop for Fabric {
     }
 }
 
-/// Turns without work after which a worker that shares its core, or has no port, sleeps. Our choice: some microseconds,
+/// Passes without work after which a worker that shares its core, or has no port, sleeps. Our choice: some microseconds,
 /// so that a short gap in the traffic costs no sleep.
-const IDLE_TURNS: u32 = 32;
+const IDLE_PASSES: u32 = 32;
 /// How long one sleeps then that shares its core. NFs of its core run meanwhile; well below the 4 ms tick.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
 /// How long one sleeps in a manager without ports, where nothing comes but orders. Our choice: 200 looks a
@@ -362,13 +337,13 @@ fn spawn(mut worker: Worker, core: u32, rest: Option<Duration>) -> Result<JoinHa
         }
         let mut idle = 0;
         loop {
-            match worker.turn(now_cycles()) {
-                Turn::Stopped => return,
-                Turn::Busy => idle = 0,
-                Turn::Idle => idle += 1,
+            match worker.pass(Ticks(now_cycles())) {
+                Pass::Stopped => return,
+                Pass::Busy => idle = 0,
+                Pass::Idle => idle += 1,
             }
             if let Some(rest) = rest {
-                if idle > IDLE_TURNS { std::thread::sleep(rest) } else { std::thread::yield_now() }
+                if idle > IDLE_PASSES { std::thread::sleep(rest) } else { std::thread::yield_now() }
             } else if idle > 0 {
                 std::hint::spin_loop();
             }

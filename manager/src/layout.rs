@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use headgate_decide::units::{ChainId, NfId, PortId, WorkerId};
 use headgate_path::plan::{Chain, Exit, InstancePlace, OnFailure, Parts, PortPlace, Stage};
 use headgate_path::rules::{Prefix, Rule, Rules};
 
@@ -25,7 +26,7 @@ fn port_place(queues_of_worker: &[u32]) -> PortPlace {
         .zip(queues_of_worker)
         .map(|(worker, queues)| {
             let nearest = || owners.get(worker as usize % owners.len().max(1)).copied().unwrap_or(0);
-            if *queues > 0 { worker } else { nearest() }
+            WorkerId(if *queues > 0 { worker } else { nearest() })
         })
         .collect();
     PortPlace { worker_for }
@@ -38,7 +39,7 @@ pub fn first_parts(config: &Config, queues: &[Vec<u32>], numbers: &mut Numbers) 
         generation: 1,
         chains: vec![None],
         ports: queues.iter().map(|of_worker| port_place(of_worker)).collect(),
-        instances: vec![InstancePlace { worker: 0 }; INSTANCES_MAX],
+        instances: vec![InstancePlace { worker: WorkerId(0) }; INSTANCES_MAX],
         ..Parts::default()
     };
     for nf in &config.nfs {
@@ -73,13 +74,14 @@ pub fn path_chains(config: &Config) -> impl Iterator<Item = &model::Chain> {
 pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers) -> Chain {
     Chain {
         name: chain.name.clone(),
-        stages: chain.stages.iter().map(|nf| numbers.stages[&config.nfs[nf.index()].name]).collect(),
+        stages: chain.stages.iter().map(|nf| NfId(numbers.stages[&config.nfs[nf.index()].name])).collect(),
         exit: match chain.out {
-            Out::Port(port) => Exit::Port(port.0),
+            Out::Port(port) => Exit::Port(PortId(port.0)),
             Out::Nf => Exit::Nf,
             Out::Interface => unreachable!("chains on interfaces are none of the path's"),
         },
         delay_bound_us: chain.delay_bound_us,
+        committed: false,
     }
 }
 
@@ -89,7 +91,7 @@ pub fn rules(config: &Config, numbers: &Numbers) -> Rules {
     let prefix = |prefix: &crate::config::Prefix| Prefix { address: prefix.address, bits: prefix.length };
     let range = |range: &crate::config::PortRange| (range.first, range.last);
     let rule = |rule: &model::Rule| Rule {
-        ingress: rule.port.map(|port| port.0 as u8),
+        ingress: rule.port.map(|port| PortId(port.0)),
         vlan: rule.vlan.map(|vlan| vlan.0),
         ethertype: rule.ethertype.map(|ethertype| ethertype.0),
         protocol: rule.protocol.map(|protocol| protocol.0),
@@ -97,7 +99,8 @@ pub fn rules(config: &Config, numbers: &Numbers) -> Rules {
         destination: rule.destination.as_ref().map(prefix),
         source_port: rule.source_port.as_ref().map(range),
         destination_port: rule.destination_port.as_ref().map(range),
-        chain: numbers.chains[&config.chains[rule.chain.index()].name],
+        chain: ChainId(numbers.chains[&config.chains[rule.chain.index()].name]),
+        position: 0,
     };
     Rules::new(&config.rules.iter().map(rule).collect::<Vec<_>>())
 }

@@ -1,17 +1,16 @@
-//! The daemon: configuration, workers, control loop, API.
+//! The daemon: workers, control loop, API.
 //!
 //! [`Manager::start`] takes a checked [`config::Config`], makes the packet regions, opens the ports,
 //! starts the workers, and hands all of it to the control loop, which launches the NFs and answers
-//! requests. Everything is given back when it ends.
+//! requests. Everything is given back when it ends. The program `headgate-manager` runs one.
 //!
-//! - [`config`]: from a file to a checked value;
-//! - `layout`: from that value to the numbers of the packet path;
+//! - `layout`: from the configuration to the numbers of the packet path;
 //! - `fabric`: regions, workers and their plan;
 //! - `ports`: the configured ports, opened;
 //! - `wiring`: the interfaces of chains on kernel I/O;
 //! - `control`: the control loop;
-//! - [`status`], [`api`], [`place`]: what is told, to whom, and where;
-//! - [`costs`]: what was measured of the machine and of NFs, kept for later.
+//! - `api`: requests on their way to it;
+//! - [`place`]: a manager's lock and sockets.
 
 mod api;
 pub use api::Handle;
@@ -37,24 +36,23 @@ use config::{Catalog, Config};
 use control::{Control, Parts, Reception, Settings};
 use headgate_api::status;
 use headgate_config as config;
-pub use headgate_dpdk::eal::runtime_folder as device_folder;
 use headgate_host::perf::kept as costs;
 use status::Snapshot;
 
 /// How a manager is to run.
 pub struct Options {
-    /// The program that hosts NFs: [`programs::nf_program`].
+    /// The program that hosts NFs: [`headgate_host::programs::Program::Nfs`].
     pub nf_program: PathBuf,
-    /// The NFs it ships: [`programs::catalog`].
+    /// The NFs it ships: [`Catalog::of`] that program.
     pub catalog: Catalog,
-    /// Whether to listen at [`place::api_socket`], so that other commands find this manager.
+    /// Whether to listen at [`headgate_api::place::api_socket`], so that other commands find this manager.
     pub listen: bool,
     /// Whether NFs may write to our standard error.
     pub nf_output: bool,
     /// Whether to end once every port has given its last packet and all have left.
     pub once: bool,
-    /// Where measured costs of NFs are kept ([`costs::folder`]), with which their turns begin; `None`: they begin
-    /// with none.
+    /// Where measured costs of NFs are kept ([`costs::folder`]), with which their turns begin; `None`: they
+    /// begin with none.
     pub costs: Option<PathBuf>,
     /// Who undoes what was changed on the machine if the manager is killed.
     pub janitor: Option<Arc<Janitor>>,
@@ -209,8 +207,8 @@ impl Drop for Manager {
     }
 }
 
-/// Keeps the calling thread off cores whose NFs are to have them for themselves. Where they have turns, it would wait
-/// for them to have no packets.
+/// Keeps the calling thread off cores whose NFs are to have them for themselves. Where they have turns, it
+/// would wait for them to have no packets.
 fn keep_off(cores: &[u32]) -> Result<(), StartError> {
     if cores.is_empty() { Ok(()) } else { Ok(headgate_host::cores::keep_current_thread_off(cores)?) }
 }

@@ -13,8 +13,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// How long the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice: a
-/// thousand times what that takes.
+/// How long the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice:
+/// a thousand times what that takes.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
@@ -203,8 +203,14 @@ fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
         let mut options = OpenOptions::new();
         // Who can open it can lock it, and keep every manager of this name from starting.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let open = options.open(path);
-        let mut lock = open.map_err(unusable("open", path))?;
+        let mut lock = match options.open(path) {
+            // A manager that ended just now took the folder away, which was empty.
+            Err(cause) if cause.kind() == ErrorKind::NotFound && start.elapsed() < LOCK_PATIENCE => {
+                path.parent().map_or(Ok(()), make_own)?;
+                continue;
+            }
+            open => open.map_err(unusable("open", path))?,
+        };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             let mut pid = String::new();
             let _ = lock.read_to_string(&mut pid);

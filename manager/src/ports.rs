@@ -6,11 +6,12 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use headgate_decide::units::{PortId, RegionId};
 use headgate_dpdk as dpdk;
 use headgate_generator::null::{Measure, Measurements};
 use headgate_generator::{self as generator, null};
 use headgate_host::clock::{Clock, now_cycles};
-use headgate_path::worker::Device;
+use headgate_path::ports::Device;
 use headgate_pcap::{self as pcap, PcapError, RecordStatus};
 use headgate_port::{Queue, Setting, Timebase};
 use headgate_shm::Stack;
@@ -70,9 +71,9 @@ pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Open
             let worker = queue % workers;
             dealt[worker] += 1;
             opened.devices[worker].push(Device {
-                port: number as u8,
+                port: PortId(number as u16),
                 queue: queue as u8,
-                region: device.region().unwrap_or(port.domain.index() as u8),
+                region: RegionId(device.region().unwrap_or(port.domain.index() as u8)),
                 device,
             });
         }

@@ -72,8 +72,8 @@ impl Wiring {
         Self { places: BTreeMap::new(), boxes: None, janitor }
     }
 
-    /// A socket on each of an NF's interfaces, whose packets lie in this memory. Those between stages are made
-    /// when they are not there.
+    /// A socket on each of an NF's interfaces, whose packets lie in this memory. Those between stages are
+    /// made when they are not there.
     ///
     /// # Errors
     /// A sentence.

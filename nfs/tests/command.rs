@@ -126,8 +126,8 @@ fn a_capture_runs_through_a_chain_of_functions() {
     assert!(err.contains("/no/such.pcap: No such file"), "{err}");
 }
 
-/// The process may not write longer files: the kernel's signal for that kills nobody, every packet passes, and
-/// what is not in the file is counted.
+/// The process may not write longer files: the kernel's signal for that kills nobody, every packet passes,
+/// and what is not in the file is counted.
 #[test]
 fn a_limit_for_files_costs_the_log_and_no_packet() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,26 +3,25 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 
-use headgate_host::cores;
+use headgate_host::cores::Placement;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::programs;
 
-/// The core of managers: the first this process may use.
+/// Returns the core of managers.
 #[must_use]
 pub fn manager_core() -> u32 {
-    allowed()[0]
+    placement().manager
 }
 
-/// The core of NFs: the second, or the only one.
+/// Returns the core of NFs.
 #[must_use]
 pub fn nf_core() -> u32 {
-    let allowed = allowed();
-    *allowed.get(1).unwrap_or(&allowed[0])
+    placement().nfs
 }
 
-fn allowed() -> Vec<u32> {
-    cores::allowed().expect("the kernel says which cores there are").as_slice().to_vec()
+fn placement() -> Placement {
+    Placement::choose().expect("the kernel says which cores there are")
 }
 
 /// Whether this process is root.

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use headgate_manager::config::Catalog;
+use headgate_config::Catalog;
+use headgate_host::programs::Program;
 use tempfile::TempDir;
 
 /// Where cargo puts the binaries of this build: the folder above the test's own.
@@ -19,20 +20,34 @@ pub fn folder() -> PathBuf {
     this.parent().and_then(Path::parent).expect("cargo puts tests in a folder of the build").to_owned()
 }
 
-/// The program that hosts NFs. `cargo test` builds the programs of the packages it tests, so it is mostly
-/// there; otherwise it is built now.
+/// Returns the program that hosts NFs.
 ///
 /// # Panics
 /// When it does not build.
 #[must_use]
 pub fn nfs() -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
-    let program = folder().join("headgate-nfs");
-    if !program.is_file() {
-        BUILT.get_or_init(build);
+    there(Program::Nfs, &BUILT)
+}
+
+/// Returns the daemon.
+///
+/// # Panics
+/// When it does not build.
+#[must_use]
+pub fn manager() -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    there(Program::Manager, &BUILT)
+}
+
+/// `cargo test` builds the programs of the packages it tests, so it is mostly there; otherwise it is built now.
+fn there(program: Program, built: &OnceLock<()>) -> PathBuf {
+    let path = folder().join(program.name());
+    if !path.is_file() {
+        built.get_or_init(|| build(program.name()));
     }
-    assert!(program.is_file(), "{} is still missing after `cargo build`", program.display());
-    program
+    assert!(path.is_file(), "{} is still missing after `cargo build`", path.display());
+    path
 }
 
 /// What the NF program ships.
@@ -41,7 +56,7 @@ pub fn nfs() -> PathBuf {
 /// When the program cannot be asked.
 #[must_use]
 pub fn catalog() -> Catalog {
-    headgate_manager::programs::catalog(&nfs()).expect("the NF program lists its NFs")
+    Catalog::of(&nfs()).expect("the NF program lists its NFs")
 }
 
 /// A copy of a program in a folder that every user may enter, for as long as the folder's value lives.
@@ -57,15 +72,16 @@ pub fn for_everybody(program: &Path) -> (TempDir, PathBuf) {
     (folder, copy)
 }
 
-fn build() {
+/// A package has the name of its program.
+fn build(package: &str) {
     let folder = folder();
     let target = folder.parent().expect("a profile's folder lies in the target folder");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "-p", "headgate-nfs", "--target-dir"]).arg(target);
+    command.args(["build", "-p", package, "--target-dir"]).arg(target);
     if folder.ends_with("release") {
         command.arg("--release");
     }
     let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
-    assert!(built.success(), "headgate-nfs does not build");
+    assert!(built.success(), "{package} does not build");
 }

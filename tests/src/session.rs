@@ -5,10 +5,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use headgate_manager::api::{Handle, Refusal, Request};
-use headgate_manager::config;
-use headgate_manager::status::{ChainStatus, NfState, NfStatus, PortStatus, Snapshot};
-use headgate_manager::{Manager, Options};
+use headgate_api::status::{ChainStatus, NfState, NfStatus, PortStatus, Snapshot};
+use headgate_api::{Refusal, Request};
+use headgate_config::{self as config, Machine};
+use headgate_manager::{Handle, Manager, Options};
 
 use crate::{machine, programs};
 
@@ -70,12 +70,8 @@ impl Session {
     fn begin(file: &Path, text: &str, once: bool, costs: Option<&Path>) -> Self {
         let alone = machine::alone();
         let catalog = programs::catalog();
-        let loaded = config::parse(
-            &file.display().to_string(),
-            &with_cores(text),
-            &catalog,
-            &headgate_manager::machine(),
-        );
+        let loaded =
+            config::parse(&file.display().to_string(), &with_cores(text), &catalog, &Machine::observe());
         let loaded = loaded.unwrap_or_else(|mistakes| panic!("{mistakes}"));
         let options = Options {
             nf_program: programs::nfs(),

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use headgate_api::place;
+use headgate_api::status::{NfState, Snapshot};
 use headgate_host::cores;
-use headgate_manager::place;
-use headgate_manager::status::{NfState, Snapshot};
 use headgate_session::message::{self, FromNf, ToNf};
 use headgate_shm::control::ABI_VERSION;
 use headgate_tests::session::{PATIENCE, Session, chain, drops, nf};
@@ -240,7 +240,7 @@ fn strangers_are_told_why_they_may_not() {
 
     session.wait_for_packets("path", 1_000);
     let now = session.audited();
-    let told = |event: &headgate_manager::status::Event| event.what.contains("refused a process of user");
+    let told = |event: &headgate_api::status::Event| event.what.contains("refused a process of user");
     assert!(now.events.iter().any(told), "{:#?}", now.events);
     assert_eq!(nf(&now, "guest").failures, 0);
     session.stop();

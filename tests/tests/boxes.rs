@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use headgate_api::status::{NfState, Snapshot};
 use headgate_host::sched::{self, Policy};
-use headgate_host::{cores, process};
-use headgate_manager::status::{NfState, Snapshot};
+use headgate_host::{container, cores, process};
 use headgate_tests::machine;
 use headgate_tests::session::{Session, chain, drops, nf};
 use rustix::process::{Pid, Signal, kill_process};
@@ -185,6 +185,36 @@ fn socat_carries_frames_between_two_interfaces() {
     let now = session.wait_for("all are through", |now| is_over(now, 4000));
     assert!(chain(&now, "path").left > 1_000, "{:#?}", now.drops);
     assert_eq!(nf(&now, "cat").returned, nf(&now, "last").delivered);
+    let _ = session.audited();
+    session.stop();
+}
+
+/// The program's container has the interfaces of its stage and no others, and the rights to these alone.
+#[test]
+fn socat_in_a_container_is_a_stage_like_any_other() {
+    const TEST: &str = "socat_in_a_container_is_a_stage_like_any_other";
+    let has_runtime = container::RUNTIMES.iter().any(|name| process::find_program(name).is_some());
+    if !can_veth(TEST) || !has_runtime {
+        return machine::skip(TEST, container::INSTALL);
+    }
+    let nfs = [("first", run("forward")), ("cat", format!("environment = \"container\"\n{}", socat()))];
+    let session = Session::start(&configuration("rate = \"2K\"", NULL, NFVNICE, &nfs));
+    let now = session.wait_for_packets("path", 1_000);
+    assert!(nf(&now, "cat").container && nf(&now, "cat").black_box.is_some());
+    let inside = format!("/proc/{}", pid(&now, "cat").as_raw_pid());
+    let devices = std::fs::read_to_string(format!("{inside}/net/dev")).expect("it runs");
+    let names: Vec<&str> =
+        devices.lines().skip(2).filter_map(|line| line.split(':').next()).map(str::trim).collect();
+    assert!(names.contains(&"in") && names.contains(&"out") && !names.contains(&"eth0"), "{names:?}");
+    let status = std::fs::read_to_string(format!("{inside}/status")).expect("it runs");
+    // CAP_NET_ADMIN and CAP_NET_RAW (capability.h: 12 and 13).
+    assert!(status.contains("CapBnd:\t0000000000003000"), "{status}");
+    // It dies and comes back with its interfaces.
+    kill_process(pid(&now, "cat"), Signal::KILL).expect("it is ours");
+    session.wait_for("it runs again", |now| {
+        nf(now, "cat").failures == 1 && nf(now, "cat").state == NfState::Running
+    });
+    session.wait_for_packets("path", 1_000);
     let _ = session.audited();
     session.stop();
 }

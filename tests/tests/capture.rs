@@ -193,7 +193,7 @@ args = { default = "allow", rules = [{ action = "deny", protocol = "udp", destin
 "#;
 
 /// Runs frames through a chain and returns what came out.
-fn run(folder: &Path, frames: &[Vec<u8>], text: &str) -> (headgate_manager::status::Snapshot, Vec<Vec<u8>>) {
+fn run(folder: &Path, frames: &[Vec<u8>], text: &str) -> (headgate_api::status::Snapshot, Vec<Vec<u8>>) {
     capture::write(&folder.join("in.pcap"), frames);
     let last = Session::once(&folder.join("capture.toml"), text).end();
     let out = capture::read_pcapng(&folder.join("out.pcapng"));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use headgate_manager::status::{NfState, Snapshot};
+use headgate_api::status::{NfState, Snapshot};
 use headgate_tests::programs;
 use headgate_tests::session::{Session, chain, nf};
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use headgate_api::status::{NfState, Snapshot};
 use headgate_host::{Pid, Signal, cgroup, container, process};
-use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::session::{Session, chain, nf, path_through};
 use headgate_tests::{machine, programs};
 use rustix::process::kill_process;

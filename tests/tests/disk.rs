@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use headgate_manager::status::{NfState, Snapshot};
+use headgate_api::status::{NfState, Snapshot};
 use headgate_tests::capture;
 use headgate_tests::session::{Session, chain, drops, nf};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};

@@ -1,6 +1,6 @@
 //! An overloaded NF is no reason to shed the flows that another NF leads past it.
 
-use headgate_manager::status::Snapshot;
+use headgate_api::status::Snapshot;
 use headgate_tests::session::{Session, chain, drops, nf};
 
 /// Two flows of 10,000 packets a second; the firewall leads the first past an NF that takes a millisecond for each.

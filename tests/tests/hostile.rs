@@ -304,7 +304,7 @@ fn messages_without_end() {
 
 #[test]
 fn hellos_without_end() {
-    is_stopped_for("many-hellos", &["could not be welcomed"]);
+    is_stopped_for("many-hellos", &["second-hello"]);
 }
 
 #[test]

@@ -5,9 +5,9 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use headgate_api::status::{NfState, Snapshot};
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
 use headgate_host::{Pid, Signal, container, openvswitch, process};
-use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::machine;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
 use rustix::process::kill_process;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use headgate_manager::status::{NfState, Snapshot};
+use headgate_api::status::{NfState, Snapshot};
 use headgate_tests::programs;
 use headgate_tests::random::Random;
 use headgate_tests::session::{Session, chain, drops, nf, path_through};

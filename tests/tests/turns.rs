@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
+use headgate_api::status::{NfState, Snapshot};
 use headgate_host::cores;
+use headgate_host::perf::kept::{self, NfCost};
 use headgate_host::sched::{self, Policy};
-use headgate_manager::costs::{self, NfCost};
-use headgate_manager::status::{NfState, Snapshot};
 use headgate_tests::session::{Session, chain, nf};
 use headgate_tests::{machine, programs};
 use rustix::process::{Pid, Signal, kill_process};
@@ -152,7 +152,7 @@ fn turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let args = serde_json::json!({ "cycles": 400 }).as_object().unwrap().clone();
     let cost = NfCost { runs: "synthetic".to_owned(), args, cost_ns: 4321.0, ..NfCost::default() };
-    costs::keep_nf(folder.path(), cost).unwrap();
+    kept::keep_nf(folder.path(), cost).unwrap();
     let (same, other) =
         ("run = \"synthetic\"\nargs = { cycles = 400 }", "run = \"synthetic\"\nargs = { cycles = 401 }");
     let few = configuration("rate = 10", &[("path", &[same, other])]);

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use headgate_api::status::{NfStatus, Snapshot};
 use headgate_host::cgroup::CpuController;
 use headgate_host::sched;
-use headgate_manager::status::{NfStatus, Snapshot};
 use headgate_tests::machine;
 use headgate_tests::session::{Session, nf};
 
@@ -137,8 +137,7 @@ fn a_group_that_disappears_is_made_again() {
         fs::remove_dir(entry).unwrap();
     }
     // A change that matters, so that there is something to write.
-    let tell =
-        |nf: &str, body: &str| headgate_manager::api::Request::Tell { nf: nf.into(), body: body.into() };
+    let tell = |nf: &str, body: &str| headgate_api::Request::Tell { nf: nf.into(), body: body.into() };
     session.ask(tell("light", "{\"cycles\": 15000}")).unwrap();
     session.wait_for("it is noticed", |now| {
         now.events.iter().any(|event| event.what.contains("weights cannot be set"))

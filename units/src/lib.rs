@@ -3,14 +3,18 @@
 //! - [`time`]: [`Instant`] and [`Span`], in nanoseconds since the manager started, and [`Ticks`], the
 //!   processor's cycles, which never leave the packet path;
 //! - [`rate`]: how often something happens;
-//! - [`id`]: numbers of chains, NFs, instances, ports, regions, cores and workers.
+//! - [`id`]: numbers of chains, NFs, instances, ports, regions, cores and workers;
+//! - [`text`]: quantities as people read them.
 //!
 //! Values are plain, and serialise with the feature `serde`: what a policy saw and did can be recorded.
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 pub mod id;
 pub mod rate;
+pub mod text;
 pub mod time;
 
 pub use id::{ChainId, CoreId, InstanceId, NfId, PortId, RegionId, WorkerId};

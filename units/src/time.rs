@@ -49,6 +49,12 @@ impl Span {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
+    /// Returns whole microseconds.
+    #[must_use]
+    pub const fn as_micros(self) -> u64 {
+        self.0 / 1_000
+    }
+
     /// Returns whole milliseconds.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
@@ -69,6 +75,12 @@ impl Span {
 }
 
 impl Ticks {
+    /// Returns a span in cycles of a counter that makes so many in a microsecond.
+    #[must_use]
+    pub const fn from_span(span: Span, ticks_per_micro: u64) -> Self {
+        Self((span.0 as u128 * ticks_per_micro as u128 / 1_000) as u64)
+    }
+
     /// Returns how many cycles passed since `earlier`, across a wrap of the counter.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
@@ -148,5 +160,7 @@ mod tests {
         assert_eq!(Ticks(3).since(Ticks(u64::MAX - 1)), Ticks(5));
         assert!(Ticks(u64::MAX).is_due(Ticks(3)));
         assert!(!Ticks(3).is_due(Ticks(u64::MAX)));
+        assert_eq!(Ticks::from_span(Span::from_micros(3), 2500), Ticks(7500));
+        assert_eq!(Span::from_millis(2).as_micros(), 2000);
     }
 }

@@ -58,8 +58,8 @@ pub fn interface_bytes(name: &str) -> usize {
     BLOCK_BYTES + 8 + option_bytes(value_of(name).len()) + option_bytes(1) + OPTION_BYTES
 }
 
-/// Writes the description of an Ethernet interface (§4.2) of whose packets at most `snap_bytes` are kept; 0 is
-/// no limit.
+/// Writes the description of an Ethernet interface (§4.2) of whose packets at most `snap_bytes` are kept; 0
+/// is no limit.
 ///
 /// # Panics
 /// When `out` has not [`interface_bytes`].

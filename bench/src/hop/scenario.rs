@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::placement::Placement;
+use headgate_host::cores::Placement;
 
 /// Source address of flow 0, as a number; flow `n` has the `n`th after it (the generator's default).
 const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
@@ -118,8 +118,8 @@ impl Scenario {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headgate_manager::config::model::{Config, Program};
-    use headgate_manager::config::{Catalog, Machine, ShippedNf, parse};
+    use headgate_config::model::{Config, Program};
+    use headgate_config::{Catalog, Machine, ShippedNf, parse};
 
     const PLACEMENT: Placement = Placement { manager: 0, nfs: 1 };
 
@@ -158,7 +158,7 @@ mod tests {
         const WORK: &[Work] = &[Work::Cycles(120), Work::Forward];
         let config = accepted(&Scenario::plain(WORK, Shape::Fused));
         assert_eq!(config.nfs.len(), 1);
-        assert!(matches!(&config.nfs[0].program, Program::Fuse(all) if all.len() == 2));
+        assert!(matches!(config.nfs[0].origin.program(), Some(Program::Fuse(all)) if all.len() == 2));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use headgate_manager::status::{LatencyStatus, PortStatus, Snapshot, StationStatus, WorkerStatus};
+use headgate_api::status::{LatencyStatus, PortStatus, Snapshot, StationStatus, WorkerStatus};
 
 #[derive(Parser)]
 struct Line {
@@ -44,7 +44,7 @@ fn interval(stations: &[(&str, u64, u64)], left: u64) -> Interval {
     let station =
         |&(name, ns, packets): &(&str, u64, u64)| StationStatus { station: name.to_owned(), ns, packets };
     let worker = WorkerStatus { stations: stations.iter().map(station).collect(), ..WorkerStatus::default() };
-    let chain = headgate_manager::status::ChainStatus { left, ..Default::default() };
+    let chain = headgate_api::status::ChainStatus { left, ..Default::default() };
     let after = Snapshot { at_ns: 1, workers: vec![worker], chains: vec![chain], ..Snapshot::default() };
     Interval { before: Snapshot::default(), after }
 }

@@ -10,7 +10,7 @@ use headgate_host::clock::Clock;
 use headgate_host::cores::{self, CoresError};
 use rustix::thread::futex;
 
-use crate::placement::Placement;
+use headgate_host::cores::Placement;
 
 /// How long the sleeper's core has been idle when it is called, in nanoseconds. Our choice: longer than
 /// an idle Linux guest polls for work before it halts (`guest_halt_poll_ns`, 200 us by default), so that

@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 use std::rc::Rc;
 
-use crate::session::Session;
 use crate::statistics::{Name, Round};
+use headgate_api::session::Session;
 
 use super::bed::{Bed, Mode, Policy};
 use super::measure::{Read, Value};

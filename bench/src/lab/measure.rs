@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use headgate_api::status::{ChainStatus, NfStatus, Snapshot};
 use headgate_host::accounting::{self, Switches};
-use headgate_manager::status::{ChainStatus, NfStatus, Snapshot};
 
-use crate::session::{Session, SessionError};
 use crate::statistics::Name;
+use headgate_api::session::{Session, SessionError};
 
 /// The thread of the manager that observes and decides.
 const CONTROL_THREAD: &str = "hg-control";
@@ -83,7 +83,7 @@ impl Look {
     pub fn before(session: &Session) -> Result<Self, SessionError> {
         let snapshot = session.snapshot()?;
         let switches = switches(&snapshot);
-        Ok(Self { at: Instant::now(), control: accounting::own_thread(CONTROL_THREAD), switches, snapshot })
+        Ok(Self { at: Instant::now(), control: control_time(session), switches, snapshot })
     }
 
     /// After it: the time ends before anything is asked.
@@ -91,7 +91,7 @@ impl Look {
     /// # Errors
     /// [`SessionError`].
     pub fn after(session: &Session) -> Result<Self, SessionError> {
-        let (at, control) = (Instant::now(), accounting::own_thread(CONTROL_THREAD));
+        let (at, control) = (Instant::now(), control_time(session));
         let snapshot = session.snapshot()?;
         Ok(Self { at, control, switches: switches(&snapshot), snapshot })
     }
@@ -102,6 +102,10 @@ impl Look {
     pub fn troubles(&self) -> &[String] {
         &self.snapshot.scheduler.troubles
     }
+}
+
+fn control_time(session: &Session) -> Option<Duration> {
+    accounting::thread(session.pid(), CONTROL_THREAD)
 }
 
 fn switches(snapshot: &Snapshot) -> BTreeMap<String, Switches> {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use crate::session::{Launcher, Session};
 use crate::statistics::{Round, Rounds};
+use headgate_api::session::{Launcher, Session};
 
 use super::bed::Policy;
 use super::experiment::{Case, Curve, Experiment, How, joined};

@@ -7,14 +7,14 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use headgate_manager::api::Request;
-use headgate_manager::status::Snapshot;
+use headgate_api::Request;
+use headgate_api::status::Snapshot;
 
 use crate::lab::bed::{Bed, Work};
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::{Value, jain};
 use crate::lab::runner::Runner;
-use crate::session::Session;
+use headgate_api::session::Session;
 
 /// Time between two looks. Our choice: five ticks of the kernel.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -60,7 +60,7 @@ fn measure(session: &Session, bed: &Bed, phase: Duration) -> anyhow::Result<(Vec
     let mut delivered = Vec::new();
     for cycles in [first, first * FACTOR, first] {
         let body = format!("{{\"cycles\": {cycles}}}");
-        handle.ask(Request::Tell { nf: "nf1".to_owned(), body })?;
+        handle.ask(&Request::Tell { nf: "nf1".to_owned(), body })?;
         let (changed, before) = (Instant::now(), session.snapshot()?);
         changes.push((changed, 100.0 * f64::from(cycles) / f64::from(cycles + second)));
         while changed.elapsed() < phase {

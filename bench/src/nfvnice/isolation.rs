@@ -12,16 +12,15 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::fmt::Write as _;
 
-use headgate_manager::api::Request;
-use headgate_manager::status::Snapshot;
+use headgate_api::status::Snapshot;
 
 use crate::lab::bed::{Bed, Work};
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::Value;
 use crate::lab::runner::Runner;
-use crate::session::Session;
 use crate::tcp::beds::Bed as Network;
 use crate::tcp::transfer::{self, Times, TransferError};
+use headgate_api::session::Session;
 
 /// NFs that TCP passes.
 const SHARED_NFS: usize = 2;
@@ -103,9 +102,7 @@ fn measure(
     times: Times,
     cycles_per_second: f64,
 ) -> anyhow::Result<Vec<Value>> {
-    let handle = session.handle();
-    let look = || -> anyhow::Result<_> { Ok(Some(handle.get(Request::Snapshot { audit: false })?)) };
-    let transfer = match transfer::run(network, times, look) {
+    let transfer = match transfer::run(network, times, Some(session)) {
         // Beside UDP that no connection comes through is a result.
         Err(error) if !bed.chains.is_empty() && error.is::<TransferError>() => {
             eprintln!("headgate: {error:#}; counted as no goodput");

@@ -6,15 +6,15 @@ use std::fmt::{self, Write as _};
 use std::rc::Rc;
 
 use anyhow::Context as _;
+use headgate_api::status::{NfStatus, Snapshot};
 use headgate_host::Pid;
 use headgate_host::{openvswitch, process};
-use headgate_manager::status::{NfStatus, Snapshot};
 
 use crate::lab::bed::Bed;
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::Value;
 use crate::lab::runner::Runner;
-use crate::session::Session;
+use headgate_api::session::Session;
 
 use super::hosts::{ADDRESSES, END, ENTRY, Hosts, MACS};
 use super::traffic::{self, Load, Seen};
@@ -288,7 +288,7 @@ impl Look {
             ran_ns,
             waited_ns,
             nfs: snapshot.nfs.len(),
-            calls: io().map(headgate_manager::status::IoStatus::calls).sum(),
+            calls: io().map(headgate_api::status::IoStatus::calls).sum(),
             packets: io()
                 .map(|io| io.interfaces.iter().map(|interface| interface.received).sum::<u64>())
                 .sum(),

@@ -71,8 +71,9 @@ fn worker(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
 }
 
 fn stations(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
-    let [arrive, classify, deliver, hop, emit, tend] = STATIONS.map(|(_, name)| of(name));
-    let (port, chain) = (arrive? + emit? + tend?, classify? + deliver? + hop?);
+    let [arrive, classify, admit, deliver, hop, commit, emit, tend] = STATIONS.map(|(_, name)| of(name));
+    let port = arrive? + emit? + tend?;
+    let chain = classify? + admit? + deliver? + hop? + commit?;
     Some(format!(
         "of {:.0} ns of the worker for each frame, {port:.0} are the port's (arrive, emit, tend: copies from \
          and to the socket's rings, the call that sends, and looking in vain), {chain:.0} the chain's",

@@ -1,7 +1,7 @@
 use super::*;
-use headgate_host::accounting::{InterfaceCounters, MachineTime, OwnTime};
-use headgate_manager::config::{Catalog, Machine, ShippedNf, parse};
-use headgate_manager::status::{ChainStatus, DropStatus, NfStatus, PortStatus, StationStatus, WorkerStatus};
+use headgate_api::status::{ChainStatus, DropStatus, NfStatus, PortStatus, StationStatus, WorkerStatus};
+use headgate_config::{Catalog, Machine, ShippedNf, parse};
+use headgate_host::accounting::{InterfaceCounters, MachineTime, ProcessTime};
 
 fn options(quick: bool, rounds: Option<u32>) -> Options {
     Options { quick, rounds }
@@ -45,7 +45,7 @@ fn look(at: Instant, times: u32, snapshot: Option<Snapshot>) -> Look {
     Look {
         at: at + Duration::from_secs(u64::from(times) * 2),
         machine: MachineTime { busy: ms(3000), idle: ms(1000) },
-        own: OwnTime { user: ms(400), system: ms(600) },
+        manager: ProcessTime { user: ms(400), system: ms(600) },
         client: ms(500),
         server: ms(300),
         interface: InterfaceCounters {

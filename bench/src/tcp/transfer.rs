@@ -5,11 +5,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use headgate_api::session::Session;
+use headgate_api::status::Snapshot;
 use headgate_host::Pid;
-use headgate_host::accounting::{self, InterfaceCounters, MachineTime, OwnTime};
+use headgate_host::accounting::{self, InterfaceCounters, MachineTime, ProcessTime};
 use headgate_host::namespace::Endpoint;
 use headgate_host::process;
-use headgate_manager::status::Snapshot;
 use serde_json::Value as Json;
 
 use super::beds::Bed;
@@ -59,8 +60,8 @@ pub struct Look {
     pub at: Instant,
     /// All cores.
     pub machine: MachineTime,
-    /// This process: the manager, where there is one.
-    pub own: OwnTime,
+    /// The process of the manager; no time where there is none.
+    pub manager: ProcessTime,
     /// The iperf3 that sends.
     pub client: Duration,
     /// The iperf3 that receives.
@@ -94,15 +95,11 @@ pub fn find_program() -> Result<(), TransferError> {
     command.status().map(|_| ()).map_err(TransferError::NoProgram)
 }
 
-/// From the client to the server.
+/// From the client to the server, through a manager if there is one.
 ///
 /// # Errors
 /// [`TransferError`], or whatever kept us from looking.
-pub fn run(
-    bed: &Bed,
-    times: Times,
-    snapshot: impl Fn() -> anyhow::Result<Option<Snapshot>>,
-) -> anyhow::Result<Transfer> {
+pub fn run(bed: &Bed, times: Times, session: Option<&Session>) -> anyhow::Result<Transfer> {
     let to = bed.server.addresses[0].to_string();
     let server = Program::start(&bed.server, &["-s", "-1", "-B", &to])?;
     let waiting = Instant::now();
@@ -123,11 +120,11 @@ pub fn run(
         Ok(Look {
             at: Instant::now(),
             machine: accounting::machine()?,
-            own: accounting::own()?,
+            manager: session.map_or(Ok(ProcessTime::default()), |it| accounting::process(it.pid()))?,
             client: client.cpu()?,
             server: server.cpu()?,
             interface: namespace.run(|| accounting::interface(interface))??,
-            snapshot: snapshot()?,
+            snapshot: session.map(|session| session.handle().sample()).transpose()?,
         })
     };
     sleep(warm_up + MARGIN);

@@ -1,7 +1,8 @@
 //! What composes with what: how an NF is reached, where its processes come from, and what its chain wants.
 //!
-//! A [`Link`](super::super::model::Link) and an [`Origin`](super::super::model::Origin) compose freely, and so do both
-//! with the objectives of chains. The pairs that do not are refused here and nowhere else, each with its reason:
+//! A [`Link`](super::super::model::Link) and an [`Origin`](super::super::model::Origin) compose freely, and
+//! so do both with the objectives of chains. The pairs that do not are refused here and nowhere else, each
+//! with its reason:
 //!
 //! | what | beside | why not |
 //! |---|---|---|
@@ -15,8 +16,8 @@
 //! | chain on interfaces | `delay_bound_us` | no worker sees its packets, so nobody can hold them back |
 //! | chain on interfaces | `rate_floor` without time slices | as for any chain: see `scheduler.rs` |
 //!
-//! Files (`disk`) of NFs on interfaces are refused by the NF library when they are asked for: their loop holds packets in
-//! the kernel's queues and has none of its own to park.
+//! Files (`disk`) of NFs on interfaces are refused by the NF library when they are asked for: their loop
+//! holds packets in the kernel's queues and has none of its own to park.
 
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, NfTable};

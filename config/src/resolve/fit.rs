@@ -72,7 +72,7 @@ pub fn control_bytes(nf: &Nf) -> u64 {
 /// Bytes of the manager's records: who holds each buffer, and the flow tables of its workers.
 pub fn record_bytes(flows: &Flows, domains: &[Domain], workers: usize) -> u64 {
     let holders: usize = domains.iter().map(|domain| Holders::bytes_for(domain.buffers)).sum();
-    // As `headgate_path::worker` makes them: the keys of all but plain IPv4 are in a smaller table.
+    // As `headgate_path::intake` makes them: the keys of all but plain IPv4 are in a smaller table.
     let flows = (flows.capacity as usize).div_ceil(workers.max(1));
     let tables = Table::<u128>::bytes_for(flows) + Table::<[u128; 3]>::bytes_for(flows.div_ceil(4));
     (holders + tables * workers.max(1)) as u64

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use headgate_manager::api::{self, Request};
-use headgate_manager::{config, machine};
+use headgate_api::{self as api, Request};
+use headgate_config::{self as config, Machine};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
@@ -29,7 +29,7 @@ struct Applied {
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let shipped = Shipped::find()?;
-    let mut machine = machine();
+    let mut machine = Machine::observe();
     // The memory is reserved already, by the manager that is asked to go on with it.
     (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
     let loaded = config::load(&args.file, &shipped.catalog, &machine)?;

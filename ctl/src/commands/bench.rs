@@ -1,20 +1,34 @@
-//! `headgate bench`: experiments, each one command. They are `headgate_bench`'s.
+//! `headgate bench`: experiments, each one command. They are those of the program `headgate-bench`.
 
-use std::process::ExitCode;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
 
-pub use headgate_bench::Command;
+use headgate_api::grammar::Grammar;
+use headgate_host::programs::Program;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Runs one. It prints its results itself.
-pub fn run(experiment: Command, out: &Output) -> Result<ExitCode, Failure> {
-    experiment.run(out.json).map_err(|error| {
-        let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe) {
-            return Failure::NoReader;
-        }
-        let exit = Exit::from_code(headgate_bench::exit_code(&error));
-        Failure::new(exit, format!("{error:#}"))
-    })
+/// Measure: the papers' experiments, each one command
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true)]
+pub struct Args {
+    /// The experiment and how to measure it; --help lists them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "EXPERIMENT")]
+    words: Vec<OsString>,
+}
+
+/// Becomes the program.
+pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+    let program = Program::Bench.find()?;
+    let error = Command::new(&program).args(out.json.then_some("--json")).args(&args.words).exec();
+    Err(Failure::environment(format!("cannot run {}: {error}", program.display())))
+}
+
+/// Returns its command line, for completions; `None` where the program is missing.
+pub fn grammar() -> Option<Grammar> {
+    let program = Program::Bench.find().ok()?;
+    let output = Command::new(program).arg("grammar").stderr(Stdio::null()).output().ok()?;
+    serde_json::from_slice(&output.stdout).ok()
 }

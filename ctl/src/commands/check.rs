@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use headgate_manager::config::{self, plan};
-use headgate_manager::machine;
+use headgate_config::{self as config, Machine, plan};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
@@ -32,7 +31,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     };
     let shipped = Shipped::find()?;
-    let machine = machine();
+    let machine = Machine::observe();
     match config::load(file, &shipped.catalog, &machine) {
         Ok(loaded) => {
             let plan = plan::describe(&loaded.config, &machine);

@@ -4,9 +4,9 @@ use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use headgate_api::status::Snapshot;
+use headgate_api::{self as api, Request};
 use headgate_host::{Pid, process};
-use headgate_manager::api::{self, Request};
-use headgate_manager::status::Snapshot;
 
 use super::Name;
 use crate::failure::{Exit, Failure};
@@ -33,7 +33,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     out.note(format!("manager {name} has stopped"));
     out.document(&last)?;
     out.text(view::totals(&last, out.data_paint))?;
-    Ok(view::verdict(&last))
+    Ok(Exit::of_accounts(&last))
 }
 
 fn wait_for_end(pid: u32) -> Result<(), Failure> {

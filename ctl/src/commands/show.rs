@@ -4,8 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use headgate_manager::api::{self, Request};
-use headgate_manager::status::{ChainStatus, FlowStatus, Snapshot};
+use headgate_api::status::{ChainStatus, FlowStatus, Snapshot};
+use headgate_api::{self as api, Request};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 

@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use headgate_manager::api::{self, Request};
-use headgate_manager::status::Snapshot;
+use headgate_api::status::Snapshot;
+use headgate_api::{self as api, Request};
 
 use super::Name;
 use crate::failure::{Exit, Failure};
@@ -46,14 +46,14 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     if out.json {
         let now = snapshot(name, true)?;
         out.document(&now)?;
-        return Ok(view::verdict(&now));
+        return Ok(Exit::of_accounts(&now));
     }
     let before = snapshot(name, false)?;
     thread::sleep(LOOK);
     let now = snapshot(name, true)?;
     out.text(page(Interval::between(&before, &now), out))?;
     out.text(format!("\n{}", view::accounts(&now, out.data_paint)))?;
-    Ok(view::verdict(&now))
+    Ok(Exit::of_accounts(&now))
 }
 
 fn watch(name: &str, out: &Output) -> Result<Exit, Failure> {

@@ -1,6 +1,6 @@
 //! `headgate tell`: a message to an NF.
 
-use headgate_manager::api::{self, Request};
+use headgate_api::{self as api, Request};
 use serde::{Deserialize, Serialize};
 
 use super::Name;

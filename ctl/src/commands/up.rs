@@ -1,9 +1,12 @@
-//! `headgate up`: a manager, in this process or, with `--detach`, in one of its own.
+//! `headgate up`: a daemon, attended by this process or, with `--detach`, left to itself.
 
 mod detach;
 mod foreground;
 
 use std::path::PathBuf;
+
+use headgate_api::daemon::{Configuration, Options};
+use headgate_host::programs::Program;
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -25,9 +28,14 @@ pub struct Args {
     /// End when every port has given its last packet and all have left, as after replaying a capture
     #[arg(long)]
     once: bool,
-    /// Said by --detach to the process it starts
-    #[arg(long, hide = true, conflicts_with_all = ["detach", "log"])]
-    detached: bool,
+}
+
+impl Args {
+    /// How the daemon is to run.
+    fn options(&self) -> Result<Options, Failure> {
+        let options = Options::new(Program::Manager.find()?, Configuration::File(self.file.clone()));
+        Ok(Options { once: self.once, ..options })
+    }
 }
 
 /// Runs it.

@@ -1,9 +1,9 @@
 //! What is seen while it runs: one table, drawn anew every second.
 
-use headgate_manager::status::PortStatus;
+use headgate_api::status::PortStatus;
+use headgate_units::text as units;
 
 use crate::output::{Ink, Output, Paint};
-use crate::units;
 use crate::view::{self, Interval};
 
 /// Columns of a terminal that does not say.

@@ -1,16 +1,17 @@
 //! What happens when.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_host::undo::{Action, Janitor};
+use headgate_api::attendance::Text;
+use headgate_api::daemon::{Configuration, Daemon, Handle, Options};
+use headgate_api::progress;
+use headgate_api::status::{NfState, NfStatus, Snapshot};
 use headgate_host::{Pid, Signal};
-use headgate_manager::api::Handle;
-use headgate_manager::config;
-use headgate_manager::status::{NfState, NfStatus, Snapshot};
-use headgate_manager::{Manager, Options, device_folder, machine, place};
+use headgate_units::text as units;
 
 use super::panel::Panel;
 use super::scene::{Scene, VICTIM};
@@ -18,10 +19,7 @@ use super::summary::{Killed, Summary};
 use super::traffic;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::progress;
-use crate::shipped::Shipped;
 use crate::stop::Stop;
-use crate::units;
 use crate::view::Interval;
 
 /// The part of the time after which an NF is killed. Our choice: iperf3 is in full swing then.
@@ -40,21 +38,23 @@ pub struct Play<'a> {
     pub out: &'a Output,
     /// Whether to stop early.
     pub stop: &'a Stop,
-    /// Who removes the manager's socket.
-    pub janitor: &'a Arc<Janitor>,
-    /// The NFs.
-    pub shipped: &'a Shipped,
+    /// The daemon's.
+    pub program: &'a Path,
     /// How long.
     pub seconds: u64,
 }
 
 impl Play<'_> {
-    /// Starts a manager, lets the scene play, stops it, and sums up.
+    /// Starts a daemon, lets the scene play, stops it, and sums up.
     pub fn perform(&self, scene: &Scene) -> Result<Summary, Failure> {
         let name = format!("demo-{}", std::process::id());
-        let manager = self.start(&name, &scene.configuration(&name))?;
-        let handle = manager.handle();
-        let ready = progress::settled(&handle, self.stop)?;
+        let daemon = self.start(scene.configuration(&name))?;
+        if self.stop.is_asked() {
+            let last = daemon.stop()?.last;
+            return Ok(Summary::new(scene.has_hosts(), Vec::new(), None, true, last));
+        }
+        let handle = daemon.handle();
+        let ready = handle.sample()?;
         for line in progress::started(&ready) {
             self.out.note(line);
         }
@@ -72,38 +72,19 @@ impl Play<'_> {
             enough.store(true, Ordering::Relaxed);
             watched
         })?;
-        let last = manager.stop()?;
+        let last = daemon.stop()?.last;
         let transfers = transfers.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Summary::new(scene.has_hosts(), transfers, killed, self.stop.is_asked(), last))
     }
 
-    fn start(&self, name: &str, text: &str) -> Result<Manager, Failure> {
-        let config = config::parse("demo", text, &self.shipped.catalog, &machine())?.config;
-        self.leave_no_trace(name)?;
-        let options = Options {
-            nf_program: self.shipped.program.clone(),
-            catalog: self.shipped.catalog.clone(),
-            listen: true,
-            nf_output: false,
-            once: false,
-            costs: None,
-            janitor: Some(self.janitor.clone()),
-        };
-        Ok(Manager::start(config, options)?)
-    }
-
-    /// Has removed what a crash would leave. All of it carries this process's number, so it is nobody
-    /// else's; folders that others use too are not empty and stay.
-    fn leave_no_trace(&self, name: &str) -> Result<(), Failure> {
-        let (socket, devices) = (place::api_socket(name), device_folder());
-        let folders = [socket.parent(), devices.parent(), Some(&devices)].into_iter().flatten();
-        let files = [place::lock_file(name), socket.clone()];
-        let folders = folders.map(|path| Action::RemoveDirectory { path: path.into() });
-        let files = files.map(|path| Action::RemoveFile { path });
-        for action in folders.chain(files) {
-            self.janitor.register(action)?;
-        }
-        Ok(())
+    fn start(&self, text: String) -> Result<Daemon, Failure> {
+        let configuration = Configuration::Text(Text { name: "demo".to_owned(), text });
+        let options = Options::new(self.program.to_owned(), configuration);
+        // What happens is told beside the panel.
+        let mut daemon = Daemon::spawn(Options { quiet: true, costs: false, ..options })?;
+        self.stop.attends(&daemon);
+        daemon.ready(|| self.stop.is_asked())?;
+        Ok(daemon)
     }
 
     /// Shows every second, and kills an NF in one of them.
@@ -123,7 +104,7 @@ impl Play<'_> {
             if self.stop.wait((SECOND * second as u32).saturating_sub(began.elapsed())) {
                 break;
             }
-            let now = progress::look(handle)?;
+            let now = handle.sample()?;
             let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let title = format!("{second} s of {}: {doing}", self.seconds);
             panel.show(&title, Interval::between(&before, &now));
@@ -140,7 +121,7 @@ impl Play<'_> {
 
     /// Kills the monitor, and waits until it is back.
     fn kill(&self, handle: &Handle, panel: &mut Panel<'_>) -> Result<Option<Killed>, Failure> {
-        let before = progress::look(handle)?;
+        let before = handle.sample()?;
         let Some(pid) = victim(&before).and_then(|nf| nf.pid) else { return Ok(None) };
         let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
         panel.say(&format!("kill -9 {pid}: {VICTIM} dies; its packets pass it by until it is back"));
@@ -151,7 +132,7 @@ impl Play<'_> {
         let began = Instant::now();
         let is_back = |nf: &NfStatus| nf.state == NfState::Running && nf.pid.is_some_and(|new| new != pid);
         while began.elapsed() < BACK_PATIENCE {
-            let now = progress::look(handle)?;
+            let now = handle.sample()?;
             if victim(&now).is_some_and(is_back) {
                 let killed = Killed::back(&before, &now, began.elapsed());
                 panel.say(&format!(

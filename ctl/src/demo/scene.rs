@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use headgate_host::cores;
+use headgate_host::cores::Placement;
 use headgate_host::namespace::{Endpoint, EndpointPlan, Namespace, NamespaceError, Namespaces, Plan};
 use headgate_host::network::Mac;
 
@@ -121,7 +121,7 @@ impl Scene {
         }
         let memory = sample::in_memory()
             .map_err(|error| Failure::environment(format!("cannot make a capture in memory: {error}")))?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
+        let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()));
         Ok(Self::Capture { path, _memory: Some(memory) })
     }
 
@@ -132,7 +132,7 @@ impl Scene {
 
     /// The configuration of a manager of this name.
     pub fn configuration(&self, name: &str) -> String {
-        let cores = Cores::of_machine();
+        let cores = placement();
         match self {
             Self::Hosts(_) => hosts_text(name, cores),
             Self::Capture { path, .. } => capture_text(name, cores, path),
@@ -142,38 +142,20 @@ impl Scene {
 
 /// The configuration as a file of its own, for people.
 pub fn hosts_configuration() -> String {
-    hosts_text("demo", Cores::of_machine())
+    hosts_text("demo", placement())
 }
 
 /// The same for a capture.
 pub fn capture_configuration(file: Option<&Path>) -> String {
-    capture_text("demo", Cores::of_machine(), file.unwrap_or(Path::new("in.pcap")))
+    capture_text("demo", placement(), file.unwrap_or(Path::new("in.pcap")))
 }
 
-/// Which core does what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cores {
-    worker: u32,
-    nfs: u32,
+/// Where this machine does not say which cores there are, there is one.
+fn placement() -> Placement {
+    Placement::choose().unwrap_or(Placement { manager: 0, nfs: 0 })
 }
 
-impl Cores {
-    /// The first two we may use; where there is one, all share it.
-    fn of_machine() -> Self {
-        Self::of(cores::allowed().map(|allowed| allowed.as_slice().to_vec()).unwrap_or_default().as_slice())
-    }
-
-    fn of(allowed: &[u32]) -> Self {
-        let worker = allowed.first().copied().unwrap_or(0);
-        Self { worker, nfs: allowed.get(1).copied().unwrap_or(worker) }
-    }
-
-    fn is_one(self) -> bool {
-        self.worker == self.nfs
-    }
-}
-
-fn hosts_text(name: &str, cores: Cores) -> String {
+fn hosts_text(name: &str, cores: Placement) -> String {
     let mut text = head(name, cores);
     for (number, side) in [LEFT, RIGHT].iter().enumerate() {
         let _ = write!(
@@ -206,8 +188,8 @@ fn hosts_text(name: &str, cores: Cores) -> String {
     text + &chains("nf", &[LEFT.name, RIGHT.name])
 }
 
-fn capture_text(name: &str, cores: Cores, path: &Path) -> String {
-    let rate = if cores.is_one() { CAPTURE_RATE_ONE_CORE } else { CAPTURE_RATE };
+fn capture_text(name: &str, cores: Placement, path: &Path) -> String {
+    let rate = if cores.is_shared() { CAPTURE_RATE_ONE_CORE } else { CAPTURE_RATE };
     let mut text = head(name, cores);
     let path = toml::Value::String(path.display().to_string());
     let _ = write!(
@@ -228,8 +210,8 @@ fn capture_text(name: &str, cores: Cores, path: &Path) -> String {
 }
 
 /// The manager, the generator and the port that leads nowhere.
-fn head(name: &str, cores: Cores) -> String {
-    let rate = if cores.is_one() { BACKGROUND_RATE_ONE_CORE } else { BACKGROUND_RATE };
+fn head(name: &str, cores: Placement) -> String {
+    let rate = if cores.is_shared() { BACKGROUND_RATE_ONE_CORE } else { BACKGROUND_RATE };
     format!(
         "\
 [manager]
@@ -248,12 +230,12 @@ timestamps = true
 name = \"sink\"
 kind = \"null\"
 ",
-        cores.worker
+        cores.manager
     )
 }
 
 /// Three NFs on one core; the router's arguments are still to come.
-fn nfs(cores: Cores) -> String {
+fn nfs(cores: Placement) -> String {
     let core = cores.nfs;
     format!(
         "
@@ -311,19 +293,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_cores_are_used_and_one_is_enough() {
-        assert_eq!(Cores::of(&[0, 1, 2]), Cores { worker: 0, nfs: 1 });
-        assert_eq!(Cores::of(&[3]), Cores { worker: 3, nfs: 3 });
-        assert!(Cores::of(&[3]).is_one());
-        assert_eq!(Cores::of(&[]), Cores { worker: 0, nfs: 0 });
-    }
-
-    #[test]
     fn the_configuration_is_toml_whatever_the_path() {
         let odd = Path::new("/tmp/\"odd\" name\n.pcap");
-        let text = capture_text("demo-1", Cores::of(&[0]), odd);
+        let text = capture_text("demo-1", Placement { manager: 0, nfs: 0 }, odd);
         let table: toml::Table = toml::from_str(&text).unwrap();
         assert_eq!(table["port"][2]["read"].as_str(), odd.to_str());
-        toml::from_str::<toml::Table>(&hosts_text("demo-1", Cores::of(&[0, 1]))).unwrap();
+        toml::from_str::<toml::Table>(&hosts_text("demo-1", Placement { manager: 0, nfs: 1 })).unwrap();
     }
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use headgate_manager::status::Snapshot;
+use headgate_api::status::Snapshot;
+use headgate_units::text as units;
 use serde::Serialize;
 
 use super::scene::VICTIM;
 use super::traffic::Transfer;
 use crate::failure::Exit;
 use crate::output::{Ink, Paint};
-use crate::units;
 use crate::view;
 
 /// The NF that was killed.
@@ -103,7 +103,7 @@ impl Summary {
             "every packet that entered a chain left it or was dropped for a reason".into(),
             self.manager.conserved == Some(true),
         ));
-        let is_back = |memory: &headgate_manager::status::MemoryStatus| {
+        let is_back = |memory: &headgate_api::status::MemoryStatus| {
             let (free, in_devices) = (memory.free.unwrap_or(0), memory.in_devices.unwrap_or(0));
             memory.missing == Some(0) && free + in_devices == u64::from(memory.buffers)
         };
@@ -149,7 +149,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headgate_manager::status::MemoryStatus;
+    use headgate_api::status::MemoryStatus;
 
     fn last(missing: i64) -> Snapshot {
         let memory = MemoryStatus {

@@ -11,9 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use headgate_host::namespace::{Endpoint, Namespaces};
+use headgate_units::text as units;
 use serde::Serialize;
-
-use crate::units;
 
 pub use tool::is_installed;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_manager::status::{ChainStatus, NfStatus, PortStatus, Snapshot, WorkerStatus};
+use headgate_api::status::{ChainStatus, NfStatus, PortStatus, Snapshot, WorkerStatus};
 
 /// What happened between two snapshots of one manager.
 ///

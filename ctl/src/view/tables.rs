@@ -1,14 +1,14 @@
 //! One function for each table.
 
-use headgate_manager::status::{
+use headgate_api::status::{
     BoxStatus, DelayStatus, Event, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
 };
+use headgate_units::text::{self as units, harmless};
 
 use super::Interval;
 use super::interval::{NfRates, lost};
-use crate::output::{Ink, Paint, harmless};
+use crate::output::{Ink, Paint};
 use crate::table::Table;
-use crate::units;
 
 /// The name of the chain of packets that no rule claims.
 const UNCLAIMED: &str = "-";
@@ -291,7 +291,7 @@ fn interfaces(io: &IoStatus) -> Vec<(&'static str, String)> {
     let each = if packets == 0 { 0.0 } else { io.calls() as f64 / packets as f64 };
     let batch = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
     let calls = format!("{} made, {each:.2} for a packet, {batch} in one", units::whole(io.calls()));
-    let mut facts = vec![("driver", io.driver.name().to_owned()), ("system calls", calls)];
+    let mut facts = vec![("driver", io.driver.clone()), ("system calls", calls)];
     for interface in &io.interfaces {
         let (came, went) = (units::whole(interface.received), units::whole(interface.sent));
         let lost = [

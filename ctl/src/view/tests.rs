@@ -1,7 +1,7 @@
-use headgate_manager::status::{
-    ChainStatus, DelayStatus, DropStatus, Event, FlowStatus, LatencyStatus, ManagerStatus, MemoryStatus,
-    NfState, NfStatus, ObjectiveStatus, PortStatus, SchedulerStatus, Snapshot, StageDelayStatus,
-    WorkerStatus,
+use headgate_api::status::{
+    ChainStatus, DelayStatus, DropStatus, Event, EventCode, FlowStatus, LatencyStatus, ManagerStatus,
+    MemoryStatus, NfState, NfStatus, ObjectiveStatus, PortStatus, SchedulerStatus, Snapshot,
+    StageDelayStatus, WorkerStatus,
 };
 
 use super::*;
@@ -107,11 +107,12 @@ fn after(seconds: u64) -> Snapshot {
             sentence: "an NF decided to drop it".into(),
             count: 1000 * seconds,
         }],
-        events: vec![Event {
-            at_ns: 1_500_000,
-            who: "fw".into(),
-            what: "ready 1400 us after its launch".into(),
-        }],
+        events: vec![Event::new(
+            1_500_000,
+            EventCode::NfReady,
+            "fw",
+            "ready 1400 us after its launch".into(),
+        )],
         conserved: Some(true),
         finished: false,
     }

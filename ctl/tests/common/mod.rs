@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use headgate_host::programs::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// How long the machine may take for what it does in the background; not a measurement.
@@ -21,7 +22,7 @@ pub const HEADGATE: &str = env!("CARGO_BIN_EXE_headgate");
 /// places are in `folder` for everybody but root, whose place is fixed. Whoever runs the tests in the background
 /// of a script ignores SIGINT, and so would it.
 pub fn headgate(folder: &Path, words: &[&str]) -> Command {
-    build_nfs();
+    build_programs();
     let mut command = Command::new("/usr/bin/env");
     command
         .args(["--default-signal=INT", HEADGATE])
@@ -44,18 +45,21 @@ pub fn told(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
-/// `cargo test` builds the programs of the packages it tests; of this one alone, that of the NFs
+/// `cargo test` builds the programs of the packages it tests; of this one alone, those that the command starts
 /// would be missing.
-fn build_nfs() {
+fn build_programs() {
     static BUILT: OnceLock<()> = OnceLock::new();
     let folder = Path::new(HEADGATE).parent().unwrap();
-    if folder.join("headgate-nfs").is_file() {
+    let programs = [Program::Manager, Program::Nfs, Program::Bench].map(Program::name);
+    if programs.iter().all(|program| folder.join(program).is_file()) {
         return;
     }
     BUILT.get_or_init(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        command.args(["build", "-p", "headgate-nfs", "--target-dir"]).arg(folder.parent().unwrap());
+        command.args(["build", "--target-dir"]).arg(folder.parent().unwrap());
+        // A package has the name of its program.
+        command.args(programs.iter().flat_map(|program| ["-p", program]));
         if folder.ends_with("release") {
             command.arg("--release");
         }
@@ -94,6 +98,19 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The process id of the daemon of this name.
+pub fn daemon(folder: &Path, name: &str) -> u32 {
+    let (code, data, messages) = run(folder, &["--json", "status", "--name", name]);
+    assert_eq!(code, 0, "{messages}");
+    let status: serde_json::Value = serde_json::from_str(&data).unwrap();
+    status["manager"]["pid"].as_u64().unwrap() as u32
+}
+
+/// Sends any process a signal.
+pub fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
 /// Waits until something holds.

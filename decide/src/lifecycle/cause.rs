@@ -18,6 +18,8 @@ pub enum Cause {
         /// In a sentence.
         sentence: String,
     },
+    /// It said hello a second time.
+    SecondHello,
     /// It could not be given what it needs.
     NotWelcomed(String),
     /// It was not ready in time.
@@ -42,6 +44,7 @@ impl fmt::Display for Cause {
         match self {
             Self::NoProcess(why) | Self::NotWelcomed(why) | Self::LostInterface(why) => f.write_str(why),
             Self::Offence { name, sentence } => write!(f, "stopped for an offence, {name}: {sentence}"),
+            Self::SecondHello => f.write_str("stopped for an offence, second-hello: said hello again"),
             Self::NotReady { lacks: None } => f.write_str("was not ready in time"),
             Self::NotReady { lacks: Some(what) } => write!(f, "was not ready in time: {what}"),
             Self::RemovedBeforeReady => f.write_str("removed before it was ready"),

@@ -7,8 +7,8 @@
 //! if they were in no group.
 //!
 //! Version 1 lets a group be made below any other. Version 2 allows members in leaves only, so the group of
-//! all goes below the nearest group, from the manager's own upwards, whose children may have weights. That they
-//! may is left so in the end: others can have come to rely on it.
+//! all goes below the nearest group, from the manager's own upwards, whose children may have weights. That
+//! they may is left so in the end: others can have come to rely on it.
 
 use std::fs;
 use std::io;

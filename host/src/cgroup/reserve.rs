@@ -218,8 +218,8 @@ impl Reserve {
         Ok(())
     }
 
-    /// Takes the cores from a group without ours and all below it, the lowest first: each has at most what the one
-    /// above has.
+    /// Takes the cores from a group without ours and all below it, the lowest first: each has at most what
+    /// the one above has.
     fn shrink(&mut self, group: &Path, undo: &mut dyn FnMut(Action), swept: &mut Swept, depth: usize) {
         if is_rest(group) || depth == DEPTH_MAX {
             return;

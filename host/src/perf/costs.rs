@@ -85,7 +85,8 @@ pub struct MachineCosts {
     pub troubles: Vec<String>,
 }
 
-/// Measures: some ten seconds on `core`, and up to 2 GiB of memory for a moment. `progress` hears what is next.
+/// Measures: some ten seconds on `core`, and up to 2 GiB of memory for a moment. `progress` hears what is
+/// next.
 ///
 /// # Errors
 /// When the kernel gives no memory.

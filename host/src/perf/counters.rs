@@ -2,11 +2,12 @@
 //!
 //! System calls are counted by the tracepoint `raw_syscalls:sys_enter`, which needs no hardware. Its number
 //! stands in tracefs; where that is not mounted, a mount of our own that is attached nowhere is asked, so
-//! nothing changes for anybody. Caches and TLBs are the generic events of the kernel, which it maps to what the
-//! processor has; virtual machines often have none.
+//! nothing changes for anybody. Caches and TLBs are the generic events of the kernel, which it maps to what
+//! the processor has; virtual machines often have none.
 //!
-//! Where there are more events than counters, the kernel counts them in turns and says for how long; the count
-//! is then scaled to the whole time ([`scaled`]), and [`Reading::counted_part`] says how much of it was seen.
+//! Where there are more events than counters, the kernel counts them in turns and says for how long; the
+//! count is then scaled to the whole time ([`scaled`]), and [`Reading::counted_part`] says how much of it was
+//! seen.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -192,8 +193,8 @@ impl Watch {
         &self.troubles
     }
 
-    /// Whether hardware counters hold what the kernel did for the process too; without the right to that, they
-    /// hold its own code alone.
+    /// Whether hardware counters hold what the kernel did for the process too; without the right to that,
+    /// they hold its own code alone.
     #[must_use]
     pub const fn with_kernel(&self) -> bool {
         self.with_kernel

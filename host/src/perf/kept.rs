@@ -162,7 +162,8 @@ pub fn keep_nf(folder: &Path, cost: NfCost) -> Result<PathBuf, CostsError> {
     Ok(path)
 }
 
-/// Arguments that are the same in another order are the same: the map is in order. So are two ways to one program.
+/// Arguments that are the same in another order are the same: the map is in order. So are two ways to one
+/// program.
 fn key(runs: &str, args: &Map<String, Json>) -> String {
     let (program, rest) = runs.split_once(' ').map_or((runs, ""), |(program, rest)| (program, rest));
     let path = program.contains('/').then(|| std::fs::canonicalize(program).ok()).flatten();

@@ -2,8 +2,9 @@
 //!
 //! A token goes back and forth between two processes of one core over two pipes, each waiting for it: two
 //! switches a round, and what the pipes cost by themselves is taken off (lmbench's `lat_ctx`, McVoy and
-//! Staelin, USENIX 1996, with nothing in the caches to be lost). Both have address spaces of their own, as NFs
-//! do. The fastest of several batches counts: whatever else runs on the core makes one slower and never faster.
+//! Staelin, USENIX 1996, with nothing in the caches to be lost). Both have address spaces of their own, as
+//! NFs do. The fastest of several batches counts: whatever else runs on the core makes one slower and never
+//! faster.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -5,8 +5,8 @@
 //! worst case, which SCC reckons with (section 3.2.3). In steps of one stride the prefetchers help, as along
 //! a frame (ibid., figure 3).
 //!
-//! Time is CPU time of the thread, and the fastest of several passes counts: others on the machine make a load
-//! slower and never faster.
+//! Time is CPU time of the thread, and the fastest of several passes counts: others on the machine make a
+//! load slower and never faster.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};

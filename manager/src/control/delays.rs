@@ -6,7 +6,7 @@
 use headgate_decide::bound::relief;
 use headgate_decide::delay::{Recent, WINDOW, quantile};
 use headgate_decide::spread;
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
 use headgate_host::clock::Clock;
 use headgate_path::delay::{Delayed, Sample};
 use headgate_path::holders::TICK_SHIFT;
@@ -14,7 +14,7 @@ use headgate_path::plan::Stage;
 use headgate_shm::histogram::{BUCKETS, bucket_of, middle_of};
 
 use super::Control;
-use crate::status::{DelayStatus, StageDelayStatus};
+use crate::status::{DelayStatus, EventCode, StageDelayStatus};
 
 /// Time between two moves of flows: until then all that is known of delays was seen after the last one.
 const RELIEF_EVERY: Span = Span(2 * WINDOW.0);
@@ -61,9 +61,9 @@ impl Control {
         for (worker, read) in self.fabric.workers.iter().zip(read) {
             *read = worker.board.delays.read(*read, |Sample { of, packets, ticks }| {
                 let seen = match of {
-                    Delayed::Queueing(number) => queueing.at(number),
-                    Delayed::Processing(number) => processing.at(number),
-                    Delayed::Whole(number) => whole.at(number),
+                    Delayed::Queueing(instance) => queueing.at(instance.0),
+                    Delayed::Processing(instance) => processing.at(instance.0),
+                    Delayed::Whole(chain) => whole.at(chain.0),
                 };
                 seen.add(now, bucket_of(ticks.into()), packets.into());
             });
@@ -78,39 +78,48 @@ impl Control {
         }
         self.delays.next_relief = now + RELIEF_EVERY;
         let late = self.fabric.parts.chains.iter().enumerate().filter_map(|(number, chain)| {
-            let (chain, bounds) = (chain.as_ref()?, &self.fabric.bounds);
-            let bound_us = chain.delay_bound_us.filter(|_| bounds.window(number as u16).is_some())?;
-            Some((chain.stages.clone(), u64::from(bound_us) * 1000))
+            let (chain, bounds) = (chain.as_ref()?, &self.fabric.signals.bounds);
+            let bound_us =
+                chain.delay_bound_us.filter(|_| bounds.window(ChainId(number as u16)).is_some())?;
+            Some((chain.stages.clone(), Span::from_micros(bound_us.into())))
         });
-        for (stages, bound_ns) in late.collect::<Vec<_>>() {
-            stages.into_iter().for_each(|stage| self.relieve(stage, bound_ns));
+        for (stages, bound) in late.collect::<Vec<_>>() {
+            stages.into_iter().for_each(|stage| self.relieve(stage, bound));
         }
     }
 
-    fn relieve(&mut self, stage: u16, bound_ns: u64) {
-        let Some(running) = self.fabric.parts.stages[usize::from(stage)].as_ref().map(|stage| &stage.running)
+    fn relieve(&mut self, stage: NfId, bound: Span) {
+        let Some(running) = self.fabric.parts.stages[stage.index()].as_ref().map(|stage| &stage.running)
         else {
             return;
         };
         // What is known of an instance without packets is old.
-        let delay_ns = |&number: &u16| match self.held(number) {
-            0 => 0,
-            _ => self.delays.queueing.of(&[number], &self.fabric.clock).map_or(0, |delay| delay.median_ns),
+        let delay = |&number: &InstanceId| match self.held(number) {
+            0 => Span::ZERO,
+            _ => self
+                .delays
+                .queueing
+                .of(&[number.0], &self.fabric.clock)
+                .map_or(Span::ZERO, |it| Span(it.median_ns)),
         };
-        let delays: Vec<u64> = running.iter().map(delay_ns).collect();
-        let Some((from, to)) = relief(&delays, bound_ns) else { return };
+        let delays: Vec<Span> = running.iter().map(delay).collect();
+        let Some((from, to)) = relief(&delays, bound) else { return };
         let (from, to) = (running[from], running[to]);
-        let Some(stage) = self.fabric.parts.stages[usize::from(stage)].as_mut() else { return };
+        let Some(stage) = self.fabric.parts.stages[stage.index()].as_mut() else { return };
         if spread::relieve(&mut stage.table, from, to) > 0 {
             self.fabric.publish();
-            let [from, to] = [from, to].map(|number| self.instances[usize::from(number)].seat.name.clone());
-            self.log(&from, format!("is slow for a chain's delay bound: some of its flows move to {to}"));
+            let [from, to] = [from, to].map(|number| self.instances[number.index()].seat.name.clone());
+            self.log(
+                EventCode::FlowsMoved,
+                &from,
+                format!("is slow for a chain's delay bound: some of its flows move to {to}"),
+            );
         }
     }
 
-    fn held(&self, number: u16) -> u64 {
-        let worker = self.instances[usize::from(number)].seat.worker;
-        self.fabric.workers[usize::from(worker)].board.instances[usize::from(number)].held.get()
+    fn held(&self, number: InstanceId) -> u64 {
+        let worker = self.instances[number.index()].seat.worker;
+        self.fabric.workers[worker.index()].board.instances[number.index()].held.get()
     }
 
     /// From a chain's head to its end.
@@ -122,7 +131,8 @@ impl Control {
     pub(super) fn stage_delays(&self) -> Vec<Option<StageDelayStatus>> {
         let of_stage = |stage: &Option<Stage>| {
             let stage = stage.as_ref()?;
-            let (queueing, processing) = self.instance_delays(&stage.running);
+            let running: Vec<u16> = stage.running.iter().map(|number| number.0).collect();
+            let (queueing, processing) = self.instance_delays(&running);
             Some(StageDelayStatus { stage: stage.name.clone(), queueing, processing })
         };
         self.fabric.parts.stages.iter().map(of_stage).collect()

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, State};
 use headgate_decide::liveness::Liveness;
 use headgate_decide::restart::Policy;
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_host::Pid;
 use headgate_host::process;
 use headgate_session::message::{self, AttachError, FromNf, ToNf};
@@ -19,15 +19,15 @@ use crate::status::IoStatus;
 /// The place of an instance: what stays the same for as long as it exists.
 pub struct Seat {
     /// Its number on the packet path.
-    pub number: u16,
+    pub number: InstanceId,
     /// Its stage's number.
-    pub stage: u16,
+    pub stage: NfId,
     /// Its name: `fw`, or `fw.2`.
     pub name: String,
     /// Its core.
     pub core: u32,
     /// Its worker.
-    pub worker: u8,
+    pub worker: WorkerId,
     /// What the configuration says of its NF.
     pub nf: Nf,
 }

@@ -12,7 +12,7 @@ mod tests;
 use std::os::fd::BorrowedFd;
 
 use headgate_decide::lifecycle::{Action, Cause, Event, Sample};
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_path::worker::Command;
 use headgate_session::message::ToNf;
 use headgate_shm::Offence;
@@ -25,6 +25,7 @@ use super::schedule::Scheduled;
 use crate::config::Config;
 use crate::config::model::Nf;
 use crate::fabric::{Fabric, INSTANCES_MAX};
+use crate::status::EventCode;
 use crate::wiring::Wiring;
 
 /// What an instance's processes are made of and stand on.
@@ -55,14 +56,14 @@ pub enum Effect {
     /// Its worker is to know.
     Post {
         /// The worker.
-        worker: u8,
+        worker: WorkerId,
         /// What.
         command: Command,
     },
     /// Which instances of a stage run has changed.
     Publish {
         /// The stage.
-        stage: u16,
+        stage: NfId,
     },
     /// Its process is in service.
     InService(usize),
@@ -76,6 +77,8 @@ pub enum Effect {
     Released,
     /// Something happened that people want to know.
     Log {
+        /// Its kind.
+        code: EventCode,
         /// To whom.
         who: String,
         /// What, in a sentence.
@@ -109,7 +112,7 @@ impl Instances {
     pub fn add(
         &mut self,
         nf: &Nf,
-        stage: u16,
+        stage: NfId,
         which: usize,
         workers: usize,
         scheduled: Scheduled,
@@ -121,8 +124,8 @@ impl Instances {
         let core = nf.cores[which];
         let name = if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, which + 1) };
         // NFs of one core yield to each other, so one worker should know of all of them.
-        let worker = (core as usize % workers) as u8;
-        let seat = Seat { number: at as u16, stage, name, core, worker, nf: nf.clone() };
+        let worker = WorkerId((core as usize % workers) as u8);
+        let seat = Seat { number: InstanceId(at as u16), stage, name, core, worker, nf: nf.clone() };
         self.all.push(Instance::new(seat, scheduled));
         Some(at)
     }
@@ -143,7 +146,7 @@ impl Instances {
     }
 
     /// Returns the numbers of those of a stage that packets may be sent to.
-    pub fn in_service(&self, stage: u16) -> Vec<u16> {
+    pub fn in_service(&self, stage: NfId) -> Vec<InstanceId> {
         let here = |instance: &&Instance| instance.seat.stage == stage && instance.life.is_in_service();
         self.all.iter().filter(here).map(|instance| instance.seat.number).collect()
     }
@@ -221,7 +224,7 @@ impl Instances {
         if instance.life.poll_at().is_none_or(|due| !due.is_due(ground.now)) {
             return;
         }
-        let board = &ground.fabric.workers[instance.seat.worker as usize].board;
+        let board = &ground.fabric.workers[instance.seat.worker.index()].board;
         let sample = Sample {
             held: board.instances[at].held.get(),
             plan_is_current: ground.fabric.is_current(),
@@ -249,7 +252,7 @@ impl Instances {
             if process.say(&ToNf::Message { body: body.to_owned() }) {
                 side.orders().mail.fetch_add(1, std::sync::atomic::Ordering::Release);
                 link::ring(side);
-                effects.push(Effect::Rouse(instance.seat.number as usize));
+                effects.push(Effect::Rouse(instance.seat.number.index()));
                 count += 1;
             }
         }

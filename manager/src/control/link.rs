@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::lifecycle::{EXTERNAL_START_PATIENCE, START_PATIENCE};
 use headgate_decide::pressure;
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{Instant as Moment, Span, Ticks};
 use headgate_memif::Watch;
 use headgate_path::board::InstanceCounts;
 use headgate_path::pressure::Handling;
@@ -243,15 +243,15 @@ fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) ->
         return Handling::default();
     }
     let (high, low) = (scheduler.high_watermark, scheduler.low_watermark);
-    let tick = pressure::TICK_MICROS * cycles_per_micro;
+    let tick = Ticks::from_span(pressure::TICK, cycles_per_micro);
     let marks = if nf.waits == Loop::Notified {
-        let patience = u64::from(scheduler.queue_time_us) * cycles_per_micro;
-        pressure::Marks::new(ring, high, low, patience, tick)
+        let patience = Ticks(u64::from(scheduler.queue_time_us) * cycles_per_micro);
+        pressure::QueueMarks::new(ring, high, low, patience, tick)
     } else {
-        pressure::Marks::sleepless(ring, high, low, cycles_per_micro, tick)
+        pressure::QueueMarks::sleepless(ring, high, low, cycles_per_micro, tick)
     };
     let mark_at = ring * scheduler.ecn_watermark / 100;
-    Handling { marks: Some(marks), mark_at, hold: scheduler.hold, turns: true }
+    Handling { marks: Some(marks), mark_at, pending_max: scheduler.hold, yields: true }
 }
 
 fn launched_program(program: &Program) -> LaunchedProgram {

@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::turn::GAMMA_PERCENT;
 use headgate_decide::turn::objective::{FLOORS_MAX, needs};
-use headgate_decide::units::{Instant as Moment, Span};
-use headgate_path::drop::Reason;
+use headgate_decide::units::{ChainId, Instant as Moment, Span};
+use headgate_path::drop::DropReason;
 
 use super::Control;
 use super::instance::Instance;
 use crate::config::model::Chain;
-use crate::status::{DelayStatus, ObjectiveStatus};
+use crate::status::{DelayStatus, EventCode, ObjectiveStatus};
 
 /// Time over which a rate is formed. Our choice: long enough for the longest round of turns, short enough to wait for.
 const LOOK_EVERY: Span = Span::from_millis(500);
@@ -78,12 +78,17 @@ impl Control {
 
     fn tell_of_floor(&mut self, chain: &Chain, before: Option<bool>, now: Counted) {
         let Some(floor) = chain.rate_floor else { return };
-        let what = match (before.unwrap_or(true), now.kept.unwrap_or(true)) {
-            (true, false) => format!("its floor of {floor} packets/s is not kept: it has {:.0}", now.rate),
-            (false, true) => format!("its floor of {floor} packets/s is kept again"),
+        let (code, what) = match (before.unwrap_or(true), now.kept.unwrap_or(true)) {
+            (true, false) => (
+                EventCode::ObjectiveMissed,
+                format!("its floor of {floor} packets/s is not kept: it has {:.0}", now.rate),
+            ),
+            (false, true) => {
+                (EventCode::ObjectiveMet, format!("its floor of {floor} packets/s is kept again"))
+            }
             _ => return,
         };
-        self.log(&chain.name, what);
+        self.log(code, &chain.name, what);
     }
 
     /// Packets that a chain was done with, and those that it lost on the way to that.
@@ -91,8 +96,8 @@ impl Control {
         let number = *self.numbers.chains.get(name)?;
         let boards = || self.fabric.workers.iter().map(|worker| &worker.board);
         let left: u64 = boards().map(|board| board.chains[number as usize].left.get()).sum();
-        let ended: u64 = boards().map(|board| board.dropped_all(number)).sum();
-        let refused: u64 = boards().map(|board| board.dropped(number, Reason::NfVerdict)).sum();
+        let ended: u64 = boards().map(|board| board.dropped_all(ChainId(number))).sum();
+        let refused: u64 = boards().map(|board| board.dropped(ChainId(number), DropReason::NfVerdict)).sum();
         Some((left + refused, ended.saturating_sub(refused)))
     }
 
@@ -120,7 +125,7 @@ impl Control {
                 FLOORS_MAX * 100.0
             );
             if self.objectives.impossible.insert(core, message.clone()).is_none() {
-                self.log("manager", message);
+                self.log(EventCode::ObjectivesImpossible, "manager", message);
             }
         }
     }

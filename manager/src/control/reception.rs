@@ -228,7 +228,7 @@ impl Guests<'_> {
                 peer.uid()
             ));
         }
-        Ok((free.seat.number as usize, peer))
+        Ok((free.seat.number.index(), peer))
     }
 
     /// Whether this user may attach as an NF of this name.

@@ -7,6 +7,7 @@ use std::sync::mpsc::Sender;
 
 use headgate_decide::lifecycle::State;
 use headgate_decide::reconfigure::{Action, Observation, Reconfiguration, Step};
+use headgate_decide::units::ChainId;
 use headgate_path::plan::Chain as PathChain;
 
 use super::Control;
@@ -15,6 +16,7 @@ use crate::api::{Answer, Refusal};
 use crate::config::model::{Chain, ChainIo, Interfaces, Link, Nf};
 use crate::config::{self, Config, Machine};
 use crate::layout;
+use crate::status::EventCode;
 
 /// A change under way.
 pub struct Change {
@@ -63,7 +65,7 @@ impl Control {
         self.prepare_reception(&next).map_err(Refusal::failed)?;
         let Difference { ended, new, summary } = compare(&self.config, &next);
         let ends = |instance: &&Instance| !instance.is_gone() && ended.contains(&instance.seat.nf.name);
-        let old = self.instances.iter().filter(ends).map(|instance| instance.seat.number.into()).collect();
+        let old = self.instances.iter().filter(ends).map(|instance| instance.seat.number.index()).collect();
         for nf in &new {
             if !self.numbers.stages.contains_key(&nf.name) {
                 self.numbers.stages.insert(nf.name.clone(), self.fabric.parts.stages.len() as u16);
@@ -125,7 +127,7 @@ impl Control {
         let new = || change.new.iter().map(|&at| &self.instances[at]);
         // One that comes by itself is as ready as it will be before somebody starts it.
         let is_ready = |one: &Instance| matches!(one.state(), State::Running | State::Awaited);
-        let is_empty = |&chain: &u16| self.fabric.chain_counts(chain).in_flight() == 0;
+        let is_empty = |&chain: &u16| self.fabric.chain_counts(ChainId(chain)).in_flight() == 0;
         // To count chains takes time, and matters in one step alone.
         let drains = change.progress.step() == Step::Draining;
         Observation {
@@ -229,8 +231,8 @@ impl Control {
     /// Flows go to instances other than these, where their stage has others.
     fn lead_away_from(&mut self, old: &[usize]) {
         for stage in self.fabric.parts.stages.iter_mut().flatten() {
-            let rest: Vec<u16> =
-                stage.running.iter().copied().filter(|&number| !old.contains(&(number as usize))).collect();
+            let rest: Vec<_> =
+                stage.running.iter().copied().filter(|number| !old.contains(&number.index())).collect();
             if !rest.is_empty() && rest.len() < stage.running.len() {
                 stage.set_running(rest);
             }
@@ -263,7 +265,11 @@ impl Control {
         if summary.is_empty() {
             summary.push("nothing to change".to_owned());
         }
-        self.log("manager", format!("configuration applied: {}", summary.join(", ")));
+        self.log(
+            EventCode::ConfigurationApplied,
+            "manager",
+            format!("configuration applied: {}", summary.join(", ")),
+        );
         // Whoever asked may have given up.
         let _ = change.reply.send(Ok(serde_json::json!({ "changes": summary })));
     }

@@ -8,7 +8,7 @@ use headgate_host::cores::CoreList;
 use headgate_host::{Pid, process};
 
 use super::Control;
-use crate::status::ReservedStatus;
+use crate::status::{EventCode, ReservedStatus};
 
 /// Time between two looks for programs that came since. Our choice: most are started by programs without the
 /// cores and have none of them, so what a look finds is rare, and it reads no more than a list of processes.
@@ -51,7 +51,7 @@ impl Control {
             Err(error) => {
                 let why = format!("{} kept free of other programs: {error}", are_not(&cores));
                 if self.reserved.trouble.as_ref() != Some(&why) {
-                    self.log("manager", why.clone());
+                    self.log(EventCode::CoresNotReserved, "manager", why.clone());
                 }
                 self.reserved.trouble = Some(why);
             }
@@ -83,7 +83,7 @@ impl Control {
             format!("{} kept free of all other programs: {why}{more}", are_not(cores))
         });
         if refused.is_some() && refused != self.reserved.trouble {
-            self.log("manager", refused.clone().unwrap_or_default());
+            self.log(EventCode::CoresNotReserved, "manager", refused.clone().unwrap_or_default());
         }
         self.reserved.trouble = refused;
         if first {
@@ -91,6 +91,7 @@ impl Control {
             let cores =
                 if cores.len() == 1 { format!("core {cores} is") } else { format!("cores {cores} are") };
             self.log(
+                EventCode::CoresReserved,
                 "manager",
                 format!("{cores} kept free of other programs: {moved} processes moved, {stuck} of the kernel's stay"),
             );

@@ -13,11 +13,11 @@ use std::sync::atomic::Ordering;
 use headgate_decide::cost::{Account, Cost, Judgement};
 use headgate_decide::share::{self, Contender, Demand};
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_decide::wake::turn_micros;
+use headgate_decide::wake::slice;
 use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
 use headgate_host::undo::Action;
 use headgate_host::{process, sched};
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_session::message::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
@@ -27,7 +27,7 @@ use super::ledger::Ledger;
 use super::turns::floor::TurnAccount;
 use crate::config::Mode;
 use crate::config::model::{Chain, Link, NfId, Policy, Scheduler};
-use crate::status::SchedulerStatus;
+use crate::status::{EventCode, SchedulerStatus};
 
 /// Longest time between two looks at loads. NFVnice takes them every millisecond; here arrivals are counted
 /// by the workers, so a look misses none, and each wake-up of this thread takes from a worker's core: with
@@ -220,7 +220,7 @@ impl Control {
     pub(super) fn tell_of_quantum(&mut self) {
         let troubles = [&self.schedule.quantum_trouble, &self.schedule.limit_trouble];
         for why in troubles.into_iter().flatten().cloned().collect::<Vec<_>>() {
-            self.log("manager", why);
+            self.log(EventCode::SchedulingLimited, "manager", why);
         }
     }
 
@@ -241,7 +241,7 @@ impl Control {
         instance.scheduled.policy = in_force;
         if let Some(error) = refused {
             let (name, policy) = (instance.seat.name.clone(), instance.scheduled.policy.clone());
-            self.log(&name, format!("runs under the policy {policy}: {error}"));
+            self.log(EventCode::PolicyRefused, &name, format!("runs under the policy {policy}: {error}"));
         }
     }
 
@@ -275,7 +275,11 @@ impl Control {
             }
             Err(error) if real_time => {
                 let name = self.instances[at].seat.name.clone();
-                self.log(&name, format!("has no control group with time for real-time tasks: {error}"));
+                self.log(
+                    EventCode::SchedulingLimited,
+                    &name,
+                    format!("has no control group with time for real-time tasks: {error}"),
+                );
             }
             Err(error) => self.trouble(error.to_string()),
         }
@@ -295,6 +299,7 @@ impl Control {
         self.schedule.next_try = self.now() + RETRY_EVERY;
         if self.schedule.trouble.is_none() {
             self.log(
+                EventCode::WeightsNotSet,
                 "manager",
                 format!("weights cannot be set, so the kernel shares cores evenly meanwhile: {why}"),
             );
@@ -308,7 +313,7 @@ impl Control {
         };
         if self.schedule.trouble.is_some() && self.instances.iter().all(all_in) {
             self.schedule.trouble = None;
-            self.log("manager", "weights are set again".to_owned());
+            self.log(EventCode::WeightsSet, "manager", "weights are set again".to_owned());
         }
     }
 
@@ -320,15 +325,15 @@ impl Control {
         }
         self.schedule.next_loads = now + self.schedule.loads_every();
         for instance in self.instances.iter_mut().filter(|instance| is_in_service(instance)) {
-            let counts = &self.fabric.workers[instance.seat.worker as usize].board.instances
-                [instance.seat.number as usize];
+            let counts = &self.fabric.workers[instance.seat.worker.index()].board.instances
+                [instance.seat.number.index()];
             let Some(process) = &instance.process else { continue };
             let backlog = process.link.backlog();
             // What found no room has come for it all the same.
             let arrived = counts.delivered.get()
-                + counts.drops[Reason::StageFull as usize].get()
-                + counts.drops[Reason::Throttled as usize].get()
-                + counts.drops[Reason::DelayBound as usize].get();
+                + counts.drops[DropReason::StageFull as usize].get()
+                + counts.drops[DropReason::Throttled as usize].get()
+                + counts.drops[DropReason::DelayBound as usize].get();
             instance.scheduled.demand.on_look(now, arrived, backlog);
             instance.scheduled.cost.on_look(backlog > 0);
         }
@@ -376,7 +381,7 @@ impl Control {
             return;
         }
         let Ok(cpu_ns) = process::cpu_time_ns(pid) else { return };
-        let counts = &self.fabric.workers[instance.seat.worker as usize].board.instances[at];
+        let counts = &self.fabric.workers[instance.seat.worker.index()].board.instances[at];
         let sleeps = side.progress().sleeps.load(Ordering::Relaxed);
         let account = Account { cpu_ns, returned: counts.returned.get(), sleeps };
         if let Judgement::Doubted { claimed_ns, accounted_ns } = scheduled.cost.judge(now, account)
@@ -384,6 +389,7 @@ impl Control {
         {
             let name = instance.seat.name.clone();
             self.log(
+                EventCode::ServiceTimeOverridden,
                 &name,
                 format!(
                     "says that a packet takes it {claimed_ns} ns, and the kernel counts {accounted_ns} ns of \
@@ -468,7 +474,7 @@ impl Control {
                 Ok(()) => {
                     scheduled.share = Some(share);
                     if let Some(process) = &instance.process {
-                        let turn = turn_micros(share, share::WHOLE, scheduled.feeds);
+                        let turn = slice(share, share::WHOLE, scheduled.feeds).as_micros() as u32;
                         if let Some(side) = process.link.side() {
                             side.orders().turn_micros.store(turn, Ordering::Relaxed);
                         }

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use headgate_decide::lifecycle::State;
 use headgate_decide::share::WHOLE;
+use headgate_decide::units::{ChainId, NfId};
 use headgate_host::process;
 use headgate_path::audit::Audit;
 use headgate_path::board::{InstanceCounts, Station};
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_path::plan::{Exit, UNCLAIMED};
 use headgate_path::worker::Command;
 
@@ -19,8 +20,8 @@ use super::{Control, Reception};
 use crate::config::model::{Chain, ChainIo, Nf, Origin, Program};
 use crate::ports::PortHome;
 use crate::status::{
-    ChainStatus, DropStatus, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus, NfState,
-    NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
+    ChainStatus, DropStatus, EventCode, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus,
+    NfState, NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
 };
 
 /// The name of the chain of packets that no rule claims.
@@ -33,7 +34,11 @@ impl Control {
         self.tend_delays();
         let audit = if audited { self.fabric.audit() } else { None };
         if audited && audit.is_none() {
-            self.log("manager", "the audit was given up: a worker did not stand still".to_owned());
+            self.log(
+                EventCode::AuditGivenUp,
+                "manager",
+                "the audit was given up: a worker did not stand still".to_owned(),
+            );
         }
         Snapshot {
             at_ns: self.now().0,
@@ -87,8 +92,8 @@ impl Control {
         };
         let status = |worker: &crate::fabric::WorkerHome| WorkerStatus {
             core: worker.core,
-            turns: worker.board.turns.get(),
-            busy_turns: worker.board.busy_turns.get(),
+            turns: worker.board.passes.get(),
+            busy_turns: worker.board.busy_passes.get(),
             flows: worker.board.flows.get(),
             flows_learnt: worker.board.flows_learnt.get(),
             flows_evicted: worker.board.flows_evicted.get(),
@@ -122,7 +127,7 @@ impl Control {
             // A worker that panicked leaves its last counters.
             let queues = worker.queues.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             for (port, _, counters) in queues.iter() {
-                let status = &mut all[*port as usize];
+                let status = &mut all[port.index()];
                 status.received += counters.received;
                 status.received_bytes += counters.received_bytes;
                 status.sent += counters.sent;
@@ -143,13 +148,13 @@ impl Control {
 
     fn nf_status(&self, instance: &Instance) -> NfStatus {
         let seat = &instance.seat;
-        let counts = &self.fabric.workers[seat.worker as usize].board.instances[seat.number as usize];
+        let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
         let link = instance.process.as_ref().map(|process| &process.link);
         let progress = link.map_or_else(Progress::default, Link::progress);
         let counter =
             |(place, name): (usize, &String)| (name.clone(), link.map_or(0, |link| link.counter(place)));
         let cost = &instance.scheduled.cost;
-        let (queueing, processing) = self.instance_delays(&[seat.number]);
+        let (queueing, processing) = self.instance_delays(&[seat.number.0]);
         let LinkStatus { io, external } = instance.link_status();
         let mean_ns =
             |cycles| self.fabric.clock.cycles_to_ns(cycles) as f64 / progress.handler_packets as f64;
@@ -171,8 +176,8 @@ impl Control {
             delivered: passed(|interface| interface.received, counts.delivered.get()),
             returned: passed(|interface| interface.sent, counts.returned.get()),
             held: counts.held.get(),
-            waiting: counts.waiting.get(),
-            throttled: self.fabric.pressure.is_throttled(seat.number),
+            waiting: counts.pending.get(),
+            throttled: self.fabric.signals.pressure.is_throttled(seat.number),
             throttles: counts.throttles.get(),
             marked: counts.marked.get(),
             ring: seat.nf.ring,
@@ -211,8 +216,9 @@ impl Control {
         let stage_delays = self.stage_delays();
         let mut all = Vec::new();
         for (number, chain) in parts.chains.iter().enumerate() {
-            let counts = self.fabric.chain_counts(number as u16);
-            let audit = audit.map(|audit| audit.chains.get(&(number as u16)).copied().unwrap_or_default());
+            let counts = self.fabric.chain_counts(ChainId(number as u16));
+            let audit =
+                audit.map(|audit| audit.chains.get(&ChainId(number as u16)).copied().unwrap_or_default());
             let mut status = ChainStatus {
                 name: NO_CHAIN.to_owned(),
                 entered: counts.entered,
@@ -227,25 +233,26 @@ impl Control {
             };
             match chain {
                 Some(chain) => {
-                    let name = |&stage: &u16| {
-                        parts.stages[stage as usize].as_ref().map_or("gone", |s| &s.name).to_owned()
+                    let name = |&stage: &NfId| {
+                        parts.stages[stage.index()].as_ref().map_or("gone", |s| &s.name).to_owned()
                     };
                     status.name.clone_from(&chain.name);
                     status.stages = chain.stages.iter().map(name).collect();
                     status.delay_bound_ns = chain.delay_bound_us.map(|us| u64::from(us) * 1000);
-                    status.window = self.fabric.bounds.window(number as u16);
+                    status.window = self.fabric.signals.bounds.window(ChainId(number as u16));
                     status.objective = self.objective_of(&chain.name, chain.delay_bound_us, status.delay);
                     status.stage_delays = chain
                         .stages
                         .iter()
-                        .filter_map(|&stage| stage_delays[stage as usize].clone())
+                        .filter_map(|&stage| stage_delays[stage.index()].clone())
                         .collect();
                     status.out = match chain.exit {
-                        Exit::Port(port) => self.config.ports[port as usize].name.clone(),
+                        Exit::Port(port) => self.config.ports[port.index()].name.clone(),
+                        Exit::Tunnel(tunnel) => format!("tunnel {}", tunnel.0),
                         Exit::Nf => "nf".to_owned(),
                     };
                 }
-                None if number == UNCLAIMED as usize => {}
+                None if number == UNCLAIMED.index() => {}
                 None => continue,
             }
             all.push(status);
@@ -257,7 +264,7 @@ impl Control {
     fn chain_name(&self, number: usize) -> String {
         match self.fabric.parts.chains.get(number) {
             Some(Some(chain)) => chain.name.clone(),
-            _ if number == UNCLAIMED as usize => NO_CHAIN.to_owned(),
+            _ if number == UNCLAIMED.index() => NO_CHAIN.to_owned(),
             _ => format!("(removed {number})"),
         }
     }
@@ -265,12 +272,12 @@ impl Control {
     fn drop_status(&self) -> Vec<DropStatus> {
         let mut all = Vec::new();
         for number in 0..self.fabric.parts.chains.len() {
-            for reason in Reason::ALL {
+            for reason in DropReason::ALL {
                 let count = self
                     .fabric
                     .workers
                     .iter()
-                    .map(|worker| worker.board.dropped(number as u16, reason))
+                    .map(|worker| worker.board.dropped(ChainId(number as u16), reason))
                     .sum();
                 if count > 0 {
                     all.push(DropStatus {
@@ -363,10 +370,14 @@ impl Control {
                 idle_ns: u64::from(ticks) * self.fabric.tick_ns(),
             };
             all.extend(
-                list.narrow.iter().map(|(key, entry, idle)| status(key.to_string(), entry.chain, *idle)),
+                list.narrow
+                    .iter()
+                    .map(|(key, entry, idle)| status(key.to_string(), entry.entrance.chain().0, *idle)),
             );
             all.extend(
-                list.wide.iter().map(|(key, entry, idle)| status(key.to_string(), entry.chain, *idle)),
+                list.wide
+                    .iter()
+                    .map(|(key, entry, idle)| status(key.to_string(), entry.entrance.chain().0, *idle)),
             );
         }
         all.sort_by_key(|flow| flow.idle_ns);
@@ -400,7 +411,7 @@ const fn told_state(state: State) -> NfState {
 
 /// What ended at an NF, by reason.
 fn drops_of(counts: &InstanceCounts, io: Option<&IoStatus>) -> BTreeMap<String, u64> {
-    let at_worker = Reason::ALL.iter().map(|&reason| (reason, counts.drops[reason as usize].get()));
+    let at_worker = DropReason::ALL.iter().map(|&reason| (reason, counts.drops[reason as usize].get()));
     let on_interfaces = io.into_iter().flat_map(drops);
     let all = at_worker.chain(on_interfaces).filter(|(_, count)| *count > 0);
     all.map(|(reason, count)| (reason.name().to_owned(), count)).collect()

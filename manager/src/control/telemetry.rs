@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use headgate_decide::units::Instant as Moment;
-
 use crate::status::Event;
 
 /// Events remembered. Our choice: what a person reads, and a page of `status`.
@@ -17,11 +15,11 @@ pub struct Events {
 
 impl Events {
     /// Writes one down, over the oldest where there is no room.
-    pub fn add(&mut self, now: Moment, who: &str, what: String) {
+    pub fn add(&mut self, event: Event) {
         if self.all.len() == EVENTS_MAX {
             self.all.pop_front();
         }
-        self.all.push_back(Event { at_ns: now.0, who: who.to_owned(), what });
+        self.all.push_back(event);
     }
 
     /// Returns them, oldest first.
@@ -33,12 +31,13 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::EventCode;
 
     #[test]
     fn the_oldest_events_make_room() {
         let mut events = Events::default();
         for number in 0..EVENTS_MAX as u64 + 3 {
-            events.add(Moment(number), "nf", number.to_string());
+            events.add(Event::new(number, EventCode::Other, "nf", number.to_string()));
         }
         let told = events.list();
         assert_eq!(

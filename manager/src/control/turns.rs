@@ -30,7 +30,7 @@ use super::link::Link;
 use super::schedule::kernel_policy;
 use crate::config::model::{Chain, Nf, NfId, Program};
 use crate::costs::{self, CostsError};
-use crate::status::TurnsStatus;
+use crate::status::{EventCode, TurnsStatus};
 use floor::{Queues, Runner, Tally};
 use host::{Host, Manner, Order, Seat};
 
@@ -85,7 +85,7 @@ impl Control {
             let (_, cores, host) = &self.turns.hosts[at];
             let (cores, ended) = (cores.clone(), host.has_ended());
             if let Some(why) = host.trouble() {
-                self.log("manager", format!("an NF has no turn: {why}"));
+                self.log(EventCode::SlicesNotGiven, "manager", format!("an NF has no turn: {why}"));
             }
             if ended {
                 for core in cores {
@@ -170,7 +170,7 @@ impl Control {
 
     fn give_up_turns(&mut self, core: u32, why: String) {
         let message = format!("NFs of core {core} have no turns, so the kernel shares it evenly: {why}");
-        self.log("manager", message.clone());
+        self.log(EventCode::SlicesNotGiven, "manager", message.clone());
         self.turns.troubles.insert(core, message);
         for (_, cores, _) in &mut self.turns.hosts {
             cores.retain(|other| *other != core);
@@ -226,7 +226,11 @@ impl Control {
             Ok(cost) => cost.map(|cost| cost.cost_ns),
             Err(CostsError::None { .. }) => None,
             Err(why) => {
-                self.log(&nf.name, format!("its cost is learnt from its turns alone: {why}"));
+                self.log(
+                    EventCode::CostNotKept,
+                    &nf.name,
+                    format!("its cost is learnt from its turns alone: {why}"),
+                );
                 None
             }
         }
@@ -258,8 +262,8 @@ impl Control {
             return Some(Queues::Shared(side.clone()));
         }
         Some(Queues::Box {
-            number: instance.seat.number,
-            board: self.fabric.workers[instance.seat.worker as usize].board.clone(),
+            number: instance.seat.number.0,
+            board: self.fabric.workers[instance.seat.worker.index()].board.clone(),
             memif: Link::watches(&process.link),
             ring: instance.seat.nf.ring,
         })

@@ -72,8 +72,8 @@ pub fn complete_checksum(frame: &mut [u8]) {
 }
 
 /// The same where nobody says whether the kernel left it out: in the place of a checksum that is still to be
-/// computed stands the sum of the pseudo-header. One in 65536 that were computed looks so too, and comes out as
-/// it was.
+/// computed stands the sum of the pseudo-header. One in 65536 that were computed looks so too, and comes out
+/// as it was.
 pub fn complete_checksum_left_out(frame: &mut [u8]) {
     // None: as above.
     let _ = complete(frame, true);

@@ -9,7 +9,7 @@
 //! - `PACKET_AUXDATA`: the kernel takes VLAN tags out of frames and says there what they were;
 //! - a receive buffer for the configured number of packets: beyond that the kernel drops and counts.
 //!
-//! A socket of AF_XDP ([`crate::xdp`]) needs none of them but the membership, which another socket keeps for it.
+//! A socket of AF_XDP (`xdp`) needs none of them but the membership, which another socket keeps for it.
 //!
 //! All of it happens in the network namespace of the calling thread. The socket stays with that namespace
 //! wherever the NF lives.
@@ -135,8 +135,8 @@ fn refused(name: &str, step: &'static str) -> impl FnOnce(io::Error) -> OpenErro
     }
 }
 
-/// Whether a socket still has its interface: the kernel sets the number of a packet socket's to -1 when it goes. An
-/// interface that goes is down first, and the socket tells of that alone.
+/// Whether a socket still has its interface: the kernel sets the number of a packet socket's to -1 when it
+/// goes. An interface that goes is down first, and the socket tells of that alone.
 #[must_use]
 pub fn is_bound(socket: BorrowedFd<'_>) -> bool {
     // SAFETY: all zeroes is a valid address.

@@ -1,7 +1,8 @@
 //! The buffers that packets lie in from receive to send.
 //!
 //! The manager makes their memory, since it is what it registers with the kernel where a driver works on
-//! packets in place; nobody but the NF uses it. The one given back last is taken first, as it is in the cache.
+//! packets in place; nobody but the NF uses it. The one given back last is taken first, as it is in the
+//! cache.
 
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
@@ -78,8 +79,8 @@ impl Pool {
     pub(crate) fn bytes_of(&mut self, packet: Descriptor) -> &mut [u8] {
         let start = self.region.buffer(packet.index()).wrapping_add(packet.offset() as usize);
         assert!(packet.offset() + packet.length() <= self.region.geometry().stride());
-        // SAFETY: inside the buffer, as was just asserted; the buffer was taken from the pool, so nothing else
-        // refers to it.
+        // SAFETY: inside the buffer, as was just asserted; the buffer was taken from the pool, so nothing
+        // else refers to it.
         unsafe { std::slice::from_raw_parts_mut(start, packet.length() as usize) }
     }
 }

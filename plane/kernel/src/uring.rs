@@ -1,5 +1,5 @@
-//! The driver for packet sockets through io_uring: requests lie in a ring that the kernel shares, and one call has
-//! it work on all of them.
+//! The driver for packet sockets through io_uring: requests lie in a ring that the kernel shares, and one
+//! call has it work on all of them.
 //!
 //! - To receive takes one request whatever the batch: it goes on from packet to packet (multishot) until
 //!   nothing is there or the buffers that were provided, a batch of them, are used up.
@@ -63,8 +63,8 @@ impl Provided {
             return Err(io::Error::last_os_error());
         };
         let made = Self { base: start, tail: 0 };
-        // SAFETY: a mapping of its own, of so many entries, that outlives the ring: whoever has both drops the
-        // ring first.
+        // SAFETY: a mapping of its own, of so many entries, that outlives the ring: whoever has both drops
+        // the ring first.
         unsafe { ring.submitter().register_buf_ring_with_flags(base as u64, PLACES as u16, GROUP, 0)? };
         Ok(made)
     }
@@ -172,8 +172,8 @@ impl Uring {
         let index = self.buffers.get_mut(usize::from(number))?.take()?;
         self.free.push(number);
         let start = pool.region().buffer(index).wrapping_add(START_BYTES);
-        // SAFETY: the kernel has laid both down before the packet, in this buffer, which is aligned; no request
-        // has it any more.
+        // SAFETY: the kernel has laid both down before the packet, in this buffer, which is aligned; no
+        // request has it any more.
         let (told, control) =
             unsafe { (start.cast::<Told>().read(), start.add(TOLD_BYTES).cast::<Control>().read()) };
         let packet = Descriptor::new(index, HEADROOM_BYTES, told.payload_bytes, 0);
@@ -196,8 +196,8 @@ impl Uring {
                 .flags(libc::MSG_DONTWAIT)
                 .build()
                 .user_data(place as u64);
-            // SAFETY: a frame of the pool whose extent was checked when it was made; it is ours until the request
-            // is over. There is room: all earlier requests are over.
+            // SAFETY: a frame of the pool whose extent was checked when it was made; it is ours until the
+            // request is over. There is room: all earlier requests are over.
             let pushed = unsafe { self.ring.submission().push(&request) };
             debug_assert!(pushed.is_ok());
         }

@@ -1,13 +1,13 @@
 //! The driver for sockets of AF_XDP: the interface hands packets over before the host's stack sees them, into
 //! memory that the NF works on in place.
 //!
-//! Nothing is received by a system call, and one call has the kernel send a batch. The NF's own buffers are the
-//! memory of its sockets (UMEM), so between receive and send it copies nothing; the kernel copies once each
-//! way, or not at all where the interface's driver can (zero-copy).
+//! Nothing is received by a system call, and one call has the kernel send a batch. The NF's own buffers are
+//! the memory of its sockets (UMEM), so between receive and send it copies nothing; the kernel copies once
+//! each way, or not at all where the interface's driver can (zero-copy).
 //!
 //! Who does what:
-//! - the manager opens the socket, gives it memory and rings, binds it to the interface's one queue, and puts a
-//!   [program] onto the interface that sends packets to it;
+//! - the manager opens the socket, gives it memory and rings, binds it to the interface's one queue, and puts
+//!   a [program] onto the interface that sends packets to it;
 //! - the NF has the socket and the memory, maps the rings, and needs no rights.
 //!
 //! What an interface took out of a frame before, nobody says here: a checksum that was left to a card is

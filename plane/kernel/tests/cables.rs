@@ -193,7 +193,8 @@ fn one_packet_a_call_and_many_are_counted_as_such() {
         bed.receive(64);
         let received = match io.driver {
             Driver::Packet => calls,
-            // The kernel ends a request that receives after 32 packets (MULTISHOT_MAX_RETRY of io_uring/net.c).
+            // The kernel ends a request that receives after 32 packets (MULTISHOT_MAX_RETRY of
+            // io_uring/net.c).
             Driver::Uring => 64_u64.div_ceil(u64::from(io.batch.min(32))),
             Driver::Mapped | Driver::Xdp => 0,
         };

@@ -116,8 +116,8 @@ impl Cable {
         Ok(Some(used))
     }
 
-    /// Copies packets that the client sent into buffers of `stack`. Without a free buffer they stay where they
-    /// are.
+    /// Copies packets that the client sent into buffers of `stack`. Without a free buffer they stay where
+    /// they are.
     pub fn receive(&mut self, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
         if self.shared.lie().is_some() {
             return 0;
@@ -173,7 +173,8 @@ impl Cable {
         Ok(())
     }
 
-    /// Copies the next packet into a buffer. Its length, unless it does not fit, and how many descriptors it had.
+    /// Copies the next packet into a buffer. Its length, unless it does not fit, and how many descriptors it
+    /// had.
     fn take(&self, stack: &Stack, index: u32, offered: u16) -> Result<(Option<u32>, u16), Lie> {
         let room = stack.region().geometry().frame_bytes_max();
         let (mut length, mut used) = (0u32, 0);
@@ -200,8 +201,8 @@ impl Cable {
 fn copy_in(region: &Region, index: u32, offset: u32, from: NonNull<u8>, length: u32) {
     assert!(offset + length <= region.geometry().stride());
     let into = region.buffer(index).wrapping_add(offset as usize);
-    // SAFETY: `length` bytes from `from` lie in the client's memory, as the caller checked, and `length` bytes
-    // from `into` in the buffer, as was asserted; the two are different mappings. A stranger who writes to either
-    // at the same time spoils a packet.
+    // SAFETY: `length` bytes from `from` lie in the client's memory, as the caller checked, and `length`
+    // bytes from `into` in the buffer, as was asserted; the two are different mappings. A stranger who writes
+    // to either at the same time spoils a packet.
     unsafe { into.copy_from_nonoverlapping(from.as_ptr(), length as usize) };
 }

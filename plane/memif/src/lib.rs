@@ -1,8 +1,8 @@
 //! The memif protocol, version 2.0, as its server: packets between a worker and a program that we did not
 //! write, through memory that the program brings.
 //!
-//! Programs on DPDK, VPP and libmemif speak it. The program is the *client*: it makes the memory and the rings
-//! and hands them over a Unix socket; we are the *server* and copy packets in and out.
+//! Programs on DPDK, VPP and libmemif speak it. The program is the *client*: it makes the memory and the
+//! rings and hands them over a Unix socket; we are the *server* and copy packets in and out.
 //!
 //! ```text
 //! message   the control messages, 128 bytes each

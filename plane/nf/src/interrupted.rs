@@ -24,8 +24,8 @@ struct Sequence {
     restart_at: u64,
 }
 
-/// Where the sequence that nobody runs lies: its place to restart at is the second word, behind the signature,
-/// and the sequence itself the last.
+/// Where the sequence that nobody runs lies: its place to restart at is the second word, behind the
+/// signature, and the sequence itself the last.
 static NOWHERE: [u32; 4] = [SIGNATURE; 4];
 
 /// Offset of `rseq_cs` in `struct rseq`.

@@ -31,9 +31,9 @@
 //! a few packets in a unit test without root and without a manager ([`testing`]).
 //!
 //! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`],
-//! [`Timer`]; [`disk`] for files; then attach (hello, memory, ready), the burst loop over rings and the one over interfaces of the kernel, and [`launch`] for processes that the
-//! manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back
-//! to the manager.
+//! [`Timer`]; [`disk`] for files; then attach (hello, memory, ready), the burst loop over rings and the one
+//! over interfaces of the kernel, and [`headgate_session::launch`] for processes that the manager starts. An
+//! NF never allocates or frees a buffer: whatever its verdict, the packet goes back to the manager.
 
 mod burst;
 mod burst_loop;

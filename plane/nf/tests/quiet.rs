@@ -30,8 +30,8 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Forbids the calling thread every system call: the next one kills it, and no packet comes back. A filter and
-/// not the kernel's strict mode, which forbids reading the TSC as well.
+/// Forbids the calling thread every system call: the next one kills it, and no packet comes back. A filter
+/// and not the kernel's strict mode, which forbids reading the TSC as well.
 fn forbid_system_calls() {
     let mut kill = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,

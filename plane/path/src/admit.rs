@@ -5,43 +5,140 @@
 //! ([`crate::pressure`]); one with a delay bound lets in as many packets as it can serve in time
 //! ([`crate::bound`]).
 
-use headgate_shm::Descriptor;
+use headgate_decide::pressure::Shed;
+use headgate_units::ChainId;
 
-use crate::drop::Reason;
-use crate::holders::Place;
-use crate::plan::UNCLAIMED;
-use crate::worker::Worker;
+use crate::board::Station;
+use crate::bound::{Room, has_short_queues, room};
+use crate::burst::{Burst, Run};
+use crate::drop::DropReason;
+use crate::holders::Entrance;
+use crate::ledger::Ledger;
+use crate::pressure::{count_for_first, shed_at, sheds_flow};
+use crate::view::View;
 
-impl Worker {
-    /// Counts `packets` into their common chain. Those that may go on stay, at the front, and the others
-    /// have ended; returns how many stay.
-    #[inline(always)]
-    pub(crate) fn admit(
-        &mut self,
-        chain: u16,
-        region: u8,
-        packets: &mut [Descriptor],
-        places: &mut [Place],
-    ) -> usize {
-        self.board.chains[chain as usize].entered.add(packets.len() as u64);
-        if let Some(reason) = self.plan.closed(chain) {
-            self.end(chain, region, reason, packets);
-            return 0;
-        }
-        let mut kept = packets.len();
-        if self.pressure.any() {
-            kept = self.shed(chain, region, packets, places);
-        }
-        if self.plan.is_bounded(chain) {
-            kept = self.limit(chain, region, &mut packets[..kept], &mut places[..kept]);
-        }
-        kept
+/// Counts each packet into its chain. Those that may go on stay, at the front, and the others have ended.
+#[inline]
+pub(crate) fn admit(view: &View, ledger: &mut Ledger, burst: &mut Burst) {
+    let admitted = if view.signals.pressure.any() { 0 } else { admit_open(view, ledger, burst) };
+    if admitted < burst.count {
+        admit_by_chain(view, ledger, burst, admitted);
     }
+    ledger.passed(Station::Admit, &burst.packets[..burst.count], &burst.places[..burst.count]);
+}
 
-    /// A packet that never came to a chain.
-    #[cold]
-    pub(crate) fn turn_away(&mut self, region: u8, reason: Reason, packet: Descriptor) {
-        self.board.chains[UNCLAIMED as usize].entered.add(1);
-        self.end(UNCLAIMED, region, reason, &[packet]);
+/// Counts packets into their chains as long as those are open to all. Returns how many that were.
+#[inline(always)]
+fn admit_open(view: &View, ledger: &Ledger, burst: &Burst) -> usize {
+    let places = &burst.places[..burst.count];
+    let Some(first) = places.first() else { return 0 };
+    let admit = |chain: ChainId, count: usize| {
+        let is_open = view.plan.is_open(chain);
+        if is_open {
+            ledger.board.chains[chain.index()].entered.add(count as u64);
+        }
+        is_open
+    };
+    // Packets of one chain that follow each other are counted together.
+    let (mut chain, mut start) = (first.chain(), 0);
+    for (at, place) in places.iter().enumerate() {
+        if place.chain() != chain {
+            if !admit(chain, at - start) {
+                return start;
+            }
+            (chain, start) = (place.chain(), at);
+        }
     }
+    if admit(chain, places.len() - start) { places.len() } else { start }
+}
+
+/// Admits the packets from `start` on, of which some may have to be turned away: those of one chain are
+/// judged together.
+#[cold]
+fn admit_by_chain(view: &View, ledger: &mut Ledger, burst: &mut Burst, mut start: usize) {
+    let mut kept = start;
+    while start < burst.count {
+        let entrance = burst.places[start].entrance();
+        let same = burst.places[start..burst.count].iter().take_while(|place| place.entrance() == entrance);
+        let end = start + same.count();
+        let (packets, places) = (&mut burst.packets[start..end], &mut burst.places[start..end]);
+        let stays = admit_run(view, ledger, entrance, Run { region: burst.region, packets, places });
+        burst.packets.copy_within(start..start + stays, kept);
+        burst.places.copy_within(start..start + stays, kept);
+        kept += stays;
+        start = end;
+    }
+    burst.count = kept;
+}
+
+/// Counts packets with one entrance into their chain. Returns how many stay.
+fn admit_run(view: &View, ledger: &mut Ledger, entrance: Entrance, run: Run) -> usize {
+    let chain = entrance.chain();
+    ledger.board.chains[chain.index()].entered.add(run.len() as u64);
+    if let Some(reason) = view.plan.closed(chain) {
+        ledger.end(chain, run.region, reason, run.packets);
+        return 0;
+    }
+    let mut run = run;
+    if view.signals.pressure.any() {
+        let stay = shed(view, ledger, entrance, &mut run);
+        run = run.split_at(stay).0;
+    }
+    if view.plan.is_bounded(chain) { limit(view, ledger, entrance, run) } else { run.len() }
+}
+
+/// Ends what is shed for throttled instances. Returns how many packets stay, at the front.
+fn shed(view: &View, ledger: &mut Ledger, entrance: Entrance, run: &mut Run) -> usize {
+    let chain = entrance.chain();
+    match shed_at(view, entrance) {
+        Shed::Nothing => run.len(),
+        Shed::Flows => {
+            let is_shed = |flow| sheds_flow(view, entrance, flow);
+            keep_flows(ledger, entrance, DropReason::Throttled, run, |flow| !is_shed(flow))
+        }
+        Shed::Chain(hop) => {
+            if hop == 0 {
+                count_for_first(view, &ledger.board, entrance, DropReason::Throttled, run.len());
+            }
+            ledger.end(chain, run.region, DropReason::Throttled, run.packets);
+            0
+        }
+    }
+}
+
+/// Ends what a window keeps out. Returns how many packets stay, at the front.
+fn limit(view: &View, ledger: &mut Ledger, entrance: Entrance, mut run: Run) -> usize {
+    let (chain, count) = (entrance.chain(), run.len());
+    let stay = match room(view, chain, count) {
+        Room::Packets(room) => {
+            ledger.end(chain, run.region, DropReason::DelayBound, &run.packets[room..]);
+            room
+        }
+        Room::Flows(window) => {
+            let fits = |flow| has_short_queues(view, entrance, window, flow);
+            keep_flows(ledger, entrance, DropReason::DelayBound, &mut run, fits)
+        }
+    };
+    count_for_first(view, &ledger.board, entrance, DropReason::DelayBound, count - stay);
+    stay
+}
+
+/// Ends the packets whose flows are not to stay. Returns how many stay, at the front.
+fn keep_flows(
+    ledger: &mut Ledger,
+    entrance: Entrance,
+    reason: DropReason,
+    run: &mut Run,
+    stays: impl Fn(u32) -> bool,
+) -> usize {
+    let mut kept = 0;
+    for at in 0..run.len() {
+        if stays(ledger.flow(run.region, run.packets[at])) {
+            (run.packets[kept], run.places[kept]) = (run.packets[at], run.places[at]);
+            kept += 1;
+        } else {
+            ledger.end(entrance.chain(), run.region, reason, &run.packets[at..=at]);
+        }
+    }
+    kept
 }

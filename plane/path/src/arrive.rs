@@ -1,23 +1,26 @@
 //! Station 1, arrive: a port's queue hands over a burst of packets, in buffers of its region.
 
+use headgate_units::Ticks;
+
 use crate::board::Station;
-use crate::worker::{Hands, Worker};
+use crate::burst::Burst;
+use crate::holders::Place;
+use crate::ledger::Ledger;
+use crate::ports::Ports;
 
-impl Worker {
-    /// One burst from one of this worker's queues, through classification into the first stages.
-    pub(crate) fn arrive(&mut self, now: u64, device: usize) -> usize {
-        self.with_hands(|worker, hands| worker.receive(now, device, hands))
-    }
-
-    fn receive(&mut self, now: u64, device: usize, hands: &mut Hands) -> usize {
-        let input = &mut self.devices[device];
-        let (port, queue, region) = (input.port, input.queue, input.region);
-        let stack = &mut self.stores[region as usize].stack;
-        let count = input.device.receive(now, stack, &mut hands.packets);
-        self.passed(Station::Arrive, count);
-        if count > 0 {
-            self.classify(now, port, queue, region, count, hands);
+impl Ports {
+    /// Takes a burst from one of the queues. Returns how many packets it has.
+    #[inline]
+    pub fn arrive(&mut self, now: Ticks, queue: usize, ledger: &mut Ledger, burst: &mut Burst) -> usize {
+        let input = self.queue(queue);
+        let stack = &mut ledger.store_mut(input.region).stack;
+        let count = input.device.receive(now.0, stack, &mut burst.packets);
+        burst.begin(input.region, count);
+        burst.from = Place::arrived(input.port, input.queue);
+        if ledger.watch.is_on() {
+            burst.places[..count].fill(burst.from);
         }
+        ledger.passed(Station::Arrive, &burst.packets[..count], &burst.places[..count]);
         count
     }
 }

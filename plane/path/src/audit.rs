@@ -6,28 +6,29 @@
 //!
 //! and for each region: every buffer is free in exactly one stack, in a device, or has a holder.
 //!
-//! Counters say the left side, the holder table the right: two accounts kept by different code. A packet in a
-//! black box lies in no buffer of ours; what is outstanding there is a third. For the
-//! comparison to be exact the workers stand still meanwhile, some 100 us for 16,384 buffers; rings of
-//! thousands of descriptors absorb that.
+//! Counters say the left side, the holder table the right: two accounts kept by different code. A packet in
+//! an external program lies in no buffer of ours; what is outstanding there is a third. For the comparison to
+//! be exact the workers stand still meanwhile, some 100 us for 16,384 buffers; rings of thousands of
+//! descriptors absorb that.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use headgate_units::{ChainId, WorkerId};
+
 use crate::board::Board;
-use crate::drop::Reason;
-use crate::holders::{FIRST_INSTANCE, FREE, Holders};
+use crate::holders::{Holder, Holders};
 use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, yield_now};
 
-/// What a worker says of itself while it stands still.
+/// Report of a worker that stands still.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerReport {
     /// By region: its free buffers.
     pub free: Vec<Vec<u32>>,
     /// By region: buffers in the hands of its devices.
     pub in_devices: Vec<usize>,
-    /// Packets outstanding at black boxes, with their chains.
-    pub in_boxes: Vec<(u16, u64)>,
+    /// Packets outstanding at external programs, with their chains.
+    pub in_programs: Vec<(ChainId, u64)>,
     /// Buffers sent to other workers, ever.
     pub returns_sent: u64,
     /// Buffers taken from other workers, ever.
@@ -56,8 +57,8 @@ impl Pause {
     ///
     /// # Panics
     /// When another worker panicked here.
-    pub fn wait(&self, worker: usize, report: WorkerReport) {
-        self.reports.lock().expect("nobody panics here")[worker] = Some(report);
+    pub fn wait(&self, worker: WorkerId, report: WorkerReport) {
+        self.reports.lock().expect("nobody panics here")[worker.index()] = Some(report);
         self.arrived.fetch_add(1, Ordering::Release); // A-release, with A-acquire
         // R-acquire, with R-release
         while !self.released.load(Ordering::Acquire) {
@@ -89,7 +90,7 @@ impl Pause {
     }
 }
 
-/// Where the packets of one chain are.
+/// Account of the packets of one chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChainAudit {
     /// Packets that entered.
@@ -98,9 +99,9 @@ pub struct ChainAudit {
     pub left: u64,
     /// Packets that ended, all reasons.
     pub dropped: u64,
-    /// Packets in rings and hands of NFs, those outstanding at black boxes among them.
+    /// Packets in rings and hands of NFs, those outstanding at external programs among them.
     pub in_nfs: u64,
-    /// Packets in the hands of workers.
+    /// Packets in the hands of workers, those that wait at the station `commit` among them.
     pub held: u64,
 }
 
@@ -112,7 +113,7 @@ impl ChainAudit {
     }
 }
 
-/// Where the buffers of one region are.
+/// Account of the buffers of one region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionAudit {
     /// All of them.
@@ -141,7 +142,7 @@ impl RegionAudit {
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     /// By chain number, those that ever saw a packet.
-    pub chains: BTreeMap<u16, ChainAudit>,
+    pub chains: BTreeMap<ChainId, ChainAudit>,
     /// By region number.
     pub regions: Vec<RegionAudit>,
 }
@@ -161,21 +162,21 @@ impl Audit {
 pub fn audit(boards: &[&Board], regions: &[&Holders], reports: &[WorkerReport]) -> Audit {
     let mut result = Audit::default();
     let chains = boards.iter().map(|board| board.chains.len()).max().unwrap_or(0);
-    for chain in 0..chains {
+    for chain in (0..chains).map(|number| ChainId(number as u16)) {
         let mut sum = ChainAudit::default();
         for board in boards {
-            sum.entered += board.chains[chain].entered.get();
-            sum.left += board.chains[chain].left.get();
-            sum.dropped += Reason::ALL.iter().map(|&reason| board.dropped(chain as u16, reason)).sum::<u64>();
+            sum.entered += board.chains[chain.index()].entered.get();
+            sum.left += board.chains[chain.index()].left.get();
+            sum.dropped += board.dropped_all(chain);
         }
         if sum != ChainAudit::default() {
-            result.chains.insert(chain as u16, sum);
+            result.chains.insert(chain, sum);
         }
     }
     for (number, holders) in regions.iter().enumerate() {
         result.regions.push(audit_region(number, holders, reports, &mut result.chains));
     }
-    for &(chain, packets) in reports.iter().flat_map(|report| &report.in_boxes) {
+    for &(chain, packets) in reports.iter().flat_map(|report| &report.in_programs) {
         result.chains.entry(chain).or_default().in_nfs += packets;
     }
     let sent: u64 = reports.iter().map(|report| report.returns_sent).sum();
@@ -190,7 +191,7 @@ fn audit_region(
     number: usize,
     holders: &Holders,
     reports: &[WorkerReport],
-    chains: &mut BTreeMap<u16, ChainAudit>,
+    chains: &mut BTreeMap<ChainId, ChainAudit>,
 ) -> RegionAudit {
     let mut region = RegionAudit { buffers: u64::from(holders.buffers()), ..RegionAudit::default() };
     let mut seen = vec![false; holders.buffers() as usize];
@@ -203,13 +204,13 @@ fn audit_region(
     }
     for index in 0..holders.buffers() {
         let place = holders.place(index);
-        if place.holder() == FREE {
+        if place.holder() == Holder::FREE {
             continue;
         }
         region.held += 1;
         region.doubled += u64::from(seen[index as usize]);
         let chain = chains.entry(place.chain()).or_default();
-        if place.holder() >= FIRST_INSTANCE {
+        if place.holder().is_instance() {
             chain.in_nfs += 1;
         } else {
             chain.held += 1;

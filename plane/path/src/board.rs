@@ -3,8 +3,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use headgate_units::ChainId;
+
 use crate::delay;
-use crate::drop::{REASONS, Reason};
+use crate::drop::{DROP_REASONS, DropReason};
 
 /// A counter with one writer.
 #[derive(Default)]
@@ -23,7 +25,7 @@ impl Count {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Reads.
+    /// Returns it.
     #[inline(always)]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -31,18 +33,18 @@ impl Count {
     }
 }
 
-/// What enters and leaves a chain.
+/// Counters of a chain.
 #[derive(Default)]
 pub struct ChainCounts {
     /// Packets classified into the chain.
     pub entered: Count,
     /// Packets that left by a port.
     pub left: Count,
-    /// Of those that ended at a full ring, the ones an NF had worked on.
+    /// Packets that ended at a full ring after an NF had worked on them.
     pub wasted: Count,
 }
 
-/// What an NF instance is given and gives back.
+/// Counters of an instance.
 #[derive(Default)]
 pub struct InstanceCounts {
     /// Packets put into its receive ring.
@@ -52,7 +54,7 @@ pub struct InstanceCounts {
     /// Packets it holds: rings and hands.
     pub held: Count,
     /// Packets that wait at the worker for room in its ring.
-    pub waiting: Count,
+    pub pending: Count,
     /// Packets marked on their way to it: congestion experienced.
     pub marked: Count,
     /// Times it was throttled.
@@ -60,10 +62,10 @@ pub struct InstanceCounts {
     /// Wake-up calls made.
     pub calls: Count,
     /// Drops on the way to it or by it.
-    pub drops: [Count; REASONS],
+    pub drops: [Count; DROP_REASONS],
 }
 
-/// The stations whose cost is measured, in the order of the path.
+/// The stations of a packet's way, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Station {
@@ -71,29 +73,43 @@ pub enum Station {
     Arrive,
     /// Headers to chain.
     Classify,
-    /// Into the first stage's ring.
+    /// In, or shed at the head of its chain.
+    Admit,
+    /// Into an NF's ring, or to an external program.
     Deliver,
-    /// Out of an NF's ring and into the next.
+    /// Out of an NF's ring, and where it goes next.
     Hop,
+    /// Waiting until it may be seen outside.
+    Commit,
     /// Out of a port.
     Emit,
-    /// Wake-up calls, timers, commands, sweeping.
+    /// Wake-up calls, timers, commands, sweeping. No packet passes it.
     Tend,
 }
 
 impl Station {
     /// All of them, in order.
-    pub const ALL: [Self; 6] =
-        [Self::Arrive, Self::Classify, Self::Deliver, Self::Hop, Self::Emit, Self::Tend];
+    pub const ALL: [Self; 8] = [
+        Self::Arrive,
+        Self::Classify,
+        Self::Admit,
+        Self::Deliver,
+        Self::Hop,
+        Self::Commit,
+        Self::Emit,
+        Self::Tend,
+    ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Arrive => "arrive",
             Self::Classify => "classify",
+            Self::Admit => "admit",
             Self::Deliver => "deliver",
             Self::Hop => "hop",
+            Self::Commit => "commit",
             Self::Emit => "emit",
             Self::Tend => "tend",
         }
@@ -113,15 +129,15 @@ pub struct StationCounts {
 pub struct Board {
     /// By chain.
     pub chains: Box<[ChainCounts]>,
-    drops: Box<[[Count; REASONS]]>,
+    drops: Box<[[Count; DROP_REASONS]]>,
     /// By instance.
     pub instances: Box<[InstanceCounts]>,
     /// By station.
     pub stations: [StationCounts; Station::ALL.len()],
-    /// Turns made.
-    pub turns: Count,
-    /// Turns in which a packet moved.
-    pub busy_turns: Count,
+    /// Passes made.
+    pub passes: Count,
+    /// Passes in which a packet moved.
+    pub busy_passes: Count,
     /// 1 once no queue of this worker will ever give another packet.
     pub finished: Count,
     /// Flows known now.
@@ -136,7 +152,7 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board for so many chains and instances.
+    /// Returns a board for so many chains and instances.
     #[must_use]
     pub fn new(chains: usize, instances: usize) -> Self {
         fn zeroes<T: Default>(count: usize) -> Box<[T]> {
@@ -147,8 +163,8 @@ impl Board {
             drops: zeroes(chains),
             instances: zeroes(instances),
             stations: Default::default(),
-            turns: Count::default(),
-            busy_turns: Count::default(),
+            passes: Count::default(),
+            busy_passes: Count::default(),
             finished: Count::default(),
             flows: Count::default(),
             flows_learnt: Count::default(),
@@ -164,7 +180,8 @@ impl Board {
         self.plans.store(self.plans.load(Ordering::Relaxed) + 1, Ordering::Release); // N-release, with N-acquire
     }
 
-    /// Plans the worker has taken after its first. Whoever sees one counted sees all it counted by older ones.
+    /// Returns how many plans the worker has taken after its first. A thread that sees one
+    /// counted sees all that was counted by older ones.
     #[must_use]
     pub fn plans_taken(&self) -> u64 {
         self.plans.load(Ordering::Acquire) // N-acquire, with N-release
@@ -172,19 +189,19 @@ impl Board {
 
     /// Counts drops of a chain.
     #[inline]
-    pub fn ended(&self, chain: u16, reason: Reason, count: u64) {
-        self.drops[chain as usize][reason as usize].add(count);
+    pub fn ended(&self, chain: ChainId, reason: DropReason, count: u64) {
+        self.drops[chain.index()][reason as usize].add(count);
     }
 
-    /// Drops of a chain for a reason.
+    /// Returns the drops of a chain for a reason.
     #[must_use]
-    pub fn dropped(&self, chain: u16, reason: Reason) -> u64 {
-        self.drops[chain as usize][reason as usize].get()
+    pub fn dropped(&self, chain: ChainId, reason: DropReason) -> u64 {
+        self.drops[chain.index()][reason as usize].get()
     }
 
-    /// All drops of a chain.
+    /// Returns all drops of a chain.
     #[must_use]
-    pub fn dropped_all(&self, chain: u16) -> u64 {
-        Reason::ALL.iter().map(|&reason| self.dropped(chain, reason)).sum()
+    pub fn dropped_all(&self, chain: ChainId) -> u64 {
+        DropReason::ALL.iter().map(|&reason| self.dropped(chain, reason)).sum()
     }
 }

@@ -1,28 +1,29 @@
-//! Bound: how many packets of a chain with a delay bound may be inside. The rule is `decide::bound`; this applies it.
+//! Bound: how many packets of a chain with a delay bound may be inside. The rule is `decide::bound`; this
+//! applies it.
 //!
-//! The first worker judges, all measure and all let in or shed: relaxed, because a packet let in or shed a
-//! moment late is all that can come of it. What is inside is what the boards of all workers say together.
+//! The first worker judges, all measure and all let in or shed. What is inside is what the boards of all
+//! workers say together.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use headgate_decide::bound::{Limit, Marks, Seen};
-use headgate_decide::spread;
-use headgate_shm::Descriptor;
+use headgate_decide::bound::{self, BoundMarks, ChainObservation, Limit};
+use headgate_units::{ChainId, Span, Ticks};
 
-use crate::drop::Reason;
-use crate::holders::{Place, TICK_SHIFT};
-use crate::plan::Hop;
-use crate::worker::Worker;
+use crate::board::Board;
+use crate::drop::DropReason;
+use crate::holders::{Entrance, TICK_SHIFT};
+use crate::plan::{Hop, Plan};
+use crate::signals::Signals;
+use crate::view::View;
 
 /// A window of any number of packets.
 const OPEN: u32 = u32::MAX;
 
-/// What the workers tell each other of one chain; times in units of 2^[`TICK_SHIFT`] TSC cycles.
+/// Words that workers share of one chain; times in units of 2^[`TICK_SHIFT`] TSC cycles.
 struct Shared {
     /// Packets that may be inside.
     window: AtomicU32,
-    /// Since when it is to be judged.
+    /// Moment since when it is to be judged.
     since: AtomicU32,
     /// The longest delay of a packet that came in since then.
     longest: AtomicU32,
@@ -32,24 +33,24 @@ struct Shared {
 pub struct Bounds(Box<[Shared]>);
 
 impl Bounds {
-    /// No windows, of `chains` chains.
+    /// Returns the windows of `chains` chains, all of them open.
     #[must_use]
-    pub fn new(chains: usize) -> Arc<Self> {
+    pub fn new(chains: usize) -> Self {
         let open =
             || Shared { window: AtomicU32::new(OPEN), since: AtomicU32::new(0), longest: AtomicU32::new(0) };
-        Arc::new(Self((0..chains).map(|_| open()).collect()))
+        Self((0..chains).map(|_| open()).collect())
     }
 
-    /// Packets of a chain that may be inside now; `None`: any number.
+    /// Returns how many packets of a chain may be inside now; `None`: any number.
     #[must_use]
-    pub fn window(&self, chain: u16) -> Option<u32> {
-        let window = self.0[chain as usize].window.load(Ordering::Relaxed);
+    pub fn window(&self, chain: ChainId) -> Option<u32> {
+        let window = self.0[chain.index()].window.load(Ordering::Relaxed);
         (window != OPEN).then_some(window)
     }
 
     /// A packet of a bounded chain left. Two workers that see one at once may forget the shorter of them.
-    pub(crate) fn on_left(&self, chain: u16, arrived: u32, ticks: u32) {
-        let shared = &self.0[chain as usize];
+    pub(crate) fn on_left(&self, chain: ChainId, arrived: u32, ticks: u32) {
+        let shared = &self.0[chain.index()];
         let is_judged = shared.window.load(Ordering::Relaxed) == OPEN
             || arrived.wrapping_sub(shared.since.load(Ordering::Relaxed)) < 1 << 31;
         if is_judged && ticks > shared.longest.load(Ordering::Relaxed) {
@@ -57,141 +58,112 @@ impl Bounds {
         }
     }
 
-    fn publish(&self, chain: u16, limit: &Limit) {
-        let shared = &self.0[chain as usize];
+    fn longest(&self, chain: ChainId) -> Ticks {
+        Ticks(u64::from(self.0[chain.index()].longest.load(Ordering::Relaxed)) << TICK_SHIFT)
+    }
+
+    fn publish(&self, chain: ChainId, limit: &Limit) {
+        let shared = &self.0[chain.index()];
         shared.window.store(limit.window().unwrap_or(OPEN), Ordering::Relaxed);
-        shared.since.store((limit.since() >> TICK_SHIFT) as u32, Ordering::Relaxed);
+        shared.since.store((limit.since().0 >> TICK_SHIFT) as u32, Ordering::Relaxed);
         shared.longest.store(0, Ordering::Relaxed);
     }
 }
 
 /// A chain with a bound, as the worker that judges it remembers it.
 #[derive(Clone, Copy)]
-pub(crate) struct Bounded {
-    chain: u16,
-    marks: Marks,
+struct Bounded {
+    chain: ChainId,
+    marks: BoundMarks,
     limit: Limit,
 }
 
-impl Worker {
-    /// The chains to judge by a new plan. Those that were bounded before keep their windows.
-    pub(crate) fn take_bounds(&mut self) {
-        if self.number != 0 {
-            return;
+/// The windows that one worker judges: those of all chains, by the first one.
+#[derive(Default)]
+pub(crate) struct Windows(Vec<Bounded>);
+
+impl Windows {
+    /// Takes the chains of a new plan. Those that were bounded before keep their windows.
+    pub fn take(&mut self, plan: &Plan, bounds: &Bounds, ticks_per_micro: u64) {
+        let before = std::mem::take(&mut self.0);
+        for old in before.iter().filter(|old| !plan.is_bounded(old.chain)) {
+            bounds.publish(old.chain, &Limit::default());
         }
-        let before = std::mem::take(&mut self.bounded);
-        for old in &before {
-            if !self.plan.is_bounded(old.chain) {
-                self.bounds.publish(old.chain, &Limit::default());
-            }
-        }
-        for (number, chain) in self.plan.chains.iter().enumerate() {
+        for (number, chain) in plan.chains.iter().enumerate() {
             let Some(micros) = chain.as_ref().and_then(|chain| chain.delay_bound_us) else { continue };
-            let (chain, marks) = (number as u16, Marks::new(micros.into(), self.cycles_per_micro));
+            let chain = ChainId(number as u16);
+            let marks = BoundMarks::new(Span::from_micros(micros.into()), ticks_per_micro);
             let known = before.iter().find(|old| old.chain == chain);
             let limit = known.map_or_else(Limit::default, |known| known.limit);
-            self.bounded.push(Bounded { chain, marks, limit });
+            self.0.push(Bounded { chain, marks, limit });
         }
     }
 
     /// Judges the windows that are due.
     #[inline]
-    pub(crate) fn judge_bounds(&mut self, now: u64) {
-        for at in 0..self.bounded.len() {
-            let Bounded { chain, marks, limit } = self.bounded[at];
-            if !limit.is_due(now, &marks) {
-                continue;
-            }
-            let shared = &self.bounds.0[chain as usize];
-            let sum = |count: &dyn Fn(&crate::board::Board) -> u64| {
-                self.boards.iter().map(|board| count(board)).sum()
-            };
-            let seen = Seen {
-                longest: u64::from(shared.longest.load(Ordering::Relaxed)) << TICK_SHIFT,
-                left: sum(&|board| board.chains[chain as usize].left.get()),
-                shed: sum(&|board| board.dropped(chain, Reason::DelayBound)),
-            };
-            let next = limit.step(now, &seen, &marks);
-            if next != limit {
-                self.bounded[at].limit = next;
-                self.bounds.publish(chain, &next);
+    pub fn judge(&mut self, now: Ticks, signals: &Signals) {
+        for bounded in &mut self.0 {
+            if bounded.limit.is_due(now, &bounded.marks) {
+                bounded.judge(now, signals);
             }
         }
     }
+}
 
-    /// Of packets that were counted into one bounded chain, as many as its window has room for stay, at the
-    /// front; the others have ended. Returns how many stay. Where flows are spread, the window is cut into even
-    /// parts: flows of an instance that holds less than its part go on.
+impl Bounded {
     #[cold]
-    pub(crate) fn limit(
-        &mut self,
-        chain: u16,
-        region: u8,
-        packets: &mut [Descriptor],
-        places: &mut [Place],
-    ) -> usize {
-        let Some(window) = self.bounds.window(chain) else { return packets.len() };
-        let inside = self.inside(chain).saturating_sub(packets.len() as u64);
-        let room = u64::from(window).saturating_sub(inside).min(packets.len() as u64) as usize;
-        if room == packets.len() {
-            return room;
-        }
-        let kept = if self.plan.hops(chain).iter().any(|hop| matches!(hop, Hop::Spread { .. })) {
-            self.limit_flows(chain, window, region, packets, places)
-        } else {
-            self.end(chain, region, Reason::DelayBound, &packets[room..]);
-            room
+    fn judge(&mut self, now: Ticks, signals: &Signals) {
+        let chain = self.chain;
+        let sum = |count: &dyn Fn(&Board) -> u64| signals.boards.iter().map(|board| count(board)).sum();
+        let observed = ChainObservation {
+            longest: signals.bounds.longest(chain),
+            left: sum(&|board| board.chains[chain.index()].left.get()),
+            shed: sum(&|board| board.dropped(chain, DropReason::DelayBound)),
         };
-        self.count_for_first(chain, (packets.len() - kept) as u64);
-        kept
-    }
-
-    fn limit_flows(
-        &mut self,
-        chain: u16,
-        window: u32,
-        region: u8,
-        packets: &mut [Descriptor],
-        places: &mut [Place],
-    ) -> usize {
-        let mut kept = 0;
-        for at in 0..packets.len() {
-            if self.has_short_queues(chain, window, region, packets[at]) {
-                (packets[kept], places[kept]) = (packets[at], places[at]);
-                kept += 1;
-            } else {
-                self.end(chain, region, Reason::DelayBound, &packets[at..=at]);
-            }
-        }
-        kept
-    }
-
-    /// What would have come to the first NF has come for it, when its share is decided.
-    fn count_for_first(&self, chain: u16, shed: u64) {
-        if let Some(Hop::Instance { number, .. }) = self.plan.hops(chain).first() {
-            self.board.instances[*number as usize].drops[Reason::DelayBound as usize].add(shed);
+        let next = self.limit.step(now, &observed, &self.marks);
+        if next != self.limit {
+            self.limit = next;
+            signals.bounds.publish(chain, &next);
         }
     }
+}
 
-    /// Packets of a chain that have neither left nor ended. Ends before entries, so that it is never too few.
-    fn inside(&self, chain: u16) -> u64 {
-        let gone =
-            |board: &crate::board::Board| board.chains[chain as usize].left.get() + board.dropped_all(chain);
-        let gone: u64 = self.boards.iter().map(|board| gone(board)).sum();
-        let entered: u64 = self.boards.iter().map(|board| board.chains[chain as usize].entered.get()).sum();
-        entered.saturating_sub(gone)
-    }
+/// Part of a run that a window lets in.
+pub(crate) enum Room {
+    /// So many of the packets that come, the first ones.
+    Packets(usize),
+    /// Those whose flows go to instances that hold less than their even part of this window.
+    Flows(u32),
+}
 
-    /// Whether each instance that a flow is spread to holds less than its even part of the window.
-    fn has_short_queues(&self, chain: u16, window: u32, region: u8, packet: Descriptor) -> bool {
-        let slot = spread::slot(self.stores[region as usize].holders.origin(packet.index()).flow);
-        self.plan.hops(chain).iter().all(|&hop| {
-            let Hop::Spread { stage, .. } = hop else { return true };
-            let number = self.plan.table(stage)[slot];
-            let worker = self.plan.instances[number as usize].worker;
-            let counts = &self.boards[worker as usize].instances[number as usize];
-            let part = u64::from(window) / self.plan.running(stage).len().max(1) as u64;
-            counts.held.get() + counts.waiting.get() < part.max(1)
-        })
-    }
+/// Returns what the window of a chain lets in of `count` packets that were counted into it just now.
+pub(crate) fn room(view: &View, chain: ChainId, count: usize) -> Room {
+    let Some(window) = view.signals.bounds.window(chain) else { return Room::Packets(count) };
+    let inside = inside(view.signals, chain).saturating_sub(count as u64);
+    let room = bound::room(window, inside, count);
+    let spreads = || view.plan.hops(chain).any(|hop| matches!(hop, Hop::Spread { .. }));
+    if room < count && spreads() { Room::Flows(window) } else { Room::Packets(room) }
+}
+
+/// Returns how many packets of a chain have neither left nor ended. Ends are read before entries, so that it
+/// is never too few.
+fn inside(signals: &Signals, chain: ChainId) -> u64 {
+    let gone = |board: &Board| board.chains[chain.index()].left.get() + board.dropped_all(chain);
+    let gone: u64 = signals.boards.iter().map(|board| gone(board)).sum();
+    let entered: u64 = signals.boards.iter().map(|board| board.chains[chain.index()].entered.get()).sum();
+    entered.saturating_sub(gone)
+}
+
+/// Returns whether each instance that a packet's flow is spread to holds less than its even part of the
+/// window.
+pub(crate) fn has_short_queues(view: &View, entrance: Entrance, window: u32, flow: u32) -> bool {
+    let View { plan, signals, .. } = view;
+    plan.hops(entrance.chain()).skip(entrance.position().into()).all(|hop| {
+        let Hop::Spread { stage, .. } = hop else { return true };
+        let number = plan.instance_of(stage, flow);
+        let worker = plan.instances[number.index()].worker;
+        let counts = &signals.boards[worker.index()].instances[number.index()];
+        let held = counts.held.get() + counts.pending.get();
+        bound::is_below_its_part(held, window, plan.running(stage).len())
+    })
 }

@@ -1,30 +1,30 @@
-//! Divert: which stages of its chain a flow leaves out, because NFs answer with a stage or a port for its packets.
+//! Divert: which stages of its chain a flow leaves out, because NFs answer with a stage or a port for its
+//! packets.
 //!
-//! While an NF is throttled, flows that do not come to it need not be shed. What is remembered of a flow is what the
-//! NFs said of its last packets: a bit for each position that was passed over. A flow that is not known goes
-//! straight. Nothing is kept of those that do, and nothing is asked before an NF has sent a packet elsewhere.
+//! While an NF is throttled, flows that do not come to it need not be shed. What is remembered of a flow is
+//! what the NFs said of its last packets: a bit for each position that was passed over. A flow that is not
+//! known goes straight. Nothing is kept of those that do, and nothing is asked before an NF has sent a packet
+//! elsewhere.
 //!
-//! A bounded table with a place for each value of some bits of the flow's hash, shared by all workers: the one
-//! that sees the verdict need not be the one that lets in. A flow whose place another takes goes
-//! straight until its next verdict. Relaxed: a packet let in or shed by mistake is all that can come of it.
+//! A bounded table with a place for each value of some bits of the flow's hash, shared by all workers: the
+//! one that sees the verdict need not be the one that lets in. A flow whose place another takes goes straight
+//! until its next verdict. Relaxed: a packet let in or shed by mistake is all that can come of it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use headgate_shm::Descriptor;
+use headgate_units::{ChainId, InstanceId};
 
 use crate::holders::Place;
-use crate::plan::{Hop, Plan};
-use crate::worker::Worker;
+use crate::view::View;
 
 /// Flows remembered, as a power of two. Our choice: as many as the flow table has by default, in 512 KiB.
 const PLACES_BITS: u32 = 16;
-/// Positions that are told apart; later ones are taken for passed. Our choice: four times the longest chains of the
-/// papers, and the rest of a word for what tells flows of one place apart.
+/// Positions that are told apart; later ones are taken for passed. Our choice: four times the longest chains
+/// of the papers, and the rest of a word for what tells flows of one place apart.
 const POSITIONS: u32 = 48;
 const MASK: u64 = (1 << POSITIONS) - 1;
 
-/// What is known of flows that leave out stages.
+/// Bounded table of flows that leave out stages.
 pub struct Diverts {
     /// ```text
     ///  63         48 47                      0
@@ -38,68 +38,50 @@ pub struct Diverts {
 }
 
 impl Diverts {
-    /// Nothing known, of `instances`; and nothing remembered unless it is `wanted`.
+    /// Returns what is known at first of `instances`: nothing. Nothing is remembered unless it is `wanted`.
     #[must_use]
-    pub fn new(instances: usize, wanted: bool) -> Arc<Self> {
+    pub fn new(instances: usize, wanted: bool) -> Self {
         let places = if wanted { 1 << PLACES_BITS } else { 0 };
-        Arc::new(Self {
+        Self {
             wanted,
             flows: (0..places).map(|_| AtomicU64::new(0)).collect(),
             by: (0..instances).map(|_| AtomicBool::new(false)).collect(),
             any: AtomicBool::new(false),
-        })
+        }
     }
 
-    /// Whether an NF ever sent a packet elsewhere.
+    /// Returns whether an NF ever sent a packet elsewhere.
     #[inline(always)]
     pub(crate) fn any(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
     /// The instance is gone; what has its number next is another.
-    pub(crate) fn forget(&self, number: u16) {
-        self.by[number as usize].store(false, Ordering::Relaxed);
+    pub(crate) fn forget(&self, number: InstanceId) {
+        self.by[number.index()].store(false, Ordering::Relaxed);
     }
 
-    /// Whether this instance did.
+    /// Returns whether this instance did.
     #[inline(always)]
-    pub(crate) fn is_by(&self, number: u16) -> bool {
-        self.by[number as usize].load(Ordering::Relaxed)
+    pub(crate) fn is_by(&self, number: InstanceId) -> bool {
+        self.by[number.index()].load(Ordering::Relaxed)
     }
 
-    /// Whether one of the instances of a hop did.
-    fn is_at(&self, plan: &Plan, hop: Hop) -> bool {
-        match hop {
-            Hop::Instance { number, .. } => self.is_by(number),
-            Hop::Spread { stage, .. } => plan.running(stage).iter().any(|&number| self.is_by(number)),
-            Hop::Port(_) | Hop::End(_) => false,
-        }
-    }
-
-    /// Whether nothing can pass this way in time: a hop is blocked, and no NF before it ever sent a packet elsewhere.
-    pub(crate) fn is_closed(&self, plan: &Plan, way: &[Hop], blocks: impl Fn(Hop) -> bool) -> bool {
-        if !self.any() {
-            return way.iter().any(|&hop| blocks(hop));
-        }
-        let certain = way.iter().position(|&hop| self.is_at(plan, hop)).map_or(way.len(), |at| at + 1);
-        way[..certain].iter().any(|&hop| blocks(hop))
-    }
-
-    /// The positions that a flow's packets pass over in a chain, a bit for each.
+    /// Returns the positions that a flow's packets pass over in a chain, a bit for each.
     #[inline]
-    pub(crate) fn passed_over(&self, chain: u16, flow: u32) -> u64 {
+    pub(crate) fn passed_over(&self, chain: ChainId, flow: u32) -> u64 {
         let word = self.flows[place_of(flow)].load(Ordering::Relaxed);
         if word >> POSITIONS == tag_of(chain, flow) { word & MASK } else { 0 }
     }
 
-    fn remember(&self, chain: u16, flow: u32, passed_over: u64) {
+    fn remember(&self, chain: ChainId, flow: u32, passed_over: u64) {
         let word = tag_of(chain, flow) << POSITIONS | passed_over & MASK;
         self.flows[place_of(flow)].store(word, Ordering::Relaxed);
     }
 
     /// An instance sent a packet from one position of its chain to another, or out of the chain.
-    fn on_divert(&self, by: u16, place: Place, flow: u32, to: Option<u8>) {
-        self.by[by as usize].store(true, Ordering::Relaxed);
+    fn on_divert(&self, by: InstanceId, place: Place, flow: u32, to: Option<u8>) {
+        self.by[by.index()].store(true, Ordering::Relaxed);
         self.any.store(true, Ordering::Relaxed);
         let known = self.passed_over(place.chain(), flow);
         let (after, next) = (beyond(place.position()), to.map_or(MASK + 1, bit));
@@ -108,8 +90,8 @@ impl Diverts {
         self.remember(place.chain(), flow, (known | between) & !next);
     }
 
-    /// An instance that sends some packets elsewhere sent one on: what it made the flow pass over is a run of positions
-    /// right after its own.
+    /// An instance that sends some packets elsewhere sent one on: what it made the flow pass over is a run of
+    /// positions right after its own.
     fn on_straight(&self, place: Place, flow: u32) {
         let known = self.passed_over(place.chain(), flow);
         let after = beyond(place.position());
@@ -121,12 +103,12 @@ impl Diverts {
     }
 }
 
-/// The bit of a position; none beyond those that are told apart.
+/// Returns the bit of a position; none beyond those that are told apart.
 const fn bit(position: u8) -> u64 {
     if (position as u32) < POSITIONS { 1 << position } else { MASK + 1 }
 }
 
-/// The bits of the positions after this one.
+/// Returns the bits of the positions after this one.
 const fn beyond(position: u8) -> u64 {
     MASK & !(bit(position) | bit(position).wrapping_sub(1))
 }
@@ -135,46 +117,42 @@ const fn place_of(flow: u32) -> usize {
     (flow & ((1 << PLACES_BITS) - 1)) as usize
 }
 
-/// What tells flows of one place apart. With the chain, so that a flow that is led elsewhere is another one.
-const fn tag_of(chain: u16, flow: u32) -> u64 {
-    ((flow >> PLACES_BITS) as u16 ^ chain.wrapping_mul(0x9e37)) as u64
+/// Returns what tells flows of one place apart. With the chain, so that a flow that is led elsewhere is
+/// another one.
+const fn tag_of(chain: ChainId, flow: u32) -> u64 {
+    ((flow >> PLACES_BITS) as u16 ^ chain.0.wrapping_mul(0x9e37)) as u64
 }
 
-impl Worker {
-    /// An NF answered with a stage, or with a port before the end of its chain.
-    #[cold]
-    pub(crate) fn diverted(&self, by: u16, region: u8, packet: Descriptor, place: Place, to: Option<u8>) {
-        if self.diverts.wanted {
-            let flow = self.stores[region as usize].holders.origin(packet.index()).flow;
-            self.diverts.on_divert(by, place, flow, to);
-        }
+/// An NF answered with a stage, or with a port before the end of its chain.
+#[cold]
+pub(crate) fn diverted(view: &View, by: InstanceId, place: Place, flow: u32, to: Option<u8>) {
+    if view.signals.diverts.wanted {
+        view.signals.diverts.on_divert(by, place, flow, to);
     }
+}
 
-    /// Packets leave by a port that an NF named. At the last stage that is no divert.
-    #[inline]
-    pub(crate) fn left_early(&self, by: u16, region: u8, packets: &[Descriptor], places: &[Place]) {
-        for (packet, place) in packets.iter().zip(places) {
-            if usize::from(place.position()) + 2 < self.plan.hops(place.chain()).len() {
-                self.diverted(by, region, *packet, *place, None);
-            }
-        }
+/// A packet leaves by a port that an NF named. At the last stage that is no divert.
+#[inline]
+pub(crate) fn left_early(view: &View, by: InstanceId, place: Place, flow: u32) {
+    if usize::from(place.position()) + 2 < view.plan.hops(place.chain()).len() {
+        diverted(view, by, place, flow, None);
     }
+}
 
-    /// An NF that sends some packets elsewhere sent this one on. Asked only while it matters.
-    #[cold]
-    pub(crate) fn went_straight(&self, region: u8, packet: Descriptor, place: Place) {
-        let flow = self.stores[region as usize].holders.origin(packet.index()).flow;
-        self.diverts.on_straight(place, flow);
-    }
+/// An NF that sends some packets elsewhere sent this one on. Asked only while it matters.
+#[cold]
+pub(crate) fn went_straight(view: &View, place: Place, flow: u32) {
+    view.signals.diverts.on_straight(place, flow);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::holders::Entrance;
     use proptest::prelude::*;
 
     fn at(position: u8) -> Place {
-        Place::arrived(3, 0, 0).at(position)
+        Place::default().entering(Entrance::new(ChainId(3), position))
     }
 
     fn positions(mask: u64) -> Vec<u32> {
@@ -184,21 +162,21 @@ mod tests {
     #[test]
     fn the_last_verdicts_are_what_is_known() {
         let diverts = Diverts::new(4, true);
-        let known = |flow| positions(diverts.passed_over(3, flow));
+        let known = |flow| positions(diverts.passed_over(ChainId(3), flow));
         assert!(!diverts.any());
-        diverts.on_divert(2, at(0), 77, Some(3));
-        assert!(diverts.any() && diverts.is_by(2) && !diverts.is_by(1));
+        diverts.on_divert(InstanceId(2), at(0), 77, Some(3));
+        assert!(diverts.any() && diverts.is_by(InstanceId(2)) && !diverts.is_by(InstanceId(1)));
         assert_eq!(known(77), [1, 2]);
-        diverts.on_divert(1, at(3), 77, Some(6));
+        diverts.on_divert(InstanceId(1), at(3), 77, Some(6));
         assert_eq!(known(77), [1, 2, 4, 5]);
         diverts.on_straight(at(0), 77);
         assert_eq!(known(77), [4, 5]);
-        diverts.on_divert(1, at(4), 77, Some(2));
+        diverts.on_divert(InstanceId(1), at(4), 77, Some(2));
         assert_eq!(known(77), [4, 5], "a way back passes over nothing");
         diverts.on_straight(at(3), 77);
         assert!(known(77).is_empty() && known(78).is_empty());
-        assert_eq!(diverts.passed_over(4, 77), 0, "another chain's");
-        diverts.on_divert(1, at(40), 9, None);
+        assert_eq!(diverts.passed_over(ChainId(4), 77), 0, "another chain's");
+        diverts.on_divert(InstanceId(1), at(40), 9, None);
         assert_eq!(known(9), (41..48).collect::<Vec<_>>());
         diverts.on_straight(at(40), 9);
         assert!(known(9).is_empty());
@@ -210,13 +188,13 @@ mod tests {
         fn who_goes_straight_is_forgotten(steps in prop::collection::vec((0u8..64, prop::option::of(0u8..64)), 0..50), flow: u32) {
             let diverts = Diverts::new(1, true);
             for (from, to) in steps {
-                diverts.on_divert(0, at(from), flow, to);
+                diverts.on_divert(InstanceId(0), at(from), flow, to);
                 if let Some(to) = to {
-                    prop_assert!(u32::from(to) >= POSITIONS || diverts.passed_over(3, flow) >> to & 1 == 0);
+                    prop_assert!(u32::from(to) >= POSITIONS || diverts.passed_over(ChainId(3), flow) >> to & 1 == 0);
                 }
             }
             (0..64).for_each(|position| diverts.on_straight(at(position), flow));
-            prop_assert_eq!(diverts.passed_over(3, flow) , 0);
+            prop_assert_eq!(diverts.passed_over(ChainId(3), flow) , 0);
         }
     }
 }

@@ -1,70 +1,55 @@
-//! Station 6, emit: out of a port.
+//! Station 7, emit: out of a port.
+//!
+//! A packet's buffer is held until the port took it: from then on the port owns it, and gives it back to the
+//! stack when it is sent.
 
-use headgate_shm::Descriptor;
+use headgate_units::{ChainId, RegionId};
 
-use crate::BURST;
 use crate::board::Station;
-use crate::drop::Reason;
+use crate::burst::Run;
+use crate::drop::DropReason;
+use crate::exits::Exits;
 use crate::holders::Place;
-use crate::worker::Worker;
+use crate::ledger::Ledger;
+use crate::ports::Ports;
+use crate::view::View;
 
-impl Worker {
-    /// Sends packets that lie in one region out of a port.
-    pub(crate) fn emit(
-        &mut self,
-        now: u64,
-        port: u16,
-        region: u8,
-        packets: &mut [Descriptor],
-        places: &[Place],
-    ) {
-        let Some(home) = self.plan.ports.get(port as usize) else {
-            return self.end_each(region, Reason::NoSuchPort, packets, places);
+impl Exits {
+    /// Sends packets out of one of this worker's queues. What the port does not take has ended.
+    #[inline]
+    pub fn emit(&mut self, view: &View, ledger: &mut Ledger, ports: &mut Ports, queue: usize, run: Run) {
+        let device = &mut ports.queue(queue).device;
+        let run = match device.region() {
+            // The port can only send from its own region: each packet is copied once.
+            Some(own) if own != run.region.0 => ledger.cross(run, RegionId(own)),
+            _ => run,
         };
-        let Some(&Some(device)) = self.device_of_port.get(port as usize) else {
-            let worker = home.worker_for[self.number as usize];
-            return self.ship(worker, Some(port as u8), region, packets, places);
-        };
-        let previous = self.enter(Station::Emit);
-        match self.devices[device as usize].device.region() {
-            Some(own) if own != region => self.emit_across(now, device, own, region, packets, places),
-            _ => self.emit_here(now, device, region, packets, places),
+        let sent = device.transmit(view.now.0, &mut ledger.store_mut(run.region).stack, run.packets);
+        let (sent, unsent) = run.split_at(sent);
+        count_left(ledger, &sent);
+        self.whole.on_leave(view, ledger, &sent);
+        if !unsent.is_empty() {
+            ledger.end_run(DropReason::PortFull, &unsent);
         }
-        self.passed(Station::Emit, packets.len());
-        self.leave(previous);
+        ledger.passed(Station::Emit, sent.packets, sent.places);
     }
+}
 
-    fn emit_here(&mut self, now: u64, device: u8, region: u8, packets: &[Descriptor], places: &[Place]) {
-        let store = &mut self.stores[region as usize];
-        for packet in packets {
-            store.holders.set_place(packet.index(), Place::FREE);
+/// The port has them: their buffers are nobody's, and they have left their chains.
+#[inline(always)]
+fn count_left(ledger: &Ledger, run: &Run) {
+    let Some(first) = run.places.first() else { return };
+    let holders = &ledger.store(run.region).holders;
+    let left = |chain: ChainId, count| ledger.board.chains[chain.index()].left.add(count);
+    // Packets of one chain that follow each other are counted together.
+    let (mut chain, mut count) = (first.chain(), 0);
+    for (packet, place) in run.iter() {
+        holders.set_place(packet.index(), Place::FREE);
+        if place.chain() != chain {
+            left(chain, count);
+            (chain, count) = (place.chain(), 0);
         }
-        let sent = self.devices[device as usize].device.transmit(now, &mut store.stack, packets);
-        let mut start = 0;
-        while start < sent {
-            let chain = places[start].chain();
-            let run = places[start..sent].iter().take_while(|place| place.chain() == chain).count();
-            self.board.chains[chain as usize].left.add(run as u64);
-            start += run;
-        }
-        self.sample_whole(now, region, &packets[..sent], &places[..sent]);
-        if sent < packets.len() {
-            self.end_each(region, Reason::PortFull, &packets[sent..], &places[sent..]);
-        }
+        count += 1;
     }
-
-    /// The port can only send from its own region: each packet is copied once.
-    fn emit_across(
-        &mut self,
-        now: u64,
-        device: u8,
-        own: u8,
-        region: u8,
-        packets: &mut [Descriptor],
-        places: &[Place],
-    ) {
-        let mut kept = [Place::default(); BURST];
-        let count = self.cross(region, own, packets, places, &mut kept);
-        self.emit_here(now, device, own, &packets[..count], &kept[..count]);
-    }
+    left(chain, count);
 }

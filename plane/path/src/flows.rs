@@ -6,17 +6,20 @@
 //!
 //! Four entries share a bucket of two or more cache lines, each value beside its key. A new flow takes the
 //! first vacant or expired way, else the one not seen for longest. There is a bucket for each flow of the
-//! capacity, so 92 of 100 flows are found in the first line of theirs, the only one that is fetched
-//! ahead, and 1 in 270 does not fit. Buckets are chosen by a keyed hash, so an attacker who does not know the key
-//! cannot aim at one.
+//! capacity, so 92 of 100 flows are found in the first line of theirs, the only one that is fetched ahead,
+//! and 1 in 270 does not fit. Fetching both costs more than it saves where the table is larger than the
+//! caches: a million flows take 38 ns a packet so and 29 otherwise (`examples/cost.rs time flows_1m`).
+//! Buckets are chosen by a keyed hash, so an attacker who does not know the key cannot aim at one.
 
 use headgate_shm::cpu;
+
+use crate::holders::Entrance;
 
 /// A key that the table can hash and compare.
 pub trait Key: Copy + PartialEq {
     /// Any value, for vacant places.
     const VACANT: Self;
-    /// A keyed hash of all its bits.
+    /// Returns a keyed hash of all its bits.
     fn hash(self, seeds: &Seeds) -> u64;
 }
 
@@ -55,11 +58,11 @@ impl Key for [u128; 3] {
     }
 }
 
-/// What is known of a flow.
+/// Entry of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The chain.
-    pub chain: u16,
+    /// The chain, and where in it the flow enters.
+    pub entrance: Entrance,
     /// The hash that chooses instances: the flow's own, or for fragments the whole flow's.
     pub spread: u32,
 }
@@ -68,7 +71,7 @@ pub struct Entry {
 struct Value {
     /// The generation of rules that gave the chain; 0 marks a vacant way.
     generation: u32,
-    /// When it was last used, in ticks.
+    /// Time of its last use, in ticks.
     seen: u32,
     entry: Entry,
 }
@@ -88,7 +91,7 @@ struct Bucket<K> {
     ways: [Way<K>; WAYS],
 }
 
-/// What learning a flow did to the table.
+/// Effect that learning a flow had on the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learnt {
     /// It took a vacant place.
@@ -108,8 +111,8 @@ pub struct Flows<K> {
 }
 
 impl<K: Key> Flows<K> {
-    /// A table for about `capacity` flows, forgotten after `idle_ticks` without a packet. It has four times
-    /// the places or more, so that buckets overflow rarely before that.
+    /// Returns a table for about `capacity` flows, forgotten after `idle_ticks` without a packet. It has four
+    /// times the places or more, so that buckets overflow rarely before that.
     #[must_use]
     pub fn new(capacity: usize, idle_ticks: u32) -> Self {
         let vacant = Bucket { ways: [Way { key: K::VACANT, value: Value::default() }; WAYS] };
@@ -124,7 +127,7 @@ impl<K: Key> Flows<K> {
         capacity.next_power_of_two()
     }
 
-    /// Bytes that a table for about `capacity` flows takes.
+    /// Returns the bytes that a table for about `capacity` flows takes.
     #[must_use]
     pub const fn bytes_for(capacity: usize) -> usize {
         Self::buckets_for(capacity) * size_of::<Bucket<K>>()
@@ -141,7 +144,7 @@ impl<K: Key> Flows<K> {
         cpu::prefetch(&self.buckets[self.bucket(hash)].ways[0]);
     }
 
-    /// What is known of a flow under these rules.
+    /// Returns what is known of a flow under these rules.
     #[inline(always)]
     pub fn find(&mut self, key: K, hash: u64, generation: u32, tick: u32) -> Option<Entry> {
         let place = self.bucket(hash);
@@ -154,26 +157,6 @@ impl<K: Key> Flows<K> {
             }
         }
         None
-    }
-
-    /// What is known of each flow of a burst, of at most 128 packets; a bit is set for each of which nothing is.
-    #[inline(never)]
-    pub fn find_all(
-        &mut self,
-        keys: &[K],
-        hashes: &[u64],
-        generation: u32,
-        tick: u32,
-        entries: &mut [Entry],
-    ) -> u128 {
-        let mut unknown = 0;
-        for (at, ((&key, &hash), entry)) in keys.iter().zip(hashes).zip(entries).enumerate() {
-            match self.find(key, hash, generation, tick) {
-                Some(found) => *entry = found,
-                None => unknown |= 1 << at,
-            }
-        }
-        unknown
     }
 
     /// Remembers what the rules said. `generation` is not 0.
@@ -217,19 +200,19 @@ impl<K: Key> Flows<K> {
         }
     }
 
-    /// Flows known now.
+    /// Returns the number of flows known now.
     #[must_use]
     pub const fn live(&self) -> usize {
         self.live
     }
 
-    /// How many flows the table can know.
+    /// Returns how many flows the table can know.
     #[must_use]
     pub fn places(&self) -> usize {
         self.buckets.len() * WAYS
     }
 
-    /// Up to `most` known flows, with the ticks since each was last used.
+    /// Returns up to `most` known flows, with the ticks since each was last used.
     pub fn list(&self, most: usize, tick: u32) -> Vec<(K, Entry, u32)> {
         let ways = |bucket: &Bucket<K>| {
             let bucket = *bucket;
@@ -245,13 +228,14 @@ impl<K: Key> Flows<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headgate_units::ChainId;
     use proptest::prelude::*;
     use std::collections::HashMap;
 
     const SEEDS: Seeds = Seeds([0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03]);
 
     fn entry(chain: u16) -> Entry {
-        Entry { chain, spread: 7 }
+        Entry { entrance: Entrance::new(ChainId(chain), 3), spread: 7 }
     }
 
     proptest! {
@@ -266,7 +250,7 @@ mod tests {
                     flows.learn(key, hash, entry(chain), generation, tick as u32);
                     model.insert(key, (generation, chain));
                 } else if let Some(found) = flows.find(key, hash, generation, tick as u32) {
-                    prop_assert_eq!(model.get(&key), Some(&(generation, found.chain)));
+                    prop_assert_eq!(model.get(&key), Some(&(generation, found.entrance.chain().0)));
                 }
                 prop_assert!(flows.live() <= flows.places());
                 prop_assert_eq!(flows.live(), flows.list(usize::MAX, tick as u32).len());

@@ -7,224 +7,163 @@
 //! Records are atomics read and written with relaxed ordering: plain loads and stores. That is sound
 //! between workers because a record that names an NF instance is written only by the worker that owns
 //! the instance, and a buffer changes workers only through a ring whose release and acquire order the
-//! record too. A worker that looks at a record on a hostile descriptor may see any value, but never
+//! record too. A worker that reads a record on a hostile descriptor may see any value, but never
 //! *its own* instance's number unless it wrote it.
 //!
-//! The replication clock of a lane (chain and rx queue) will be a third word of the record.
+//! What only some chains need of a packet lies in [`Extras`], arrays beside the records that are made only
+//! where such a chain is.
+
+mod extras;
+mod place;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_shm::cpu;
+use headgate_units::InstanceId;
 
-/// Nobody: the buffer is free, or in the hands of a device.
-pub const FREE: u16 = 0;
-/// A worker: between stations, or on its way to another worker.
-pub const WORKER: u16 = 1;
-/// NF instance `i` is holder `FIRST_INSTANCE + i`.
-pub const FIRST_INSTANCE: u16 = 16;
+pub use extras::{Extra, Extras, ExtrasWanted};
+pub use place::{Entrance, Place};
 
-/// Where a packet is: holder, chain, position in the chain, and the port and queue it came by.
-///
-/// ```text
-///  63      48 47      32 31    24 23    16 15     8 7      0
-/// |  holder  |  chain   |position|  port  | queue  | jumps  |
-/// ```
+/// Holder of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place(u64);
+pub struct Holder(u16);
 
-impl Place {
-    /// A free buffer.
+impl Holder {
+    /// Nobody: the buffer is free, or a device has it.
     pub const FREE: Self = Self(0);
+    /// A worker: between stations, on its way to another worker, or waiting for room in a ring.
+    pub const WORKER: Self = Self(1);
+    /// The station `commit`: the packet waits until its output may be seen.
+    pub const COMMIT: Self = Self(2);
+    /// Holders below this are none of the instances.
+    const FIRST_INSTANCE: u16 = 16;
 
-    /// A packet at the head of a chain, in a worker's hands.
+    /// Returns an NF instance as a holder.
     #[inline(always)]
     #[must_use]
-    pub const fn arrived(chain: u16, port: u8, queue: u8) -> Self {
-        Self((WORKER as u64) << 48 | (chain as u64) << 32 | (port as u64) << 16 | (queue as u64) << 8)
+    pub const fn instance(instance: InstanceId) -> Self {
+        Self(Self::FIRST_INSTANCE + instance.0)
     }
 
-    /// Who holds it.
+    /// Returns whether it is an NF instance.
     #[inline(always)]
     #[must_use]
-    pub const fn holder(self) -> u16 {
-        (self.0 >> 48) as u16
-    }
-
-    /// Its chain.
-    #[inline(always)]
-    #[must_use]
-    pub const fn chain(self) -> u16 {
-        (self.0 >> 32) as u16
-    }
-
-    /// Its position in the chain: the stage it is at, or goes to next.
-    #[inline(always)]
-    #[must_use]
-    pub const fn position(self) -> u8 {
-        (self.0 >> 24) as u8
-    }
-
-    /// The port it came by.
-    #[inline(always)]
-    #[must_use]
-    pub const fn port(self) -> u8 {
-        (self.0 >> 16) as u8
-    }
-
-    /// How often an NF sent it to a named stage.
-    #[inline(always)]
-    #[must_use]
-    pub const fn jumps(self) -> u8 {
-        self.0 as u8
-    }
-
-    /// The same packet sent to another position by an NF.
-    #[inline(always)]
-    #[must_use]
-    pub const fn jumped_to(self, position: u8) -> Self {
-        Self(self.at(position).0 & !0xff | self.jumps().saturating_add(1) as u64)
-    }
-
-    /// Everything but the holder: equal for two packets that go the same way.
-    #[inline(always)]
-    #[must_use]
-    pub const fn way(self) -> u64 {
-        self.0 << 16
-    }
-
-    /// The same packet in other hands.
-    #[inline(always)]
-    #[must_use]
-    pub const fn held_by(self, holder: u16) -> Self {
-        Self(self.0 & (u64::MAX >> 16) | (holder as u64) << 48)
-    }
-
-    /// The same packet at another position.
-    #[inline(always)]
-    #[must_use]
-    pub const fn at(self, position: u8) -> Self {
-        Self(self.0 & !(0xff << 24) | (position as u64) << 24)
-    }
-
-    /// The same packet one stage further, in a worker's hands.
-    #[inline(always)]
-    #[must_use]
-    pub const fn advanced(self) -> Self {
-        self.at(self.position().wrapping_add(1)).held_by(WORKER)
+    pub const fn is_instance(self) -> bool {
+        self.0 >= Self::FIRST_INSTANCE
     }
 }
 
 /// Moments on a packet's way are kept in units of 2^8 TSC cycles, some 100 ns.
 pub const TICK_SHIFT: u32 = 8;
 
-/// In place of the arrival of a packet that a black box sent: when it came to us is not known.
+/// In place of the arrival of a packet that an external program sent: when it came to us is not known.
 pub const UNKNOWN_ARRIVAL: u32 = 0;
 
-/// What does not change on a packet's way.
+/// Facts of a packet that do not change on its way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct Arrival {
     /// The hash of its flow: chooses the instance where an NF has several.
     pub flow: u32,
-    /// When it arrived, in units of 2^[`TICK_SHIFT`] TSC cycles; wraps after minutes.
+    /// Time of its arrival, in units of 2^[`TICK_SHIFT`] TSC cycles; wraps after minutes.
     /// [`UNKNOWN_ARRIVAL`] is also one moment of these.
-    pub arrived: u32,
+    pub at: u32,
 }
 
 #[repr(align(16))]
 struct Record {
     place: AtomicU64,
-    origin: AtomicU64,
+    arrival: AtomicU64,
+}
+
+/// Record of one packet's place.
+pub(crate) struct Slot<'a>(&'a AtomicU64);
+
+impl Slot<'_> {
+    #[inline(always)]
+    pub fn get(&self) -> Place {
+        Place::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    pub fn set(&self, place: Place) {
+        self.0.store(place.bits(), Ordering::Relaxed);
+    }
 }
 
 /// The records of one region.
 pub struct Holders {
     records: Box<[Record]>,
+    /// The words that only some chains need.
+    pub extras: Extras,
 }
 
 impl Holders {
-    /// All buffers free.
+    /// Makes records of free buffers, without extras.
     #[must_use]
     pub fn new(buffers: u32) -> Self {
-        let record = || Record { place: AtomicU64::new(0), origin: AtomicU64::new(0) };
+        Self::with_extras(buffers, ExtrasWanted::default())
+    }
+
+    /// Makes records of free buffers, and the extras that are wanted.
+    #[must_use]
+    pub fn with_extras(buffers: u32, wanted: ExtrasWanted) -> Self {
+        let record = || Record { place: AtomicU64::new(0), arrival: AtomicU64::new(0) };
         let mut records = Vec::with_capacity(buffers as usize);
         cpu::prefer_huge_pages(records.spare_capacity_mut());
         records.resize_with(buffers as usize, record);
-        Self { records: records.into_boxed_slice() }
+        Self { records: records.into_boxed_slice(), extras: Extras::new(buffers, wanted) }
     }
 
-    /// Bytes that the records of `buffers` buffers take.
+    /// Returns the bytes that the records of `buffers` buffers take, extras not counted.
     #[must_use]
     pub const fn bytes_for(buffers: u32) -> usize {
         buffers as usize * size_of::<Record>()
     }
 
-    /// How many buffers.
+    /// Returns the number of buffers.
     #[must_use]
     pub const fn buffers(&self) -> u32 {
         self.records.len() as u32
     }
 
-    /// Where a packet is.
+    /// Returns where a packet is.
     #[inline(always)]
     #[must_use]
     pub fn place(&self, index: u32) -> Place {
-        Place(self.records[index as usize].place.load(Ordering::Relaxed))
+        Place::from_bits(self.records[index as usize].place.load(Ordering::Relaxed))
     }
 
     /// Says where it is now.
     #[inline(always)]
     pub fn set_place(&self, index: u32, place: Place) {
-        self.records[index as usize].place.store(place.0, Ordering::Relaxed);
+        self.records[index as usize].place.store(place.bits(), Ordering::Relaxed);
     }
 
-    /// Says who holds it now.
+    /// Returns the place of a packet, to read and to change, found once.
     #[inline(always)]
-    pub fn hand_to(&self, index: u32, holder: u16) {
-        let record = &self.records[index as usize].place;
-        let place = Place(record.load(Ordering::Relaxed)).held_by(holder);
-        record.store(place.0, Ordering::Relaxed);
+    pub(crate) fn slot(&self, index: u32) -> Slot<'_> {
+        Slot(&self.records[index as usize].place)
     }
 
-    /// Its flow and arrival.
+    /// Returns its flow and arrival.
     #[inline(always)]
     #[must_use]
-    pub fn origin(&self, index: u32) -> Origin {
-        let word = self.records[index as usize].origin.load(Ordering::Relaxed);
-        Origin { flow: word as u32, arrived: (word >> 32) as u32 }
+    pub fn arrival(&self, index: u32) -> Arrival {
+        let word = self.records[index as usize].arrival.load(Ordering::Relaxed);
+        Arrival { flow: word as u32, at: (word >> 32) as u32 }
     }
 
-    /// Sets both at arrival.
+    /// Sets both when it arrives.
     #[inline(always)]
-    pub fn set_origin(&self, index: u32, origin: Origin) {
-        let word = u64::from(origin.flow) | u64::from(origin.arrived) << 32;
-        self.records[index as usize].origin.store(word, Ordering::Relaxed);
+    pub fn set_arrival(&self, index: u32, arrival: Arrival) {
+        let word = u64::from(arrival.flow) | u64::from(arrival.at) << 32;
+        self.records[index as usize].arrival.store(word, Ordering::Relaxed);
     }
 
-    /// The buffers that a holder has.
-    pub fn held_by(&self, holder: u16) -> impl Iterator<Item = (u32, Place)> + '_ {
+    /// Returns the buffers that a holder has.
+    pub fn held_by(&self, holder: Holder) -> impl Iterator<Item = (u32, Place)> + '_ {
         (0..self.buffers())
             .map(|index| (index, self.place(index)))
             .filter(move |(_, place)| place.holder() == holder)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_place_keeps_its_parts(chain: u16, position in 0u8..255, port: u8, queue: u8, holder: u16) {
-            let place = Place::arrived(chain, port, queue).at(position).held_by(holder);
-            prop_assert_eq!(
-                (place.holder(), place.chain(), place.position(), place.port()),
-                (holder, chain, position, port)
-            );
-            let next = place.advanced();
-            prop_assert_eq!((next.holder(), next.chain(), next.position()), (WORKER, chain, position + 1));
-            prop_assert_eq!(place.way(), place.held_by(7).way());
-            prop_assert_ne!(place.way(), next.way());
-        }
     }
 }

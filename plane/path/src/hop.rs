@@ -1,145 +1,170 @@
-//! Station 5, hop: out of an NF's transmit ring and on to where its verdict says.
+//! Station 5, hop: what an instance returned goes on to where the verdicts say.
 //!
-//! Here the manager reads what a stranger wrote. A descriptor is believed only after its index, extent
-//! and holder were checked; the first lie condemns the NF.
+//! For "next" that is the plan's hop behind the instance, asked once for packets that go the same way.
+//! Packets keep their order, whatever their verdicts, so that those of one flow do not overtake each other.
 
-use headgate_shm::{Descriptor, Offence, Verdict, cpu};
+use headgate_shm::{Descriptor, Verdict};
+use headgate_units::{InstanceId, NfId, PortId, RegionId};
 
+use crate::BURST;
 use crate::board::Station;
-use crate::drop::Reason;
-use crate::holders::{Place, WORKER};
-use crate::worker::{Hands, Worker};
+use crate::burst::{Agreement, Burst, Next};
+use crate::divert::{diverted, left_early, went_straight};
+use crate::drop::DropReason;
+use crate::holders::Place;
+use crate::ledger::Ledger;
+use crate::link::Taken;
+use crate::plan::{Hop, PackedHop, Plan};
+use crate::route::{route, spread};
+use crate::stages::Stages;
+use crate::view::View;
 
 /// Times an NF may send one packet to a named stage before it is taken for a loop. Our choice: longer
 /// than any chain of the papers (10 NFs), shorter than a core's patience.
 pub const JUMPS_MAX: u8 = 16;
 
-impl Worker {
-    /// One burst from one of this worker's instances. Returns how many packets it had returned.
-    pub(crate) fn hop(&mut self, now: u64, number: u16) -> usize {
-        self.station = Station::Hop;
-        self.with_hands(|worker, hands| worker.hop_burst(now, number, hands))
-    }
-
-    fn hop_burst(&mut self, now: u64, number: u16, hands: &mut Hands) -> usize {
-        let Hands { packets, places, .. } = hands;
-        let Some(instance) = self.instances[number as usize].as_deref_mut() else { return 0 };
-        if instance.offence.is_some() {
-            return 0;
+impl Stages {
+    /// Takes a burst from one of the instances, and finds where each of its packets goes next. Returns how
+    /// many packets the instance had returned.
+    #[inline]
+    pub fn hop(&mut self, view: &View, ledger: &mut Ledger, at: usize, burst: &mut Burst) -> usize {
+        let instance = self.instance(at);
+        let taken = instance.link.take(view, ledger, burst);
+        let (count, number) = (burst.count, instance.number);
+        // An NF that sends some packets elsewhere sent these on. Asked only while it matters.
+        let tells = view.signals.pressure.any() && view.signals.diverts.is_by(number);
+        match taken {
+            Taken::Nothing => return 0,
+            Taken::OneWay if !tells => one_way(view, ledger, burst),
+            Taken::Onward if !tells => route(view.plan, ledger, burst),
+            _ => follow(view, ledger, number, tells, burst),
         }
-        let Ok(count) = instance.from_nf.pop(packets) else {
-            self.condemn(number, Offence::TransmitIndex);
-            return 0;
+        ledger.passed(Station::Hop, &burst.packets[..burst.count], &burst.places[..burst.count]);
+        count
+    }
+}
+
+/// All packets go on along one chain, from one position.
+#[inline(always)]
+fn one_way(view: &View, ledger: &Ledger, burst: &mut Burst) {
+    let place = burst.places[0];
+    let hop = view.plan.hop(place.chain(), place.position());
+    if hop.is_spread() {
+        return route(view.plan, ledger, burst);
+    }
+    burst.next = Next::Same(hop);
+}
+
+/// Follows the verdicts, packet by packet. Those that end here have ended; the others are at the front, in
+/// their order.
+fn follow(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, burst: &mut Burst) {
+    let (mut kept, mut hops, mut asked) = (0, Agreement::default(), Asked::default());
+    for at in 0..burst.count.min(BURST) {
+        let (packet, place) = (burst.packets[at], burst.places[at]);
+        let followed = match packet.tag() {
+            Verdict::NEXT if !tells => Ok(place),
+            _ => Said { view, ledger, number, tells, region: burst.region, packet, place }.follow(),
         };
-        if count == 0 {
-            return 0;
-        }
-        let region = instance.region;
-        let (held, offence) = self.take_back(number, region, &packets[..count], &mut places[..count]);
-        if let Some(offence) = offence {
-            self.condemn(number, offence);
-        }
-        self.probe_returned(now, number);
-        self.follow(now, number, region, &mut packets[..held], &mut places[..held]);
-        self.passed(Station::Hop, held);
-        held
-    }
-
-    /// Checks descriptors one by one and takes their buffers out of the NF's hands; stops at the first lie.
-    #[inline]
-    fn take_back(
-        &mut self,
-        number: u16,
-        region: u8,
-        packets: &[Descriptor],
-        places: &mut [Place],
-    ) -> (usize, Option<Offence>) {
-        let Some(instance) = self.instances[number as usize].as_deref_mut() else { return (0, None) };
-        let store = &self.stores[region as usize];
-        let (geometry, holder) = (store.stack.region().geometry(), instance.holder());
-        let (mut held, mut offence) = (0, None);
-        for (packet, place) in packets.iter().zip(places.iter_mut()) {
-            if let Err(lie) = geometry.check(*packet) {
-                offence = Some(lie);
-                break;
-            }
-            let now_at = store.holders.place(packet.index());
-            if now_at.holder() != holder {
-                offence = Some(Offence::NotHeld);
-                break;
-            }
-            cpu::prefetch(&self.board.chains[now_at.chain() as usize]);
-            self.plan.prefetch(now_at.chain());
-            *place = now_at.held_by(WORKER);
-            store.holders.set_place(packet.index(), *place);
-            held += 1;
-        }
-        instance.held -= held as u32;
-        let counts = &self.board.instances[number as usize];
-        counts.returned.add(held as u64);
-        counts.held.set(u64::from(instance.held));
-        (held, offence)
-    }
-
-    /// Follows the verdicts. What goes on along its chain is gathered, and sent before anything that
-    /// leaves by a named port, so that packets of one flow do not overtake each other.
-    #[inline]
-    fn follow(
-        &mut self,
-        now: u64,
-        number: u16,
-        region: u8,
-        packets: &mut [Descriptor],
-        places: &mut [Place],
-    ) {
-        let (mut at, mut onward) = (0, 0);
-        let tells_ways = self.pressure.any() && self.diverts.is_by(number);
-        while at < packets.len() {
-            let (packet, place) = (packets[at], places[at]);
-            at += 1;
-            let next = match packet.verdict() {
-                Verdict::Next => {
-                    if tells_ways {
-                        self.went_straight(region, packet, place);
-                    }
-                    Some(place.advanced())
-                }
-                Verdict::Drop => {
-                    self.board.instances[number as usize].drops[Reason::NfVerdict as usize].add(1);
-                    self.end(place.chain(), region, Reason::NfVerdict, &[packet]);
-                    None
-                }
-                Verdict::Stage(stage) => self.jump(number, stage, region, packet, place),
-                Verdict::Port(port) => {
-                    self.steer(now, region, &mut packets[..onward], &mut places[..onward]);
-                    onward = 0;
-                    let start = at - 1;
-                    at += packets[at..].iter().take_while(|other| other.tag() == packet.tag()).count();
-                    self.left_early(number, region, &packets[start..at], &places[start..at]);
-                    self.emit(now, port, region, &mut packets[start..at], &places[start..at]);
-                    None
-                }
-            };
-            if let Some(place) = next {
-                places[onward] = place;
-                packets[onward] = packet;
-                onward += 1;
-            }
-        }
-        self.steer(now, region, &mut packets[..onward], &mut places[..onward]);
-    }
-
-    /// To a named stage of the packet's chain. Returns its new place, or `None` when it ended.
-    fn jump(&mut self, by: u16, stage: u16, region: u8, packet: Descriptor, place: Place) -> Option<Place> {
-        let reason = match self.plan.position_of(place.chain(), stage) {
-            None => Reason::NoSuchStage,
-            Some(_) if place.jumps() >= JUMPS_MAX => Reason::Loop,
-            Some(position) => {
-                self.diverted(by, region, packet, place, Some(position));
-                return Some(place.jumped_to(position));
+        let (place, hop) = match followed {
+            Ok(place) => (place, asked.hop(view.plan, place)),
+            Err(Other::Hop(hop)) => (place, hop),
+            Err(Other::End(reason)) => {
+                end(ledger, number, burst.region, reason, packet, place);
+                continue;
             }
         };
-        self.end(place.chain(), region, reason, &[packet]);
-        None
+        let hop =
+            if hop.is_spread() { spread(view.plan, hop, ledger.flow(burst.region, packet)) } else { hop };
+        (burst.packets[kept], burst.places[kept], burst.hops[kept]) = (packet, place, hop);
+        hops.add(hop.bits());
+        kept += 1;
+    }
+    burst.count = kept;
+    burst.next = Next::agreed(&hops, burst.hops[0]);
+}
+
+/// Last answer of the plan, kept so that it is asked once for packets that go the same way.
+#[derive(Default)]
+struct Asked {
+    place: Option<Place>,
+    hop: PackedHop,
+}
+
+impl Asked {
+    #[inline(always)]
+    fn hop(&mut self, plan: &Plan, place: Place) -> PackedHop {
+        if self.place != Some(place) {
+            *self = Self { place: Some(place), hop: plan.hop(place.chain(), place.position()) };
+        }
+        self.hop
+    }
+}
+
+/// Ends a packet because of what an NF said of it.
+#[cold]
+fn end(
+    ledger: &mut Ledger,
+    number: InstanceId,
+    region: RegionId,
+    reason: DropReason,
+    packet: Descriptor,
+    place: Place,
+) {
+    if reason == DropReason::NfVerdict {
+        ledger.board.instances[number.index()].drops[reason as usize].add(1);
+    }
+    ledger.end(place.chain(), region, reason, &[packet]);
+}
+
+/// Destination of a packet that does not go on along its chain.
+enum Other {
+    Hop(PackedHop),
+    End(DropReason),
+}
+
+/// A packet that an instance returned, already one stage further in its chain.
+struct Said<'a> {
+    view: &'a View<'a>,
+    ledger: &'a Ledger,
+    number: InstanceId,
+    /// Whether the NF's "next" is news.
+    tells: bool,
+    region: RegionId,
+    packet: Descriptor,
+    place: Place,
+}
+
+impl Said<'_> {
+    /// Returns where the packet is in its chain when it goes on along that, and else where it goes.
+    fn follow(&self) -> Result<Place, Other> {
+        let verdict = self.packet.verdict();
+        if verdict == Verdict::Drop {
+            return Err(Other::End(DropReason::NfVerdict));
+        }
+        let (view, before, flow) = (self.view, self.place.back(), self.ledger.flow(self.region, self.packet));
+        match verdict {
+            Verdict::Port(port) => {
+                left_early(view, self.number, before, flow);
+                Err(Other::Hop(PackedHop::from(Hop::Port(PortId(port)))))
+            }
+            Verdict::Stage(stage) => self.jump(NfId(stage), flow).map_err(Other::End),
+            Verdict::Next | Verdict::Drop => {
+                if self.tells {
+                    went_straight(view, before, flow);
+                }
+                Ok(self.place)
+            }
+        }
+    }
+
+    /// Returns its place at a named stage of its chain.
+    fn jump(&self, stage: NfId, flow: u32) -> Result<Place, DropReason> {
+        let chain = self.place.chain();
+        let position = self.view.plan.position_of(chain, stage).ok_or(DropReason::NoSuchStage)?;
+        if self.place.jumps() >= JUMPS_MAX {
+            return Err(DropReason::Loop);
+        }
+        diverted(self.view, self.number, self.place.back(), flow, Some(position));
+        Ok(self.place.jumped_to(position))
     }
 }

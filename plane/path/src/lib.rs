@@ -3,44 +3,59 @@
 //! 1. [`arrive`]: a port's queue hands over a burst;
 //! 2. [`classify`]: headers -> flow -> chain;
 //! 3. [`admit`]: a doomed packet ends here, before any work is spent on it;
-//! 4. [`deliver`]: into the receive ring of the next stage's instance;
-//! 5. [`hop`]: out of an NF's transmit ring, checked, and on to the next stage;
-//! 6. [`emit`]: out of a port;
-//! 7. [`drop`]: every other way to end, with its reason.
+//! 4. [`deliver`]: to the instance of the next stage, by its [`link`];
+//! 5. [`hop`]: what the instance returned, and where it goes next;
+//! 6. [`commit`]: where output waits that may not be seen outside yet;
+//! 7. [`emit`]: out of a port, maybe through a [`tunnel`];
+//! 8. [`mod@drop`]: every other way to end, with its reason.
 //!
-//! A stage that is a black box is [`given`](black_box) packets by an interface, in place of 4, and what it sends
-//! goes on from there, in place of 5.
+//! A [`worker`] composes them: [`intake`] owns what 1 to 3 remember, [`stages`] what 4 and 5 do, [`exits`]
+//! what 6 and 7 do, [`ports`] the queues that 1 and 7 share, [`ledger`] buffers and counters, which every
+//! station may end a packet in. A [`burst`] travels from one to the next as one value; what all of them see
+//! and none may change is a [`view`].
 //!
-//! Beside the way: [`worker`] makes the turns, [`plan`] is what it works by, [`holders`] knows who holds
-//! each buffer, [`flows`] and [`rules`] answer classification, [`links`] join workers, [`wake`] calls
-//! sleeping NFs, [`pressure`] closes chains whose NFs cannot keep up, [`bound`] those whose packets take too long,
-//! [`divert`] knows which flows leave out stages,
-//! [`mark`] tells senders before that, [`delay`] measures how long packets take, [`reclaim`] takes back from the dead, [`audit`] proves that nothing is lost.
+//! Beside the way: [`plan`] is what workers work by, [`route`] asks it, [`holders`] knows who holds each
+//! buffer, [`flows`] and [`rules`] answer classification, [`mesh`] joins workers, [`signals`] is what they
+//! tell each other, [`wake`] calls sleeping NFs, [`pressure`] closes chains whose NFs cannot keep up,
+//! [`bound`] those whose packets take too long, [`divert`] knows which flows leave out stages, [`mark`] tells
+//! senders before that, [`delay`] and [`probe`] measure how long packets take, [`trace`] watches them,
+//! [`audit`] proves that nothing is lost.
 #![forbid(unsafe_code)]
 
 pub mod admit;
 pub mod arrive;
 pub mod audit;
-pub mod black_box;
 pub mod board;
 pub mod bound;
+pub mod burst;
 pub mod classify;
+pub mod commit;
 pub mod delay;
 pub mod deliver;
 pub mod divert;
 pub mod drop;
 pub mod emit;
+pub mod exits;
 pub mod flows;
 pub mod holders;
 pub mod hop;
-pub mod instance;
-pub mod links;
+pub mod intake;
+pub mod ledger;
+pub mod link;
 pub mod mark;
+pub mod mesh;
 pub mod plan;
+pub mod ports;
 pub mod pressure;
-pub mod reclaim;
+pub mod probe;
+pub mod route;
 pub mod rules;
+pub mod signals;
+pub mod stages;
 mod sync;
+pub mod trace;
+pub mod tunnel;
+pub mod view;
 pub mod wake;
 pub mod worker;
 

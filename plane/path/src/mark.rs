@@ -6,22 +6,16 @@ use headgate_wire::ethernet::{HEADER_LENGTH, ethertype};
 use headgate_wire::ip::{MARK_BYTES, mark_congestion};
 use headgate_wire::vlan::{TAG_LENGTH, TAGS_MAX, Tags};
 
-use crate::worker::Worker;
-
 /// Bytes copied to find and change the header: Ethernet, all tags, the start of IP.
 const START_BYTES: usize = HEADER_LENGTH + TAGS_MAX * TAG_LENGTH + MARK_BYTES;
 
-impl Worker {
-    /// Marks those of `packets` that can be marked.
-    #[cold]
-    pub(crate) fn mark(&mut self, number: u16, region: u8, packets: &[Descriptor]) {
-        let region = self.stores[region as usize].stack.region();
-        let marked = packets.iter().filter(|packet| mark(region, **packet)).count();
-        self.board.instances[number as usize].marked.add(marked as u64);
-    }
+/// Marks those of `packets` that can be marked. Returns how many.
+#[cold]
+pub(crate) fn mark_all(region: &Region, packets: &[Descriptor]) -> u64 {
+    packets.iter().filter(|packet| mark(region, **packet)).count() as u64
 }
 
-/// True when the packet was marked.
+/// Returns whether the packet was marked.
 fn mark(region: &Region, packet: Descriptor) -> bool {
     let mut start = [0; START_BYTES];
     let copied = region.read(packet, &mut start);

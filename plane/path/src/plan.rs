@@ -1,21 +1,26 @@
 //! What the workers work by: chains, stages, ports and rules, as the control loop last arranged them.
 //!
-//! A plan never changes. A new one replaces it between two turns of a worker, so a packet sees one plan
+//! A plan never changes. A new one replaces it between two passes of a worker, so a packet sees one plan
 //! at each station. Three questions are answered in three places: which chain (`classify`), which
 //! position (the packet's [`crate::holders::Place`]), which instance ([`Stage::table`]).
 
+mod hop;
+
 use std::collections::{HashMap, HashSet};
 
-use headgate_decide::spread::{self, SLOTS};
-use headgate_shm::cpu;
+use headgate_decide::spread::{self, SLOTS, Table};
+use headgate_units::{ChainId, InstanceId, NfId, PortId, WorkerId};
 
-use crate::drop::Reason;
+use crate::drop::DropReason;
 use crate::rules::Rules;
 
-/// The chain of packets that no rule claims, so that they too are counted.
-pub const UNCLAIMED: u16 = 0;
+pub use hop::Hop;
+pub(crate) use hop::PackedHop;
 
-/// What happens to packets for an NF that is not running.
+/// The chain of packets that no rule claims, so that they too are counted.
+pub const UNCLAIMED: ChainId = ChainId(0);
+
+/// Treatment of packets for an NF that is not running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// They end.
@@ -25,38 +30,50 @@ pub enum OnFailure {
     Bypass,
 }
 
+/// Another node, in the order of [`Parts::nodes`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+/// A tunnel, in the order of [`Parts::tunnels`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TunnelId(pub u16);
+
 /// An NF as chains see it: a name, and the instances that share its load.
 #[derive(Clone, Debug)]
 pub struct Stage {
     /// The NF's name.
     pub name: String,
-    /// What to do without it.
+    /// The treatment of packets while it is down.
     pub on_failure: OnFailure,
-    /// The instances that run. Empty: the NF is down.
-    pub running: Vec<u16>,
+    /// The instances that run here. Empty: the NF is down, or runs elsewhere.
+    pub running: Vec<InstanceId>,
+    /// The node that serves it while none runs here.
+    pub elsewhere: Option<NodeId>,
     /// Slot of a flow's hash -> instance.
-    pub table: [u16; SLOTS],
+    pub table: Table,
 }
 
 impl Stage {
-    /// A stage with no instance running yet.
+    /// Returns a stage with no instance running yet.
     #[must_use]
     pub const fn new(name: String, on_failure: OnFailure) -> Self {
-        Self { name, on_failure, running: Vec::new(), table: [spread::FREE; SLOTS] }
+        Self { name, on_failure, running: Vec::new(), elsewhere: None, table: [spread::FREE; SLOTS] }
     }
 
     /// Says which instances run now. Flows of the others move as little as possible.
-    pub fn set_running(&mut self, running: Vec<u16>) {
+    pub fn set_running(&mut self, running: Vec<InstanceId>) {
         spread::rebalance(&mut self.table, &running);
         self.running = running;
     }
 }
 
-/// Where a chain ends.
+/// End of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Out of this port.
-    Port(u16),
+    Port(PortId),
+    /// Out of a port, behind the header of this tunnel.
+    Tunnel(TunnelId),
     /// The last NF names the port.
     Nf,
 }
@@ -66,52 +83,40 @@ pub enum Exit {
 pub struct Chain {
     /// Its name.
     pub name: String,
-    /// Stage numbers in order.
-    pub stages: Vec<u16>,
-    /// Where it ends.
+    /// Stages in order.
+    pub stages: Vec<NfId>,
+    /// Its end.
     pub exit: Exit,
     /// No packet shall take longer, in microseconds.
     pub delay_bound_us: Option<u32>,
+    /// Whether its packets wait at the exit until they may be seen outside ([`crate::commit`]).
+    pub committed: bool,
 }
 
-/// Which worker serves a port or an instance.
+/// Workers that serve a port.
 #[derive(Clone, Debug)]
 pub struct PortPlace {
     /// The worker to hand packets to, for each worker: itself if it has a queue of the port.
-    pub worker_for: Vec<u8>,
+    pub worker_for: Vec<WorkerId>,
 }
 
-/// Where an instance lives.
+/// Worker that serves an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InstancePlace {
     /// The worker that owns its rings.
-    pub worker: u8,
+    pub worker: WorkerId,
 }
 
-/// One step of a chain, worked out in advance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hop {
-    /// To this instance, at this position of the chain.
-    Instance {
-        /// Position of the stage, after bypassed ones.
-        position: u8,
-        /// The instance.
-        number: u16,
-    },
-    /// To the instance that the flow's slot names.
-    Spread {
-        /// Position of the stage, after bypassed ones.
-        position: u8,
-        /// The stage whose table says which.
-        stage: u16,
-    },
-    /// Out of this port.
-    Port(u16),
-    /// Nowhere.
-    End(Reason),
+/// Way out of a port in the payload of another protocol.
+#[derive(Clone, Debug, Default)]
+pub struct Tunnel {
+    /// The port they leave by.
+    pub port: PortId,
+    /// The outer headers, from Ethernet on.
+    pub header: Vec<u8>,
 }
 
-/// What a plan is made of; [`Plan::new`] works out the rest.
+/// Parts of a plan; [`Plan::new`] works out the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// Grows with each plan whose rules differ: flow entries of an older one are asked for anew. Not 0.
@@ -124,35 +129,46 @@ pub struct Parts {
     pub ports: Vec<PortPlace>,
     /// By instance number.
     pub instances: Vec<InstancePlace>,
-    /// Which chain.
+    /// The tunnel that leads to each node.
+    pub nodes: Vec<TunnelId>,
+    /// By tunnel number.
+    pub tunnels: Vec<Tunnel>,
+    /// The rules by which flows go to chains.
     pub rules: Rules,
 }
 
 /// A chain among the hops, which chains of equal hops share: ten thousand over the same NFs need no more of
 /// the cache for them than one.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct ChainHops {
     first: u32,
     /// Hops after the first.
     more: u16,
-    /// Why nothing may enter it.
-    closed: Option<Reason>,
-    /// Whether it has a delay bound.
-    bounded: bool,
+    /// The reason why nothing may enter it.
+    closed: Option<DropReason>,
+    flags: u8,
 }
 
-const _: () = assert!(size_of::<Span>() == 8);
+const _: () = assert!(size_of::<ChainHops>() == 8);
+
+/// The chain has a delay bound.
+const BOUNDED: u8 = 1;
+/// The chain's packets wait at the station `commit`.
+const COMMITTED: u8 = 2;
 
 /// Everything a worker works by.
 #[derive(Debug)]
 pub struct Plan {
     parts: Parts,
     /// By chain number.
-    spans: Vec<Span>,
-    hops: Vec<Hop>,
+    chain_hops: Vec<ChainHops>,
+    hops: Vec<PackedHop>,
     /// Instance number -> the different ways on from it, as the instances and spread stages there.
     ways: Vec<Vec<Vec<Hop>>>,
-    has_bounds: bool,
+    /// By stage number: slot of a flow's hash -> instance.
+    tables: Vec<Table>,
+    /// The flags that any chain has.
+    flags: u8,
 }
 
 impl std::ops::Deref for Plan {
@@ -163,143 +179,184 @@ impl std::ops::Deref for Plan {
 }
 
 impl Plan {
-    /// Works out each step of each chain.
+    /// Works out each hop of each chain.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let (mut spans, mut hops, mut known) = (Vec::new(), Vec::new(), HashMap::new());
+        let (mut chain_hops, mut hops, mut known) = (Vec::new(), Vec::new(), HashMap::new());
         for chain in &parts.chains {
-            let steps: Vec<Hop> = match chain {
-                Some(chain) => {
-                    (0..=chain.stages.len()).map(|position| step(&parts.stages, chain, position)).collect()
-                }
-                None => vec![Hop::End(Reason::ChainRemoved)],
-            };
-            let closed = steps.iter().find_map(|step| match step {
-                Hop::End(reason @ (Reason::StageDown | Reason::ChainRemoved)) => Some(*reason),
-                _ => None,
+            let way = way_of(&parts.stages, chain.as_ref());
+            let more = (way.len() - 1) as u16;
+            let closed = closed(&way);
+            let first = *known.entry(way).or_insert_with_key(|way| {
+                hops.extend(way.iter().map(|&hop| PackedHop::from(hop)));
+                (hops.len() - way.len()) as u32
             });
-            let more = (steps.len() - 1) as u16;
-            let first = *known.entry(steps).or_insert_with_key(|steps| {
-                hops.extend_from_slice(steps);
-                (hops.len() - steps.len()) as u32
-            });
-            let bounded = chain.as_ref().is_some_and(|chain| chain.delay_bound_us.is_some());
-            spans.push(Span { first, more, closed, bounded });
+            chain_hops.push(ChainHops { first, more, closed, flags: flags(chain.as_ref()) });
         }
-        let has_bounds = spans.iter().any(|span| span.bounded);
-        let ways = ways_on(&parts, &spans, &hops);
-        Self { parts, spans, hops, ways, has_bounds }
+        let flags = chain_hops.iter().fold(0, |flags, chain| flags | chain.flags);
+        let nobody = [spread::FREE; SLOTS];
+        let tables =
+            parts.stages.iter().map(|stage| stage.as_ref().map_or(nobody, |stage| stage.table)).collect();
+        let mut plan = Self { parts, chain_hops, hops, ways: Vec::new(), tables, flags };
+        plan.ways = ways_on(&plan);
+        plan
     }
 
-    /// The hops of a chain in order, its exit last.
+    /// Returns the hops of a chain in order, its exit last.
+    #[inline]
+    pub fn hops(&self, chain: ChainId) -> impl DoubleEndedIterator<Item = Hop> + ExactSizeIterator + '_ {
+        let ChainHops { first, more, .. } = self.chain_hops[chain.index()];
+        self.hops[first as usize..=first as usize + more as usize].iter().map(|hop| hop.unpack())
+    }
+
+    /// Returns the different ways on from an instance through the chains it serves.
+    #[must_use]
+    pub fn ways_on(&self, instance: InstanceId) -> &[Vec<Hop>] {
+        self.ways.get(instance.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the instances of a stage that run.
+    #[must_use]
+    pub fn running(&self, stage: NfId) -> &[InstanceId] {
+        self.stages[stage.index()].as_ref().map_or(&[], |stage| &stage.running)
+    }
+
+    /// Returns where packets at this position of a chain go. A position beyond the last hop is that of a
+    /// packet that was on its way when the chain was removed or became shorter: it takes the last hop.
     #[inline(always)]
     #[must_use]
-    pub fn hops(&self, chain: u16) -> &[Hop] {
-        let Span { first, more, .. } = self.spans[chain as usize];
-        &self.hops[first as usize..=first as usize + more as usize]
-    }
-
-    /// The different ways on from an instance through the chains it serves.
-    #[must_use]
-    pub fn ways_on(&self, number: u16) -> &[Vec<Hop>] {
-        self.ways.get(number as usize).map_or(&[], Vec::as_slice)
-    }
-
-    /// The instances of a stage that run.
-    #[must_use]
-    pub fn running(&self, stage: u16) -> &[u16] {
-        self.stages[stage as usize].as_ref().map_or(&[], |stage| &stage.running)
-    }
-
-    /// Where packets at this position of a chain go. A position beyond the last hop is that of a packet
-    /// that was on its way when the chain was removed or became shorter: it takes the last hop.
-    #[inline(always)]
-    #[must_use]
-    pub fn hop(&self, chain: u16, position: u8) -> Hop {
-        let Span { first, more, .. } = self.spans[chain as usize];
+    pub(crate) fn hop(&self, chain: ChainId, position: u8) -> PackedHop {
+        let ChainHops { first, more, .. } = self.chain_hops[chain.index()];
         self.hops[(first + u32::from(more.min(u16::from(position)))) as usize]
     }
 
-    /// Asks the cache for what is known of a chain.
-    #[inline(always)]
-    pub fn prefetch(&self, chain: u16) {
-        cpu::prefetch(&self.spans[chain as usize]);
-    }
-
-    /// Why nothing may enter a chain now.
+    /// Returns why nothing may enter a chain now.
     #[inline(always)]
     #[must_use]
-    pub fn closed(&self, chain: u16) -> Option<Reason> {
-        self.spans[chain as usize].closed
+    pub fn closed(&self, chain: ChainId) -> Option<DropReason> {
+        self.chain_hops[chain.index()].closed
     }
 
-    /// Whether a chain has a delay bound.
+    /// Returns whether everything may enter a chain, as far as the plan knows.
     #[inline(always)]
     #[must_use]
-    pub fn is_bounded(&self, chain: u16) -> bool {
-        self.spans[chain as usize].bounded
+    pub fn is_open(&self, chain: ChainId) -> bool {
+        let chain = &self.chain_hops[chain.index()];
+        chain.closed.is_none() & (chain.flags & BOUNDED == 0)
     }
 
-    /// Whether any chain has.
+    /// Returns whether a chain has a delay bound.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_bounded(&self, chain: ChainId) -> bool {
+        self.chain_hops[chain.index()].flags & BOUNDED != 0
+    }
+
+    /// Returns whether any chain has a delay bound.
     #[inline(always)]
     #[must_use]
     pub const fn has_bounds(&self) -> bool {
-        self.has_bounds
+        self.flags & BOUNDED != 0
     }
 
-    /// The slots of a stage.
+    /// Returns whether packets of a chain wait at the station `commit`.
     #[inline(always)]
     #[must_use]
-    pub fn table(&self, stage: u16) -> &[u16; SLOTS] {
-        const NOBODY: [u16; SLOTS] = [spread::FREE; SLOTS];
-        self.stages[stage as usize].as_ref().map_or(&NOBODY, |stage| &stage.table)
+    pub fn is_committed(&self, chain: ChainId) -> bool {
+        self.chain_hops[chain.index()].flags & COMMITTED != 0
     }
 
-    /// The position of a stage in a chain.
+    /// Returns whether those of any chain do.
+    #[inline(always)]
     #[must_use]
-    pub fn position_of(&self, chain: u16, stage: u16) -> Option<u8> {
-        let chain = self.chains[chain as usize].as_ref()?;
+    pub const fn has_commits(&self) -> bool {
+        self.flags & COMMITTED != 0
+    }
+
+    /// Returns the instance of a stage that has the flows of this hash.
+    #[inline(always)]
+    #[must_use]
+    pub fn instance_of(&self, stage: NfId, flow: u32) -> InstanceId {
+        self.tables[stage.index()][spread::slot(flow)]
+    }
+
+    /// Returns the position of a stage in a chain.
+    #[must_use]
+    pub fn position_of(&self, chain: ChainId, stage: NfId) -> Option<u8> {
+        let chain = self.chains[chain.index()].as_ref()?;
         chain.stages.iter().position(|&there| there == stage).map(|position| position as u8)
+    }
+
+    /// Returns the tunnel that a hop or an exit names.
+    #[must_use]
+    pub(crate) fn tunnel(&self, hop: Hop) -> Option<&Tunnel> {
+        let number = match hop {
+            Hop::Tunnel(tunnel) => tunnel,
+            Hop::Node { node, .. } => *self.nodes.get(usize::from(node.0))?,
+            _ => return None,
+        };
+        self.tunnels.get(usize::from(number.0))
+    }
+}
+
+fn flags(chain: Option<&Chain>) -> u8 {
+    let Some(chain) = chain else { return 0 };
+    let bounded = if chain.delay_bound_us.is_some() { BOUNDED } else { 0 };
+    bounded | if chain.committed { COMMITTED } else { 0 }
+}
+
+fn closed(way: &[Hop]) -> Option<DropReason> {
+    way.iter().find_map(|hop| match hop {
+        Hop::End(reason @ (DropReason::StageDown | DropReason::ChainRemoved)) => Some(*reason),
+        _ => None,
+    })
+}
+
+/// Returns the hops of a chain.
+fn way_of(stages: &[Option<Stage>], chain: Option<&Chain>) -> Vec<Hop> {
+    match chain {
+        Some(chain) => (0..=chain.stages.len()).map(|position| hop_at(stages, chain, position)).collect(),
+        None => vec![Hop::End(DropReason::ChainRemoved)],
+    }
+}
+
+fn hop_at(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {
+    let Some(&number) = chain.stages.get(position) else {
+        return match chain.exit {
+            Exit::Port(port) => Hop::Port(port),
+            Exit::Tunnel(tunnel) => Hop::Tunnel(tunnel),
+            Exit::Nf => Hop::End(DropReason::NoExit),
+        };
+    };
+    let Some(stage) = &stages[number.index()] else { return Hop::End(DropReason::StageDown) };
+    match (stage.running.as_slice(), stage.elsewhere, stage.on_failure) {
+        ([], Some(node), _) => Hop::Node { position: position as u8, node },
+        ([], None, OnFailure::Bypass) => hop_at(stages, chain, position + 1),
+        ([], None, OnFailure::Drop) => Hop::End(DropReason::StageDown),
+        (&[number], ..) => Hop::Instance { position: position as u8, number },
+        _ => Hop::Spread { position: position as u8, stage: number },
     }
 }
 
 /// Many chains go the same way: ten thousand over the same NFs have one way on from each.
-fn ways_on(parts: &Parts, spans: &[Span], hops: &[Hop]) -> Vec<Vec<Vec<Hop>>> {
-    let mut ways = vec![HashSet::new(); parts.instances.len()];
-    for &Span { first, more, .. } in spans {
-        let hops = &hops[first as usize..=first as usize + more as usize];
+fn ways_on(plan: &Plan) -> Vec<Vec<Vec<Hop>>> {
+    let (mut ways, mut seen) = (vec![HashSet::new(); plan.instances.len()], HashSet::new());
+    for chain in (0..plan.chain_hops.len()).filter(|&chain| seen.insert(plan.chain_hops[chain].first)) {
+        let hops: Vec<Hop> = plan.hops(ChainId(chain as u16)).collect();
         for (position, hop) in hops.iter().enumerate() {
-            let from = match *hop {
-                Hop::Instance { number, .. } => vec![number],
-                Hop::Spread { stage, .. } => {
-                    parts.stages[stage as usize].as_ref().map_or(Vec::new(), |stage| stage.running.clone())
-                }
-                Hop::Port(_) | Hop::End(_) => continue,
+            let from = match hop {
+                Hop::Instance { number, .. } => std::slice::from_ref(number),
+                Hop::Spread { stage, .. } => plan.running(*stage),
+                _ => continue,
             };
-            let stations = |hop: &&Hop| matches!(hop, Hop::Instance { .. } | Hop::Spread { .. });
-            let way: Vec<Hop> = hops[position + 1..].iter().filter(stations).copied().collect();
+            let is_stage = |hop: &&Hop| matches!(hop, Hop::Instance { .. } | Hop::Spread { .. });
+            let way: Vec<Hop> = hops[position + 1..].iter().filter(is_stage).copied().collect();
             for number in from {
-                if !ways[number as usize].contains(&way) {
-                    ways[number as usize].insert(way.clone());
+                if !ways[number.index()].contains(&way) {
+                    ways[number.index()].insert(way.clone());
                 }
             }
         }
     }
     ways.into_iter().map(|ways| ways.into_iter().collect()).collect()
-}
-
-fn step(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {
-    let Some(&number) = chain.stages.get(position) else {
-        return match chain.exit {
-            Exit::Port(port) => Hop::Port(port),
-            Exit::Nf => Hop::End(Reason::NoExit),
-        };
-    };
-    let Some(stage) = &stages[number as usize] else { return Hop::End(Reason::StageDown) };
-    match (stage.running.as_slice(), stage.on_failure) {
-        ([], OnFailure::Bypass) => step(stages, chain, position + 1),
-        ([], OnFailure::Drop) => Hop::End(Reason::StageDown),
-        (&[number], _) => Hop::Instance { position: position as u8, number },
-        _ => Hop::Spread { position: position as u8, stage: number },
-    }
 }

@@ -1,52 +1,52 @@
-//! Pressure: which instances are throttled, what closes chains for it, and who rests. The rule is
-//! `decide::pressure`; this applies it.
-//!
-//! One flag for each instance, written by the worker that owns it and read by all: relaxed, because a
-//! packet let in or shed a moment late is all that can come of it.
+//! Pressure: which instances are throttled, what is shed for it, and which NFs are blocked. The rules are
+//! `decide::pressure`; this gathers what they ask for and applies what they say.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use headgate_decide::pressure::{Marks, may_rest, step};
-use headgate_decide::spread;
-use headgate_shm::Descriptor;
+use headgate_decide::pressure::{
+    Feeder, HopPressure, QueueMarks, Shed, flow_is_shed, is_blocked, is_closed, shed, step,
+};
+use headgate_units::InstanceId;
 
-use crate::drop::Reason;
-use crate::holders::{Holders, Place};
+use crate::board::Board;
+use crate::drop::DropReason;
+use crate::holders::Entrance;
 use crate::plan::{Hop, Plan};
-use crate::worker::Worker;
+use crate::signals::Signals;
+use crate::stages::Instance;
+use crate::view::View;
 
-/// The throttled instances, as all workers see them.
+/// The throttled instances, as all workers see them: one flag for each, written by the worker that owns it.
 pub struct Pressure {
     throttled: Box<[AtomicBool]>,
     count: AtomicU32,
 }
 
 impl Pressure {
-    /// Nobody throttled, of `instances`.
+    /// Returns flags of `instances`, none of them throttled.
     #[must_use]
-    pub fn new(instances: usize) -> Arc<Self> {
+    pub fn new(instances: usize) -> Self {
         let throttled = (0..instances).map(|_| AtomicBool::new(false)).collect();
-        Arc::new(Self { throttled, count: AtomicU32::new(0) })
+        Self { throttled, count: AtomicU32::new(0) }
     }
 
-    /// Whether anybody is throttled.
+    /// Returns whether any instance is throttled.
     #[inline(always)]
     #[must_use]
     pub fn any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether this instance is.
+    /// Returns whether this instance is.
     #[inline(always)]
     #[must_use]
-    pub fn is_throttled(&self, number: u16) -> bool {
-        self.throttled[number as usize].load(Ordering::Relaxed)
+    pub fn is_throttled(&self, instance: InstanceId) -> bool {
+        self.throttled[instance.index()].load(Ordering::Relaxed)
     }
 
     /// Only the worker that owns the instance may call this.
-    pub(crate) fn set(&self, number: u16, throttled: bool) {
-        if self.throttled[number as usize].swap(throttled, Ordering::Relaxed) != throttled {
+    pub(crate) fn set(&self, instance: InstanceId, throttled: bool) {
+        if self.throttled[instance.index()].swap(throttled, Ordering::Relaxed) != throttled {
             if throttled {
                 self.count.fetch_add(1, Ordering::Relaxed);
             } else {
@@ -54,126 +54,95 @@ impl Pressure {
             }
         }
     }
+}
 
-    /// Whether nothing can pass this hop in time: where flows are spread, when all instances are throttled.
-    fn blocks(&self, plan: &Plan, hop: Hop) -> bool {
-        match hop {
-            Hop::Instance { number, .. } => self.is_throttled(number),
-            Hop::Spread { stage, .. } => plan.running(stage).iter().all(|&number| self.is_throttled(number)),
-            Hop::Port(_) | Hop::End(_) => false,
+/// Gathers what is known of a hop.
+fn of_hop(plan: &Plan, signals: &Signals, hop: Hop) -> HopPressure {
+    let is_throttled = |&number: &InstanceId| signals.pressure.is_throttled(number);
+    let diverts = |&number: &InstanceId| signals.diverts.is_by(number);
+    match hop {
+        Hop::Instance { number, .. } => {
+            HopPressure { throttled: is_throttled(&number), diverts: diverts(&number), spreads: false }
         }
+        Hop::Spread { stage, .. } => HopPressure {
+            throttled: plan.running(stage).iter().all(is_throttled),
+            diverts: plan.running(stage).iter().any(diverts),
+            spreads: true,
+        },
+        Hop::Port(_) | Hop::Node { .. } | Hop::Tunnel(_) | Hop::End(_) => HopPressure::default(),
     }
 }
 
-impl Worker {
-    /// Weighs the queue of each instance, and sends to rest whoever only feeds those that are throttled.
-    pub(crate) fn weigh(&mut self, now: u64) {
-        for &number in &self.owned {
-            let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
-            let depth = instance.held + instance.waiting.len() as u32;
-            instance.queue = instance.queue.look(depth);
-            let Some(marks) = &instance.pressure else { continue };
-            let next = step(instance.load, depth, now, marks);
-            if next.is_throttled() != instance.load.is_throttled() {
-                self.pressure.set(number, next.is_throttled());
-                self.board.instances[number as usize].throttles.add(u64::from(next.is_throttled()));
-            }
-            instance.load = next;
-        }
-        if self.pressure.any() || self.resting > 0 {
-            self.arrange_rest();
-        }
-    }
+/// Returns what is to be shed of packets that enter here.
+pub(crate) fn shed_at(view: &View, entrance: Entrance) -> Shed {
+    let hops = view.plan.hops(entrance.chain()).skip(entrance.position().into());
+    let hops = hops.map(|hop| of_hop(view.plan, view.signals, hop));
+    shed(hops, view.signals.diverts.any())
+}
 
-    fn arrange_rest(&mut self) {
-        let mut resting = 0;
-        for &number in &self.owned {
-            let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
-            let blocks = |hop| self.pressure.blocks(&self.plan, hop);
-            let blocked = |way: &Vec<Hop>| self.diverts.is_closed(&self.plan, way, blocks);
-            // Who never sleeps would not hear the bell that ends the rest.
-            let may = instance.pressure.is_some() && instance.sleeps && !self.diverts.is_by(number);
-            let rests = may && may_rest(self.plan.ways_on(number).iter().map(blocked));
-            if rests != instance.rests {
-                instance.rests = rests;
-                instance.side.orders().rest.store(u32::from(rests), Ordering::Relaxed);
-            }
-            resting += u32::from(rests);
+/// Returns whether a flow that enters here comes to a throttled instance.
+pub(crate) fn sheds_flow(view: &View, entrance: Entrance, flow: u32) -> bool {
+    let View { plan, signals, .. } = view;
+    let chain = entrance.chain();
+    let passed_over = if signals.diverts.any() { signals.diverts.passed_over(chain, flow) } else { 0 };
+    let hops = plan.hops(chain).skip(entrance.position().into()).filter_map(|hop| match hop {
+        Hop::Instance { position, number } => Some((position, signals.pressure.is_throttled(number))),
+        Hop::Spread { position, stage } => {
+            Some((position, signals.pressure.is_throttled(plan.instance_of(stage, flow))))
         }
-        self.resting = resting;
-    }
+        Hop::Port(_) | Hop::Node { .. } | Hop::Tunnel(_) | Hop::End(_) => None,
+    });
+    flow_is_shed(hops, passed_over)
+}
 
-    /// Of packets of one chain, those that pass no throttled instance stay, at the front; the others have
-    /// ended. Returns how many stay.
-    #[cold]
-    pub(crate) fn shed(
-        &mut self,
-        chain: u16,
-        region: u8,
-        packets: &mut [Descriptor],
-        places: &mut [Place],
-    ) -> usize {
-        let diverts = self.diverts.any();
-        let mut by_flow = false;
-        // From the exit: the last NF that cannot keep up is the one that limits the chain.
-        for (position, &hop) in self.plan.hops(chain).iter().enumerate().rev() {
-            if self.pressure.blocks(&self.plan, hop) {
-                // Every flow comes to the first.
-                if diverts && position > 0 {
-                    by_flow = true;
-                    continue;
-                }
-                // What would have come to the first NF has come for it, when its share is decided.
-                if let (0, Hop::Instance { number, .. }) = (position, hop) {
-                    let drops = &self.board.instances[number as usize].drops;
-                    drops[Reason::Throttled as usize].add(packets.len() as u64);
-                }
-                self.end(chain, region, Reason::Throttled, packets);
-                return 0;
-            }
-            by_flow |= matches!(hop, Hop::Spread { .. });
-        }
-        if !by_flow {
-            return packets.len();
-        }
-        let mut kept = 0;
-        for at in 0..packets.len() {
-            let holders = &self.stores[region as usize].holders;
-            if self.flow_is_throttled(chain, holders, packets[at]) {
-                self.end(chain, region, Reason::Throttled, &packets[at..=at]);
-            } else {
-                packets[kept] = packets[at];
-                places[kept] = places[at];
-                kept += 1;
-            }
-        }
-        kept
-    }
-
-    fn flow_is_throttled(&self, chain: u16, holders: &Holders, packet: Descriptor) -> bool {
-        let flow = holders.origin(packet.index()).flow;
-        let passed_over = if self.diverts.any() { self.diverts.passed_over(chain, flow) } else { 0 };
-        let comes_to = |position: u8| passed_over >> position & 1 == 0;
-        self.plan.hops(chain).iter().any(|&hop| match hop {
-            Hop::Instance { position, number } => comes_to(position) && self.pressure.is_throttled(number),
-            Hop::Spread { position, stage } => {
-                let number = self.plan.table(stage)[spread::slot(flow)];
-                comes_to(position) && self.pressure.is_throttled(number)
-            }
-            Hop::Port(_) | Hop::End(_) => false,
-        })
+/// Counts packets that were shed for the first NF they would have come to: they have come for it, when its
+/// share is decided.
+pub(crate) fn count_for_first(
+    view: &View,
+    board: &Board,
+    entrance: Entrance,
+    reason: DropReason,
+    count: usize,
+) {
+    let first = view.plan.hops(entrance.chain()).nth(entrance.position().into());
+    if let Some(Hop::Instance { number, .. }) = first {
+        board.instances[number.index()].drops[reason as usize].add(count as u64);
     }
 }
 
-/// How a worker treats an instance that cannot keep up.
+impl Instance {
+    /// Judges its queue. Instances that show none are never seen to be full.
+    pub(crate) fn weigh(&mut self, view: &View, board: &Board) {
+        let (Some(marks), Some(depth)) = (&self.queue_marks, self.link.depth()) else { return };
+        let next = step(self.load, depth, view.now, marks);
+        if next.is_throttled() != self.load.is_throttled() {
+            view.signals.pressure.set(self.number, next.is_throttled());
+            board.instances[self.number.index()].throttles.add(u64::from(next.is_throttled()));
+        }
+        self.load = next;
+    }
+
+    /// Returns whether it must not work because what it feeds cannot keep up.
+    pub(crate) fn must_block(&self, view: &View) -> bool {
+        let closed = |way: &Vec<Hop>| is_closed(way.iter().map(|&hop| of_hop(view.plan, view.signals, hop)));
+        let feeder = Feeder {
+            is_judged: self.queue_marks.is_some(),
+            sleeps: self.link.can_sleep(),
+            diverts: view.signals.diverts.is_by(self.number),
+        };
+        is_blocked(feeder, view.plan.ways_on(self.number).iter().map(closed))
+    }
+}
+
+/// Treatment of an instance that cannot keep up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handling {
-    /// When it is throttled; `None`: never.
-    pub marks: Option<Marks>,
+    /// The marks of its queue; `None`: it is never throttled.
+    pub marks: Option<QueueMarks>,
     /// Average queue from which on ECN-capable packets are marked; 0: never.
     pub mark_at: u32,
-    /// Packets that wait at the worker while its ring is full, of those that an NF has worked on.
-    pub hold: u32,
-    /// Whether it takes turns with its neighbours by batches.
-    pub turns: bool,
+    /// Most packets that wait at the worker while its ring is full, of those that an NF has worked on.
+    pub pending_max: u32,
+    /// Whether it yields to its neighbours between batches.
+    pub yields: bool,
 }

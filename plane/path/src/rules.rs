@@ -2,13 +2,17 @@
 //!
 //! The problem: ten thousand chains come with ten thousand rules, and a flood of new flows must not
 //! make the manager walk them all. The intuition (tuple space search, Srinivasan, Suri and Varghese,
-//! SIGCOMM 1999): rules that look at the same bits form a group, and within a group the answer is one
+//! SIGCOMM 1999): rules on the same bits form a group, and within a group the answer is one
 //! hash lookup. Real rule sets have few groups. Groups are visited in the order of their earliest rule,
 //! so the search ends at the first group that cannot win any more. A range of L4 ports becomes the
 //! prefixes that cover it, at most 30.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+
+use headgate_units::{ChainId, PortId};
+
+use crate::holders::Entrance;
 
 /// A flow as rules see it: fixed places for all fields, so that a mask selects any of them.
 ///
@@ -29,7 +33,7 @@ pub struct Prefix {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// The port the packet came by.
-    pub ingress: Option<u8>,
+    pub ingress: Option<PortId>,
     /// VLAN identifier, 0 for untagged.
     pub vlan: Option<u16>,
     /// The ethertype behind VLAN tags.
@@ -45,14 +49,16 @@ pub struct Rule {
     /// Destination ports, both ends included.
     pub destination_port: Option<(u16, u16)>,
     /// The chain.
-    pub chain: u16,
+    pub chain: ChainId,
+    /// The position in the chain where its packets enter: 0 at the head.
+    pub position: u8,
 }
 
-/// What a rule or a flow is made of.
+/// Fields of a flow that rules ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// The port the packet came by.
-    pub ingress: u8,
+    pub ingress: PortId,
     /// VLAN identifier, 0 for untagged.
     pub vlan: u16,
     /// The ethertype behind VLAN tags.
@@ -105,15 +111,15 @@ impl Flow {
     }
 }
 
-fn l4_word(source: u16, destination: u16, vlan: u16, protocol: u8, ingress: u8) -> u64 {
+fn l4_word(source: u16, destination: u16, vlan: u16, protocol: u8, ingress: PortId) -> u64 {
     u64::from(source) << 48
         | u64::from(destination) << 32
         | u64::from(vlan) << 16
         | u64::from(protocol) << 8
-        | u64::from(ingress)
+        | u64::from(ingress.0 & 0xff)
 }
 
-/// The prefixes that cover a range of 16-bit numbers, as (value, mask).
+/// Returns the prefixes that cover a range of 16-bit numbers, as (value, mask).
 fn cover(range: Option<(u16, u16)>) -> Vec<(u16, u16)> {
     let Some((low, high)) = range else { return vec![(0, 0)] };
     let (mut next, high, mut prefixes) = (u32::from(low), u32::from(high), Vec::new());
@@ -129,7 +135,7 @@ fn cover(range: Option<(u16, u16)>) -> Vec<(u16, u16)> {
 }
 
 impl Rule {
-    /// The ethertypes that its fields ask for. More than one: it can match nothing.
+    /// Returns the ethertypes that its fields ask for. More than one: it can match nothing.
     fn ethertypes(&self) -> Vec<u16> {
         let of_prefix = |prefix: Option<Prefix>| {
             prefix.map(|p| if p.address.is_ipv4() { ETHERTYPE_IPV4 } else { ETHERTYPE_IPV6 })
@@ -140,7 +146,27 @@ impl Rule {
         all
     }
 
-    /// The rule as (value, mask) pairs, more than one where port ranges need it.
+    /// Returns word 4 but for the ports, as value and mask.
+    fn fixed_l4(&self) -> (u64, u64) {
+        let value = l4_word(
+            0,
+            0,
+            self.vlan.unwrap_or(0),
+            self.protocol.unwrap_or(0),
+            self.ingress.unwrap_or_default(),
+        );
+        let ones = |there: bool| if there { u16::MAX } else { 0 };
+        let mask = l4_word(
+            0,
+            0,
+            ones(self.vlan.is_some()),
+            ones(self.protocol.is_some()) as u8,
+            PortId(ones(self.ingress.is_some())),
+        );
+        (value, mask)
+    }
+
+    /// Returns the rule as (value, mask) pairs, more than one where port ranges need it.
     fn tuples(&self) -> Vec<(Tuple, Tuple)> {
         let (mut value, mut mask) = ([0; 6], [0; 6]);
         for (at, prefix) in [(0, self.source), (2, self.destination)] {
@@ -164,21 +190,12 @@ impl Rule {
             value[5] |= HAS_PORTS;
             mask[5] |= HAS_PORTS;
         }
-        let fixed_value =
-            l4_word(0, 0, self.vlan.unwrap_or(0), self.protocol.unwrap_or(0), self.ingress.unwrap_or(0));
-        let ones = |there: bool| if there { u16::MAX } else { 0 };
-        let fixed_mask = l4_word(
-            0,
-            0,
-            ones(self.vlan.is_some()),
-            ones(self.protocol.is_some()) as u8,
-            ones(self.ingress.is_some()) as u8,
-        );
+        let (fixed_value, fixed_mask) = self.fixed_l4();
         let mut all = Vec::new();
         for (source, source_mask) in cover(self.source_port) {
             for (destination, destination_mask) in cover(self.destination_port) {
-                value[4] = fixed_value | l4_word(source, destination, 0, 0, 0);
-                mask[4] = fixed_mask | l4_word(source_mask, destination_mask, 0, 0, 0);
+                value[4] = fixed_value | l4_word(source, destination, 0, 0, PortId(0));
+                mask[4] = fixed_mask | l4_word(source_mask, destination_mask, 0, 0, PortId(0));
                 all.push((value, mask));
             }
         }
@@ -191,8 +208,8 @@ struct Group {
     mask: Tuple,
     /// The earliest rule of the group.
     first: u32,
-    /// Masked tuple -> (order of the rule, chain).
-    chains: HashMap<Tuple, (u32, u16)>,
+    /// Masked tuple -> (order of the rule, where it sends its flows).
+    entrances: HashMap<Tuple, (u32, Entrance)>,
 }
 
 /// A compiled rule set.
@@ -202,42 +219,42 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Compiles rules; the order of the slice is the order of precedence.
+    /// Returns the compiled rules; the order of the slice is the order of precedence.
     #[must_use]
     pub fn new(rules: &[Rule]) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut by_mask: HashMap<Tuple, usize> = HashMap::new();
         for (order, rule) in rules.iter().enumerate() {
-            let order = order as u32;
+            let (order, entrance) = (order as u32, Entrance::new(rule.chain, rule.position));
             for (value, mask) in rule.tuples() {
                 let group = *by_mask.entry(mask).or_insert_with(|| {
-                    groups.push(Group { mask, first: order, chains: HashMap::new() });
+                    groups.push(Group { mask, first: order, entrances: HashMap::new() });
                     groups.len() - 1
                 });
-                groups[group].chains.entry(value).or_insert((order, rule.chain));
+                groups[group].entrances.entry(value).or_insert((order, entrance));
             }
         }
         groups.sort_by_key(|group| group.first);
         Self { groups }
     }
 
-    /// The chain of a flow, if any rule claims it.
+    /// Returns where a flow enters, if any rule claims it.
     #[must_use]
-    pub fn chain(&self, flow: &Flow) -> Option<u16> {
+    pub fn entrance(&self, flow: &Flow) -> Option<Entrance> {
         let tuple = flow.tuple();
-        let mut best: Option<(u32, u16)> = None;
+        let mut best: Option<(u32, Entrance)> = None;
         for group in &self.groups {
             if best.is_some_and(|(order, _)| order < group.first) {
                 break;
             }
             let masked = std::array::from_fn(|word| tuple[word] & group.mask[word]);
-            if let Some(&found) = group.chains.get(&masked)
+            if let Some(&found) = group.entrances.get(&masked)
                 && best.is_none_or(|(order, _)| found.0 < order)
             {
                 best = Some(found);
             }
         }
-        best.map(|(_, chain)| chain)
+        best.map(|(_, entrance)| entrance)
     }
 }
 

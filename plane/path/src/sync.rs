@@ -6,13 +6,13 @@
 #[cfg(feature = "loom")]
 pub(crate) use loom::{
     sync::Mutex,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     thread::yield_now,
 };
 #[cfg(not(feature = "loom"))]
 pub(crate) use std::{
     sync::Mutex,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering},
+    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering},
     thread::yield_now,
 };
 
@@ -24,6 +24,8 @@ mod orderings {
     use loom::sync::Arc;
     use loom::thread;
 
+    use headgate_units::WorkerId;
+
     use crate::audit::{Pause, WorkerReport};
     use crate::worker::{Command, Mailbox};
 
@@ -31,7 +33,7 @@ mod orderings {
         matches!(command, Command::Measure(on) if *on == expected)
     }
 
-    /// A worker that sees mail finds it, in the order of posting, and no command is lost between two looks.
+    /// A worker that sees mail finds it, in the order of posting, and no command is lost between two samples.
     #[test]
     fn orderings_of_the_mailbox_lose_no_command() {
         loom::model(|| {
@@ -60,8 +62,8 @@ mod orderings {
         });
     }
 
-    /// Whoever counts sees what a worker wrote before it stood still; a worker that goes on sees what was
-    /// written meanwhile. Each worker has words of its own in this, so one stands for all.
+    /// The thread that counts sees what a worker wrote before it stood still; a worker that goes on sees what
+    /// was written meanwhile. Each worker has words of its own in this, so one stands for all.
     #[test]
     fn orderings_of_a_pause_show_each_side_what_the_other_wrote() {
         loom::model(|| {
@@ -71,7 +73,7 @@ mod orderings {
                 let (pause, word) = (Arc::clone(&pause), Arc::clone(&word));
                 thread::spawn(move || {
                     word.with_mut(|_| ());
-                    pause.wait(0, WorkerReport { returns_sent: 7, ..WorkerReport::default() });
+                    pause.wait(WorkerId(0), WorkerReport { returns_sent: 7, ..WorkerReport::default() });
                     word.with_mut(|_| ());
                 })
             };

@@ -1,145 +1,107 @@
-//! Wake: calls NFs that sleep while packets wait for them. The choice is `decide::wake`; the call is ours.
+//! Wake: calls NFs that sleep while packets wait for them, and tells who yields. The choices are
+//! `decide::wake`; this gathers what they ask for, and calls.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::AtomicU32;
 
-use headgate_decide::wake::{Core, Sleeper, TRICKLE, worth_a_call};
-use headgate_shm::{Offence, doorbell};
+use headgate_decide::wake::{CallMarks, Calls, Cores, worth_a_call};
+use headgate_shm::doorbell;
+use headgate_units::{CoreId, Ticks};
 
-use crate::instance::Instance;
-use crate::worker::Worker;
+use crate::board::Board;
+use crate::stages::Instance;
+use crate::view::View;
 
-/// What the cores do on which this worker's NFs run, a bit for each.
-#[derive(Clone, Copy, Default)]
-struct Cores {
-    /// An NF is awake.
-    awake: u64,
-    /// One that is awake has packets.
-    working: u64,
-    /// More than one is awake and has packets.
-    shared: u64,
-    /// One that is awake has so many that it is worth letting it work them off.
-    busy: u64,
-}
-
-impl Cores {
-    const fn of(self, core: u16) -> Core {
-        match (self.busy & core_bit(core), self.awake & core_bit(core)) {
-            (0, 0) => Core::Idle,
-            (0, _) => Core::Looking,
-            _ => Core::Working,
+/// Samples every instance that may sleep, calls those that are worth it, and tells who yields.
+#[inline]
+pub(crate) fn wake(instances: &mut [Instance], view: &View, board: &Board) {
+    doorbell::published();
+    let mut cores = Cores::default();
+    let mut sleepers = false;
+    for instance in &mut *instances {
+        sleepers |= instance.link.note_core(&mut cores);
+    }
+    if sleepers {
+        for instance in &mut *instances {
+            let counts = &board.instances[instance.number.index()];
+            instance.link.consider_call(view, counts, &mut cores);
         }
     }
-
-    const fn has_worker(&mut self, core: u16, packets: u32) {
-        self.awake |= core_bit(core);
-        self.shared |= self.working & core_bit(core);
-        self.working |= core_bit(core);
-        if packets >= TRICKLE {
-            self.busy |= core_bit(core);
-        }
-    }
-
-    /// Whether an NF of this core, with packets or without, is in the way of another one that has some.
-    const fn has_others(self, core: u16, packets: u32) -> bool {
-        (if packets > 0 { self.shared } else { self.working }) & core_bit(core) != 0
+    for instance in instances {
+        instance.link.arrange_yield(view, &cores);
     }
 }
 
-impl Worker {
-    /// Looks at every instance that may sleep.
-    pub(crate) fn wake_sleepers(&mut self, now: u64) {
-        doorbell::published();
-        let mut cores = Cores::default();
-        let mut sleepers = 0;
-        for &number in &self.owned {
-            if let Some(instance) = self.instances[number as usize].as_deref_mut()
-                && instance.offence.is_none()
-            {
-                instance.asleep = instance.sleeps && doorbell::is_sleeping(instance.side.doorbell());
-                if instance.asleep && instance.held > 0 && !instance.rests {
-                    sleepers += 1;
-                    continue;
-                }
-                instance.waiting_since = 0;
-                // One that sleeps for its disk leaves its core to others, with packets or without.
-                if !doorbell::is_asleep(instance.side.doorbell()) {
-                    match instance.held {
-                        0 => cores.awake |= core_bit(instance.core),
-                        packets => cores.has_worker(instance.core, packets),
-                    }
-                }
-            }
-        }
-        if sleepers > 0 {
-            self.consider_sleepers(now, &mut cores);
-        }
-        self.arrange_turns(now, cores);
-    }
-
-    /// Asks of each sleeper with packets whether it is worth a call.
-    fn consider_sleepers(&mut self, now: u64, cores: &mut Cores) {
-        for at in 0..self.owned.len() {
-            let number = self.owned[at];
-            let Some(instance) = self.instances[number as usize].as_deref_mut() else { continue };
-            if instance.offence.is_some() || !instance.asleep || instance.held == 0 || instance.rests {
-                continue;
-            }
-            let Ok(backlog) = instance.to_nf.refresh() else {
-                self.condemn(number, Offence::ReceiveIndex);
-                continue;
-            };
-            let (core, sleeper) = (instance.core, instance.sleeper(now, backlog, cores.of(instance.core)));
-            if worth_a_call(&instance.marks, &sleeper) {
-                instance.called(now);
-                self.board.instances[number as usize].calls.add(1);
-                cores.has_worker(core, backlog);
-            }
-        }
-    }
-
-    /// Tells NFs that share a core whether another one of it has packets too. Whoever was called just now
-    /// is spared until the next look: by then the others may have gone to sleep, and the core was his.
-    fn arrange_turns(&mut self, now: u64, cores: Cores) {
-        for &number in &self.owned {
-            if let Some(instance) = self.instances[number as usize].as_deref_mut() {
-                let turns = instance.turns
-                    && cores.has_others(instance.core, instance.held)
-                    && instance.called_at != now;
-                if turns != instance.takes_turns {
-                    instance.takes_turns = turns;
-                    instance.side.orders().take_turns.store(u32::from(turns), Ordering::Relaxed);
-                }
-            }
-        }
-    }
+/// State of the sleep of an NF, as its worker knows it.
+pub(crate) struct Sleep {
+    core: CoreId,
+    /// Whether the NF ever sleeps.
+    is_possible: bool,
+    marks: CallMarks,
+    /// Whether it slept when it was last sampled.
+    is_asleep: bool,
+    /// Whether it was told to yield.
+    yields: bool,
+    calls: Calls,
 }
 
-impl Instance {
-    fn sleeper(&mut self, now: u64, backlog: u32, core: Core) -> Sleeper {
-        if self.waiting_since == 0 {
-            self.waiting_since = now;
-        }
-        Sleeper {
-            backlog,
-            age: now.wrapping_sub(self.waiting_since),
-            since_call: now.wrapping_sub(self.called_at),
-            moved: self.to_nf.consumed_seen() != self.taken_at_call || self.called_at == 0,
-            core,
-        }
+impl Sleep {
+    pub fn new(core: CoreId, is_possible: bool, marks: CallMarks) -> Self {
+        Self { core, is_possible, marks, is_asleep: false, yields: false, calls: Calls::default() }
     }
 
-    fn called(&mut self, now: u64) {
-        self.called_at = now;
-        self.taken_at_call = self.to_nf.consumed_seen();
-        self.waiting_since = 0;
-        self.asleep = false;
-        if doorbell::take(self.side.doorbell()) {
-            doorbell::wake(self.side.doorbell());
-        }
+    pub const fn is_possible(&self) -> bool {
+        self.is_possible
     }
-}
 
-/// Cores beyond 63 share bits: then a neighbour's NF counts as company, which only delays a call.
-const fn core_bit(core: u16) -> u64 {
-    1 << (core % 64)
+    /// Returns whether the NF slept when it was last sampled, and was not called since.
+    pub const fn is_asleep(&self) -> bool {
+        self.is_asleep
+    }
+
+    /// Samples the doorbell of an NF that holds so many packets, and notes what it does to its core. Returns
+    /// whether it sleeps while packets wait for it.
+    #[inline(always)]
+    pub fn note(&mut self, bell: &AtomicU32, held: u32, is_blocked: bool, cores: &mut Cores) -> bool {
+        self.is_asleep = self.is_possible && doorbell::is_sleeping(bell);
+        if self.is_asleep && held > 0 && !is_blocked {
+            return true;
+        }
+        self.calls.on_awake();
+        // One that sleeps for its disk leaves its core to others, with packets or without.
+        if !doorbell::is_asleep(bell) {
+            cores.note_awake(self.core, held);
+        }
+        false
+    }
+
+    /// Calls the NF, which sleeps while `backlog` packets wait and has taken `taken` ever, if that is worth a
+    /// call. Returns whether it was.
+    pub fn consider_call(
+        &mut self,
+        now: Ticks,
+        bell: &AtomicU32,
+        backlog: u32,
+        taken: u32,
+        cores: &mut Cores,
+    ) -> bool {
+        let sleeper = self.calls.on_asleep(now, backlog, taken, cores.state(self.core));
+        if !worth_a_call(&self.marks, &sleeper) {
+            return false;
+        }
+        self.calls.on_call(now, taken);
+        self.is_asleep = false;
+        if doorbell::take(bell) {
+            doorbell::wake(bell);
+        }
+        cores.note_awake(self.core, backlog);
+        true
+    }
+
+    /// Returns whether the NF, which holds so many packets, must yield, when that is news. One that was
+    /// called just now need not.
+    #[inline(always)]
+    pub fn must_yield(&mut self, now: Ticks, held: u32, cores: &Cores) -> Option<bool> {
+        let must = cores.must_yield(self.core, held) && !self.calls.is_just_called(now);
+        (must != std::mem::replace(&mut self.yields, must)).then_some(must)
+    }
 }

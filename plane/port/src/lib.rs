@@ -1,8 +1,9 @@
 //! Ports: where packets come from and where they go. One trait, many back ends.
 //!
 //! A port has queues; a queue belongs to one worker. A queue hands over packets as descriptors of buffers it
-//! took from the worker's [`Stack`], and gives the buffers of what it sent back to it. The back ends are crates
-//! of their own: `dpdk`, `kernel`, `memif`, `generator`, `pcap`; the packet path knows this trait alone.
+//! took from the worker's [`Stack`], and gives the buffers of what it sent back to it. The back ends are
+//! crates of their own: `dpdk`, `kernel`, `memif`, `generator`, `pcap`; the packet path knows this trait
+//! alone.
 //!
 //! - [`error`]: what is wrong with a specification;
 //! - [`pace`] and [`random`]: what back ends that make or replay packets share.

@@ -321,8 +321,8 @@ impl ManagerSide {
         produced.wrapping_sub(consumed).min(self.shared.layout.ring)
     }
 
-    /// Packets in its transmit ring that the worker has not taken, as the NF says: at most as many as the ring
-    /// holds.
+    /// Packets in its transmit ring that the worker has not taken, as the NF says: at most as many as the
+    /// ring holds.
     #[must_use]
     pub fn returning(&self) -> u32 {
         let header = self.shared.header();

@@ -47,7 +47,8 @@ pub fn published() {
     fence(Ordering::SeqCst); // D2, with D1
 }
 
-/// Whether the NF announced a sleep that packets end. Only after [`published`] does "no" mean it will see the work.
+/// Whether the NF announced a sleep that packets end. Only after [`published`] does "no" mean it will see the
+/// work.
 #[inline]
 #[must_use]
 pub fn is_sleeping(word: &AtomicU32) -> bool {

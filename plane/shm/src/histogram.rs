@@ -1,4 +1,5 @@
-//! Counts of service times: log-linear buckets, so that a nanosecond and a second fit with one relative error.
+//! Counts of service times: log-linear buckets, so that a nanosecond and a second fit with one relative
+//! error.
 //!
 //! Below 8 each value has its bucket; from there on each power of two is cut into 8 equal parts. A bucket is
 //! at most an eighth of its lower bound wide, so its middle is within 1/16 of every value in it.

@@ -18,9 +18,6 @@ pub const LINE_BYTES: u32 = 64;
 pub const HEADROOM_BYTES: u32 = 128;
 /// The shortest frame the path carries: an Ethernet header.
 pub const FRAME_BYTES_MIN: u32 = 14;
-/// Bytes of a frame's start that [`Region::copy_header`] brings over: Ethernet, two VLAN tags, IPv6 with
-/// an extension header or IPv4 with all options, and ports.
-pub const HEADER_BYTES: usize = 128;
 
 /// The shape of a region: how many buffers, how far apart, how much room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

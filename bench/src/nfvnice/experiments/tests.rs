@@ -1,5 +1,5 @@
 use super::*;
-use headgate_manager::config::{Catalog, Machine as Host, ShippedNf, parse};
+use headgate_config::{Catalog, Machine as Host, ShippedNf, parse};
 use std::collections::BTreeSet;
 
 fn all() -> Vec<Experiment> {

@@ -1,12 +1,12 @@
 //! Reserving the hugepages of a default configuration.
 
+use headgate_config::{self as config, Catalog, Machine, plan};
 use headgate_host::hugepages::{self, HugepagesError, PAGE_BYTES};
-use headgate_manager::config::{self, Catalog, Machine, plan};
+use headgate_units::text as units;
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::units;
 
 const POOL_FILE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
 

@@ -6,13 +6,13 @@ use headgate_host::credentials::{self, Capability, has_capability};
 use headgate_host::environment::Environment;
 use headgate_host::sched::{self, Policy, SchedError};
 use headgate_host::{cores, hugepages};
+use headgate_units::text as units;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use super::check::Check;
 use super::fix;
-use crate::units;
 
 /// The newest things we ask of the kernel: `CLOSE_RANGE_CLOEXEC` (Linux 5.11).
 const KERNEL_MIN: (u32, u32) = (5, 11);

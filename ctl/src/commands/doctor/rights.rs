@@ -1,9 +1,9 @@
 //! What needs root, why, and whether we have it.
 
+use headgate_api::place;
 use headgate_host::credentials::{Capability, has_capability, is_root};
 use headgate_host::namespace::{Namespace, NamespaceError, Namespaces};
 use headgate_host::network;
-use headgate_manager::place;
 use headgate_session::kernel_io::Driver;
 use serde::Serialize;
 
@@ -81,7 +81,8 @@ fn user() -> Check {
         false => Check::warn(
             "user",
             "not root: some of what is listed below cannot be done",
-            "run as root where you need it (`sudo headgate …`), or give the program capabilities",
+            "run as root where you need it (`sudo headgate …`), or with ambient capabilities (setpriv(1)), which the \
+             manager inherits",
         ),
     }
 }

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use headgate_manager::programs;
+use headgate_config::Catalog;
+use headgate_host::programs::Program;
+use serde::Deserialize;
 
 use super::check::Check;
 
@@ -13,65 +15,95 @@ const DRIVERS: [&str; 5] = ["af_packet", "af_xdp", "tap", "memif", "pcap"];
 
 /// All checks of software.
 pub fn checks() -> Vec<Check> {
-    vec![nf_program(), dpdk(), tools()]
+    let about = About::of_manager();
+    vec![manager(&about), nf_program(), dpdk(&about), benchmarks(), tools()]
+}
+
+/// What the daemon says of itself.
+#[derive(Debug, Deserialize)]
+struct About {
+    version: String,
+    dpdk: Option<PathBuf>,
+}
+
+impl About {
+    /// Asks it. A library that is missing keeps it from answering, and is named.
+    fn of_manager() -> Result<(PathBuf, Self), String> {
+        let program = Program::Manager.find().map_err(|error| error.to_string())?;
+        let strange = |why: &str| format!("{} does not run: {}", program.display(), why.trim());
+        let output = Command::new(&program).arg("--about").output();
+        let output = output.map_err(|error| strange(&error.to_string()))?;
+        if !output.status.success() {
+            return Err(strange(&String::from_utf8_lossy(&output.stderr)));
+        }
+        let about = serde_json::from_slice(&output.stdout).map_err(|error| strange(&error.to_string()))?;
+        Ok((program, about))
+    }
+}
+
+fn manager(about: &Result<(PathBuf, About), String>) -> Check {
+    const NAME: &str = "manager";
+    match about {
+        Ok((program, about)) => of_version(NAME, program.display().to_string(), Some(&about.version)),
+        Err(why) => Check::failed(NAME, why),
+    }
 }
 
 fn nf_program() -> Check {
     const NAME: &str = "NFs";
-    let program = match programs::nf_program() {
+    let program = match Program::Nfs.find() {
         Ok(program) => program,
         Err(error) => return Check::failed(NAME, error),
     };
-    let catalog = match programs::catalog(&program) {
+    let catalog = match Catalog::of(&program) {
         Ok(catalog) => catalog,
         Err(error) => return Check::failed(NAME, error),
     };
-    let ours = format!("headgate-nfs {}", env!("CARGO_PKG_VERSION"));
-    let theirs = version_of(&program).unwrap_or_else(|| "no version".into());
     let names: Vec<&str> = catalog.names().collect();
     let found = format!("{} ships {}", program.display(), names.join(", "));
-    match theirs == ours {
-        true => Check::ok(NAME, found),
-        false => Check::warn(
-            NAME,
-            format!("{found}; it is {theirs}, this is {ours}"),
+    of_version(NAME, found, version_of(&program).as_deref())
+}
+
+fn benchmarks() -> Check {
+    const NAME: &str = "benchmarks";
+    match Program::Bench.find() {
+        Ok(program) => of_version(NAME, program.display().to_string(), version_of(&program).as_deref()),
+        Err(error) => Check::warn(NAME, error.to_string(), "nothing but `headgate bench` needs it"),
+    }
+}
+
+/// All programs are to be of one version.
+fn of_version(name: &'static str, found: String, version: Option<&str>) -> Check {
+    let ours = env!("CARGO_PKG_VERSION");
+    match version {
+        Some(theirs) if theirs == ours => Check::ok(name, found),
+        theirs => Check::warn(
+            name,
+            format!("{found}; its version is {}, this is {ours}", theirs.unwrap_or("not told")),
             "build all of Headgate with `cargo build --release`",
         ),
     }
 }
 
+/// The last word of what `--version` prints.
 fn version_of(program: &Path) -> Option<String> {
     let output = Command::new(program).arg("--version").output().ok()?;
-    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    String::from_utf8_lossy(&output.stdout).split_whitespace().last().map(str::to_owned)
 }
 
-/// The library this process runs with, which need not be the one it was built with.
-fn dpdk() -> Check {
+/// The library the daemon runs with, which need not be the one it was built with.
+fn dpdk(about: &Result<(PathBuf, About), String>) -> Check {
     const NAME: &str = "DPDK";
     const CURE: &str = "install DPDK 22.11 (Debian: apt install dpdk libdpdk-dev)";
-    let Some(library) = loaded_library("librte_eal.so") else {
-        return Check::fail(NAME, "librte_eal is not loaded", CURE);
+    let Some(library) = about.as_ref().ok().and_then(|(_, about)| about.dpdk.as_deref()) else {
+        return Check::fail(NAME, "the manager does not run with librte_eal", CURE);
     };
-    let drivers = installed_drivers(&library);
+    let drivers = installed_drivers(library);
     let found = format!("{}, drivers: {}", library.display(), drivers.join(", "));
     match drivers.contains(&"af_packet") {
         true => Check::ok(NAME, found),
         false => Check::warn(NAME, format!("{} without drivers for interfaces", library.display()), CURE),
     }
-}
-
-/// The file of a library that this process has mapped, symbolic links followed.
-fn loaded_library(name: &str) -> Option<PathBuf> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    mapped_file(&maps, name).map(PathBuf::from)
-}
-
-/// The path of a mapping whose file name begins so (proc_pid_maps(5): the path is the sixth word).
-fn mapped_file<'m>(maps: &'m str, name: &str) -> Option<&'m str> {
-    let path_of = |line: &'m str| line.splitn(6, ' ').nth(5).map(str::trim);
-    maps.lines()
-        .filter_map(path_of)
-        .find(|path| path.rsplit('/').next().is_some_and(|file| file.starts_with(name)))
 }
 
 /// Drivers lie in `dpdk/pmds-VERSION` beside the library, as Debian and DPDK's own build have it.
@@ -101,17 +133,14 @@ fn tools() -> Check {
 
 #[cfg(test)]
 mod tests {
+    use super::super::check::Verdict;
     use super::*;
 
     #[test]
-    fn the_file_behind_a_mapping_is_found() {
-        let maps = "\
-7f0000000000-7f0000001000 r--p 00000000 fe:00 1234                       /usr/lib/libc.so.6
-7f0000002000-7f0000003000 r-xp 00001000 fe:00 1235                       /usr/lib/librte_eal.so.23.0
-7f0000004000-7f0000005000 rw-p 00000000 00:00 0
-";
-        assert_eq!(mapped_file(maps, "librte_eal.so"), Some("/usr/lib/librte_eal.so.23.0"));
-        assert_eq!(mapped_file(maps, "librte_mbuf.so"), None);
+    fn programs_of_another_version_are_told() {
+        let verdict = |version| of_version("NFs", "there".to_owned(), version).verdict;
+        assert_eq!(verdict(Some(env!("CARGO_PKG_VERSION"))), Verdict::Ok);
+        assert_eq!([verdict(Some("0.0.7")), verdict(None)], [Verdict::Warn; 2]);
     }
 
     #[test]

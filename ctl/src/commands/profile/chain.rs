@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use headgate_api::status::{ChainStatus, Snapshot};
+use headgate_config::model::{Policy, Program};
 use headgate_decide::profile::{Breakdown, Fusable, Ratios, SLICE_US_LONG, Source, Stage, advise};
 use headgate_host::Pid;
 use headgate_host::environment::Environment;
 use headgate_host::perf::costs::MachineCosts;
 use headgate_host::perf::functions;
 use headgate_host::undo::{Action, Janitor};
-use headgate_manager::config::model::{Policy, Program};
-use headgate_manager::status::{ChainStatus, Snapshot};
 
 use super::look::{Look, SeenNf, look, snapshot};
 use super::machine::{levels_of, of_machine, unit_costs, written};
@@ -304,8 +304,8 @@ fn simulate(
     let capture = bench.capture(input)?;
     for (nf, line) in seen.nfs.iter().zip(&mut report.nfs) {
         let configured = file.and_then(|file| file.config.nfs.iter().find(|one| one.name == nf.name));
-        let subject = match configured.map(|nf| &nf.program) {
-            Some(Program::Run(shipped)) => Some((shipped.run.clone(), shipped.args.clone())),
+        let subject = match configured.map(|nf| nf.origin.program()) {
+            Some(Some(Program::Run(shipped))) => Some((shipped.run.clone(), shipped.args.clone())),
             Some(_) => None,
             None => Some((nf.runs.clone(), serde_json::Map::new())),
         };

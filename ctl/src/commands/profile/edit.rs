@@ -1,8 +1,8 @@
 //! A change of a configuration: as lines for people, and in the file's own tree.
 
+use headgate_api::status::ChainStatus;
+use headgate_config::Config;
 use headgate_decide::profile::{CALL_BATCH, Knob, Proposal, SLICE_US_LONG};
-use headgate_manager::config::Config;
-use headgate_manager::status::ChainStatus;
 use toml::{Table, Value};
 
 /// A change of named NFs.
@@ -149,16 +149,16 @@ fn tables_of<'a>(file: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut
 /// Whether a checked configuration has a stage that may be fused with the one behind it: both shipped, one
 /// instance each on one core, of one domain and user, waiting alike, and visited by no other chain.
 pub fn may_fuse(config: &Config, one: &str, two: &str) -> bool {
-    use headgate_manager::config::model::Program;
+    use headgate_config::model::{Nf, Program};
     let find = |name: &str| config.nfs.iter().position(|nf| nf.name == name);
     let (Some(one), Some(two)) = (find(one), find(two)) else { return false };
     let visits = |nf: usize| {
         config.chains.iter().filter(|chain| chain.stages.iter().any(|stage| stage.index() == nf)).count()
     };
     let (a, b) = (&config.nfs[one], &config.nfs[two]);
-    let shipped = |program: &Program| matches!(program, Program::Run(_));
-    shipped(&a.program)
-        && shipped(&b.program)
+    let shipped = |nf: &Nf| matches!(nf.origin.program(), Some(Program::Run(_)));
+    shipped(a)
+        && shipped(b)
         && (a.cores.len(), &a.cores) == (1, &b.cores)
         && (a.domain, &a.user, a.waits, a.on_failure) == (b.domain, &b.user, b.waits, b.on_failure)
         && visits(one) == 1

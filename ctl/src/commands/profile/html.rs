@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use headgate_decide::profile::Source;
+use headgate_units::text as units;
 
 use super::report::{Parts, Report, time};
-use crate::units;
 
 /// Colours of the sources: those of memory in blues, translation in greens, the kernel in warm ones. All of
 /// them differ in lightness too, for printers and for eyes that tell no colours.

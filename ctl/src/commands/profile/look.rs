@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use headgate_api::status::{NfState, NfStatus, Snapshot};
+use headgate_api::{self as api, Request};
 use headgate_decide::profile::{Calls, Core, Counts, DataAccesses};
 use headgate_host::perf::counters::{Kind, Reading, Watch};
 use headgate_host::perf::tally::{self, Tally};
 use headgate_host::{Pid, accounting, cores};
-use headgate_manager::api::{self, Request};
-use headgate_manager::status::{NfState, NfStatus, Snapshot};
 
 use crate::failure::{Exit, Failure};
 
@@ -239,7 +239,7 @@ fn counts_of(tally: &Tally, reading: &Reading, packets: u64, elapsed: Duration) 
 fn difference(
     before: &Snapshot,
     after: &Snapshot,
-    of: impl Fn(&headgate_manager::status::ChainStatus) -> u64,
+    of: impl Fn(&headgate_api::status::ChainStatus) -> u64,
 ) -> BTreeMap<String, u64> {
     let then = |name: &str| before.chains.iter().find(|chain| chain.name == name).map_or(0, &of);
     after

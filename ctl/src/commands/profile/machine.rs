@@ -6,13 +6,13 @@ use headgate_decide::profile::{Curve, Levels, Point, UnitCosts, levels};
 use headgate_host::cores;
 use headgate_host::environment::Environment;
 use headgate_host::perf::costs::{self, MachineCosts, OfPolicy, STRIDES};
-use headgate_manager::costs::{self as kept, CostsError};
+use headgate_host::perf::kept::{self as kept, CostsError};
+use headgate_units::text as units;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Ink, Output, Paint};
 use crate::table::Table;
-use crate::units;
 
 /// Load from which on somebody else is at work, so that figures are worse than the machine's.
 const LOAD_OF_OTHERS: f64 = 0.5;

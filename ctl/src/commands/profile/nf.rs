@@ -9,13 +9,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use headgate_bench::placement::Placement;
-use headgate_bench::session::{Launcher, Session, SessionError};
-use headgate_bench::statistics::quantile;
+use headgate_api::session::{Launcher, Session};
+use headgate_api::status::Snapshot;
 use headgate_decide::profile::estimate;
+use headgate_decide::statistics::quantile;
 use headgate_host::clock::Clock;
-use headgate_manager::costs::{self, NfCost, SizeCost};
-use headgate_manager::status::Snapshot;
+use headgate_host::cores::Placement;
+use headgate_host::perf::kept::{self, NfCost, SizeCost};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 use toml::{Table as Toml, Value};
@@ -86,9 +86,9 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     for frame_bytes in SIZES {
         out.note(format!("measuring {} with frames of {frame_bytes} B", args.nf));
         let file = configuration(&args.nf, &arguments, frame_bytes, placement)?;
-        let session = launcher.start("the NF's configuration", &file).map_err(refused)?;
+        let session = launcher.start("the NF's configuration", &file)?;
         let measured = measure(&session, frame_bytes, args.windows);
-        let conserved = session.stop().map_err(refused)?;
+        let conserved = session.stop()?;
         if conserved == Some(false) {
             return Err(Failure::new(
                 Exit::CheckNotMet,
@@ -100,7 +100,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let simulated =
         args.simulate_cache.as_ref().map(|input| simulate(&args.nf, &arguments, input, out)).transpose()?;
     let cost = cost_of(args, arguments, sizes)?;
-    let kept = match costs::keep_nf(&costs::folder(), cost.clone()) {
+    let kept = match kept::keep_nf(&kept::folder(), cost.clone()) {
         Ok(path) => Some(path.display().to_string()),
         Err(why) => {
             out.note(why);
@@ -111,15 +111,6 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     out.document(&answer)?;
     out.text(answer.page(out.data_paint))?;
     Ok(Exit::Ok)
-}
-
-fn refused(error: SessionError) -> Failure {
-    match error {
-        SessionError::Refused(diagnostics) => Failure::Refused(diagnostics),
-        SessionError::Start(error) => error.into(),
-        SessionError::Asked(refusal) => refusal.into(),
-        other => Failure::new(Exit::Failed, other.to_string()),
-    }
 }
 
 /// Generator, NF, nowhere.
@@ -189,11 +180,11 @@ fn figures(now: &Snapshot) -> Option<(u64, u64, u64, Option<u64>)> {
 }
 
 fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost, Failure> {
-    session.interval(WARM_UP).map_err(refused)?;
+    session.interval(WARM_UP)?;
     let gone = || Failure::new(Exit::Failed, "the NF is gone");
     let (mut accounts, mut samples, mut saturated) = (Vec::new(), Vec::new(), true);
     for _ in 0..windows {
-        let interval = session.interval(WINDOW).map_err(refused)?;
+        let interval = session.interval(WINDOW)?;
         let (then, now) =
             (figures(&interval.before).ok_or_else(gone)?, figures(&interval.after).ok_or_else(gone)?);
         saturated &= then.2 >= SATURATED && now.2 >= SATURATED;

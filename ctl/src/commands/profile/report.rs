@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use headgate_decide::profile::{Advice, Breakdown, CALL_BATCH, Counts, Knob, Proposal, Ratios, Source};
+use headgate_units::text as units;
 use serde::Serialize;
 
 use super::machine::ns;
 use super::simulate::Simulated;
 use crate::output::{Ink, Paint};
 use crate::table::Table;
-use crate::units;
 
 /// Everything.
 #[derive(Debug, Serialize)]
@@ -230,7 +230,7 @@ impl Report {
     pub fn text(&self, paint: Paint) -> String {
         let mut text = format!(
             "{} over {:.1} s\n",
-            paint.ink(Ink::Bold, &format!("profile of manager {}", crate::output::harmless(&self.manager))),
+            paint.ink(Ink::Bold, &format!("profile of manager {}", units::harmless(&self.manager))),
             self.seconds
         );
         for chain in &self.chains {

@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headgate_bench::statistics::Summary;
+use headgate_api::status::{ChainStatus, Snapshot};
+use headgate_api::{self as api, Request};
+use headgate_config::{self as config, Config, Machine};
 use headgate_decide::profile::{
     Core, Effect, Kept, PAIRS, Proposal, Ratio, Stage, Window, is_better, propose,
 };
+use headgate_decide::statistics::Summary;
 use headgate_host::signals::{self, Wish};
-use headgate_manager::api::{self, Request};
-use headgate_manager::config::{self, Config};
-use headgate_manager::machine;
-use headgate_manager::status::{ChainStatus, Snapshot};
+use headgate_units::text as units;
 use serde::Serialize;
 use serde_json::Value as Json;
 use toml::Table;
@@ -22,7 +22,6 @@ use super::report::{reason, time};
 use crate::failure::{Exit, Failure};
 use crate::output::{Ink, Output, Paint};
 use crate::shipped::Shipped;
-use crate::units;
 
 /// How long a changed configuration runs before it is measured. Our choice: weights follow demand within
 /// a tenth of a second, and queues fill and drain in milliseconds.
@@ -43,7 +42,7 @@ impl ConfigFile {
     /// Reads it; refused when the running manager works by another.
     pub fn load(path: &Path, now: &Snapshot) -> Result<Self, Failure> {
         let shipped = Shipped::find()?;
-        let mut machine = machine();
+        let mut machine = Machine::observe();
         // The memory is reserved already, by the manager that is running.
         (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
         let config = config::load(path, &shipped.catalog, &machine)?.config;

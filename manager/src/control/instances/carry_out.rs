@@ -15,6 +15,7 @@ use crate::config::model::Origin as Configured;
 use crate::control::instance::{Process, Seat};
 use crate::control::link::Link;
 use crate::control::origin::{Origin, contained, launched};
+use crate::status::EventCode;
 use crate::users;
 
 impl Instances {
@@ -109,10 +110,10 @@ impl Instances {
 
     fn report(&mut self, at: usize, report: &Report, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
-        let what = match report {
+        let (code, what) = match report {
             Report::Ready { took } => {
                 let since = if instance.seat.nf.attaches() { "it attached" } else { "its launch" };
-                format!("ready {} us after {since}", took.0 / 1000)
+                (EventCode::NfReady, format!("ready {} us after {since}", took.0 / 1000))
             }
             Report::Failed { why, lost, again_in } => {
                 let ended = lost.map_or(String::new(), |lost| format!("; {lost} packets ended with it"));
@@ -122,11 +123,13 @@ impl Instances {
                     |span| format!("restart in {} ms", span.as_millis()),
                 );
                 instance.last_failure = Some(why.clone());
-                format!("failed: {why}; {again}")
+                (EventCode::NfFailed, format!("failed: {why}; {again}"))
             }
-            Report::Gone { why, lost } => format!("gone: {why}; {lost} packets ended with it"),
+            Report::Gone { why, lost } => {
+                (EventCode::NfStopped, format!("gone: {why}; {lost} packets ended with it"))
+            }
         };
-        effects.push(Effect::Log { who: instance.seat.name.clone(), what });
+        effects.push(Effect::Log { code, who: instance.seat.name.clone(), what });
     }
 }
 

@@ -11,6 +11,7 @@ use headgate_shm::control::{ABI_VERSION, COUNTERS};
 use super::{Effect, Ground, Instances, cause_of};
 use crate::control::link;
 use crate::control::reception::other_version;
+use crate::status::EventCode;
 
 /// Messages read from one NF at one pass, so that a talkative one cannot hold the loop.
 const MESSAGES_MAX: usize = 16;
@@ -23,7 +24,9 @@ impl Instances {
         match process.origin.poll(instance.seat.core, ground.ledger) {
             Ok(told) => {
                 let who = &instance.seat.name;
-                effects.extend(told.into_iter().map(|what| Effect::Log { who: who.clone(), what }));
+                let told = told.into_iter();
+                let code = EventCode::ContainerMisplaced;
+                effects.extend(told.map(|what| Effect::Log { code, who: who.clone(), what }));
             }
             // The end of what was to make the process is the process's end, which is noticed next.
             Err(why) if process.goodbye.is_empty() => process.goodbye = why,
@@ -174,7 +177,7 @@ impl Instances {
             return;
         }
         process.cpu_seen_ns = cpu_ns;
-        let board = &ground.fabric.workers[instance.seat.worker as usize].board;
+        let board = &ground.fabric.workers[instance.seat.worker.index()].board;
         let Some(work) = process.link.work(&board.instances[at]) else { return };
         // Whoever has returned packets lives; to ask the kernel of all of them would cost more than the rest of the loop.
         if work.held == 0 || std::mem::replace(&mut instance.progress_seen, work.progress) != work.progress {

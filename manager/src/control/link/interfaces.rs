@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_kernel::Pool;
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::control::InterfaceCounts;
 use headgate_shm::{ManagerSide, Region};
@@ -94,12 +94,12 @@ pub(super) fn status(wanted: &Configured, before: &IoStatus, now: Option<&super:
 }
 
 /// Returns packets that ended at an NF on interfaces, by reason.
-pub fn drops(io: &IoStatus) -> [(Reason, u64); 4] {
+pub fn drops(io: &IoStatus) -> [(DropReason, u64); 4] {
     let sum = |pick: fn(&InterfaceStatus) -> u64| io.interfaces.iter().map(pick).sum::<u64>();
     [
-        (Reason::NfVerdict, io.dropped),
-        (Reason::StageFull, sum(|interface| interface.lost)),
-        (Reason::PortFull, sum(|interface| interface.unsent)),
-        (Reason::TooLong, sum(|interface| interface.too_long)),
+        (DropReason::NfVerdict, io.dropped),
+        (DropReason::StageFull, sum(|interface| interface.lost)),
+        (DropReason::PortFull, sum(|interface| interface.unsent)),
+        (DropReason::TooLong, sum(|interface| interface.too_long)),
     ]
 }

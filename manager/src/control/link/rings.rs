@@ -4,9 +4,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headgate_decide::wake::{Marks, TURN_MICROS};
+use headgate_decide::units::{CoreId, RegionId};
+use headgate_decide::wake::{CallMarks, SLICE};
 use headgate_path::board::InstanceCounts;
-use headgate_path::instance::InstanceEnds;
+use headgate_path::link::{LinkEnds, RingEnds};
+use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
 use headgate_session::message::{self, Loop, ToNf, Welcome};
 use headgate_shm::{ControlLayout, ManagerSide, Region};
@@ -70,17 +72,19 @@ pub(super) fn send(
 /// Hands the rings of a process that is ready to its worker.
 pub(super) fn post(side: &Arc<ManagerSide>, seat: &Seat, ground: &Ground<'_>) -> Command {
     let cycles_per_micro = ground.cycles_per_micro();
-    let marks = Marks::new(seat.nf.ring, cycles_per_micro);
+    let marks = CallMarks::new(seat.nf.ring, cycles_per_micro);
     side.orders().batch.store(marks.backlog, Ordering::Relaxed);
-    side.orders().turn_micros.store(TURN_MICROS, Ordering::Relaxed);
+    side.orders().turn_micros.store(SLICE.as_micros() as u32, Ordering::Relaxed);
     Command::Attach(Box::new(InstanceEnds {
         number: seat.number,
-        region: seat.nf.domain.index() as u8,
-        core: seat.core as u16,
-        sleeps: seat.nf.waits == Loop::Notified,
-        marks,
-        handling: handling(&ground.config.scheduler, &seat.nf, seat.nf.ring, cycles_per_micro),
-        side: side.clone(),
+        region: RegionId(seat.nf.domain.index() as u8),
+        link: LinkEnds::Rings(Box::new(RingEnds {
+            core: CoreId(seat.core as u16),
+            sleeps: seat.nf.waits == Loop::Notified,
+            marks,
+            handling: handling(&ground.config.scheduler, &seat.nf, seat.nf.ring, cycles_per_micro),
+            side: side.clone(),
+        })),
     }))
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use headgate_decide::units::{InstanceId, NfId, WorkerId};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
 use super::*;
@@ -36,8 +37,14 @@ impl Desk {
         let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
         let instance = |at: usize| {
             let nf = config.nfs[at].clone();
-            let seat =
-                Seat { number: at as u16, stage: at as u16, name: nf.name.clone(), core: 0, worker: 0, nf };
+            let seat = Seat {
+                number: InstanceId(at as u16),
+                stage: NfId(at as u16),
+                name: nf.name.clone(),
+                core: 0,
+                worker: WorkerId(0),
+                nf,
+            };
             let mut instance = Instance::new(seat, Scheduled::new(None));
             instance.life.on(Moment(0), headgate_decide::lifecycle::Event::Added, &mut Vec::new());
             instance

@@ -145,8 +145,8 @@ fn descriptor<T>(command: i32, argument: &T) -> io::Result<OwnedFd> {
 
 fn call<T>(command: i32, argument: &T) -> io::Result<i32> {
     let (address, bytes) = (std::ptr::from_ref(argument), size_of::<T>());
-    // SAFETY: the kernel reads `bytes` bytes of an argument laid out as its own, and what that points to, which
-    // lives through the call; of these commands none writes.
+    // SAFETY: the kernel reads `bytes` bytes of an argument laid out as its own, and what that points to,
+    // which lives through the call; of these commands none writes.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, address, bytes) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }

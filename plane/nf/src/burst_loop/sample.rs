@@ -1,6 +1,6 @@
-//! Once a millisecond one turn is timed: what a packet costs its core, taking and returning it included, because
-//! for an NF that does little that is the larger part. NFVnice times the handler alone; that is told beside
-//! it. A turn during which the kernel gave the core to somebody else is no sample.
+//! Once a millisecond one turn is timed: what a packet costs its core, taking and returning it included,
+//! because for an NF that does little that is the larger part. NFVnice times the handler alone; that is told
+//! beside it. A turn during which the kernel gave the core to somebody else is no sample.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Packets that wait for a read, by the word of their read.
 //!
 //! A packet held is one of those the manager lent: it counts against the NF's window
-//! (`plane/path/src/instance.rs`), so an NF can hold no more than its ring is long, and the memory here is
+//! (`plane/path/src/link/rings.rs`), so an NF can hold no more than its ring is long, and the memory here is
 //! made for so many at the start. The packets of one word leave in the order in which they came.
 
 use std::collections::HashMap;

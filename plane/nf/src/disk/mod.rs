@@ -1,9 +1,10 @@
 //! Reading and writing files while packets go on.
 //!
-//! **The problem.** An NF that calls `write` or `read` in its handler stops for as long as the disk takes, and
-//! with it every packet of every flow in its ring (dissertation §3.3.4, table 3.4: half the throughput, twice
-//! the download time). Asynchronous calls alone do not help an author: someone must keep buffers, hear of
-//! completions, keep a flow's packets in order, and decide what happens when the disk is slower than the wire.
+//! **The problem.** An NF that calls `write` or `read` in its handler stops for as long as the disk takes,
+//! and with it every packet of every flow in its ring (dissertation §3.3.4, table 3.4: half the throughput,
+//! twice the download time). Asynchronous calls alone do not help an author: someone must keep buffers, hear
+//! of completions, keep a flow's packets in order, and decide what happens when the disk is slower than the
+//! wire.
 //!
 //! **Writing** ([`Log`]). Records are copied into one of two buffers (§5.2.5). While one is being written the
 //! other is filled; a buffer goes to the disk when it is full or its flush interval is over. When the disk
@@ -17,17 +18,17 @@
 //! word is under way, packets may be put on *hold* under it ([`Disk::hold`]); later packets of the flow queue
 //! behind them, other flows pass. When the read is complete or has failed, the NF is told
 //! ([`NetworkFunction::read`]), and gets the packets back in their order to give their verdicts
-//! ([`NetworkFunction::resume`]). A packet on hold is still in the NF's hands, so the window that bounds those
-//! bounds the hold.
+//! ([`NetworkFunction::resume`]). A packet on hold is still in the NF's hands, so the window that bounds
+//! those bounds the hold.
 //!
 //! **Errors** come where results come. A full disk, a short write, a bad sector: the NF is told how many
 //! records are not in the file, and goes on; packets are never lost to it. A file ends with a whole record,
 //! except where the process was killed: then the tail that was not flushed is missing, at most two buffers
 //! and a flush interval, and the last record may be cut short.
 //!
-//! **What it refuses to do:** call back from another thread (§5.2.5 does): everything happens between two bursts,
-//! in the NF's one thread. And promise that bytes survive a power failure: they are in the kernel's hands,
-//! not on the platter.
+//! **What it refuses to do:** call back from another thread (§5.2.5 does): everything happens between two
+//! bursts, in the NF's one thread. And promise that bytes survive a power failure: they are in the kernel's
+//! hands, not on the platter.
 //!
 //! From the outside in: this file is what an NF sees; `requests` keeps account; `buffers` and `hold` are the
 //! two ideas above without any I/O; `engine` carries out, by `uring` or by `threads`; `drive` tells the NFs.

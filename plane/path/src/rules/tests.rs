@@ -33,6 +33,10 @@ fn plain_match(rule: &Rule, flow: &Flow) -> bool {
         && port(rule.destination_port, |pair| pair.1)
 }
 
+fn port() -> impl Strategy<Value = PortId> {
+    (0u16..2).prop_map(PortId)
+}
+
 fn small_port() -> impl Strategy<Value = u16> {
     prop_oneof![0u16..8, Just(80), Just(443), Just(65535)]
 }
@@ -57,19 +61,19 @@ fn range() -> impl Strategy<Value = (u16, u16)> {
 
 prop_compose! {
     fn rule()(
-        ingress in prop::option::of(0u8..2), vlan in prop::option::weighted(0.2, 0u16..3),
+        ingress in prop::option::of(port()), vlan in prop::option::weighted(0.2, 0u16..3),
         protocol in prop::option::of(prop_oneof![Just(6u8), Just(17)]),
         source in prop::option::of(prefix()), destination in prop::option::of(prefix()),
         source_port in prop::option::weighted(0.3, range()), destination_port in prop::option::of(range()),
-        chain in 1u16..20,
+        (chain, position) in ((1u16..20).prop_map(ChainId), 0u8..4),
     ) -> Rule {
-        Rule { ingress, vlan, ethertype: None, protocol, source, destination, source_port, destination_port, chain }
+        Rule { ingress, vlan, ethertype: None, protocol, source, destination, source_port, destination_port, chain, position }
     }
 }
 
 prop_compose! {
     fn flow()(
-        ingress in 0u8..2, vlan in 0u16..3, protocol in prop_oneof![Just(6u8), Just(17), Just(1)],
+        ingress in port(), vlan in 0u16..3, protocol in prop_oneof![Just(6u8), Just(17), Just(1)],
         source in address(), destination in address(), ports in (small_port(), small_port()), whole: bool, ip in 0..5,
     ) -> Flow {
         let same_family = source.is_ipv4() == destination.is_ipv4();
@@ -89,8 +93,9 @@ proptest! {
     ) {
         let compiled = Rules::new(&rules);
         for flow in flows {
-            let plain = rules.iter().find(|rule| plain_match(rule, &flow)).map(|rule| rule.chain);
-            prop_assert_eq!(compiled.chain(&flow), plain, "{:?}", flow);
+            let plain = rules.iter().find(|rule| plain_match(rule, &flow));
+            let plain = plain.map(|rule| Entrance::new(rule.chain, rule.position));
+            prop_assert_eq!(compiled.entrance(&flow), plain, "{:?}", flow);
         }
     }
 
@@ -109,7 +114,11 @@ proptest! {
 #[test]
 fn ten_thousand_like_rules_are_one_group() {
     let rules: Vec<Rule> = (0..10_000)
-        .map(|number| Rule { destination_port: Some((number, number)), chain: number, ..Rule::default() })
+        .map(|number| Rule {
+            destination_port: Some((number, number)),
+            chain: ChainId(number),
+            ..Rule::default()
+        })
         .collect();
     assert_eq!(Rules::new(&rules).groups.len(), 1);
 }

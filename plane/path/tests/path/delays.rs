@@ -3,18 +3,20 @@
 use headgate_path::delay::{Delayed, Sample};
 use headgate_path::holders::TICK_SHIFT;
 use headgate_path::plan::Exit;
+use headgate_units::{ChainId, InstanceId, PortId};
 
 use crate::harness::frames::interleaved;
 use crate::harness::layout::{HERE, Layout};
-use crate::harness::{TURN_CYCLES, World};
+use crate::harness::{PASS_TICKS, World};
 
 const NF: u16 = 0;
-/// Turns after which an NF may be probed again, and a chain sampled.
+const INSTANCE: InstanceId = InstanceId(NF);
+/// Passes after which an NF may be probed again, and a chain sampled.
 const PAUSE: usize = 1000;
 
 fn world() -> World {
     let layout = Layout::plain().nf("nf", &[HERE]);
-    World::new(layout.chain(&[0], Exit::Port(1)).default_chain(1))
+    World::new(layout.chain(&[0], Exit::Port(PortId(1))).default_chain(1))
 }
 
 fn samples(world: &World, from: &mut u64) -> Vec<Sample> {
@@ -23,22 +25,22 @@ fn samples(world: &World, from: &mut u64) -> Vec<Sample> {
     all
 }
 
-/// A delay in turns.
-fn turns(sample: &Sample) -> u64 {
-    ((u64::from(sample.ticks) << TICK_SHIFT) + TURN_CYCLES / 2) / TURN_CYCLES
+/// A delay in passes.
+fn passes(sample: &Sample) -> u64 {
+    ((u64::from(sample.ticks) << TICK_SHIFT) + PASS_TICKS / 2) / PASS_TICKS
 }
 
-/// Turns in which NFs do nothing.
-fn pass(world: &mut World, turns: usize) {
-    for _ in 0..turns {
-        world.turn_of(0);
+/// Passes in which NFs do nothing.
+fn pass(world: &mut World, passes: usize) {
+    for _ in 0..passes {
+        world.pass_of(0);
     }
 }
 
 /// Packets come, wait for the NF and are worked on; then a pause.
 fn round(world: &mut World, waits: u64, works: u64) {
     world.offer(0, &interleaved(0..4, 0..5));
-    world.turn_of(0);
+    world.pass_of(0);
     pass(world, waits as usize);
     let packets = world.nf(NF).take(32);
     assert_eq!(packets.len(), 20);
@@ -54,22 +56,26 @@ fn waiting_and_work_are_told_apart() {
     for (waits, works) in [(1, 1), (40, 3), (5, 200), (400, 400)] {
         (0..10).for_each(|_| round(&mut world, waits, works));
         let seen = samples(&world, &mut read);
-        // A look may be a quarter of the wait late, and the middle is taken.
+        // A sample may be a quarter of the wait late, and the middle is taken.
         let late = waits / 8 + 1;
         let mut watched = [0; 2];
         for sample in seen {
             match sample.of {
-                Delayed::Queueing(NF) => {
-                    assert!(turns(&sample).abs_diff(waits) <= late, "{waits} turns, {}", turns(&sample));
+                Delayed::Queueing(INSTANCE) => {
+                    assert!(passes(&sample).abs_diff(waits) <= late, "{waits} passes, {}", passes(&sample));
                     watched[0] += 1;
                 }
-                Delayed::Processing(NF) => {
-                    assert!(turns(&sample).abs_diff(works + 1) <= late, "{works} turns, {}", turns(&sample));
+                Delayed::Processing(INSTANCE) => {
+                    assert!(
+                        passes(&sample).abs_diff(works + 1) <= late,
+                        "{works} passes, {}",
+                        passes(&sample)
+                    );
                     watched[1] += 1;
                 }
                 _ => {
-                    let expected = Sample { of: Delayed::Whole(1), packets: 20, ..sample };
-                    assert_eq!((sample, turns(&sample)), (expected, waits + works + 1));
+                    let expected = Sample { of: Delayed::Whole(ChainId(1)), packets: 20, ..sample };
+                    assert_eq!((sample, passes(&sample)), (expected, waits + works + 1));
                 }
             }
         }
@@ -81,21 +87,22 @@ fn waiting_and_work_are_told_apart() {
 #[test]
 fn waiting_at_the_manager_is_waiting() {
     let mut layout = Layout::plain().ring(64).nf("fast", &[HERE]).nf("slow", &[HERE]);
-    layout.handling.hold = 128;
-    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(1)).default_chain(1));
+    layout.handling.pending_max = 128;
+    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(PortId(1))).default_chain(1));
     let mut read = 0;
     let feed = |world: &mut World, frames: &[Vec<u8>]| {
         world.offer(0, frames);
-        world.turn_of(0);
+        world.pass_of(0);
         world.nf(0).step();
-        world.turn_of(0);
+        world.pass_of(0);
     };
     // The ring fills right after a packet was watched, with packets that are not.
     let mut watched = false;
     for _ in 0..10 {
         world.offer(0, &interleaved(0..4, 0..1));
         world.settle();
-        watched = samples(&world, &mut read).iter().any(|sample| sample.of == Delayed::Queueing(1));
+        watched =
+            samples(&world, &mut read).iter().any(|sample| sample.of == Delayed::Queueing(InstanceId(1)));
         if watched {
             break;
         }
@@ -108,10 +115,10 @@ fn waiting_at_the_manager_is_waiting() {
     feed(&mut world, &interleaved(0..4, 15..16));
     feed(&mut world, &interleaved(0..4, 16..32));
     let counts = &world.boards[0].instances[1];
-    assert_eq!((counts.held.get(), counts.waiting.get()), (64, 60));
+    assert_eq!((counts.held.get(), counts.pending.get()), (64, 60));
     samples(&world, &mut read);
     let waited = |world: &World, read: &mut u64| {
-        samples(world, read).iter().any(|sample| sample.of == Delayed::Queueing(1))
+        samples(world, read).iter().any(|sample| sample.of == Delayed::Queueing(InstanceId(1)))
     };
     world.nf(1).step();
     pass(&mut world, PAUSE);

@@ -1,13 +1,13 @@
 //! Trust domains: a packet that crosses from one to another is copied, once, by the manager.
 
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_path::plan::Exit;
-use headgate_path::rules::Rule;
 use headgate_shm::Verdict;
+use headgate_units::PortId;
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, by_flow, interleaved, label, udp4_long};
-use crate::harness::layout::{At, HERE, Layout};
+use crate::harness::layout::{At, HERE, Layout, from_port};
 
 const THERE: At = At { worker: 0, region: 1 };
 
@@ -23,11 +23,11 @@ fn held(world: &World) -> [u64; 2] {
 #[test]
 fn a_packet_has_one_buffer_in_the_domain_where_it_is() {
     let layout = two_domains((512, 320)).nf("a", &[HERE]).nf("b", &[THERE]).nf("c", &[HERE]);
-    let mut world = World::new(layout.chain(&[0, 1, 2], Exit::Port(1)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0, 1, 2], Exit::Port(PortId(1))).default_chain(1));
     let offered = interleaved(0..6, 0..10);
     world.offer(0, &offered);
     let mut seen = Vec::new();
-    while world.turn() {
+    while world.pass() {
         world.check();
         seen.push(held(&world));
     }
@@ -41,7 +41,7 @@ fn a_packet_has_one_buffer_in_the_domain_where_it_is() {
 #[test]
 fn a_port_that_sends_from_anywhere_needs_no_copy() {
     let layout = two_domains((16, 320)).free_port(HERE).nf("a", &[HERE]);
-    let mut world = World::new(layout.chain(&[0], Exit::Port(2)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(2))).default_chain(1));
     let offered = interleaved(0..6, 0..20);
     world.offer(0, &offered);
     world.settle();
@@ -52,13 +52,12 @@ fn a_port_that_sends_from_anywhere_needs_no_copy() {
 #[test]
 fn traffic_crosses_both_ways_at_once() {
     let layout = two_domains((512, 320)).nf("a", &[HERE]).nf("b", &[THERE]);
-    let ingress = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
-    let layout = layout.chain(&[0, 1], Exit::Port(1)).chain(&[1, 0], Exit::Port(0));
-    let mut world = World::new(layout.rule(ingress(0, 1)).rule(ingress(1, 2)));
+    let layout = layout.chain(&[0, 1], Exit::Port(PortId(1))).chain(&[1, 0], Exit::Port(PortId(0)));
+    let mut world = World::new(layout.rule(from_port(0, 1)).rule(from_port(1, 2)));
     let (east, west) = (interleaved(0..10, 0..30), interleaved(10..20, 0..30));
     world.offer(0, &east);
     world.offer(1, &west);
-    while world.turn() {
+    while world.pass() {
         world.check();
     }
     world.settle();
@@ -72,7 +71,7 @@ fn traffic_crosses_both_ways_at_once() {
 fn a_flow_keeps_its_instance_across_domains() {
     let instances = [HERE, THERE, HERE, THERE];
     let layout = two_domains((512, 320)).nf("a", &[THERE]).nf("b", &instances).nf("c", &[HERE]);
-    let mut world = World::new(layout.chain(&[0, 1, 2], Exit::Port(0)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0, 1, 2], Exit::Port(PortId(0))).default_chain(1));
     let seen = std::sync::Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
     for number in 1..5u16 {
         let seen = seen.clone();
@@ -101,7 +100,7 @@ fn a_flow_keeps_its_instance_across_domains() {
 #[test]
 fn what_does_not_fit_the_other_domain_ends_there() {
     let layout = two_domains((512, 128)).nf("b", &[THERE]);
-    let mut world = World::new(layout.chain(&[0], Exit::Port(0)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(0))).default_chain(1));
     let room = world.regions[1].geometry().frame_bytes_max() as usize;
     let lengths = [room, room + 1, 60, 320, room];
     let offered: Vec<_> =
@@ -117,7 +116,7 @@ fn what_does_not_fit_the_other_domain_ends_there() {
 /// The same at a port that can only send from its own, smaller buffers.
 #[test]
 fn what_does_not_fit_the_ports_domain_ends_there() {
-    let mut world = World::new(two_domains((512, 128)).chain(&[], Exit::Port(1)).default_chain(1));
+    let mut world = World::new(two_domains((512, 128)).chain(&[], Exit::Port(PortId(1))).default_chain(1));
     world.offer(0, &[udp4_long(0, 0, 320), udp4_long(0, 1, 100)]);
     world.settle();
     assert_eq!(world.sent(1), [udp4_long(0, 1, 100)]);
@@ -128,9 +127,9 @@ fn what_does_not_fit_the_ports_domain_ends_there() {
 #[test]
 fn a_domain_without_free_buffers_loses_what_goes_there() {
     let layout = two_domains((24, 320)).nf("b", &[THERE]);
-    let mut world = World::new(layout.chain(&[0], Exit::Port(0)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(0))).default_chain(1));
     world.offer(0, &interleaved(0..1, 0..60));
-    world.turn_of(0);
+    world.pass_of(0);
     world.check();
     assert_eq!(held(&world), [0, 24]);
     assert_eq!(world.drops(1), [("no-buffer", 36)].into());
@@ -138,17 +137,17 @@ fn a_domain_without_free_buffers_loses_what_goes_there() {
     let offered = interleaved(0..1, 60..80);
     world.offer(0, &offered);
     world.settle();
-    assert_eq!((world.left(1), world.dropped(1, Reason::NoBuffer)), (44, 36));
+    assert_eq!((world.left(1), world.dropped(1, DropReason::NoBuffer)), (44, 36));
     world.finish();
 }
 
 #[test]
 fn a_full_nf_in_another_domain_leaks_no_copies() {
     let layout = two_domains((512, 320)).ring(64).nf("b", &[THERE]);
-    let mut world = World::new(layout.chain(&[0], Exit::Port(0)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(0))).default_chain(1));
     world.offer(0, &interleaved(0..1, 0..200));
     for _ in 0..4 {
-        world.turn_of(0);
+        world.pass_of(0);
         world.check();
     }
     assert_eq!(held(&world), [0, 64]);
@@ -159,13 +158,13 @@ fn a_full_nf_in_another_domain_leaks_no_copies() {
 #[test]
 fn an_nf_that_dies_in_another_domain_leaves_its_buffers_there() {
     let layout = two_domains((512, 320)).nf("a", &[HERE]).nf("b", &[THERE]);
-    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(0)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(PortId(0))).default_chain(1));
     world.offer(0, &interleaved(0..5, 0..10));
-    world.turn();
-    world.turn_of(0);
+    world.pass();
+    world.pass_of(0);
     assert_eq!(held(&world), [0, 50]);
     world.kill(1);
-    world.turn_of(0);
+    world.pass_of(0);
     world.check();
     assert_eq!(held(&world), [0, 0]);
     assert_eq!(world.drops(1), [("nf-died", 50)].into());

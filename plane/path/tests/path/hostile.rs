@@ -9,11 +9,11 @@ mod storms;
 use std::sync::LazyLock;
 
 use headgate_path::plan::Exit;
-use headgate_path::rules::Rule;
+use headgate_units::PortId;
 
 use crate::harness::World;
 use crate::harness::frames::udp4;
-use crate::harness::layout::{At, HERE, Layout};
+use crate::harness::layout::{At, HERE, Layout, from_port};
 use liar::Liar;
 
 /// The liar's instance number.
@@ -72,10 +72,10 @@ impl Scene {
         }
     }
 
-    /// One turn of everyone, and a comparison of the accounts.
+    /// One pass of everyone, and a comparison of the accounts.
     #[track_caller]
-    pub fn turn(&mut self) {
-        self.world.turn();
+    pub fn pass(&mut self) {
+        self.world.pass();
         self.world.check();
         for neighbour in &mut self.neighbours {
             neighbour.sent.extend(self.world.sent(neighbour.to));
@@ -108,7 +108,6 @@ impl Scene {
 /// Chain 1 through the liar in domain 0 and on to domain 1; a neighbour in each domain.
 fn layout() -> Layout {
     let there = At { worker: 0, region: 1 };
-    let ingress = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
     let layout = Layout::new().ring(RING).region(192, 192).region(192, 128);
     let layout = layout.port(HERE).port(HERE).port(there).port(there).port(HERE).port(HERE);
     layout
@@ -116,10 +115,10 @@ fn layout() -> Layout {
         .nf("neighbour in the other domain", &[there])
         .nf("neighbour in the same domain", &[HERE])
         .nf("behind the liar", &[there])
-        .chain(&[0, 3], Exit::Port(1))
-        .chain(&[1], Exit::Port(3))
-        .chain(&[2], Exit::Port(5))
-        .rule(ingress(0, 1))
-        .rule(ingress(2, 2))
-        .rule(ingress(4, 3))
+        .chain(&[0, 3], Exit::Port(PortId(1)))
+        .chain(&[1], Exit::Port(PortId(3)))
+        .chain(&[2], Exit::Port(PortId(5)))
+        .rule(from_port(0, 1))
+        .rule(from_port(2, 2))
+        .rule(from_port(4, 3))
 }

@@ -6,5 +6,7 @@ mod domains;
 mod harness;
 mod hostile;
 mod pressure;
+mod seams;
+mod traces;
 mod way;
 mod workers;

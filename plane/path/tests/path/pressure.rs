@@ -3,15 +3,15 @@
 use std::sync::atomic::Ordering;
 
 use headgate_path::plan::Exit;
-use headgate_path::rules::Rule;
-use headgate_path::worker::Turn;
+use headgate_path::worker::Pass;
 use headgate_shm::{Descriptor, Region, Verdict};
+use headgate_units::{InstanceId, PortId};
 use headgate_wire::ip::Ecn;
 use headgate_wire::ipv4;
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, by_flow, interleaved, label, udp4};
-use crate::harness::layout::{HERE, Layout};
+use crate::harness::layout::{HERE, Layout, from_port};
 
 const FAST: u16 = 0;
 const SLOW: u16 = 1;
@@ -19,24 +19,23 @@ const RING: u32 = 256;
 
 /// Chain 1 from port 0 through a fast and a slow NF, chain 2 from port 1 through the fast one only.
 fn world(hold: u32) -> World {
-    let from = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
     let layout = Layout::plain().ring(RING).pressure(hold).nf("fast", &[HERE]).nf("slow", &[HERE]);
-    let layout = layout.chain(&[0, 1], Exit::Port(1)).chain(&[0], Exit::Port(0));
-    World::new(layout.rule(from(0, 1)).rule(from(1, 2)))
+    let layout = layout.chain(&[0, 1], Exit::Port(PortId(1))).chain(&[0], Exit::Port(PortId(0)));
+    World::new(layout.rule(from_port(0, 1)).rule(from_port(1, 2)))
 }
 
 /// Traffic on both chains; only the fast NF works.
-fn overload(world: &mut World, turns: u32) {
-    for turn in 0..turns {
-        world.offer(0, &interleaved(0..4, turn * 8..turn * 8 + 8));
-        world.offer(1, &interleaved(10..14, turn * 8..turn * 8 + 8));
-        world.turn_of(0);
+fn overload(world: &mut World, passes: u32) {
+    for pass in 0..passes {
+        world.offer(0, &interleaved(0..4, pass * 8..pass * 8 + 8));
+        world.offer(1, &interleaved(10..14, pass * 8..pass * 8 + 8));
+        world.pass_of(0);
         world.nf(FAST).step();
     }
     world.check();
 }
 
-fn rests(world: &mut World, number: u16) -> bool {
+fn is_blocked(world: &mut World, number: u16) -> bool {
     world.nf(number).side.orders().rest.load(Ordering::Relaxed) != 0
 }
 
@@ -44,14 +43,17 @@ fn rests(world: &mut World, number: u16) -> bool {
 fn exactly_the_chains_of_the_overloaded_nf_are_shed_at_the_head() {
     let mut world = world(128);
     overload(&mut world, 40);
-    assert!(world.pressure.is_throttled(SLOW) && !world.pressure.is_throttled(FAST));
+    assert!(
+        world.signals.pressure.is_throttled(InstanceId(SLOW))
+            && !world.signals.pressure.is_throttled(InstanceId(FAST))
+    );
     let drops = world.drops(1);
     assert_eq!(drops.keys().collect::<Vec<_>>(), [&"throttled"], "{drops:?}");
     assert_eq!(world.drops(2), [].into());
-    assert!(!rests(&mut world, FAST), "it has another chain to serve");
+    assert!(!is_blocked(&mut world, FAST), "it has another chain to serve");
 
     world.settle();
-    assert!(!world.pressure.any());
+    assert!(!world.signals.pressure.any());
     let shed = world.drops(1)["throttled"];
     assert_eq!(world.left(1) + shed, 40 * 32);
     assert_eq!(world.left(2), 40 * 32);
@@ -62,13 +64,13 @@ fn exactly_the_chains_of_the_overloaded_nf_are_shed_at_the_head() {
 }
 
 #[test]
-fn who_only_feeds_the_overloaded_rests_until_it_is_not() {
+fn one_that_only_feeds_the_overloaded_is_blocked_until_it_is_not() {
     let layout = Layout::plain().ring(RING).pressure(128).nf("fast", &[HERE]).nf("slow", &[HERE]);
-    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(1)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(PortId(1))).default_chain(1));
     overload(&mut world, 40);
-    assert!(rests(&mut world, FAST) && !rests(&mut world, SLOW));
+    assert!(is_blocked(&mut world, FAST) && !is_blocked(&mut world, SLOW));
     world.settle();
-    assert!(!rests(&mut world, FAST));
+    assert!(!is_blocked(&mut world, FAST));
     world.finish();
 }
 
@@ -79,11 +81,11 @@ fn packets_worked_on_wait_in_order_for_a_full_ring() {
     let offered = interleaved(0..4, 0..80);
     world.offer(0, &offered);
     for _ in 0..6 {
-        world.turn_of(0);
+        world.pass_of(0);
         world.nf(FAST).step();
     }
     world.check();
-    assert_eq!(world.boards[0].instances[SLOW as usize].waiting.get(), 320 - u64::from(RING));
+    assert_eq!(world.boards[0].instances[SLOW as usize].pending.get(), 320 - u64::from(RING));
     world.settle();
     assert_same_flows(&offered, &world.sent(1));
     assert_eq!(world.drops(1), [].into());
@@ -95,7 +97,7 @@ fn what_may_not_wait_is_dropped_at_the_full_ring() {
     let mut world = world(16);
     world.offer(0, &interleaved(0..4, 0..80));
     for _ in 0..6 {
-        world.turn_of(0);
+        world.pass_of(0);
         world.nf(FAST).step();
     }
     assert_eq!(world.drops(1), [("stage-full", 320 - u64::from(RING) - 16)].into());
@@ -116,14 +118,14 @@ fn with_ecn(ecn: Ecn, count: u32) -> Vec<Vec<u8>> {
 fn packets_that_can_are_marked_while_a_queue_stays_long() {
     for (ecn, can) in [(Ecn::NotEct, false), (Ecn::Ect0, true), (Ecn::Ect1, true)] {
         let layout = Layout::plain().ring(RING).pressure(0).nf("slow", &[HERE]);
-        let mut world = World::new(layout.chain(&[0], Exit::Port(1)).default_chain(1));
+        let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(1))).default_chain(1));
         world.offer(0, &with_ecn(ecn, 180));
-        (0..200).for_each(|_| assert_ne!(world.turn_of(0), Turn::Stopped));
+        (0..200).for_each(|_| assert_ne!(world.pass_of(0), Pass::Stopped));
         world.offer(0, &with_ecn(ecn, 10));
-        world.turn_of(0);
+        world.pass_of(0);
         world.settle();
         for _ in 0..500 {
-            world.turn();
+            world.pass();
         }
         world.offer(0, &with_ecn(ecn, 10));
         world.settle();
@@ -143,14 +145,17 @@ fn packets_that_can_are_marked_while_a_queue_stays_long() {
 #[test]
 fn flows_of_another_instance_go_on() {
     let layout = Layout::plain().ring(RING).pressure(128).nf("nf", &[HERE, HERE]);
-    let mut world = World::new(layout.chain(&[0], Exit::Port(1)).default_chain(1));
-    for turn in 0..60 {
-        world.offer(0, &interleaved(0..32, turn..turn + 1));
-        world.turn_of(0);
+    let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(1))).default_chain(1));
+    for pass in 0..60 {
+        world.offer(0, &interleaved(0..32, pass..pass + 1));
+        world.pass_of(0);
         world.nf(1).step();
     }
     world.check();
-    assert!(world.pressure.is_throttled(0) && !world.pressure.is_throttled(1));
+    assert!(
+        world.signals.pressure.is_throttled(InstanceId(0))
+            && !world.signals.pressure.is_throttled(InstanceId(1))
+    );
     let throttled = world.drops(1)["throttled"];
     let whole = by_flow(&world.sent(1)).into_values().filter(|packets| packets.len() > 55).count();
     assert!(whole > 4, "flows of the instance that keeps up: {whole}");
@@ -162,17 +167,17 @@ fn flows_of_another_instance_go_on() {
 #[test]
 fn a_dead_instance_closes_nothing_and_what_waited_for_it_goes_on() {
     let layout = Layout::plain().ring(RING).pressure(128).nf("fast", &[HERE]).nf("slow", &[HERE]).bypassed();
-    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(1)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(PortId(1))).default_chain(1));
     world.offer(0, &interleaved(0..4, 0..80));
     for _ in 0..6 {
-        world.turn_of(0);
+        world.pass_of(0);
         world.nf(FAST).step();
     }
-    assert!(world.pressure.is_throttled(SLOW));
+    assert!(world.signals.pressure.is_throttled(InstanceId(SLOW)));
     world.set_running(1, &[]);
     world.kill(SLOW);
     world.settle();
-    assert!(!world.pressure.any());
+    assert!(!world.signals.pressure.any());
     assert_eq!(world.drops(1), [("nf-died", u64::from(RING))].into());
     assert_eq!(world.left(1), 320 - u64::from(RING));
     world.finish();
@@ -183,7 +188,7 @@ fn forked(by_flow: bool) -> World {
     let mut layout = Layout::plain().ring(RING).pressure(128);
     layout.shed_by_flow = by_flow;
     let layout = layout.nf("fork", &[HERE]).nf("slow", &[HERE]).nf("last", &[HERE]);
-    let mut world = World::new(layout.chain(&[0, 1, 2], Exit::Port(1)).default_chain(1));
+    let mut world = World::new(layout.chain(&[0, 1, 2], Exit::Port(PortId(1))).default_chain(1));
     world.on(0, Box::new(lead_odd));
     world
 }
@@ -196,10 +201,10 @@ fn lead_odd(region: &Region, packet: Descriptor) -> Descriptor {
 }
 
 /// Traffic of eight flows; the slow NF does nothing.
-fn overload_fork(world: &mut World, turns: std::ops::Range<u32>) {
-    for turn in turns {
-        world.offer(0, &interleaved(0..8, turn..turn + 1));
-        world.turn_of(0);
+fn overload_fork(world: &mut World, passes: std::ops::Range<u32>) {
+    for pass in passes {
+        world.offer(0, &interleaved(0..8, pass..pass + 1));
+        world.pass_of(0);
         world.nf(0).step();
         world.nf(2).step();
     }
@@ -219,8 +224,8 @@ fn left_of_both(world: &World) -> [usize; 2] {
 fn flows_led_past_the_overloaded_nf_go_on() {
     let mut world = forked(true);
     overload_fork(&mut world, 0..200);
-    assert!(world.pressure.is_throttled(SLOW));
-    assert!(!rests(&mut world, 0), "it has flows to lead past");
+    assert!(world.signals.pressure.is_throttled(InstanceId(SLOW)));
+    assert!(!is_blocked(&mut world, 0), "it has flows to lead past");
     left_of_both(&world);
     overload_fork(&mut world, 200..300);
     let [even, odd] = left_of_both(&world);
@@ -233,7 +238,7 @@ fn flows_led_past_the_overloaded_nf_go_on() {
     let shed = world.drops(1)["throttled"] - shed;
     assert!((780..800).contains(&shed), "{shed}");
     world.settle();
-    assert!(!world.pressure.any());
+    assert!(!world.signals.pressure.any());
     overload_fork(&mut world, 400..402);
     world.settle();
     world.finish();
@@ -243,7 +248,7 @@ fn flows_led_past_the_overloaded_nf_go_on() {
 fn a_whole_chain_is_shed_where_flows_are_not_told_apart() {
     let mut world = forked(false);
     overload_fork(&mut world, 0..200);
-    assert!(world.pressure.is_throttled(SLOW));
+    assert!(world.signals.pressure.is_throttled(InstanceId(SLOW)));
     left_of_both(&world);
     overload_fork(&mut world, 200..300);
     assert_eq!(left_of_both(&world), [0, 0]);

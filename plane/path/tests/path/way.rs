@@ -1,9 +1,9 @@
 //! A packet's way: in by a port, through a chain, out by a port, or to another end that is counted.
 
-mod black_box;
 mod chains;
 mod classify;
 mod fragments;
 mod instances;
 mod plans;
+mod program;
 mod verdicts;

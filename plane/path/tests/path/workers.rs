@@ -1,13 +1,13 @@
 //! Several workers: packets and buffers cross the links between them.
 
-use headgate_path::links::LINK_SIZE;
+use headgate_path::mesh::RING_SIZE;
 use headgate_path::plan::Exit;
-use headgate_path::rules::Rule;
 use headgate_shm::Verdict;
+use headgate_units::PortId;
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, interleaved};
-use crate::harness::layout::{At, Layout};
+use crate::harness::layout::{At, Layout, from_port};
 
 mod threads;
 
@@ -19,7 +19,7 @@ const fn on(worker: u8) -> At {
 fn relay(workers: u8, buffers: u32) -> World {
     let layout = Layout::new().workers(usize::from(workers)).region(buffers, 320);
     let layout = layout.port(on(0)).port(on(workers - 1)).nf("nf", &[on(1)]);
-    World::new(layout.chain(&[0], Exit::Port(1)).default_chain(1))
+    World::new(layout.chain(&[0], Exit::Port(PortId(1))).default_chain(1))
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_packet_passes_three_workers() {
     let mut world = relay(3, 1024);
     let offered = interleaved(0..20, 0..50);
     world.offer(0, &offered);
-    while world.turn() {
+    while world.pass() {
         world.check();
     }
     world.settle();
@@ -47,13 +47,13 @@ fn a_chain_may_zigzag_between_workers_and_domains() {
         .nf("b", &[at(1, 0)])
         .nf("c", &[at(0, 1), at(1, 0), at(0, 0)])
         .nf("d", &[at(1, 1)]);
-    let ingress = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
-    let layout = layout.chain(&[0, 1, 2, 3], Exit::Port(1)).chain(&[3, 2, 1, 0], Exit::Port(0));
-    let mut world = World::new(layout.rule(ingress(0, 1)).rule(ingress(1, 2)));
+    let layout =
+        layout.chain(&[0, 1, 2, 3], Exit::Port(PortId(1))).chain(&[3, 2, 1, 0], Exit::Port(PortId(0)));
+    let mut world = World::new(layout.rule(from_port(0, 1)).rule(from_port(1, 2)));
     let (east, west) = (interleaved(0..40, 0..10), interleaved(40..80, 0..10));
     world.offer(0, &east);
     world.offer(1, &west);
-    while world.turn() {
+    while world.pass() {
         world.check();
     }
     world.settle();
@@ -105,40 +105,39 @@ fn few_buffers_return_too() {
 
 #[test]
 fn what_a_full_link_does_not_take_is_counted() {
-    let mut world = relay(2, 3 * LINK_SIZE);
-    let offered = interleaved(0..1, 0..LINK_SIZE + 904);
+    let mut world = relay(2, 3 * RING_SIZE);
+    let offered = interleaved(0..1, 0..RING_SIZE + 904);
     world.offer(0, &offered);
     for _ in 0..offered.len().div_ceil(64) {
-        world.turn_of(0);
+        world.pass_of(0);
     }
     world.check();
     assert_eq!(world.drops(1), [("worker-full", 904)].into());
     world.settle();
-    assert_same_flows(&offered[..LINK_SIZE as usize], &world.sent(1));
+    assert_same_flows(&offered[..RING_SIZE as usize], &world.sent(1));
     world.finish();
 }
 
 /// A great surplus at once, while the worker it goes to is slow: packets still find room in the link.
 #[test]
 fn returning_buffers_leave_room_in_a_link_for_packets() {
-    let layout = Layout::new().workers(2).region(8 * LINK_SIZE, 128).ring(32_768);
+    let layout = Layout::new().workers(2).region(8 * RING_SIZE, 128).ring(32_768);
     let layout = layout.port(on(0)).port(on(1)).nf("nf", &[on(1)]);
-    let ingress = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
-    let layout = layout.chain(&[0], Exit::Port(1)).chain(&[], Exit::Port(0));
-    let mut world = World::new(layout.rule(ingress(0, 1)).rule(ingress(1, 2)));
+    let layout = layout.chain(&[0], Exit::Port(PortId(1))).chain(&[], Exit::Port(PortId(0)));
+    let mut world = World::new(layout.rule(from_port(0, 1)).rule(from_port(1, 2)));
     world.offer(0, &interleaved(0..1, 0..15_000));
     for _ in 0..400 {
-        world.turn_of(0);
-        world.turn_of(1);
+        world.pass_of(0);
+        world.pass_of(1);
     }
     assert_eq!(world.boards[1].instances[0].held.get(), 15_000);
     world.kill(0);
     let offered = interleaved(1..2, 0..10_000);
     world.offer(1, &offered);
-    for turn in 0..1_000 {
-        world.turn_of(1);
-        if turn % 4 == 0 {
-            world.turn_of(0);
+    for pass in 0..1_000 {
+        world.pass_of(1);
+        if pass % 4 == 0 {
+            world.pass_of(0);
         }
     }
     world.settle();
@@ -151,10 +150,10 @@ fn returning_buffers_leave_room_in_a_link_for_packets() {
 fn the_other_workers_nf_dies_and_its_buffers_stay_there() {
     let mut world = relay(3, 768);
     world.offer(0, &interleaved(0..1, 0..60));
-    world.turn_of(0);
-    world.turn_of(1);
+    world.pass_of(0);
+    world.pass_of(1);
     world.kill(0);
-    world.turn_of(1);
+    world.pass_of(1);
     world.check();
     assert_eq!(world.drops(1), [("nf-died", 60)].into());
     assert_eq!(world.workers[1].report().free[0].len(), 256 + 60);

@@ -1,6 +1,6 @@
 //! While NFs are awake, the packet path neither allocates nor calls the kernel.
 //!
-//! Both are counted, on the thread that makes the turns and only while it makes them: allocations by the
+//! Both are counted, on the thread that makes the passes and only while it makes them: allocations by the
 //! allocator of this binary, system calls by the kernel, which turns each into a signal. Alone in its
 //! binary, because the allocator and the signal handler are the whole process's.
 
@@ -14,26 +14,31 @@ mod queue;
 use std::io::Write;
 use std::sync::mpsc::channel;
 
-use headgate_path::plan::{Exit, UNCLAIMED};
+use headgate_path::plan::{Exit, TunnelId, UNCLAIMED};
 use headgate_path::rules::Rule;
-use headgate_path::worker::{Command, Turn};
+use headgate_path::trace;
+use headgate_path::worker::{Command, Pass};
 use headgate_shm::{Verdict, doorbell};
+use headgate_units::{ChainId, PortId};
 use headgate_wire::vlan::Tag;
 
 use harness::World;
 use harness::frames::{first_fragment, later_fragment, malformed, other, tagged, udp4, udp6};
-use harness::layout::{At, Layout};
+use harness::layout::{At, Layout, to_chain};
 use kernel::SystemCalls;
 use memory::allocations_of;
 use queue::Endless;
 
-/// Turns of each worker until everything has its final size.
+/// Passes of each worker until everything has its final size.
 const WARM_UP: usize = 1_000;
-/// Turns that are counted.
-const TURNS: usize = 10_000;
+/// Passes that are counted.
+const PASSES: usize = 10_000;
 
 /// The instance that never takes a packet.
 const STUCK: u16 = 4;
+/// The chain through a tunnel, and the packets that go there.
+const TUNNELLED: u16 = 5;
+const ETHERTYPE_MPLS: u16 = 0x8847;
 
 /// One of everything that classification knows.
 fn templates() -> Vec<Vec<u8>> {
@@ -43,11 +48,13 @@ fn templates() -> Vec<Vec<u8>> {
     frames.push(tagged([Some(Tag::service(20)), Some(Tag::customer(10))], 21, 0));
     frames.extend([first_fragment(22, 0, 7), later_fragment(22, 1, 7), later_fragment(23, 0, 9)]);
     frames.extend([other(0x0806, 24, 0), other(0x88cc, 25, 0), malformed(26, 0)]);
+    frames.push(other(ETHERTYPE_MPLS, 27, 0));
     frames
 }
 
 /// Two workers, two domains, chains that cross both, an NF with instances on both, one NF that does
-/// nothing and one that is down.
+/// nothing and one that is down; and a chain that is entered in the middle, whose output waits and leaves by
+/// a tunnel.
 fn world() -> World {
     let at = |worker, region| At { worker, region };
     let layout = Layout::new()
@@ -62,15 +69,19 @@ fn world() -> World {
         .nf("c", &[at(0, 1)])
         .nf("stuck", &[at(1, 0)])
         .nf("down", &[])
-        .chain(&[0, 1, 2], Exit::Port(1))
-        .chain(&[0, 2, 1, 0], Exit::Port(2))
-        .chain(&[3], Exit::Port(2))
-        .chain(&[4], Exit::Port(2))
-        .rule(Rule { vlan: Some(10), chain: 3, ..Rule::default() })
-        .rule(Rule { vlan: Some(20), chain: 4, ..Rule::default() })
-        .rule(Rule { ethertype: Some(0x86dd), chain: 2, ..Rule::default() })
-        .rule(Rule { destination_port: Some((80, 80)), chain: 1, ..Rule::default() })
-        .rule(Rule { ethertype: Some(0x0806), chain: 2, ..Rule::default() })
+        .chain(&[0, 1, 2], Exit::Port(PortId(1)))
+        .chain(&[0, 2, 1, 0], Exit::Port(PortId(2)))
+        .chain(&[3], Exit::Port(PortId(2)))
+        .chain(&[4], Exit::Port(PortId(2)))
+        .tunnel(2, b"an outer header")
+        .chain(&[3, 0], Exit::Tunnel(TunnelId(0)))
+        .committed()
+        .rule(Rule { ethertype: Some(ETHERTYPE_MPLS), position: 1, ..to_chain(TUNNELLED) })
+        .rule(Rule { vlan: Some(10), chain: ChainId(3), ..Rule::default() })
+        .rule(Rule { vlan: Some(20), chain: ChainId(4), ..Rule::default() })
+        .rule(Rule { ethertype: Some(0x86dd), chain: ChainId(2), ..Rule::default() })
+        .rule(Rule { destination_port: Some((80, 80)), chain: ChainId(1), ..Rule::default() })
+        .rule(Rule { ethertype: Some(0x0806), chain: ChainId(2), ..Rule::default() })
         .idle_ticks(500);
     let layout = Layout {
         make_queue: |port, _, region| {
@@ -106,25 +117,25 @@ fn world() -> World {
     world
 }
 
-/// What the turns of all workers cost: calls of the allocator, and the first system call of each turn.
+/// What the passes of all workers cost: calls of the allocator, and the first system call of each pass.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Cost {
     allocations: u64,
     system_calls: Vec<i64>,
 }
 
-/// Makes turns; NFs work in between, uncounted.
-fn cost_of(world: &mut World, watch: Option<&SystemCalls>, turns: usize) -> Cost {
+/// Makes passes; NFs work in between, uncounted.
+fn cost_of(world: &mut World, watch: Option<&SystemCalls>, passes: usize) -> Cost {
     let mut cost = Cost::default();
-    for _ in 0..turns {
+    for _ in 0..passes {
         for worker in 0..world.workers.len() {
-            let mut turn = || {
-                assert_ne!(world.turn_of(worker), Turn::Stopped);
+            let mut pass = || {
+                assert_ne!(world.pass_of(worker), Pass::Stopped);
             };
             let mut system_call = None;
             cost.allocations += allocations_of(|| match watch {
-                Some(watch) => system_call = watch.first_of(&mut turn),
-                None => turn(),
+                Some(watch) => system_call = watch.first_of(&mut pass),
+                None => pass(),
             });
             cost.system_calls.extend(system_call);
         }
@@ -149,15 +160,20 @@ fn watch() -> Option<SystemCalls> {
 }
 
 #[test]
-fn turns_with_packets_neither_allocate_nor_call_the_kernel() {
+fn passes_with_packets_neither_allocate_nor_call_the_kernel() {
     let mut world = world();
     let watch = watch();
-    for measured in [false, true] {
-        world.mailboxes.iter().for_each(|mailbox| mailbox.post(Command::Measure(measured)));
+    world.signals.releases.allow(ChainId(TUNNELLED), u64::MAX);
+    for (measured, traced) in [(false, false), (true, false), (false, true)] {
+        for mailbox in &world.mailboxes {
+            mailbox.post(Command::Measure(measured));
+            mailbox.post(Command::Trace(traced.then(|| trace::ring(1024).0)));
+        }
         cost_of(&mut world, None, WARM_UP);
         let left = world.left(1) + world.left(2);
-        assert_eq!(cost_of(&mut world, watch.as_ref(), TURNS), Cost::default(), "measured: {measured}");
-        assert!(world.left(1) + world.left(2) - left > 4 * TURNS as u64, "packets moved meanwhile");
+        let cost = cost_of(&mut world, watch.as_ref(), PASSES);
+        assert_eq!(cost, Cost::default(), "measured: {measured}, traced: {traced}");
+        assert!(world.left(1) + world.left(2) - left > 4 * PASSES as u64, "packets moved meanwhile");
     }
     world.check();
     assert_everything_happened(&world);
@@ -166,11 +182,12 @@ fn turns_with_packets_neither_allocate_nor_call_the_kernel() {
 /// The ways that were walked while the counters stood at zero.
 fn assert_everything_happened(world: &World) {
     let learnt: u64 = world.boards.iter().map(|board| board.flows_learnt.get()).sum();
-    assert!(learnt > TURNS as u64 / 8, "{learnt} flows came and went");
+    assert!(learnt > PASSES as u64 / 8, "{learnt} flows came and went");
     let returned: u64 = world.workers.iter().map(|worker| worker.report().returns_sent).sum();
     assert!(returned > 0, "buffers went home between workers");
     let ends = |chain: u16| world.drops(chain).into_keys().collect::<Vec<_>>();
-    assert_eq!(ends(UNCLAIMED), ["malformed", "no-rule"]);
+    assert!(world.left(TUNNELLED) > PASSES as u64 / 4, "{}", world.left(TUNNELLED));
+    assert_eq!(ends(UNCLAIMED.0), ["malformed", "no-rule"]);
     assert_eq!(ends(1), ["nf-verdict", "no-such-port", "no-such-stage"]);
     assert_eq!((ends(3), ends(4)), (vec!["stage-full"], vec!["stage-down"]));
 }

@@ -4,8 +4,8 @@ use headgate_port::{Queue, QueueCounters};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
-/// Packets given in one turn: few, so that a debug build makes many turns.
-const PER_TURN: usize = 8;
+/// Packets given in one pass: few, so that a debug build makes many passes.
+const PER_PASS: usize = 8;
 /// Where an IPv4 source address ends in a plain frame.
 const SOURCE_END: usize = 30;
 
@@ -29,7 +29,7 @@ impl Queue for Endless {
             return 0;
         }
         let mut count = 0;
-        for slot in &mut into[..PER_TURN] {
+        for slot in &mut into[..PER_PASS] {
             let Some(index) = stack.take() else { break };
             let place = self.next % self.templates.len();
             let frame = &mut self.templates[place];

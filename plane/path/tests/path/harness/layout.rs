@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use headgate_decide::pressure::Marks;
-use headgate_path::plan::{Chain, Exit, OnFailure, Stage};
+use headgate_decide::pressure::QueueMarks;
+use headgate_path::holders::ExtrasWanted;
+use headgate_path::plan::{Chain, Exit, NodeId, OnFailure, Stage, Tunnel, TunnelId};
 use headgate_path::pressure::Handling;
 use headgate_path::rules::Rule;
 use headgate_port::Queue;
+use headgate_units::{ChainId, InstanceId, NfId, PortId, Ticks};
 
-use super::TURN_CYCLES;
+use super::PASS_TICKS;
 use super::port::{Cable, TestQueue};
 
 /// Which worker and which region.
@@ -40,7 +42,10 @@ pub struct Layout {
     pub stages: Vec<Stage>,
     pub instances: Vec<At>,
     pub chains: Vec<Option<Chain>>,
+    pub nodes: Vec<TunnelId>,
+    pub tunnels: Vec<Tunnel>,
     pub rules: Vec<Rule>,
+    pub extras: ExtrasWanted,
     pub ring: u32,
     pub handling: Handling,
     pub shed_by_flow: bool,
@@ -61,7 +66,10 @@ impl Layout {
             stages: Vec::new(),
             instances: Vec::new(),
             chains: vec![None],
+            nodes: Vec::new(),
+            tunnels: Vec::new(),
             rules: Vec::new(),
+            extras: ExtrasWanted::default(),
             ring: 512,
             handling: Handling::default(),
             shed_by_flow: true,
@@ -100,11 +108,24 @@ impl Layout {
         self
     }
 
+    /// What stands in front of frames that leave by a port.
+    pub fn tunnel(mut self, port: u16, header: &[u8]) -> Self {
+        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec() });
+        self
+    }
+
+    /// The stage named last runs on a node that this tunnel leads to.
+    pub fn elsewhere(mut self, tunnel: u16) -> Self {
+        self.nodes.push(TunnelId(tunnel));
+        self.stages.last_mut().unwrap().elsewhere = Some(NodeId(self.nodes.len() as u16 - 1));
+        self
+    }
+
     /// A stage with its instances.
     pub fn nf(mut self, name: &str, instances: &[At]) -> Self {
         let mut stage = Stage::new(name.to_owned(), OnFailure::Drop);
         let first = self.instances.len() as u16;
-        stage.set_running((first..first + instances.len() as u16).collect());
+        stage.set_running((first..first + instances.len() as u16).map(InstanceId).collect());
         self.stages.push(stage);
         self.instances.extend_from_slice(instances);
         self
@@ -118,13 +139,24 @@ impl Layout {
 
     pub fn chain(mut self, stages: &[u16], exit: Exit) -> Self {
         let name = format!("chain {}", self.chains.len());
-        self.chains.push(Some(Chain { name, stages: stages.to_vec(), exit, delay_bound_us: None }));
+        let stages = stages.iter().copied().map(NfId).collect();
+        self.chains.push(Some(Chain { name, stages, exit, delay_bound_us: None, committed: false }));
         self
+    }
+
+    fn last_chain(&mut self) -> &mut Chain {
+        self.chains.last_mut().unwrap().as_mut().unwrap()
     }
 
     /// The chain named last has a delay bound.
     pub fn bounded(mut self, micros: u32) -> Self {
-        self.chains.last_mut().unwrap().as_mut().unwrap().delay_bound_us = Some(micros);
+        self.last_chain().delay_bound_us = Some(micros);
+        self
+    }
+
+    /// The packets of the chain named last wait at the exit until they may leave.
+    pub fn committed(mut self) -> Self {
+        self.last_chain().committed = true;
         self
     }
 
@@ -135,7 +167,7 @@ impl Layout {
 
     /// What no earlier rule claims goes to this chain.
     pub fn default_chain(self, chain: u16) -> Self {
-        self.rule(Rule { chain, ..Rule::default() })
+        self.rule(to_chain(chain))
     }
 
     pub fn ring(mut self, descriptors: u32) -> Self {
@@ -143,10 +175,10 @@ impl Layout {
         self
     }
 
-    /// Instances that cannot keep up are throttled, and `hold` packets wait for each.
-    pub fn pressure(mut self, hold: u32) -> Self {
-        let marks = Marks::new(self.ring, 80, 60, 2 * TURN_CYCLES, TURN_CYCLES);
-        self.handling = Handling { marks: Some(marks), hold, turns: true, mark_at: self.ring / 2 };
+    /// Instances that cannot keep up are throttled, and `pending_max` packets wait for each.
+    pub fn pressure(mut self, pending_max: u32) -> Self {
+        let marks = QueueMarks::new(self.ring, 80, 60, Ticks(2 * PASS_TICKS), Ticks(PASS_TICKS));
+        self.handling = Handling { marks: Some(marks), pending_max, yields: true, mark_at: self.ring / 2 };
         self
     }
 
@@ -154,4 +186,14 @@ impl Layout {
         self.idle_ticks = ticks;
         self
     }
+}
+
+/// A rule that sends everything to a chain.
+pub fn to_chain(chain: u16) -> Rule {
+    Rule { chain: ChainId(chain), ..Rule::default() }
+}
+
+/// A rule that sends what comes by a port to a chain.
+pub fn from_port(port: u16, chain: u16) -> Rule {
+    Rule { ingress: Some(PortId(port)), ..to_chain(chain) }
 }

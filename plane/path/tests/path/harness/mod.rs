@@ -10,34 +10,38 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headgate_decide::wake::Marks;
+use headgate_decide::wake::CallMarks;
 use headgate_path::audit::{Audit, WorkerReport, audit};
 use headgate_path::board::Board;
-use headgate_path::bound::Bounds;
-use headgate_path::divert::Diverts;
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_path::flows::Seeds;
-use headgate_path::holders::{FIRST_INSTANCE, Holders};
-use headgate_path::instance::InstanceEnds;
-use headgate_path::links;
+use headgate_path::holders::{Holder, Holders};
+use headgate_path::intake::FlowSetup;
+use headgate_path::ledger::Store;
+use headgate_path::link::{LinkEnds, RingEnds};
+use headgate_path::mesh::mesh;
 use headgate_path::plan::{InstancePlace, Parts, Plan, PortPlace};
-use headgate_path::pressure::{Handling, Pressure};
+use headgate_path::ports::Device;
+use headgate_path::pressure::Handling;
 use headgate_path::rules::Rules;
-use headgate_path::worker::{Command, Device, Event, Mailbox, Setup, Store, Turn, Worker};
+use headgate_path::signals::Signals;
+use headgate_path::stages::InstanceEnds;
+use headgate_path::worker::{Command, Event, Mailbox, Pass, Setup, Worker};
 use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, Stack};
+use headgate_units::{ChainId, CoreId, InstanceId, PortId, RegionId, Ticks, WorkerId};
 
 use layout::{At, Layout};
 use nf::{Handler, Nf};
 use port::Cable;
 
-/// TSC cycles between two turns of these tests, and of one tick of the flow table.
-pub const TURN_CYCLES: u64 = 2_500;
+/// TSC cycles between two passes of these tests, and of one tick of the flow table.
+pub const PASS_TICKS: u64 = 2_500;
 /// TSC cycles in a microsecond of these tests.
-pub const CYCLES_PER_MICRO: u64 = 2_500;
-/// Turns without a move after which nothing will move any more: a queue keeps what it sends for two.
-const QUIET_TURNS: usize = 3;
-/// The same for several workers: they look at the last surplus buffers every 64 turns.
-const QUIET_TURNS_OF_SEVERAL: usize = 130;
+pub const TICKS_PER_MICRO: u64 = 2_500;
+/// Passes without a move after which nothing will move any more: a queue keeps what it sends for two.
+const QUIET_PASSES: usize = 3;
+/// The same for several workers: they send the last surplus buffers every 64 passes.
+const QUIET_PASSES_OF_SEVERAL: usize = 130;
 
 /// Workers with everything around them, and a control loop that does what a test says.
 pub struct World {
@@ -48,16 +52,14 @@ pub struct World {
     pub holders: Vec<Arc<Holders>>,
     pub ports: Vec<Arc<Mutex<Cable>>>,
     pub nfs: BTreeMap<u16, Nf>,
-    /// Instances that are black boxes: what they hold lies in no buffer.
-    pub boxes: Vec<u16>,
+    /// Instances that are external programs: what they hold lies in no buffer.
+    pub programs: Vec<u16>,
     pub parts: Parts,
     pub now: u64,
     instances: Vec<At>,
     ring: u32,
     handling: Handling,
-    pub pressure: Arc<Pressure>,
-    pub bounds: Arc<Bounds>,
-    diverts: Arc<Diverts>,
+    pub signals: Arc<Signals>,
     events: Receiver<Event>,
 }
 
@@ -68,46 +70,44 @@ impl World {
         let shapes = layout.regions.iter().map(|&(buffers, frame)| Geometry::new(buffers, frame).unwrap());
         let regions: Vec<Region> =
             shapes.map(|shape| Region::create("test", shape, PagesWanted::Ordinary).unwrap()).collect();
-        let holders: Vec<_> =
-            regions.iter().map(|region| Arc::new(Holders::new(region.geometry().buffers()))).collect();
-        let board = || Arc::new(Board::new(layout.chains_max, layout.instances_max));
+        let records = |region: &Region| Holders::with_extras(region.geometry().buffers(), layout.extras);
+        let holders: Vec<_> = regions.iter().map(|region| Arc::new(records(region))).collect();
+        let signals =
+            Signals::new(layout.workers, layout.chains_max, layout.instances_max, layout.shed_by_flow);
         let mut world = Self {
             workers: Vec::new(),
-            boards: (0..layout.workers).map(|_| board()).collect(),
+            boards: signals.boards.to_vec(),
             mailboxes: (0..layout.workers).map(|_| Arc::default()).collect(),
             regions,
             holders,
             ports: layout.ports.iter().map(|_| Arc::default()).collect(),
             nfs: BTreeMap::new(),
-            boxes: Vec::new(),
+            programs: Vec::new(),
             parts: parts(&layout),
-            now: TURN_CYCLES,
+            now: PASS_TICKS,
             instances: layout.instances.clone(),
             ring: layout.ring,
             handling: layout.handling,
-            pressure: Pressure::new(layout.instances_max),
-            diverts: Diverts::new(layout.instances_max, layout.shed_by_flow),
-            bounds: Bounds::new(layout.chains_max),
+            signals,
             events,
         };
         let plan = Arc::new(Plan::new(world.parts.clone()));
-        for (number, links) in links::mesh(layout.workers).into_iter().enumerate() {
+        for (number, ends) in mesh(layout.workers).into_iter().enumerate() {
             world.workers.push(Worker::new(Setup {
-                number: number as u8,
+                number: WorkerId(number as u8),
                 stores: world.stores(number, layout.workers),
                 devices: world.devices(number, &layout),
-                links,
+                mesh: ends,
                 plan: plan.clone(),
-                boards: world.boards.clone().into(),
-                pressure: world.pressure.clone(),
-                diverts: world.diverts.clone(),
-                bounds: world.bounds.clone(),
-                cycles_per_micro: CYCLES_PER_MICRO,
+                signals: world.signals.clone(),
+                flows: FlowSetup {
+                    capacity: layout.flows,
+                    tick: Ticks(PASS_TICKS),
+                    idle_ticks: layout.idle_ticks,
+                    seeds: Seeds([0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03]),
+                },
+                ticks_per_micro: TICKS_PER_MICRO,
                 instances: layout.instances_max,
-                flows: layout.flows,
-                tick_cycles: TURN_CYCLES,
-                idle_ticks: layout.idle_ticks,
-                seeds: Seeds([0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03]),
                 mailbox: world.mailboxes[number].clone(),
                 events: sender.clone(),
             }));
@@ -134,9 +134,9 @@ impl World {
         let ports = layout.ports.iter().enumerate();
         let here = ports.filter(|(_, port)| usize::from(port.at.worker) == worker);
         here.map(|(number, port)| Device {
-            port: number as u8,
+            port: PortId(number as u16),
             queue: 0,
-            region: port.at.region,
+            region: RegionId(port.at.region),
             device: (layout.make_queue)(
                 number,
                 self.ports[number].clone(),
@@ -152,15 +152,19 @@ impl World {
         let layout = ControlLayout::new(self.ring).unwrap();
         let side = Arc::new(ManagerSide::create("test", layout).unwrap());
         self.nfs.insert(number, Nf::attach(&side, &self.regions[region as usize]));
-        self.mailboxes[worker as usize].post(Command::Attach(Box::new(InstanceEnds {
-            number,
-            region,
-            core: number,
+        let link = LinkEnds::Rings(Box::new(RingEnds {
+            core: CoreId(number),
             sleeps: true,
-            marks: Marks::new(self.ring, CYCLES_PER_MICRO),
+            marks: CallMarks::new(self.ring, TICKS_PER_MICRO),
             handling: self.handling,
             side,
-        })));
+        }));
+        self.attach(worker, InstanceEnds { number: InstanceId(number), region: RegionId(region), link });
+    }
+
+    /// An instance is ready.
+    pub fn attach(&self, worker: u8, ends: InstanceEnds) {
+        self.mailboxes[worker as usize].post(Command::Attach(Box::new(ends)));
     }
 
     /// An instance's process is gone. The plan is not told.
@@ -172,7 +176,7 @@ impl World {
     /// What an instance held is to be taken back.
     pub fn reclaim(&self, number: u16) {
         let worker = self.instances[number as usize].worker;
-        self.mailboxes[worker as usize].post(Command::Reclaim { number });
+        self.mailboxes[worker as usize].post(Command::Reclaim { number: InstanceId(number) });
     }
 
     /// Says what an instance does with its packets.
@@ -196,7 +200,12 @@ impl World {
     /// Says which instances of a stage run.
     pub fn set_running(&mut self, stage: u16, running: &[u16]) {
         let stage = stage as usize;
-        self.replan(|parts| parts.stages[stage].as_mut().unwrap().set_running(running.to_vec()));
+        self.replan(|parts| {
+            parts.stages[stage]
+                .as_mut()
+                .unwrap()
+                .set_running(running.iter().copied().map(InstanceId).collect())
+        });
     }
 
     /// Frames that a port will receive.
@@ -209,17 +218,17 @@ impl World {
         std::mem::take(&mut self.ports[port].lock().unwrap().sent)
     }
 
-    /// One turn of one worker, and no NF.
-    pub fn turn_of(&mut self, worker: usize) -> Turn {
-        self.now += TURN_CYCLES;
-        self.workers[worker].turn(self.now)
+    /// One pass of one worker, and no NF.
+    pub fn pass_of(&mut self, worker: usize) -> Pass {
+        self.now += PASS_TICKS;
+        self.workers[worker].pass(Ticks(self.now))
     }
 
-    /// One turn of every worker, then every NF works on what it has. Whether a packet moved.
-    pub fn turn(&mut self) -> bool {
+    /// One pass of every worker, then every NF works on what it has. Whether a packet moved.
+    pub fn pass(&mut self) -> bool {
         let mut moved = false;
         for worker in 0..self.workers.len() {
-            moved |= self.turn_of(worker) == Turn::Busy;
+            moved |= self.pass_of(worker) == Pass::Busy;
         }
         for nf in self.nfs.values_mut() {
             moved |= nf.step() > 0;
@@ -227,13 +236,13 @@ impl World {
         moved
     }
 
-    /// Turns until nothing moves any more.
+    /// Passes until nothing moves any more.
     #[track_caller]
     pub fn settle(&mut self) {
-        let enough = if self.workers.len() > 1 { QUIET_TURNS_OF_SEVERAL } else { QUIET_TURNS };
+        let enough = if self.workers.len() > 1 { QUIET_PASSES_OF_SEVERAL } else { QUIET_PASSES };
         let mut quiet = 0;
         for _ in 0..10_000 {
-            quiet = if self.turn() { 0 } else { quiet + 1 };
+            quiet = if self.pass() { 0 } else { quiet + 1 };
             if quiet == enough {
                 return self.check();
             }
@@ -252,24 +261,24 @@ impl World {
     }
 
     pub fn entered(&self, chain: u16) -> u64 {
-        self.boards.iter().map(|board| board.chains[chain as usize].entered.get()).sum()
+        self.boards.iter().map(|board| board.chains[usize::from(chain)].entered.get()).sum()
     }
 
     pub fn left(&self, chain: u16) -> u64 {
-        self.boards.iter().map(|board| board.chains[chain as usize].left.get()).sum()
+        self.boards.iter().map(|board| board.chains[usize::from(chain)].left.get()).sum()
     }
 
-    pub fn dropped(&self, chain: u16, reason: Reason) -> u64 {
-        self.boards.iter().map(|board| board.dropped(chain, reason)).sum()
+    pub fn dropped(&self, chain: u16, reason: DropReason) -> u64 {
+        self.boards.iter().map(|board| board.dropped(ChainId(chain), reason)).sum()
     }
 
     /// Everything that ended in a chain, by reason.
     pub fn drops(&self, chain: u16) -> BTreeMap<&'static str, u64> {
-        let counts = Reason::ALL.iter().map(|&reason| (reason.name(), self.dropped(chain, reason)));
+        let counts = DropReason::ALL.iter().map(|&reason| (reason.name(), self.dropped(chain, reason)));
         counts.filter(|&(_, count)| count > 0).collect()
     }
 
-    /// The two accounts, compared between two turns.
+    /// The two accounts, compared between two passes.
     pub fn audit(&self) -> Audit {
         let reports: Vec<_> = self.workers.iter().map(Worker::report).collect();
         self.audit_of(&reports)
@@ -289,8 +298,9 @@ impl World {
         let audit = self.audit();
         assert!(audit.holds(), "{audit:#?}");
         let nfs = self.instances.iter().enumerate();
-        for (number, at) in nfs.filter(|(number, _)| !self.boxes.contains(&(*number as u16))) {
-            let in_table = self.holders[at.region as usize].held_by(FIRST_INSTANCE + number as u16).count();
+        for (number, at) in nfs.filter(|(number, _)| !self.programs.contains(&(*number as u16))) {
+            let in_table =
+                self.holders[at.region as usize].held_by(Holder::instance(InstanceId(number as u16))).count();
             let counted = self.boards[at.worker as usize].instances[number].held.get();
             assert_eq!(counted, in_table as u64, "packets in the hands of instance {number}");
             assert!(in_table <= self.ring as usize, "instance {number} holds more than its ring");
@@ -319,9 +329,11 @@ fn parts(layout: &Layout) -> Parts {
         ports: layout
             .ports
             .iter()
-            .map(|port| PortPlace { worker_for: vec![port.at.worker; layout.workers] })
+            .map(|port| PortPlace { worker_for: vec![WorkerId(port.at.worker); layout.workers] })
             .collect(),
-        instances: layout.instances.iter().map(|at| InstancePlace { worker: at.worker }).collect(),
+        instances: layout.instances.iter().map(|at| InstancePlace { worker: WorkerId(at.worker) }).collect(),
+        nodes: layout.nodes.clone(),
+        tunnels: layout.tunnels.clone(),
         rules: Rules::new(&layout.rules),
     }
 }

@@ -16,7 +16,12 @@ pub struct Cable {
     pub sent: Vec<Vec<u8>>,
     /// The most packets it takes at once; `None`: any number.
     pub room: Option<usize>,
+    /// Sees the packets that it is to send, before it takes them.
+    pub witness: Option<Witness>,
 }
+
+/// Sees packets on their way into a port.
+pub type Witness = Box<dyn FnMut(&[Descriptor]) + Send>;
 
 /// Its only queue. Like a driver, it keeps what it sends for a while: until the second `tend`.
 pub struct TestQueue {
@@ -50,6 +55,9 @@ impl Queue for TestQueue {
 
     fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
         let mut cable = self.cable.lock().unwrap();
+        if let Some(witness) = &mut cable.witness {
+            witness(packets);
+        }
         let count = packets.len().min(cable.room.unwrap_or(usize::MAX));
         for packet in &packets[..count] {
             let mut frame = vec![0; packet.length() as usize];

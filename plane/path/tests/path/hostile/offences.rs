@@ -1,17 +1,19 @@
 //! Each offence by itself, and its name.
 
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
+use headgate_path::holders::Holder;
 use headgate_path::worker::Event;
 use headgate_shm::{Descriptor, Offence};
+use headgate_units::InstanceId;
 
 use super::liar::offset;
-use super::{LIAR, RING, Scene};
+use super::{LIAR, NEIGHBOUR, RING, Scene};
 
 /// The liar has ten packets in its hands and ten in its ring.
 fn scene() -> Scene {
     let mut scene = Scene::new();
     scene.offer(20, 5);
-    scene.turn();
+    scene.pass();
     scene.liar.take(10);
     scene
 }
@@ -19,26 +21,26 @@ fn scene() -> Scene {
 /// Exactly this offence is named; nothing the liar holds is believed or lost, and nothing new goes to it.
 #[track_caller]
 fn assert_named(mut scene: Scene, offence: Offence) {
-    scene.turn();
-    assert_eq!(scene.world.events(), [Event::Offence { number: LIAR, offence }]);
+    scene.pass();
+    assert_eq!(scene.world.events(), [Event::Offence { number: InstanceId(LIAR), offence }]);
     let held = scene.world.boards[0].instances[0].held.get();
     scene.liar.give_back(0);
     scene.offer(7, 5);
-    let down = scene.world.dropped(1, Reason::StageDown);
-    scene.turn();
-    assert_eq!(scene.world.dropped(1, Reason::StageDown), down + 7);
+    let down = scene.world.dropped(1, DropReason::StageDown);
+    scene.pass();
+    assert_eq!(scene.world.dropped(1, DropReason::StageDown), down + 7);
     assert_eq!(scene.world.boards[0].instances[0].held.get(), held, "nothing is read from it any more");
     assert_eq!(scene.world.events(), []);
 
     scene.replace_liar();
     scene.offer(20, 5);
-    scene.turn();
-    assert_eq!(scene.world.events(), [Event::Reclaimed { number: LIAR, lost: held as u32 }]);
+    scene.pass();
+    assert_eq!(scene.world.events(), [Event::Reclaimed { number: InstanceId(LIAR), lost: held as u32 }]);
     let left = scene.world.left(1);
     scene.liar.take(20);
     while scene.liar.give_back(0) {}
-    scene.turn();
-    scene.turn();
+    scene.pass();
+    scene.pass();
     assert_eq!(scene.world.left(1), left + 20, "its successor is trusted anew");
     scene.finish();
 }
@@ -73,9 +75,8 @@ fn a_buffer_of_nobody() {
 #[test]
 fn a_buffer_of_a_neighbour() {
     let mut scene = scene();
-    // World::turn steps the neighbour after its worker, so its packets are on their way back to us.
-    let (theirs, _) =
-        scene.world.holders[0].held_by(headgate_path::holders::FIRST_INSTANCE + 2).next().unwrap();
+    // World::pass steps the neighbour after its worker, so its packets are on their way back to us.
+    let (theirs, _) = scene.world.holders[0].held_by(Holder::instance(InstanceId(NEIGHBOUR))).next().unwrap();
     scene.liar.put(Descriptor::new(theirs, 128, 64, 0));
     assert_named(scene, Offence::NotHeld);
 }
@@ -92,7 +93,7 @@ fn a_packet_returned_twice_in_one_burst() {
 fn a_packet_returned_again_later() {
     let mut scene = scene();
     assert!(scene.liar.give_back(1 << 12));
-    scene.turn();
+    scene.pass();
     scene.liar.put(scene.liar.returned.unwrap());
     assert_named(scene, Offence::NotHeld);
 }
@@ -105,10 +106,13 @@ fn honest_returns_before_a_lie_are_believed() {
     }
     scene.liar.put(Descriptor(u64::MAX));
     assert!(scene.liar.give_back(0));
-    scene.turn();
+    scene.pass();
     assert_eq!(scene.world.boards[0].instances[0].returned.get(), 4);
     assert_eq!(scene.world.boards[0].instances[0].held.get(), 16);
-    assert_eq!(scene.world.events(), [Event::Offence { number: LIAR, offence: Offence::NoSuchBuffer }]);
+    assert_eq!(
+        scene.world.events(),
+        [Event::Offence { number: InstanceId(LIAR), offence: Offence::NoSuchBuffer }]
+    );
     scene.finish();
 }
 
@@ -125,7 +129,7 @@ fn a_transmit_index_that_runs_ahead() {
 fn a_transmit_index_that_runs_backwards() {
     let mut scene = scene();
     assert!(scene.liar.give_back(0) && scene.liar.give_back(0));
-    scene.turn();
+    scene.pass();
     scene.liar.scribble(offset::TRANSMIT_PRODUCED, 1);
     assert_named(scene, Offence::TransmitIndex);
 }
@@ -137,7 +141,7 @@ fn a_transmit_index_over_slots_nobody_wrote() {
     assert_named(scene, Offence::BadLength);
 }
 
-/// It claims to sleep, so the manager looks how much waits for it.
+/// It claims to sleep, so the manager samples how much waits for it.
 #[test]
 fn a_receive_index_that_runs_ahead() {
     for index in [21, 1 << 31, u32::MAX] {
@@ -152,7 +156,7 @@ fn a_receive_index_that_runs_ahead() {
 fn a_receive_index_that_runs_backwards() {
     let mut scene = scene();
     scene.liar.scribble(offset::DOORBELL, 1);
-    scene.turn();
+    scene.pass();
     assert_eq!(scene.world.events(), []);
     scene.liar.scribble(offset::RECEIVE_CONSUMED, 9);
     scene.liar.scribble(offset::DOORBELL, 1);
@@ -166,10 +170,10 @@ fn a_receive_index_that_does_not_agree_with_what_was_returned() {
     for index in [RING - 1, RING + 1, u32::MAX] {
         let mut scene = Scene::new();
         scene.offer(RING, 5);
-        scene.turn();
+        scene.pass();
         scene.liar.take(RING as usize);
         while scene.liar.give_back(0) {}
-        scene.turn();
+        scene.pass();
         scene.liar.scribble(offset::RECEIVE_CONSUMED, index);
         scene.offer(RING, 5);
         assert_named(scene, Offence::ReceiveIndex);
@@ -181,16 +185,19 @@ fn a_receive_index_that_does_not_agree_with_what_was_returned() {
 fn packets_returned_before_they_were_taken() {
     let mut scene = Scene::new();
     scene.offer(RING, 5);
-    scene.turn();
-    let holder = headgate_path::holders::FIRST_INSTANCE;
+    scene.pass();
+    let holder = Holder::instance(InstanceId(LIAR));
     let untaken: Vec<u32> = scene.world.holders[0].held_by(holder).map(|(index, _)| index).collect();
     for index in &untaken[..10] {
         scene.liar.put(Descriptor::new(*index, 128, 60, 0));
     }
-    scene.turn();
+    scene.pass();
     scene.offer(20, 5);
-    scene.turn();
-    assert_eq!(scene.world.events(), [Event::Offence { number: LIAR, offence: Offence::ReceiveIndex }]);
+    scene.pass();
+    assert_eq!(
+        scene.world.events(),
+        [Event::Offence { number: InstanceId(LIAR), offence: Offence::ReceiveIndex }]
+    );
     scene.finish();
 }
 
@@ -201,13 +208,13 @@ fn a_storm_of_sleep_costs_few_calls() {
     for _ in 0..1_000 {
         scene.offer(1, 1);
         scene.liar.scribble(offset::DOORBELL, 1);
-        scene.turn();
+        scene.pass();
         scene.liar.take(1);
         scene.liar.give_back(0);
     }
-    // A turn is a microsecond here; between two calls there are at least GAP_MICROS.
+    // A pass is a microsecond here; between two calls there is at least GAP.
     let calls = scene.world.boards[0].instances[0].calls.get();
-    assert!((1..=1_000 / headgate_decide::wake::GAP_MICROS).contains(&calls), "{calls} calls");
+    assert!((1..=1_000 / headgate_decide::wake::GAP.as_micros()).contains(&calls), "{calls} calls");
     assert_eq!(scene.world.events(), []);
     scene.finish();
 }
@@ -216,11 +223,11 @@ fn a_storm_of_sleep_costs_few_calls() {
 fn a_condemned_nf_is_not_called_any_more() {
     let mut scene = scene();
     scene.liar.put(Descriptor(u64::MAX));
-    scene.turn();
+    scene.pass();
     let calls = scene.world.boards[0].instances[0].calls.get();
     for _ in 0..5_000 {
         scene.liar.scribble(offset::DOORBELL, 1);
-        scene.turn();
+        scene.pass();
     }
     assert_eq!(scene.world.boards[0].instances[0].calls.get(), calls);
     scene.finish();

@@ -4,9 +4,10 @@
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use headgate_path::holders::FIRST_INSTANCE;
+use headgate_path::holders::Holder;
 use headgate_path::worker::Event;
 use headgate_shm::{Descriptor, Offence};
+use headgate_units::InstanceId;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
@@ -71,7 +72,7 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// What the manager must find out about this incarnation at its next turn.
+/// What the manager must find out about this incarnation at its next pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Expected {
     Nothing,
@@ -83,7 +84,7 @@ enum Expected {
 struct Storm {
     scene: Scene,
     expected: Expected,
-    /// Returned since the manager's last turn.
+    /// Returned since the manager's last pass.
     on_their_way: HashSet<u32>,
 }
 
@@ -115,11 +116,11 @@ impl Storm {
             return Ok(());
         }
         let holder = world.holders[0].place(index).holder();
-        if holder == FIRST_INSTANCE + NEIGHBOUR || self.on_their_way.contains(&index) {
+        if holder == Holder::instance(InstanceId(NEIGHBOUR)) || self.on_their_way.contains(&index) {
             return Err(Expected::Exactly(Offence::NotHeld));
         }
         // In its ring but not yet taken, or free: then a packet for the liar may lie there by the time
-        // the manager looks.
+        // the manager reads it.
         Err(Expected::Anything)
     }
 
@@ -173,20 +174,20 @@ impl Storm {
         self.expected = Expected::Nothing;
     }
 
-    /// A turn of everyone; then the control loop replaces an offender. What it was stopped for.
-    fn turn(&mut self) -> Option<Offence> {
-        self.scene.turn();
+    /// A pass of everyone; then the control loop replaces an offender. What it was stopped for.
+    fn pass(&mut self) -> Option<Offence> {
+        self.scene.pass();
         self.on_their_way.clear();
         let mut named = None;
         for event in self.scene.world.events() {
             match event {
                 Event::Offence { number, offence } => {
-                    assert_eq!((number, named), (LIAR, None), "only the liar, and only once");
+                    assert_eq!((number, named), (InstanceId(LIAR), None), "only the liar, and only once");
                     named = Some(offence);
                 }
                 // What was named so far was its predecessor's.
                 Event::Reclaimed { number, .. } => {
-                    assert_eq!(number, LIAR);
+                    assert_eq!(number, InstanceId(LIAR));
                     named = None;
                 }
             }
@@ -208,7 +209,7 @@ const CASES: u32 = 2_000;
 
 #[test]
 fn no_lie_harms_anyone_but_the_liar() {
-    let turn = (0u32..70, 0u32..16, prop::collection::vec(any_move(), 0..5));
+    let pass = (0u32..70, 0u32..16, prop::collection::vec(any_move(), 0..5));
     let seen = Mutex::new(HashSet::new());
     let mut runner = TestRunner::new(ProptestConfig {
         cases: CASES,
@@ -217,12 +218,12 @@ fn no_lie_harms_anyone_but_the_liar() {
         max_shrink_iters: 500,
         ..ProptestConfig::default()
     });
-    let ran = runner.run(&prop::collection::vec(turn, 1..16), |turns| {
+    let ran = runner.run(&prop::collection::vec(pass, 1..16), |passes| {
         let mut storm = Storm::new();
-        for (to_liar, to_neighbours, moves) in &turns {
+        for (to_liar, to_neighbours, moves) in &passes {
             storm.scene.offer(*to_liar, *to_neighbours);
             moves.iter().for_each(|step| storm.make(step));
-            seen.lock().unwrap().extend(storm.turn());
+            seen.lock().unwrap().extend(storm.pass());
         }
         storm.scene.finish();
         Ok(())

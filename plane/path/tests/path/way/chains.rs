@@ -1,13 +1,13 @@
 //! Chains of NFs that let everything pass.
 
 use headgate_path::plan::Exit;
-use headgate_path::rules::Rule;
 use headgate_path::worker::Command;
 use headgate_shm::{Descriptor, doorbell};
+use headgate_units::PortId;
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, by_flow, interleaved, label, udp4};
-use crate::harness::layout::{HERE, Layout};
+use crate::harness::layout::{HERE, Layout, from_port};
 
 #[test]
 fn packets_pass_chains_of_one_to_five_stages() {
@@ -17,10 +17,10 @@ fn packets_pass_chains_of_one_to_five_stages() {
             layout = layout.nf(&format!("nf{stage}"), &[HERE]);
         }
         let stages: Vec<u16> = (0..length).collect();
-        let mut world = World::new(layout.chain(&stages, Exit::Port(1)).default_chain(1));
+        let mut world = World::new(layout.chain(&stages, Exit::Port(PortId(1))).default_chain(1));
         let offered = interleaved(0..30, 0..20);
         world.offer(0, &offered);
-        while world.turn() {
+        while world.pass() {
             world.check();
         }
         world.settle();
@@ -36,7 +36,7 @@ fn packets_pass_chains_of_one_to_five_stages() {
 
 #[test]
 fn a_chain_without_stages_is_a_wire() {
-    let mut world = World::new(Layout::plain().chain(&[], Exit::Port(1)).default_chain(1));
+    let mut world = World::new(Layout::plain().chain(&[], Exit::Port(PortId(1))).default_chain(1));
     let offered = interleaved(0..3, 0..100);
     world.offer(0, &offered);
     world.settle();
@@ -46,7 +46,8 @@ fn a_chain_without_stages_is_a_wire() {
 
 #[test]
 fn an_nf_is_told_the_port_a_packet_came_by() {
-    let layout = Layout::plain().nf("first", &[HERE]).nf("second", &[HERE]).chain(&[0, 1], Exit::Port(0));
+    let layout =
+        Layout::plain().nf("first", &[HERE]).nf("second", &[HERE]).chain(&[0, 1], Exit::Port(PortId(0)));
     let mut world = World::new(layout.default_chain(1));
     for number in 0..2 {
         world.on(
@@ -69,7 +70,7 @@ fn an_nf_is_told_the_port_a_packet_came_by() {
 #[test]
 fn what_one_nf_writes_the_next_one_reads() {
     const SHIM: [u8; 8] = *b"headgate";
-    let layout = Layout::plain().nf("push", &[HERE]).nf("pop", &[HERE]).chain(&[0, 1], Exit::Port(1));
+    let layout = Layout::plain().nf("push", &[HERE]).nf("pop", &[HERE]).chain(&[0, 1], Exit::Port(PortId(1)));
     let mut world = World::new(layout.default_chain(1));
     let shim = SHIM.len() as u32;
     world.on(
@@ -103,11 +104,10 @@ fn chains_share_nfs() {
         .port(HERE)
         .nf("a", &[HERE])
         .nf("b", &[HERE])
-        .chain(&[0, 1], Exit::Port(0))
-        .chain(&[1, 0], Exit::Port(1))
-        .chain(&[1, 0, 1], Exit::Port(2));
-    let ingress = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
-    let mut world = World::new(layout.rule(ingress(0, 1)).rule(ingress(1, 2)).rule(ingress(2, 3)));
+        .chain(&[0, 1], Exit::Port(PortId(0)))
+        .chain(&[1, 0], Exit::Port(PortId(1)))
+        .chain(&[1, 0, 1], Exit::Port(PortId(2)));
+    let mut world = World::new(layout.rule(from_port(0, 1)).rule(from_port(1, 2)).rule(from_port(2, 3)));
     let offered: Vec<_> = (0..3).map(|port| interleaved(port * 10..port * 10 + 10, 0..30)).collect();
     for (port, frames) in offered.iter().enumerate() {
         world.offer(port, frames);
@@ -123,7 +123,7 @@ fn chains_share_nfs() {
 }
 
 fn one_nf() -> World {
-    World::new(Layout::plain().ring(64).nf("nf", &[HERE]).chain(&[0], Exit::Port(1)).default_chain(1))
+    World::new(Layout::plain().ring(64).nf("nf", &[HERE]).chain(&[0], Exit::Port(PortId(1))).default_chain(1))
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn an_nf_never_holds_more_than_its_ring() {
     let offered = interleaved(0..1, 0..200);
     world.offer(0, &offered);
     for _ in 0..5 {
-        world.turn_of(0);
+        world.pass_of(0);
     }
     world.check();
     assert_eq!(world.boards[0].instances[0].held.get(), 64);
@@ -140,14 +140,14 @@ fn an_nf_never_holds_more_than_its_ring() {
 
     let mut taken = world.nf(0).take(64);
     world.offer(0, &interleaved(1..2, 0..10));
-    world.turn_of(0);
+    world.pass_of(0);
     assert_eq!(world.drops(1), [("stage-full", 146)].into(), "a taken packet still counts");
 
     taken.iter_mut().for_each(|packet| *packet = packet.with_tag(0));
     world.nf(0).give_back(&taken[..6]);
-    world.turn_of(0);
+    world.pass_of(0);
     world.offer(0, &interleaved(2..3, 0..10));
-    world.turn_of(0);
+    world.pass_of(0);
     assert_eq!(world.drops(1), [("stage-full", 150)].into(), "six came back, six more may go");
     assert_eq!(world.boards[0].instances[0].held.get(), 64);
 
@@ -174,10 +174,10 @@ fn what_a_port_does_not_take_is_counted() {
 #[test]
 fn packets_wait_at_the_port_while_no_buffer_is_free() {
     let layout = Layout::new().region(32, 320).port(HERE).port(HERE);
-    let mut world = World::new(layout.nf("nf", &[HERE]).chain(&[0], Exit::Port(1)).default_chain(1));
+    let mut world = World::new(layout.nf("nf", &[HERE]).chain(&[0], Exit::Port(PortId(1))).default_chain(1));
     let offered = interleaved(0..4, 0..100);
     world.offer(0, &offered);
-    world.turn_of(0);
+    world.pass_of(0);
     assert_eq!(world.audit().regions[0].free, 0);
     world.settle();
     assert_same_flows(&offered, &world.sent(1));
@@ -189,7 +189,7 @@ fn a_worker_that_does_not_receive_lets_what_it_has_go_on() {
     let mut world = one_nf();
     let offered = interleaved(0..1, 0..60);
     world.offer(0, &offered[..20]);
-    world.turn_of(0);
+    world.pass_of(0);
     world.mailboxes[0].post(Command::Receive(false));
     world.offer(0, &offered[20..]);
     world.settle();
@@ -219,11 +219,11 @@ fn an_nf_that_returns_late_keeps_the_order_of_each_flow() {
     let mut world = one_nf();
     let offered = interleaved(0..7, 0..200);
     let mut kept: Vec<Descriptor> = Vec::new();
-    for (turn, chunk) in offered.chunks(16).enumerate() {
+    for (pass, chunk) in offered.chunks(16).enumerate() {
         world.offer(0, chunk);
-        world.turn_of(0);
+        world.pass_of(0);
         kept.extend(world.nf(0).take(16).iter().map(|packet| packet.with_tag(0)));
-        if turn % 3 == 2 {
+        if pass % 3 == 2 {
             world.nf(0).give_back(&std::mem::take(&mut kept));
         }
         world.check();

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use headgate_path::plan::{Exit, UNCLAIMED};
 use headgate_path::rules::{Prefix, Rule};
+use headgate_units::{ChainId, PortId};
 use headgate_wire::vlan::Tag;
 
 use crate::harness::World;
@@ -16,13 +17,13 @@ const ARP: u16 = 0x0806;
 fn chains(count: u16) -> Layout {
     let mut layout = Layout::new().region(1024, 320).port(HERE);
     for chain in 1..=count {
-        layout = layout.port(HERE).chain(&[], Exit::Port(chain));
+        layout = layout.port(HERE).chain(&[], Exit::Port(PortId(chain)));
     }
     layout
 }
 
 fn to(chain: u16) -> Rule {
-    Rule { chain, ..Rule::default() }
+    Rule { chain: ChainId(chain), ..Rule::default() }
 }
 
 fn prefix(address: impl Into<IpAddr>, bits: u8) -> Option<Prefix> {
@@ -88,8 +89,8 @@ fn unclaimed_and_malformed_packets_are_counted() {
     let mut world = World::new(chains(1).rule(Rule { protocol: Some(6), ..to(1) }));
     world.offer(0, &[udp4(0, 0), malformed(0, 1), udp6(0, 2), other(0x88cc, 0, 3), malformed(1, 4)]);
     world.settle();
-    assert_eq!(world.entered(UNCLAIMED), 5);
-    assert_eq!(world.drops(UNCLAIMED), [("malformed", 2), ("no-rule", 3)].into());
+    assert_eq!(world.entered(UNCLAIMED.0), 5);
+    assert_eq!(world.drops(UNCLAIMED.0), [("malformed", 2), ("no-rule", 3)].into());
     world.finish();
 }
 
@@ -102,7 +103,7 @@ fn the_shortest_frames_are_safe() {
     let frames: Vec<_> = cut.chain([other(ARP, 0, 0)[..14].to_vec()]).collect();
     world.offer(0, &frames);
     world.settle();
-    let malformed: u64 = world.drops(UNCLAIMED).values().sum();
+    let malformed: u64 = world.drops(UNCLAIMED.0).values().sum();
     assert_eq!(world.sent(1).len() as u64 + malformed, frames.len() as u64);
     assert_eq!(world.left(1), 1, "only the bare Ethernet header is complete");
     world.finish();
@@ -110,7 +111,7 @@ fn the_shortest_frames_are_safe() {
 
 #[test]
 fn the_port_of_arrival_is_part_of_the_flow() {
-    let ingress = |port, chain| Rule { ingress: Some(port), ..to(chain) };
+    let ingress = |port, chain| Rule { ingress: Some(PortId(port)), ..to(chain) };
     let mut world = World::new(chains(2).rule(ingress(0, 2)).rule(ingress(2, 1)));
     for _ in 0..2 {
         let offered = interleaved(0..4, 0..4);
@@ -123,9 +124,9 @@ fn the_port_of_arrival_is_part_of_the_flow() {
     world.finish();
 }
 
-fn turns(world: &mut World, count: usize) {
+fn passes(world: &mut World, count: usize) {
     for _ in 0..count {
-        world.turn();
+        world.pass();
     }
 }
 
@@ -134,14 +135,14 @@ fn idle_flows_are_forgotten_and_learnt_again() {
     let mut world = World::new(chains(1).default_chain(1).idle_ticks(3_000));
     world.offer(0, &interleaved(0..20, 0..2));
     world.offer(0, &[udp6(0, 0), udp6(0, 1)]);
-    turns(&mut world, 64);
+    passes(&mut world, 64);
     let board = world.boards[0].clone();
     assert_eq!((board.flows.get(), board.flows_learnt.get()), (21, 21));
-    // 8 of 128 buckets are swept every 64 turns, and the board is renewed as often.
-    turns(&mut world, 3_000 + 128 / 8 * 64);
+    // 8 of 128 buckets are swept every 64 passes, and the board is renewed as often.
+    passes(&mut world, 3_000 + 128 / 8 * 64);
     assert_eq!(board.flows.get(), 0);
     world.offer(0, &interleaved(0..20, 2..4));
-    turns(&mut world, 64);
+    passes(&mut world, 64);
     assert_eq!((board.flows.get(), board.flows_learnt.get()), (20, 41));
     world.finish();
 }
@@ -151,7 +152,7 @@ fn flows_in_use_are_not_forgotten() {
     let mut world = World::new(chains(1).default_chain(1).idle_ticks(3_000));
     for sequence in 0..30 {
         world.offer(0, &[udp4(1, sequence)]);
-        turns(&mut world, 500);
+        passes(&mut world, 500);
     }
     assert_eq!(world.boards[0].flows_learnt.get(), 1);
     world.finish();
@@ -167,7 +168,7 @@ fn a_flood_of_flows_is_forgotten_but_not_misled() {
     world.settle();
     assert_same_flows(&offered[..4_096], &world.sent(1));
     assert_same_flows(&offered[4_096..], &world.sent(2));
-    turns(&mut world, 64);
+    passes(&mut world, 64);
     let board = &world.boards[0];
     assert_eq!(board.flows_learnt.get(), 8_192);
     assert!(board.flows.get() <= 512);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use headgate_path::plan::Exit;
 use headgate_path::rules::Rule;
+use headgate_units::{ChainId, PortId};
 
 use crate::harness::World;
 use crate::harness::frames::{
@@ -17,9 +18,9 @@ fn world() -> World {
     let layout = Layout::plain()
         .port(HERE)
         .nf("nf", &[HERE; 4])
-        .chain(&[0], Exit::Port(1))
-        .chain(&[0], Exit::Port(2))
-        .rule(Rule { destination_port: Some((80, 80)), chain: 1, ..Rule::default() });
+        .chain(&[0], Exit::Port(PortId(1)))
+        .chain(&[0], Exit::Port(PortId(2)))
+        .rule(Rule { destination_port: Some((80, 80)), chain: ChainId(1), ..Rule::default() });
     World::new(layout.default_chain(2))
 }
 

@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_path::plan::Exit;
 use headgate_path::worker::Event;
+use headgate_units::InstanceId;
+use headgate_units::PortId;
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, by_flow, interleaved, label};
@@ -32,7 +34,7 @@ fn record(world: &mut World, number: u16, seen: &Seen) {
 
 /// One NF with `count` instances that run.
 fn shared_by(count: usize) -> (World, Seen) {
-    let layout = Layout::plain().nf("nf", &vec![HERE; count]).chain(&[0], Exit::Port(1));
+    let layout = Layout::plain().nf("nf", &vec![HERE; count]).chain(&[0], Exit::Port(PortId(1)));
     let mut world = World::new(layout.default_chain(1));
     let seen = Seen::default();
     (0..count as u16).for_each(|number| record(&mut world, number, &seen));
@@ -95,7 +97,7 @@ fn what_a_retired_instance_holds_still_goes_its_way() {
     let offered = interleaved(0..FLOWS, 0..1);
     world.offer(0, &offered);
     for _ in 0..4 {
-        world.turn_of(0);
+        world.pass_of(0);
     }
     assert!(world.boards[0].instances[1].held.get() > 0);
     world.set_running(0, &[0]);
@@ -112,7 +114,7 @@ fn a_death_takes_what_the_dead_one_held_and_nothing_else() {
     let offered = interleaved(0..FLOWS, 0..1);
     world.offer(0, &offered);
     for _ in 0..4 {
-        world.turn_of(0);
+        world.pass_of(0);
     }
     let held = world.boards[0].instances[1].held.get();
     let taken = world.nf(1).take(10);
@@ -122,9 +124,9 @@ fn a_death_takes_what_the_dead_one_held_and_nothing_else() {
     world.kill(1);
     world.settle();
     let lost = held - 4;
-    assert_eq!(world.events(), [Event::Reclaimed { number: 1, lost: lost as u32 }]);
+    assert_eq!(world.events(), [Event::Reclaimed { number: InstanceId(1), lost: lost as u32 }]);
     assert_eq!(world.drops(1), [("nf-died", lost)].into());
-    assert_eq!(world.boards[0].instances[1].drops[Reason::NfDied as usize].get(), lost);
+    assert_eq!(world.boards[0].instances[1].drops[DropReason::NfDied as usize].get(), lost);
     let sent = world.sent(1);
     let arrived = by_flow(&sent);
     assert_eq!(arrived.len() as u64, u64::from(FLOWS) - lost);
@@ -143,7 +145,7 @@ fn a_death_takes_what_the_dead_one_held_and_nothing_else() {
 #[test]
 fn an_instance_without_a_process_is_down() {
     let (mut world, _) = shared_by(1);
-    world.turn();
+    world.pass();
     world.kill(0);
     world.offer(0, &interleaved(0..5, 0..5));
     world.settle();
@@ -161,7 +163,9 @@ fn two_stages(bypass_first: bool, bypass_second: bool) -> World {
     layout = if bypass_first { layout.bypassed() } else { layout };
     layout = layout.nf("b", &[HERE]);
     layout = if bypass_second { layout.bypassed() } else { layout };
-    World::new(layout.chain(&[0, 1], Exit::Port(1)).chain(&[0], Exit::Port(1)).default_chain(1))
+    World::new(
+        layout.chain(&[0, 1], Exit::Port(PortId(1))).chain(&[0], Exit::Port(PortId(1))).default_chain(1),
+    )
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn a_doomed_packet_ends_at_the_head_of_its_chain() {
 fn packets_on_their_way_to_a_stage_that_goes_down_end_there() {
     let mut world = two_stages(false, false);
     world.offer(0, &interleaved(0..5, 0..10));
-    world.turn_of(0);
+    world.pass_of(0);
     world.set_running(1, &[]);
     world.settle();
     assert_eq!(world.boards[0].instances[0].returned.get(), 50);
@@ -230,7 +234,7 @@ fn a_chain_with_one_stage_down_for_good_is_closed_though_others_may_be_bypassed(
 #[should_panic(expected = "instance 0 is attached before it was reclaimed")]
 fn an_instance_is_reclaimed_before_it_is_attached_again() {
     let (mut world, _seen) = shared_by(1);
-    world.turn();
+    world.pass();
     world.start(0);
-    world.turn();
+    world.pass();
 }

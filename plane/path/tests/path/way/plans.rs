@@ -2,21 +2,22 @@
 
 use headgate_path::BURST;
 use headgate_path::plan::{Chain, Exit, PortPlace};
-use headgate_path::rules::{Rule, Rules};
+use headgate_path::rules::Rules;
 use headgate_shm::Verdict;
+use headgate_units::{PortId, WorkerId};
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, interleaved};
-use crate::harness::layout::{HERE, Layout};
+use crate::harness::layout::{HERE, Layout, from_port, to_chain};
 
 fn everything_to(chain: u16) -> Rules {
-    Rules::new(&[Rule { chain, ..Rule::default() }])
+    Rules::new(&[to_chain(chain)])
 }
 
 /// Chains 1 and 2, through NFs 0-1 and 1-0, to ports 1 and 2.
 fn world() -> World {
     let layout = Layout::plain().port(HERE).nf("a", &[HERE]).nf("b", &[HERE]);
-    let layout = layout.chain(&[0, 1], Exit::Port(1)).chain(&[1, 0], Exit::Port(2));
+    let layout = layout.chain(&[0, 1], Exit::Port(PortId(1))).chain(&[1, 0], Exit::Port(PortId(2)));
     World::new(layout.default_chain(1))
 }
 
@@ -25,7 +26,7 @@ fn new_rules_hold_for_new_packets_of_known_flows() {
     let mut world = world();
     let old = interleaved(0..10, 0..20);
     world.offer(0, &old);
-    world.turn_of(0);
+    world.pass_of(0);
     world.replan(|parts| {
         parts.generation += 1;
         parts.rules = everything_to(2);
@@ -54,13 +55,12 @@ fn a_plan_with_the_same_rules_asks_nothing_again() {
 #[test]
 fn packets_of_a_removed_chain_end_and_others_stay() {
     let mut world = world();
-    let ingress = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
-    world.replan(|parts| parts.rules = Rules::new(&[ingress(0, 1), ingress(1, 2)]));
+    world.replan(|parts| parts.rules = Rules::new(&[from_port(0, 1), from_port(1, 2)]));
     let others = interleaved(10..20, 0..6);
     world.offer(0, &interleaved(0..10, 0..6));
     world.offer(1, &others);
-    world.turn_of(0);
-    // The same generation: flow entries still name the chain, as they do in a turn that was faster.
+    world.pass_of(0);
+    // The same generation: flow entries still name the chain, as they do in a pass that was faster.
     world.replan(|parts| parts.chains[1] = None);
     world.offer(0, &interleaved(0..10, 6..8));
     world.settle();
@@ -78,14 +78,19 @@ fn packets_beyond_the_end_of_a_changed_chain_leave_it() {
         world.replan(|parts| parts.rules = everything_to(chain));
         let offered = interleaved(0..1, 0..20);
         world.offer(0, &offered);
-        world.turn();
-        world.turn_of(0);
-        let second = usize::from(world.parts.chains[chain as usize].as_ref().unwrap().stages[1]);
+        world.pass();
+        world.pass_of(0);
+        let second = world.parts.chains[chain as usize].as_ref().unwrap().stages[1].index();
         assert_eq!(world.boards[0].instances[second].held.get(), 20, "they are at position 1");
         world.replan(|parts| {
-            let exit = Exit::Port(chain);
-            parts.chains[chain as usize] =
-                Some(Chain { name: "short".into(), stages: vec![], exit, delay_bound_us: None });
+            let exit = Exit::Port(PortId(chain));
+            parts.chains[chain as usize] = Some(Chain {
+                name: "short".into(),
+                stages: vec![],
+                exit,
+                delay_bound_us: None,
+                committed: false,
+            });
         });
         world.settle();
         assert_same_flows(&offered, &world.sent(chain as usize));
@@ -97,7 +102,7 @@ fn packets_beyond_the_end_of_a_changed_chain_leave_it() {
 #[test]
 fn a_port_nobody_serves_yet_loses_its_packets_and_nothing_else() {
     let mut world = world();
-    world.replan(|parts| parts.ports.push(PortPlace { worker_for: vec![0] }));
+    world.replan(|parts| parts.ports.push(PortPlace { worker_for: vec![WorkerId(0)] }));
     world.on(0, Box::new(|_, packet| packet.with_verdict(Verdict::Port(3))));
     world.offer(0, &interleaved(0..1, 0..20));
     world.settle();
@@ -116,11 +121,10 @@ fn a_removed_stage_is_down() {
     world.finish();
 }
 
-/// Chain 2 comes and goes in every turn while packets of many flows are on their way.
+/// Chain 2 comes and goes in every pass while packets of many flows are on their way.
 #[test]
 fn a_storm_of_plans_loses_only_what_was_addressed_to_the_removed() {
     let mut world = world();
-    let ingress = |port, chain| Rule { ingress: Some(port), chain, ..Rule::default() };
     let chain = world.parts.chains[2].clone();
     let (mut stays, mut comes_and_goes) = (Vec::new(), 0);
     for round in 0..60u32 {
@@ -130,11 +134,11 @@ fn a_storm_of_plans_loses_only_what_was_addressed_to_the_removed() {
         comes_and_goes += frames.len();
         stays.extend(frames);
         world.replan(|parts| {
-            parts.rules = Rules::new(&[ingress(0, 1), ingress(1, 2)]);
+            parts.rules = Rules::new(&[from_port(0, 1), from_port(1, 2)]);
             parts.chains[2] = (round % 5 != 4).then(|| chain.clone().unwrap());
             parts.generation += round % 2;
         });
-        world.turn();
+        world.pass();
         world.check();
     }
     world.settle();

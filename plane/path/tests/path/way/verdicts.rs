@@ -1,9 +1,10 @@
 //! What an NF can say of a packet.
 
-use headgate_path::drop::Reason;
+use headgate_path::drop::DropReason;
 use headgate_path::hop::JUMPS_MAX;
 use headgate_path::plan::Exit;
 use headgate_shm::{Descriptor, Region, Verdict};
+use headgate_units::PortId;
 
 use crate::harness::World;
 use crate::harness::frames::{Label, assert_same_flows, by_flow, interleaved, label};
@@ -24,7 +25,7 @@ fn says(verdict: impl Fn(Label) -> Verdict + Send + 'static) -> Handler {
 /// Ports 0-2, three NFs, chain 1 through all of them to port 1.
 fn world() -> World {
     let layout = Layout::plain().port(HERE).nf("a", &[HERE]).nf("b", &[HERE]).nf("c", &[HERE]);
-    World::new(layout.chain(&[0, 1, 2], Exit::Port(1)).default_chain(1))
+    World::new(layout.chain(&[0, 1, 2], Exit::Port(PortId(1))).default_chain(1))
 }
 
 fn delivered(world: &World) -> [u64; 3] {
@@ -42,7 +43,7 @@ fn drop_ends_a_packet_and_its_nf_is_named() {
     assert_same_flows(&kept, &world.sent(1));
     assert_eq!(world.drops(1), [("nf-verdict", 120)].into());
     let counts = &world.boards[0].instances[1];
-    assert_eq!(counts.drops[Reason::NfVerdict as usize].get(), 120);
+    assert_eq!(counts.drops[DropReason::NfVerdict as usize].get(), 120);
     world.finish();
 }
 
@@ -93,8 +94,8 @@ fn unknown_ports_and_stages_are_counted() {
 
 #[test]
 fn a_stage_of_another_chain_is_no_stage_of_this_one() {
-    let layout = Layout::plain().nf("a", &[HERE]).nf("b", &[HERE]).chain(&[0], Exit::Port(1));
-    let mut world = World::new(layout.chain(&[1], Exit::Port(1)).default_chain(1));
+    let layout = Layout::plain().nf("a", &[HERE]).nf("b", &[HERE]).chain(&[0], Exit::Port(PortId(1)));
+    let mut world = World::new(layout.chain(&[1], Exit::Port(PortId(1))).default_chain(1));
     world.on(0, says(|_| Verdict::Stage(1)));
     world.offer(0, &interleaved(0..1, 0..10));
     world.settle();
@@ -178,7 +179,7 @@ fn all_verdicts_mixed_lose_nothing_uncounted() {
     }
     for round in 0..20 {
         world.offer(0, &interleaved(0..10, round * 10..round * 10 + 10));
-        world.turn();
+        world.pass();
         world.check();
     }
     world.settle();

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use headgate_path::audit::{Audit, Pause};
 use headgate_path::plan::Exit;
-use headgate_path::worker::{Command, Event, Mailbox, Turn, Worker};
+use headgate_path::worker::{Command, Event, Mailbox, Pass, Worker};
 use headgate_shm::cpu::cycles;
 use headgate_shm::doorbell;
+use headgate_units::{InstanceId, PortId, Ticks};
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, by_flow, interleaved, label};
@@ -25,7 +26,7 @@ fn world() -> World {
     let at = |worker, region| At { worker, region };
     let layout = Layout::new().workers(3).region(4096, 320).region(2048, 320).port(at(0, 0)).port(at(2, 1));
     let layout = layout.nf("a", &[at(1, 0), at(2, 0)]).nf("b", &[at(0, 1)]).nf("c", &[at(1, 1)]);
-    World::new(layout.chain(&[0, 1, 2], Exit::Port(1)).default_chain(1))
+    World::new(layout.chain(&[0, 1, 2], Exit::Port(PortId(1))).default_chain(1))
 }
 
 /// Threads that end with this value, also when the test fails.
@@ -37,10 +38,10 @@ struct Running<'scope> {
 
 fn run_worker(mut worker: Worker) -> Worker {
     loop {
-        match worker.turn(cycles()) {
-            Turn::Busy => {}
-            Turn::Idle => yield_now(),
-            Turn::Stopped => return worker,
+        match worker.pass(Ticks(cycles())) {
+            Pass::Busy => {}
+            Pass::Idle => yield_now(),
+            Pass::Stopped => return worker,
         }
     }
 }
@@ -109,7 +110,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Stops all workers between two turns and compares the accounts.
+/// Stops all workers between two passes and compares the accounts.
 #[track_caller]
 fn audit_in_flight(world: &World) -> Audit {
     let pause = Arc::new(Pause::new(world.mailboxes.len()));
@@ -163,7 +164,10 @@ fn a_flood_and_deaths_leave_the_accounts_in_order() {
             in_flight += audit_in_flight(&world).regions.iter().map(|region| region.held).sum::<u64>();
             let number = round as u16 % 4;
             let event = running.kill(&world, number);
-            assert!(matches!(event, Event::Reclaimed { number: dead, .. } if dead == number), "{event:?}");
+            assert!(
+                matches!(event, Event::Reclaimed { number: dead, .. } if dead == InstanceId(number)),
+                "{event:?}"
+            );
             audit_in_flight(&world);
             world.start(number);
             let nf = world.nfs.remove(&number).unwrap();

@@ -1,9 +1,10 @@
-//! Which core does what: the manager has the first that we may use, NFs share the second.
+//! Which core does what where nobody said: the manager has the first that we may use, NFs share the second.
 
-use headgate_host::cores::{self, CoresError};
 use serde::Serialize;
 
-/// Cores of an experiment.
+use super::{CoresError, allowed};
+
+/// Cores of a manager's one worker and of its NFs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Placement {
     /// That of the manager's one worker.
@@ -13,12 +14,12 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// The first two cores that this process may use.
+    /// Returns the first two cores that this process may use.
     ///
     /// # Errors
     /// [`CoresError`] when the kernel does not say which, or there is none.
     pub fn choose() -> Result<Self, CoresError> {
-        Self::among(cores::allowed()?.as_slice()).ok_or(CoresError::NoCores)
+        Self::among(allowed()?.as_slice()).ok_or(CoresError::NoCores)
     }
 
     fn among(allowed: &[u32]) -> Option<Self> {
@@ -26,7 +27,7 @@ impl Placement {
         Some(Self { manager, nfs: allowed.get(1).copied().unwrap_or(manager) })
     }
 
-    /// Whether manager and NFs have one core between them, which makes every figure a different one.
+    /// Returns whether manager and NFs have one core between them, which makes every figure a different one.
     #[must_use]
     pub const fn is_shared(self) -> bool {
         self.manager == self.nfs

@@ -1,16 +1,16 @@
-//! One manager in this process, from its configuration to its last audit.
+//! One daemon of one's own that is measured, from its configuration to its last audit.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use headgate_host::undo::Janitor;
-use headgate_manager::api::{Handle, Refusal, Request};
-use headgate_manager::config::{self, Catalog, Diagnostics, Machine};
-use headgate_manager::programs::{self, ProgramError};
-use headgate_manager::status::{ChainStatus, NfState, NfStatus, Snapshot};
-use headgate_manager::{Manager, Options, StartError};
+use headgate_host::programs::{Program, ProgramError};
+
+use crate::attendance::Text;
+use crate::daemon::{Configuration, Daemon, DaemonError, Handle, Options};
+use crate::exit::Exit;
+use crate::request::{Refusal, Request};
+use crate::status::{ChainStatus, NfState, NfStatus, Snapshot};
 
 /// How long NFs may take to be ready. Our choice: they take some milliseconds, and a machine so busy that
 /// they take seconds measures nothing.
@@ -18,18 +18,16 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 /// How long it may take until every flow has been seen. Our choice: a million flows at 100,000 packets a
 /// second, a hundredth of what is expected.
 const LEARN_PATIENCE: Duration = Duration::from_secs(10);
-/// Time between two looks while waiting.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Time between two samples while waiting.
+const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 
-/// Why a manager could not be measured.
+/// Why a daemon could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The configuration made for the experiment is refused: too little memory, mostly.
-    #[error("{0}")]
-    Refused(Diagnostics),
-    /// It did not start.
+    /// It did not start, or not end in order. A configuration that was made for an experiment is refused for
+    /// too little memory, mostly.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Daemon(#[from] DaemonError),
     /// It did not answer.
     #[error(transparent)]
     Asked(#[from] Refusal),
@@ -51,47 +49,44 @@ pub enum SessionError {
     },
 }
 
-/// What every session needs.
+impl SessionError {
+    /// Returns how a command ends that could not do without.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Daemon(error) => error.exit(),
+            Self::Asked(refusal) => Exit::from_code(refusal.code),
+            Self::Nf { .. } | Self::Late { .. } => Exit::Failed,
+        }
+    }
+}
+
+/// Starts daemons that are measured.
+#[derive(Clone, Debug)]
 pub struct Launcher {
-    nf_program: PathBuf,
-    catalog: Catalog,
-    machine: Machine,
-    /// Undoes what managers changed if the benchmark is killed.
-    janitor: Option<Arc<Janitor>>,
+    program: PathBuf,
 }
 
 impl Launcher {
-    /// Finds the program that hosts NFs, and looks at the machine.
+    /// Finds the daemon's program.
     ///
     /// # Errors
     /// [`ProgramError`].
     pub fn find() -> Result<Self, ProgramError> {
-        let nf_program = programs::nf_program()?;
-        let catalog = programs::catalog(&nf_program)?;
-        // Without one, nothing but a crash leaves anything behind.
-        let janitor = Janitor::start().ok().map(Arc::new);
-        Ok(Self { nf_program, catalog, machine: headgate_manager::machine(), janitor })
+        Ok(Self { program: Program::Manager.find()? })
     }
 
-    /// Starts a manager and waits until its NFs are running. `name` is what messages call the text.
+    /// Starts a daemon and waits until its NFs are running. `name` is what messages call the text. It keeps
+    /// quiet, nobody else finds it, and it begins with no kept costs: an experiment shows what is found out
+    /// by itself.
     ///
     /// # Errors
     /// [`SessionError`]; nothing is left behind then.
     pub fn start(&self, name: &str, text: &str) -> Result<Session, SessionError> {
-        let loaded =
-            config::parse(name, text, &self.catalog, &self.machine).map_err(SessionError::Refused)?;
-        let options = Options {
-            nf_program: self.nf_program.clone(),
-            catalog: self.catalog.clone(),
-            listen: false,
-            nf_output: false,
-            once: false,
-            // An experiment shows what is found out by itself.
-            costs: None,
-            janitor: self.janitor.clone(),
-        };
-        let manager = Manager::start(loaded.config, options)?;
-        let session = Session { handle: manager.handle(), manager };
+        let text = Text { name: name.to_owned(), text: text.to_owned() };
+        let options = Options::new(self.program.clone(), Configuration::Text(text));
+        let daemon = Daemon::start(Options { listed: false, quiet: true, costs: false, ..options })?;
+        let session = Session { handle: daemon.handle(), daemon };
         session.wait_for("the NFs were not ready", START_PATIENCE, |snapshot| {
             snapshot.nfs.iter().all(|nf| nf.state == NfState::Running)
         })?;
@@ -99,9 +94,10 @@ impl Launcher {
     }
 }
 
-/// A manager that runs.
+/// A daemon that runs.
+#[derive(Debug)]
 pub struct Session {
-    manager: Manager,
+    daemon: Daemon,
     handle: Handle,
 }
 
@@ -121,11 +117,11 @@ impl Session {
     /// # Errors
     /// [`SessionError`].
     pub fn measure_stations(&self) -> Result<(), SessionError> {
-        self.handle.ask(Request::Measure { on: true })?;
+        self.handle.ask(&Request::Measure { on: true })?;
         Ok(())
     }
 
-    /// Lets it run for that long, and tells its state at both ends.
+    /// Lets it run for that long, and returns its state at both ends.
     ///
     /// # Errors
     /// [`SessionError`]: it did not answer, or an NF failed in the meantime.
@@ -135,26 +131,32 @@ impl Session {
         Ok(Interval { before, after: self.snapshot()? })
     }
 
-    /// To ask it by.
+    /// Returns a way to ask it.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Ends it. Whether its last audit found everything accounted for; `None` when there was none.
+    /// Returns the process id of the daemon.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.daemon.pid()
+    }
+
+    /// Ends it. Returns whether its last audit found everything accounted for; `None` when there was none.
     ///
     /// # Errors
     /// [`SessionError`].
     pub fn stop(self) -> Result<Option<bool>, SessionError> {
-        Ok(self.manager.stop()?.conserved)
+        Ok(self.daemon.stop()?.last.conserved)
     }
 
-    /// Its state now.
+    /// Returns its state now.
     ///
     /// # Errors
     /// [`SessionError`]: it did not answer, or an NF has failed.
     pub fn snapshot(&self) -> Result<Snapshot, SessionError> {
-        let snapshot: Snapshot = self.handle.get(Request::Snapshot { audit: false })?;
+        let snapshot = self.handle.sample()?;
         match snapshot.nfs.iter().find(|nf| nf.failures > 0) {
             Some(nf) => Err(failed(nf)),
             None => Ok(snapshot),
@@ -172,7 +174,7 @@ impl Session {
             if started.elapsed() > patience {
                 return Err(SessionError::Late { what, patience });
             }
-            sleep(LOOK_EVERY);
+            sleep(SAMPLE_EVERY);
         }
         Ok(())
     }
@@ -183,7 +185,7 @@ fn failed(nf: &NfStatus) -> SessionError {
     SessionError::Nf { instance: nf.instance.clone(), why }
 }
 
-/// A manager's state at two moments.
+/// A daemon's state at two moments.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// At the first.
@@ -193,14 +195,14 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Packets that left all chains, per second.
+    /// Returns packets that left all chains, per second.
     #[must_use]
     pub fn rate(&self) -> f64 {
         let ns = self.after.at_ns.saturating_sub(self.before.at_ns).max(1);
         self.left() as f64 * 1e9 / ns as f64
     }
 
-    /// Packets that left all chains.
+    /// Returns packets that left all chains.
     #[must_use]
     pub fn left(&self) -> u64 {
         let left = |snapshot: &Snapshot| -> u64 {
@@ -209,7 +211,7 @@ impl Interval {
         left(&self.after).saturating_sub(left(&self.before))
     }
 
-    /// Nanoseconds and packets of a station.
+    /// Returns nanoseconds and packets of a station.
     #[must_use]
     pub fn station(&self, name: &str) -> (u64, u64) {
         let of = |snapshot: &Snapshot| {
@@ -225,7 +227,7 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headgate_manager::status::{StationStatus, WorkerStatus};
+    use crate::status::{StationStatus, WorkerStatus};
 
     fn at(at_ns: u64, left: [u64; 2], hop: (u64, u64)) -> Snapshot {
         let station = StationStatus { station: "hop".to_owned(), ns: hop.0, packets: hop.1 };

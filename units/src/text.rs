@@ -1,23 +1,32 @@
-//! Quantities for people: three figures and a unit.
+//! Text for people: quantities with three figures and a unit, and words of others that do a terminal no harm.
 
-/// Exact, in groups of three: `12,345,678`.
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// Returns the exact number in groups of three digits: `12,345,678`.
+#[must_use]
 pub fn whole(number: u64) -> String {
     let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap_or_default());
+    let groups =
+        digits.as_bytes().rchunks(3).rev().map(|group| core::str::from_utf8(group).unwrap_or_default());
     groups.collect::<Vec<_>>().join(",")
 }
 
-/// `950 pps`, `12.3 kpps`, `1.21 Mpps`.
+/// Returns a rate of packets: `950 pps`, `12.3 kpps`, `1.21 Mpps`.
+#[must_use]
 pub fn packet_rate(per_second: f64) -> String {
     scaled(per_second, "pps")
 }
 
-/// `1.21 Gbit/s`.
+/// Returns a rate of bits: `1.21 Gbit/s`.
+#[must_use]
 pub fn bit_rate(per_second: f64) -> String {
     scaled(per_second, "bit/s")
 }
 
-/// `31 %`.
+/// Returns a part, 0 to 1, in percent: `31 %`.
+#[must_use]
 pub fn percent(part: f64) -> String {
     match part * 100.0 {
         hundredths if (0.05..0.95).contains(&hundredths) => format!("{hundredths:.1} %"),
@@ -25,7 +34,8 @@ pub fn percent(part: f64) -> String {
     }
 }
 
-/// `850 ns`, `1.90 ms`, `12.3 s`, `2 min 5 s`, `3 h 20 min`.
+/// Returns a time: `850 ns`, `1.90 ms`, `12.3 s`, `2 min 5 s`, `3 h 20 min`.
+#[must_use]
 pub fn time(ns: u64) -> String {
     let seconds = ns / 1_000_000_000;
     match ns {
@@ -38,7 +48,8 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// `35.0 MiB`.
+/// Returns an amount of memory: `35.0 MiB`.
+#[must_use]
 pub fn bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
@@ -49,6 +60,13 @@ pub fn bytes(bytes: u64) -> String {
         (value, unit) = (value / 1024.0, next);
     }
     if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
+}
+
+/// Returns text from an untrusted source (an NF's message, a name on the wire) without what commands a
+/// terminal.
+#[must_use]
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn scaled(value: f64, unit: &str) -> String {
@@ -106,5 +124,10 @@ mod tests {
     fn bytes_and_parts() {
         assert_eq!([500, 2048, 36_700_160].map(bytes), ["500 B", "2.0 KiB", "35.0 MiB"]);
         assert_eq!([0.0, 0.0002, 0.004, 0.312, 1.0].map(percent), ["0 %", "0 %", "0.4 %", "31 %", "100 %"]);
+    }
+
+    #[test]
+    fn foreign_text_cannot_command_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\nc\u{9b}"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
     }
 }

@@ -1,51 +1,51 @@
-//! What a manager is doing, as lines for whoever watches it start and work.
+//! What a manager is doing, as lines for whoever watches it start, work and end.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_manager::api::{Handle, Request};
-use headgate_manager::status::{NfState, NfStatus, Snapshot};
+use headgate_units::text::{self, harmless};
 
-use crate::failure::Failure;
-use crate::output::harmless;
-use crate::stop::Stop;
-use crate::units;
+use crate::request::Refusal;
+use crate::status::{NfState, NfStatus, PortStatus, Snapshot};
 
-/// Time between two looks at NFs that start. Our choice: they take a millisecond or two.
-const START_LOOK: Duration = Duration::from_millis(1);
-/// How long to wait for NFs before going on without saying they are ready. Our choice: longer than
-/// the manager itself gives an NF to become ready.
+/// Time between two samples of NFs that start. Our choice: they take a millisecond or two.
+const START_SAMPLE_EVERY: Duration = Duration::from_millis(1);
+/// How long to wait for NFs before going on without saying they are ready. Our choice: longer than the
+/// manager itself gives an NF to become ready.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything at this moment, no accounts taken.
-pub fn look(handle: &Handle) -> Result<Snapshot, Failure> {
-    Ok(handle.get(Request::Snapshot { audit: false })?)
-}
-
-/// Waits until every NF is ready or has failed once, or the process is asked to end.
-pub fn settled(handle: &Handle, stop: &Stop) -> Result<Snapshot, Failure> {
+/// Waits until every NF is ready or has failed once, or somebody asked for the end. Returns the last snapshot
+/// that `sample` took.
+///
+/// # Errors
+/// Those of `sample`.
+pub fn settled(
+    sample: impl Fn() -> Result<Snapshot, Refusal>,
+    is_asked: impl Fn() -> bool,
+) -> Result<Snapshot, Refusal> {
     let began = Instant::now();
     let is_settled =
         |nf: &NfStatus| matches!(nf.state, NfState::Running | NfState::Awaited) || nf.failures > 0;
     loop {
-        let now = look(handle)?;
-        if now.nfs.iter().all(is_settled) || began.elapsed() > START_PATIENCE || stop.is_asked() {
+        let now = sample()?;
+        if now.nfs.iter().all(is_settled) || began.elapsed() > START_PATIENCE || is_asked() {
             return Ok(now);
         }
-        thread::sleep(START_LOOK);
+        thread::sleep(START_SAMPLE_EVERY);
     }
 }
 
-/// What was started, a line each.
+/// Returns what was started, a line each.
+#[must_use]
 pub fn started(now: &Snapshot) -> Vec<String> {
     let mut lines = Vec::new();
     for region in &now.memory {
         lines.push(format!(
             "domain {}: {} buffers of {} B, {} on {}",
             region.domain,
-            units::whole(region.buffers.into()),
+            text::whole(region.buffers.into()),
             region.stride_bytes,
-            units::bytes(region.bytes),
+            text::bytes(region.bytes),
             region.pages
         ));
     }
@@ -57,7 +57,7 @@ pub fn started(now: &Snapshot) -> Vec<String> {
     lines.push(format!("scheduler {}{troubles}", now.scheduler.mode));
     for nf in &now.nfs {
         let is = match (nf.start_ns, &nf.last_failure) {
-            (Some(ns), _) => format!("ready after {}", units::time(ns)),
+            (Some(ns), _) => format!("ready after {}", text::time(ns)),
             (None, Some(why)) => format!("failed: {why}"),
             (None, None) if nf.state == NfState::Awaited => "awaited".to_owned(),
             (None, None) => "still starting".to_owned(),
@@ -69,7 +69,8 @@ pub fn started(now: &Snapshot) -> Vec<String> {
     lines.into_iter().map(|line| harmless(&line)).collect()
 }
 
-/// How its NFs are, in a line.
+/// Returns how its NFs are, in a line.
+#[must_use]
 pub fn readiness(now: &Snapshot) -> String {
     let unready = instances(now, |state| !matches!(state, NfState::Running | NfState::Awaited));
     let awaited = instances(now, |state| state == NfState::Awaited);
@@ -82,24 +83,38 @@ pub fn readiness(now: &Snapshot) -> String {
     if awaited.is_empty() { is } else { format!("{is}; awaited: {}", awaited.join(", ")) }
 }
 
-/// The names of the instances in such a state.
+/// Returns the names of the instances in such a state.
 fn instances(now: &Snapshot, is_such: impl Fn(NfState) -> bool) -> Vec<&str> {
     now.nfs.iter().filter(|nf| is_such(nf.state)).map(|nf| nf.instance.as_str()).collect()
 }
 
-/// Which events were told already.
+/// Returns a line for each capture that could not be written: a failure, although every packet is accounted
+/// for.
+#[must_use]
+pub fn unwritten(last: &Snapshot) -> Vec<String> {
+    let failed = last.ports.iter().filter(|port| port.kind == "pcap" && port.failed > 0);
+    let line = |port: &PortStatus| {
+        let (name, count, detail) = (&port.name, text::whole(port.failed), &port.detail);
+        harmless(&format!(
+            "port {name}: {count} packets could not be written: {detail}; make room and run again"
+        ))
+    };
+    failed.map(line).collect()
+}
+
+/// The events that were told already.
 #[derive(Debug, Default)]
 pub struct Events {
     told_until_ns: Option<u64>,
 }
 
 impl Events {
-    /// Those that are in `now` need not be told.
+    /// Notes that those in `now` need not be told.
     pub fn seen(&mut self, now: &Snapshot) {
         self.told_until_ns = now.events.last().map(|event| event.at_ns).or(self.told_until_ns);
     }
 
-    /// Those that were not told yet, as lines.
+    /// Returns those that were not told yet, as lines.
     pub fn unseen(&mut self, now: &Snapshot) -> Vec<String> {
         let is_new = |at_ns: u64| self.told_until_ns.is_none_or(|until| at_ns > until);
         let new = now.events.iter().filter(|event| is_new(event.at_ns));
@@ -117,10 +132,10 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headgate_manager::status::{Event, SchedulerStatus};
+    use crate::status::{Event, EventCode, SchedulerStatus};
 
     fn with_events(times: &[u64]) -> Snapshot {
-        let event = |&at_ns: &u64| Event { at_ns, who: "fw".into(), what: "ready\x07".into() };
+        let event = |&at_ns: &u64| Event::new(at_ns, EventCode::NfReady, "fw", "ready\x07".into());
         Snapshot { events: times.iter().map(event).collect(), ..Snapshot::default() }
     }
 
@@ -166,5 +181,12 @@ mod tests {
             ]
         );
         assert_eq!(readiness(&now), "running, but not ready: b, c");
+    }
+
+    #[test]
+    fn a_capture_that_could_not_be_written_is_told() {
+        let port = |kind: &str, failed| PortStatus { kind: kind.into(), failed, ..PortStatus::default() };
+        let of = |port| unwritten(&Snapshot { ports: vec![port], ..Snapshot::default() }).len();
+        assert_eq!([of(port("pcap", 0)), of(port("pcap", 3)), of(port("dpdk", 3))], [0, 1, 0]);
     }
 }

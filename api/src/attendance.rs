@@ -1,0 +1,124 @@
+//! What an attended daemon and its attendant say to each other.
+//!
+//! The daemon's standard input is one end of a pair of Unix stream sockets, the attendant has the other. Both
+//! write lines of JSON:
+//!
+//! - the attendant: with `-` for the file, one [`Text`] first; once the daemon is ready, [`crate::Request`]s,
+//!   and [`LEAVE`] when it means to go and the daemon to stay. The end of its file, in whatever way it comes,
+//!   means stop in order.
+//! - the daemon: [`Said`], in this order: `ready` or `failed`, an answer for each request, `ended`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use crate::exit::Exit;
+use crate::request::{Answer, Refusal};
+use crate::status::Snapshot;
+
+/// The line of an attendant that goes: the daemon answers, works on by itself, and holds nothing of the
+/// attendant's any more.
+pub const LEAVE: &str = r#"{"leave":true}"#;
+
+/// A configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Text {
+    /// What messages call it; relative paths in it lead from the folder that this names.
+    pub name: String,
+    /// As a file would have it.
+    pub text: String,
+}
+
+/// A daemon whose NFs are in service, or have failed once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ready {
+    /// The manager's name.
+    pub name: String,
+    /// What the writer of the configuration should look at again, in words; empty when there is nothing.
+    pub warnings: String,
+}
+
+/// Why a daemon did not start, or did not end in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failed {
+    /// The exit code.
+    pub code: u8,
+    /// What, why, and what mends it.
+    pub message: String,
+    /// The mistakes of a configuration that was refused, as `headgate check --json` has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diagnostics: Option<Json>,
+}
+
+impl Failed {
+    /// Returns a failure that ends a program so.
+    #[must_use]
+    pub fn new(exit: Exit, message: String) -> Self {
+        Self { code: exit as u8, message, diagnostics: None }
+    }
+
+    /// Returns a failure that this machine or user is the reason of.
+    #[must_use]
+    pub fn environment(why: impl fmt::Display) -> Self {
+        Self::new(Exit::Environment, why.to_string())
+    }
+}
+
+impl From<Refusal> for Failed {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(Exit::from_code(refusal.code), refusal.message)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.message.trim_end())
+    }
+}
+
+/// A line of a daemon's. Answers are written as on the API socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// It is ready.
+    #[serde(rename = "ready")]
+    Ready(Ready),
+    /// It did not start, or not end in order: its last line.
+    #[serde(rename = "failed")]
+    Failed(Failed),
+    /// An answer.
+    Ok(Json),
+    /// A refusal.
+    Err(Refusal),
+    /// It has ended in order, with this last, audited snapshot: its last line.
+    #[serde(rename = "ended")]
+    Ended(Box<Snapshot>),
+}
+
+impl From<Answer> for Said {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Ok(value) => Self::Ok(value),
+            Err(refusal) => Self::Err(refusal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_as_other_programs_read_them() {
+        let line = |said: Said| serde_json::to_string(&said).unwrap();
+        let ready = Ready { name: "edge".into(), warnings: String::new() };
+        assert_eq!(line(Said::Ready(ready)), r#"{"ready":{"name":"edge","warnings":""}}"#);
+        let failed = Failed::new(Exit::Environment, "no memory".into());
+        assert_eq!(line(Said::Failed(failed)), r#"{"failed":{"code":3,"message":"no memory"}}"#);
+        let refusal = Refusal::failed("no".into());
+        for answer in [Ok(serde_json::json!(7)), Err(refusal)] {
+            // As on the API socket.
+            assert_eq!(line(answer.clone().into()), serde_json::to_string::<Answer>(&answer).unwrap());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Events: what happened, to whom, and how bad it is.
+//!
+//! A kind of event has one [`EventCode`], a stable word that programs may compare, and each code one
+//! [`Severity`]. The sentence in [`Event::what`] is for people and may change.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, in nanoseconds since the manager started.
+    pub at_ns: u64,
+    /// What kind of event it is.
+    #[serde(default)]
+    pub code: EventCode,
+    /// How bad it is.
+    #[serde(default)]
+    pub severity: Severity,
+    /// To whom: an instance, a chain, a port, or `manager`.
+    pub who: String,
+    /// What, in a sentence.
+    pub what: String,
+}
+
+impl Event {
+    /// Returns an event of a kind, with the severity of its kind.
+    #[must_use]
+    pub fn new(at_ns: u64, code: EventCode, who: &str, what: String) -> Self {
+        Self { at_ns, code, severity: code.severity(), who: who.to_owned(), what }
+    }
+}
+
+/// How bad an event is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// As it should be.
+    #[default]
+    Info,
+    /// It works, and not as well as was asked for.
+    Warning,
+    /// Something failed.
+    Error,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])+ $code:ident: $severity:ident,)+) => {
+        /// The kind of an event, in `--json` a word in kebab-case that keeps its meaning.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum EventCode {
+            $($(#[$doc])+ $code,)+
+            /// A kind that has no word of its own, or one that only a newer manager knows.
+            #[default]
+            #[serde(other)]
+            Other,
+        }
+
+        impl EventCode {
+            /// Every kind that has a word of its own.
+            pub const ALL: &[Self] = &[$(Self::$code),+];
+
+            /// Returns how bad events of this kind are.
+            #[must_use]
+            pub const fn severity(self) -> Severity {
+                match self {
+                    $(Self::$code => Severity::$severity,)+
+                    Self::Other => Severity::Info,
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// An NF is in service: launched, started again, or attached.
+    NfReady: Info,
+    /// A process attached as an NF.
+    NfAttached: Info,
+    /// A process that wanted to attach as an NF was refused.
+    AttachRefused: Warning,
+    /// An NF failed: it ended, hung, misbehaved, or could not be started. It is started again, or awaited.
+    NfFailed: Error,
+    /// An NF ended because it was told to.
+    NfStopped: Info,
+    /// An NF ended and is not started again.
+    NfGone: Error,
+    /// An NF could not be launched at all.
+    NfNotLaunched: Error,
+    /// The container of an NF is not on the core or in the group that it should be in.
+    ContainerMisplaced: Warning,
+    /// Another configuration is in force.
+    ConfigurationApplied: Info,
+    /// An interface, a bridge or a switch between the stages of a chain changed or failed.
+    WiringChanged: Warning,
+    /// A capture cannot be written any more.
+    CaptureFailed: Error,
+    /// An audit was given up, because a worker did not stand still.
+    AuditGivenUp: Warning,
+    /// A chain does not get the rate that it was promised.
+    ObjectiveMissed: Warning,
+    /// A chain gets the rate that it was promised again.
+    ObjectiveMet: Info,
+    /// The promises of a core's chains add up to more than the core has.
+    ObjectivesImpossible: Warning,
+    /// Flows were moved from an instance that is slow for a delay bound to another.
+    FlowsMoved: Warning,
+    /// This machine does not allow a part of the configured scheduling.
+    SchedulingLimited: Warning,
+    /// An NF runs under another scheduling policy than the configured one.
+    PolicyRefused: Warning,
+    /// Weights cannot be set, so that the kernel shares cores evenly meanwhile.
+    WeightsNotSet: Warning,
+    /// Weights are set again.
+    WeightsSet: Info,
+    /// An NF's own figure of its service time was overridden by CPU accounting.
+    ServiceTimeOverridden: Warning,
+    /// An NF, or all NFs of a core, have no time slices.
+    SlicesNotGiven: Warning,
+    /// Time slices of an NF begin without a kept cost.
+    CostNotKept: Warning,
+    /// Cores are kept free of other programs.
+    CoresReserved: Info,
+    /// Cores are not, or not wholly, kept free of other programs.
+    CoresNotReserved: Warning,
+    /// The manager stops: it takes in no more packets.
+    Stopping: Info,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Programs compare these words; a changed one breaks them.
+    #[test]
+    fn the_words_of_codes_are_as_committed() {
+        let word = |code: &EventCode| serde_json::to_value(code).unwrap().as_str().unwrap().to_owned();
+        let line = |code: &EventCode| {
+            let severity = serde_json::to_value(code.severity()).unwrap();
+            format!("{:<9}{}", severity.as_str().unwrap(), word(code))
+        };
+        let lines: Vec<String> = EventCode::ALL.iter().map(line).collect();
+        assert_eq!(lines.join("\n") + "\n", include_str!("event/codes.txt"));
+    }
+
+    #[test]
+    fn a_code_of_a_newer_manager_is_still_an_event() {
+        let text = r#"{"at_ns":1,"code":"not-yet-invented","severity":"error","who":"fw","what":"melted"}"#;
+        let event: Event = serde_json::from_str(text).unwrap();
+        assert_eq!((event.code, event.severity), (EventCode::Other, Severity::Error));
+    }
+
+    #[test]
+    fn an_event_is_as_bad_as_its_kind() {
+        let event = Event::new(7, EventCode::NfFailed, "fw", "killed".to_owned());
+        assert_eq!((event.at_ns, event.severity, &*event.who), (7, Severity::Error, "fw"));
+        assert!(Severity::Info < Severity::Warning && Severity::Warning < Severity::Error);
+    }
+}

@@ -1,0 +1,57 @@
+//! `headgate-bench`: the program behind `headgate bench`.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use headgate_api::exit::Exit;
+use headgate_bench::{Command, exit_of, grammar};
+use serde_json::json;
+
+/// Measure: the papers' experiments, each one command
+#[derive(Debug, Parser)]
+#[command(name = "headgate-bench", bin_name = "headgate bench", version, max_term_width = 100)]
+struct Cli {
+    /// Print one JSON document to standard output instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Ours,
+}
+
+#[derive(Debug, Subcommand)]
+enum Ours {
+    #[command(flatten)]
+    Experiment(Command),
+    /// Print the command line itself, for completions
+    #[command(hide = true)]
+    Grammar,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command {
+        Ours::Experiment(experiment) => {
+            experiment.run(cli.json).unwrap_or_else(|error| tell(&error, cli.json).into())
+        }
+        Ours::Grammar => {
+            println!("{}", json!(grammar::of("bench", &Cli::command())));
+            Exit::Ok.into()
+        }
+    }
+}
+
+/// Why it could not be done. Nobody is told whose pipe is closed: that is their good right.
+fn tell(error: &anyhow::Error, as_json: bool) -> Exit {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    if io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe) {
+        return Exit::Ok;
+    }
+    let exit = exit_of(error);
+    if as_json {
+        // If that fails too there is nobody left to tell.
+        let _ = writeln!(io::stdout(), "{:#}", exit.document(json!({ "message": format!("{error:#}") })));
+    }
+    let _ = writeln!(io::stderr(), "headgate: {error:#}");
+    exit
+}

@@ -1,0 +1,164 @@
+//! Calls are bounded, nobody with packets sleeps for ever, and nobody yields to itself.
+
+use std::fmt::Write;
+use std::string::String;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::snapshot;
+
+const TICKS_PER_MICRO: u64 = 2500;
+const MARKS: CallMarks = CallMarks::new(4096, TICKS_PER_MICRO);
+const IDLE: Sleeper =
+    Sleeper { backlog: 1, age: Ticks(0), since_call: Ticks(u64::MAX), moved: true, core: CoreState::Idle };
+const STATES: [CoreState; 3] = [CoreState::Idle, CoreState::Sampling, CoreState::Working];
+
+fn micros(micros: u64) -> Ticks {
+    Ticks(micros * TICKS_PER_MICRO)
+}
+
+#[test]
+fn the_first_packet_wakes_an_idle_core() {
+    assert!(worth_a_call(&MARKS, &IDLE));
+}
+
+#[test]
+fn an_awake_core_is_left_alone_until_the_batch_or_the_age_pays() {
+    for (core, backlog, age) in [
+        (CoreState::Sampling, 1, 5),
+        (CoreState::Sampling, 64, 30),
+        (CoreState::Working, 1, 100),
+        (CoreState::Working, 64, 100),
+    ] {
+        let awake = Sleeper { core, backlog, ..IDLE };
+        assert!(!worth_a_call(&MARKS, &Sleeper { age: Ticks(micros(age).0 - 1), ..awake }));
+        assert!(worth_a_call(&MARKS, &Sleeper { age: micros(age), ..awake }));
+        assert!(!worth_a_call(&MARKS, &Sleeper { backlog: 1023, ..awake }));
+        assert!(worth_a_call(&MARKS, &Sleeper { backlog: 1024, ..awake }));
+    }
+}
+
+#[test]
+fn an_nf_is_older_asleep_and_called_once() {
+    let mut calls = Calls::default();
+    let first = calls.on_asleep(micros(10), 3, 7, CoreState::Working);
+    assert_eq!((first.age, first.moved, first.since_call), (Ticks(0), true, Ticks(u64::MAX)));
+    assert_eq!(calls.on_asleep(micros(30), 5, 7, CoreState::Working).age, micros(20));
+    calls.on_call(micros(30), 7);
+    assert!(calls.is_just_called(micros(30)) && !calls.is_just_called(micros(31)));
+    let again = calls.on_asleep(micros(40), 5, 7, CoreState::Idle);
+    assert_eq!((again.age, again.moved, again.since_call), (Ticks(0), false, micros(10)));
+    assert!(!worth_a_call(&MARKS, &again));
+    calls.on_awake();
+    assert_eq!(calls.on_asleep(micros(90), 5, 8, CoreState::Idle).age, Ticks(0));
+}
+
+/// The smallest number for which this holds, in microseconds; "never" within ten milliseconds.
+fn first_micros(holds: impl Fn(Ticks) -> bool) -> String {
+    (0..10_000).find(|&at| holds(micros(at))).map_or_else(|| "never".into(), |at| std::format!("{at}"))
+}
+
+#[test]
+fn the_rule_is_this_table() {
+    let mut table =
+        String::from("age in us from which a sleeper is called, by its backlog and by what its core does\n");
+    writeln!(table, "{:>8} {:>8} {:>8} {:>8}", "backlog", "idle", "sampling", "working").unwrap();
+    for backlog in [0, 1, 63, 64, 1023, 1024, 4096] {
+        write!(table, "{backlog:>8}").unwrap();
+        for core in STATES {
+            let called = |age| worth_a_call(&MARKS, &Sleeper { backlog, age, core, ..IDLE });
+            write!(table, " {:>8}", first_micros(called)).unwrap();
+        }
+        table.push('\n');
+    }
+    for (moved, case) in [(true, "took packets"), (false, "took none")] {
+        let called = |since_call| worth_a_call(&MARKS, &Sleeper { since_call, moved, ..IDLE });
+        writeln!(table, "us between two calls to one that {case}: {}", first_micros(called)).unwrap();
+    }
+    table.push_str("\nslice in us, by share of the core in percent\n");
+    writeln!(table, "{:>8} {:>8} {:>8}", "share", "alone", "feeds").unwrap();
+    for share in [0, 1, 2, 10, 25, 35, 50, 100] {
+        let [alone, feeds] = [false, true].map(|feeds| slice(share, 100, feeds).as_micros());
+        writeln!(table, "{share:>8} {alone:>8} {feeds:>8}").unwrap();
+    }
+    let [long, brief] = [false, true].map(|briefly| poll_before_sleep(briefly).as_micros());
+    writeln!(table, "\nus an NF polls its empty ring before it sleeps: {long}, {brief} beside others")
+        .unwrap();
+    snapshot::assert("wake", &table);
+}
+
+#[test]
+fn who_yields_is_this_table() {
+    let mut table =
+        String::from("packets of the NFs of a core that are awake; its state; which of them yield\n");
+    let cases: [&[u32]; 9] = [&[], &[0], &[1], &[64], &[0, 0], &[0, 1], &[1, 1], &[0, 64, 0], &[63, 1, 0]];
+    for packets in cases {
+        let mut cores = Cores::default();
+        packets.iter().for_each(|&packets| cores.note_awake(CoreId(3), packets));
+        let yields: Vec<bool> = packets.iter().map(|&packets| cores.must_yield(CoreId(3), packets)).collect();
+        writeln!(table, "{packets:?} {:?} {yields:?}", cores.state(CoreId(3))).unwrap();
+    }
+    snapshot::assert("yield", &table);
+}
+
+fn state() -> impl Strategy<Value = CoreState> {
+    prop::sample::select(&STATES[..])
+}
+
+proptest! {
+    #[test]
+    fn nobody_with_work_sleeps_for_ever(backlog in 1u32..5000, moved: bool, core in state()) {
+        let waited = Sleeper { backlog, age: MARKS.age_working, since_call: MARKS.again, moved, core };
+        prop_assert!(worth_a_call(&MARKS, &waited));
+    }
+
+    #[test]
+    fn an_empty_ring_is_never_worth_a_call(age: u64, since_call: u64, moved: bool, core in state()) {
+        let sleeper = Sleeper { backlog: 0, age: Ticks(age), since_call: Ticks(since_call), moved, core };
+        prop_assert!(!worth_a_call(&MARKS, &sleeper));
+    }
+
+    /// However an NF behaves, calls to it are at least `gap` apart, and `again` if it never moves.
+    #[test]
+    fn calls_are_bounded(
+        steps in prop::collection::vec((1u64..50_000, any::<bool>(), 0u32..5000, state()), 1..300)
+    ) {
+        let (mut now, mut taken, mut calls, mut last) = (Ticks(1), 0u32, Calls::default(), None::<(Ticks, u32)>);
+        for (pass, moves, backlog, core) in steps {
+            now = now + Ticks(pass);
+            taken = taken.wrapping_add(u32::from(moves));
+            if worth_a_call(&MARKS, &calls.on_asleep(now, backlog, taken, core)) {
+                if let Some((before, taken_then)) = last {
+                    let least = if taken != taken_then { MARKS.gap } else { MARKS.again };
+                    prop_assert!(now.since(before) >= least);
+                }
+                calls.on_call(now, taken);
+                last = Some((now, taken));
+            }
+        }
+    }
+
+    /// An NF yields exactly when another one of its core is awake and has packets, wherever the others are;
+    /// what a core does is the most that one of its NFs does.
+    #[test]
+    fn yielding_is_to_somebody(nfs in prop::collection::vec((0u16..4, prop_oneof![Just(0u32), 1u32..200]), 0..12)) {
+        let mut cores = Cores::default();
+        nfs.iter().for_each(|&(core, packets)| cores.note_awake(CoreId(core), packets));
+        for (at, &(core, packets)) in nfs.iter().enumerate() {
+            let others = nfs.iter().enumerate().filter(|&(other, it)| other != at && it.0 == core);
+            let wanted = others.clone().any(|(_, it)| it.1 > 0);
+            prop_assert_eq!(cores.must_yield(CoreId(core), packets), wanted);
+        }
+        for core in 0..4 {
+            let most = nfs.iter().filter(|it| it.0 == core).map(|it| it.1).max();
+            let expected = match most {
+                None => CoreState::Idle,
+                Some(packets) if packets < TRICKLE => CoreState::Sampling,
+                Some(_) => CoreState::Working,
+            };
+            prop_assert_eq!(cores.state(CoreId(core)), expected);
+        }
+    }
+}

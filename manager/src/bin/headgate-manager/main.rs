@@ -1,0 +1,286 @@
+//! `headgate-manager`: the daemon, one manager in a process of its own.
+//!
+//! It reads and checks its configuration, starts the manager, says when NFs are in service, tells what
+//! happens, and stops in order when it is asked to: by a signal, by `headgate down`, or by the end of its
+//! attendant.
+//!
+//! - [`attendance`]: whoever started it and holds its standard input, if it is attended;
+//! - [`messages`]: what it tells on standard error;
+//! - [`about`]: what it is linked with.
+
+mod about;
+mod attendance;
+mod messages;
+
+use std::fmt::Display;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use headgate_api::attendance::{Failed, Ready, Said, Text};
+use headgate_api::status::Snapshot;
+use headgate_api::{Exit, Refusal, Request, place, progress};
+use headgate_config::{self as config, Catalog, Config, Diagnostics, Loaded, Machine};
+use headgate_host::cores;
+use headgate_host::notify::Notifier;
+use headgate_host::perf::kept;
+use headgate_host::programs::Program;
+use headgate_host::signals::{self, Wish};
+use headgate_host::stop::Stop;
+use headgate_host::undo::{Action, Janitor};
+use headgate_manager::{Handle, Manager, Options};
+use headgate_units::text;
+
+use attendance::{Attendance, Voice};
+use messages::Messages;
+
+/// Time between two checks whether the manager has ended by itself.
+const END_CHECK_EVERY: Duration = Duration::from_millis(50);
+/// Time between two reports of events.
+const EVENTS_EVERY: Duration = Duration::from_secs(1);
+/// The name of standard input as a file.
+const STANDARD_INPUT: &str = "-";
+
+/// Runs chains of network functions by one configuration until it is stopped
+///
+/// SIGTERM, SIGINT and SIGHUP stop it in order: no more packets are taken in, those on their way leave, NFs
+/// end. The second signal ends it at once. Whatever ends it, `kill -9` included, nothing stays behind.
+/// `headgate up` runs it for people; as a service it runs by itself.
+#[derive(Debug, Parser)]
+#[command(name = "headgate-manager", version, max_term_width = 100)]
+struct Args {
+    /// Configuration file; `-` is standard input
+    #[arg(required_unless_present = "about")]
+    file: Option<PathBuf>,
+    /// Take requests from standard input, a Unix stream socket, and stop in order at its end
+    #[arg(long)]
+    attended: bool,
+    /// Take no place in /run/headgate, so that no command finds this manager
+    #[arg(long)]
+    unlisted: bool,
+    /// End when every port has given its last packet and all have left, as after replaying a capture
+    #[arg(long)]
+    once: bool,
+    /// Tell errors only, and keep NFs from writing to standard error
+    #[arg(long)]
+    quiet: bool,
+    /// Begin time slices without the costs of NFs that `headgate profile nf` measured
+    #[arg(long)]
+    without_costs: bool,
+    /// Print version and libraries as a JSON document, and do nothing else
+    #[arg(long)]
+    about: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let Some(file) = args.file.as_deref().filter(|_| !args.about) else { return about::print() };
+    let attendance = match args.attended.then(Attendance::take).transpose() {
+        Ok(attendance) => attendance,
+        Err(why) => {
+            messages::tell(why);
+            return Exit::Usage.into();
+        }
+    };
+    let voice = attendance.as_ref().map(|attendance| attendance.voice.clone());
+    run(&args, file, attendance).map_or_else(|failed| tell_failure(failed, voice.as_ref()), ExitCode::from)
+}
+
+/// Tells the attendant, who tells it to people.
+fn tell_failure(failed: Failed, voice: Option<&Voice>) -> ExitCode {
+    let code = ExitCode::from(failed.code);
+    match voice {
+        Some(voice) => voice.say_last(&Said::Failed(failed)),
+        None if failed.diagnostics.is_some() => messages::print(failed),
+        None => messages::tell(failed),
+    }
+    code
+}
+
+fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<Exit, Failed> {
+    let began = Instant::now();
+    let wish = signals::catch().map_err(Failed::environment)?;
+    // Before anything that has threads.
+    let janitor = Arc::new(Janitor::start().map_err(Failed::environment)?);
+    let notifier = Notifier::from_environment().map_err(Failed::environment)?;
+    let nf_program = Program::Nfs.find().map_err(Failed::environment)?;
+    let catalog = Catalog::of(&nf_program).map_err(Failed::environment)?;
+    let Loaded { config, warnings } = configuration(file, attendance.as_mut(), &catalog)?;
+    let messages = Messages::new(args.quiet);
+    messages.warn(&warnings);
+    let stop = Stop::watch(wish, end_at_once).map_err(no_thread)?;
+    let options = Options {
+        nf_program,
+        catalog,
+        listen: !args.unlisted,
+        nf_output: !args.quiet,
+        once: args.once,
+        costs: (!args.without_costs).then(kept::folder),
+        janitor: Some(janitor.clone()),
+    };
+    let (name, to_leave) = (config.manager.name.clone(), config.cores_to_leave());
+    let traces = Traces::register(&janitor, (!args.unlisted).then_some(&*name))?;
+    let manager = start(config, options).inspect_err(|_| traces.withdraw(&janitor))?;
+    if !to_leave.is_empty() {
+        // The control loop stands there already, or the manager would not have started.
+        let _ = cores::keep_current_thread_off(&to_leave);
+    }
+    let voice = attendance.as_ref().map(|attendance| attendance.voice.clone());
+    if let Some(attendance) = attendance {
+        attendance.serve(manager.handle(), stop.clone(), args.quiet).map_err(no_thread)?;
+    }
+    let mut daemon = Daemon { stop, wish, notifier, messages };
+    daemon.tell_of_start(&manager.handle(), &name, began)?;
+    if let Some(voice) = &voice {
+        voice.say(&Said::Ready(Ready { name, warnings: warnings.to_string() }));
+    }
+    daemon.serve(&manager);
+    let (last, exit) = daemon.end(manager)?;
+    traces.withdraw(&janitor);
+    if let Some(voice) = &voice {
+        voice.say_last(&Said::Ended(Box::new(last)));
+    }
+    // The manager has ended and let go of it.
+    Arc::into_inner(janitor).map_or(Ok(()), Janitor::finish).map_err(Failed::environment)?;
+    Ok(exit)
+}
+
+fn start(config: Config, options: Options) -> Result<Manager, Failed> {
+    Manager::start(config, options)
+        .map_err(|error| Failed::new(Exit::from_code(error.exit_code()), error.to_string()))
+}
+
+fn no_thread(error: impl Display) -> Failed {
+    Failed::environment(format!("no thread could be started: {error}"))
+}
+
+/// The second wish.
+fn end_at_once() {
+    messages::tell("asked twice: ending at once; packets on their way are lost");
+    signals::exit_at_once(Exit::Failed as i32);
+}
+
+/// Reads and checks the configuration.
+fn configuration(
+    file: &Path,
+    attendance: Option<&mut Attendance>,
+    catalog: &Catalog,
+) -> Result<Loaded, Failed> {
+    let machine = Machine::observe();
+    if file != Path::new(STANDARD_INPUT) {
+        return config::load(file, catalog, &machine).map_err(refused);
+    }
+    let Text { name, text } = match attendance {
+        Some(attendance) => attendance.text()?,
+        None => {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.map_err(|error| Failed::environment(format!("cannot read standard input: {error}")))?;
+            Text { name: "standard input".to_owned(), text }
+        }
+    };
+    config::parse(&name, &text, catalog, &machine).map_err(refused)
+}
+
+fn refused(mistakes: Diagnostics) -> Failed {
+    let diagnostics = serde_json::to_value(&mistakes).ok();
+    Failed { diagnostics, ..Failed::new(Exit::Configuration, mistakes.to_string()) }
+}
+
+/// What a process that is killed leaves, which the janitor removes.
+struct Traces {
+    /// The files of its place, if it has one. It removes them in order itself; afterwards they may be those
+    /// of the next manager.
+    files: Option<headgate_host::undo::Ticket>,
+}
+
+impl Traces {
+    /// Before there are any. Files of another manager of this name are not ours, whose lock says so.
+    fn register(janitor: &Janitor, name: Option<&str>) -> Result<Self, Failed> {
+        let (devices, places) = (headgate_dpdk::eal::runtime_folder(), place::folder());
+        // Folders that others use too are not empty, and stay.
+        for path in devices.parent().into_iter().chain([&*devices, &*places]) {
+            let action = Action::RemoveDirectory { path: path.to_owned() };
+            janitor.register(action).map_err(Failed::environment)?;
+        }
+        let register = |name: &str| {
+            let files = vec![place::api_socket(name), place::nf_socket(name)];
+            janitor.register(Action::RemoveUnlocked { lock: place::lock_file(name), files })
+        };
+        Ok(Self { files: name.map(register).transpose().map_err(Failed::environment)? })
+    }
+
+    fn withdraw(&self, janitor: &Janitor) {
+        if let Some(files) = self.files {
+            // A janitor that is gone removes nothing.
+            let _ = janitor.withdraw(files);
+        }
+    }
+}
+
+/// A manager's daemon at work.
+struct Daemon {
+    stop: Stop,
+    wish: &'static Wish,
+    notifier: Notifier,
+    messages: Messages,
+}
+
+impl Daemon {
+    /// Waits for the NFs, and tells what was started.
+    fn tell_of_start(&mut self, handle: &Handle, name: &str, began: Instant) -> Result<(), Failed> {
+        // One that has ended by itself already has only its last snapshot to tell of.
+        let Ok(now) = progress::settled(|| sample(handle), || self.stop.is_asked()) else { return Ok(()) };
+        let readiness = progress::readiness(&now);
+        self.messages.started(&now);
+        let took = text::time(began.elapsed().as_nanos() as u64);
+        self.messages.tell(format!("manager {name}: {readiness} after {took}"));
+        self.notifier.status(&readiness).and_then(|()| self.notifier.ready()).map_err(Failed::environment)
+    }
+
+    /// Tells what happens until it is time to stop.
+    fn serve(&mut self, manager: &Manager) {
+        let handle = manager.handle();
+        let is_watched = self.messages.are_told() || self.notifier.is_listened_to();
+        let mut told = Instant::now();
+        while !manager.has_ended() && !self.stop.wait(END_CHECK_EVERY) {
+            if !is_watched || told.elapsed() < EVENTS_EVERY {
+                continue;
+            }
+            told = Instant::now();
+            // A manager that ends just now says so in the next round.
+            let Ok(now) = sample(&handle) else { continue };
+            if self.messages.events(&now) {
+                // A service manager that is gone is no reason to end.
+                let _ = self.notifier.status(&progress::readiness(&now));
+            }
+        }
+    }
+
+    /// Stops in order.
+    fn end(mut self, manager: Manager) -> Result<(Snapshot, Exit), Failed> {
+        // As above.
+        let _ = self.notifier.stopping();
+        if self.wish.count() > 0 {
+            self.messages.tell("stopping; asked once more it ends at once");
+        }
+        let last = manager.stop()?;
+        self.messages.events(&last);
+        let unwritten = progress::unwritten(&last);
+        for line in &unwritten {
+            self.messages.tell(line);
+        }
+        let exit = match Exit::of_accounts(&last) {
+            Exit::Ok if !unwritten.is_empty() => Exit::Failed,
+            exit => exit,
+        };
+        Ok((last, exit))
+    }
+}
+
+fn sample(handle: &Handle) -> Result<Snapshot, Refusal> {
+    handle.get(Request::Snapshot { audit: false })
+}

@@ -1,0 +1,189 @@
+//! Flows that the table does not know: the rules are asked, and it learns what they said.
+//!
+//! Fragments: only the first one has L4 ports. It is classified as its flow, and what was decided is
+//! remembered under (addresses, protocol, identification), where the later ones find it, so all parts go
+//! to the same chain and instance. A later one that comes before the first is classified without ports.
+
+use headgate_units::PortId;
+use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
+
+use super::spread_of;
+use crate::board::Board;
+use crate::burst::Burst;
+use crate::drop::DropReason;
+use crate::flows::{Entry, Flows, Key, Learnt, Seeds};
+use crate::intake::Intake;
+use crate::ledger::Ledger;
+use crate::plan::Plan;
+use crate::rules::Flow;
+use crate::view::View;
+
+/// Bytes copied for a header that does not fit the first line. Our choice: two VLAN tags, IPv6, the
+/// longest chain of extension headers that is walked, and ports fit for all but absurd packets, which
+/// are malformed to us.
+const LONG_HEADER_BYTES: usize = 512;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+
+/// The rules that are asked for flows, and all that remembering the answer needs.
+struct Asked<'a> {
+    plan: &'a Plan,
+    board: &'a Board,
+    seeds: &'a Seeds,
+    tick: u32,
+}
+
+/// A key that rules can read.
+trait FlowKey: Copy {
+    /// The form that the flow table keeps.
+    type Stored: Key;
+    /// Returns it in the form that the flow table keeps.
+    fn stored(self) -> Self::Stored;
+    /// Returns the key by which the parts of one packet find each other.
+    fn of_datagram(self, identification: u32) -> Self;
+    /// Returns it as rules see it.
+    fn flow(self) -> Flow;
+}
+
+impl FlowKey for FlowKey4 {
+    type Stored = u128;
+
+    fn stored(self) -> u128 {
+        self.bits()
+    }
+
+    fn of_datagram(self, identification: u32) -> Self {
+        self.of_datagram(identification)
+    }
+
+    fn flow(self) -> Flow {
+        Flow {
+            ingress: PortId(self.ingress().into()),
+            vlan: self.vlan(),
+            ethertype: ETHERTYPE_IPV4,
+            protocol: self.protocol(),
+            addresses: Some((self.source().into(), self.destination().into())),
+            ports: self.ports(),
+        }
+    }
+}
+
+impl FlowKey for FlowKeyWide {
+    type Stored = [u128; 3];
+
+    fn stored(self) -> [u128; 3] {
+        self.words()
+    }
+
+    fn of_datagram(self, identification: u32) -> Self {
+        self.of_datagram(identification)
+    }
+
+    fn flow(self) -> Flow {
+        Flow {
+            ingress: PortId(self.ingress().into()),
+            vlan: self.vlan(),
+            ethertype: self.ethertype(),
+            protocol: self.protocol(),
+            addresses: self.source().zip(self.destination()),
+            ports: self.ports(),
+        }
+    }
+}
+
+impl Intake {
+    /// Asks the rules for each packet with its bit in `unknown`. Packets with an entry stay, at the front,
+    /// and the others have ended.
+    #[cold]
+    pub(super) fn learn_all(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst, unknown: u128) {
+        let mut onward = 0;
+        for at in 0..burst.count {
+            let packet = burst.packets[at];
+            let found = match unknown >> at & 1 {
+                0 => Ok(burst.entries[at]),
+                _ => self.known_or_learnt_packet(view, ledger, burst, at),
+            };
+            match found {
+                Ok(entry) => {
+                    (burst.packets[onward], burst.entries[onward]) = (packet, entry);
+                    onward += 1;
+                }
+                Err(reason) => ledger.turn_away(burst.region, reason, packet),
+            }
+        }
+        burst.count = onward;
+    }
+
+    fn known_or_learnt_packet(
+        &mut self,
+        view: &View,
+        ledger: &Ledger,
+        burst: &Burst,
+        at: usize,
+    ) -> Result<Entry, DropReason> {
+        let (key, port) = (burst.keys[at], burst.from.port().0 as u8);
+        let asked =
+            Asked { plan: view.plan, board: &ledger.board, seeds: &self.seeds, tick: self.clock.now() };
+        if key != 0 {
+            // An earlier packet of the burst may have been the first of its flow.
+            return asked.known_or_learnt(&mut self.flows, FlowKey4::from_bits(key));
+        }
+        let (packet, mut header) = (burst.packets[at], [0; LONG_HEADER_BYTES]);
+        let copied = ledger.store(burst.region).stack.region().read(packet, &mut header);
+        match flow_key::parse(&header[..copied], packet.length() as usize) {
+            Parsed::Malformed(_) | Parsed::NeedMore { .. } => Err(DropReason::Malformed),
+            Parsed::Ipv4 { key, place } => {
+                asked.known_or_learnt_part(&mut self.flows, key.with_ingress(port), place.fragment)
+            }
+            Parsed::Wide { key, place } => {
+                asked.known_or_learnt_part(&mut self.wide_flows, key.with_ingress(port), place.fragment)
+            }
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// Returns what is known of a flow, or what the rules say of it, which the table then knows.
+    fn known_or_learnt<K: FlowKey>(&self, flows: &mut Flows<K::Stored>, key: K) -> Result<Entry, DropReason> {
+        if let Some(entry) = self.find(flows, key) {
+            return Ok(entry);
+        }
+        let entrance = self.plan.rules.entrance(&key.flow()).ok_or(DropReason::NoRule)?;
+        let entry = Entry { entrance, spread: spread_of(key.stored().hash(self.seeds)) };
+        self.remember(flows, key, entry);
+        Ok(entry)
+    }
+
+    /// The same for what may be a part of a larger packet.
+    fn known_or_learnt_part<K: FlowKey>(
+        &self,
+        flows: &mut Flows<K::Stored>,
+        key: K,
+        fragment: Fragment,
+    ) -> Result<Entry, DropReason> {
+        match fragment {
+            Fragment::None => self.known_or_learnt(flows, key),
+            Fragment::First { identification } => {
+                let entry = self.known_or_learnt(flows, key)?;
+                self.remember(flows, key.of_datagram(identification), entry);
+                Ok(entry)
+            }
+            Fragment::Later { identification } => match self.find(flows, key.of_datagram(identification)) {
+                Some(entry) => Ok(entry),
+                None => self.known_or_learnt(flows, key),
+            },
+        }
+    }
+
+    fn find<K: FlowKey>(&self, flows: &mut Flows<K::Stored>, key: K) -> Option<Entry> {
+        let stored = key.stored();
+        flows.find(stored, stored.hash(self.seeds), self.plan.generation, self.tick)
+    }
+
+    fn remember<K: FlowKey>(&self, flows: &mut Flows<K::Stored>, key: K, entry: Entry) {
+        let stored = key.stored();
+        let learnt = flows.learn(stored, stored.hash(self.seeds), entry, self.plan.generation, self.tick);
+        self.board.flows_learnt.add(1);
+        self.board.flows_evicted.add(u64::from(learnt == Learnt::Evicted));
+    }
+}

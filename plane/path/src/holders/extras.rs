@@ -1,0 +1,104 @@
+//! Words beside the holder records, for chains that need them: made only where such a chain is.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headgate_shm::Descriptor;
+
+/// Choice of words that some chains need of each packet beside its record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtrasWanted {
+    /// The logical clock of its lane (replication).
+    pub clock: bool,
+    /// The service path it belongs to on the wire (network).
+    pub path: bool,
+}
+
+/// One word for each buffer, or none at all.
+#[derive(Default)]
+pub struct Extra(Box<[AtomicU64]>);
+
+impl Extra {
+    fn new(buffers: u32, wanted: bool) -> Self {
+        let count = if wanted { buffers } else { 0 };
+        Self((0..count).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Returns the word of a buffer; `None` where it was not made.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<u64> {
+        self.0.get(index as usize).map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Sets the word of a buffer. Does nothing where it was not made.
+    #[inline]
+    pub fn set(&self, index: u32, value: u64) {
+        if let Some(word) = self.0.get(index as usize) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Arrays beside the records, as long as they or empty.
+#[derive(Default)]
+pub struct Extras {
+    /// The logical clock of the packet's lane.
+    pub clock: Extra,
+    /// The packet's service path on the wire.
+    pub path: Extra,
+    any: bool,
+}
+
+impl Extras {
+    pub(super) fn new(buffers: u32, wanted: ExtrasWanted) -> Self {
+        Self {
+            clock: Extra::new(buffers, wanted.clock),
+            path: Extra::new(buffers, wanted.path),
+            any: wanted != ExtrasWanted::default(),
+        }
+    }
+
+    /// Forgets what they said of the packets that were in these buffers before.
+    #[inline(always)]
+    pub fn clear(&self, packets: &[Descriptor]) {
+        if self.any {
+            self.forget(packets);
+        }
+    }
+
+    #[cold]
+    fn forget(&self, packets: &[Descriptor]) {
+        for packet in packets {
+            self.clock.set(packet.index(), 0);
+            self.path.set(packet.index(), 0);
+        }
+    }
+
+    /// Takes over what is known of a packet in a buffer of another region.
+    pub fn copy_from(&self, to: u32, other: &Self, from: u32) {
+        self.clock.set(to, other.clock.get(from).unwrap_or(0));
+        self.path.set(to, other.path.get(from).unwrap_or(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extras_are_made_only_where_they_are_wanted() {
+        let wanted = |clock, path| Extras::new(4, ExtrasWanted { clock, path });
+        let plain = wanted(false, false);
+        plain.clock.set(3, 9);
+        assert_eq!((plain.clock.get(3), plain.path.get(3)), (None, None));
+        let clocked = wanted(true, false);
+        clocked.clock.set(3, 9);
+        assert_eq!((clocked.clock.get(3), clocked.path.get(3)), (Some(9), None));
+        let both = wanted(true, true);
+        both.path.set(1, 5);
+        both.copy_from(1, &clocked, 3);
+        assert_eq!((both.clock.get(1), both.path.get(1)), (Some(9), Some(0)));
+        both.clear(&[Descriptor::new(1, 0, 64, 0)]);
+        assert_eq!(both.clock.get(1), Some(0));
+    }
+}

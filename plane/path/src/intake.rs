@@ -1,0 +1,122 @@
+//! Intake: what a worker knows to take packets in. From ports: which flow goes where, and which chains have
+//! room. From other workers: the rings that their packets come by.
+
+use headgate_shm::ring::Consumer;
+use headgate_units::Ticks;
+use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
+
+use crate::board::Board;
+use crate::bound::{Bounds, Windows};
+use crate::flows::{Entry, Flows, Seeds};
+use crate::mesh::Parcels;
+use crate::plan::Plan;
+use crate::view::View;
+
+/// Buckets of the flow table swept each time slow things are done. Our choice: a table of a million flows is
+/// swept in some seconds, at a cost of one cache line each 64 passes.
+const SWEEP_BUCKETS: usize = 8;
+
+/// Sizes and secrets of a flow table.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowSetup {
+    /// Flows to remember.
+    pub capacity: usize,
+    /// One tick of the table's clock.
+    pub tick: Ticks,
+    /// Ticks of that clock after which an idle flow is forgotten.
+    pub idle_ticks: u32,
+    /// The key of the flow hash.
+    pub seeds: Seeds,
+}
+
+/// Flows that a worker knows: key, what is known, ticks of the table's clock since it was last used.
+#[derive(Default)]
+pub struct FlowList {
+    /// Plain IPv4.
+    pub narrow: Vec<(FlowKey4, Entry, u32)>,
+    /// Everything else.
+    pub wide: Vec<(FlowKeyWide, Entry, u32)>,
+}
+
+/// The clock of the flow table.
+pub(crate) struct FlowClock {
+    tick: u32,
+    next: Ticks,
+    every: Ticks,
+}
+
+impl FlowClock {
+    #[inline(always)]
+    pub const fn now(&self) -> u32 {
+        self.tick
+    }
+}
+
+/// The stations `arrive`, `classify`, `admit`, as far as they remember anything.
+pub(crate) struct Intake {
+    pub(crate) flows: Flows<u128>,
+    pub(crate) wide_flows: Flows<[u128; 3]>,
+    pub(crate) seeds: Seeds,
+    pub(crate) clock: FlowClock,
+    /// The windows of chains with a delay bound, by the worker that judges them.
+    windows: Windows,
+    /// From other workers.
+    pub(crate) parcels: Parcels,
+}
+
+impl Intake {
+    /// Returns an intake that knows no flow, and takes in what other workers send by these rings.
+    pub fn new(setup: &FlowSetup, from: Vec<Option<Consumer>>) -> Self {
+        Self {
+            flows: Flows::new(setup.capacity, setup.idle_ticks),
+            // What is neither plain IPv4 nor a VLAN of it is the smaller part of today's traffic.
+            wide_flows: Flows::new(setup.capacity.div_ceil(4), setup.idle_ticks),
+            seeds: setup.seeds,
+            clock: FlowClock { tick: 0, next: Ticks(0), every: setup.tick.max(Ticks(1)) },
+            windows: Windows::default(),
+            parcels: Parcels::new(from),
+        }
+    }
+
+    /// Takes the windows of a new plan, to judge them.
+    pub fn take_windows(&mut self, plan: &Plan, bounds: &Bounds, ticks_per_micro: u64) {
+        self.windows.take(plan, bounds, ticks_per_micro);
+    }
+
+    /// Returns how many workers there are, this one included.
+    pub const fn workers(&self) -> usize {
+        self.parcels.workers()
+    }
+
+    /// Returns how many buffers came home, ever.
+    pub const fn returns_taken(&self) -> u64 {
+        self.parcels.returns_taken()
+    }
+
+    /// Windows are judged that are due, and the table's clock ticks.
+    #[inline(always)]
+    pub fn tend(&mut self, view: &View) {
+        self.windows.judge(view.now, view.signals);
+        if self.clock.next.is_due(view.now) {
+            self.clock.next = view.now + self.clock.every;
+            self.clock.tick = self.clock.tick.wrapping_add(1);
+        }
+    }
+
+    /// Forgets some of the flows that are idle, and counts the others.
+    pub fn sweep(&mut self, board: &Board) {
+        self.flows.sweep(SWEEP_BUCKETS, self.clock.tick);
+        self.wide_flows.sweep(SWEEP_BUCKETS, self.clock.tick);
+        board.flows.set((self.flows.live() + self.wide_flows.live()) as u64);
+    }
+
+    /// Returns up to `most` known flows of each kind.
+    pub fn list(&self, most: usize) -> FlowList {
+        let narrow = self.flows.list(most, self.clock.tick).into_iter();
+        let wide = self.wide_flows.list(most, self.clock.tick).into_iter();
+        FlowList {
+            narrow: narrow.map(|(key, entry, idle)| (FlowKey4::from_bits(key), entry, idle)).collect(),
+            wide: wide.map(|(key, entry, idle)| (FlowKeyWide::from_words(key), entry, idle)).collect(),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The ledger of a worker: its buffers, who holds each, and what it has counted. Every station may end a
+//! packet, and only here; so a packet that ends is counted and its buffer free, or neither.
+
+use std::sync::Arc;
+
+use headgate_shm::{Descriptor, Stack};
+use headgate_units::RegionId;
+
+use crate::board::{Board, Station};
+use crate::burst::Run;
+use crate::drop::DropReason;
+use crate::holders::{Holder, Holders, Place};
+use crate::trace::Watch;
+
+/// The buffers of one region as one worker has them.
+pub struct Store {
+    /// Free ones in this worker's hands.
+    pub stack: Stack,
+    /// The record of who holds each.
+    pub holders: Arc<Holders>,
+    /// Free buffers this worker should have when all are free.
+    pub fair_share: usize,
+}
+
+impl Store {
+    /// Takes a free buffer with room for a frame of `length` bytes. The only place where a buffer's class of
+    /// size is chosen: today a region has one.
+    fn take_for(&mut self, length: u32) -> Result<u32, DropReason> {
+        if length > self.stack.region().geometry().frame_bytes_max() {
+            return Err(DropReason::TooLong);
+        }
+        self.stack.take().ok_or(DropReason::NoBuffer)
+    }
+}
+
+/// Buffers, holder records and counters of a worker.
+pub(crate) struct Ledger {
+    stores: Vec<Store>,
+    pub board: Arc<Board>,
+    pub watch: Watch,
+}
+
+impl Ledger {
+    pub fn new(stores: Vec<Store>, board: Arc<Board>) -> Self {
+        Self { stores, board, watch: Watch::default() }
+    }
+
+    /// Returns the buffers of a region.
+    #[inline(always)]
+    pub fn store(&self, region: RegionId) -> &Store {
+        &self.stores[region.index()]
+    }
+
+    /// Returns the buffers of a region, to take and to give.
+    #[inline(always)]
+    pub fn store_mut(&mut self, region: RegionId) -> &mut Store {
+        &mut self.stores[region.index()]
+    }
+
+    /// Returns the buffers of all regions, by number.
+    pub fn stores(&self) -> &[Store] {
+        &self.stores
+    }
+
+    /// Returns the hash of a packet's flow.
+    #[inline(always)]
+    pub fn flow(&self, region: RegionId, packet: Descriptor) -> u32 {
+        self.store(region).holders.arrival(packet.index()).flow
+    }
+
+    /// Packets have passed a station. While nobody watches this is a branch that is never taken.
+    #[inline(always)]
+    pub fn passed(&mut self, station: Station, packets: &[Descriptor], places: &[Place]) {
+        if self.watch.is_on() {
+            self.watch.passed(&self.board, station, packets, places);
+        }
+    }
+
+    /// Copies a run to another region: its packets are other ones then, and those that did not fit have
+    /// ended.
+    pub fn cross<'a>(&mut self, run: Run<'a>, to: RegionId) -> Run<'a> {
+        let (from, mut kept) = (run.region, 0);
+        for at in 0..run.len() {
+            let packet = run.packets[at];
+            match self.copy(from, to, packet) {
+                Ok(copy) => {
+                    self.store(to).holders.set_place(copy.index(), run.places[at].held_by(Holder::WORKER));
+                    self.release(from, packet);
+                    (run.packets[kept], run.places[kept]) = (copy, run.places[at]);
+                    kept += 1;
+                }
+                Err(reason) => self.end(run.places[at].chain(), from, reason, &[packet]),
+            }
+        }
+        let (kept, _) = run.split_at(kept);
+        Run { region: to, ..kept }
+    }
+
+    fn copy(&mut self, from: RegionId, to: RegionId, packet: Descriptor) -> Result<Descriptor, DropReason> {
+        let [source, target] = self
+            .stores
+            .get_disjoint_mut([from.index(), to.index()])
+            .expect("packets cross between different regions");
+        let index = target.take_for(packet.length())?;
+        let copied = source.stack.region().copy_across(packet, target.stack.region(), index);
+        let copy = copied.expect("a buffer was taken that has room for the frame");
+        target.holders.set_arrival(index, source.holders.arrival(packet.index()));
+        target.holders.extras.copy_from(index, &source.holders.extras, packet.index());
+        Ok(copy)
+    }
+}

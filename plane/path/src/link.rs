@@ -1,0 +1,201 @@
+//! Link: how a worker reaches an instance of an NF. One variant for each kind, a file for each, and the only
+//! place where it is asked which one it is.
+
+mod program;
+mod rings;
+
+use std::collections::VecDeque;
+use std::sync::mpsc::Sender;
+
+use headgate_decide::pressure::QueueMarks;
+use headgate_decide::wake::Cores;
+use headgate_shm::Descriptor;
+use headgate_units::{ChainId, InstanceId, RegionId};
+
+use crate::board::InstanceCounts;
+use crate::burst::{Burst, Run};
+use crate::flows::Seeds;
+use crate::holders::Place;
+use crate::ledger::Ledger;
+use crate::view::View;
+use crate::worker::Event;
+
+pub(crate) use program::Program;
+pub use program::ProgramEnds;
+pub use rings::RingEnds;
+pub(crate) use rings::Rings;
+
+/// Ends of the link to an instance that is ready, by kind.
+pub enum LinkEnds {
+    /// An NF on rings in shared memory.
+    Rings(Box<RingEnds>),
+    /// An external program between two queues.
+    Program(Box<ProgramEnds>),
+}
+
+/// An instance as its worker reaches it.
+pub(crate) enum Link {
+    Rings(Box<Rings>),
+    Program(Box<Program>),
+}
+
+/// Verdicts of a burst that was taken from an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Nothing goes on.
+    Nothing,
+    /// Packets that all go on along their chains, from one and the same place.
+    OneWay,
+    /// Packets that all go on along their chains.
+    Onward,
+    /// Packets of which some were given another verdict.
+    Verdicts,
+}
+
+/// Remains of an instance that was taken out of service.
+#[derive(Default)]
+pub(crate) struct Remains {
+    /// Packets that died with it.
+    pub lost: u32,
+    /// The region of its packets.
+    pub region: RegionId,
+    /// Packets that waited for room in its ring, and go on without it.
+    pub pending: VecDeque<(Descriptor, Place)>,
+}
+
+/// Facts of an instance that is taken into service.
+pub(crate) struct Service {
+    pub number: InstanceId,
+    pub region: RegionId,
+    /// The key of the flow hash: packets of external programs are hashed anew.
+    pub seeds: Seeds,
+    pub ticks_per_micro: u64,
+    pub events: Sender<Event>,
+}
+
+impl Link {
+    /// Takes an instance into service.
+    pub fn new(service: Service, ends: LinkEnds) -> Self {
+        match ends {
+            LinkEnds::Rings(ends) => Self::Rings(Box::new(Rings::new(service, *ends))),
+            LinkEnds::Program(ends) => Self::Program(Box::new(Program::new(service, *ends))),
+        }
+    }
+
+    /// Returns the marks of its queue; `None`: it is never throttled.
+    pub const fn queue_marks(&self) -> Option<QueueMarks> {
+        match self {
+            Self::Rings(rings) => rings.queue_marks(),
+            Self::Program(program) => program.queue_marks(),
+        }
+    }
+
+    /// Hands packets to it that are at this position of their chains. Those that it cannot take have ended,
+    /// or wait.
+    #[inline(always)]
+    pub fn deliver(&mut self, view: &View, ledger: &mut Ledger, position: u8, run: Run) {
+        match self {
+            Self::Rings(rings) => rings.deliver(view, ledger, position, run),
+            Self::Program(program) => program.deliver(view, ledger, position, run),
+        }
+    }
+
+    /// Hands packets to it that waited for room.
+    #[inline(always)]
+    pub fn deliver_pending(&mut self, ledger: &mut Ledger, burst: &mut Burst) {
+        if let Self::Rings(rings) = self {
+            rings.deliver_pending(ledger, burst);
+        }
+    }
+
+    /// Takes a burst of packets that it returned, each one stage further in its chain.
+    #[inline(always)]
+    pub fn take(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) -> Taken {
+        match self {
+            Self::Rings(rings) => rings.take(view, ledger, burst),
+            Self::Program(program) => program.take(view, ledger, burst),
+        }
+    }
+
+    /// Returns how many packets wait for it or are in its hands, where that can be seen.
+    #[inline(always)]
+    pub fn depth(&self) -> Option<u32> {
+        match self {
+            Self::Rings(rings) => Some(rings.depth()),
+            Self::Program(program) => program.depth(),
+        }
+    }
+
+    /// Returns whether it sleeps when it has nothing to do, and can be called.
+    pub const fn can_sleep(&self) -> bool {
+        match self {
+            Self::Rings(rings) => rings.can_sleep(),
+            Self::Program(_) => false,
+        }
+    }
+
+    /// Says whether it must not work because what it feeds cannot keep up.
+    pub fn set_blocked(&mut self, blocked: bool) {
+        if let Self::Rings(rings) = self {
+            rings.set_blocked(blocked);
+        }
+    }
+
+    /// Does what is due in each pass: samples, timers, flushing.
+    #[inline(always)]
+    pub fn tend(&mut self, view: &View, ledger: &mut Ledger) {
+        match self {
+            Self::Rings(rings) => rings.tend(view, ledger),
+            Self::Program(program) => program.tend(view, ledger),
+        }
+    }
+
+    /// Notes what it does to its core. Returns whether it sleeps while packets wait for it.
+    #[inline(always)]
+    pub fn note_core(&mut self, cores: &mut Cores) -> bool {
+        match self {
+            Self::Rings(rings) => rings.note_core(cores),
+            Self::Program(_) => false,
+        }
+    }
+
+    /// Calls it if it sleeps while packets wait for it and that is worth a call.
+    pub fn consider_call(&mut self, view: &View, counts: &InstanceCounts, cores: &mut Cores) {
+        if let Self::Rings(rings) = self {
+            rings.consider_call(view, counts, cores);
+        }
+    }
+
+    /// Says whether it must yield to the others of its core.
+    #[inline(always)]
+    pub fn arrange_yield(&mut self, view: &View, cores: &Cores) {
+        if let Self::Rings(rings) = self {
+            rings.arrange_yield(view, cores);
+        }
+    }
+
+    /// Takes it out of service. Everything it had returned in good order was taken before.
+    pub fn reclaim(self, ledger: &mut Ledger) -> Remains {
+        match self {
+            Self::Rings(rings) => rings.reclaim(ledger),
+            Self::Program(program) => program.reclaim(ledger),
+        }
+    }
+
+    /// Returns how many buffers of a region are in the hands of its queues.
+    pub fn holds(&self, region: RegionId) -> usize {
+        match self {
+            // The holder table has those.
+            Self::Rings(_) => 0,
+            Self::Program(program) => program.holds(region),
+        }
+    }
+
+    /// Returns what lies in no buffer of ours but is not gone, and of which chain.
+    pub fn outstanding(&self) -> Option<(ChainId, u64)> {
+        match self {
+            Self::Rings(_) => None,
+            Self::Program(program) => program.outstanding(),
+        }
+    }
+}

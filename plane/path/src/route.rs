@@ -1,0 +1,47 @@
+//! Route: where each packet of a burst goes next, by its place and the plan.
+
+use crate::BURST;
+use crate::burst::{Agreement, Burst, Next};
+use crate::ledger::Ledger;
+use crate::plan::{Hop, PackedHop, Plan};
+
+/// Asks the plan where the packets of a burst go next, once for those that go the same way.
+#[inline]
+pub(crate) fn route(plan: &Plan, ledger: &Ledger, burst: &mut Burst) {
+    let Some((first, others)) = burst.places[..burst.count].split_first() else { return };
+    let hop = plan.hop(first.chain(), first.position());
+    // All at once: a burst of many chains is found out by its second packet anyway.
+    let is_one_way = others.iter().all(|place| place.way() == first.way());
+    if is_one_way && !hop.is_spread() {
+        burst.next = Next::Same(hop);
+    } else {
+        route_each(plan, ledger, burst);
+    }
+}
+
+/// The same, packet by packet.
+fn route_each(plan: &Plan, ledger: &Ledger, burst: &mut Burst) {
+    let holders = &ledger.store(burst.region).holders;
+    let mut hops = Agreement::default();
+    for at in 0..burst.count.min(BURST) {
+        let place = burst.places[at];
+        let mut hop = plan.hop(place.chain(), place.position());
+        if hop.is_spread() {
+            hop = spread(plan, hop, holders.arrival(burst.packets[at].index()).flow);
+        }
+        burst.hops[at] = hop;
+        hops.add(hop.bits());
+    }
+    burst.next = Next::agreed(&hops, burst.hops[0]);
+}
+
+/// Returns where a packet goes whose stage has several instances.
+#[inline(always)]
+pub(crate) fn spread(plan: &Plan, hop: PackedHop, flow: u32) -> PackedHop {
+    match hop.unpack() {
+        Hop::Spread { position, stage } => {
+            PackedHop::from(Hop::Instance { position, number: plan.instance_of(stage, flow) })
+        }
+        _ => hop,
+    }
+}

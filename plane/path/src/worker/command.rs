@@ -1,0 +1,94 @@
+//! What the control loop and a worker say to each other.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use headgate_shm::Offence;
+use headgate_units::InstanceId;
+
+use crate::audit::Pause;
+use crate::intake::FlowList;
+use crate::plan::Plan;
+use crate::stages::InstanceEnds;
+use crate::sync::{self, AtomicU32, Ordering};
+use crate::trace::TraceWriter;
+
+/// Request of the control loop to a worker.
+pub enum Command {
+    /// Work by this plan from now on.
+    Plan(Arc<Plan>),
+    /// Take an instance into service. The one that had its number before was reclaimed.
+    Attach(Box<InstanceEnds>),
+    /// Take an instance out of service: its process is gone. Answered by [`Event::Reclaimed`].
+    Reclaim {
+        /// The instance.
+        number: InstanceId,
+    },
+    /// Stand still while somebody counts.
+    Pause(Arc<Pause>),
+    /// List known flows.
+    Flows {
+        /// At most so many of each kind.
+        most: usize,
+        /// The channel to send them to.
+        reply: Sender<FlowList>,
+    },
+    /// Measure the cost of each station, or stop.
+    Measure(bool),
+    /// Trace packets at each station into this ring, or stop.
+    Trace(Option<TraceWriter>),
+    /// Take in packets from ports, or nothing more; what is on its way goes on. A worker begins with it.
+    Receive(bool),
+    /// Give everything back and end.
+    Stop,
+}
+
+/// Message of a worker to the control loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An NF broke the rules of shared memory. Nothing is read from it any more.
+    Offence {
+        /// The instance.
+        number: InstanceId,
+        /// The offence.
+        offence: Offence,
+    },
+    /// The buffers that an instance held were taken back.
+    Reclaimed {
+        /// The instance.
+        number: InstanceId,
+        /// Packets that died with it.
+        lost: u32,
+    },
+}
+
+/// Box of commands for a worker, which costs it a load in each pass while it is empty.
+#[derive(Default)]
+pub struct Mailbox {
+    waiting: AtomicU32,
+    commands: sync::Mutex<Vec<Command>>,
+}
+
+impl Mailbox {
+    /// Leaves a command.
+    ///
+    /// # Panics
+    /// When the worker has panicked while it held the box.
+    pub fn post(&self, command: Command) {
+        let mut commands =
+            self.commands.lock().expect("a worker does not panic while it empties its mailbox");
+        commands.push(command);
+        self.waiting.store(commands.len() as u32, Ordering::Release); // M-release, with M-acquire
+    }
+
+    pub(crate) fn take(&self) -> Vec<Command> {
+        let mut commands = self.commands.lock().expect("nobody panics while posting");
+        self.waiting.store(0, Ordering::Relaxed);
+        std::mem::take(&mut commands)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.load(Ordering::Acquire) == 0 // M-acquire, with M-release
+    }
+}
