@@ -1,9 +1,22 @@
-//! Where the `cpu` controller of the control groups is, which group a process is in, and groups of our own.
+//! Control groups: which controllers this machine has and where, groups of our own that weigh, limit, hold and end
+//! processes, and cores that are kept free.
 
 mod groups;
+mod hierarchy;
+mod kill;
+mod nf;
 pub mod reserve;
+mod tree;
+mod version;
+mod weight;
 
-pub use groups::{Group, GroupError, Groups, V1, V2, Version, end_members};
+pub use groups::{Group, GroupError, Groups};
+pub use hierarchy::{Controller, Hierarchy, Missing};
+pub use kill::end_members;
+pub(crate) use kill::remove_tree;
+pub use nf::{Limits, NfGroup, NfGroupPlan};
+pub use tree::{DomainGroup, GroupTree};
+pub use version::Version;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -17,6 +17,7 @@ pub mod cores;
 pub mod credentials;
 pub mod environment;
 pub mod hugepages;
+pub mod lock;
 pub mod namespace;
 pub mod network;
 pub mod notify;
@@ -29,6 +30,7 @@ pub mod sched;
 pub mod signals;
 pub mod stop;
 pub mod undo;
+pub mod users;
 
 #[cfg(test)]
 mod testing;

@@ -3,13 +3,16 @@
 //! A process is started without copying ours: `std::process::Command` without hooks uses
 //! `posix_spawn`, which borrows our memory until `exec`. So a manager with gigabytes mapped starts
 //! an NF as fast as an empty one. What a child must do to itself (user, affinity, scheduling) it
-//! does after `exec`, see [`crate::credentials`].
+//! does after `exec`.
 
-use std::ffi::OsString;
+mod inside;
+
+use std::ffi::{CString, OsString};
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -115,6 +118,35 @@ impl Launch {
             .map_err(|source| ProcessError::Spawn { program, source })?;
         Child::of(spawned)
     }
+
+    /// Starts it inside a control group of version 2, such as [`crate::cgroup::NfGroup::birthplace`]: it is never
+    /// outside.
+    ///
+    /// # Errors
+    /// [`ProcessError`]; also when the group is no such group, or may have no processes.
+    pub fn spawn_inside(self, group: BorrowedFd<'_>) -> Result<Child, ProcessError> {
+        let program = std::path::absolute(&self.program).unwrap_or_else(|_| self.program.clone());
+        keep_descriptors_private()?;
+        let spawned = self.prepare(&program).and_then(|prepared| inside::spawn(&prepared, group));
+        let (pid, pidfd) = spawned.map_err(|source| ProcessError::Spawn { program, source })?;
+        Ok(Child { pid, pidfd, exit: None })
+    }
+
+    fn prepare(self, program: &Path) -> io::Result<inside::Program> {
+        let text = |text: OsString| CString::new(text.into_vec()).map_err(io::Error::from);
+        let variable = |(mut name, value): (OsString, OsString)| {
+            name.push("=");
+            name.push(value);
+            text(name)
+        };
+        let own_name = program.as_os_str().to_owned();
+        Ok(inside::Program {
+            path: text(own_name.clone())?,
+            arguments: [own_name].into_iter().chain(self.arguments).map(text).collect::<Result<_, _>>()?,
+            environment: self.environment.into_iter().map(variable).collect::<Result<_, _>>()?,
+            descriptors: [private(self.stdin)?, self.stdout.descriptor(1)?, self.stderr.descriptor(2)?],
+        })
+    }
 }
 
 impl From<Output> for Stdio {
@@ -125,6 +157,30 @@ impl From<Output> for Stdio {
             Output::File(file) => file.into(),
         }
     }
+}
+
+impl Output {
+    /// Returns what will be a child's descriptor of this number.
+    fn descriptor(self, number: i32) -> io::Result<OwnedFd> {
+        match self {
+            Output::Null => private(File::options().read(true).write(true).open("/dev/null")?.into()),
+            // SAFETY: borrowed for the length of the call only, in which a closed one is an error.
+            Output::Inherit => duplicate(unsafe { BorrowedFd::borrow_raw(number) }),
+            Output::File(file) => private(file.into()),
+        }
+    }
+}
+
+/// Returns a descriptor with a number that is none of the three that a child is given.
+fn private(descriptor: OwnedFd) -> io::Result<OwnedFd> {
+    match descriptor.as_raw_fd() as libc::c_uint >= FIRST_PRIVATE_DESCRIPTOR {
+        true => Ok(descriptor),
+        false => duplicate(descriptor.as_fd()),
+    }
+}
+
+fn duplicate(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(descriptor, FIRST_PRIVATE_DESCRIPTOR as i32)?)
 }
 
 /// Programs of administrators, which lie beside those of `PATH` where a service has none of their folders.

@@ -4,6 +4,7 @@
 //! a caught one is theirs again after `exec`.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -123,6 +124,25 @@ fn catch_one(signal: libc::c_int) -> Result<(), SignalsError> {
 
 fn failed(call: &'static str, source: io::Error) -> SignalsError {
     SignalsError { call, source }
+}
+
+/// Blocks all signals of this thread, and returns those that were blocked before.
+pub(crate) fn block_all() -> libc::sigset_t {
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: `sigfillset` initialises `all`, and `pthread_sigmask` with a valid first argument
+    // and set cannot fail and initialises `before`.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    }
+}
+
+/// Gives this thread back the signals that were blocked before.
+pub(crate) fn restore(before: &libc::sigset_t) {
+    // SAFETY: `before` is a valid set, and the third argument may be null.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
 }
 
 #[cfg(test)]

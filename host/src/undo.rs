@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -33,6 +32,7 @@ use crate::hugepages::{self, HugepagesError};
 use crate::network::{Links, NetworkError, Offload};
 use crate::process::{self, ProcessError};
 use crate::sched::{self, Policy, SchedError};
+use crate::signals;
 
 /// How long a directory may stay busy before it is left behind.
 ///
@@ -74,6 +74,11 @@ pub enum Action {
     /// are found by nothing else.
     RemoveGroup {
         /// Its directory.
+        path: PathBuf,
+    },
+    /// End what runs in a control group of ours and in all groups in it, and remove them.
+    RemoveGroupTree {
+        /// The directory of the topmost.
         path: PathBuf,
     },
     /// Put the processes of a control group of ours back into the one above it, and remove it.
@@ -208,6 +213,7 @@ impl Action {
                 let _ = cgroup::end_members(path);
                 removed(path, fs::remove_dir(path))
             }
+            Action::RemoveGroupTree { path } => removed(path, cgroup::remove_tree(path)),
             Action::DissolveGroup { path } => removed(path, cgroup::reserve::dissolve(path)),
             Action::RemoveGroups { name } => {
                 let groups = cgroup::everywhere(name);
@@ -249,6 +255,7 @@ impl Action {
         if let Action::WriteFile { path, .. }
         | Action::RemoveDirectory { path }
         | Action::RemoveGroup { path }
+        | Action::RemoveGroupTree { path }
         | Action::DissolveGroup { path }
         | Action::RemoveTree { path }
         | Action::RemoveFile { path } = &mut self
@@ -366,7 +373,7 @@ impl Janitor {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).map_err(system("pipe2"))?;
         let parent = process::open(getpid())?;
         // Blocked before the copy is made, so that there is no moment in which Ctrl-C ends it.
-        let signals = block_signals();
+        let before = signals::block_all();
         // SAFETY: this is the only thread, so the child's copy of every lock is free and it may do
         // whatever a program may.
         let pid = unsafe { libc::fork() };
@@ -375,7 +382,7 @@ impl Janitor {
             // SAFETY: ends the process without running what the parent set up for its own end.
             unsafe { libc::_exit(if let Ok(true) = served { 0 } else { 1 }) }
         }
-        restore_signals(&signals);
+        signals::restore(&before);
         let child = Pid::from_raw(pid)
             .filter(|_| pid > 0)
             .ok_or_else(|| UndoError::System { call: "fork", source: io::Error::last_os_error() })?;
@@ -524,24 +531,6 @@ fn stand_alone(kept: &[RawFd; 2]) {
             unsafe { libc::close_range(first, last, 0) };
         }
     }
-}
-
-/// Blocks all signals of this thread; gives those that were blocked before.
-fn block_signals() -> libc::sigset_t {
-    let mut all = MaybeUninit::uninit();
-    let mut before = MaybeUninit::uninit();
-    // SAFETY: `sigfillset` initialises `all`, and `pthread_sigmask` with a valid first argument
-    // and set cannot fail and initialises `before`.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-        before.assume_init()
-    }
-}
-
-fn restore_signals(before: &libc::sigset_t) {
-    // SAFETY: `before` is a valid set, and the third argument may be null.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
 }
 
 fn system(call: &'static str) -> impl FnOnce(Errno) -> UndoError {

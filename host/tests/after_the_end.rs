@@ -4,14 +4,15 @@
 //! would do so with several threads, which the janitor refuses; so this file brings its own `main`.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use headgate_host::credentials::{self, Capability};
+use headgate_host::cgroup::{Controller, GroupTree, Hierarchy, Limits, NfGroup, NfGroupPlan};
+use headgate_host::credentials;
 use headgate_host::namespace::{Namespace, NamespaceError, Namespaces};
 use headgate_host::undo::{Action, Janitor};
 use headgate_host::{Pid, Signal};
@@ -28,7 +29,7 @@ fn main() {
         ["tenant"] => tenant(),
         ["threaded"] => threaded(),
         ["abandoned"] => abandoned(),
-        ["stepping-down"] => stepping_down(),
+        ["keeper"] => keeper(),
         _ => tests(&words),
     }
 }
@@ -47,7 +48,7 @@ fn tests(words: &[&str]) {
         ("the_janitor_refuses_to_come_late", the_janitor_refuses_to_come_late),
         ("a_killed_janitor_is_noticed", a_killed_janitor_is_noticed),
         ("hosts_vanish_with_their_maker", hosts_vanish_with_their_maker),
-        ("stepping_down_is_for_good", stepping_down_is_for_good),
+        ("who_is_in_a_group_ends_with_its_maker", who_is_in_a_group_ends_with_its_maker),
     ];
     let filters: Vec<&&str> = words.iter().filter(|word| !word.starts_with('-')).collect();
     if words.contains(&"--list") {
@@ -281,34 +282,64 @@ fn hosts_vanish_with_their_maker() {
     }
 }
 
-/// A program that gives up being root and says what it is then.
-fn stepping_down() {
-    const NOBODY: u32 = 65534;
-    let (ask, asked) = std::sync::mpsc::channel::<()>();
-    let other_thread = thread::spawn(move || {
-        let _ = asked.recv();
-        rustix::process::geteuid().as_raw()
-    });
-    credentials::become_user(NOBODY, NOBODY).unwrap();
-    let parent = rustix::process::getppid().unwrap();
-    credentials::die_with_parent(parent).unwrap();
-    credentials::forbid_new_rights().unwrap();
-    credentials::forbid_dumps().unwrap();
-    drop(ask);
-    assert_eq!(other_thread.join().unwrap(), NOBODY);
-    assert!(!credentials::is_root());
-    assert!(!credentials::has_capability(Capability::NetAdmin));
-    assert!(rustix::process::getgroups().unwrap().is_empty());
-    let back = credentials::become_user(0, 0).unwrap_err().to_string();
-    assert!(back.starts_with("not permitted to become user 0, group 0"), "{back}");
-    println!("stepped down");
+/// A program that has groups, and in one of them a process that starts others without end, in sessions of their own.
+fn keeper() {
+    let janitor = Janitor::start().unwrap();
+    let mut roots = Vec::new();
+    let tree = GroupTree::make(
+        &format!("headgate-keeper-{}", std::process::id()),
+        &Hierarchy::all(),
+        &mut |action| {
+            janitor.register(action.clone()).unwrap();
+            if let Action::RemoveGroupTree { path } = action {
+                roots.push(path);
+            }
+        },
+    );
+    if ![Controller::Pids, Controller::Cpuset].iter().all(|one| tree.has(*one)) {
+        println!("skipped: {:?}", tree.missing());
+        return;
+    }
+    let limits = Limits { processes: Some(50), ..Limits::default() };
+    let plan = NfGroupPlan { name: "nf".into(), core: Some(0), limits, ..NfGroupPlan::default() };
+    let group = NfGroup::make(&tree.domain(0, "domain").unwrap(), &plan).unwrap();
+    let bomb = "read go; bomb() { setsid sleep 1000 & bomb | bomb & }; while :; do bomb; done";
+    let mut nf = Command::new("/bin/sh");
+    let mut nf = nf
+        .args(["-c", bomb])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    group.enter(pid_of(&nf)).unwrap();
+    nf.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    // A shell that meets the limit ends; who left it stays.
+    while group.members().len() < 10 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let paths: Vec<_> = roots.iter().map(|root| root.display().to_string()).collect();
+    println!("{}", paths.join(" "));
+    nf.wait().unwrap();
+    loop {
+        thread::park();
+    }
 }
 
-fn stepping_down_is_for_good() {
-    if !credentials::has_capability(Capability::SetUid) {
-        return println!("skipped: becoming another user takes CAP_SETUID");
+fn who_is_in_a_group_ends_with_its_maker() {
+    let mut child = run_as(&["keeper"]).spawn().unwrap();
+    let line = line_of(&mut child);
+    if line.is_empty() || line.starts_with("skipped") {
+        let error = errors_of(&mut child);
+        assert!(!credentials::is_root() || line.starts_with("skipped"), "{error}");
+        return println!("skipped: no control groups here: {line}{error}");
     }
-    let output = run_as(&["stepping-down"]).output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "stepped down\n", "{errors}");
+    let roots: Vec<PathBuf> = line.split(' ').map(PathBuf::from).collect();
+    assert!(roots.iter().all(|root| root.exists()));
+    kill(&child);
+    child.wait().unwrap();
+    // Its end comes when the janitor has ended, too.
+    assert_eq!(errors_of(&mut child), "");
+    let left: Vec<_> = roots.iter().filter(|root| root.exists()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

@@ -16,14 +16,7 @@ fn run(name: &str) -> Program {
 }
 
 fn orders(program: Program) -> Launch {
-    Launch {
-        name: "test".into(),
-        program,
-        core: None,
-        user: None,
-        namespace: None,
-        manager: std::process::id(),
-    }
+    Launch::new("test".into(), program, std::process::id())
 }
 
 fn welcome(waits: Loop, arguments: &str) -> Welcome {

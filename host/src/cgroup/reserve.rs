@@ -171,10 +171,7 @@ impl Reserve {
             let rest = group.join(&self.name);
             self.put_aside(&group, &rest, &is_ours, undo, &mut swept)?;
             for other in below(&group) {
-                // Containers of ours are named after us, too.
-                let ours = format!("{PREFIX}{}-", std::process::id());
-                let name = other.file_name().unwrap_or_default().to_string_lossy();
-                if !self.cpusets.own.starts_with(&other) && !name.starts_with(&ours) {
+                if !self.cpusets.own.starts_with(&other) && !is_of_ours(&other) {
                     self.shrink(&other, undo, &mut swept, 0);
                 }
             }
@@ -289,6 +286,15 @@ fn below(group: &Path) -> impl Iterator<Item = PathBuf> {
 
 fn is_rest(group: &Path) -> bool {
     keeper_of(group).is_some()
+}
+
+/// Whether a group holds NFs of ours: containers are called `headgate-PID-…`, and the tree of the others
+/// `headgate-NAME-PID`.
+fn is_of_ours(group: &Path) -> bool {
+    let name = group.file_name().unwrap_or_default().to_string_lossy();
+    let pid = std::process::id();
+    name.strip_prefix(PREFIX)
+        .is_some_and(|rest| rest.starts_with(&format!("{pid}-")) || rest.ends_with(&format!("-{pid}")))
 }
 
 /// The manager whose group of others it is.

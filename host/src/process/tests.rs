@@ -2,7 +2,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 use super::*;
-use crate::testing::pid_of_nobody;
+use crate::testing::{pid_of_nobody, skip};
 
 /// Long enough for any process here to end; waiting ends with the process, not with this.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -143,4 +143,88 @@ fn a_name_with_brackets_and_newlines_does_not_confuse() {
     assert_eq!(parse_status(status), Some(('S', 5, 6)));
     assert_eq!(parse_schedstat("12 34 5\n"), Some((12, 34)));
     assert_eq!(parse_schedstat(""), None);
+}
+
+/// A group of version 2 of one test; `None` where there can be none.
+struct V2Group(PathBuf);
+
+impl V2Group {
+    fn new(test: &str) -> Option<(Self, File)> {
+        use crate::cgroup::{Hierarchy, Version};
+        let Some(found) = Hierarchy::all().into_iter().find(|one| one.version == Version::V2) else {
+            skip("no control groups of version 2 here");
+            return None;
+        };
+        let path = found.own.join(format!("headgate-{test}-{}", std::process::id()));
+        if let Err(error) = std::fs::create_dir(&path) {
+            skip(&format!("cannot make {}: {error}", path.display()));
+            return None;
+        }
+        let opened = File::open(&path).unwrap();
+        Some((Self(path), opened))
+    }
+}
+
+impl Drop for V2Group {
+    fn drop(&mut self) {
+        let action = crate::undo::Action::RemoveGroupTree { path: self.0.clone() };
+        action.perform_patiently().unwrap();
+    }
+}
+
+#[test]
+fn a_process_is_born_inside_a_group_and_is_else_as_any_other() {
+    let Some((group, opened)) = V2Group::new("born") else { return };
+    let said_by = |inside: bool| {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let script = "grep ^0: /proc/self/cgroup >&0; grep SigBlk /proc/self/status >&0; \
+                      echo $VALUE $0 $1 >&0; cd /proc/self/fd; echo * >&0; \
+                      sed -n 's/SigIgn:\\t//p' /proc/self/status >&0; exit 7";
+        let mut launch = Launch { stdin: theirs.into(), ..shell(script) };
+        launch.arguments.extend(["name".into(), "two words".into()]);
+        launch.environment.push(("VALUE".into(), "a=b".into()));
+        let child = if inside { launch.spawn_inside(opened.as_fd()) } else { launch.spawn() };
+        assert_eq!(child.unwrap().wait().unwrap(), Exit::Code(7));
+        let mut said = String::new();
+        ours.read_to_string(&mut said).unwrap();
+        said.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (inside, outside) = (said_by(true), said_by(false));
+    assert!(inside[0].ends_with(group.0.file_name().unwrap().to_str().unwrap()), "{inside:?}");
+    assert_eq!(inside[1..4], outside[1..4]);
+    assert_eq!(inside[2..4], ["a=b name two words", "0 1 2 3"]);
+    // Signals 32 and 33 are the C library's own.
+    assert_eq!(u64::from_str_radix(&inside[4], 16).unwrap() & 0x7fff_ffff, 0, "none is ignored");
+}
+
+#[test]
+fn what_cannot_be_run_inside_a_group_is_told_and_leaves_nothing() {
+    let Some((group, opened)) = V2Group::new("unborn") else { return };
+    let launch = Launch { program: "/no/such/program".into(), ..shell("") };
+    let error = launch.spawn_inside(opened.as_fd()).unwrap_err().to_string();
+    assert!(error.starts_with("cannot run /no/such/program: No such file"), "{error}");
+    let nowhere = File::open("/").unwrap();
+    assert!(shell("").spawn_inside(nowhere.as_fd()).is_err(), "a folder is no group");
+    assert_eq!(std::fs::read_to_string(group.0.join("cgroup.procs")).unwrap(), "");
+}
+
+/// The child borrows our memory: what other threads do to it meanwhile must not matter to either.
+#[test]
+fn threads_start_processes_inside_groups_at_the_same_time() {
+    let Some((_group, opened)) = V2Group::new("many") else { return };
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let opened = &opened;
+            scope.spawn(move || {
+                for round in 0..25 {
+                    let kept: Vec<String> =
+                        (0..100).map(|number| format!("{thread} {round} {number}")).collect();
+                    let code = (thread * 25 + round) % 120;
+                    let mut child = shell(&format!("exit {code}")).spawn_inside(opened.as_fd()).unwrap();
+                    assert_eq!(child.wait().unwrap(), Exit::Code(code));
+                    assert!(kept.iter().enumerate().all(|(at, text)| text.ends_with(&format!(" {at}"))));
+                }
+            });
+        }
+    });
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! message   the control messages, 128 bytes each
-//! meeting   control thread   listens, shakes hands, sees the client go
+//! meeting   its own thread   listens, shakes hands, sees the client go; the control thread asks what came of it
 //! ring      both             one ring in the client's memory
 //! cable     worker           packets in and out
 //! ```

@@ -6,15 +6,16 @@
 //! 128  descriptors, 16 bytes each          flags u16, region u16, length u32, offset u32, metadata u32
 //! ```
 //!
-//! Head and tail run freely. In the ring *from* the client, what lies from tail to head are packets. In the
-//! ring *to* the client, what lies there are empty buffers: we fill one and move the tail past it, and the
-//! client offers it anew, by its head, once it has taken the packet.
+//! Head and tail run freely. In the ring *from* the client, what lies from tail to head are packets. In the ring
+//! *to* the client, what lies there are empty buffers: we fill one and move the tail past it, and the client
+//! offers it anew, by its head, once it has taken the packet.
 //!
 //! Our place in each ring is kept in private memory, and what the client wrote is loaded once and checked.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 
 use headgate_shm::Memory;
 
@@ -155,11 +156,18 @@ pub struct Shared {
     pub from_client: Ring,
     /// The first lie; 0: none.
     lie: AtomicU8,
+    /// Where the memory goes in the end.
+    graves: Sender<Vec<Memory>>,
 }
 
 impl Shared {
-    pub const fn new(regions: Vec<Memory>, to_client: Ring, from_client: Ring) -> Self {
-        Self { regions, to_client, from_client, lie: AtomicU8::new(0) }
+    pub const fn new(
+        regions: Vec<Memory>,
+        to_client: Ring,
+        from_client: Ring,
+        graves: Sender<Vec<Memory>>,
+    ) -> Self {
+        Self { regions, to_client, from_client, lie: AtomicU8::new(0), graves }
     }
 
     pub fn lie(&self) -> Option<Lie> {
@@ -185,8 +193,16 @@ impl Shared {
     }
 }
 
-/// What is seen of a connection from outside its worker. Figures that the client could have made up: they
-/// harm nobody but the client.
+impl Drop for Shared {
+    /// The last to have it may be a worker, for whom giving up a gigabyte takes too long.
+    fn drop(&mut self) {
+        // Without the thread there is nobody else to do it.
+        let _ = self.graves.send(std::mem::take(&mut self.regions));
+    }
+}
+
+/// What is seen of a connection from outside its worker. Figures that the client could have made up: they harm
+/// nobody but the client.
 #[derive(Clone, Debug)]
 pub struct Watch(pub(crate) Arc<Shared>);
 

@@ -147,7 +147,7 @@ impl Connection {
         let welcome = match answer {
             ToNf::Welcome(welcome) => welcome,
             ToNf::Refused { reason } => return Err(AttachFailure::Refused { reason }),
-            ToNf::Message { .. } => {
+            ToNf::Message { .. } | ToNf::Go => {
                 return Err(AttachFailure::Nonsense("the first word was not a welcome".to_owned()));
             }
         };

@@ -5,10 +5,13 @@
 //! - [`place`]: how that process takes its place and drops its rights, before any code of an NF runs;
 //! - [`attach`]: how an NF's process finds the manager and maps what it is given;
 //! - [`message`]: what both say, and how messages and files are sent and received;
+//! - [`inbox`]: how the manager receives, from whoever may lie;
 //! - [`kernel_io`]: what an NF is told of interfaces of the kernel, where it works on those instead of rings.
 
 pub mod attach;
+pub mod inbox;
 pub mod kernel_io;
 pub mod launch;
 pub mod message;
+#[cfg(feature = "place")]
 pub mod place;

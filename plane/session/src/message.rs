@@ -1,6 +1,8 @@
 //! How an NF gets its memory: messages over a Unix socket that keeps their boundaries (SOCK_SEQPACKET).
 //!
 //! ```text
+//! process  -> manager   seated {lacks}               where it was launched to wait
+//! manager  -> process   go
 //! NF       -> manager   hello {abi, name}
 //! manager  -> NF        welcome {shape, names, arguments} + files: packets, control, directives
 //!                       or refused {reason}
@@ -50,11 +52,16 @@ pub enum Loop {
     },
 }
 
-/// What an NF says.
+/// What an NF says, and before it is one, the process that will be it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum FromNf {
-    /// First word: which ABI the library speaks, and which configured NF this is.
+    /// The process that waits to be this NF has taken its place; it runs nothing of the NF before [`ToNf::Go`].
+    Seated {
+        /// What should hold it and does not on this kernel, in sentences.
+        lacks: Vec<String>,
+    },
+    /// First word of an NF: which ABI the library speaks, and which configured NF this is.
     Hello {
         /// [`headgate_shm::control::ABI_VERSION`] of the library.
         abi: u32,
@@ -84,6 +91,8 @@ pub enum FromNf {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum ToNf {
+    /// A process that waits in its place is needed.
+    Go,
     /// The NF is taken in. Comes with three files.
     Welcome(Welcome),
     /// The NF is not taken in.
@@ -167,10 +176,22 @@ pub fn send<M: Serialize>(
 /// [`AttachError`]; after `Garbled` the socket may be read again.
 pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<OwnedFd>)>, AttachError> {
     let mut body = vec![0; MESSAGE_BYTES_MAX + 1];
+    let Some((bytes, files)) = receive_bytes(socket, &mut body)? else { return Ok(None) };
+    Ok(Some((read(&body[..bytes])?, files)))
+}
+
+/// Receives the bytes of a message, and its files. `body` has room for one byte more than the longest.
+///
+/// # Errors
+/// [`AttachError::Closed`], [`AttachError::Socket`].
+pub(crate) fn receive_bytes(
+    socket: impl AsFd,
+    body: &mut [u8],
+) -> Result<Option<(usize, Vec<OwnedFd>)>, AttachError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
-        match recvmsg(&socket, &mut [IoSliceMut::new(&mut body)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
+        match recvmsg(&socket, &mut [IoSliceMut::new(body)], &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
             Ok(received) => break received,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),
@@ -178,7 +199,7 @@ pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<
             Err(error) => return Err(error.into()),
         }
     };
-    let files = ancillary
+    let files: Vec<OwnedFd> = ancillary
         .drain()
         .flat_map(|message| match message {
             RecvAncillaryMessage::ScmRights(files) => files.collect(),
@@ -188,12 +209,18 @@ pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<
     if received.bytes == 0 {
         return Err(AttachError::Closed);
     }
-    if received.bytes > MESSAGE_BYTES_MAX {
+    Ok(Some((received.bytes, files)))
+}
+
+/// Reads the bytes of a message.
+///
+/// # Errors
+/// [`AttachError::Garbled`].
+pub(crate) fn read<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, AttachError> {
+    if bytes.len() > MESSAGE_BYTES_MAX {
         return Err(AttachError::Garbled(format!("longer than {MESSAGE_BYTES_MAX} bytes")));
     }
-    let message = serde_json::from_slice(&body[..received.bytes])
-        .map_err(|error| AttachError::Garbled(error.to_string()))?;
-    Ok(Some((message, files)))
+    serde_json::from_slice(bytes).map_err(|error| AttachError::Garbled(error.to_string()))
 }
 
 #[cfg(test)]

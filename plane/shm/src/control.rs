@@ -237,8 +237,7 @@ impl ManagerSide {
     /// [`MemoryError`] when the kernel refuses.
     pub fn create(name: &str, layout: ControlLayout) -> Result<Self, MemoryError> {
         let control = Memory::create(name, layout.bytes(), PagesWanted::Ordinary)?;
-        let directives = Memory::create(name, PAGE_BYTES, PagesWanted::Ordinary)?;
-        directives.seal_against_new_writers()?;
+        let directives = Memory::create_for_readers(name, PAGE_BYTES)?;
         Ok(Self { shared: Shared { control: Arc::new(control), directives: Arc::new(directives), layout } })
     }
 

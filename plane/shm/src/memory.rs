@@ -21,6 +21,10 @@ pub const PAGE_BYTES: usize = 4096;
 /// Memory of ordinary pages handed over is touched at once up to this size. Our choice: any control region.
 const TOUCHED_BYTES_MAX: usize = 4 << 20;
 
+/// What all memory of ours is sealed with at once. The last of them forbids further seals: whoever is given the file
+/// could otherwise seal it against writing, and so shut out every process that is given it later.
+const SIZE_IS_FIXED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
 /// What kind of pages back a piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
@@ -116,7 +120,7 @@ impl Memory {
     /// [`MemoryError`] when the kernel has not enough of what was asked for.
     pub fn create(name: &str, bytes: usize, wanted: PagesWanted) -> Result<Self, MemoryError> {
         if wanted != PagesWanted::Ordinary {
-            match Self::create_on(name, bytes.next_multiple_of(HUGE_PAGE_BYTES), Pages::Huge) {
+            match Self::create_on(name, bytes.next_multiple_of(HUGE_PAGE_BYTES), Pages::Huge, SIZE_IS_FIXED) {
                 Ok(memory) => return Ok(memory),
                 Err(_) if wanted == PagesWanted::HugeIfFree => {}
                 Err(_) => {
@@ -127,10 +131,19 @@ impl Memory {
                 }
             }
         }
-        Self::create_on(name, bytes.next_multiple_of(PAGE_BYTES), Pages::Ordinary)
+        Self::create_on(name, bytes.next_multiple_of(PAGE_BYTES), Pages::Ordinary, SIZE_IS_FIXED)
     }
 
-    fn create_on(name: &str, bytes: usize, pages: Pages) -> Result<Self, MemoryError> {
+    /// Makes memory of ordinary pages that whoever is given its file can only read; this mapping stays writable.
+    ///
+    /// # Errors
+    /// [`MemoryError::Refused`].
+    pub fn create_for_readers(name: &str, bytes: usize) -> Result<Self, MemoryError> {
+        let seals = SIZE_IS_FIXED.union(SealFlags::FUTURE_WRITE);
+        Self::create_on(name, bytes.next_multiple_of(PAGE_BYTES), Pages::Ordinary, seals)
+    }
+
+    fn create_on(name: &str, bytes: usize, pages: Pages, seals: SealFlags) -> Result<Self, MemoryError> {
         let refused = |step| move |cause| MemoryError::Refused { name: name.to_owned(), step, bytes, cause };
         let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         if pages == Pages::Huge {
@@ -138,24 +151,15 @@ impl Memory {
         }
         let file = rustix::fs::memfd_create(name, flags).map_err(refused("make"))?;
         rustix::fs::ftruncate(&file, bytes as u64).map_err(refused("size"))?;
-        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW).map_err(refused("seal"))?;
         let mut memory = Self::map(file, bytes, pages, true, true).map_err(refused("map"))?;
+        // After mapping: a seal against writers would forbid our own mapping too.
+        rustix::fs::fcntl_add_seals(&memory.file, seals).map_err(refused("seal"))?;
         if pages == Pages::Huge {
             // SAFETY: mapped until `drop`, which ends the guard first; what lies there is checked or copied
             // before use, because strangers write to it.
             memory.guard = unsafe { Guard::new(memory.base.as_ptr(), bytes, HUGE_PAGE_BYTES) };
         }
         Ok(memory)
-    }
-
-    /// Forbids any further writable mapping, so that a stranger given the file can only read it.
-    ///
-    /// # Errors
-    /// [`MemoryError::Refused`] when the kernel will not seal.
-    pub fn seal_against_new_writers(&self) -> Result<(), MemoryError> {
-        rustix::fs::fcntl_add_seals(&self.file, SealFlags::FUTURE_WRITE | SealFlags::SEAL).map_err(|cause| {
-            MemoryError::Refused { name: "directives".to_owned(), step: "seal", bytes: self.bytes, cause }
-        })
     }
 
     /// Maps memory that another process made and handed over.
@@ -274,5 +278,40 @@ impl Drop for Memory {
         // into it, because every view holds an `Arc` of it.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An NF that could seal its domain's memory would be the last one to be taken into that domain.
+    #[test]
+    fn whoever_is_given_memory_cannot_seal_it_against_the_next() {
+        for wanted in [PagesWanted::Ordinary, PagesWanted::HugeIfFree] {
+            let memory = Memory::create("test", PAGE_BYTES, wanted).unwrap();
+            let given = memory.duplicate_file().unwrap();
+            for seal in [SealFlags::FUTURE_WRITE, SealFlags::WRITE, SealFlags::SEAL] {
+                assert_eq!(rustix::fs::fcntl_add_seals(&given, seal), Err(Errno::PERM));
+            }
+            drop(given);
+            let next = memory.duplicate_file().unwrap();
+            assert!(Memory::attach("test", next, PAGE_BYTES, true).is_ok());
+        }
+    }
+
+    #[test]
+    fn memory_for_readers_is_written_by_its_maker_only() {
+        let memory = Memory::create_for_readers("test", PAGE_BYTES).unwrap();
+        let given = || memory.duplicate_file().unwrap();
+        let writable = Memory::attach("test", given(), PAGE_BYTES, true);
+        assert!(matches!(writable, Err(MemoryError::Refused { cause: Errno::PERM, .. })), "{writable:?}");
+        let read_only = Memory::attach("test", given(), PAGE_BYTES, false).unwrap();
+        // SAFETY: both map the same page, which nobody else has.
+        let read = unsafe {
+            memory.base().as_ptr().write_volatile(7);
+            read_only.base().as_ptr().read_volatile()
+        };
+        assert_eq!(read, 7);
     }
 }

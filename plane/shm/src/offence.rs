@@ -1,6 +1,6 @@
-//! What an NF can do wrong in shared memory. Each offence stops the NF with this name as the reason.
+//! What an NF can do wrong in shared memory, and on its socket. Each offence stops the NF with this name as the reason.
 
-/// A breach of the rules of shared memory, found by the manager while reading what an NF wrote.
+/// A breach of the rules between an NF and the manager, found by the manager while reading what the NF wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Offence {
     /// The NF's index of its receive ring moved back, or past what the manager had put in, or stayed
@@ -25,17 +25,23 @@ pub enum Offence {
     /// Pages of shared memory were taken away under the manager (a hole was punched).
     #[error("shared memory was punched: pages vanished under the manager")]
     PunchedMemory,
+    /// Files came with a message. Closing a file that somebody else chose can take as long as he likes.
+    #[error(
+        "sent files with a message: an NF has none to give, and closing them can block whoever received them"
+    )]
+    SentFiles,
 }
 
 impl Offence {
     /// Every offence, in the order of their codes.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::ReceiveIndex,
         Self::TransmitIndex,
         Self::NoSuchBuffer,
         Self::NotHeld,
         Self::BadLength,
         Self::PunchedMemory,
+        Self::SentFiles,
     ];
 
     /// A short name for logs, counters and `--json`.
@@ -48,6 +54,7 @@ impl Offence {
             Self::NotHeld => "not-held",
             Self::BadLength => "bad-length",
             Self::PunchedMemory => "punched-memory",
+            Self::SentFiles => "sent-files",
         }
     }
 }

@@ -44,7 +44,7 @@ impl Place for Files {
         fs::write(mount.join("system.slice/cgroup.subtree_control"), "").unwrap();
         let home = Groups::home_of_v2(mount, &own).unwrap();
         assert_eq!(home, mount.join("system.slice"));
-        Groups::below(Box::new(V2), &home, "headgate-test")
+        Groups::below(Version::V2, &home, "headgate-test")
     }
 
     fn fill(&self, directory: &Path) {
@@ -172,11 +172,4 @@ fn real_time_tasks_get_time_in_a_group() {
 fn without_a_controller_the_cure_is_said() {
     let error = Groups::find(&CpuController::None, "x").unwrap_err();
     assert!(error.to_string().contains("mount the cpu controller"), "{error}");
-}
-
-#[test]
-fn numbers_are_written_as_people_do() {
-    for value in [0, 9, 10, 262_144, 1_000_000_000_000_000_000] {
-        assert_eq!(decimal(value, &mut [0; 20]), format!("{value}\n").as_bytes());
-    }
 }

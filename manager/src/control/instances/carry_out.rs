@@ -7,7 +7,7 @@ use headgate_decide::liveness;
 use headgate_host::process::Output;
 use headgate_host::{Signal, credentials};
 use headgate_path::worker::Command;
-use headgate_session::launch::Launch as Orders;
+use headgate_session::launch::{Launch as Orders, Permission};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::{Actions, Effect, Ground, Instances};
@@ -141,8 +141,17 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
     let (program, namespace) = link.program(program);
     let user = users::of(&seat.nf, ground.config, credentials::is_root())?;
     let output = if ground.settings.nf_output { Output::Inherit } else { Output::Null };
-    let orders =
-        Orders { name: seat.name.clone(), program, core: None, user: None, namespace: None, manager: 0 };
+    let orders = Orders {
+        // No key of a file says yet what an NF may do and write, so it may what its user may.
+        allow: vec![
+            Permission::AbstractSockets,
+            Permission::IoUring,
+            Permission::Network,
+            Permission::Scheduling,
+        ],
+        write: vec!["/".into()],
+        ..Orders::new(seat.name.clone(), program, 0)
+    };
     let origin = match &seat.nf.origin {
         Configured::Contained { rootfs, .. } => {
             let nf_program = &ground.settings.nf_program;

@@ -64,6 +64,8 @@ impl Instances {
                 }
                 self.tell(at, Event::Condemned(Cause::NotWelcomed(reason)), ground, effects);
             }
+            // Nothing is launched to wait yet.
+            FromNf::Seated { .. } => {}
             FromNf::Hello { .. } => self.tell(at, Event::Hello, ground, effects),
             FromNf::Ready => self.tell(at, Event::Ready, ground, effects),
             FromNf::Message { body } => instance.message = Some(body),

@@ -80,6 +80,7 @@ pub fn make(
 
 fn plan(wanted: Wanted<'_>, name: &str) -> Result<Plan, String> {
     let Wanted { nf_program, orders, user, rootfs, network } = wanted;
+    let orders = Orders { network_rights: network.is_some(), ..orders };
     let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
     let mut files = vec![(nf_program.to_owned(), PathBuf::from(NF_PROGRAM))];
     let hidden = hidden_program(&orders.program).filter(|_| rootfs.is_none());

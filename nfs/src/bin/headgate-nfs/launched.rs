@@ -6,7 +6,7 @@ use headgate_nf::{Connection, Trouble, conclude, heed_signals, serve_fused};
 use headgate_nfs::catalog::{self, Entry};
 use headgate_session::{
     launch::{Launch, Program},
-    place::{self, LaunchFailure},
+    place::{self, LaunchError},
 };
 
 use crate::{members, serve_all};
@@ -17,28 +17,40 @@ const ENVIRONMENT: u8 = 3;
 pub fn main() -> ExitCode {
     match place::orders() {
         Ok(launch) => be(&launch),
-        Err(failure @ LaunchFailure::NotLaunched) => {
-            eprintln!("headgate-nfs: {failure}");
+        Err(error @ LaunchError::NotLaunched) => {
+            eprintln!("headgate-nfs: {error}");
             ExitCode::from(2)
         }
-        Err(failure) => give_up(&failure.to_string()),
+        Err(error) => give_up(&error.to_string()),
     }
 }
 
 fn be(launch: &Launch) -> ExitCode {
-    if let Err(failure) = place::take_place(launch) {
-        return give_up(&failure.to_string());
-    }
+    let lacks = match place::take_place(launch) {
+        Ok(lacks) => lacks,
+        Err(error) => return give_up(&error.to_string()),
+    };
     let names = match &launch.program {
         Program::Run(name) => std::slice::from_ref(name),
         Program::Fuse(names) => names,
-        Program::Exec(command) => return give_up(&place::become_program(launch, command).to_string()),
+        Program::Exec(_) => &[],
     };
     let found: Result<Vec<&Entry>, _> = names.iter().map(|name| catalog::find(name)).collect();
     let entries = match found {
         Ok(entries) => entries,
         Err(unknown) => return give_up(&format!("{}: {unknown}", launch.name)),
     };
+    if launch.waits {
+        if let Err(error) = place::wait_for_go(launch, &lacks) {
+            return give_up(&error.to_string());
+        }
+    } else {
+        // Without a word to the manager beforehand, whoever reads standard error is told.
+        lacks.iter().for_each(|lack| eprintln!("headgate-nfs: {}: {lack}", launch.name));
+    }
+    if let Program::Exec(command) = &launch.program {
+        return give_up(&place::become_program(launch, command).to_string());
+    }
     heed_signals();
     let fused = matches!(launch.program, Program::Fuse(_));
     conclude(Connection::from_standard_input().map_err(Trouble::from).and_then(|connection| {

@@ -1,10 +1,18 @@
 //! A client that lies in every field it can.
 
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
 use headgate_memif::Meeting;
 use headgate_memif::message::{MESSAGE_BYTES, VERSION};
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::SealFlags;
+use rustix::net::sockopt;
+use rustix::time::Timespec;
 
 use crate::peer::{Client, SMALL, Which, connected, meeting, outcome};
 
@@ -63,7 +71,7 @@ fn packets_pass_both_ways_and_long_ones_in_pieces() {
     assert_eq!(client.read(RING_BYTES + 64, 2), 3u16.to_ne_bytes());
     assert!(meeting.tend().is_ok());
     drop(client);
-    let gone = meeting.tend().err().expect("it went").to_string();
+    let gone = outcome(&mut meeting).err().expect("it went");
     assert_eq!(gone, "memif: it has disconnected");
 }
 
@@ -193,8 +201,79 @@ fn only_the_expected_user_is_let_in() {
     let mut meeting = Meeting::open(&name, user, 1024).unwrap();
     let client = Client::come(&mut meeting, SealFlags::SHRINK, SMALL);
     client.introduce();
-    for _ in 0..100 {
-        assert!(meeting.tend().is_ok_and(|cable| cable.is_none()));
+    // It is shown out, and nothing comes of it.
+    let mut polled = [PollFd::new(client.socket(), PollFlags::IN)];
+    let limit = Timespec { tv_sec: 10, tv_nsec: 0 };
+    assert_eq!(poll(&mut polled, Some(&limit)), Ok(1));
+    assert!(polled[0].revents().contains(PollFlags::HUP));
+    assert!(meeting.tend().is_ok_and(|cable| cable.is_none()));
+}
+
+/// How long an attacker would have whoever closes his file wait.
+const LINGER: Duration = Duration::from_secs(600);
+
+/// A socket that lingers, with something to send that nobody takes; the second is who does not.
+fn trap() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (taker, _) = listener.accept().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    while sender.write(&[0; 64 << 10]).is_ok() {}
+    sender.set_nonblocking(false).unwrap();
+    sockopt::set_socket_linger(&sender, Some(LINGER)).unwrap();
+    (sender, taker)
+}
+
+/// Received, in the queue of its socket, and in that of a connection that nobody let in.
+#[test]
+fn a_file_that_takes_its_time_to_close_holds_nobody() {
+    let start = Instant::now();
+    let mut meeting = meeting("trap");
+    let client = Client::come(&mut meeting, SealFlags::SHRINK, SMALL);
+    client.init(VERSION);
+    let (file, _taker) = trap();
+    let memory = [&4u16.to_ne_bytes()[..], &0u16.to_ne_bytes(), &4096u64.to_ne_bytes()];
+    for _ in 0..3 {
+        client.say(&memory, Some(file.as_fd()));
+    }
+    let other = Client::come(&mut meeting, SealFlags::SHRINK, SMALL);
+    other.say(&memory, Some(file.as_fd()));
+    drop(file);
+    let why = outcome(&mut meeting).err().expect("it is no memory");
+    assert!(why.contains("F_SEAL_SHRINK"), "{why}");
+    drop(meeting);
+    assert!(start.elapsed() < LINGER / 2);
+}
+
+#[test]
+fn a_client_that_never_stops_talking_is_shown_out() {
+    let (mut meeting, client, _cable) = connected("talk", SMALL);
+    for _ in 0..10_000 {
+        client.say(&[&1u16.to_ne_bytes()], None);
+        if let Err(error) = meeting.tend() {
+            assert_eq!(error.to_string(), "memif: it sent more than 1024 messages");
+            return;
+        }
+    }
+    panic!("it was never shown out");
+}
+
+/// What a worker still has of a connection stays usable after its meeting, and goes with it.
+#[test]
+fn memory_outlives_its_meeting_as_long_as_somebody_has_it() {
+    let (meeting, client, mut cable) = connected("outlive", SMALL);
+    let mut stack = stack();
+    let sent = packet(&mut stack, &[1; 60]);
+    client.set_head(Which::ToClient, RING as u16);
+    drop(meeting);
+    assert_eq!(cable.transmit(stack.region(), &[sent]), 1);
+    let maps = || std::fs::read_to_string("/proc/self/maps").unwrap().matches("memfd:outlive").count();
+    assert_eq!(maps(), 1);
+    drop(cable);
+    let start = Instant::now();
+    while maps() > 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "nobody gave it up");
+        std::thread::yield_now();
     }
 }
 

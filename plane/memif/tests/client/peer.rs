@@ -81,16 +81,21 @@ pub struct Client {
 
 impl Client {
     pub fn come(meeting: &mut Meeting, seals: SealFlags, shape: Shape) -> Self {
+        let name = meeting.name().rsplit('-').next().unwrap();
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         connect(&socket, &SocketAddrUnix::new_abstract_name(meeting.name().as_bytes()).unwrap()).unwrap();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("client", flags).unwrap();
+        let file = rustix::fs::memfd_create(name, flags).unwrap();
         rustix::fs::ftruncate(&file, shape.bytes() as u64).unwrap();
         rustix::fs::fcntl_add_seals(&file, seals).unwrap();
         let client = Self { socket, file, shape };
         client.write(0, &shape.filled());
         client
+    }
+
+    pub const fn socket(&self) -> &OwnedFd {
+        &self.socket
     }
 
     pub fn write(&self, at: usize, bytes: &[u8]) {

@@ -84,6 +84,29 @@ impl Manager {
         }
     }
 
+    /// Waits until a process that is to wait has taken its place. Returns what this kernel cannot hold of it.
+    ///
+    /// # Errors
+    /// The reason of its goodbye, when it could not take its place.
+    ///
+    /// # Panics
+    /// When it breaks the protocol.
+    pub fn await_seated(&mut self) -> Result<Vec<String>, String> {
+        match self.hear_one() {
+            Some(FromNf::Seated { lacks }) => Ok(lacks),
+            Some(FromNf::Goodbye { reason }) => Err(reason),
+            other => panic!("neither in its place nor gone: {other:?}"),
+        }
+    }
+
+    /// Tells a process that waits in its place to go.
+    ///
+    /// # Panics
+    /// When its socket is gone.
+    pub fn go(&self) {
+        message::send(&self.socket, &ToNf::Go, &[]).expect("the process waits");
+    }
+
     /// Takes the NF in and waits until it is ready. Returns the name it gave, empty for a launched one.
     ///
     /// # Errors
@@ -127,7 +150,9 @@ impl Manager {
             FromNf::Message { body } => self.heard.push_back(body),
             FromNf::Counters { names } => self.counters = names,
             FromNf::Goodbye { reason } => self.goodbye = Some(reason),
-            FromNf::Hello { .. } | FromNf::Ready => panic!("{word:?} out of turn"),
+            FromNf::Seated { .. } | FromNf::Hello { .. } | FromNf::Ready => {
+                panic!("{word:?} where it is not expected")
+            }
         }
     }
 

@@ -1,0 +1,210 @@
+//! Which controllers of control groups this machine has, and in which group of each hierarchy this process is.
+//!
+//! A controller is in one hierarchy at a time: in one of version 1, by itself or with others, or in the only one of
+//! version 2. Machines of either version, and of both at once, are read alike, from `mountinfo` and `cgroup` of proc(5).
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Version;
+
+/// A controller that has a use for network functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Controller {
+    /// Parts of CPU time.
+    Cpu,
+    /// Cores that processes may run on.
+    Cpuset,
+    /// Number of processes and threads.
+    Pids,
+    /// Bytes of memory.
+    Memory,
+    /// Stopping all processes at once. Version 2 does so in any group, without a controller.
+    Freezer,
+}
+
+impl Controller {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Cpu, Self::Cpuset, Self::Pids, Self::Memory, Self::Freezer];
+
+    /// Returns the kernel's name of it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cpuset => "cpuset",
+            Self::Pids => "pids",
+            Self::Memory => "memory",
+            Self::Freezer => "freezer",
+        }
+    }
+
+    /// Returns what does not hold without it, as a sentence's beginning.
+    const fn without(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU time is not weighed",
+            Self::Cpuset => "an NF can leave its core",
+            Self::Pids => "the number of an NF's processes has no limit",
+            Self::Memory => "an NF's memory has no limit",
+            Self::Freezer => "an NF's processes are killed one after the other",
+        }
+    }
+
+    fn in_list(names: &str) -> Vec<Self> {
+        let is_named = |one: &Self| names.split([',', ' ', '\n']).any(|name| name == one.name());
+        Self::ALL.into_iter().filter(is_named).collect()
+    }
+}
+
+/// A controller that cannot be used here, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// The controller.
+    pub controller: Controller,
+    /// Why, and what mends it.
+    pub why: String,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.controller.without(), self.why)
+    }
+}
+
+/// A hierarchy of control groups that is mounted here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Its version.
+    pub version: Version,
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// The group that this process is in.
+    pub own: PathBuf,
+    /// Which of our controllers are in it.
+    pub controllers: Vec<Controller>,
+}
+
+impl Hierarchy {
+    /// Returns those that are mounted here and have one of our controllers, and that of version 2 in any case: its
+    /// groups can be killed at once.
+    pub fn all() -> Vec<Self> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        all_in(&mounts, &groups, |mount| {
+            fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default()
+        })
+    }
+}
+
+fn all_in(mounts: &str, groups: &str, v2_controllers: impl Fn(&Path) -> String) -> Vec<Hierarchy> {
+    let mut found: Vec<Hierarchy> = Vec::new();
+    for line in mounts.lines() {
+        let Some(mount) = Mount::read(line) else { continue };
+        let (version, controllers) = match mount.kind {
+            "cgroup" => (Version::V1, Controller::in_list(mount.options)),
+            "cgroup2" => (Version::V2, Controller::in_list(&v2_controllers(Path::new(mount.directory)))),
+            _ => continue,
+        };
+        let is_useful = version == Version::V2 || !controllers.is_empty();
+        let is_known = found.iter().any(|one| one.version == version && one.controllers == controllers);
+        let Some(group) = group_in(groups, version, &controllers).filter(|_| is_useful && !is_known) else {
+            continue;
+        };
+        let inside = group.strip_prefix(mount.root).unwrap_or(group).trim_start_matches('/');
+        let directory = Path::new(mount.directory);
+        let own = if inside.is_empty() { directory.to_owned() } else { directory.join(inside) };
+        found.push(Hierarchy { version, mount: directory.to_owned(), own, controllers });
+    }
+    found
+}
+
+/// A line of `mountinfo`: `36 35 98:0 /root /directory rw - kind source options`.
+struct Mount<'a> {
+    /// The directory of the file system that is mounted: its top, or what a container was given.
+    root: &'a str,
+    directory: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl<'a> Mount<'a> {
+    fn read(line: &'a str) -> Option<Self> {
+        let (place, system) = line.split_once(" - ")?;
+        let mut place = place.split(' ').skip(3);
+        let mut system = system.split(' ');
+        Some(Self {
+            root: place.next()?,
+            directory: place.next()?,
+            kind: system.next()?,
+            options: system.nth(1)?,
+        })
+    }
+}
+
+/// Reads `/proc/PID/cgroup`: `number:controllers:path`, and `0::path` for version 2 (cgroups(7)).
+fn group_in<'a>(groups: &'a str, version: Version, controllers: &[Controller]) -> Option<&'a str> {
+    groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (names, path) = (parts.next()?, parts.next()?);
+        let is_it = match version {
+            Version::V1 => !controllers.is_empty() && Controller::in_list(names) == controllers,
+            Version::V2 => names.is_empty(),
+        };
+        is_it.then_some(path)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const APART: &str = "\
+        25 20 0:20 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n\
+        26 25 0:21 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:1 - cgroup cgroup rw,cpu,cpuacct\n\
+        27 25 0:22 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset\n\
+        28 25 0:23 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd\n\
+        29 25 0:24 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n\
+        30 25 0:25 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
+    const GROUPS: &str = "5:memory:/a/b\n4:cpuset:/\n2:cpu,cpuacct:/c:d\n1:name=systemd:/x\n0::/e\n";
+
+    #[test]
+    fn hierarchies_of_both_versions_are_found_with_our_group_in_each() {
+        let found = all_in(APART, GROUPS, |_| "hugetlb\n".to_owned());
+        let seen: Vec<_> = found
+            .iter()
+            .map(|one| (one.version, one.own.to_str().unwrap(), one.controllers.as_slice()))
+            .collect();
+        let expected: [(Version, &str, &[Controller]); 4] = [
+            (Version::V1, "/sys/fs/cgroup/cpu,cpuacct/c:d", &[Controller::Cpu]),
+            (Version::V1, "/sys/fs/cgroup/cpuset", &[Controller::Cpuset]),
+            (Version::V1, "/sys/fs/cgroup/memory/a/b", &[Controller::Memory]),
+            (Version::V2, "/sys/fs/cgroup/unified/e", &[]),
+        ];
+        assert_eq!(seen, expected);
+    }
+
+    /// What a default Debian 12 boots with.
+    #[test]
+    fn one_hierarchy_of_version_2_has_all_of_them() {
+        let mounts = "25 20 0:20 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+        let groups = "0::/system.slice/headgate.service\n";
+        let all = || "cpuset cpu io memory hugetlb pids rdma misc\n".to_owned();
+        let found = all_in(mounts, groups, |_| all());
+        let own = PathBuf::from("/sys/fs/cgroup/system.slice/headgate.service");
+        let mut controllers = Controller::ALL.to_vec();
+        controllers.retain(|one| *one != Controller::Freezer);
+        let mount = PathBuf::from("/sys/fs/cgroup");
+        assert_eq!(found, [Hierarchy { version: Version::V2, mount, own, controllers }]);
+    }
+
+    /// A container sees its own group as the top of the mount, and the machine's path in its `cgroup`.
+    #[test]
+    fn a_mount_of_one_group_is_its_top() {
+        let mounts = "27 25 0:22 /docker/7 /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        for (path, own) in [("/docker/7", "/sys/fs/cgroup/cpu"), ("/docker/7/sub", "/sys/fs/cgroup/cpu/sub")]
+        {
+            let found = all_in(mounts, &format!("2:cpu:{path}\n"), |_| String::new());
+            assert_eq!(found[0].own, Path::new(own));
+        }
+    }
+}

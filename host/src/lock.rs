@@ -1,0 +1,114 @@
+//! Files that one process at a time holds locked, and that are gone when nobody does.
+//!
+//! The kernel lets go of a lock however its holder ends; the file is removed by the holder, or by the janitor
+//! ([`Action::RemoveUnlocked`]).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::Pid;
+
+use crate::process;
+use crate::undo::Action;
+
+/// How long a lock may be held whose holder has ended: its janitor takes it to remove the file. Our choice: a thousand
+/// times what that takes.
+const JANITOR_PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A lock that is held until it is dropped. Then its file goes.
+#[derive(Debug)]
+pub struct Lock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    /// Takes a lock. `None` while a process that runs holds it.
+    ///
+    /// # Errors
+    /// The kernel's, when the file cannot be made or opened.
+    pub fn take(path: &Path, undo: &mut dyn FnMut(Action)) -> io::Result<Option<Self>> {
+        let start = Instant::now();
+        loop {
+            let mut options = OpenOptions::new();
+            // Whoever can open it can lock it, so nobody else may.
+            let open = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+            let mut file = open?;
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                if runs(&mut file) || start.elapsed() > JANITOR_PATIENCE {
+                    return Ok(None);
+                }
+                thread::sleep(PAUSE);
+                continue;
+            }
+            // Whoever held it may have removed it after we had opened it: then this lock keeps nobody out.
+            let (ours, there) = (file.metadata()?, fs::metadata(path));
+            if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+                continue;
+            }
+            undo(Action::RemoveUnlocked { lock: path.to_owned(), files: Vec::new() });
+            file.set_len(0)?;
+            file.rewind()?;
+            write!(file, "{}", std::process::id())?;
+            return Ok(Some(Self { path: path.to_owned(), file }));
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While it is held, so that nobody else's goes.
+        let _ = fs::remove_file(&self.path);
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
+/// Whether the process that wrote its number into a lock file runs.
+fn runs(file: &mut File) -> bool {
+    let mut pid = String::new();
+    let _ = file.read_to_string(&mut pid);
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| process::is_alive(pid).unwrap_or(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_for_one_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let mut undone = Vec::new();
+        let lock = Lock::take(&path, &mut |action| undone.push(action)).unwrap().unwrap();
+        assert_eq!(undone, [Action::RemoveUnlocked { lock: path.clone(), files: Vec::new() }]);
+        assert!(Lock::take(&path, &mut |_| {}).unwrap().is_none());
+        drop(lock);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_janitor_of_a_process_that_ended_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        fs::write(&path, crate::testing::pid_of_nobody().as_raw_pid().to_string()).unwrap();
+        let janitor = File::open(&path).unwrap();
+        flock(&janitor, FlockOperation::LockExclusive).unwrap();
+        let taking = thread::spawn({
+            let path = path.clone();
+            move || Lock::take(&path, &mut |_| {}).unwrap()
+        });
+        thread::sleep(Duration::from_millis(20));
+        fs::remove_file(&path).unwrap();
+        drop(janitor);
+        let lock = taking.join().unwrap().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), std::process::id().to_string());
+        drop(lock);
+    }
+}
