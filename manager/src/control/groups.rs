@@ -139,7 +139,7 @@ impl CpuGroups {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headgate_host::cgroup::V1;
+    use headgate_host::cgroup::Version;
     use std::fs;
     use std::path::Path;
 
@@ -147,7 +147,7 @@ mod tests {
 
     /// Groups in a folder, whose files are those of version 1.
     fn groups(home: &Path) -> CpuGroups {
-        let all = Groups::below(Box::new(V1), home, "all");
+        let all = Groups::below(Version::V1, home, "all");
         CpuGroups { all: Some(all), ..CpuGroups::new("tests") }
     }
 
