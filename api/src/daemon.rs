@@ -52,6 +52,8 @@ pub struct Options {
     pub quiet: bool,
     /// Whether time slices begin with the costs of NFs that were measured before.
     pub costs: bool,
+    /// The new file in which it records what policies see and do, if it is to.
+    pub record: Option<PathBuf>,
     /// Where its messages go.
     pub messages: Stdio,
 }
@@ -62,7 +64,16 @@ impl Options {
     #[must_use]
     pub fn new(program: PathBuf, configuration: Configuration) -> Self {
         let messages = Stdio::inherit();
-        Self { program, configuration, listed: true, once: false, quiet: false, costs: true, messages }
+        Self {
+            program,
+            configuration,
+            listed: true,
+            once: false,
+            quiet: false,
+            costs: true,
+            record: None,
+            messages,
+        }
     }
 
     /// The command, all but its standard input.
@@ -76,6 +87,9 @@ impl Options {
             ("--without-costs", !self.costs),
         ] {
             command.args(is_set.then_some(flag));
+        }
+        if let Some(record) = self.record {
+            command.arg("--record").arg(record);
         }
         command.arg("--").arg(match self.configuration {
             Configuration::File(path) => path,

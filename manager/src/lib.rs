@@ -58,6 +58,8 @@ pub struct Options {
     pub costs: Option<PathBuf>,
     /// Who undoes what was changed on the machine if the manager is killed.
     pub janitor: Option<Arc<Janitor>>,
+    /// Where decisions are recorded, if they are.
+    pub recorder: record::Recorder,
 }
 
 /// Why a manager did not start.
@@ -125,7 +127,7 @@ impl Manager {
             costs: options.costs,
             once: options.once,
             catalog: options.catalog,
-            recorder: record::Recorder::default(),
+            recorder: options.recorder,
         };
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.

@@ -8,8 +8,10 @@
 //! Nothing of the packet path is recorded, and off, which is the default, recording is one branch for each
 //! step of a decision.
 
-use std::io::{self, Write};
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
 use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,6 +54,36 @@ impl Header {
             configuration: digest(configuration),
         }
     }
+}
+
+/// A record cannot be begun.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// There is a file of this name, which a record does not overwrite.
+    #[error("record {path}: there is such a file already; remove it, or name another one")]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be made or written.
+    #[error("record {path}: {cause}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+}
+
+/// Why nothing more is written to a record while the manager runs.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordStop {
+    /// It has its largest size.
+    #[error("it has {} GiB, the most a record may have", BYTES_MAX >> 30)]
+    Full,
+    /// It cannot be written.
+    #[error("it cannot be written: {0}")]
+    Failed(#[from] io::Error),
 }
 
 /// The last line of a record.
@@ -108,11 +140,24 @@ impl Recorder {
 pub struct Recording {
     queue: Arc<Queue>,
     stop: Arc<AtomicBool>,
-    failed: Arc<Mutex<Option<io::Error>>>,
+    stopped: Arc<Mutex<Option<RecordStop>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Recording {
+    /// Begins a record in a new file.
+    ///
+    /// # Errors
+    /// [`RecordError`].
+    pub fn create(path: &Path, header: &Header) -> Result<Self, RecordError> {
+        let failed = |cause: io::Error| match cause.kind() {
+            io::ErrorKind::AlreadyExists => RecordError::Exists { path: path.to_owned() },
+            _ => RecordError::File { path: path.to_owned(), cause },
+        };
+        let file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
+        Self::start(Box::new(BufWriter::new(file)), header, BYTES_MAX).map_err(failed)
+    }
+
     /// Begins a record of at most so many bytes.
     ///
     /// # Errors
@@ -123,20 +168,23 @@ impl Recording {
         let (lines, queued) = sync_channel(QUEUE);
         let queue = Arc::new(Queue { lines, open: AtomicBool::new(true) });
         let stop = Arc::new(AtomicBool::new(false));
-        let failed = Arc::new(Mutex::new(None));
+        let stopped = Arc::new(Mutex::new(None));
         let mut writer = Writer { to, left: bytes_max.saturating_sub(first.len() as u64) };
         let body = {
-            let (queue, stop, failed) = (queue.clone(), stop.clone(), failed.clone());
+            let (queue, stop, stopped) = (queue.clone(), stop.clone(), stopped.clone());
             move || {
                 let ended = writer.run(&queued, &stop);
                 queue.open.store(false, Ordering::Relaxed);
-                if let Err(error) = ended {
-                    *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                }
+                let why = match ended {
+                    Ok(End::Closed) => return,
+                    Ok(End::Full) => RecordStop::Full,
+                    Err(error) => RecordStop::Failed(error),
+                };
+                *stopped.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
             }
         };
         let thread = std::thread::Builder::new().name("hg-record".to_owned()).spawn(body)?;
-        Ok(Self { queue, stop, failed, thread: Some(thread) })
+        Ok(Self { queue, stop, stopped, thread: Some(thread) })
     }
 
     /// Returns where decisions put their steps.
@@ -145,19 +193,30 @@ impl Recording {
     }
 
     /// Returns why nothing more is written, once.
-    pub fn failure(&self) -> Option<io::Error> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub fn stopped(&self) -> Option<RecordStop> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
-}
 
-impl Drop for Recording {
-    fn drop(&mut self) {
+    /// Writes what is in the queue, and the end. Returns why not all of it was written, unless that was
+    /// returned before.
+    pub fn finish(mut self) -> Option<RecordStop> {
+        self.close();
+        self.stopped()
+    }
+
+    fn close(&mut self) {
         self.queue.open.store(false, Ordering::Relaxed);
         self.stop.store(true, Ordering::Release); // S-release, with S-acquire
         if let Some(thread) = self.thread.take() {
             // One that panicked has said so.
             let _ = thread.join();
         }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -169,7 +228,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(&mut self, queued: &Receiver<Line>, stop: &AtomicBool) -> io::Result<()> {
+    fn run(&mut self, queued: &Receiver<Line>, stop: &AtomicBool) -> io::Result<End> {
         loop {
             // What was put before the end was asked for is written.
             let stops = stop.load(Ordering::Acquire); // S-acquire, with S-release
@@ -199,9 +258,10 @@ impl Writer {
         }
     }
 
-    fn end(&mut self, end: End) -> io::Result<()> {
+    fn end(&mut self, end: End) -> io::Result<End> {
         self.to.write_all(&json_line(&LastLine { end })?)?;
-        self.to.flush()
+        self.to.flush()?;
+        Ok(end)
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use headgate_api::status::{ChainStatus, NfState, NfStatus, PortStatus, Snapshot};
 use headgate_api::{Refusal, Request};
 use headgate_config::{self as config, Machine};
+use headgate_manager::record::Recorder;
 use headgate_manager::{Handle, Manager, Options};
 
 use crate::{machine, programs};
@@ -81,6 +82,7 @@ impl Session {
             once,
             costs: costs.map(Path::to_owned),
             janitor: None,
+            recorder: Recorder::default(),
         };
         let manager = Manager::start(loaded.config, options).unwrap_or_else(|error| panic!("{error}"));
         Self { handle: manager.handle(), manager: Some(manager), _alone: alone }

@@ -14,6 +14,7 @@ use headgate_api::attendance::{LEAVE, Text};
 use headgate_api::daemon::{Configuration, Daemon, DaemonError, Options};
 use headgate_api::status::NfState;
 use headgate_api::{Exit, Request, place};
+use headgate_decide::record::{Entry, Line, Replay};
 use headgate_tests::session::PATIENCE;
 use headgate_tests::{machine, programs};
 use rustix::process::{Pid, Signal, getsid, kill_process};
@@ -238,6 +239,35 @@ fn one_that_was_told_to_stop_by_others_tells_its_attendant() {
     let ended = daemon.stop().unwrap();
     assert_eq!((ended.exit, ended.last.at_ns), (Exit::Ok, last.at_ns));
     assert!(!is_placed("down"));
+}
+
+/// What a real manager's policies did in its whole life, they do again.
+#[test]
+fn its_record_replays_and_is_never_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = folder.path().join("run.record");
+    let flags = ["--quiet", "--unlisted", "--record", record.to_str().unwrap()];
+    let mut attended = Attended::with_text(&flags, "record");
+    assert!(attended.hear().unwrap()["ready"].is_object());
+    attended.stream.get_ref().shutdown(Shutdown::Write).unwrap();
+    assert!(attended.hear().unwrap()["ended"].is_object());
+    assert_eq!(attended.end(), (Some(0), String::new()));
+    let text = fs::read_to_string(&record).unwrap();
+    let (mut replay, mut lines) = (Replay::default(), text.lines());
+    let header: Json = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(header["headgate_record"], 1);
+    assert_eq!(lines.next_back(), Some("{\"end\":\"closed\"}"));
+    let steps: Vec<Line> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lives = |line: &&Line| matches!(line.entry, Entry::Lifecycle { .. });
+    assert!(steps.iter().filter(lives).count() > 5, "{} steps", steps.len());
+    for step in steps {
+        replay.on(step).unwrap();
+    }
+    let mut again = Attended::with_text(&flags, "record");
+    let failed = again.hear().unwrap();
+    assert!(failed["failed"]["message"].as_str().unwrap().contains("such a file already"), "{failed}");
+    assert_eq!(again.end().0, Some(3));
+    assert_eq!(fs::read_to_string(&record).unwrap(), text);
 }
 
 /// As a service: nobody attends it, and a service manager is told.

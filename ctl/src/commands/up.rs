@@ -28,13 +28,16 @@ pub struct Args {
     /// End when every port has given its last packet and all have left, as after replaying a capture
     #[arg(long)]
     once: bool,
+    /// Write what policies saw and did to this new file: JSON lines, 1 GiB at most, for a bug report or a replay
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
 }
 
 impl Args {
     /// How the daemon is to run.
     fn options(&self) -> Result<Options, Failure> {
         let options = Options::new(Program::Manager.find()?, Configuration::File(self.file.clone()));
-        Ok(Options { once: self.once, ..options })
+        Ok(Options { once: self.once, record: self.record.clone(), ..options })
     }
 }
 

@@ -117,7 +117,23 @@ fn a_record_that_cannot_be_written_says_why_and_stops_nothing() {
     while recorder.is_on() && began.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(recording.failure().unwrap().kind(), io::ErrorKind::StorageFull);
+    match recording.finish() {
+        Some(RecordStop::Failed(error)) => assert_eq!(error.kind(), io::ErrorKind::StorageFull),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_file_that_is_there_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.record");
+    let recording = Recording::create(&path, &Header::new(&())).unwrap();
+    assert!(recording.finish().is_none());
+    let before = std::fs::read(&path).unwrap();
+    assert!(matches!(Recording::create(&path, &Header::new(&())), Err(RecordError::Exists { .. })));
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+    let nowhere = folder.path().join("none/run.record");
+    assert!(matches!(Recording::create(&nowhere, &Header::new(&())), Err(RecordError::File { .. })));
 }
 
 #[test]

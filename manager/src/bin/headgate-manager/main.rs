@@ -31,6 +31,7 @@ use headgate_host::programs::Program;
 use headgate_host::signals::{self, Wish};
 use headgate_host::stop::Stop;
 use headgate_host::undo::{Action, Janitor};
+use headgate_manager::record::{Header, RecordStop, Recording};
 use headgate_manager::{Handle, Manager, Options};
 use headgate_units::text;
 
@@ -67,6 +68,9 @@ struct Args {
     /// Tell errors only, and keep NFs from writing to standard error
     #[arg(long)]
     quiet: bool,
+    /// Write what policies saw and did to this new file, at most 1 GiB of JSON lines
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Begin time slices without the costs of NFs that `headgate profile nf` measured
     #[arg(long)]
     without_costs: bool,
@@ -112,6 +116,9 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     let messages = Messages::new(args.quiet);
     messages.warn(&warnings);
     let stop = Stop::watch(wish, end_at_once).map_err(no_thread)?;
+    let header = Header::new(&config);
+    let record = args.record.as_deref().map(|path| Recording::create(path, &header));
+    let record = record.transpose().map_err(Failed::environment)?;
     let options = Options {
         nf_program,
         catalog,
@@ -120,6 +127,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
         once: args.once,
         costs: (!args.without_costs).then(kept::folder),
         janitor: Some(janitor.clone()),
+        recorder: record.as_ref().map(Recording::recorder).unwrap_or_default(),
     };
     let (name, to_leave) = (config.manager.name.clone(), config.cores_to_leave());
     let traces = Traces::register(&janitor, (!args.unlisted).then_some(&*name))?;
@@ -132,7 +140,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     if let Some(attendance) = attendance {
         attendance.serve(manager.handle(), stop.clone(), args.quiet).map_err(no_thread)?;
     }
-    let mut daemon = Daemon { stop, wish, notifier, messages };
+    let mut daemon = Daemon { stop, wish, notifier, messages, record, is_record_whole: true };
     daemon.tell_of_start(&manager.handle(), &name, began)?;
     if let Some(voice) = &voice {
         voice.say(&Said::Ready(Ready { name, warnings: warnings.to_string() }));
@@ -227,6 +235,8 @@ struct Daemon {
     wish: &'static Wish,
     notifier: Notifier,
     messages: Messages,
+    record: Option<Recording>,
+    is_record_whole: bool,
 }
 
 impl Daemon {
@@ -244,13 +254,15 @@ impl Daemon {
     /// Tells what happens until it is time to stop.
     fn serve(&mut self, manager: &Manager) {
         let handle = manager.handle();
-        let is_watched = self.messages.are_told() || self.notifier.is_listened_to();
+        let is_watched = self.messages.are_told() || self.notifier.is_listened_to() || self.record.is_some();
         let mut told = Instant::now();
         while !manager.has_ended() && !self.stop.wait(END_CHECK_EVERY) {
             if !is_watched || told.elapsed() < EVENTS_EVERY {
                 continue;
             }
             told = Instant::now();
+            let stopped = self.record.as_ref().and_then(Recording::stopped);
+            self.tell_of_record(stopped);
             // A manager that ends just now says so in the next round.
             let Ok(now) = sample(&handle) else { continue };
             if self.messages.events(&now) {
@@ -258,6 +270,13 @@ impl Daemon {
                 let _ = self.notifier.status(&progress::readiness(&now));
             }
         }
+    }
+
+    /// Tells that nothing more is written to the record.
+    fn tell_of_record(&mut self, stopped: Option<RecordStop>) {
+        let Some(why) = stopped else { return };
+        self.is_record_whole &= matches!(why, RecordStop::Full);
+        messages::tell(format!("nothing more of what policies do is recorded: {why}"));
     }
 
     /// Stops in order.
@@ -273,8 +292,10 @@ impl Daemon {
         for line in &unwritten {
             self.messages.tell(line);
         }
+        let stopped = self.record.take().and_then(Recording::finish);
+        self.tell_of_record(stopped);
         let exit = match Exit::of_accounts(&last) {
-            Exit::Ok if !unwritten.is_empty() => Exit::Failed,
+            Exit::Ok if !unwritten.is_empty() || !self.is_record_whole => Exit::Failed,
             exit => exit,
         };
         Ok((last, exit))
