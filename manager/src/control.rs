@@ -285,8 +285,9 @@ impl Control {
             passes = false;
         }
         let mut ears: Vec<BorrowedFd<'_>> = vec![self.inbox.poked.as_fd()];
-        ears.extend(self.instances.ears());
-        ears.extend(self.reception.iter().flat_map(|reception| reception.ears(self.now())));
+        let now = self.now();
+        ears.extend(self.instances.ears(now));
+        ears.extend(self.reception.iter().flat_map(|reception| reception.ears(now)));
         let mut polled: Vec<PollFd<'_>> =
             ears.iter().map(|ear| PollFd::from_borrowed_fd(*ear, PollFlags::IN)).collect();
         let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
@@ -404,13 +405,13 @@ impl Control {
 
     /// From here on a process that attached is an instance's, and is dealt with as if it had been launched.
     fn let_in(&mut self, reception: &mut Reception, arrival: reception::Arrival) {
-        let reception::Arrival { at, peer, socket } = arrival;
+        let reception::Arrival { at, peer, inbox } = arrival;
         let pid = peer.pid();
         let who = format!("process {} of user {} attached", pid.as_raw_pid(), peer.uid());
         let made = self.with_instances(|instances, ground, _| link::Link::make(&instances[at].seat, ground));
         let link = match made {
             Ok(link) => link,
-            Err(why) => return reception.refuse(&socket, peer.uid(), why),
+            Err(why) => return reception.refuse(inbox, peer.uid(), why),
         };
         let core = self.instances[at].seat.core;
         let admitted = self.admit(pid).map_err(|error| error.to_string());
@@ -422,7 +423,7 @@ impl Control {
         let name = self.instances[at].seat.name.clone();
         self.log(EventCode::NfAttached, &name, format!("{who}{stays}"));
         let origin = origin::Origin::Attached(origin::Attached(peer));
-        let process = instance::Process::new(origin, link, socket);
+        let process = instance::Process::new(origin, link, inbox);
         self.with_instances(|instances, ground, effects| instances.admit(at, process, ground, effects));
     }
 

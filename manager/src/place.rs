@@ -128,7 +128,8 @@ impl NfPlace {
         let listener = socket()?;
         rustix::net::bind(&listener, &address)?;
         let place = Self { path: path.to_owned(), listener };
-        // Before anybody can connect.
+        // Before anybody can connect. A kernel that cannot has a thread for each who comes.
+        headgate_session::inbox::refuse_files(&place.listener);
         place.set_mode(for_others)?;
         rustix::net::listen(&place.listener, BACKLOG)?;
         Ok(place)

@@ -1,6 +1,6 @@
 //! One NF instance: its place among the others, its life, and the process it has now.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, State};
 use headgate_decide::liveness::{Limits, Liveness};
@@ -9,7 +9,8 @@ use headgate_decide::restart::Policy;
 use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_host::Pid;
 use headgate_host::process;
-use headgate_session::message::{self, AttachError, FromNf, ToNf};
+use headgate_session::inbox::{Inbox, Received};
+use headgate_session::message::ToNf;
 
 use super::link::{self, Link, LinkStatus};
 use super::origin::Origin;
@@ -59,9 +60,7 @@ pub struct Process {
     /// What it is reached by.
     pub link: Link,
     /// Our end of its socket.
-    pub socket: OwnedFd,
-    /// False once the socket said it is closed.
-    pub listening: bool,
+    pub inbox: Inbox,
     /// The CPU time it was last seen to have used, in nanoseconds.
     pub cpu_seen_ns: u64,
     /// Threads it had when they were counted last.
@@ -74,12 +73,11 @@ pub struct Process {
 
 impl Process {
     /// Returns a process that has said nothing yet.
-    pub const fn new(origin: Origin, link: Link, socket: OwnedFd) -> Self {
+    pub const fn new(origin: Origin, link: Link, inbox: Inbox) -> Self {
         Self {
             origin,
             link,
-            socket,
-            listening: true,
+            inbox,
             cpu_seen_ns: 0,
             threads_seen: 1,
             goodbye: String::new(),
@@ -89,28 +87,17 @@ impl Process {
 
     /// Returns whether what it says is read.
     pub const fn is_heard(&self) -> bool {
-        self.listening && self.origin.is_heard()
+        !self.inbox.is_closed() && self.origin.is_heard()
     }
 
     /// Tells it something. One that does not read its socket misses it; its end is noticed elsewhere.
     pub fn say(&self, message: &ToNf) -> bool {
-        message::send(&self.socket, message, &[]).is_ok()
+        self.inbox.send(message, &[]).is_ok()
     }
 
-    /// Returns the next thing it said; `Err` with a sentence when that was no message.
-    pub fn hear(&mut self) -> Option<Result<FromNf, String>> {
-        if !self.is_heard() {
-            return None;
-        }
-        match message::receive::<FromNf>(&self.socket) {
-            Ok(None) => None,
-            Ok(Some((message, _))) => Some(Ok(message)),
-            Err(AttachError::Garbled(why)) => Some(Err(why)),
-            Err(_) => {
-                self.listening = false;
-                None
-            }
-        }
+    /// Returns what came from it next, if something did and it has not said more than its budget.
+    pub fn hear(&mut self, now: Moment) -> Option<Received> {
+        if self.is_heard() { self.inbox.receive(now) } else { None }
     }
 }
 
@@ -183,9 +170,10 @@ impl Instance {
     }
 
     /// Returns what to listen to: its socket and its end.
-    pub fn ears(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
         let process = self.process.as_ref();
-        let socket = process.filter(|process| process.is_heard()).map(|process| process.socket.as_fd());
+        let heard = process.filter(|process| process.origin.is_heard());
+        let socket = heard.and_then(|process| process.inbox.ears(now));
         let lives = self.life.has_process();
         let end = process.filter(|one| lives && !one.ended).map(|process| process.origin.as_fd());
         socket.into_iter().chain(end)
@@ -197,9 +185,10 @@ impl Instance {
         self.before.cpu_ns + now.unwrap_or(0)
     }
 
-    /// Returns when its life calls for something.
+    /// Returns when its life calls for something, or what it says may be read again.
     pub fn poll_at(&self) -> Option<Moment> {
-        self.life.poll_at()
+        let inbox = self.process.as_ref().and_then(|process| process.inbox.poll_at());
+        self.life.poll_at().into_iter().chain(inbox).min()
     }
 
     /// Returns what is told of what it is reached by.

@@ -133,8 +133,8 @@ impl Instances {
     }
 
     /// Returns what to listen to.
-    pub fn ears(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.all.iter().flat_map(Instance::ears)
+    pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.all.iter().flat_map(move |instance| instance.ears(now))
     }
 
     /// Returns when one of them calls for something.
@@ -212,6 +212,7 @@ impl Instances {
                 self.go_on_starting(at, ground, effects);
                 self.read_messages(at, ground, effects);
                 self.look_for_end(at, effects);
+                self.read_messages(at, ground, effects);
             }
             self.poll_life(at, ground, effects);
             self.poll_link(at, samples, ground, effects);

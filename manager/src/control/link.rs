@@ -11,7 +11,6 @@ pub mod external;
 pub mod interfaces;
 pub mod rings;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,6 +21,7 @@ use headgate_memif::Watch;
 use headgate_path::board::InstanceCounts;
 use headgate_path::pressure::Handling;
 use headgate_path::worker::Command;
+use headgate_session::inbox::Inbox;
 use headgate_session::launch::Program as LaunchedProgram;
 use headgate_session::message::Loop;
 use headgate_shm::{ManagerSide, doorbell};
@@ -105,10 +105,10 @@ impl Link {
     ///
     /// # Errors
     /// A sentence.
-    pub fn welcome(&mut self, seat: &Seat, socket: &OwnedFd, ground: &Ground<'_>) -> Result<(), String> {
+    pub fn welcome(&mut self, seat: &Seat, inbox: &Inbox, ground: &Ground<'_>) -> Result<(), String> {
         match self {
-            Self::Rings(rings) => rings.welcome(seat, socket, ground),
-            Self::Interfaces(interfaces) => interfaces.welcome(seat, socket, ground),
+            Self::Rings(rings) => rings.welcome(seat, inbox, ground),
+            Self::Interfaces(interfaces) => interfaces.welcome(seat, inbox, ground),
             Self::External(_) => Ok(()),
         }
     }

@@ -4,15 +4,16 @@
 //! that have not said who they are yet are few and have little time, and of each user's fewer still. What is let in is from
 //! then on an instance's process like any other; only it was started by somebody else.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use headgate_decide::lifecycle::State;
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::peer::Peer;
-use headgate_session::message::{self, AttachError, FromNf, ToNf};
+use headgate_session::inbox::{Inbox, Received};
+use headgate_session::message::FromNf;
 use headgate_shm::control::ABI_VERSION;
 use rustix::io::Errno;
-use rustix::net::{Shutdown, SocketFlags};
+use rustix::net::SocketFlags;
 
 use super::instance::Instance;
 use crate::config::Config;
@@ -35,7 +36,7 @@ const REPORT_EVERY: Span = Span::from_secs(1);
 
 /// Somebody who connected and has not said who it is.
 struct Caller {
-    socket: OwnedFd,
+    inbox: Inbox,
     uid: u32,
     until: Moment,
 }
@@ -58,7 +59,7 @@ pub struct Arrival {
     /// The process.
     pub peer: Peer,
     /// The connection to it.
-    pub socket: OwnedFd,
+    pub inbox: Inbox,
 }
 
 /// What must be known to choose whom to let in.
@@ -116,7 +117,7 @@ impl Reception {
     /// Returns what to listen to.
     pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
         let door = self.deaf_until.is_due(now).then(|| self.place.listener().as_fd());
-        door.into_iter().chain(self.callers.iter().map(|caller| caller.socket.as_fd()))
+        door.into_iter().chain(self.callers.iter().filter_map(move |caller| caller.inbox.ears(now)))
     }
 
     /// Accepts connections. Those there is no room for are refused.
@@ -136,12 +137,16 @@ impl Reception {
                 }
             };
             let uid = Peer::user_of(&socket).unwrap_or(u32::MAX);
+            let Ok(inbox) = Inbox::new(socket) else {
+                self.deaf_until = now + DEAF_FOR;
+                return;
+            };
             let of_user = self.callers.iter().filter(|other| other.uid == uid).count();
             if self.callers.len() < CALLERS_MAX && of_user < CALLERS_OF_USER_MAX {
-                self.callers.push(Caller { socket, uid, until: now + HELLO_PATIENCE });
+                self.callers.push(Caller { inbox, uid, until: now + HELLO_PATIENCE });
             } else {
                 let why = format!("too many connections of user {uid} have not said who they are; try again");
-                self.refuse(&socket, uid, why);
+                self.refuse(inbox, uid, why);
             }
         }
     }
@@ -159,31 +164,29 @@ impl Reception {
         None
     }
 
-    fn hear(&mut self, caller: Caller, now: Moment, guests: &Guests<'_>) -> Option<Arrival> {
-        let why = match message::receive::<FromNf>(&caller.socket) {
-            Ok(None) if !caller.until.is_due(now) => {
+    fn hear(&mut self, mut caller: Caller, now: Moment, guests: &Guests<'_>) -> Option<Arrival> {
+        let why = match caller.inbox.receive(now) {
+            None if !caller.until.is_due(now) => {
                 self.callers.push(caller);
                 return None;
             }
-            Ok(None) => "it did not say who it is".to_owned(),
-            Ok(Some((FromNf::Hello { abi, name }, _))) => match guests.choose(&caller, abi, &name) {
-                Ok((at, peer)) => return Some(Arrival { at, peer, socket: caller.socket }),
+            None => "it did not say who it is".to_owned(),
+            Some(Received::Word(FromNf::Hello { abi, name })) => match guests.choose(&caller, abi, &name) {
+                Ok((at, peer)) => return Some(Arrival { at, peer, inbox: caller.inbox }),
                 Err(why) => why,
             },
-            Ok(Some(_)) => "its first word was not a hello".to_owned(),
-            Err(AttachError::Garbled(why)) => format!("what it sent is not of this protocol: {why}"),
-            Err(_) => return None,
+            Some(Received::Word(_)) => "its first word was not a hello".to_owned(),
+            Some(Received::Garbled(why)) => format!("what it sent is not of this protocol: {why}"),
+            Some(Received::Offence(offence)) => format!("it {offence}"),
+            Some(Received::Closed) => return None,
         };
-        self.refuse(&caller.socket, caller.uid, why);
+        self.refuse(caller.inbox, caller.uid, why);
         None
     }
 
     /// Tells a process why it is not let in, if it still listens.
-    pub fn refuse(&mut self, socket: &OwnedFd, uid: u32, why: String) {
-        let _ = message::send(socket, &ToNf::Refused { reason: why.clone() }, &[]);
-        // Closing with words unread would take the answer back: the kernel resets the connection.
-        let _ = rustix::net::shutdown(socket, Shutdown::Read);
-        while matches!(message::receive::<FromNf>(socket), Ok(Some(_)) | Err(AttachError::Garbled(_))) {}
+    pub fn refuse(&mut self, inbox: Inbox, uid: u32, why: String) {
+        inbox.refuse(why.clone());
         self.refused += 1;
         self.last_refusal = format!("refused a process of user {uid} that attached: {why}");
     }
@@ -220,7 +223,7 @@ impl Guests<'_> {
         let of_nf = || self.instances.iter().filter(|one| one.seat.nf.name == name && one.seat.nf.attaches());
         let free = of_nf().find(|one| one.state() == State::Awaited && !one.life.is_removing());
         let Some(free) = free else { return Err(taken(name, of_nf())) };
-        let peer = Peer::of(&caller.socket).map_err(|error| error.to_string())?;
+        let peer = Peer::of(&caller.inbox).map_err(|error| error.to_string())?;
         if !peer.may_be_signalled() {
             return Err(format!(
                 "this manager may not end processes of user {}, so it cannot take one in; run it as root, or \

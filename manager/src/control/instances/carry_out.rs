@@ -1,14 +1,12 @@
 //! What is done for an instance: its life says what, and here is how.
 
-use std::os::fd::OwnedFd;
-
 use headgate_decide::lifecycle::{Action, Event, Report};
 use headgate_decide::liveness;
 use headgate_host::process::Output;
 use headgate_host::{Signal, credentials};
 use headgate_path::worker::Command;
+use headgate_session::inbox::Inbox;
 use headgate_session::launch::{Launch as Orders, Permission};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::{Actions, Effect, Ground, Instances};
 use crate::config::model::Origin as Configured;
@@ -94,7 +92,7 @@ impl Instances {
     fn welcome(&mut self, at: usize, ground: &Ground<'_>) -> Option<Event> {
         let instance = &mut self.all[at];
         let process = instance.process.as_mut()?;
-        let given = process.link.welcome(&instance.seat, &process.socket, ground);
+        let given = process.link.welcome(&instance.seat, &process.inbox, ground);
         given.err().map(|why| Event::Condemned(headgate_decide::lifecycle::Cause::NotWelcomed(why)))
     }
 
@@ -137,7 +135,7 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
     let program = seat.nf.origin.program().ok_or_else(|| "it attaches by itself".to_owned())?;
     // Without what it is reached by there is no use for a process.
     let link = Link::make(seat, ground)?;
-    let (ours, theirs) = session()?;
+    let (ours, theirs) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
     let (program, namespace) = link.program(program);
     let user = users::of(&seat.nf, ground.config, credentials::is_root())?;
     let output = if ground.settings.nf_output { Output::Inherit } else { Output::Null };
@@ -167,13 +165,4 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
         }
     };
     Ok(Process::new(origin, link, ours))
-}
-
-/// A socket for an NF, and our end of it, which never waits.
-fn session() -> Result<(OwnedFd, OwnedFd), String> {
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let (ours, theirs) = socketpair(family, kind, SocketFlags::CLOEXEC, None)
-        .map_err(|error| format!("no socket for it: {error}"))?;
-    rustix::io::ioctl_fionbio(&ours, true).map_err(|error| error.to_string())?;
-    Ok((ours, theirs))
 }

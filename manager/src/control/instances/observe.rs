@@ -5,6 +5,7 @@ use headgate_decide::lifecycle::{Cause, Event, State};
 use headgate_decide::liveness::{self, Action, ProcessSample, TaskState};
 use headgate_decide::units::Span;
 use headgate_host::process;
+use headgate_session::inbox::Received;
 use headgate_session::message::{FromNf, ToNf};
 use headgate_shm::Offence;
 use headgate_shm::control::{ABI_VERSION, COUNTERS};
@@ -38,15 +39,19 @@ impl Instances {
     pub(super) fn read_messages(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for _ in 0..MESSAGES_MAX {
             let Some(process) = &mut self.all[at].process else { return };
-            match process.hear() {
-                None => return,
-                Some(Ok(message)) => self.on_message(at, message, ground, effects),
-                Some(Err(why)) => {
-                    let sentence = format!("sent a message that is none: {why}");
-                    let cause = Cause::Offence { name: "garbled-message".to_owned(), sentence };
-                    self.tell(at, Event::Condemned(cause), ground, effects);
+            let cause = match process.hear(ground.now) {
+                None | Some(Received::Closed) => return,
+                Some(Received::Word(message)) => {
+                    self.on_message(at, message, ground, effects);
+                    continue;
                 }
-            }
+                Some(Received::Garbled(why)) => {
+                    let sentence = format!("sent a message that is none: {why}");
+                    Cause::Offence { name: "garbled-message".to_owned(), sentence }
+                }
+                Some(Received::Offence(offence)) => cause_of(offence),
+            };
+            self.tell(at, Event::Condemned(cause), ground, effects);
         }
     }
 
@@ -91,6 +96,8 @@ impl Instances {
         let Some(process) = &mut instance.process else { return };
         if !process.ended && process.origin.has_ended() {
             process.ended = true;
+            // Its last words, whatever its budget.
+            process.inbox.drain();
             instance.before.cpu_ns += process.origin.final_cpu_ns(process.cpu_seen_ns);
             effects.push(Effect::Ended(at));
         }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant as Clock};
 
 use headgate_decide::lifecycle::State;
 use headgate_host::peer::Peer;
+use headgate_session::inbox::Inbox;
 use headgate_session::message::{self, FromNf, ToNf};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::*;
 use crate::config::{Catalog, Machine};
@@ -142,8 +142,8 @@ fn an_end_is_announced_before_it_is_reaped() {
 
 /// An NF in this process, and what it is said at its other end.
 fn attach(instances: &mut Instances, below: &mut Below, effects: &mut Vec<Effect>) -> OwnedFd {
-    let flags = SocketFlags::NONBLOCK;
-    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let (ours, theirs) = Inbox::pair().unwrap();
+    rustix::io::ioctl_fionbio(&theirs, true).unwrap();
     let peer = Peer::of(&ours).unwrap();
     let link = Link::make(&instances[0].seat, &mut below.ground()).unwrap();
     let process = Process::new(Origin::Attached(Attached(peer)), link, ours);

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_kernel::Pool;
 use headgate_path::drop::DropReason;
+use headgate_session::inbox::Inbox;
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::control::InterfaceCounts;
 use headgate_shm::{ManagerSide, Region};
@@ -52,12 +53,12 @@ impl Interfaces {
         Ok(Self { side: rings::make_side(seat)?, given, _keeps: keeps, zero_copy })
     }
 
-    pub(super) fn welcome(&mut self, seat: &Seat, socket: &OwnedFd, _: &Ground<'_>) -> Result<(), String> {
+    pub(super) fn welcome(&mut self, seat: &Seat, inbox: &Inbox, _: &Ground<'_>) -> Result<(), String> {
         let Some(Given { told, memory, sockets }) = self.given.take() else { return Ok(()) };
         let mut welcome = rings::welcome(seat, &memory);
         welcome.ports = PORT_NAMES.map(str::to_owned).into();
         welcome.kernel = Some(told);
-        rings::send(socket, welcome, &memory, &self.side, &sockets)
+        rings::send(inbox, welcome, &memory, &self.side, &sockets)
     }
 }
 

@@ -10,7 +10,8 @@ use headgate_path::board::InstanceCounts;
 use headgate_path::link::{LinkEnds, RingEnds};
 use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
-use headgate_session::message::{self, Loop, ToNf, Welcome};
+use headgate_session::inbox::Inbox;
+use headgate_session::message::{Loop, ToNf, Welcome};
 use headgate_shm::{ControlLayout, ManagerSide, Region};
 
 use super::{Ground, Progress, Seat, Work, handling};
@@ -26,12 +27,12 @@ impl Rings {
         Ok(Self { side: make_side(seat)? })
     }
 
-    pub(super) fn welcome(&self, seat: &Seat, socket: &OwnedFd, ground: &Ground<'_>) -> Result<(), String> {
+    pub(super) fn welcome(&self, seat: &Seat, inbox: &Inbox, ground: &Ground<'_>) -> Result<(), String> {
         let region = &ground.fabric.regions[seat.nf.domain.index()].region;
         let mut welcome = welcome(seat, region);
         welcome.ports = ground.config.ports.iter().map(|port| port.name.clone()).collect();
         welcome.stages = ground.fabric.stage_names();
-        send(socket, welcome, region, &self.side, &[])
+        send(inbox, welcome, region, &self.side, &[])
     }
 }
 
@@ -56,7 +57,7 @@ pub(super) fn welcome(seat: &Seat, region: &Region) -> Welcome {
 
 /// Sends a welcome with its files.
 pub(super) fn send(
-    socket: &OwnedFd,
+    inbox: &Inbox,
     welcome: Welcome,
     region: &Region,
     side: &ManagerSide,
@@ -65,7 +66,8 @@ pub(super) fn send(
     let (control, directives) = (side.control(), side.directives());
     let mut files: Vec<BorrowedFd<'_>> = vec![region.file(), control.file(), directives.file()];
     files.extend(more.iter().map(AsFd::as_fd));
-    message::send(socket, &ToNf::Welcome(welcome), &files)
+    inbox
+        .send(&ToNf::Welcome(welcome), &files)
         .map_err(|error| format!("could not be welcomed: {error}"))
 }
 

@@ -1,8 +1,10 @@
 //! Who connects, and who is let in, over real sockets.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use headgate_decide::units::{InstanceId, NfId, WorkerId};
+use headgate_session::message::{self, ToNf};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
 use super::*;
