@@ -33,6 +33,9 @@ pub struct ShippedNf {
     /// What its `args` may hold; `None` when only the NF itself can tell.
     #[serde(default)]
     pub arguments: Option<Vec<Argument>>,
+    /// Which of them is the path of files that it writes, if it writes any.
+    #[serde(default)]
+    pub writes: Option<String>,
 }
 
 /// One argument of a shipped NF.

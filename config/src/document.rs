@@ -12,7 +12,7 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Args, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize, Hugepages,
+    Address, Allowed, Args, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize, Hugepages,
     InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Part, Period,
     PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport,
     User, VLAN_MAX, Vlan, Whole, Wiring,
@@ -132,6 +132,8 @@ tables! {
         required name: Name;
         /// Packet buffers of this domain. Default: `buffers` of [memory].
         optional buffers: Buffers;
+        /// Parts of a core's time that its NFs have where NFs of several domains share a core, 1 to 100.
+        defaulted part: Whole<1, 100> = 1;
     }
 
     /// Keys of every port.
@@ -303,6 +305,17 @@ tables! {
         /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other
         /// may attach.
         optional user: User;
+        /// Processes and threads of an instance, 1 to 32768.
+        defaulted processes: Whole<1, 32_768> = 256;
+        /// MiB of memory of an instance, packet memory not counted; one that needs more is ended. Default: half of
+        /// what the machine has.
+        optional memory_mib: Whole<1, 16_777_216>;
+        /// What it may do that an NF may not: "namespaces", "ptrace", "bpf", "perf", "keys", "userfaultfd",
+        /// "scheduling", "mount", "network" (TCP) or "abstract-sockets".
+        optional allow: Many<Allowed>;
+        /// Files and folders, which are there, that it may write as far as its user may. A shipped NF may write the
+        /// folder that its arguments name.
+        optional write: Many<Text>;
         /// Factor of its share of a core, 1 to 100.
         defaulted priority: Whole<1, 100> = 1;
         /// The kernel's policy: "normal", "batch", "rr" or "fifo". Default: "batch" where it sleeps

@@ -66,6 +66,7 @@ pub fn check(files: &[FileUse], tools: &[ToolUse], report: &mut Report) {
             Purpose::Replay => (!file.path.is_file(), format!("there is no capture `{shown}`")),
             Purpose::Run => (!file.path.is_file(), format!("there is no program `{shown}`")),
             Purpose::Folder => (!file.path.is_dir(), format!("there is no folder `{shown}`")),
+            Purpose::Writable => (!file.path.exists(), format!("there is no file or folder `{shown}`")),
             Purpose::Write => (
                 folder.is_some_and(|folder| !folder.is_dir()),
                 format!("there is no folder to write `{shown}` into"),
@@ -100,7 +101,7 @@ fn identity(path: &Path) -> Option<Identity> {
 /// Captures that are one file by a link or a roundabout way. Equal names were seen before.
 fn refuse_one_by_two_names(files: &[FileUse], report: &mut Report) {
     let mut seen: HashMap<Identity, Vec<&FileUse>> = HashMap::new();
-    for file in files.iter().filter(|file| !matches!(file.purpose, Purpose::Run | Purpose::Folder)) {
+    for file in files.iter().filter(|file| file.purpose.is_capture()) {
         let Some(identity) = identity(&file.path) else { continue };
         let same = seen.entry(identity).or_default();
         let is_clash = |other: &&&FileUse| {

@@ -17,8 +17,10 @@ use super::values::{
     ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
+mod confinement;
 mod faults;
 
+pub use confinement::Confinement;
 pub use faults::Faults;
 
 macro_rules! index {
@@ -172,6 +174,8 @@ pub struct Domain {
     pub name: String,
     /// Its packet buffers.
     pub buffers: u32,
+    /// Its parts of the time of a core that it shares with other domains, 1 to 100.
+    pub part: u32,
 }
 
 /// A port.
@@ -415,6 +419,8 @@ pub struct Nf {
     pub priority: u32,
     /// How the kernel schedules it.
     pub policy: Policy,
+    /// What its processes may have and do.
+    pub confinement: Confinement,
 }
 
 /// What the instances of an NF are reached by: how packets come to them and leave them.

@@ -52,6 +52,8 @@ pub struct ControlPlan {
     pub ring: u32,
     /// Bytes of one instance; a black box shares none.
     pub bytes_each: u64,
+    /// What its processes may do beyond what any NF may.
+    pub rights: Vec<String>,
 }
 
 /// One chain.
@@ -94,6 +96,7 @@ pub fn describe(config: &Config, machine: &Machine) -> Plan {
         instances: nf.cores.len(),
         ring: nf.ring,
         bytes_each: control_bytes(nf),
+        rights: nf.confinement.rights(),
     });
     let mut rules: Vec<Vec<usize>> = vec![Vec::new(); config.chains.len()];
     for (place, rule) in config.rules.iter().enumerate() {
@@ -288,15 +291,19 @@ impl Plan {
         writeln!(f, "  manager  buffer records and flow tables, {}", bytes_text(self.record_bytes))?;
         let nf_width = self.control.iter().map(|nf| nf.nf.len()).max().unwrap_or(0);
         for nf in &self.control {
-            if nf.bytes_each == 0 {
-                writeln!(f, "  nf {:<nf_width$}  {}: memory of its own", nf.nf, nf.runs)?;
-                continue;
-            }
             let mut line = format!("  nf {:<nf_width$}  {}: ", nf.nf, nf.runs);
-            if nf.instances > 1 {
-                write!(line, "{} instances, each ", nf.instances)?;
+            if nf.bytes_each == 0 {
+                line.push_str("memory of its own");
+            } else {
+                if nf.instances > 1 {
+                    write!(line, "{} instances, each ", nf.instances)?;
+                }
+                write!(line, "2 rings of {}, {}", nf.ring, bytes_text(nf.bytes_each))?;
             }
-            writeln!(f, "{line}2 rings of {}, {}", nf.ring, bytes_text(nf.bytes_each))?;
+            if !nf.rights.is_empty() {
+                write!(line, "; may {}", nf.rights.join(", "))?;
+            }
+            writeln!(f, "{line}")?;
         }
         Ok(())
     }

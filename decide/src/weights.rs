@@ -32,7 +32,7 @@ mod tests;
 use alloc::string::String;
 
 use crate::cost::Account;
-use crate::units::{CoreId, InstanceId, Span};
+use crate::units::{CoreId, InstanceId, RegionId, Span};
 
 pub use machine::Weights;
 
@@ -67,6 +67,8 @@ pub struct Rules {
 pub struct Nf {
     /// Its core.
     pub core: CoreId,
+    /// Its trust domain. NFs compete within their domain; domains share a core by parts that are configured.
+    pub domain: RegionId,
     /// Factor of its share, 1 to 100.
     pub priority: u32,
     /// The slice of the kernel's that its configuration asks for, if it does.
@@ -81,7 +83,8 @@ pub struct Nf {
 
 impl Nf {
     /// Whether it gets a share by need.
-    const fn is_weighed(&self) -> bool {
+    #[must_use]
+    pub const fn is_weighed(&self) -> bool {
         self.is_seen && self.sleeps && !self.is_real_time
     }
 }

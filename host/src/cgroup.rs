@@ -13,7 +13,7 @@ mod weight;
 pub use groups::{Group, GroupError, Groups};
 pub use hierarchy::{Controller, Hierarchy, Missing};
 pub use kill::end_members;
-pub(crate) use kill::remove_tree;
+pub(crate) use kill::{move_members, remove_tree};
 pub use nf::{Limits, NfGroup, NfGroupPlan};
 pub use tree::{DomainGroup, GroupTree};
 pub use version::Version;

@@ -86,6 +86,13 @@ pub enum Action {
         /// Its directory.
         path: PathBuf,
     },
+    /// Put the processes of a control group of ours into another one, and remove it.
+    EmptyGroup {
+        /// Its directory.
+        path: PathBuf,
+        /// The directory of the other one.
+        into: PathBuf,
+    },
     /// End what still runs in the control groups of a container of ours, and remove them: one at the top of
     /// each hierarchy.
     RemoveGroups {
@@ -215,6 +222,11 @@ impl Action {
             }
             Action::RemoveGroupTree { path } => removed(path, cgroup::remove_tree(path)),
             Action::DissolveGroup { path } => removed(path, cgroup::reserve::dissolve(path)),
+            Action::EmptyGroup { path, into } => {
+                // Who could not be moved keeps the group busy, and that is told.
+                let _ = cgroup::move_members(path, into);
+                removed(path, fs::remove_dir(path))
+            }
             Action::RemoveGroups { name } => {
                 let groups = cgroup::everywhere(name);
                 groups.into_iter().try_for_each(|path| Action::RemoveGroup { path }.perform())
@@ -252,7 +264,13 @@ impl Action {
 
     /// With absolute paths, for the janitor has moved to the root directory.
     fn absolute(mut self) -> Self {
+        if let Action::EmptyGroup { into, .. } = &mut self
+            && let Ok(absolute) = std::path::absolute(&*into)
+        {
+            *into = absolute;
+        }
         if let Action::WriteFile { path, .. }
+        | Action::EmptyGroup { path, .. }
         | Action::RemoveDirectory { path }
         | Action::RemoveGroup { path }
         | Action::RemoveGroupTree { path }

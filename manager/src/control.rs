@@ -51,6 +51,8 @@ use std::time::Duration;
 use headgate_decide::shutdown::{self, Shutdown};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
 use headgate_decide::wake::poll_before_sleep;
+use headgate_host::Pid;
+use headgate_host::cgroup::NfGroup;
 use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -63,10 +65,11 @@ use crate::layout::Numbers;
 use crate::ports::PortHome;
 use crate::record::Recorder;
 use crate::status::{EventCode, NfStatus, Snapshot};
+use crate::users::Users;
 use crate::wiring::Wiring;
 
 use delays::Delays;
-use groups::CpuGroups;
+use groups::NfGroups;
 use instance::Instance;
 use instances::{Effect, Ground, Instances};
 pub use ledger::Ledger;
@@ -124,7 +127,9 @@ pub struct Control {
     reception: Option<Reception>,
     change: Option<Change>,
     scheduling: Scheduling,
-    groups: CpuGroups,
+    groups: NfGroups,
+    /// The users of domains.
+    users: Users,
     slices: TimeSlices,
     reserved: Reserved,
     delays: Delays,
@@ -170,12 +175,16 @@ impl Control {
         let Parts { config, settings, fabric, ports, numbers, reception, janitor, inbox } = parts;
         let started_ns = fabric.clock.now_ns();
         let mut ledger = Ledger::new(janitor.clone());
-        let refused = ledger.set_up(&config.scheduler);
+        let mut refused = ledger.set_up(&config.scheduler);
+        let groups = NfGroups::make(&config.manager.name, &mut ledger);
+        refused
+            .extend(groups.lacks().map(|lacks| format!("NFs are held by less than they should be: {lacks}")));
         let clock = ManagerClock { clock: fabric.clock, started_ns };
         let recorder = settings.recorder.clone();
         Self {
             scheduling: Scheduling::new(&config.scheduler, &recorder),
-            groups: CpuGroups::new(&config.manager.name),
+            groups,
+            users: Users::default(),
             slices: TimeSlices::new(&config, clock, &recorder),
             delays: Delays::new(fabric.clock, &recorder),
             objectives: Objectives::new(&recorder),
@@ -337,6 +346,8 @@ impl Control {
             fabric: &self.fabric,
             wiring: &mut self.wiring,
             ledger: &mut self.ledger,
+            groups: &mut self.groups,
+            users: &mut self.users,
         };
         let result = work(&mut self.instances, &mut ground, &mut effects);
         self.apply(effects);
@@ -414,17 +425,38 @@ impl Control {
             Err(why) => return reception.refuse(inbox, peer.uid(), why),
         };
         let core = self.instances[at].seat.core;
+        let held = self.hold_attached(at, pid);
         let admitted = self.admit(pid).map_err(|error| error.to_string());
         let pinned = headgate_host::cores::pin_process(pid, &[core].into_iter().collect());
-        let stays = match admitted.and(pinned.map_err(|error| error.to_string())) {
+        let (group, entered) = match held {
+            Ok(group) => (group, Ok(())),
+            Err(why) => (NfGroup::default(), Err(why)),
+        };
+        let stays = match entered.and(admitted).and(pinned.map_err(|error| error.to_string())) {
             Ok(()) => String::new(),
             Err(error) => format!("; it is not kept on core {core}: {error}"),
         };
         let name = self.instances[at].seat.name.clone();
         self.log(EventCode::NfAttached, &name, format!("{who}{stays}"));
         let origin = origin::Origin::Attached(origin::Attached(peer));
-        let process = instance::Process::new(origin, link, inbox);
+        let process = instance::Process::new(origin, link, inbox, group);
         self.with_instances(|instances, ground, effects| instances.admit(at, process, ground, effects));
+    }
+
+    /// Puts a process that somebody else started into a group of its instance. It goes on without us, and so does what
+    /// it started.
+    fn hold_attached(&mut self, at: usize, process: Pid) -> Result<NfGroup, String> {
+        let seat = &self.instances[at].seat;
+        if seat.nf.policy.is_real_time() {
+            // The group of all real-time tasks ends with us.
+            return Ok(NfGroup::default());
+        }
+        let group = self.groups.group(seat, false, &self.config).map_err(|error| error.to_string())?;
+        for undo in group.letting_go() {
+            self.ledger.before_changing(undo);
+        }
+        group.enter(process).map_err(|error| error.to_string())?;
+        Ok(group)
     }
 
     /// Flows go to those instances of a stage that are in service.

@@ -1,40 +1,66 @@
 //! Whom an NF runs as.
 //!
 //! By default each trust domain has a user of its own, so that an NF can neither signal nor trace one of
-//! another domain, nor the manager. The numbers need no entry in `/etc/passwd`; they lie where neither
-//! people nor systemd's dynamic users (61184-65519) nor containers' subordinate users usually are.
+//! another domain, nor the manager. Its number is held by a lock for as long as the manager runs
+//! ([`headgate_host::users`]).
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use headgate_host::undo::Action;
+use headgate_host::users::UserNumber;
 use headgate_session::launch::User as LaunchUser;
 
 use crate::config::User;
 use crate::config::model::{Config, Nf};
 
-/// First number: "hg" in ASCII, shifted up. 256 managers of one machine with 256 domains each.
-const FIRST: u32 = 0x6867_0000;
+/// The users of a manager's domains.
+#[derive(Default)]
+pub struct Users {
+    /// By the name of the domain.
+    numbers: BTreeMap<String, UserNumber>,
+}
 
-/// The user and group of an NF. `None`: nobody else than the manager's own, because only root can change.
-///
-/// # Errors
-/// A sentence when the configured user does not exist or only root could become it.
-pub fn of(nf: &Nf, config: &Config, root: bool) -> Result<Option<LaunchUser>, String> {
+impl Users {
+    /// Returns the user and group of an NF. `None`: nobody else than the manager's own, because only root can change.
+    ///
+    /// # Errors
+    /// A sentence when the configured user does not exist, or no number is to be had for a domain.
+    pub fn of(
+        &mut self,
+        nf: &Nf,
+        config: &Config,
+        undo: &mut dyn FnMut(Action),
+    ) -> Result<Option<LaunchUser>, String> {
+        if nf.user != User::OfDomain {
+            return named(nf).map(Some);
+        }
+        if !headgate_host::credentials::is_root() {
+            return Ok(None);
+        }
+        let domain = &config.domains[nf.domain.index()].name;
+        if !self.numbers.contains_key(domain) {
+            let number = UserNumber::take(&folder(), &config.manager.name, domain, undo);
+            self.numbers.insert(domain.clone(), number.map_err(|error| error.to_string())?);
+        }
+        let uid = self.numbers[domain].number();
+        Ok(Some(LaunchUser { uid, gid: uid }))
+    }
+}
+
+/// Where the managers of this machine hold their numbers.
+fn folder() -> PathBuf {
+    headgate_api::place::folder().join("users")
+}
+
+/// The user that an NF names.
+fn named(nf: &Nf) -> Result<LaunchUser, String> {
     match &nf.user {
-        User::OfDomain if !root => Ok(None),
-        User::OfDomain => {
-            let manager =
-                config.manager.name.bytes().fold(0u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte));
-            let uid = FIRST | u32::from(manager) << 8 | u32::from(nf.domain.0 & 0xff);
-            Ok(Some(LaunchUser { uid, gid: uid }))
-        }
-        User::Id(uid) => Ok(Some(LaunchUser { uid: *uid, gid: group_of(*uid).unwrap_or(*uid) })),
-        User::Name(name) => {
-            let found = passwd(|fields| fields[0] == name.as_str());
-            found.map(Some).ok_or_else(|| {
-                format!(
-                    "nf {:?}: there is no user {name:?} in /etc/passwd; create it or name another",
-                    nf.name
-                )
-            })
-        }
+        User::OfDomain => Err(format!("nf {:?} names no user", nf.name)),
+        User::Id(uid) => Ok(LaunchUser { uid: *uid, gid: group_of(*uid).unwrap_or(*uid) }),
+        User::Name(name) => passwd(|fields| fields[0] == name.as_str()).ok_or_else(|| {
+            format!("nf {:?}: there is no user {name:?} in /etc/passwd; create it or name another", nf.name)
+        }),
     }
 }
 
@@ -42,10 +68,10 @@ pub fn of(nf: &Nf, config: &Config, root: bool) -> Result<Option<LaunchUser>, St
 ///
 /// # Errors
 /// A sentence when the configured user does not exist.
-pub fn of_attached(nf: &Nf, config: &Config) -> Result<u32, String> {
+pub fn of_attached(nf: &Nf) -> Result<u32, String> {
     match &nf.user {
         User::OfDomain => Ok(rustix::process::geteuid().as_raw()),
-        _ => of(nf, config, true).map(|user| user.map_or(u32::MAX, |user| user.uid)),
+        _ => named(nf).map(|user| user.uid),
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Entry {
     pub summary: &'static str,
     /// Its arguments.
     pub arguments: &'static [Argument],
+    /// Which of them is the path of files that it writes, if it writes any.
+    pub writes: Option<&'static str>,
     /// The messages it takes.
     pub messages: &'static [Message],
     /// The counters it publishes.
@@ -57,7 +59,7 @@ pub(crate) const fn entry(
     summary: &'static str,
     build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>,
 ) -> Entry {
-    Entry { name, summary, arguments: &[], messages: &[], counters: &[], build }
+    Entry { name, summary, arguments: &[], writes: None, messages: &[], counters: &[], build }
 }
 
 impl Entry {

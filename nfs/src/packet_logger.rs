@@ -83,6 +83,7 @@ pub(crate) const ENTRY: Entry = Entry {
             text: "bytes of each of the two buffers; 1048576 without it",
         },
     ],
+    writes: Some("path"),
     counters: &[
         Count { name: "logged", text: "packets in the files" },
         Count { name: "lost", text: "packets that are not, because the disk failed" },

@@ -124,7 +124,12 @@ mod tests {
     const PLACEMENT: Placement = Placement { manager: 0, nfs: 1 };
 
     fn shipped() -> Catalog {
-        let nf = |name: &str| ShippedNf { name: name.to_owned(), summary: String::new(), arguments: None };
+        let nf = |name: &str| ShippedNf {
+            name: name.to_owned(),
+            summary: String::new(),
+            arguments: None,
+            writes: None,
+        };
         Catalog::new(vec![nf("forward"), nf("synthetic")])
     }
 

@@ -29,7 +29,8 @@ fn ratios_compare_what_is_measured_and_no_name_is_used_twice() {
 
 #[test]
 fn the_configuration_is_accepted() {
-    let forward = ShippedNf { name: "forward".to_owned(), summary: String::new(), arguments: None };
+    let forward =
+        ShippedNf { name: "forward".to_owned(), summary: String::new(), arguments: None, writes: None };
     let machine =
         Machine { cores: vec![0, 1], memory_bytes: 16 << 30, hugepages_free: 0, default_route: Vec::new() };
     let text = configuration(Placement { manager: 0, nfs: 1 }, "hg-left", "hg-right");

@@ -6,6 +6,7 @@
 //! so that indices stay true and later tables can still be checked against it.
 
 mod compose;
+mod confinement;
 mod domains;
 mod fit;
 mod generator;
@@ -82,6 +83,15 @@ pub enum Purpose {
     Run,
     /// A folder to use.
     Folder,
+    /// A file or folder that is there, to be written by an NF.
+    Writable,
+}
+
+impl Purpose {
+    /// Whether it is a capture, which one alone may write.
+    pub const fn is_capture(self) -> bool {
+        matches!(self, Self::Replay | Self::Write)
+    }
 }
 
 /// The names that other tables may refer to.

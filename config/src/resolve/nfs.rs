@@ -11,7 +11,7 @@ use super::super::catalog::Argument;
 use super::super::codes::Code;
 use super::super::document::{MemberTable, NfTable};
 use super::super::limits::INSTANCES_MAX;
-use super::super::model::{Link, Nf, Origin, Policy, Program, Restart, Shipped};
+use super::super::model::{Confinement, Link, Nf, Origin, Policy, Program, Restart, Shipped};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};
 use super::super::suggest;
@@ -67,8 +67,12 @@ impl Resolver<'_> {
                 on_core.entry(*core).or_default().push((index, span.clone()));
             }
             let cores = placed.into_iter().map(|(core, _)| core).collect();
+            let program = origin.as_ref().and_then(Origin::program);
+            let confinement = self.confinement(table, program);
             nfs.push(origin.and_then(|origin| {
-                resolved(table, origin, (waits?, policy?), restart?, domain?, cores, mode)
+                let shared =
+                    Resolved { restart: restart?, domain: domain?, cores, confinement: confinement? };
+                resolved(table, origin, (waits?, policy?), shared, mode)
             }));
         }
         if instances > INSTANCES_MAX {
@@ -418,15 +422,22 @@ struct Container {
     rootfs: Option<PathBuf>,
 }
 
+/// What was found for an NF by its tables and those of others.
+struct Resolved {
+    restart: Restart,
+    domain: super::super::model::DomainId,
+    cores: Vec<u32>,
+    confinement: Confinement,
+}
+
 fn resolved(
     table: &NfTable,
     origin: Origin,
     (waits, policy): (Loop, Policy),
-    restart: Restart,
-    domain: super::super::model::DomainId,
-    cores: Vec<u32>,
+    found: Resolved,
     mode: Mode,
 ) -> Option<Nf> {
+    let Resolved { restart, domain, cores, confinement } = found;
     if table.user.is_broken() || table.ring.is_broken() {
         return None;
     }
@@ -446,5 +457,6 @@ fn resolved(
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
         priority: table.priority.value()?.0 as u32,
         policy,
+        confinement,
     })
 }

@@ -129,7 +129,7 @@ impl Resolver<'_> {
     /// A capture may be replayed by many, and written by one that nobody reads.
     fn refuse_files_twice(&mut self) {
         let mut seen: HashMap<&std::path::Path, &super::FileUse> = HashMap::new();
-        for file in self.files.iter().filter(|file| file.purpose != Purpose::Run) {
+        for file in self.files.iter().filter(|file| file.purpose.is_capture()) {
             let first = *seen.entry(&file.path).or_insert(file);
             if first.span == file.span || (first.purpose, file.purpose) == (Purpose::Replay, Purpose::Replay)
             {

@@ -33,6 +33,7 @@ fn catalog() -> Catalog {
             "mac-swap" => Some(Vec::new()),
             _ => None,
         },
+        writes: (name == "packet-logger").then(|| "path".to_owned()),
     };
     let ask = |name: &str, args: &serde_json::Map<String, serde_json::Value>| match args.get("default") {
         Some(word) if name == "firewall" && word != "allow" && word != "deny" => {

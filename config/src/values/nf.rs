@@ -1,5 +1,6 @@
 //! What only NFs have: the user they run as, how the kernel schedules them, what happens when they die.
 
+use headgate_session::launch::Permission;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -32,6 +33,50 @@ choice! {
         Memif "memif",
         /// Interfaces of the kernel, in a network namespace of its own.
         Veth "veth",
+    }
+}
+
+choice! {
+    /// Something that an NF may not do unless its file says so.
+    pub enum Allowed, "a permission" {
+        /// Making namespaces and entering others.
+        Namespaces "namespaces",
+        /// Tracing other processes of its own.
+        Ptrace "ptrace",
+        /// Loading BPF programs.
+        Bpf "bpf",
+        /// Performance counters.
+        Perf "perf",
+        /// The kernel's keyrings.
+        Keys "keys",
+        /// Handling page faults in user space.
+        Userfaultfd "userfaultfd",
+        /// Changing scheduling: policies, priorities, affinity.
+        Scheduling "scheduling",
+        /// Mounting file systems.
+        Mount "mount",
+        /// TCP in the manager's network.
+        Network "network",
+        /// Connecting to abstract Unix sockets of others.
+        AbstractSockets "abstract-sockets",
+    }
+}
+
+impl Allowed {
+    /// As a launched process is told.
+    pub const fn permission(self) -> Permission {
+        match self {
+            Self::Namespaces => Permission::Namespaces,
+            Self::Ptrace => Permission::Ptrace,
+            Self::Bpf => Permission::Bpf,
+            Self::Perf => Permission::Perf,
+            Self::Keys => Permission::Keys,
+            Self::Userfaultfd => Permission::Userfaultfd,
+            Self::Scheduling => Permission::Scheduling,
+            Self::Mount => Permission::Mount,
+            Self::Network => Permission::Network,
+            Self::AbstractSockets => Permission::AbstractSockets,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::cost::{Account, Cost, Judgement, ServiceTimes};
 use crate::decision::Decision;
 use crate::share::{self, Contender, Demand};
-use crate::units::{CoreId, InstanceId, Instant, Rate, Span};
+use crate::units::{CoreId, InstanceId, Instant, Rate, RegionId, Span};
 use crate::wake;
 
 /// What is known of an instance.
@@ -30,6 +30,11 @@ struct Known {
 impl Known {
     fn competes(&self) -> bool {
         self.in_service && self.has_group && self.nf.is_weighed()
+    }
+
+    /// The part of a core that it has something of.
+    const fn part(&self) -> (CoreId, RegionId) {
+        (self.nf.core, self.nf.domain)
     }
 
     /// Whether it is to be in a group and is not.
@@ -302,15 +307,15 @@ impl Weights {
         }
     }
 
-    /// Decides the shares of every core, and writes those that changed enough, or all.
+    /// Decides the shares of every domain of every core, and writes those that changed enough, or all.
     fn share_cores(&mut self, renew: bool, actions: &mut Vec<Action>) {
         for first in 0..self.known.len() {
-            let Some(core) = self.core_of(first) else { continue };
-            // Each core once: with the first of its NFs.
-            if (0..first).any(|before| self.core_of(before) == Some(core)) {
+            let Some(part) = self.part_of(first) else { continue };
+            // Each part once: with the first of its NFs.
+            if (0..first).any(|before| self.part_of(before) == Some(part)) {
                 continue;
             }
-            self.gather(first, core);
+            self.gather(first, part);
             if share::share(&self.contenders, &mut self.shares)
                 && (renew || share::is_worth_writing(&self.in_force, &self.shares))
             {
@@ -319,17 +324,17 @@ impl Weights {
         }
     }
 
-    /// The core that an instance competes for.
-    fn core_of(&self, at: usize) -> Option<CoreId> {
-        self.known[at].as_ref().filter(|known| known.competes()).map(|known| known.nf.core)
+    /// The part of a core that an instance competes for: what its domain has of it.
+    fn part_of(&self, at: usize) -> Option<(CoreId, RegionId)> {
+        self.known[at].as_ref().filter(|known| known.competes()).map(Known::part)
     }
 
-    fn gather(&mut self, first: usize, core: CoreId) {
+    fn gather(&mut self, first: usize, part: (CoreId, RegionId)) {
         self.members.clear();
         self.contenders.clear();
         self.in_force.clear();
         for (at, known) in self.known.iter().enumerate().skip(first) {
-            let Some(known) = known.as_ref().filter(|known| known.competes() && known.nf.core == core) else {
+            let Some(known) = known.as_ref().filter(|known| known.competes() && known.part() == part) else {
                 continue;
             };
             let service_time = known.cost.service_time().unwrap_or(UNKNOWN_COST);

@@ -6,7 +6,7 @@ use crate::decision::Decision;
 use crate::record::{Entry, Line, Replay, Step};
 use crate::share;
 use crate::snapshot;
-use crate::units::Instant;
+use crate::units::{Instant, RegionId};
 use proptest::prelude::*;
 use std::format;
 use std::string::ToString;
@@ -14,8 +14,15 @@ use std::vec;
 use std::vec::Vec;
 
 const RULES: Rules = Rules { weighs: true, every: Span::from_millis(10) };
-const NF: Nf =
-    Nf { core: CoreId(1), priority: 1, slice: None, is_seen: true, sleeps: true, is_real_time: false };
+const NF: Nf = Nf {
+    core: CoreId(1),
+    domain: RegionId(0),
+    priority: 1,
+    slice: None,
+    is_seen: true,
+    sleeps: true,
+    is_real_time: false,
+};
 
 /// An NF of the machine.
 #[derive(Clone, Copy, Debug)]

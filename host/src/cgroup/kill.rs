@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::files;
+use crate::files::{self, FileError};
 
 /// Returns the processes of a group; none when there is no such group.
 pub(super) fn members(directory: &Path) -> Vec<Pid> {
@@ -21,6 +21,12 @@ pub(super) fn members(directory: &Path) -> Vec<Pid> {
     members.sort_unstable_by_key(|pid| pid.as_raw_pid());
     members.dedup();
     members
+}
+
+/// Puts the processes of a group into another one.
+pub(crate) fn move_members(directory: &Path, into: &Path) -> Result<(), FileError> {
+    let entrance = into.join("cgroup.procs");
+    members(directory).iter().try_for_each(|pid| files::write(&entrance, &pid.as_raw_pid().to_string()))
 }
 
 /// Kills the processes of a group, those that are started meanwhile not among them.

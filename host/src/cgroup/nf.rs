@@ -21,6 +21,7 @@ use super::weight::Weight;
 use super::{Controller, Version};
 use crate::cores;
 use crate::files;
+use crate::undo::Action;
 
 /// Between two looks at whether killed processes have died. Our choice: they die when they are next scheduled.
 const DYING_PAUSE: Duration = Duration::from_millis(1);
@@ -51,7 +52,7 @@ pub struct NfGroupPlan {
 }
 
 /// The group of one NF.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct NfGroup {
     /// Those that are its alone.
     directories: Vec<GroupDirectory>,
@@ -145,6 +146,11 @@ impl NfGroup {
         self.directories.iter().any(|directory| directory.has(controller))
     }
 
+    /// Returns whether nobody has removed a part of it.
+    pub fn is_whole(&self) -> bool {
+        self.directories.iter().all(|directory| directory.path.is_dir())
+    }
+
     /// Returns who is in it.
     pub fn members(&self) -> Vec<Pid> {
         let mut members: Vec<Pid> =
@@ -186,6 +192,16 @@ impl NfGroup {
             thread::sleep(DYING_PAUSE);
         }
         Ok(())
+    }
+
+    /// Returns what lets its processes go, in place of ending them. Registered after the tree, it is done before the
+    /// tree ends whoever is in it.
+    pub fn letting_go(&self) -> Vec<Action> {
+        let let_go = |directory: &GroupDirectory| {
+            let (path, into) = (directory.path.clone(), directory.outside.clone());
+            Action::EmptyGroup { path, into }
+        };
+        self.directories.iter().map(let_go).collect()
     }
 
     /// Removes it once nobody is in it.

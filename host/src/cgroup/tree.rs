@@ -21,6 +21,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::getxattr;
+use rustix::process::Pid;
 
 use super::groups::GroupError;
 use super::kill;
@@ -42,6 +43,8 @@ pub(super) struct GroupDirectory {
     pub(super) version: Version,
     pub(super) path: PathBuf,
     pub(super) controllers: Vec<Controller>,
+    /// The group outside the tree that processes can be put back into.
+    pub(super) outside: PathBuf,
 }
 
 impl GroupDirectory {
@@ -151,6 +154,17 @@ impl GroupTree {
         Some(root.below(REAL_TIME))
     }
 
+    /// Lets a thread of ours be a real-time task: puts it into the group of all of them, where there is a budget
+    /// of real time for groups.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn admit_real_time(&self, thread: Pid) -> Result<(), GroupError> {
+        let Some(group) = self.real_time_directory() else { return Ok(()) };
+        make_real_time(&group)?;
+        Ok(files::write(group.path.join("tasks"), &thread.as_raw_pid().to_string())?)
+    }
+
     /// Removes all groups of it, and kills who is in them.
     ///
     /// # Errors
@@ -227,11 +241,14 @@ fn root_in(
 ) -> Result<(GroupDirectory, Vec<Missing>), GroupError> {
     let name = checked_name(name)?;
     let version = hierarchy.version;
+    let own = &hierarchy.own;
     let (home, controllers, missing) = match version {
-        Version::V1 => (hierarchy.own.clone(), hierarchy.controllers.clone(), Vec::new()),
+        Version::V1 => (own.clone(), hierarchy.controllers.clone(), Vec::new()),
         Version::V2 => home_of_v2(hierarchy),
     };
-    let root = GroupDirectory { version, path: home.join(name), controllers };
+    let leaf = own.join(MANAGER);
+    let outside = if version == Version::V2 && leaf.is_dir() { leaf } else { own.clone() };
+    let root = GroupDirectory { version, path: home.join(name), controllers, outside };
     undo(Action::RemoveGroupTree { path: root.path.clone() });
     root.make()?;
     root.admit_children()?;

@@ -1,206 +1,130 @@
-//! Control groups of NFs: one for each that is weighed, and one for all real-time NFs, which share its
-//! budget.
+//! Control groups of NFs: what holds each process, weighs it, and ends it with all that it started.
+//!
+//! The kernel's side is [`headgate_host::cgroup`] (decision 27). Here is which group a process gets, and when it is
+//! given back: a group is made before its process and is of that process alone, so nothing of one process is ever
+//! taken for something of the next.
 
 use std::collections::BTreeMap;
 
-use headgate_decide::units::InstanceId;
 use headgate_host::Pid;
-use headgate_host::cgroup::{self, CpuController, Group, GroupError, Groups};
-use headgate_host::undo::Action;
+use headgate_host::cgroup::{
+    Controller, DomainGroup, GroupError, GroupTree, Hierarchy, Limits, NfGroup, NfGroupPlan,
+};
+use headgate_host::environment::Environment;
 
+use super::instance::Seat;
 use super::ledger::Ledger;
+use crate::config::Config;
+use crate::config::model::DomainId;
 
-/// The group of all real-time NFs: weights mean nothing to them.
-const REAL_TIME: &str = "real-time";
+/// Weight of a domain with one part, in parts of 10,000. Our choice: parts go from 1 to 100, and the kernel's weights
+/// to 10,000.
+const PART: u32 = 100;
 
-/// A process that is to be in a group.
-pub struct Entering<'a> {
-    /// The number of its instance: two instances of one name may live while one follows the other.
-    pub number: InstanceId,
-    /// The name of its instance.
-    pub name: &'a str,
-    /// The process.
-    pub process: Pid,
-    /// Whether it is a real-time task.
-    pub is_real_time: bool,
-    /// Whether processes that it leaves behind are ours to end.
-    pub leaves_to_us: bool,
+/// The part of the machine's memory that an instance may have whose file names none. Our choice: no NF takes it all,
+/// and no honest one meets the limit.
+const MEMORY_PART: u64 = 2;
+
+/// The groups of a manager.
+pub struct NfGroups {
+    tree: GroupTree,
+    /// What a trust domain has of a core.
+    domains: BTreeMap<(u32, DomainId), DomainGroup>,
+    /// Most memory of an instance that names none.
+    memory_bytes: Option<u64>,
+    /// Number of groups made so far, which is in their names.
+    made: u64,
+    /// Groups that could not be removed yet, because somebody in them has not died.
+    leaving: Vec<NfGroup>,
 }
 
-/// The groups that there are.
-pub struct CpuGroups {
-    manager: String,
-    /// The group of all; found when it is first needed.
-    all: Option<Groups>,
-    /// By instance.
-    entered: BTreeMap<InstanceId, Entered>,
-}
-
-struct Entered {
-    group: Group,
-    /// Whether no other instance is in it.
-    is_alone: bool,
-}
-
-impl CpuGroups {
-    /// Returns those of a manager of this name. Nothing is changed on the machine yet.
-    pub fn new(manager: &str) -> Self {
-        Self { manager: manager.to_owned(), all: None, entered: BTreeMap::new() }
+impl NfGroups {
+    /// Makes the tree of a manager of this name, in as many hierarchies as there are for it.
+    pub fn make(manager: &str, ledger: &mut Ledger) -> Self {
+        let name = format!("headgate-{manager}-{}", std::process::id());
+        let tree = GroupTree::make(&name, &Hierarchy::all(), &mut |undo| ledger.before_changing(undo));
+        let memory_bytes = Environment::observe().memory_bytes.map(|bytes| bytes / MEMORY_PART);
+        Self { tree, domains: BTreeMap::new(), memory_bytes, made: 0, leaving: Vec::new() }
     }
 
-    /// Puts an instance's process into a group of its own, or into that of all real-time NFs.
+    /// Returns those of a machine that has none.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        let tree = GroupTree::make("tests", &[], &mut |_| {});
+        Self { tree, domains: BTreeMap::new(), memory_bytes: None, made: 0, leaving: Vec::new() }
+    }
+
+    /// Returns what groups cannot hold on this machine, as one sentence; `None` when they hold everything.
+    pub fn lacks(&self) -> Option<String> {
+        let missing: Vec<String> = self.tree.missing().iter().map(ToString::to_string).collect();
+        (!missing.is_empty()).then(|| missing.join("; "))
+    }
+
+    /// Returns why nothing is weighed, if that is so.
+    pub fn unweighed(&self) -> Option<String> {
+        let missing = self.tree.missing().iter().find(|missing| missing.controller == Controller::Cpu);
+        missing.map(ToString::to_string)
+    }
+
+    /// Makes the group of an instance's next process. `real_time`: whether it will be a real-time task.
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing is left behind then.
+    pub fn group(&mut self, seat: &Seat, real_time: bool, config: &Config) -> Result<NfGroup, GroupError> {
+        let place = (seat.core, seat.nf.domain);
+        if !self.domains.contains_key(&place) {
+            let domain = &config.domains[seat.nf.domain.index()];
+            let group = self.tree.domain(seat.core, &domain.name)?;
+            group.weigh(domain.part * PART)?;
+            self.domains.insert(place, group);
+        }
+        self.made += 1;
+        let plan = NfGroupPlan {
+            name: format!("{}.{}", self.made, seat.name),
+            core: Some(seat.core),
+            limits: Limits {
+                processes: Some(seat.nf.confinement.processes),
+                memory_bytes: seat.nf.confinement.memory_bytes.or(self.memory_bytes),
+                share: None,
+            },
+            real_time,
+        };
+        let made = NfGroup::make(&self.domains[&place], &plan);
+        if made.is_err() {
+            // Somebody may have removed it; the next one is made anew.
+            self.domains.remove(&place);
+        }
+        made
+    }
+
+    /// Lets a thread of ours be a real-time task.
     ///
     /// # Errors
     /// [`GroupError`].
-    pub fn enter(&mut self, entering: &Entering<'_>, ledger: &mut Ledger) -> Result<(), GroupError> {
-        let Entering { number, name, process, is_real_time, leaves_to_us } = *entering;
-        let name = if is_real_time { REAL_TIME.to_owned() } else { format!("{number}.{name}") };
-        let path = self.all(ledger)?.directory_of(&name);
-        // What somebody else started is not ours to end, and the group of all real-time NFs may hold some.
-        ledger.before_changing(match leaves_to_us && !is_real_time {
-            true => Action::RemoveGroup { path },
-            false => Action::RemoveDirectory { path },
+    pub fn admit_real_time(&self, thread: Pid) -> Result<(), GroupError> {
+        self.tree.admit_real_time(thread)
+    }
+
+    /// Gives all groups together the weight of so many processes, so that NFs have as much as in no group.
+    ///
+    /// # Errors
+    /// [`GroupError`].
+    pub fn set_members(&self, members: usize) -> Result<(), GroupError> {
+        self.tree.set_members(members.max(1))
+    }
+
+    /// Takes a group back whose process has ended. One in which somebody has not died yet is removed later.
+    pub fn take_back(&mut self, group: NfGroup) {
+        self.leaving.push(group);
+        self.leaving.retain(|group| group.remove().is_err());
+    }
+
+    /// Removes groups that could not be removed before, and goes on ending who is in them.
+    pub fn sweep(&mut self) {
+        self.leaving.retain(|group| {
+            // What cannot be ended now is tried again.
+            let _ = group.kill();
+            group.remove().is_err()
         });
-        let all = self.all(ledger)?;
-        let group = if is_real_time { all.real_time_group(&name)? } else { all.group(&name)? };
-        group.add(process)?;
-        self.entered.insert(number, Entered { group, is_alone: !is_real_time });
-        Ok(())
-    }
-
-    /// Lets a thread of ours be a real-time task: puts it into the group of all of them.
-    ///
-    /// # Errors
-    /// [`GroupError`].
-    pub fn admit(&mut self, thread: Pid, ledger: &mut Ledger) -> Result<(), GroupError> {
-        let path = self.all(ledger)?.directory_of(REAL_TIME);
-        ledger.before_changing(Action::RemoveDirectory { path });
-        self.all(ledger)?.real_time_group(REAL_TIME)?.add_thread(thread)
-    }
-
-    /// Gives the group of all the weight of its members, so that they have as much as in no group.
-    ///
-    /// # Errors
-    /// [`GroupError`].
-    pub fn weigh_all(&self) -> Result<(), GroupError> {
-        self.all.as_ref().map_or(Ok(()), |all| all.set_members(self.entered.len().max(1)))
-    }
-
-    /// Weighs an instance's group: a share in parts of 10,000. True without a group: there is nothing to
-    /// weigh.
-    ///
-    /// # Errors
-    /// [`GroupError`]: the group is gone, or not ours any more.
-    pub fn weigh(&self, number: InstanceId, share: u32) -> Result<bool, GroupError> {
-        let (Some(all), Some(entered)) = (&self.all, self.entered.get(&number)) else { return Ok(false) };
-        all.weigh(&entered.group, share)?;
-        Ok(true)
-    }
-
-    /// An instance is in no group any more: its process is another one, or its group is gone.
-    pub fn forget(&mut self, number: InstanceId) {
-        self.entered.remove(&number);
-    }
-
-    /// Ends what an instance's process has left in its group.
-    pub fn end_members(&self, number: InstanceId) {
-        if let Some(entered) = self.entered.get(&number).filter(|entered| entered.is_alone) {
-            // A group that is not there any more has nobody in it.
-            let _ = cgroup::end_members(entered.group.directory());
-        }
-    }
-
-    /// Removes the groups of instances that are gone.
-    pub fn sweep(&mut self, is_gone: impl Fn(InstanceId) -> bool, ledger: &mut Ledger) {
-        let swept = self.entered.extract_if(.., |number, entered| entered.is_alone && is_gone(*number));
-        for (_, entered) in swept {
-            ledger.take_back(|action| match action {
-                Action::RemoveDirectory { path } | Action::RemoveGroup { path } => {
-                    path == entered.group.directory()
-                }
-                _ => false,
-            });
-        }
-    }
-
-    /// The group of all, made when it is first needed.
-    fn all(&mut self, ledger: &mut Ledger) -> Result<&Groups, GroupError> {
-        if self.all.is_none() {
-            let name = format!("headgate-{}-{}", self.manager, std::process::id());
-            self.all = Some(Groups::find(&CpuController::find(), &name)?);
-        }
-        let Some(all) = &self.all else { return Err(GroupError::NoController) };
-        ledger.before_changing(Action::RemoveDirectory { path: all.directory().to_owned() });
-        all.make()?;
-        Ok(all)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use headgate_host::cgroup::Version;
-    use std::fs;
-    use std::path::Path;
-
-    const NF: InstanceId = InstanceId(3);
-
-    /// Groups in a folder, whose files are those of version 1.
-    fn groups(home: &Path) -> CpuGroups {
-        let all = Groups::below(Version::V1, home, "all");
-        CpuGroups { all: Some(all), ..CpuGroups::new("tests") }
-    }
-
-    fn entering(number: InstanceId, leaves_to_us: bool) -> Entering<'static> {
-        let process = rustix::process::getpid();
-        Entering { number, name: "fw", process, is_real_time: false, leaves_to_us }
-    }
-
-    /// What the kernel would have in a group.
-    fn make(home: &Path, group: &str) -> std::path::PathBuf {
-        let folder = home.join("all").join(group);
-        fs::create_dir_all(&folder).unwrap();
-        for file in ["cpu.shares", "cgroup.procs"] {
-            fs::write(folder.join(file), "").unwrap();
-        }
-        folder
-    }
-
-    #[test]
-    fn an_instance_enters_is_weighed_and_goes() {
-        let home = tempfile::tempdir().unwrap();
-        let (mut groups, mut ledger) = (groups(home.path()), Ledger::new(None));
-        let folder = make(home.path(), "3.fw");
-        assert!(!groups.weigh(NF, 5_000).unwrap(), "it is in no group yet");
-        groups.enter(&entering(NF, false), &mut ledger).unwrap();
-        assert_eq!(fs::read_to_string(folder.join("cgroup.procs")).unwrap(), std::process::id().to_string());
-        assert!(groups.weigh(NF, 5_000).unwrap());
-        assert_eq!(fs::read_to_string(folder.join("cpu.shares")).unwrap(), "5000\n");
-        // A directory of the kernel's goes with its files; these are ordinary ones.
-        fs::remove_dir_all(&folder).unwrap();
-        fs::create_dir(&folder).unwrap();
-        groups.sweep(|_| false, &mut ledger);
-        assert!(folder.exists());
-        groups.sweep(|number| number == NF, &mut ledger);
-        assert!(!folder.exists());
-        assert!(!groups.weigh(NF, 5_000).unwrap());
-    }
-
-    #[test]
-    fn a_fresh_process_is_in_no_group() {
-        let home = tempfile::tempdir().unwrap();
-        let (mut groups, mut ledger) = (groups(home.path()), Ledger::new(None));
-        make(home.path(), "3.fw");
-        groups.enter(&entering(NF, false), &mut ledger).unwrap();
-        groups.forget(NF);
-        assert!(!groups.weigh(NF, 5_000).unwrap());
-    }
-
-    #[test]
-    fn what_is_refused_says_which_group() {
-        let home = tempfile::tempdir().unwrap();
-        let (mut groups, mut ledger) = (groups(&home.path().join("is-not-there")), Ledger::new(None));
-        let why = groups.enter(&entering(NF, true), &mut ledger).unwrap_err().to_string();
-        assert!(why.contains("is-not-there/all"), "{why}");
     }
 }

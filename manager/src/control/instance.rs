@@ -8,6 +8,7 @@ use headgate_decide::record::Entry;
 use headgate_decide::restart::Policy;
 use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_host::Pid;
+use headgate_host::cgroup::NfGroup;
 use headgate_host::process;
 use headgate_session::inbox::{Inbox, Received};
 use headgate_session::message::ToNf;
@@ -59,6 +60,8 @@ pub struct Process {
     pub origin: Origin,
     /// What it is reached by.
     pub link: Link,
+    /// The control group that holds it and whatever it starts.
+    pub group: NfGroup,
     /// Our end of its socket.
     pub inbox: Inbox,
     /// The CPU time it was last seen to have used, in nanoseconds.
@@ -67,21 +70,22 @@ pub struct Process {
     pub threads_seen: usize,
     /// What it said when it left; empty when nothing.
     pub goodbye: String,
-    /// Whether it was seen to have ended.
-    pub ended: bool,
+    /// When it was seen to have ended, if it was.
+    pub ended: Option<Moment>,
 }
 
 impl Process {
     /// Returns a process that has said nothing yet.
-    pub const fn new(origin: Origin, link: Link, inbox: Inbox) -> Self {
+    pub const fn new(origin: Origin, link: Link, inbox: Inbox, group: NfGroup) -> Self {
         Self {
             origin,
             link,
+            group,
             inbox,
             cpu_seen_ns: 0,
             threads_seen: 1,
             goodbye: String::new(),
-            ended: false,
+            ended: None,
         }
     }
 
@@ -175,7 +179,7 @@ impl Instance {
         let heard = process.filter(|process| process.origin.is_heard());
         let socket = heard.and_then(|process| process.inbox.ears(now));
         let lives = self.life.has_process();
-        let end = process.filter(|one| lives && !one.ended).map(|process| process.origin.as_fd());
+        let end = process.filter(|one| lives && one.ended.is_none()).map(|process| process.origin.as_fd());
         socket.into_iter().chain(end)
     }
 

@@ -18,6 +18,7 @@ use headgate_session::message::ToNf;
 use headgate_shm::Offence;
 
 use super::Settings;
+use super::groups::NfGroups;
 use super::instance::{Instance, Process, Seat};
 use super::ledger::Ledger;
 use super::link;
@@ -26,6 +27,7 @@ use crate::config::model::Nf;
 use crate::fabric::{Fabric, INSTANCES_MAX};
 use crate::record::Recorder;
 use crate::status::EventCode;
+use crate::users::Users;
 use crate::wiring::Wiring;
 
 /// What an instance's processes are made of and stand on.
@@ -42,6 +44,10 @@ pub struct Ground<'a> {
     pub wiring: &'a mut Wiring,
     /// What was changed on the machine.
     pub ledger: &'a mut Ledger,
+    /// Control groups.
+    pub groups: &'a mut NfGroups,
+    /// The users of domains.
+    pub users: &'a mut Users,
 }
 
 impl Ground<'_> {
@@ -144,7 +150,8 @@ impl Instances {
 
     /// Returns whether something short is under way.
     pub fn are_hurried(&self) -> bool {
-        self.all.iter().any(|instance| instance.life.is_hurried())
+        let ends = |instance: &Instance| instance.process.as_ref().is_some_and(|one| one.ended.is_some());
+        self.all.iter().any(|instance| instance.life.is_hurried() || ends(instance))
     }
 
     /// Returns the numbers of those of a stage that packets may be sent to.
@@ -206,12 +213,14 @@ impl Instances {
         if samples {
             self.next_sample = ground.now + SAMPLE_EVERY;
             self.look_for_holes(ground, effects);
+            self.look_for_leavers(ground, effects);
+            ground.groups.sweep();
         }
         for at in 0..self.all.len() {
             if heard {
                 self.go_on_starting(at, ground, effects);
                 self.read_messages(at, ground, effects);
-                self.look_for_end(at, effects);
+                self.look_for_end(at, ground.now, effects);
                 self.read_messages(at, ground, effects);
             }
             self.poll_life(at, ground, effects);

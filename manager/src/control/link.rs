@@ -22,7 +22,7 @@ use headgate_path::board::InstanceCounts;
 use headgate_path::pressure::Handling;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
-use headgate_session::launch::Program as LaunchedProgram;
+use headgate_session::launch::{Permission, Program as LaunchedProgram};
 use headgate_session::message::Loop;
 use headgate_shm::{ManagerSide, doorbell};
 
@@ -99,6 +99,16 @@ impl Link {
             Self::Rings(_) | Self::Interfaces(_) => (launched_program(program), None),
             Self::External(external) => external.program(),
         }
+    }
+
+    /// Returns what a process needs that an NF may not do otherwise.
+    pub fn allows(&self) -> impl Iterator<Item = Permission> {
+        let of_kind: &[Permission] = match self {
+            Self::Rings(_) | Self::Interfaces(_) => &[Permission::IoUring],
+            // It connects to our sockets.
+            Self::External(_) => &[Permission::AbstractSockets],
+        };
+        of_kind.iter().copied()
     }
 
     /// Hands a process that said hello what it needs to work.

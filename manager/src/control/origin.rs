@@ -10,6 +10,7 @@ pub mod launched;
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use headgate_host::cgroup::NfGroup;
 use headgate_host::process::{self, ProcessError};
 use headgate_host::{Pid, Signal};
 
@@ -97,9 +98,9 @@ impl Origin {
     ///
     /// # Errors
     /// Why there will be no process.
-    pub fn poll(&mut self, core: u32, ledger: &mut Ledger) -> Result<Vec<String>, String> {
+    pub fn poll(&mut self, core: u32, group: &NfGroup, ledger: &mut Ledger) -> Result<Vec<String>, String> {
         match self {
-            Self::Contained(contained) => contained.poll(core, ledger),
+            Self::Contained(contained) => contained.poll(core, group, ledger),
             Self::Launched(_) | Self::Attached(_) => Ok(Vec::new()),
         }
     }

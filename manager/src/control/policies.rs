@@ -26,7 +26,6 @@ impl Control {
     pub(super) fn begin_policies(&mut self, at: usize) {
         let now = self.now();
         let number = self.instances[at].seat.number;
-        self.groups.forget(number);
         self.slices.begin(number);
         let mut actions = Vec::new();
         self.scheduling.begin(now, &self.instances[at].seat, &mut actions);
@@ -37,6 +36,7 @@ impl Control {
     pub(super) fn place(&mut self, at: usize) {
         let (now, number) = (self.now(), self.instances[at].seat.number);
         self.tell_weights(now, Event::Ready(number));
+        self.weigh_others(now);
         let instance = &self.instances[at];
         let Some(process) = instance.pid() else { return };
         if self.slices.gives(&instance.seat.nf, instance.seat.core) {
@@ -55,17 +55,14 @@ impl Control {
     pub(super) fn end_policies(&mut self, at: usize) {
         let (now, instance) = (self.now(), &self.instances[at]);
         let number = instance.seat.number;
-        let leaves_to_us = instance.process.as_ref().is_some_and(|process| process.origin.leaves_to_us());
         if self.slices.gives(&instance.seat.nf, instance.seat.core) {
             let pid = instance.pid().map(|pid| pid.as_raw_pid());
             self.arrange_slices(Some(number));
             self.ledger
                 .take_back(|undo| matches!(undo, Action::Reschedule { pid: of, .. } if Some(*of) == pid));
         }
-        if leaves_to_us {
-            self.groups.end_members(number);
-        }
         self.tell_weights(now, Event::Ended(number));
+        self.weigh_others(now);
     }
 
     /// Chains or instances have changed: who feeds whom, and what runs where.

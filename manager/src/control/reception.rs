@@ -75,7 +75,7 @@ pub struct Guests<'a> {
 /// Whether an NF of this configuration may be of another user than the manager.
 fn is_for_others(config: &Config) -> bool {
     let ours = Ok(rustix::process::geteuid().as_raw());
-    config.nfs.iter().any(|nf| nf.attaches() && users::of_attached(nf, config) != ours)
+    config.nfs.iter().any(|nf| nf.attaches() && users::of_attached(nf) != ours)
 }
 
 impl Reception {
@@ -240,7 +240,7 @@ impl Guests<'_> {
         let here = self.instances.iter().rev().filter(|one| !one.is_gone() && !one.life.is_removing());
         match here.map(|one| &one.seat.nf).find(|nf| nf.name == name) {
             Some(nf) if nf.attaches() => {
-                let wanted = users::of_attached(nf, self.config)?;
+                let wanted = users::of_attached(nf)?;
                 if wanted == uid {
                     return Ok(());
                 }
@@ -254,7 +254,7 @@ impl Guests<'_> {
                  [[nf]] in place of what it runs"
             )),
             None => {
-                let may = |nf: &&Nf| nf.attaches() && users::of_attached(nf, self.config) == Ok(uid);
+                let may = |nf: &&Nf| nf.attaches() && users::of_attached(nf) == Ok(uid);
                 let names: Vec<&str> =
                     self.config.nfs.iter().filter(may).map(|nf| nf.name.as_str()).collect();
                 let there = match names[..] {

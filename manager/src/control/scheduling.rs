@@ -9,7 +9,7 @@ use headgate_decide::cost::{Account, ServiceTimes};
 use headgate_decide::decision::Decision;
 use headgate_decide::record::Entry;
 use headgate_decide::share::WHOLE;
-use headgate_decide::units::{CoreId, InstanceId, Instant as Moment, Rate, Span};
+use headgate_decide::units::{CoreId, InstanceId, Instant as Moment, Rate, RegionId, Span};
 use headgate_decide::weights::{self, Action, Event, Load, Report, Rules, Weights};
 use headgate_host::sched;
 use headgate_path::board::InstanceCounts;
@@ -185,6 +185,16 @@ impl Scheduling {
         }
     }
 
+    /// Returns whether NFs get the share of their core that their packets need.
+    pub const fn weighs(&self) -> bool {
+        self.mode.weighs()
+    }
+
+    /// Returns whether an instance is one of these.
+    pub fn is_weighed(&self, seat: &Seat) -> bool {
+        self.mode.weighs() && traits(seat).is_weighed()
+    }
+
     /// Returns the word for the mode of scheduling.
     pub fn mode(&self) -> &'static str {
         self.mode.word()
@@ -205,6 +215,7 @@ fn traits(seat: &Seat) -> weights::Nf {
     };
     weights::Nf {
         core: CoreId(seat.core as u16),
+        domain: RegionId(seat.nf.domain.index() as u8),
         priority: nf.priority,
         slice: slice.map(|us| Span::from_micros(us.into())),
         // What comes to one on interfaces of the kernel passes us by, and nobody knows what packets cost an

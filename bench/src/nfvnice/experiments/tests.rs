@@ -16,7 +16,12 @@ fn every_name_is_an_experiment() {
 #[test]
 fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
     let shipped = ["synthetic", "packet-logger"];
-    let nf = |name: &str| ShippedNf { name: name.to_owned(), summary: String::new(), arguments: None };
+    let nf = |name: &str| ShippedNf {
+        name: name.to_owned(),
+        summary: String::new(),
+        arguments: None,
+        writes: None,
+    };
     let catalog = Catalog::new(shipped.into_iter().map(nf).collect());
     let host = Host {
         cores: vec![0, 1, 2, 3],

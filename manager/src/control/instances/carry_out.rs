@@ -2,11 +2,12 @@
 
 use headgate_decide::lifecycle::{Action, Event, Report};
 use headgate_decide::liveness;
+use headgate_host::Signal;
+use headgate_host::cgroup::Controller;
 use headgate_host::process::Output;
-use headgate_host::{Signal, credentials};
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
-use headgate_session::launch::{Launch as Orders, Permission};
+use headgate_session::launch::Launch as Orders;
 
 use super::{Actions, Effect, Ground, Instances};
 use crate::config::model::Origin as Configured;
@@ -14,7 +15,6 @@ use crate::control::instance::{Process, Seat};
 use crate::control::link::Link;
 use crate::control::origin::{Origin, contained, launched};
 use crate::status::EventCode;
-use crate::users;
 
 impl Instances {
     /// Does what a life wants done, and tells it what came of it.
@@ -63,7 +63,8 @@ impl Instances {
             }
             Action::Kill => {
                 // It may have ended meanwhile.
-                let _ = instance.process.as_ref()?.origin.signal(Signal::KILL);
+                let process = instance.process.as_ref()?;
+                let _ = process.origin.signal(Signal::KILL);
                 // It dies when it has the core.
                 effects.push(Effect::Rouse(at));
             }
@@ -100,7 +101,11 @@ impl Instances {
         let instance = &mut self.all[at];
         instance.before.io = instance.link_status().io.unwrap_or_default();
         if let Some(process) = instance.process.take() {
-            process.origin.release(ground.ledger);
+            let Process { origin, group, .. } = process;
+            origin.release(ground.ledger);
+            let letting_go = group.letting_go();
+            ground.ledger.take_back(|undo| letting_go.contains(undo));
+            ground.groups.take_back(group);
         }
         effects.push(Effect::Released);
     }
@@ -137,17 +142,15 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
     let link = Link::make(seat, ground)?;
     let (ours, theirs) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
     let (program, namespace) = link.program(program);
-    let user = users::of(&seat.nf, ground.config, credentials::is_root())?;
+    let undo = &mut |undo| ground.ledger.before_changing(undo);
+    let user = ground.users.of(&seat.nf, ground.config, undo)?;
+    let real_time = seat.nf.policy.is_real_time() || seat.nf.has_turns(ground.config.scheduler.mode);
+    let group = ground.groups.group(seat, real_time, ground.config).map_err(|error| error.to_string())?;
     let output = if ground.settings.nf_output { Output::Inherit } else { Output::Null };
+    let configured = seat.nf.confinement.allow.iter().map(|allowed| allowed.permission());
     let orders = Orders {
-        // No key of a file says yet what an NF may do and write, so it may what its user may.
-        allow: vec![
-            Permission::AbstractSockets,
-            Permission::IoUring,
-            Permission::Network,
-            Permission::Scheduling,
-        ],
-        write: vec!["/".into()],
+        allow: link.allows().chain(configured).collect(),
+        write: seat.nf.confinement.write.clone(),
         ..Orders::new(seat.name.clone(), program, 0)
     };
     let origin = match &seat.nf.origin {
@@ -159,10 +162,11 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
         }
         Configured::Launched(_) | Configured::Attached { .. } => {
             let core = Some(seat.core as usize);
-            let orders = Orders { core, user, namespace, manager: std::process::id(), ..orders };
+            let cpuset = group.has(Controller::Cpuset);
+            let orders = Orders { core, user, namespace, cpuset, manager: std::process::id(), ..orders };
             let program = ground.settings.nf_program.clone();
-            Origin::Launched(launched::launch(program, &orders, theirs, output)?)
+            Origin::Launched(launched::launch(program, orders, &group, theirs, output)?)
         }
     };
-    Ok(Process::new(origin, link, ours))
+    Ok(Process::new(origin, link, ours, group))
 }

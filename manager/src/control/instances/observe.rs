@@ -3,7 +3,8 @@
 use headgate_decide::decision::Decision;
 use headgate_decide::lifecycle::{Cause, Event, State};
 use headgate_decide::liveness::{self, Action, ProcessSample, TaskState};
-use headgate_decide::units::Span;
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_host::cgroup::Controller;
 use headgate_host::process;
 use headgate_session::inbox::Received;
 use headgate_session::message::{FromNf, ToNf};
@@ -11,19 +12,24 @@ use headgate_shm::Offence;
 use headgate_shm::control::{ABI_VERSION, COUNTERS};
 
 use super::{Effect, Ground, Instances, cause_of};
+use crate::control::instance::{Instance, Process};
 use crate::control::link;
 use crate::control::reception::other_version;
 use crate::status::EventCode;
 
 /// Messages read from one NF at one pass, so that a talkative one cannot hold the loop.
 const MESSAGES_MAX: usize = 16;
+/// How long what a process left in its group may take to die before its instance goes on without waiting: a group is
+/// of one process, so what is left in it disturbs no successor. Our choice: many times what a task needs that is
+/// killed while others have its core.
+const DYING_PATIENCE: Span = Span::from_secs(1);
 
 impl Instances {
     /// Goes on with a start that takes more than one step.
     pub(super) fn go_on_starting(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         let Some(process) = &mut instance.process else { return };
-        match process.origin.poll(instance.seat.core, ground.ledger) {
+        match process.origin.poll(instance.seat.core, &process.group, ground.ledger) {
             Ok(told) => {
                 let who = &instance.seat.name;
                 let told = told.into_iter();
@@ -88,14 +94,14 @@ impl Instances {
 
     /// Notes that a process has ended. It is reaped once everybody knows who deals with it by its number, which is its own
     /// until then.
-    pub(super) fn look_for_end(&mut self, at: usize, effects: &mut Vec<Effect>) {
+    pub(super) fn look_for_end(&mut self, at: usize, now: Moment, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         if !instance.life.has_process() {
             return;
         }
         let Some(process) = &mut instance.process else { return };
-        if !process.ended && process.origin.has_ended() {
-            process.ended = true;
+        if process.ended.is_none() && process.origin.has_ended() {
+            process.ended = Some(now);
             // Its last words, whatever its budget.
             process.inbox.drain();
             instance.before.cpu_ns += process.origin.final_cpu_ns(process.cpu_seen_ns);
@@ -103,10 +109,11 @@ impl Instances {
         }
     }
 
-    /// Reaps processes that were seen to have ended.
+    /// Reaps processes that were seen to have ended, once nobody is left of what they started.
     pub fn reap(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for at in 0..self.all.len() {
-            if self.all[at].life.has_process() && self.all[at].process.as_ref().is_some_and(|one| one.ended) {
+            let process = self.all[at].process.as_ref().filter(|_| self.all[at].life.has_process());
+            if process.is_some_and(|process| has_ended_whole(process, ground.now)) {
                 self.reap_one(at, ground, effects);
             }
         }
@@ -136,6 +143,22 @@ impl Instances {
         for (home, _) in ground.fabric.regions.iter().zip(holed).filter(|(_, holed)| *holed) {
             // Without a page to be had, the next sample finds the hole again.
             let _ = home.region.memory().fill_holes();
+        }
+    }
+
+    /// NFs whose threads may run on another core than theirs are to die. Where a cpuset holds them there are none.
+    pub(super) fn look_for_leavers(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        for at in 0..self.all.len() {
+            let Instance { seat, process: Some(process), .. } = &self.all[at] else { continue };
+            let is_held = process.group.has(Controller::Cpuset) || !process.origin.leaves_to_us();
+            if is_held || !self.all[at].is_at_work() {
+                continue;
+            }
+            if let Some(thread) = process.group.off_core(seat.core).first() {
+                let sentence = format!("left its core {}: thread {}", seat.core, thread.as_raw_pid());
+                let cause = Cause::Offence { name: "left-core".to_owned(), sentence };
+                self.tell(at, Event::Condemned(cause), ground, effects);
+            }
         }
     }
 
@@ -218,6 +241,17 @@ impl Instances {
             disk_beat: work.disk_beat,
         }))
     }
+}
+
+/// Ends what a process that has ended left in its group. Returns whether nobody is left, or they take too long.
+fn has_ended_whole(process: &Process, now: Moment) -> bool {
+    let Some(ended) = process.ended else { return false };
+    if !process.origin.leaves_to_us() {
+        return true;
+    }
+    // What cannot be ended now is tried again.
+    let left = process.group.kill().unwrap_or(1);
+    left == 0 || (ended + DYING_PATIENCE).is_due(now)
 }
 
 /// Returns what the kernel's letter for a task means to its life.

@@ -4,6 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant as Clock};
 
 use headgate_decide::lifecycle::State;
+use headgate_host::cgroup::NfGroup;
 use headgate_host::peer::Peer;
 use headgate_session::inbox::Inbox;
 use headgate_session::message::{self, FromNf, ToNf};
@@ -24,6 +25,8 @@ struct Below {
     fabric: Fabric,
     wiring: Wiring,
     ledger: Ledger,
+    groups: NfGroups,
+    users: Users,
     now: Moment,
 }
 
@@ -54,6 +57,8 @@ impl Below {
             settings,
             wiring: Wiring::new(None),
             ledger: Ledger::new(None),
+            groups: NfGroups::none(),
+            users: Users::default(),
             now: Moment(1),
         }
     }
@@ -66,6 +71,8 @@ impl Below {
             fabric: &self.fabric,
             wiring: &mut self.wiring,
             ledger: &mut self.ledger,
+            groups: &mut self.groups,
+            users: &mut self.users,
         }
     }
 }
@@ -146,7 +153,7 @@ fn attach(instances: &mut Instances, below: &mut Below, effects: &mut Vec<Effect
     rustix::io::ioctl_fionbio(&theirs, true).unwrap();
     let peer = Peer::of(&ours).unwrap();
     let link = Link::make(&instances[0].seat, &mut below.ground()).unwrap();
-    let process = Process::new(Origin::Attached(Attached(peer)), link, ours);
+    let process = Process::new(Origin::Attached(Attached(peer)), link, ours, NfGroup::default());
     instances.begin(0, &mut below.ground(), effects);
     instances.admit(0, process, &mut below.ground(), effects);
     theirs

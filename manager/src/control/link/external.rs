@@ -6,7 +6,6 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use headgate_decide::units::{Instant as Moment, RegionId, Span};
-use headgate_host::credentials;
 use headgate_host::namespace::Namespace;
 use headgate_kernel::open;
 use headgate_memif::{Cable, Meeting, Watch};
@@ -21,7 +20,7 @@ use super::{Ground, Seat, Work, handling};
 use crate::config::BoxPorts;
 use crate::config::model::{Nf, Program};
 use crate::status::BoxStatus;
-use crate::{users, wiring};
+use crate::wiring;
 
 /// How long a program behind interfaces of the kernel may take to open packet sockets on both, after which it is taken to
 /// be one that needs none: a namespace that routes, for example. Our choice: a hundred times what socat takes.
@@ -65,8 +64,9 @@ impl External {
         }
     }
 
-    fn over_memif(seat: &Seat, ground: &Ground<'_>) -> Result<Self, String> {
-        let user = users::of(&seat.nf, ground.config, credentials::is_root())?;
+    fn over_memif(seat: &Seat, ground: &mut Ground<'_>) -> Result<Self, String> {
+        let undo = &mut |undo| ground.ledger.before_changing(undo);
+        let user = ground.users.of(&seat.nf, ground.config, undo)?;
         let uid = user.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
         let open = |end: &str| {
             // A name of this process alone: of the one before somebody may still hold a connection.

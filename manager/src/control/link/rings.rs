@@ -66,9 +66,7 @@ pub(super) fn send(
     let (control, directives) = (side.control(), side.directives());
     let mut files: Vec<BorrowedFd<'_>> = vec![region.file(), control.file(), directives.file()];
     files.extend(more.iter().map(AsFd::as_fd));
-    inbox
-        .send(&ToNf::Welcome(welcome), &files)
-        .map_err(|error| format!("could not be welcomed: {error}"))
+    inbox.send(&ToNf::Welcome(welcome), &files).map_err(|error| format!("could not be welcomed: {error}"))
 }
 
 /// Hands the rings of a process that is ready to its worker.

@@ -6,11 +6,12 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use headgate_host::cgroup::NfGroup;
 use headgate_host::container::{Container, Making, Plan};
 use headgate_host::process::{self, Output, ProcessError};
 use headgate_host::undo::Action;
 use headgate_host::{Pid, Signal};
-use headgate_host::{cgroup, cores, credentials};
+use headgate_host::{cores, credentials};
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch as Orders, Program, User};
 use headgate_session::message::SOCKET_VARIABLE;
 
@@ -148,7 +149,12 @@ impl Contained {
     }
 
     /// Takes over the process of a container that was made.
-    pub(super) fn poll(&mut self, core: u32, ledger: &mut Ledger) -> Result<Vec<String>, String> {
+    pub(super) fn poll(
+        &mut self,
+        core: u32,
+        group: &NfGroup,
+        ledger: &mut Ledger,
+    ) -> Result<Vec<String>, String> {
         let Stage::Making(making) = &mut self.stage else { return Ok(Vec::new()) };
         if making.process().is_alive().unwrap_or(false) {
             return Ok(Vec::new());
@@ -163,7 +169,8 @@ impl Contained {
         }
         let pinned =
             cores::pin_process(pid, &[core].into_iter().collect()).err().map(|error| error.to_string());
-        let placed = cgroup::bring_home(pid).err().map(|error| error.to_string());
+        // A runtime's own groups are beside ours, and hold it on no core.
+        let placed = group.enter(pid).err().map(|error| error.to_string());
         let told = |why: String| format!("its container is not where it should be: {why}");
         Ok(pinned.into_iter().chain(placed).map(told).collect())
     }

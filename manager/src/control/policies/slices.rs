@@ -27,8 +27,8 @@ impl Control {
 
     pub(super) fn arrange_slices(&mut self, without: Option<InstanceId>) {
         let candidates = self.candidates(without);
-        let (groups, ledger) = (&mut self.groups, &mut self.ledger);
-        let mut admit = |thread| groups.admit(thread, ledger).map_err(|error| error.to_string());
+        let groups = &self.groups;
+        let mut admit = |thread| groups.admit_real_time(thread).map_err(|error| error.to_string());
         for what in self.slices.seat(&candidates, &mut admit) {
             self.log(EventCode::SlicesNotGiven, "manager", what);
         }

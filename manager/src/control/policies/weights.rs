@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use headgate_decide::cost::Account;
+use headgate_decide::share::WHOLE;
 use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_decide::weights::{Action, Event};
+use headgate_host::cgroup::Controller;
 use headgate_host::{process, sched};
 
 use crate::control::Control;
-use crate::control::groups::Entering;
-use crate::control::instance::Instance;
+use crate::control::instance::{Instance, Seat};
 use crate::control::scheduling::{kernel_policy, sentence, with_slice};
 
 impl Control {
@@ -23,8 +24,6 @@ impl Control {
             let actions = self.scheduling.poll(now);
             self.weigh(now, actions);
         }
-        let instances = &self.instances;
-        self.groups.sweep(|number| instances[number.index()].is_gone(), &mut self.ledger);
     }
 
     pub(super) fn tell_weights(&mut self, now: Moment, event: Event) {
@@ -43,7 +42,6 @@ impl Control {
                 Action::Enter(instance) => self.enter_group(now, instance, &mut actions),
                 Action::Write { instance, share, slice, yields_after } => {
                     if let Err(why) = self.write_weight(instance, share, slice, yields_after) {
-                        self.groups.forget(instance);
                         self.scheduling.on(now, Event::Refused { instance, why }, &mut actions);
                     }
                 }
@@ -85,25 +83,52 @@ impl Control {
         }
     }
 
+    /// Its process is in its group since it started: whether that is still there and can be weighed is what is to be
+    /// known.
     fn enter_group(&mut self, now: Moment, instance: InstanceId, actions: &mut Vec<Action>) {
+        if let Err(why) = self.mend_group(instance) {
+            return self.scheduling.on(now, Event::Refused { instance, why }, actions);
+        }
         let Instance { seat, process: Some(process), .. } = &self.instances[instance.index()] else { return };
-        let entering = Entering {
-            number: seat.number,
-            name: &seat.name,
-            process: process.origin.pid(),
-            is_real_time: seat.nf.policy.is_real_time(),
-            leaves_to_us: process.origin.leaves_to_us(),
+        let is_real_time = seat.nf.policy.is_real_time();
+        if !is_real_time && !process.group.has(Controller::Cpu) {
+            let why = self.groups.unweighed().unwrap_or_else(|| "its process is in no group".to_owned());
+            return self.scheduling.on(now, Event::Refused { instance, why }, actions);
+        }
+        self.scheduling.on(now, Event::Entered(instance), actions);
+    }
+
+    /// Makes a group anew that somebody has removed.
+    fn mend_group(&mut self, instance: InstanceId) -> Result<(), String> {
+        let Instance { seat, process: Some(process), .. } = &mut self.instances[instance.index()] else {
+            return Ok(());
         };
-        match self.groups.enter(&entering, &mut self.ledger) {
-            Ok(()) => {
-                if let Err(error) = self.groups.weigh_all() {
-                    let why = error.to_string();
-                    self.scheduling.on(now, Event::GroupsRefused { why }, actions);
-                }
-                self.scheduling.on(now, Event::Entered(instance), actions);
-            }
-            Err(error) => {
-                self.scheduling.on(now, Event::Refused { instance, why: error.to_string() }, actions);
+        if process.group.is_whole() {
+            return Ok(());
+        }
+        let real_time = self.slices.would_give(&seat.nf) || seat.nf.policy.is_real_time();
+        let group = self.groups.group(seat, real_time, &self.config).map_err(|error| error.to_string())?;
+        let entered = group.enter(process.origin.pid()).map_err(|error| error.to_string());
+        self.groups.take_back(std::mem::replace(&mut process.group, group));
+        entered
+    }
+
+    /// All groups together weigh as much as their processes would outside, and an NF that is not weighed by need as
+    /// much as each of the others of its domain and core has on average.
+    pub(super) fn weigh_others(&mut self, now: Moment) {
+        let members = self.instances.iter().filter(|instance| instance.process.is_some()).count();
+        if let Err(error) = self.groups.set_members(members) {
+            self.tell_weights(now, Event::GroupsRefused { why: error.to_string() });
+        }
+        let at_work = || self.instances.iter().filter(|instance| instance.is_at_work());
+        let is_weighed = |one: &Instance| self.scheduling.is_weighed(&one.seat);
+        for other in at_work().filter(|one| self.scheduling.weighs() && !is_weighed(one)) {
+            let place = |seat: &Seat| (seat.core, seat.nf.domain);
+            let beside = |one: &&Instance| is_weighed(one) && place(&one.seat) == place(&other.seat);
+            let weighed = at_work().filter(beside).count().max(1) as u32;
+            if let Some(process) = &other.process {
+                // A group that cannot be weighed has the kernel's weight.
+                let _ = process.group.weigh(WHOLE / weighed);
             }
         }
     }
@@ -116,10 +141,8 @@ impl Control {
         yields_after: Span,
     ) -> Result<(), String> {
         let Instance { seat, process, .. } = &self.instances[instance.index()];
-        if !self.groups.weigh(seat.number, share).map_err(|error| error.to_string())? {
-            return Ok(());
-        }
         let Some(process) = process else { return Ok(()) };
+        process.group.weigh(share).map_err(|error| error.to_string())?;
         if let Some(side) = process.link.side() {
             side.orders().turn_micros.store(yields_after.as_micros() as u32, Ordering::Relaxed);
         }
