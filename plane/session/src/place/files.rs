@@ -18,6 +18,9 @@ const KNOWN: ABI = ABI::V7;
 /// Devices that change nothing when they are written.
 const SINKS: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
+/// Settings of the network namespace of whoever opens them: a program that routes turns forwarding on.
+const NETWORK_SETTINGS: &str = "/proc/sys/net";
+
 /// Restricts this process and what it becomes, and returns what this kernel could not hold.
 pub(super) fn restrict(launch: &Launch) -> Result<Vec<Lack>, LaunchError> {
     let writable = writable(launch)?;
@@ -40,6 +43,11 @@ fn writable(launch: &Launch) -> Result<Vec<PathBeneath<PathFd>>, LaunchError> {
             .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory);
         let rights = if is_folder { writing() } else { writing_one() };
         rules.push(PathBeneath::new(opened, rights));
+    }
+    if launch.has_own_network()
+        && let Ok(settings) = PathFd::new(NETWORK_SETTINGS)
+    {
+        rules.push(PathBeneath::new(settings, writing()));
     }
     // A file system of somebody's own may lack some.
     let sinks = SINKS.iter().filter_map(|path| PathFd::new(path).ok());
