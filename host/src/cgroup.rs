@@ -1,7 +1,7 @@
 //! Control groups: which controllers this machine has and where, groups of our own that weigh, limit, hold and end
 //! processes, and cores that are kept free.
 
-mod groups;
+mod error;
 mod hierarchy;
 mod kill;
 mod nf;
@@ -10,7 +10,7 @@ mod tree;
 mod version;
 mod weight;
 
-pub use groups::{Group, GroupError, Groups};
+pub use error::GroupError;
 pub use hierarchy::{Controller, Hierarchy, Missing};
 pub use kill::end_members;
 pub(crate) use kill::{move_members, remove_tree};
@@ -23,8 +23,6 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 use serde::Serialize;
-
-use crate::files::{self, FileError};
 
 /// Which hierarchy holds the `cpu` controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -71,18 +69,6 @@ pub fn everywhere(name: &str) -> Vec<PathBuf> {
         matches!(kind, "cgroup" | "cgroup2").then(|| Path::new(directory).join(name))
     };
     mounts.lines().filter_map(root).collect()
-}
-
-/// Puts a process into our own group of a `cpu` controller of version 1. An OCI runtime puts its processes
-/// beside the groups at the top, where they would have another share than if we had started them.
-pub fn bring_home(process: Pid) -> Result<(), FileError> {
-    let controller = CpuController::find();
-    match (&controller, controller.group_of(None)) {
-        (CpuController::V1(_), Some(own)) => {
-            files::write(own.join("cgroup.procs"), &process.as_raw_pid().to_string())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Reads `/proc/self/mounts`: device, directory, type, options, … (fstab(5)).

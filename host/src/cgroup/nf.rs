@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
-use super::groups::GroupError;
+use super::error::GroupError;
 use super::kill;
 use super::tree::{DomainGroup, GroupDirectory, checked_name, make_real_time, remove_empty, weight_of};
 use super::weight::Weight;

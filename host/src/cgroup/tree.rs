@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::getxattr;
 use rustix::process::Pid;
 
-use super::groups::GroupError;
+use super::error::{self, GroupError};
 use super::kill;
 use super::weight::Weight;
 use super::{Controller, Hierarchy, Missing, Version};
@@ -54,7 +54,7 @@ impl GroupDirectory {
 
     /// Makes it, and of what a cpuset of version 1 is empty without, what the group above has.
     pub(super) fn make(&self) -> Result<(), GroupError> {
-        super::groups::make(&self.path)?;
+        error::make(&self.path)?;
         if self.version == Version::V1 && self.has(Controller::Cpuset) {
             let above = self.path.parent().unwrap_or(&self.path);
             for file in ["cpuset.cpus", "cpuset.mems"] {
@@ -301,7 +301,7 @@ fn is_delegated(group: &Path) -> bool {
 /// Moves the processes of a delegated group, which are the manager and its janitor, into a leaf of it.
 fn move_into_leaf(group: &Path) -> Result<(), GroupError> {
     let leaf = group.join(MANAGER);
-    super::groups::make(&leaf)?;
+    error::make(&leaf)?;
     for process in kill::members(group) {
         files::write(leaf.join("cgroup.procs"), &process.as_raw_pid().to_string())?;
     }

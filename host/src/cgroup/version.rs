@@ -41,14 +41,6 @@ impl Version {
         }
     }
 
-    /// Lets the children of a group have weights.
-    pub(super) fn admit_children(self, group: &Path) -> Result<(), FileError> {
-        match self {
-            Version::V1 => Ok(()),
-            Version::V2 => files::write(group.join("cgroup.subtree_control"), "+cpu"),
-        }
-    }
-
     /// Lets real-time tasks of the last of these groups, each of which is in the one before and the first in `home`,
     /// have as much time as the kernel grants.
     pub(super) fn grant_real_time(self, home: &Path, groups: &[&Path]) -> Result<(), FileError> {

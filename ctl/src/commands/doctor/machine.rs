@@ -1,7 +1,7 @@
 //! Processor, cores, memory and kernel.
 
 use headgate_host::cgroup::reserve::Cpusets;
-use headgate_host::cgroup::{CpuController, GroupError, Groups};
+use headgate_host::cgroup::{CpuController, GroupTree, Hierarchy};
 use headgate_host::credentials::{self, Capability, has_capability};
 use headgate_host::environment::Environment;
 use headgate_host::sched::{self, Policy, SchedError};
@@ -102,15 +102,6 @@ fn clock(environment: &Environment) -> Check {
             "use a machine or hypervisor with an invariant TSC",
         ),
     }
-}
-
-/// Makes a group, as a manager does for each NF, and removes it.
-fn try_weights(controller: &CpuController) -> Result<(), GroupError> {
-    let groups = Groups::find(controller, &format!("headgate-doctor-{}", std::process::id()))?;
-    let tried = groups.make().and_then(|()| groups.set_members(1));
-    // Not made, it is not to be removed.
-    let _ = std::fs::remove_dir(groups.directory());
-    tried
 }
 
 /// Tries what `policy` of an NF can say, each in a thread of its own, which ends at once.
@@ -242,26 +233,27 @@ fn memory_limit() -> Check {
     }
 }
 
+/// Makes groups as a manager does for its NFs, and removes them.
 fn control_groups(environment: &Environment) -> Check {
-    const NAME: &str = "CPU weights";
+    const NAME: &str = "control groups";
     let version = match &environment.cpu_controller {
-        CpuController::V1(mount) => format!("control groups version 1 at {}", mount.display()),
-        CpuController::V2(mount) => format!("control groups version 2 at {}", mount.display()),
-        CpuController::None => String::new(),
+        CpuController::V1(mount) => format!("CPU weights by version 1 at {}", mount.display()),
+        CpuController::V2(mount) => format!("CPU weights by version 2 at {}", mount.display()),
+        CpuController::None => "no CPU weights".to_owned(),
     };
-    match try_weights(&environment.cpu_controller) {
-        Ok(()) => Check::ok(NAME, version),
-        Err(error) if environment.cpu_controller != CpuController::None => Check::warn(
-            NAME,
-            format!("{version}: {error}"),
-            "without weights the kernel shares cores evenly (scheduler mode \"backpressure\" or \"os\")",
-        ),
-        Err(_) => Check::warn(
-            NAME,
-            "no control group weighs CPU time here",
-            "mount the cpu controller; without it the kernel shares cores evenly",
-        ),
+    let name = format!("headgate-doctor-{}", std::process::id());
+    let tree = GroupTree::make(&name, &Hierarchy::all(), &mut |_| {});
+    let missing: Vec<String> = tree.missing().iter().map(ToString::to_string).collect();
+    // Not made, it is not to be removed.
+    let _ = tree.remove();
+    if missing.is_empty() {
+        return Check::ok(NAME, format!("{version}; NFs are held on their cores, limited and ended whole"));
     }
+    Check::warn(
+        NAME,
+        format!("{version}; {}", missing.join("; ")),
+        "run the manager as root on a machine whose control groups have the cpu, cpuset, pids and memory controllers",
+    )
 }
 
 /// Whether `reserve_cores` can be had.
