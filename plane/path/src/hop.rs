@@ -55,7 +55,7 @@ fn one_way(view: &View, ledger: &Ledger, burst: &mut Burst) {
     burst.next = Next::Same(hop);
 }
 
-/// Follows the verdicts, packet by packet. Those that end here have ended; the others are at the front, in
+/// Follows the verdicts, packet by packet; made packets are like any others from here on. Those that end here have ended; the others are at the front, in
 /// their order.
 fn follow(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, burst: &mut Burst) {
     let (mut kept, mut hops, mut asked) = (0, Agreement::default(), Asked::default());
@@ -75,7 +75,7 @@ fn follow(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, bur
         };
         let hop =
             if hop.is_spread() { spread(view.plan, hop, ledger.flow(burst.region, packet)) } else { hop };
-        (burst.packets[kept], burst.places[kept], burst.hops[kept]) = (packet, place, hop);
+        (burst.packets[kept], burst.places[kept], burst.hops[kept]) = (packet, place.ordinary(), hop);
         hops.add(hop.bits());
         kept += 1;
     }
@@ -144,12 +144,15 @@ impl Said<'_> {
         let (view, before, flow) = (self.view, self.place.back(), self.ledger.flow(self.region, self.packet));
         match verdict {
             Verdict::Port(port) => {
-                left_early(view, self.number, before, flow);
+                // A packet that was made says nothing of where those of its flow go.
+                if !self.place.is_lent() {
+                    left_early(view, self.number, before, flow);
+                }
                 Err(Other::Hop(PackedHop::from(Hop::Port(PortId(port)))))
             }
             Verdict::Stage(stage) => self.jump(NfId(stage), flow).map_err(Other::End),
             Verdict::Next | Verdict::Drop => {
-                if self.tells {
+                if self.tells && !self.place.is_lent() {
                     went_straight(view, before, flow);
                 }
                 Ok(self.place)
@@ -164,7 +167,9 @@ impl Said<'_> {
         if self.place.jumps() >= JUMPS_MAX {
             return Err(DropReason::Loop);
         }
-        diverted(self.view, self.number, self.place.back(), flow, Some(position));
+        if !self.place.is_lent() {
+            diverted(self.view, self.number, self.place.back(), flow, Some(position));
+        }
         Ok(self.place.jumped_to(position))
     }
 }

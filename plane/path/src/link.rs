@@ -1,6 +1,7 @@
 //! Link: how a worker reaches an instance of an NF. One variant for each kind, a file for each, and the only
 //! place where it is asked which one it is.
 
+mod lend;
 mod program;
 mod rings;
 

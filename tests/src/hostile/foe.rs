@@ -58,7 +58,7 @@ impl Foe {
         let control = Memory::attach("control", control, layout.bytes(), true)?;
         let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
         let side = NfSide::attach(control, directives, layout)?;
-        message::send(&socket, &FromNf::Ready, &[])?;
+        message::send(&socket, &FromNf::Ready { lend: 0 }, &[])?;
         Ok(Self {
             socket,
             geometry,

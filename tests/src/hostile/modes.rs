@@ -226,7 +226,7 @@ fn many_messages(mut foe: Foe) {
     let counters = (0..1000).map(|number| format!("counter {number}")).collect();
     let words = [
         FromNf::Message { body },
-        FromNf::Ready,
+        FromNf::Ready { lend: u32::MAX },
         FromNf::Counters { names: counters },
         FromNf::Goodbye { reason: "not yet".to_owned() },
     ];

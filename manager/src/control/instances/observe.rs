@@ -65,7 +65,12 @@ impl Instances {
                 self.tell(at, Event::Condemned(Cause::NotWelcomed(reason)), ground, effects);
             }
             FromNf::Hello { .. } => self.tell(at, Event::Hello, ground, effects),
-            FromNf::Ready => self.tell(at, Event::Ready, ground, effects),
+            FromNf::Ready { lend } => {
+                if let Some(process) = &mut instance.process {
+                    process.link.lend(lend);
+                }
+                self.tell(at, Event::Ready, ground, effects);
+            }
             FromNf::Message { body } => instance.message = Some(body),
             FromNf::Counters { mut names } => {
                 names.truncate(COUNTERS);
