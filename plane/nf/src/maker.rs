@@ -120,6 +120,9 @@ pub enum MakeError {
         /// Bytes of the longest frame.
         most: usize,
     },
+    /// The packet was to be made and dropped.
+    #[error("a packet that is made goes somewhere: on, to a stage, or out of a port")]
+    Nowhere,
     /// The packet to follow is none of the burst at hand.
     #[error("the packet to follow is not one of the burst at hand")]
     NotHere,
@@ -169,15 +172,16 @@ impl Maker {
         self.make(None, way, length).map(|mut frame| fill(frame.packet().data_mut()))
     }
 
-    /// Makes a packet all of zeroes, which follows the one whose buffer lies here; returns its first byte. For
+    /// Makes a packet all of zeroes, which follows the one whose buffer lies here and that came by the port of this
+    /// number; returns its first byte. Where it goes is a verdict, encoded, or a chain ([`Verdict::onto_chain`]). For
     /// bindings to other languages. Writing through the pointer is sound while the burst is at hand.
     ///
     /// # Errors
     /// As [`Maker::after`]; [`MakeError::NotHere`] where no buffer of the burst lies there.
     pub fn make_at(
         &self,
-        follows: Option<(*const u8, Port)>,
-        way: Way,
+        follows: Option<(*const u8, u16)>,
+        tag: u16,
         length: usize,
     ) -> Result<*mut u8, MakeError> {
         let region = self.made.borrow().region.clone().ok_or(MakeError::NoneLent)?;
@@ -188,7 +192,8 @@ impl Maker {
             let is_one = offset.is_multiple_of(stride) && index < region.geometry().buffers();
             is_one.then_some(index).ok_or(MakeError::NotHere)
         };
-        let follows = follows.map(|(buffer, ingress)| index(buffer).map(|index| (index, ingress)));
+        let way = Way::of_tag(tag.into()).ok_or(MakeError::Nowhere)?;
+        let follows = follows.map(|(buffer, ingress)| index(buffer).map(|index| (index, Port(ingress))));
         self.make(follows.transpose()?, way, length).map(|mut frame| frame.packet().data_mut().as_mut_ptr())
     }
 

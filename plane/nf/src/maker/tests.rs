@@ -178,9 +178,11 @@ fn what_cannot_be_made_is_an_error_with_its_reason() {
                 }
                 let inside = packet.data().as_ptr();
                 for wrong in [inside, std::ptr::null(), std::ptr::without_provenance(usize::MAX)] {
-                    let asked = self.0.make_at(Some((wrong, Port(0))), Way::Next, 60);
+                    let asked = self.0.make_at(Some((wrong, 0)), 0, 60);
                     assert_eq!(asked, Err(MakeError::NotHere));
                 }
+                let drop = Verdict::Drop.encode() as u16;
+                assert_eq!(self.0.make_at(None, drop, 60), Err(MakeError::Nowhere));
                 assert_eq!(self.0.after(&packet, Way::Next, 14, |frame| assert_eq!(frame.len(), 14)), Ok(()));
                 assert_eq!(self.0.alone(Way::Next, 14, |_| ()), Err(MakeError::NoneLent));
             }
