@@ -7,7 +7,8 @@ use crate::functions::{Surroundings, behind, from_c};
 use crate::types::HgPacket;
 
 impl Surroundings {
-    /// Makes a packet behind one of the burst at hand, or by itself. Null, and the reason kept, when it cannot be.
+    /// Makes a packet behind one of the burst at hand, or by itself. Null, and the reason kept, when it
+    /// cannot be.
     fn make(&mut self, follows: Option<&HgPacket>, verdict: u16, length: u32) -> *mut u8 {
         let Some(maker) = &self.maker else {
             self.fail("hg_maker was not asked for buffers at the start");

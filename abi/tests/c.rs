@@ -258,7 +258,8 @@ fn the_example_that_makes_packets_answers_for_its_address() {
     must(Command::new(&responder).args(["--args", arguments, "--pcap"]).args([&input, &output]));
     let written = Capture::read(&output).unwrap().arrivals;
     let sent: Vec<_> = written.iter().map(|arrival| arrival.frame.clone()).collect();
-    // The ways out in the order of their first packets: the answers by the port of the questions, then the rest.
+    // The ways out in the order of their first packets: the answers by the port of the questions, then the
+    // rest.
     let ways: Vec<_> = written.iter().map(|arrival| arrival.ingress).collect();
     assert_eq!(ways, [0, 0, 1, 1, 1, 1]);
     assert_eq!(sent[2..], asked[2..]);

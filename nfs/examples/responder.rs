@@ -1,6 +1,7 @@
-//! `responder`: an NF that makes packets. Answers ARP requests and ICMP echo requests for one address, back the way
-//! they came; everything else goes on. A program of its own: `cargo run --example responder`, with `HEADGATE_SOCKET`
-//! and `HEADGATE_NF` set, or as `exec` in a configuration. Its twin in C is `abi/examples/responder.c`.
+//! `responder`: an NF that makes packets. Answers ARP requests and ICMP echo requests for one address, back
+//! the way they came; everything else goes on. A program of its own: `cargo run --example responder`, with
+//! `HEADGATE_SOCKET` and `HEADGATE_NF` set, or as `exec` in a configuration. Its twin in C is
+//! `abi/examples/responder.c`.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,5 @@
-//! NFs that make packets, in a live chain between two hosts: they answer ARP and ICMP for addresses that no host has.
+//! NFs that make packets, in a live chain between two hosts: they answer ARP and ICMP for addresses that no
+//! host has.
 //!
 //! One test, because a process has one DPDK. It takes root, and a C compiler for the NF in C.
 
@@ -65,8 +66,8 @@ chain = "back"
     )
 }
 
-/// Sends argv[2] echo requests to argv[1], as fast as answers come or 20 ms pass, and says how many were answered with
-/// what was sent and a right sum.
+/// Sends argv[2] echo requests to argv[1], as fast as answers come or 20 ms pass, and says how many were
+/// answered with what was sent and a right sum.
 const PING: &str = "
 import os, socket, struct, sys
 def sum16(data):

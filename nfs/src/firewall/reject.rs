@@ -1,12 +1,14 @@
-//! Rejection: a packet ends, and its sender is told at once, so that it need not wait for an answer that never comes.
+//! Rejection: a packet ends, and its sender is told at once, so that it need not wait for an answer that
+//! never comes.
 //!
 //! TCP is told with a reset, as if nobody listened (RFC 9293 §3.5.2); everything else with an ICMP error,
-//! "communication administratively prohibited" (RFC 1812 §5.2.7.1, RFC 4443 §3.1). A firewall in the middle of a chain
-//! has no address, so both come in the name of the packet's receiver, as Linux's `reject` does on a bridge. Nothing is
-//! said where the RFCs forbid it: about errors, resets, later fragments, multicast and broadcast.
+//! "communication administratively prohibited" (RFC 1812 §5.2.7.1, RFC 4443 §3.1). A firewall in the middle
+//! of a chain has no address, so both come in the name of the packet's receiver, as Linux's `reject` does on
+//! a bridge. Nothing is said where the RFCs forbid it: about errors, resets, later fragments, multicast and
+//! broadcast.
 //!
-//! Answers are limited (RFC 1812 §4.3.2.8, RFC 4443 §2.4 f), resets as well: a flood with forged sources must not become
-//! a flood of answers to them.
+//! Answers are limited (RFC 1812 §4.3.2.8, RFC 4443 §2.4 f), resets as well: a flood with forged sources must
+//! not become a flood of answers to them.
 
 use std::time::Duration;
 

@@ -240,9 +240,9 @@ impl Context {
         Ok(self.disk.insert(disk).clone())
     }
 
-    /// The way to make packets in buffers that the manager lends: `most` of them at a time, 1 to 64, and no more
-    /// than an eighth of the NF's ring. Asked for at the start by an NF that will need it; costs those that do not
-    /// ask nothing. NFs of one process share what they ask for.
+    /// The way to make packets in buffers that the manager lends: `most` of them at a time, 1 to 64, and no
+    /// more than an eighth of the NF's ring. Asked for at the start by an NF that will need it; costs those
+    /// that do not ask nothing. NFs of one process share what they ask for.
     ///
     /// # Errors
     /// [`MakerError`].
@@ -259,8 +259,8 @@ impl Context {
         Ok(Maker { made: made.clone(), owner: self.member })
     }
 
-    /// The chain of this name, if it visits the NF: for packets that it makes. Chains that were made after the NF
-    /// started are not known.
+    /// The chain of this name, if it visits the NF: for packets that it makes. Chains that were made after
+    /// the NF started are not known.
     ///
     /// # Errors
     /// [`UnknownName`] with the names that are.

@@ -30,11 +30,11 @@
 //! The same value runs in a process of its own, fused with others in one process ([`run_fused`]), or over
 //! a few packets in a unit test without root and without a manager ([`testing`]).
 //!
-//! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`],
-//! [`Timer`]; [`maker`] for packets of its own; [`disk`] for files; then attach (hello, memory, ready), the burst loop over rings and the one
-//! over interfaces of the kernel, and [`headgate_session::launch`] for processes that the manager starts. An
-//! NF never allocates or frees a buffer: whatever its verdict, the packet goes back to the manager. Packets
-//! that it makes itself ([`maker`]) lie in buffers it is lent.
+//! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`], [`Timer`];
+//! [`maker`] for packets of its own; [`disk`] for files; then attach (hello, memory, ready), the burst loop
+//! over rings and the one over interfaces of the kernel, and [`headgate_session::launch`] for processes that
+//! the manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back to
+//! the manager. Packets that it makes itself ([`maker`]) lie in buffers it is lent.
 
 mod burst;
 mod burst_loop;

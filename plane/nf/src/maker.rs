@@ -1,9 +1,10 @@
 //! Packets that an NF makes: answers, resets, probes, copies.
 //!
 //! An NF owns no buffer. One that makes packets asks at its start how many empty ones it wants to be lent
-//! ([`Context::maker`](crate::Context::maker)), has so many from then on, and writes its packets in place. What it used
-//! is replaced within a pass of the manager's worker, some microseconds; until then there may be none left, and
-//! [`MakeError::NoneLent`] says so: an NF drops its answer then, as a router does that has no buffer.
+//! ([`Context::maker`](crate::Context::maker)), has so many from then on, and writes its packets in place.
+//! What it used is replaced within a pass of the manager's worker, some microseconds; until then there may be
+//! none left, and [`MakeError::NoneLent`] says so: an NF drops its answer then, as a router does that has no
+//! buffer.
 //!
 //! ```no_run
 //! use headgate_nf::{Burst, Context, Counter, Failure, MakeError, Maker, NetworkFunction, Way};
@@ -35,12 +36,12 @@
 //! }
 //! ```
 //!
-//! A made packet leaves right behind the packet it follows, and is counted in that one's chain, as `made`. One that is
-//! made by itself, in a timer, is best given a chain by name ([`Way::Chain`]); without one it goes the way of the
-//! packet that the NF returned last.
+//! A made packet leaves right behind the packet it follows, and is counted in that one's chain, as `made`.
+//! One that is made by itself, in a timer, is best given a chain by name ([`Way::Chain`]); without one it
+//! goes the way of the packet that the NF returned last.
 //!
-//! In a process of several NFs those behind the maker see its packets too, after the burst in which they were made;
-//! those before it do not.
+//! In a process of several NFs those behind the maker see its packets too, after the burst in which they were
+//! made; those before it do not.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -147,8 +148,8 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// Makes a packet of `length` bytes that leaves right behind another of the burst at hand, whatever becomes of
-    /// that one. `fill` writes the frame, which is all zeroes.
+    /// Makes a packet of `length` bytes that leaves right behind another of the burst at hand, whatever
+    /// becomes of that one. `fill` writes the frame, which is all zeroes.
     ///
     /// # Errors
     /// [`MakeError`]; `fill` was not called.
@@ -163,8 +164,8 @@ impl Maker {
         self.make(follows, way, length).map(|mut frame| fill(frame.packet().data_mut()))
     }
 
-    /// Makes a packet by itself, in a timer or for a message. With [`Way::Next`] it goes on as the packet that the NF
-    /// returned last did, and along the first chain that visits the NF if there was none yet.
+    /// Makes a packet by itself, in a timer or for a message. With [`Way::Next`] it goes on as the packet
+    /// that the NF returned last did, and along the first chain that visits the NF if there was none yet.
     ///
     /// # Errors
     /// As [`Maker::after`].
@@ -172,9 +173,10 @@ impl Maker {
         self.make(None, way, length).map(|mut frame| fill(frame.packet().data_mut()))
     }
 
-    /// Makes a packet all of zeroes, which follows the one whose buffer lies here and that came by the port of this
-    /// number; returns its first byte. Where it goes is a verdict, encoded, or a chain ([`Verdict::onto_chain`]). For
-    /// bindings to other languages. Writing through the pointer is sound while the burst is at hand.
+    /// Makes a packet all of zeroes, which follows the one whose buffer lies here and that came by the port
+    /// of this number; returns its first byte. Where it goes is a verdict, encoded, or a chain
+    /// ([`Verdict::onto_chain`]). For bindings to other languages. Writing through the pointer is sound while
+    /// the burst is at hand.
     ///
     /// # Errors
     /// As [`Maker::after`]; [`MakeError::NotHere`] where no buffer of the burst lies there.
@@ -296,8 +298,8 @@ impl Made {
         match &mut self.lent {
             Lent::Own(empty) => empty.pop(),
             Lent::Ring(ring) => {
-                // One at a time: the ring's index says how many were used. A manager that breaks its ring is found
-                // out by the loop.
+                // One at a time: the ring's index says how many were used. A manager that breaks its ring is
+                // found out by the loop.
                 let mut empty = [Descriptor::default()];
                 matches!(ring.pop(&mut empty), Ok(1)).then_some(empty[0])
             }
@@ -333,8 +335,8 @@ impl Made {
         Ok(frame)
     }
 
-    /// Returns the NF whose packets the ones behind it are to see next, and moves these into `into`, as they go and as
-    /// they came.
+    /// Returns the NF whose packets the ones behind it are to see next, and moves these into `into`, as they
+    /// go and as they came.
     pub(crate) fn take_unseen(&mut self, into: &mut Vec<MadePacket>) -> Option<usize> {
         let owner = self.packets.iter().filter_map(|made| made.unseen_from).min()?;
         for made in self.packets.iter_mut().filter(|made| made.unseen_from == Some(owner)) {
@@ -344,8 +346,8 @@ impl Made {
         Some(owner)
     }
 
-    /// Other NFs saw these packets, and decided so on them. Those that are not among the decided ones are held by
-    /// one of the NFs, and come back as packets like any others.
+    /// Other NFs saw these packets, and decided so on them. Those that are not among the decided ones are
+    /// held by one of the NFs, and come back as packets like any others.
     pub(crate) fn settle(&mut self, shown: &[MadePacket], decided: &[Descriptor]) {
         self.packets.retain_mut(|made| {
             let index = made.packet.index();
@@ -360,7 +362,8 @@ impl Made {
         });
     }
 
-    /// Returns these packets, behind each of them those that follow it, and before all those that follow none.
+    /// Returns these packets, behind each of them those that follow it, and before all those that follow
+    /// none.
     pub(crate) fn merged(&mut self, burst: &[Descriptor]) -> Vec<Descriptor> {
         let mut merged = Vec::with_capacity(burst.len() + self.packets.len());
         let mut made = Vec::with_capacity(self.packets.len());
@@ -374,8 +377,8 @@ impl Made {
         merged
     }
 
-    /// Hands over, in the order of their making, packets that follow none, and those that follow a packet which
-    /// `has` knows.
+    /// Hands over, in the order of their making, packets that follow none, and those that follow a packet
+    /// which `has` knows.
     pub(crate) fn take(&mut self, has: impl Fn(u32) -> bool, mut give: impl FnMut(MadePacket)) {
         self.packets.retain(|made| {
             let goes = made.follows.is_none_or(&has);

@@ -4,8 +4,8 @@
 //! entered + made = left + sum(drops by reason) + in rings and NF hands + held by workers
 //! ```
 //!
-//! and for each region: every buffer is free in exactly one stack, in a device, or has a holder. A buffer that
-//! is lent to an NF for a packet it makes has a holder and is in no chain.
+//! and for each region: every buffer is free in exactly one stack, in a device, or has a holder. A buffer
+//! that is lent to an NF for a packet it makes has a holder and is in no chain.
 //!
 //! Counters say the left side, the holder table the right: two accounts kept by different code. A packet in
 //! an external program lies in no buffer of ours; what is outstanding there is a third. For the comparison to

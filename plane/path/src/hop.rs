@@ -55,8 +55,8 @@ fn one_way(view: &View, ledger: &Ledger, burst: &mut Burst) {
     burst.next = Next::Same(hop);
 }
 
-/// Follows the verdicts, packet by packet; made packets are like any others from here on. Those that end here have ended; the others are at the front, in
-/// their order.
+/// Follows the verdicts, packet by packet; made packets are like any others from here on. Those that end here
+/// have ended; the others are at the front, in their order.
 fn follow(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, burst: &mut Burst) {
     let (mut kept, mut hops, mut asked) = (0, Agreement::default(), Asked::default());
     for at in 0..burst.count.min(BURST) {

@@ -42,11 +42,11 @@ use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 pub const ABI_VERSION: u32 = 6;
 /// Counters an NF can publish.
 pub const COUNTERS: usize = 64;
-/// Buffers that an NF can be lent at a time for packets it makes, and places of the lend ring. Our choice: one
-/// for each packet of a burst, so that an NF can answer each, and 128 KiB of the region at most.
+/// Buffers that an NF can be lent at a time for packets it makes, and places of the lend ring. Our choice:
+/// one for each packet of a burst, so that an NF can answer each, and 128 KiB of the region at most.
 pub const LENT_MAX: u32 = 64;
-/// Part of its ring that an NF can be lent at most: what is lent is taken off the packets it may hold, and those
-/// are to reach the high watermark (80 percent by default) before there is no more room.
+/// Part of its ring that an NF can be lent at most: what is lent is taken off the packets it may hold, and
+/// those are to reach the high watermark (80 percent by default) before there is no more room.
 const LENT_RING_PART: u32 = 8;
 
 /// Returns how many buffers an NF is lent that asked for so many and has rings of `ring` descriptors.

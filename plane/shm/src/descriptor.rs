@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The tag has two meanings, one for each direction. Towards an NF it is the port by which the packet
-//! entered. From an NF it is the verdict; that of a packet which the NF made can be "next" with an argument, one
-//! more than the number of the chain that it enters. Nothing in it is believed by the manager before
+//! entered. From an NF it is the verdict; that of a packet which the NF made can be "next" with an argument,
+//! one more than the number of the chain that it enters. Nothing in it is believed by the manager before
 //! [`crate::Geometry::check`] and the holder table agreed.
 
 /// Bits of a buffer index: 16 Mi buffers a region.

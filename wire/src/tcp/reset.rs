@@ -1,5 +1,5 @@
-//! The reset that answers a segment as if its receiver had no such connection (RFC 9293 §3.5.2, group 1), in the name
-//! of that receiver. To whom nothing is answered is what [`icmp`](crate::icmp) says of errors.
+//! The reset that answers a segment as if its receiver had no such connection (RFC 9293 §3.5.2, group 1), in
+//! the name of that receiver. To whom nothing is answered is what [`icmp`](crate::icmp) says of errors.
 
 use super::{HEADER_LENGTH, Header, Segment, flag};
 use crate::checksum::Sum;
@@ -9,10 +9,11 @@ use crate::ip::protocol;
 use crate::vlan::Tags;
 use crate::{NoRoom, ipv4, ipv6};
 
-/// Writes the frame that resets the connection which `frame` is a segment of: the same VLAN tags, to the MAC address it
-/// came from, from where it was to go. Returns the length in bytes.
+/// Writes the frame that resets the connection which `frame` is a segment of: the same VLAN tags, to the MAC
+/// address it came from, from where it was to go. Returns the length in bytes.
 ///
-/// The offending segment's own checksum is not looked at: between hosts of one machine it is often not filled in yet.
+/// The offending segment's own checksum is not looked at: between hosts of one machine it is often not filled
+/// in yet.
 ///
 /// # Errors
 /// [`Silence`] when no reset may or can be sent.
@@ -71,9 +72,9 @@ fn room(out: &mut [u8], ip_header: usize) -> Result<&mut [u8], NoRoom> {
     out.get_mut(..needed).ok_or(NoRoom::Buffer { needed, given })
 }
 
-/// RFC 9293 §3.5.2: "If the incoming segment has an ACK field, the reset takes its sequence number from the ACK field
-/// of the segment; otherwise, the reset has sequence number zero and the ACK field is set to the sum of the sequence
-/// number and segment length of the incoming segment."
+/// RFC 9293 §3.5.2: "If the incoming segment has an ACK field, the reset takes its sequence number from the
+/// ACK field of the segment; otherwise, the reset has sequence number zero and the ACK field is set to the
+/// sum of the sequence number and segment length of the incoming segment."
 fn answer(segment: &Segment<&[u8]>) -> Result<Header, Silence> {
     let flags = segment.flags();
     if flags & flag::RST != 0 {

@@ -159,7 +159,8 @@ fn frames_that_are_not_ip_are_not_rejected() {
 }
 
 proptest! {
-    /// In no stretch of time pass more than the burst and what the rate gives for it, and a patient sender always does.
+    /// In no stretch of time pass more than the burst and what the rate gives for it, and a patient sender
+    /// always does.
     #[test]
     fn no_stretch_of_time_has_too_many(
         rate in 1u32..5000, burst in 1u32..60, gaps in prop::collection::vec(0u64..20_000_000, 1..200),

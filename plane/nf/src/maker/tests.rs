@@ -209,8 +209,8 @@ fn an_unknown_chain_is_named_with_those_there_are() {
 }
 
 proptest::proptest! {
-    /// Merged, packets keep their order, each made one is right behind what it follows, and one whose packet is not
-    /// there waits.
+    /// Merged, packets keep their order, each made one is right behind what it follows, and one whose packet
+    /// is not there waits.
     #[test]
     fn merging_keeps_the_order(follows in proptest::collection::vec(proptest::option::of(0u32..12), 0..40)) {
         let mut made = Made::new(None, Lent::Own(Vec::new()));

@@ -73,7 +73,7 @@ impl Place {
     /// Returns the same place, of a packet like any other.
     #[inline(always)]
     #[must_use]
-    pub const fn ordinary(self) -> Self {
+    pub(crate) const fn ordinary(self) -> Self {
         Self(self.0 & !LENT)
     }
 
@@ -112,8 +112,8 @@ impl Place {
         (self.0 & JUMPS) as u8
     }
 
-    /// Returns the place of another packet, which enters here as if it had come by the same queue. It was sent
-    /// to stages as often: NFs that make packets of each other's end in time.
+    /// Returns the place of another packet, which enters here as if it had come by the same queue. It was
+    /// sent to stages as often: NFs that make packets of each other's end in time.
     #[must_use]
     pub const fn beside(self, entrance: Entrance) -> Self {
         let queue = self.0 & (0xff << PORT_SHIFT | 0xff << QUEUE_SHIFT | JUMPS);

@@ -126,8 +126,8 @@ impl Lend {
         self.followed = Some(Followed { place, flow: ledger.flow(self.region, packet) });
     }
 
-    /// Walks a burst in its order. Made packets that go no further have ended, or are free again; all others are
-    /// at the front, and made ones still say so in their places.
+    /// Walks a burst in its order. Made packets that go no further have ended, or are free again; all others
+    /// are at the front, and made ones still say so in their places.
     #[cold]
     fn place_made(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) -> (usize, Taken) {
         let (mut kept, mut ordinary) = (0, 0);

@@ -44,8 +44,8 @@ pub struct RingEnds {
     pub marks: CallMarks,
     /// The treatment of an NF that cannot keep up.
     pub handling: Handling,
-    /// Number of empty buffers to lend it for packets it makes, at most [`headgate_shm::control::LENT_MAX`] and
-    /// fewer than its ring has places.
+    /// Number of empty buffers to lend it for packets it makes, at most [`headgate_shm::control::LENT_MAX`]
+    /// and fewer than its ring has places.
     pub lend: u32,
     /// Its memory.
     pub side: Arc<ManagerSide>,

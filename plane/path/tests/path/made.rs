@@ -1,4 +1,5 @@
-//! Packets that NFs make in buffers they are lent: where they go, where they are counted, what becomes of them.
+//! Packets that NFs make in buffers they are lent: where they go, where they are counted, what becomes of
+//! them.
 
 use headgate_path::board::InstanceCounts;
 use headgate_path::drop::DropReason;
@@ -249,8 +250,7 @@ fn the_transmit_ring_has_room_for_all() {
         world.pass();
         world.nf(B).step();
         world.check();
-        let nf = counts(&world, B);
-        assert!(nf.held.get() + nf.lent.get() <= 64);
+        assert!(counts(&world, B).held.get() + counts(&world, B).lent.get() <= 64);
     }
     world.settle();
     assert!(world.made(1) > 100, "{} were made", world.made(1));

@@ -91,7 +91,8 @@ fn a_buffer_returned_after_death() {
     let holder = Holder::instance(InstanceId(LIAR));
     let mine: Vec<u32> = scene.world.holders[0].held_by(holder).map(|(index, _)| index).collect();
     let gone = before.iter().find(|empty| !mine.contains(&empty.index()));
-    // With all of them lent again to its successor there is none to forge: the stack gives the last one first.
+    // With all of them lent again to its successor there is none to forge: the stack gives the last one
+    // first.
     if let Some(gone) = gone {
         scene.liar.put(gone.with_extent(128, 60));
         assert_named(scene, Offence::NotHeld);
