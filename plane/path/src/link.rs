@@ -51,6 +51,8 @@ pub(crate) enum Taken {
     Onward,
     /// Packets of which some were given another verdict.
     Verdicts,
+    /// Packets of which the instance made some.
+    Made,
 }
 
 /// Remains of an instance that was taken out of service.

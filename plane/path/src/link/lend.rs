@@ -145,7 +145,7 @@ impl Lend {
         }
         burst.count = kept;
         ledger.board.instances[self.number.index()].lent.set(u64::from(self.lent));
-        (ordinary, if kept == 0 { Taken::Nothing } else { Taken::Verdicts })
+        (ordinary, if kept == 0 { Taken::Nothing } else { Taken::Made })
     }
 
     /// Takes a lent buffer back. Returns the packet and its place if one was made in it that goes on.
