@@ -146,7 +146,7 @@ struct hg_tally {
     uint64_t dropped;
     uint64_t sent;     /* out of ports */
     uint64_t diverted; /* to stages */
-};
+}; /* Packets that the NF made are written to output and are in none of these. */
 
 /*
  * Runs the NF over a capture (pcap or pcapng), for unit tests: without root, without a manager, and with the
@@ -203,6 +203,35 @@ void hg_cancel(hg_context *context, hg_timer timer);
 
 /* Nanoseconds since the NF started. Costs 25-50 ns and no system call. */
 uint64_t hg_now(hg_context *context);
+
+/*
+ * Packets that an NF makes: answers, resets, probes, copies. They lie in buffers that it is lent: hg_maker, in start,
+ * asks for most of them at a time, 1 to 64, and no more than an eighth of the NF's ring. What it used is replaced
+ * within some microseconds; until then there may be none left.
+ */
+
+/* Returns 0, or -1, and the reason is kept as by hg_fail. */
+int hg_maker(hg_context *context, uint32_t most);
+
+/*
+ * Makes a packet of length bytes, all zeroes, that leaves right behind another one of the callback at hand, whatever
+ * the verdict on that. Returns its first byte, to be written before the callback returns; or NULL when no buffer is
+ * lent now, or no frame has such a length: go on without it. verdict is where it goes: HG_NEXT, HG_TO_PORT,
+ * HG_TO_STAGE, HG_ONTO. Back the way a packet came is HG_TO_PORT(packet->ingress).
+ */
+uint8_t *hg_make_after(hg_context *context, const struct hg_packet *packet, uint16_t verdict, uint32_t length);
+
+/* The same by itself, for timer and message. HG_NEXT is the way of the packet that the NF returned last. */
+uint8_t *hg_make(hg_context *context, uint16_t verdict, uint32_t length);
+
+/* The number of a chain that visits the NF, by its name; -1 when there is none, and the reason is kept as by hg_fail.
+ * Chains that were made after the NF started are not known. */
+int hg_chain(hg_context *context, const char *name);
+
+#define HG_TO_PORT(port) ((uint16_t)(HG_PORT | ((unsigned)(port) & 0xfffu)))
+#define HG_TO_STAGE(stage) ((uint16_t)(HG_STAGE | ((unsigned)(stage) & 0xfffu)))
+/* On along the chain of this number (hg_chain), from the stage behind the NF. */
+#define HG_ONTO(chain) ((uint16_t)(HG_NEXT | (((unsigned)(chain) + 1u) & 0xfffu)))
 
 /*
  * Files, read and written while packets go on. No call here waits for a disk, but hg_log_open and hg_file_open, which

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::time::Duration;
 
-use headgate_nf::{Context, Counter, Failure, Timer};
+use headgate_nf::{Context, Counter, Failure, Maker, Timer};
 use serde_json::{Map, Value};
 
 use crate::disk::Files;
@@ -24,6 +24,7 @@ pub struct Surroundings {
     counters: Vec<Counter>,
     timers: Vec<Timer>,
     pub files: Files,
+    pub maker: Option<Maker>,
 }
 
 impl Surroundings {
@@ -38,6 +39,7 @@ impl Surroundings {
             counters: Vec::new(),
             timers: Vec::new(),
             files: Files::default(),
+            maker: None,
         })
     }
 

@@ -215,6 +215,77 @@ fn the_template_bridges_a_manager_s_packets() {
     assert!(child.wait_with_output().unwrap().status.success());
 }
 
+/// An ARP request, an echo request, and the same for somebody else.
+fn questions() -> Vec<Vec<u8>> {
+    let hex = |text: &str| -> Vec<u8> {
+        let digits: Vec<char> = text.chars().filter(|digit| !digit.is_whitespace()).collect();
+        digits.chunks(2).map(|two| u8::from_str_radix(&two.iter().collect::<String>(), 16).unwrap()).collect()
+    };
+    let arp = |last| {
+        hex(&format!(
+            "ffffffffffff 020000000001 0806 0001 0800 06 04 0001 020000000001 c0000201 000000000000 c00002{last}"
+        ))
+    };
+    let echo = |last| {
+        let mut frame = hex(&format!(
+            "020000000007 020000000001 0800 45000020 00010000 4001 0000 c0000201 c00002{last} 0800 0000 0001 0002 61626364"
+        ));
+        for (from, to, at) in [(14, 34, 24), (34, 46, 36)] {
+            let sum = !sum(&frame[from..to]);
+            frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        }
+        frame
+    };
+    let mut questions = vec![arp("07"), echo("07"), arp("08"), echo("08")];
+    // A later fragment, and an answer: neither is a question.
+    let (mut fragment, mut answer) = (questions[1].clone(), questions[1].clone());
+    fragment[21] = 1;
+    answer[34] = 0;
+    questions.extend([fragment, answer]);
+    questions
+}
+
+#[test]
+fn the_example_that_makes_packets_answers_for_its_address() {
+    let source = root().join("examples/responder.c");
+    assert!(fs::read_to_string(&source).unwrap().lines().count() < 100);
+    let installation = installed();
+    let responder = compiled(installation.path(), &source, Linking::Shared);
+    let (input, output) = (installation.path().join("in.pcap"), installation.path().join("out.pcapng"));
+    let asked = questions();
+    write_pcap(&input, &asked);
+    let arguments = r#"{"address":"192.0.2.7","mac":"02:00:00:00:00:07"}"#;
+    must(Command::new(&responder).args(["--args", arguments, "--pcap"]).args([&input, &output]));
+    let written = Capture::read(&output).unwrap().arrivals;
+    let sent: Vec<_> = written.iter().map(|arrival| arrival.frame.clone()).collect();
+    // The ways out in the order of their first packets: the answers by the port of the questions, then the
+    // rest.
+    let ways: Vec<_> = written.iter().map(|arrival| arrival.ingress).collect();
+    assert_eq!(ways, [0, 0, 1, 1, 1, 1]);
+    assert_eq!(sent[2..], asked[2..]);
+    let arp = &sent[0];
+    assert_eq!(
+        (&arp[..6], &arp[6..12], &arp[20..22]),
+        (&asked[0][6..12], &[2, 0, 0, 0, 0, 7][..], &[0, 2][..])
+    );
+    assert_eq!(arp[22..42], [&[2, 0, 0, 0, 0, 7, 192, 0, 2, 7][..], &asked[0][22..32]].concat());
+    let echo = &sent[1];
+    assert_eq!((&echo[26..30], &echo[30..34], echo[34]), (&[192, 0, 2, 7][..], &[192, 0, 2, 1][..], 0));
+    assert_eq!((sum(&echo[14..34]), sum(&echo[34..])), (0xffff, 0xffff), "sums as RFC 1071 has them");
+    assert_eq!(echo[38..], asked[1][38..]);
+    let (code, _, err) =
+        run(Command::new(&responder).args(["--args", r#"{"mac":"x"}"#, "--pcap"]).args([&input, &output]));
+    assert_eq!((code, err.as_str()), (4, "`address` is an IPv4 address, as 192.0.2.7\n"));
+}
+
+/// The one's complement sum of big-endian words, checksum field included: all ones when it is right.
+fn sum(bytes: &[u8]) -> u16 {
+    let words = bytes.chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(*two.get(1).unwrap_or(&0)));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
 /// The place of a station's page in the book of the example.
 fn page(station: u8) -> usize {
     let address = u64::from_be_bytes([0, 0, 2, 0, 0, 0, 0, station]);

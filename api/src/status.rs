@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub drops: Vec<DropStatus>,
     /// The last events, oldest first.
     pub events: Vec<Event>,
-    /// Whether nothing is lost: `entered = left + dropped + in_nfs + held` for each chain, and every
+    /// Whether nothing is lost: `entered + made = left + dropped + in_nfs + held` for each chain, and every
     /// buffer in exactly one place. `None` when it was not asked for.
     pub conserved: Option<bool>,
     /// True once every port that gives packets has given its last and none is on its way.
@@ -272,6 +272,9 @@ pub struct NfStatus {
     pub delivered: u64,
     /// Packets it returned.
     pub returned: u64,
+    /// Packets that it made in buffers it was lent.
+    #[serde(default)]
+    pub made: u64,
     /// Packets in its rings and hands.
     pub held: u64,
     /// Packets that wait at the manager for room in its ring.
@@ -430,6 +433,9 @@ pub struct ChainStatus {
     pub out: String,
     /// Packets that entered.
     pub entered: u64,
+    /// Packets that its NFs made.
+    #[serde(default)]
+    pub made: u64,
     /// Packets that left by a port.
     pub left: u64,
     /// Packets that ended.

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use headgate_decide::units::{ChainId, Ticks, WorkerId};
+use headgate_decide::units::{ChainId, NfId, Ticks, WorkerId};
 use headgate_host::clock::{Clock, now_cycles};
 use headgate_host::cores;
 use headgate_path::audit::{Audit, Pause, audit};
@@ -15,10 +15,11 @@ use headgate_path::holders::Holders;
 use headgate_path::intake::FlowSetup;
 use headgate_path::ledger::Store;
 use headgate_path::mesh::mesh;
-use headgate_path::plan::{Parts, Plan};
+use headgate_path::plan::{Chain, Parts, Plan};
 use headgate_path::ports::{Device, SharedCounters};
 use headgate_path::signals::Signals;
 use headgate_path::worker::{Command, Event, Mailbox, Pass, Setup, Worker};
+use headgate_session::message::MESSAGE_BYTES_MAX;
 use headgate_shm::{Geometry, PagesWanted, Region, Stack};
 
 use crate::StartError;
@@ -30,6 +31,10 @@ pub const INSTANCES_MAX: usize = 256;
 const CHAINS_MIN: usize = 1024;
 /// Resolution of the flow table's clock. Our choice: a hundredth of the shortest sensible idle time.
 const TICK: Duration = Duration::from_millis(10);
+/// Bytes that names of chains may take of a welcome: half of the longest message.
+const CHAIN_NAMES_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
+/// Bytes of a chain's number and of what is around its name, in JSON.
+const CHAIN_NUMBER_BYTES: usize = 16;
 /// How long workers may take to stand still for an audit.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -58,6 +63,8 @@ pub struct WorkerHome {
 pub struct ChainCounts {
     /// Packets that entered.
     pub entered: u64,
+    /// Packets that NFs made.
+    pub made: u64,
     /// Packets that left by a port.
     pub left: u64,
     /// Packets that ended.
@@ -69,7 +76,7 @@ pub struct ChainCounts {
 impl ChainCounts {
     /// Packets on their way. Exact only when the chain is quiet: the counters are read one by one.
     pub const fn in_flight(self) -> u64 {
-        self.entered.saturating_sub(self.left + self.dropped)
+        (self.entered + self.made).saturating_sub(self.left + self.dropped)
     }
 }
 
@@ -264,6 +271,7 @@ impl Fabric {
         }
         for worker in &self.workers {
             counts.entered += worker.board.chains[chain.index()].entered.get();
+            counts.made += worker.board.chains[chain.index()].made.get();
         }
         counts
     }
@@ -275,6 +283,21 @@ impl Fabric {
             stage.as_ref().map_or_else(String::new, |stage| stage.name.clone())
         };
         self.parts.stages.iter().map(name).collect()
+    }
+
+    /// Numbers and names of the chains that visit a stage, as many as fit a message.
+    #[must_use]
+    pub fn chains_of(&self, stage: NfId) -> Vec<(u16, String)> {
+        let chains = self.parts.chains.iter().zip(0..);
+        let visits = |chain: &&Chain| chain.stages.contains(&stage);
+        let visiting =
+            chains.filter_map(|(chain, number)| Some((number, chain.as_ref().filter(visits)?.name.clone())));
+        let mut room = CHAIN_NAMES_BYTES_MAX;
+        let fits = |(_, name): &(u16, String)| {
+            room = room.saturating_sub(name.len() + CHAIN_NUMBER_BYTES);
+            room > 0
+        };
+        visiting.take_while(fits).collect()
     }
 
     /// Ends the workers. Their queues are closed by then.

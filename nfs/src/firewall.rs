@@ -6,6 +6,10 @@
 //! A rule with ports matches only packets that have ports. Later fragments have none: such a rule never
 //! decides about them, so a rule that denies by port lets the packet's later fragments pass where a later
 //! rule or the default does, and where those deny they are lost. Malformed packets are always denied.
+//!
+//! A rule that rejects ends a packet and tells its sender ([`reject`]).
+
+mod reject;
 
 use std::net::IpAddr;
 use std::ops::BitAnd;
@@ -16,6 +20,7 @@ use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use self::reject::Reject;
 use crate::arguments::{PortRange, Prefix, Protocol};
 use crate::catalog::{Argument, Count, Entry, Message, entry};
 
@@ -23,11 +28,12 @@ pub(crate) const ENTRY: Entry = Entry {
     arguments: &[
         Argument {
             name: "rules",
-            kind: "a list of {\"action\": \"allow\" | \"deny\" | {\"to\": STAGE}, \"protocol\", \"source\", \
+            kind: "a list of {\"action\": \"allow\" | \"deny\" | \"reject\" | {\"to\": STAGE}, \"protocol\", \"source\", \
                    \"destination\", \"source_port\", \"destination_port\", \"name\"}",
             required: true,
             text: "the first rule whose every given field matches decides; prefixes as 10.0.0.0/8, ports as \
-                   80 or \"1024-65535\"; `to` leads packets to a later stage of their chain, past those between",
+                   80 or \"1024-65535\"; `to` leads packets to a later stage of their chain, past those between; `reject` \
+                   drops them and tells their senders, TCP by a reset, others by ICMP \"administratively prohibited\"",
         },
         Argument {
             name: "default",
@@ -41,11 +47,20 @@ pub(crate) const ENTRY: Entry = Entry {
             required: false,
             text: "what holds for frames that are not IP, such as ARP; \"allow\" without it",
         },
+        Argument {
+            name: "reject_rate",
+            kind: "a number",
+            required: false,
+            text: "most answers to rejected packets in a second, after 50 at once; 1000 without it, 0: none",
+        },
     ],
     messages: &[Message { body: "report", text: "tells how many packets each rule has decided about" }],
     counters: &[
         Count { name: "allowed", text: "packets let through" },
         Count { name: "denied", text: "packets dropped by a rule or the default" },
+        Count { name: "rejected", text: "packets dropped by a rule or the default that rejects" },
+        Count { name: "answered", text: "of these, those whose senders were told" },
+        Count { name: "unanswered", text: "of these, those of which nothing may be told, or not so often" },
         Count { name: "led", text: "packets led to the stage a rule names" },
         Count { name: "malformed", text: "packets dropped because their headers are wrong" },
         Count { name: "rule.NAME", text: "packets a rule has decided about; the first 32 rules" },
@@ -66,6 +81,12 @@ struct Arguments {
     default: Action,
     #[serde(default = "allow")]
     non_ip: Action,
+    #[serde(default = "reject_rate")]
+    reject_rate: u32,
+}
+
+const fn reject_rate() -> u32 {
+    reject::RATE
 }
 
 const fn deny() -> Action {
@@ -81,6 +102,8 @@ const fn allow() -> Action {
 enum Action {
     Allow,
     Deny,
+    /// Its sender is told.
+    Reject,
     /// To a named stage.
     To(String),
 }
@@ -90,6 +113,7 @@ enum Action {
 enum Fate {
     Passes,
     Ends,
+    IsRejected,
     GoesTo(Stage),
 }
 
@@ -98,6 +122,7 @@ impl Fate {
         Ok(match action {
             Action::Allow => Self::Passes,
             Action::Deny => Self::Ends,
+            Action::Reject => Self::IsRejected,
             Action::To(stage) => Self::GoesTo(context.stage(stage)?),
         })
     }
@@ -289,6 +314,8 @@ pub struct Firewall {
     denied: Counter,
     led: Counter,
     malformed: Counter,
+    /// Where a rule or the default rejects.
+    reject: Option<Reject>,
 }
 
 impl Firewall {
@@ -297,7 +324,8 @@ impl Firewall {
     /// # Errors
     /// What is wrong with them.
     pub fn new(context: &mut Context) -> Result<Self, Failure> {
-        let Arguments { rules, default, non_ip } = context.arguments()?;
+        let Arguments { rules, default, non_ip, reject_rate } = context.arguments()?;
+        let reject = reject(&rules, &default, &non_ip, reject_rate, context)?;
         let (allowed, denied) = (context.counter("allowed")?, context.counter("denied")?);
         let (led, malformed) = (context.counter("led")?, context.counter("malformed")?);
         let (default, non_ip) = (Fate::of(&default, context)?, Fate::of(&non_ip, context)?);
@@ -314,7 +342,7 @@ impl Firewall {
             verdicts.push(Verdict { action: rule.action.clone(), fate, name, packets: 0, public });
         }
         let rules = Rules::compile(&rules);
-        Ok(Self { rules, verdicts, default, non_ip, allowed, denied, led, malformed })
+        Ok(Self { rules, verdicts, default, non_ip, allowed, denied, led, malformed, reject })
     }
 
     #[inline]
@@ -333,8 +361,25 @@ impl Firewall {
     }
 }
 
+/// Makes what answers, if anything is rejected.
+fn reject(
+    rules: &[Rule],
+    default: &Action,
+    non_ip: &Action,
+    rate: u32,
+    context: &mut Context,
+) -> Result<Option<Reject>, Failure> {
+    if *non_ip == Action::Reject {
+        return Err(
+            "`non_ip` cannot reject: nothing can be told about frames that are not IP; say \"deny\"".into()
+        );
+    }
+    let mut actions = rules.iter().map(|rule| &rule.action).chain([default]);
+    actions.any(|action| *action == Action::Reject).then(|| Reject::new(context, rate)).transpose()
+}
+
 impl NetworkFunction for Firewall {
-    fn process(&mut self, burst: &mut Burst, _: &mut Context) {
+    fn process(&mut self, burst: &mut Burst, context: &mut Context) {
         for mut packet in burst.packets() {
             let matched = match flow_key::parse(packet.data(), packet.len()) {
                 Parsed::Ipv4 { key, .. } => self.rules.match4(key),
@@ -352,6 +397,11 @@ impl NetworkFunction for Firewall {
                     self.denied.add(1);
                     packet.discard();
                 }
+                Fate::IsRejected => {
+                    if let Some(reject) = &mut self.reject {
+                        reject.reject(&mut packet, context);
+                    }
+                }
                 Fate::GoesTo(stage) => {
                     self.led.add(1);
                     packet.divert_to(stage);
@@ -368,7 +418,9 @@ impl NetworkFunction for Firewall {
         let rules: Vec<_> = self.verdicts.iter().map(rule).collect();
         let (allowed, denied, malformed) = (self.allowed.get(), self.denied.get(), self.malformed.get());
         let led = self.led.get();
-        let report = json!({ "allowed": allowed, "denied": denied, "led": led, "malformed": malformed, "rules": rules });
+        let rejected = self.reject.as_ref().map_or(0, |reject| reject.rejected.get());
+        let report = json!({ "allowed": allowed, "denied": denied, "rejected": rejected, "led": led,
+            "malformed": malformed, "rules": rules });
         Ok(context.tell(report.to_string())?)
     }
 }

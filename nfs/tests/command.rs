@@ -112,7 +112,8 @@ fn a_capture_runs_through_a_chain_of_functions() {
     let report: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         report["packets"],
-        json!({ "in": 100, "next": 0, "dropped": 20, "ports": { "out": 80 }, "stages": {}, "unfit": 0 })
+        json!({ "in": 100, "next": 0, "dropped": 20, "ports": { "out": 80 }, "stages": {}, "made": 0,
+            "unfit": 0 })
     );
     assert_eq!(report["counters"]["hello.ip"], 100);
     assert_eq!(report["messages"][0], "hello hello, world! 100 packets of IP so far");

@@ -72,16 +72,30 @@ pub fn for_everybody(program: &Path) -> (TempDir, PathBuf) {
     (folder, copy)
 }
 
+/// Builds what cargo is asked for and returns where it lies, in the folder of this build.
+///
+/// # Panics
+/// When it does not build.
+#[must_use]
+pub fn built(what: &[&str], file: &str) -> PathBuf {
+    cargo_build(what);
+    folder().join(file)
+}
+
 /// A package has the name of its program.
 fn build(package: &str) {
+    cargo_build(&["-p", package]);
+}
+
+fn cargo_build(what: &[&str]) {
     let folder = folder();
     let target = folder.parent().expect("a profile's folder lies in the target folder");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "-p", package, "--target-dir"]).arg(target);
+    command.arg("build").args(what).arg("--target-dir").arg(target);
     if folder.ends_with("release") {
         command.arg("--release");
     }
     let built = command.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs");
-    assert!(built.success(), "{package} does not build");
+    assert!(built.success(), "cargo build {} fails", what.join(" "));
 }

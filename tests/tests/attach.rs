@@ -231,7 +231,7 @@ fn strangers_are_told_why_they_may_not() {
     message::send(&other, &hello(ABI_VERSION + 1), &[]).unwrap();
     assert!(answer(other).contains("version"));
     let hasty = connection();
-    message::send(&hasty, &FromNf::Ready, &[]).unwrap();
+    message::send(&hasty, &FromNf::Ready { lend: 0 }, &[]).unwrap();
     assert!(answer(hasty).contains("not a hello"));
     let silent = connection();
     assert!(answer(silent).contains("did not say who it is"));

@@ -174,6 +174,31 @@ fn packets_returned_twice() {
 }
 
 #[test]
+fn packets_made_once_and_returned_twice() {
+    is_stopped_for("lent-twice", &["offence, not-held"]);
+}
+
+#[test]
+fn lent_buffers_that_never_come_back() {
+    is_borne("lent-and-kept");
+}
+
+#[test]
+fn made_packets_that_go_anywhere() {
+    is_borne("lent-and-random");
+}
+
+#[test]
+fn a_lend_index_that_runs_backwards() {
+    is_stopped_for("lend-index-back", &["offence, lend-index"]);
+}
+
+#[test]
+fn a_lend_index_that_runs_ahead() {
+    is_stopped_for("lend-index-ahead", &["offence, lend-index"]);
+}
+
+#[test]
 fn verdicts_of_any_bits() {
     is_borne("random-verdicts");
 }

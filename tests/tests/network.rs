@@ -39,7 +39,10 @@ name = "wall"
 run = "firewall"
 core = {nf}
 ring = 1024
-args = { default = "allow", rules = [{ action = "deny", protocol = "tcp", destination_port = 23 }] }
+args = { default = "allow", rules = [
+    { action = "deny", protocol = "tcp", destination_port = 23 },
+    { action = "reject", protocol = "tcp", destination_port = 24 },
+] }
 [[nf]]
 name = "count"
 run = "monitor"
@@ -268,6 +271,16 @@ fn denied_and_oversized(middle: &Namespace, hosts: &Namespaces, session: &Sessio
     let telnet = run(&hosts.left, "curl", &["-sS", "--max-time", "2", "telnet://192.0.2.2:23"]);
     assert!(!telnet.status.success(), "the firewall let telnet pass");
     assert!(nf(&session.snapshot(), "wall").counters["denied"] > 0);
+    for url in ["telnet://192.0.2.2:24", "telnet://[2001:db8::2]:24"] {
+        let asked = Instant::now();
+        let rejected = run(&hosts.left, "curl", &["-sS", "-g", "--max-time", "30", url]);
+        let said = String::from_utf8_lossy(&rejected.stderr);
+        assert!(asked.elapsed() < Duration::from_secs(20), "no reset came: {said}");
+        // curl's code 7: the kernel took the reset for one of its peer.
+        assert_eq!(rejected.status.code(), Some(7), "{said}");
+    }
+    let now = session.audited();
+    assert!(nf(&now, "wall").counters["answered"] >= 2 && chain(&now, "there").made >= 2);
 
     let mtu = |bytes: u32| {
         hosts.left.namespace.links().unwrap().set_mtu(hosts.left.interface, bytes).unwrap();

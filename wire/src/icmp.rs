@@ -3,6 +3,7 @@
 mod error;
 
 pub use error::{Problem, Sender, Silence, error_frame, error_packet};
+pub(crate) use error::{may_answer4, may_answer6};
 
 use crate::Malformed;
 use crate::bytes::{array, get16};

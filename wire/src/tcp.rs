@@ -1,9 +1,13 @@
 //! TCP (RFC 9293).
 
+mod reset;
+
 use crate::bytes::{get16, get32, put16, put32};
 use crate::checksum::{Change, Sum};
 use crate::options::Options;
 use crate::{Malformed, NoRoom, split_room};
+
+pub use reset::reset_frame;
 
 /// A header without options, in bytes.
 pub const HEADER_LENGTH: usize = 20;

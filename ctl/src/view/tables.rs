@@ -339,13 +339,13 @@ fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
 /// Chains: rates and totals. The one of unclaimed packets only when there were some.
 pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
     let headings = [
-        "chain", "path", ">in", ">out", ">dropped", ">takes", ">99 %", ">entered", ">left", ">ended",
-        ">missing",
+        "chain", "path", ">in", ">out", ">dropped", ">takes", ">99 %", ">entered", ">made", ">left",
+        ">ended", ">missing",
     ];
     let mut table = Table::new(&headings);
     for chain in &interval.after.chains {
         let unclaimed = chain.name == UNCLAIMED;
-        if unclaimed && chain.entered == 0 {
+        if unclaimed && chain.entered + chain.made == 0 {
             continue;
         }
         let rates = interval.chain(chain);
@@ -364,6 +364,7 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
             (chain.delay.map_or(String::new(), |delay| units::time(delay.median_ns)), None),
             (chain.delay.map_or(String::new(), |delay| units::time(delay.p99_ns)), None),
             (units::whole(chain.entered), None),
+            (if_any(chain.made), None),
             (units::whole(chain.left), None),
             (if_any(chain.dropped), None),
             (
@@ -474,11 +475,13 @@ pub fn memory(snapshot: &Snapshot, paint: Paint) -> String {
 
 /// What a manager did in its life, when that is over.
 pub fn totals(last: &Snapshot, paint: Paint) -> String {
-    let mut chains = Table::new(&["chain", ">entered", ">left", ">dropped", ">missing"]);
-    for chain in last.chains.iter().filter(|chain| chain.name != UNCLAIMED || chain.entered > 0) {
+    let mut chains = Table::new(&["chain", ">entered", ">made", ">left", ">dropped", ">missing"]);
+    for chain in last.chains.iter().filter(|chain| chain.name != UNCLAIMED || chain.entered + chain.made > 0)
+    {
         chains.inked_row([
             (chain.name.clone(), None),
             (units::whole(chain.entered), None),
+            (if_any(chain.made), None),
             (units::whole(chain.left), None),
             (if_any(chain.dropped), None),
             (chain.missing.filter(|&m| m != 0).map_or(String::new(), |m| m.to_string()), Some(Ink::Red)),

@@ -74,6 +74,7 @@ fn after(seconds: u64) -> Snapshot {
                 stages: vec!["fw".into(), "mon".into()],
                 out: "sink".into(),
                 entered: packets,
+                made: 0,
                 left: packets - 1000 * seconds,
                 dropped: 1000 * seconds,
                 wasted: 0,

@@ -24,6 +24,7 @@ use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::{Permission, Program as LaunchedProgram};
 use headgate_session::message::Loop;
+use headgate_shm::control::lent_for;
 use headgate_shm::{ManagerSide, doorbell};
 
 use super::instance::Seat;
@@ -134,12 +135,18 @@ impl Link {
         }
     }
 
+    /// Notes how many empty buffers its process wants to be lent. One that serves interfaces itself has its own.
+    pub fn lend(&mut self, asked: u32) {
+        if let Self::Rings(Rings { side, lend }) = self {
+            *lend = lent_for(asked, side.layout().ring());
+        }
+    }
+
     /// Returns the command by which its worker learns of a process that is ready.
     pub fn post(&mut self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
         match self {
-            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => {
-                Some(rings::post(side, seat, ground))
-            }
+            Self::Rings(Rings { side, lend }) => Some(rings::post(side, *lend, seat, ground)),
+            Self::Interfaces(Interfaces { side, .. }) => Some(rings::post(side, 0, seat, ground)),
             Self::External(external) => external.post(seat, ground),
         }
     }
@@ -159,7 +166,7 @@ impl Link {
     /// Returns its memory; an external program shares none with us.
     pub const fn side(&self) -> Option<&Arc<ManagerSide>> {
         match self {
-            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => Some(side),
+            Self::Rings(Rings { side, .. }) | Self::Interfaces(Interfaces { side, .. }) => Some(side),
             Self::External(_) => None,
         }
     }
@@ -173,7 +180,7 @@ impl Link {
     pub fn backlog(&self) -> u32 {
         match self {
             Self::External(external) => external.waiting(),
-            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => side.backlog(),
+            Self::Rings(Rings { side, .. }) | Self::Interfaces(Interfaces { side, .. }) => side.backlog(),
         }
     }
 
@@ -181,7 +188,7 @@ impl Link {
     pub fn work(&self, counts: &InstanceCounts) -> Option<Work> {
         match self {
             Self::External(external) => external.work(),
-            Self::Rings(Rings { side }) | Self::Interfaces(Interfaces { side, .. }) => {
+            Self::Rings(Rings { side, .. }) | Self::Interfaces(Interfaces { side, .. }) => {
                 Some(rings::work(side, counts))
             }
         }

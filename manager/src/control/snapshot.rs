@@ -168,6 +168,7 @@ impl Control {
             last_failure: instance.last_failure.clone(),
             start_ns: instance.life.start_span().map(|span| span.0),
             delivered: passed(|interface| interface.received, counts.delivered.get()),
+            made: counts.made.get(),
             returned: passed(|interface| interface.sent, counts.returned.get()),
             held: counts.held.get(),
             waiting: counts.pending.get(),
@@ -212,6 +213,7 @@ impl Control {
             let mut status = ChainStatus {
                 name: NO_CHAIN.to_owned(),
                 entered: counts.entered,
+                made: counts.made,
                 left: counts.left,
                 dropped: counts.dropped,
                 wasted: counts.wasted,

@@ -136,7 +136,10 @@ fn wrong_rules_are_refused_and_named() {
             r#"{"action":"allow","protocol":"icmp","source_port":1}"#,
             "rule 1: it names ports, which icmp does",
         ),
-        (r#"{"action":"accept"}"#, "unknown variant `accept`, expected one of `allow`, `deny`, `to`"),
+        (
+            r#"{"action":"accept"}"#,
+            "unknown variant `accept`, expected one of `allow`, `deny`, `reject`, `to`",
+        ),
         (r#"{"action":"allow","sport":1}"#, "unknown field `sport`"),
         (r#"{"action":"allow","name":"y"},{"action":"deny","name":"y"}"#, "two rules are called y"),
         (r#"{}"#, "missing field `action`"),

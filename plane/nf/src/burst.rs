@@ -40,6 +40,11 @@ impl Burst {
         Self { region, received: empty, packets: empty, count: 0, visible: 0 }
     }
 
+    /// Returns whether its packets lie in this region.
+    pub(crate) fn is_of(&self, region: &Region) -> bool {
+        self.region.buffer(0) == region.buffer(0)
+    }
+
     /// Takes the next packets out of the ring; returns how many.
     #[inline]
     pub(crate) fn fill(&mut self, ring: &mut Consumer) -> Result<usize, Impossible> {

@@ -2,17 +2,19 @@
 //!
 //! While there is work the loop makes no system call, takes no lock and allocates nothing.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use headgate_session::message::{AttachError, Loop, ToNf};
-use headgate_shm::doorbell;
 use headgate_shm::ring::{Consumer, Impossible, Producer};
+use headgate_shm::{Descriptor, doorbell};
 
 use crate::burst::Burst;
 use crate::clock::{Clock, LOOK_EVERY, Machine, cycles};
 use crate::context::Environment;
 use crate::fuse::Fused;
+use crate::maker::Made;
 use headgate_session::attach::Attached;
 
 mod disk;
@@ -129,6 +131,7 @@ impl<'a> BurstLoop<'a> {
             self.drain()?;
             self.nfs.stop();
         }
+        self.give_made()?;
         self.environment.tell_counters()?;
         Ok(end)
     }
@@ -206,7 +209,15 @@ impl<'a> BurstLoop<'a> {
     /// holds, so there is room; if a broken manager leaves none, wait for it to recover or die.
     #[inline(always)]
     fn give_back(&mut self) -> Result<(), LoopError> {
-        give_back(self.attached, &mut self.transmit, &self.burst)
+        give_back(self.attached, self.environment, &mut self.transmit, &self.burst)
+    }
+
+    /// Gives the manager what NFs made between two bursts.
+    fn give_made(&mut self) -> Result<(), LoopError> {
+        match self.environment.made.get().filter(|made| !made.borrow().is_empty()) {
+            Some(made) => give_with_made(self.attached, made, &mut self.transmit, &[]),
+            None => Ok(()),
+        }
     }
 
     #[inline(always)]
@@ -228,6 +239,7 @@ impl<'a> BurstLoop<'a> {
         if let Some(due) = self.nfs.timers(now) {
             self.environment.clock.look_by(due);
         }
+        self.give_made()?;
         self.environment.tell_counters()?;
         self.beat();
         self.idle_looks += 1;
@@ -264,10 +276,12 @@ impl<'a> BurstLoop<'a> {
             match self.attached.hear() {
                 Ok(Some(ToNf::Message { body })) => self.deliver(&body),
                 Ok(Some(_)) | Err(AttachError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
-                Ok(None) => return self.environment.tell_counters().map_err(LoopError::from),
+                Ok(None) => break,
                 Err(error) => return Err(error.into()),
             }
         }
+        self.give_made()?;
+        self.environment.tell_counters().map_err(LoopError::from)
     }
 
     fn deliver(&mut self, body: &str) {
@@ -394,10 +408,33 @@ impl<'a> BurstLoop<'a> {
     }
 }
 
-/// Puts a burst into the transmit ring.
+/// Puts a burst into the transmit ring, and behind each packet those that were made to follow it.
 #[inline(always)]
-fn give_back(attached: &Attached, transmit: &mut Producer, burst: &Burst) -> Result<(), LoopError> {
-    let burst = burst.decided();
+fn give_back(
+    attached: &Attached,
+    environment: &Environment,
+    transmit: &mut Producer,
+    burst: &Burst,
+) -> Result<(), LoopError> {
+    match environment.made.get() {
+        Some(made) if !made.borrow().is_empty() => give_with_made(attached, made, transmit, burst.decided()),
+        _ => give(attached, transmit, burst.decided()),
+    }
+}
+
+#[cold]
+fn give_with_made(
+    attached: &Attached,
+    made: &RefCell<Made>,
+    transmit: &mut Producer,
+    burst: &[Descriptor],
+) -> Result<(), LoopError> {
+    give(attached, transmit, &made.borrow_mut().merged(burst))
+}
+
+/// Puts packets into the transmit ring.
+#[inline(always)]
+fn give(attached: &Attached, transmit: &mut Producer, burst: &[Descriptor]) -> Result<(), LoopError> {
     let mut given = transmit.push(burst)?;
     let mut turns = 0;
     while given < burst.len() {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use headgate_session::message::{self, AttachError, FromNf, MESSAGE_BYTES_MAX};
+use headgate_shm::Verdict;
 use headgate_shm::descriptor::ARGUMENT_COUNT;
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
@@ -16,6 +17,7 @@ use crate::counter::{Board, Counter, NoCounterLeft};
 use crate::disk::engine::{self, Bell, EngineChoice};
 use crate::disk::requests::Requests;
 use crate::disk::{Disk, DiskFailure};
+use crate::maker::{Chain, Made, Maker, MakerError};
 use crate::timer::{Timer, Timers};
 
 /// A port, by which packets enter and leave.
@@ -48,7 +50,7 @@ impl Stage {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {what} `{name}`; there {}", say(.known))]
 pub struct UnknownName {
-    /// `port` or `stage`.
+    /// `port`, `stage`, or `chain through this NF`.
     pub what: &'static str,
     /// The name that was asked for.
     pub name: String,
@@ -130,6 +132,12 @@ pub(crate) struct Environment {
     pub(crate) outbox: Outbox,
     pub(crate) counters_told: Cell<usize>,
     pub(crate) disk: DiskAccess,
+    /// Chains that visit the NF, by number; all there could be where arguments are only checked.
+    pub(crate) chains: Option<Vec<(u16, String)>>,
+    /// Packets that NFs make, if one asked for buffers.
+    pub(crate) made: OnceCell<Rc<RefCell<Made>>>,
+    /// The same before one asked.
+    pub(crate) making: RefCell<Option<Made>>,
     /// Packets that may be in the hands of the process at a time.
     pub(crate) window: usize,
     /// Bytes of the longest frame.
@@ -230,6 +238,41 @@ impl Context {
         requests.borrow_mut().add_owner();
         let disk = Disk { requests, owner: self.member as u32 };
         Ok(self.disk.insert(disk).clone())
+    }
+
+    /// The way to make packets in buffers that the manager lends: `most` of them at a time, 1 to 64, and no
+    /// more than an eighth of the NF's ring. Asked for at the start by an NF that will need it; costs those
+    /// that do not ask nothing. NFs of one process share what they ask for.
+    ///
+    /// # Errors
+    /// [`MakerError`].
+    ///
+    /// # Panics
+    /// When it is asked for the first time after the start: the manager knows by then that there is none.
+    pub fn maker(&mut self, most: u32) -> Result<Maker, MakerError> {
+        let environment = &self.environment;
+        let made = environment.made.get_or_init(|| {
+            let made = environment.making.take();
+            Rc::new(RefCell::new(made.expect("buffers are asked for at the start of an NF, not later")))
+        });
+        made.borrow_mut().ask(most)?;
+        Ok(Maker { made: made.clone(), owner: self.member })
+    }
+
+    /// The chain of this name, if it visits the NF: for packets that it makes. Chains that were made after
+    /// the NF started are not known.
+    ///
+    /// # Errors
+    /// [`UnknownName`] with the names that are.
+    pub fn chain(&self, name: &str) -> Result<Chain, UnknownName> {
+        let Some(chains) = &self.environment.chains else { return Ok(Chain(0)) };
+        let found =
+            chains.iter().find(|(number, known)| known == name && Verdict::onto_chain(*number).is_some());
+        found.map(|(number, _)| Chain(*number)).ok_or_else(|| UnknownName {
+            what: "chain through this NF",
+            name: name.to_owned(),
+            known: chains.iter().map(|(_, name)| name.clone()).collect(),
+        })
     }
 
     /// Whether the NF is only made to check its arguments. Logs then lead nowhere and reads are refused; an

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::burst::Burst;
+use crate::burst::{BURST_MAX, Burst};
 use crate::context::{Context, Environment};
 use crate::disk::{LogId, ReadDone, WriteDone};
+use crate::maker::MadePacket;
 use crate::{Failure, NetworkFunction};
 
 /// Makes an NF, once its surroundings are known.
@@ -24,6 +25,8 @@ pub struct Member {
 /// The NFs of a process, each with its own view of their surroundings. Usually one.
 pub(crate) struct Fused {
     nfs: Vec<(Box<dyn NetworkFunction>, Context)>,
+    /// For packets that one of them made, on their way past the others.
+    made: Option<Box<Burst>>,
 }
 
 impl Fused {
@@ -35,7 +38,7 @@ impl Fused {
     ) -> Result<Self, Failure> {
         let mut context = Context::new(environment.clone(), None, object(arguments), 0);
         let nf = build(&mut context)?;
-        Ok(Self { nfs: vec![(Box::new(nf), context)] })
+        Ok(Self { nfs: vec![(Box::new(nf), context)], made: None })
     }
 
     /// Several NFs; `arguments` is a JSON array with one object for each.
@@ -68,12 +71,19 @@ impl Fused {
             nfs.push((nf, context));
             labels.push(label);
         }
-        Ok(Self { nfs })
+        Ok(Self { nfs, made: None })
     }
 
     #[inline]
     pub(crate) fn process(&mut self, burst: &mut Burst) {
-        let mut nfs = self.nfs.iter_mut();
+        self.process_from(0, burst);
+        self.show_made();
+    }
+
+    /// Lets the NFs from one on work on a burst, one after the other.
+    #[inline(always)]
+    fn process_from(&mut self, first: usize, burst: &mut Burst) {
+        let mut nfs = self.nfs[first..].iter_mut();
         if let Some((nf, context)) = nfs.next() {
             nf.process(burst, context);
         }
@@ -83,32 +93,73 @@ impl Fused {
             }
             nf.process(burst, context);
         }
+    }
+
+    /// Shows packets that NFs made to the NFs behind them.
+    #[inline(always)]
+    fn show_made(&mut self) {
+        if self.nfs.len() > 1
+            && let Some(made) = self.nfs[0].1.environment.made.get()
+            && !made.borrow().is_empty()
+        {
+            self.show_all_made();
+        }
+    }
+
+    #[cold]
+    fn show_all_made(&mut self) {
+        let environment = self.nfs[0].1.environment.clone();
+        let Some((made, region)) =
+            environment.made.get().and_then(|made| Some((made, made.borrow().region()?)))
+        else {
+            return;
+        };
+        let mut burst = match self.made.take().filter(|burst| burst.is_of(&region)) {
+            Some(burst) => burst,
+            None => Box::new(Burst::new(region)),
+        };
+        let mut unseen = Vec::new();
+        loop {
+            unseen.clear();
+            let Some(owner) = made.borrow_mut().take_unseen(&mut unseen) else { break };
+            if owner + 1 == self.nfs.len() {
+                continue;
+            }
+            for some in unseen.chunks(BURST_MAX) {
+                let came = |one: &MadePacket| one.packet.with_tag(u32::from(one.ingress.number()));
+                burst.load(&some.iter().map(came).collect::<Vec<_>>());
+                self.process_from(owner + 1, &mut burst);
+                if let Some(requests) = environment.disk.requests.get() {
+                    requests.borrow_mut().absorb_some(&mut burst);
+                }
+                made.borrow_mut().settle(some, burst.decided());
+            }
+        }
+        self.made = Some(burst);
     }
 
     /// Tells an NF of a read.
     pub(crate) fn read(&mut self, owner: u32, done: &ReadDone<'_>) {
         let (nf, context) = &mut self.nfs[owner as usize];
         nf.read(done, context);
+        self.show_made();
     }
 
     /// Tells an NF of a write.
     pub(crate) fn written(&mut self, owner: u32, log: LogId, done: &WriteDone) {
         let (nf, context) = &mut self.nfs[owner as usize];
         nf.written(log, done, context);
+        self.show_made();
     }
 
     /// Gives an NF packets back that it held; those it lets pass go on to the NFs behind it.
     pub(crate) fn resume(&mut self, owner: u32, burst: &mut Burst, done: &ReadDone<'_>) {
-        let mut nfs = self.nfs[owner as usize..].iter_mut();
-        if let Some((nf, context)) = nfs.next() {
-            nf.resume(burst, done, context);
+        let (nf, context) = &mut self.nfs[owner as usize];
+        nf.resume(burst, done, context);
+        if owner as usize + 1 < self.nfs.len() && burst.hide_decided() {
+            self.process_from(owner as usize + 1, burst);
         }
-        for (nf, context) in nfs {
-            if !burst.hide_decided() {
-                return;
-            }
-            nf.process(burst, context);
-        }
+        self.show_made();
     }
 
     pub(crate) fn touches_packets(&self) -> bool {
@@ -122,6 +173,7 @@ impl Fused {
                 nf.timer(timer, context);
             }
         }
+        self.show_made();
         self.next_due()
     }
 
@@ -131,6 +183,12 @@ impl Fused {
 
     /// Hands a message to the NF it is for: the first word where several share the process.
     pub(crate) fn message(&mut self, body: &str) -> Result<(), Failure> {
+        let answer = self.hand_message(body);
+        self.show_made();
+        answer
+    }
+
+    fn hand_message(&mut self, body: &str) -> Result<(), Failure> {
         if let [(nf, context)] = &mut self.nfs[..]
             && context.label.is_none()
         {
@@ -158,6 +216,7 @@ impl Fused {
         for (nf, context) in &mut self.nfs {
             nf.stop(context);
         }
+        self.show_made();
     }
 }
 

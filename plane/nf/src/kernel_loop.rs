@@ -108,6 +108,9 @@ impl<'a> KernelLoop<'a> {
             );
         }
         let mut pool = Pool::over(attached.region.clone());
+        if let Some(made) = environment.made.get() {
+            made.borrow_mut().move_to(pool.region());
+        }
         let mut side = |socket, name: &String| {
             let cable = headgate_kernel::attach(socket, io, &mut pool)
                 .map_err(|error| format!("its interface {name} cannot be used: {error}"))?;
@@ -116,7 +119,7 @@ impl<'a> KernelLoop<'a> {
         };
         let [towards_in, towards_out] = sockets;
         let sides = [side(towards_in, &io.interfaces[0])?, side(towards_out, &io.interfaces[1])?];
-        Ok(Self {
+        let mut work = Self {
             attached,
             environment,
             clock,
@@ -131,7 +134,9 @@ impl<'a> KernelLoop<'a> {
             dropped: 0,
             since_look: 0,
             since_yield: 0,
-        })
+        };
+        work.lend();
+        Ok(work)
     }
 
     /// Works until an order or a signal ends it.
@@ -158,7 +163,7 @@ impl<'a> KernelLoop<'a> {
         };
         self.nfs.stop();
         // Whatever is wrong with an interface now, this is the end.
-        let _ = self.publish();
+        let _ = self.send_made().and_then(|()| self.publish());
         self.environment.tell_counters()?;
         Ok(end)
     }
@@ -220,24 +225,57 @@ impl<'a> KernelLoop<'a> {
             let began = cycles();
             self.nfs.process(&mut self.burst);
             handler += cycles() - began;
-            for packet in self.burst.decided() {
-                let way = match packet.verdict() {
-                    Verdict::Next => Some(1 - from),
-                    Verdict::Port(port) => Some(usize::from(port)).filter(|port| *port < self.sides.len()),
-                    Verdict::Drop | Verdict::Stage(_) => None,
-                };
-                match way {
-                    Some(to) => self.sides[to].outgoing.push(*packet),
-                    None => {
-                        self.pool.put(*packet);
-                        self.dropped += 1;
+            match self.environment.made.get().filter(|made| !made.borrow().is_empty()) {
+                Some(made) => {
+                    let packets = made.borrow_mut().merged(self.burst.decided());
+                    packets.iter().for_each(|packet| self.part_with(*packet, from));
+                }
+                None => {
+                    for at in 0..self.burst.decided().len() {
+                        self.part_with(self.burst.decided()[at], from);
                     }
                 }
             }
+            self.lend();
         }
         self.sampler.handled(handler);
         incoming.clear();
         self.incoming = incoming;
+    }
+
+    /// Follows the verdict on a packet that came by `from`, or that was made behind one.
+    #[inline(always)]
+    fn part_with(&mut self, packet: Descriptor, from: usize) {
+        let way = match packet.verdict() {
+            Verdict::Next => Some(1 - from),
+            Verdict::Port(port) => Some(usize::from(port)).filter(|port| *port < self.sides.len()),
+            Verdict::Drop | Verdict::Stage(_) => None,
+        };
+        match way {
+            Some(to) => self.sides[to].outgoing.push(packet),
+            None => {
+                self.pool.put(packet);
+                self.dropped += 1;
+            }
+        }
+    }
+
+    /// Puts buffers of its own in place of those that made packets took.
+    fn lend(&mut self) {
+        if let Some(made) = self.environment.made.get() {
+            made.borrow_mut().refill(|| self.pool.lend().map(|empty| empty.index()));
+        }
+    }
+
+    /// Sends what was made between two batches. With "next" it leaves towards the chain's end.
+    fn send_made(&mut self) -> Result<(), KernelLoopError> {
+        let Some(made) = self.environment.made.get().filter(|made| !made.borrow().is_empty()) else {
+            return Ok(());
+        };
+        let packets = made.borrow_mut().merged(&[]);
+        packets.iter().for_each(|packet| self.part_with(*packet, 0));
+        self.lend();
+        (0..self.sides.len()).try_for_each(|to| self.send(to))
     }
 
     fn send(&mut self, to: usize) -> Result<(), KernelLoopError> {
@@ -317,6 +355,7 @@ impl<'a> KernelLoop<'a> {
         if let Some(due) = self.nfs.timers(now) {
             self.environment.clock.look_by(due);
         }
+        self.send_made()?;
         self.publish()?;
         Ok(self.environment.tell_counters()?)
     }
@@ -397,7 +436,10 @@ impl<'a> KernelLoop<'a> {
                     }
                 }
                 Ok(Some(_)) | Err(AttachError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
-                Ok(None) => return Ok(self.environment.tell_counters()?),
+                Ok(None) => {
+                    self.send_made()?;
+                    return Ok(self.environment.tell_counters()?);
+                }
                 Err(error) => return Err(error.into()),
             }
         }

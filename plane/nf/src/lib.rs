@@ -30,10 +30,11 @@
 //! The same value runs in a process of its own, fused with others in one process ([`run_fused`]), or over
 //! a few packets in a unit test without root and without a manager ([`testing`]).
 //!
-//! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`],
-//! [`Timer`]; [`disk`] for files; then attach (hello, memory, ready), the burst loop over rings and the one
-//! over interfaces of the kernel, and [`headgate_session::launch`] for processes that the manager starts. An
-//! NF never allocates or frees a buffer: whatever its verdict, the packet goes back to the manager.
+//! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`], [`Timer`];
+//! [`maker`] for packets of its own; [`disk`] for files; then attach (hello, memory, ready), the burst loop
+//! over rings and the one over interfaces of the kernel, and [`headgate_session::launch`] for processes that
+//! the manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back to
+//! the manager. Packets that it makes itself ([`maker`]) lie in buffers it is lent.
 
 mod burst;
 mod burst_loop;
@@ -44,6 +45,7 @@ pub mod disk;
 mod fuse;
 mod interrupted;
 mod kernel_loop;
+pub mod maker;
 mod packet;
 mod run;
 pub mod testing;
@@ -60,6 +62,7 @@ pub use headgate_session::attach::{AttachFailure, Connection, NAME_VARIABLE, PAT
 pub use headgate_session::message::SOCKET_VARIABLE;
 pub use headgate_shm::Verdict;
 pub use headgate_wire as wire;
+pub use maker::{Chain, MakeError, Maker, MakerError, Way};
 pub use packet::{NoRoom, Packet};
 pub use run::{Trouble, conclude, heed_signals, run, run_fused, serve, serve_fused};
 pub use timer::Timer;

@@ -1,6 +1,6 @@
 //! From `main` to the burst loop and back: attach, make the NF, work, say goodbye.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -16,6 +16,7 @@ use crate::counter::Board;
 use crate::disk::engine::{Bell, EngineChoice};
 use crate::fuse::{Fused, Member};
 use crate::kernel_loop::KernelLoop;
+use crate::maker::{Lent, Made};
 use crate::{Failure, NetworkFunction};
 use headgate_session::attach::{AttachFailure, Attached, Connection};
 
@@ -141,21 +142,31 @@ fn live(
     let environment = Rc::new(environment(attached));
     let mut nfs = make(&environment, &attached.welcome.arguments)
         .map_err(|error| Trouble::Start { name: name(), reason: error.to_string() })?;
+    // Whoever did not ask by now never will be lent any.
+    environment.making.take();
     environment.tell_counters().map_err(|error| ended(error.into()))?;
     let Some((io, sockets)) = attached.welcome.kernel.as_ref().zip(attached.interfaces.take()) else {
-        attached.say(&FromNf::Ready).map_err(|error| ended(error.into()))?;
+        let lend = environment.made.get().map_or(0, |made| made.borrow().asked());
+        attached.say(&FromNf::Ready { lend }).map_err(|error| ended(error.into()))?;
         return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
     };
     let failed = |reason: String| Trouble::Start { name: name(), reason };
     let mut work = KernelLoop::new(attached, &environment, &mut nfs, io, sockets).map_err(failed)?;
-    attached.say(&FromNf::Ready).map_err(|error| ended(error.into()))?;
+    attached.say(&FromNf::Ready { lend: 0 }).map_err(|error| ended(error.into()))?;
     work.run().map_err(|error| Trouble::Manager { name: name(), reason: error.to_string() })
 }
 
 pub(crate) fn environment(attached: &Attached) -> Environment {
     let doorbell = attached.side.bell();
     let bell: Bell = Arc::new(move || doorbell.ring());
+    let lent = match &attached.welcome.kernel {
+        Some(_) => Lent::Own(Vec::new()),
+        None => Lent::Ring(attached.side.lend_consumer()),
+    };
     Environment {
+        chains: Some(attached.welcome.chains.clone()),
+        made: OnceCell::new(),
+        making: RefCell::new(Some(Made::new(Some(attached.region.clone()), lent))),
         name: attached.welcome.name.clone(),
         ports: Names::known("port", attached.welcome.ports.clone()),
         stages: Names::known("stage", attached.welcome.stages.clone()),

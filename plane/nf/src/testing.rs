@@ -20,7 +20,7 @@
 //! # Ok::<(), Failure>(())
 //! ```
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +34,7 @@ use crate::clock::Clock;
 use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
 use crate::counter::Board;
 use crate::fuse::{Fused, Member};
+use crate::maker::{Lent, Made, Way};
 use crate::{Failure, NetworkFunction};
 
 mod bench;
@@ -55,6 +56,8 @@ pub struct Setup {
     pub ports: Vec<String>,
     /// The names of the stages.
     pub stages: Vec<String>,
+    /// The names of the chains that visit it; a chain's number is one more than its place.
+    pub chains: Vec<String>,
     /// What reads and writes for it, if it asks.
     pub disk: EngineChoice,
 }
@@ -66,6 +69,7 @@ impl Default for Setup {
             arguments: "{}".into(),
             ports: vec!["west".into(), "east".into()],
             stages: Vec::new(),
+            chains: Vec::new(),
             disk: EngineChoice::Best,
         }
     }
@@ -97,6 +101,20 @@ pub struct Harness {
     nfs: Fused,
     burst_max: usize,
     order: Vec<usize>,
+    made: Vec<MadeFrame>,
+}
+
+/// A packet that the NF made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeFrame {
+    /// When it was made, since the start.
+    pub at: Duration,
+    /// The frame that it followed, by its place in the run; none for one made by itself.
+    pub follows: Option<usize>,
+    /// Where it goes; none for one that a later NF of the process dropped.
+    pub way: Option<Way>,
+    /// The frame.
+    pub frame: Vec<u8>,
 }
 
 impl Harness {
@@ -111,7 +129,7 @@ impl Harness {
         let arguments = setup.arguments.clone();
         let environment = on_the_bench(setup);
         let nfs = Fused::alone(&environment, &arguments, build)?;
-        Ok(Self { environment, nfs, burst_max: BURST_MAX, order: Vec::new() })
+        Ok(Self { environment, nfs, burst_max: BURST_MAX, order: Vec::new(), made: Vec::new() })
     }
 
     /// Makes several NFs that share a process; the arguments are a JSON array with one object for each.
@@ -122,7 +140,7 @@ impl Harness {
         let arguments = setup.arguments.clone();
         let environment = on_the_bench(setup);
         let nfs = Fused::together(&environment, &arguments, members)?;
-        Ok(Self { environment, nfs, burst_max: BURST_MAX, order: Vec::new() })
+        Ok(Self { environment, nfs, burst_max: BURST_MAX, order: Vec::new(), made: Vec::new() })
     }
 
     /// Hands packets over in bursts of at most `most`, 1 to [`BURST_MAX`].
@@ -149,17 +167,19 @@ impl Harness {
     /// As [`Harness::run`].
     pub fn run_arrivals(&mut self, arrivals: &[Arrival]) -> Vec<(Verdict, Vec<u8>)> {
         let longest = arrivals.iter().map(|arrival| arrival.frame.len()).max().unwrap_or(0);
-        let mut bench = Bench::new(region_for(longest, self.buffers()));
+        let mut bench = self.bench(longest, self.buffers());
         bench.books.outcomes.resize(arrivals.len(), None);
         for (together, number) in arrivals.chunks(self.burst_max).zip(0..) {
             self.move_to(together[0].at, &mut bench);
             self.wait_for_disk(&mut bench, |requests| requests.has_room());
             bench.load(together, number * self.burst_max);
+            bench.lend(&self.environment);
             self.nfs.process(&mut bench.burst);
             if let Some(requests) = self.environment.disk.requests.get() {
                 requests.borrow_mut().absorb(&mut bench.burst);
             }
             bench.books.take_back(&bench.burst);
+            self.take_made(&mut bench);
         }
         self.wait_for_disk(&mut bench, |requests| requests.held() == 0);
         self.order = bench.books.order;
@@ -180,7 +200,8 @@ impl Harness {
     /// When the disk does not answer.
     pub fn wait(&mut self, time: Duration) {
         let time = self.environment.clock.now() + time;
-        self.move_to(time, &mut Bench::new(region_for(0, 1)));
+        let mut bench = self.bench(0, 1);
+        self.move_to(time, &mut bench);
     }
 
     /// The disk of a bench takes no time: whatever is under way is done before time moves on.
@@ -191,7 +212,9 @@ impl Harness {
             if let Clock::Manual(clock) = &self.environment.clock {
                 clock.set(clock.get().max(now));
             }
+            bench.lend(&self.environment);
             self.nfs.timers(now);
+            self.take_made(bench);
             self.wait_for_disk(bench, |requests| !requests.is_under_way());
             if due.is_none_or(|due| due > time) {
                 return;
@@ -204,7 +227,16 @@ impl Harness {
     /// # Errors
     /// What the NF answered.
     pub fn message(&mut self, body: &str) -> Result<(), Failure> {
-        self.nfs.message(body)
+        let mut bench = self.bench(0, 1);
+        bench.lend(&self.environment);
+        let answer = self.nfs.message(body);
+        self.take_made(&mut bench);
+        answer
+    }
+
+    /// The packets that the NF made since the last call, in the order in which they left.
+    pub fn made(&mut self) -> Vec<MadeFrame> {
+        std::mem::take(&mut self.made)
     }
 
     /// Tells the NF that it ends; what it wrote is in its files then.
@@ -212,8 +244,10 @@ impl Harness {
     /// # Panics
     /// When the disk does not answer.
     pub fn stop(&mut self) {
+        let mut bench = self.bench(0, 1);
+        bench.lend(&self.environment);
         self.nfs.stop();
-        let mut bench = Bench::new(region_for(0, 1));
+        self.take_made(&mut bench);
         if let Some(requests) = self.environment.disk.requests.get().cloned() {
             self.wait_for_disk(&mut bench, |requests| {
                 requests.flush_all();
@@ -257,7 +291,7 @@ pub fn check<N: NetworkFunction + 'static>(
     arguments: &str,
     build: impl FnOnce(&mut Context) -> Result<N, Failure>,
 ) -> Result<(), Failure> {
-    let environment = offline(Names::open("port"), Names::open("stage"), rehearsal());
+    let environment = offline(Names::open("port"), Names::open("stage"), None, rehearsal());
     Fused::alone(&environment, arguments, build).map(|_| ())
 }
 
@@ -266,7 +300,7 @@ pub fn check<N: NetworkFunction + 'static>(
 /// # Errors
 /// What one of them said.
 pub fn check_fused(arguments: &str, members: Vec<Member>) -> Result<(), Failure> {
-    let environment = offline(Names::open("port"), Names::open("stage"), rehearsal());
+    let environment = offline(Names::open("port"), Names::open("stage"), None, rehearsal());
     Fused::together(&environment, arguments, members).map(|_| ())
 }
 
@@ -278,10 +312,16 @@ const fn rehearsal() -> DiskAccess {
 fn on_the_bench(setup: Setup) -> Rc<Environment> {
     let harness = std::thread::current();
     let disk = DiskAccess::new(Some(Arc::new(move || harness.unpark())), setup.disk);
-    offline(Names::known("port", setup.ports), Names::known("stage", setup.stages), disk)
+    let chains = setup.chains.into_iter().zip(1..).map(|(name, number)| (number, name)).collect();
+    offline(Names::known("port", setup.ports), Names::known("stage", setup.stages), Some(chains), disk)
 }
 
-fn offline(ports: Names, stages: Names, disk: DiskAccess) -> Rc<Environment> {
+fn offline(
+    ports: Names,
+    stages: Names,
+    chains: Option<Vec<(u16, String)>>,
+    disk: DiskAccess,
+) -> Rc<Environment> {
     Rc::new(Environment {
         name: "test".to_owned(),
         ports,
@@ -291,6 +331,9 @@ fn offline(ports: Names, stages: Names, disk: DiskAccess) -> Rc<Environment> {
         outbox: Outbox::Kept(RefCell::new(Vec::new())),
         counters_told: Cell::new(0),
         disk,
+        chains,
+        made: OnceCell::new(),
+        making: RefCell::new(Some(Made::new(None, Lent::Own(Vec::new())))),
         window: WINDOW,
         frame_bytes_max: LENGTH_MAX as usize,
     })

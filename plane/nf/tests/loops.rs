@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use headgate_nf::testing::Manager;
 use headgate_nf::{
-    Burst, Connection, Context, Counter, End, Failure, NetworkFunction, Timer, Trouble, Verdict, serve,
+    Burst, Connection, Context, Counter, End, Failure, MakeError, Maker, NetworkFunction, Timer, Trouble,
+    Verdict, Way, serve,
 };
 use headgate_session::message::{Loop, Welcome};
 
@@ -194,6 +195,67 @@ fn an_nf_that_cannot_start_says_why() {
     let reason = manager.admit().unwrap_err();
     assert_eq!(reason, "sorter cannot start: there is no port `east`; there are none");
     assert_eq!(nf.join().unwrap().unwrap_err().exit_code(), 4);
+}
+
+/// Answers each packet by the port it came by, and makes one by itself when it is told to.
+struct Answerer {
+    maker: Maker,
+    missed: Counter,
+}
+
+impl NetworkFunction for Answerer {
+    fn process(&mut self, burst: &mut Burst, _: &mut Context) {
+        for mut packet in burst.packets() {
+            let answer = self.maker.after(&packet, Way::Port(packet.ingress()), packet.len(), |frame| {
+                frame.copy_from_slice(packet.data());
+                frame[0] = 200;
+            });
+            self.missed.add(u64::from(answer == Err(MakeError::NoneLent)));
+            packet.discard();
+        }
+    }
+
+    fn message(&mut self, _: &str, context: &mut Context) -> Result<(), Failure> {
+        let chain = context.chain("blue")?;
+        Ok(self.maker.alone(Way::Chain(chain), 60, |frame| frame[0] = 201)?)
+    }
+}
+
+#[test]
+fn made_packets_come_right_behind_those_they_follow() {
+    for waits in LOOPS {
+        let chains = vec![(3, "blue".to_owned())];
+        let (mut manager, socket) = Manager::new(Welcome { waits, chains, ..Welcome::default() });
+        let nf = std::thread::spawn(move || {
+            serve(Connection::from_socket(socket), |context| {
+                Ok(Answerer { maker: context.maker(64)?, missed: context.counter("missed")? })
+            })
+        });
+        manager.admit().unwrap();
+        let (mut sent, mut back) = (0u32, Vec::new());
+        while sent < 2_000 {
+            let frames: Vec<_> = (sent..sent + 5).map(|number| vec![number as u8 & 127; 60]).collect();
+            sent += manager.send(&frames, 1) as u32;
+            back.extend(manager.collect());
+        }
+        wait_until(|| {
+            back.extend(manager.collect());
+            manager.lent() == 0
+        });
+        manager.tell("make one");
+        wait_until(|| {
+            back.extend(manager.collect());
+            back.iter().any(|(_, frame)| frame[0] == 201)
+        });
+        let missed = manager.counter("missed").unwrap() as usize;
+        assert_eq!(back.len() + missed, 2 * sent as usize + 1);
+        for pair in back.windows(2).filter(|pair| pair[1].1[0] == 200) {
+            assert_eq!((pair[0].0, pair[1].0), (Verdict::Drop, Verdict::Port(1)));
+            assert_eq!(pair[0].1[1..], pair[1].1[1..], "right behind its question");
+        }
+        assert_eq!(manager.stop(), "");
+        nf.join().unwrap().unwrap();
+    }
 }
 
 fn wait_until(mut condition: impl FnMut() -> bool) {

@@ -38,6 +38,8 @@ impl Count {
 pub struct ChainCounts {
     /// Packets classified into the chain.
     pub entered: Count,
+    /// Packets that NFs made and sent on in the chain.
+    pub made: Count,
     /// Packets that left by a port.
     pub left: Count,
     /// Packets that ended at a full ring after an NF had worked on them.
@@ -51,8 +53,12 @@ pub struct InstanceCounts {
     pub delivered: Count,
     /// Packets taken from its transmit ring.
     pub returned: Count,
+    /// Packets that it made and that went on.
+    pub made: Count,
     /// Packets it holds: rings and hands.
     pub held: Count,
+    /// Empty buffers it was lent and has not returned.
+    pub lent: Count,
     /// Packets that wait at the worker for room in its ring.
     pub pending: Count,
     /// Packets marked on their way to it: congestion experienced.

@@ -150,8 +150,12 @@ pub(crate) fn room(view: &View, chain: ChainId, count: usize) -> Room {
 fn inside(signals: &Signals, chain: ChainId) -> u64 {
     let gone = |board: &Board| board.chains[chain.index()].left.get() + board.dropped_all(chain);
     let gone: u64 = signals.boards.iter().map(|board| gone(board)).sum();
-    let entered: u64 = signals.boards.iter().map(|board| board.chains[chain.index()].entered.get()).sum();
-    entered.saturating_sub(gone)
+    let came = |board: &Board| {
+        let counts = &board.chains[chain.index()];
+        counts.entered.get() + counts.made.get()
+    };
+    let came: u64 = signals.boards.iter().map(|board| came(board)).sum();
+    came.saturating_sub(gone)
 }
 
 /// Returns whether each instance that a packet's flow is spread to holds less than its even part of the

@@ -47,6 +47,7 @@ reasons! {
     Unasked,      "unasked",       "sent by an external program before a packet of any chain had come to it";
     NoSuchPort,   "no-such-port",  "an NF sent it to a port that does not exist";
     NoSuchStage,  "no-such-stage", "an NF sent it to a stage that its chain does not have";
+    NoSuchChain,  "no-such-chain", "an NF made it for a chain that does not visit that NF";
     NoExit,       "no-exit",       "the chain has no port of its own and its last NF named none";
     NoWay,        "no-way",        "no way leads to the node that serves its next stage, or to its tunnel";
     NoHeadroom,   "no-headroom",   "there is no room in front of it for the header of its tunnel";

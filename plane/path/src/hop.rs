@@ -37,7 +37,8 @@ impl Stages {
             Taken::Nothing => return 0,
             Taken::OneWay if !tells => one_way(view, ledger, burst),
             Taken::Onward if !tells => route(view.plan, ledger, burst),
-            _ => follow(view, ledger, number, tells, burst),
+            Taken::Made => follow_made(view, ledger, number, tells, burst),
+            _ => follow::<false>(view, ledger, number, tells, burst),
         }
         ledger.passed(Station::Hop, &burst.packets[..burst.count], &burst.places[..burst.count]);
         count
@@ -55,15 +56,21 @@ fn one_way(view: &View, ledger: &Ledger, burst: &mut Burst) {
     burst.next = Next::Same(hop);
 }
 
-/// Follows the verdicts, packet by packet. Those that end here have ended; the others are at the front, in
-/// their order.
-fn follow(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, burst: &mut Burst) {
+/// Follows the verdicts, packet by packet; made packets are like any others from here on. Those that end here
+/// have ended; the others are at the front, in their order.
+fn follow<const MADE: bool>(
+    view: &View,
+    ledger: &mut Ledger,
+    number: InstanceId,
+    tells: bool,
+    burst: &mut Burst,
+) {
     let (mut kept, mut hops, mut asked) = (0, Agreement::default(), Asked::default());
     for at in 0..burst.count.min(BURST) {
         let (packet, place) = (burst.packets[at], burst.places[at]);
         let followed = match packet.tag() {
             Verdict::NEXT if !tells => Ok(place),
-            _ => Said { view, ledger, number, tells, region: burst.region, packet, place }.follow(),
+            _ => Said::<MADE> { view, ledger, number, tells, region: burst.region, packet, place }.follow(),
         };
         let (place, hop) = match followed {
             Ok(place) => (place, asked.hop(view.plan, place)),
@@ -75,12 +82,19 @@ fn follow(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, bur
         };
         let hop =
             if hop.is_spread() { spread(view.plan, hop, ledger.flow(burst.region, packet)) } else { hop };
-        (burst.packets[kept], burst.places[kept], burst.hops[kept]) = (packet, place, hop);
+        (burst.packets[kept], burst.places[kept], burst.hops[kept]) =
+            (packet, if MADE { place.ordinary() } else { place }, hop);
         hops.add(hop.bits());
         kept += 1;
     }
     burst.count = kept;
     burst.next = Next::agreed(&hops, burst.hops[0]);
+}
+
+/// The same for a burst with packets that the instance made, which is rare.
+#[cold]
+fn follow_made(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, burst: &mut Burst) {
+    follow::<true>(view, ledger, number, tells, burst);
 }
 
 /// Last answer of the plan, kept so that it is asked once for packets that go the same way.
@@ -123,7 +137,7 @@ enum Other {
 }
 
 /// A packet that an instance returned, already one stage further in its chain.
-struct Said<'a> {
+struct Said<'a, const MADE: bool> {
     view: &'a View<'a>,
     ledger: &'a Ledger,
     number: InstanceId,
@@ -134,7 +148,12 @@ struct Said<'a> {
     place: Place,
 }
 
-impl Said<'_> {
+impl<const MADE: bool> Said<'_, MADE> {
+    /// Returns whether the instance made the packet: it says nothing of where those of its flow go.
+    const fn is_made(&self) -> bool {
+        MADE && self.place.is_lent()
+    }
+
     /// Returns where the packet is in its chain when it goes on along that, and else where it goes.
     fn follow(&self) -> Result<Place, Other> {
         let verdict = self.packet.verdict();
@@ -144,12 +163,14 @@ impl Said<'_> {
         let (view, before, flow) = (self.view, self.place.back(), self.ledger.flow(self.region, self.packet));
         match verdict {
             Verdict::Port(port) => {
-                left_early(view, self.number, before, flow);
+                if !self.is_made() {
+                    left_early(view, self.number, before, flow);
+                }
                 Err(Other::Hop(PackedHop::from(Hop::Port(PortId(port)))))
             }
             Verdict::Stage(stage) => self.jump(NfId(stage), flow).map_err(Other::End),
             Verdict::Next | Verdict::Drop => {
-                if self.tells {
+                if self.tells && !self.is_made() {
                     went_straight(view, before, flow);
                 }
                 Ok(self.place)
@@ -164,7 +185,9 @@ impl Said<'_> {
         if self.place.jumps() >= JUMPS_MAX {
             return Err(DropReason::Loop);
         }
-        diverted(self.view, self.number, self.place.back(), flow, Some(position));
+        if !self.is_made() {
+            diverted(self.view, self.number, self.place.back(), flow, Some(position));
+        }
         Ok(self.place.jumped_to(position))
     }
 }

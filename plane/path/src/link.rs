@@ -1,6 +1,7 @@
 //! Link: how a worker reaches an instance of an NF. One variant for each kind, a file for each, and the only
 //! place where it is asked which one it is.
 
+mod lend;
 mod program;
 mod rings;
 
@@ -50,6 +51,8 @@ pub(crate) enum Taken {
     Onward,
     /// Packets of which some were given another verdict.
     Verdicts,
+    /// Packets of which the instance made some.
+    Made,
 }
 
 /// Remains of an instance that was taken out of service.

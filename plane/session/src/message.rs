@@ -6,7 +6,7 @@
 //! NF       -> manager   hello {abi, name}
 //! manager  -> NF        welcome {shape, names, arguments} + files: packets, control, directives
 //!                       or refused {reason}
-//! NF       -> manager   ready                        from here on packets may come
+//! NF       -> manager   ready {lend}                 from here on packets may come, and empty buffers
 //! both                  message {body}               for the NF's author
 //! NF       -> manager   counters {names}             what its counters mean
 //! NF       -> manager   goodbye                      every packet returned
@@ -69,7 +69,12 @@ pub enum FromNf {
         name: String,
     },
     /// The NF is set up and waits for packets.
-    Ready,
+    Ready {
+        /// Number of empty buffers it wants to be lent for packets it makes; it is lent at most
+        /// [`headgate_shm::control::lent_for`] as many.
+        #[serde(default)]
+        lend: u32,
+    },
     /// For whoever listens to this NF's events.
     Message {
         /// Free text; by convention JSON.
@@ -124,6 +129,9 @@ pub struct Welcome {
     pub ports: Vec<String>,
     /// Names of the stages; a stage's number is its place here.
     pub stages: Vec<String>,
+    /// Numbers and names of the chains that visit the NF, for packets that it makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<(u16, String)>,
     /// The NF's own arguments from the configuration, a JSON object.
     pub arguments: String,
     /// The interfaces it works on instead of its rings, if it does.

@@ -14,10 +14,13 @@
 //!   512   tx consumed       manager   NF
 //!   640   progress          NF        manager
 //!   768   interfaces        NF        manager   what it did on interfaces of the kernel
+//!   896   lend produced     manager   NF
+//!   1024  lend consumed     NF        manager
 //!   2048  counters          NF        manager   64 of the NF's own
 //!   2560  service times     NF        manager   256 counts of 4 bytes (histogram.rs)
 //!   4096  rx slots          manager   NF        ring size x 8 bytes
 //!   ...   tx slots          NF        manager   ring size x 8 bytes
+//!   ...   lend slots        manager   NF        64 x 8 bytes: empty buffers for packets it makes
 //! directives
 //!   0     orders            manager   NF
 //! ```
@@ -36,9 +39,22 @@ use crate::memory::{Memory, MemoryError, PAGE_BYTES, PagesWanted};
 use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 
 /// Changes whenever anything in this file or in the descriptor changes its meaning.
-pub const ABI_VERSION: u32 = 5;
+pub const ABI_VERSION: u32 = 6;
 /// Counters an NF can publish.
 pub const COUNTERS: usize = 64;
+/// Buffers that an NF can be lent at a time for packets it makes, and places of the lend ring. Our choice:
+/// one for each packet of a burst, so that an NF can answer each, and 128 KiB of the region at most.
+pub const LENT_MAX: u32 = 64;
+/// Part of its ring that an NF can be lent at most: what is lent is taken off the packets it may hold, and
+/// those are to reach the high watermark (80 percent by default) before there is no more room.
+const LENT_RING_PART: u32 = 8;
+
+/// Returns how many buffers an NF is lent that asked for so many and has rings of `ring` descriptors.
+#[must_use]
+pub const fn lent_for(asked: u32, ring: u32) -> u32 {
+    let most = if ring / LENT_RING_PART < LENT_MAX { ring / LENT_RING_PART } else { LENT_MAX };
+    if asked < most { asked } else { most }
+}
 
 /// A value alone in its pair of cache lines.
 #[repr(C, align(128))]
@@ -101,6 +117,8 @@ pub struct Header {
     tx_consumed: Line<AtomicU32>,
     progress: Line<Progress>,
     kernel: Line<KernelCounts>,
+    lend_produced: Line<AtomicU32>,
+    lend_consumed: Line<AtomicU32>,
 }
 
 const COUNTERS_OFFSET: usize = 2048;
@@ -113,6 +131,8 @@ const _: () = {
     assert!(offset_of!(Header, tx_consumed) == 512);
     assert!(offset_of!(Header, progress) == 640);
     assert!(offset_of!(Header, kernel) == 768);
+    assert!(offset_of!(Header, lend_produced) == 896);
+    assert!(offset_of!(Header, lend_consumed) == 1024);
     assert!(size_of::<Header>() <= COUNTERS_OFFSET);
     assert!(COUNTERS_OFFSET + COUNTERS * size_of::<u64>() <= SERVICE_OFFSET);
     assert!(SERVICE_OFFSET + BUCKETS * size_of::<u32>() <= SLOTS_OFFSET);
@@ -166,7 +186,7 @@ impl ControlLayout {
     /// Bytes of the control region.
     #[must_use]
     pub const fn bytes(self) -> usize {
-        SLOTS_OFFSET + 2 * self.ring as usize * size_of::<u64>()
+        SLOTS_OFFSET + (2 * self.ring + LENT_MAX) as usize * size_of::<u64>()
     }
 }
 
@@ -199,28 +219,30 @@ impl Shared {
         unsafe { &*self.control.base().as_ptr().add(SERVICE_OFFSET).cast() }
     }
 
-    fn ring(&self, produced: &AtomicU32, consumed: &AtomicU32, which: usize) -> Parts {
-        let slots = SLOTS_OFFSET + which * self.layout.ring as usize * size_of::<u64>();
+    /// The ring of `size` descriptors whose slots lie behind `before` others.
+    fn ring(&self, produced: &AtomicU32, consumed: &AtomicU32, before: u32, size: u32) -> Parts {
+        let slots = SLOTS_OFFSET + before as usize * size_of::<u64>();
         // SAFETY: inside the region by `ControlLayout::bytes`.
         let slots = unsafe { self.control.base().add(slots).cast() };
         // SAFETY: all three lie in the mapping that the parts keep alive; the size was checked.
         unsafe {
-            Parts::new(
-                NonNull::from(produced),
-                NonNull::from(consumed),
-                slots,
-                self.layout.ring,
-                self.control.clone(),
-            )
+            Parts::new(NonNull::from(produced), NonNull::from(consumed), slots, size, self.control.clone())
         }
     }
 
     fn receive_ring(&self) -> Parts {
-        self.ring(&self.header().rx_produced.0, &self.header().rx_consumed.0, 0)
+        let header = self.header();
+        self.ring(&header.rx_produced.0, &header.rx_consumed.0, 0, self.layout.ring)
     }
 
     fn transmit_ring(&self) -> Parts {
-        self.ring(&self.header().tx_produced.0, &self.header().tx_consumed.0, 1)
+        let (header, ring) = (self.header(), self.layout.ring);
+        self.ring(&header.tx_produced.0, &header.tx_consumed.0, ring, ring)
+    }
+
+    fn lend_ring(&self) -> Parts {
+        let header = self.header();
+        self.ring(&header.lend_produced.0, &header.lend_consumed.0, 2 * self.layout.ring, LENT_MAX)
     }
 }
 
@@ -269,6 +291,12 @@ impl ManagerSide {
     #[must_use]
     pub fn transmit_consumer(&self) -> Consumer {
         Consumer::new(self.shared.transmit_ring())
+    }
+
+    /// The producer of the NF's lend ring: empty buffers for packets that it makes. Once per incarnation.
+    #[must_use]
+    pub fn lend_producer(&self) -> Producer {
+        Producer::new(self.shared.lend_ring())
     }
 
     /// The doorbell's word.
@@ -331,14 +359,15 @@ impl ManagerSide {
         produced.wrapping_sub(consumed).min(self.shared.layout.ring)
     }
 
-    /// Packets it has taken and not returned, as the NF says: at most as many as the ring holds.
+    /// Packets it has taken or made and not returned, as the NF says: at most as many as the ring holds.
     #[must_use]
     pub fn in_hand(&self) -> u32 {
         let header = self.shared.header();
         // Returned first: it may return some meanwhile, and what it has is never negative.
         let returned = header.tx_produced.0.load(Ordering::Relaxed);
-        let consumed = header.rx_consumed.0.load(Ordering::Relaxed);
-        consumed.wrapping_sub(returned).min(self.shared.layout.ring)
+        let taken = header.rx_consumed.0.load(Ordering::Relaxed);
+        let made = header.lend_consumed.0.load(Ordering::Relaxed);
+        taken.wrapping_add(made).wrapping_sub(returned).min(self.shared.layout.ring)
     }
 
     /// Packets it has taken out of its receive ring, ever (wraps), as it says.
@@ -375,6 +404,12 @@ impl NfSide {
     #[must_use]
     pub fn transmit_producer(&self) -> Producer {
         Producer::new(self.shared.transmit_ring())
+    }
+
+    /// The consumer of the lend ring. Once.
+    #[must_use]
+    pub fn lend_consumer(&self) -> Consumer {
+        Consumer::new(self.shared.lend_ring())
     }
 
     /// The doorbell's word.
@@ -471,6 +506,30 @@ mod tests {
         assert_eq!(got.as_slice(), sent.as_slice());
         assert_eq!(transmit.push(&got), Ok(64));
         assert_eq!(from_nf.refresh(), Ok(64));
+    }
+
+    #[test]
+    fn empty_buffers_pass_by_a_ring_of_their_own() {
+        let manager = ManagerSide::create("test", ControlLayout::new(128).unwrap()).unwrap();
+        let nf = nf_side(&manager);
+        let (mut lend, mut lent) = (manager.lend_producer(), nf.lend_consumer());
+        let (mut to_nf, mut receive) = (manager.receive_producer(), nf.receive_consumer());
+        let empty: Vec<_> = (0..u64::from(LENT_MAX)).map(Descriptor).collect();
+        assert_eq!(lend.push(&empty), Ok(LENT_MAX as usize));
+        assert_eq!(to_nf.push(&[Descriptor(7); 128]), Ok(128));
+        assert_eq!(nf.transmit_producer().push(&[Descriptor(9); 126]), Ok(126));
+        let mut got = [Descriptor::default(); LENT_MAX as usize];
+        assert_eq!(lent.pop(&mut got), Ok(LENT_MAX as usize));
+        assert_eq!(got.as_slice(), empty.as_slice());
+        assert_eq!(receive.pop(&mut got), Ok(LENT_MAX as usize));
+        assert!(got.iter().all(|packet| *packet == Descriptor(7)));
+        assert_eq!(manager.in_hand(), 2, "64 taken and 64 made, of which 126 were returned");
+    }
+
+    #[test]
+    fn what_is_lent_leaves_room_for_packets() {
+        assert_eq!([0, 3, 64, 1000].map(|asked| lent_for(asked, 4096)), [0, 3, 64, 64]);
+        assert_eq!([3, 64].map(|asked| lent_for(asked, 64)), [3, 8]);
     }
 
     #[test]

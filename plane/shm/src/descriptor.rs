@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The tag has two meanings, one for each direction. Towards an NF it is the port by which the packet
-//! entered. From an NF it is the verdict. Nothing in it is believed by the manager before
+//! entered. From an NF it is the verdict; that of a packet which the NF made can be "next" with an argument,
+//! one more than the number of the chain that it enters. Nothing in it is believed by the manager before
 //! [`crate::Geometry::check`] and the holder table agreed.
 
 /// Bits of a buffer index: 16 Mi buffers a region.
@@ -161,6 +162,22 @@ impl Verdict {
             _ => Self::Stage(argument),
         }
     }
+
+    /// Returns the tag of a made packet that enters the chain of this number; `None` when the number is too
+    /// great for a tag.
+    #[must_use]
+    pub const fn onto_chain(chain: u16) -> Option<u32> {
+        if (chain as u32) < ARGUMENT_COUNT - 1 { Some(Self::NEXT | (chain as u32 + 1)) } else { None }
+    }
+
+    /// Returns the number of the chain that a tag names, if it does.
+    #[must_use]
+    pub const fn chain_of(tag: u32) -> Option<u16> {
+        match (Self::decode(tag), tag & (ARGUMENT_COUNT - 1)) {
+            (Self::Next, more @ 1..) => Some(more as u16 - 1),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -187,6 +204,17 @@ mod tests {
             prop_assert_eq!(again.verdict(), verdict);
             prop_assert_eq!(again.index(), Descriptor(word).index());
             prop_assert_eq!(again.length(), Descriptor(word).length());
+        }
+
+        #[test]
+        fn a_tag_names_a_chain_or_a_verdict(chain: u16) {
+            let tag = Verdict::onto_chain(chain);
+            prop_assert_eq!(tag.is_some(), chain < 4095);
+            prop_assert_eq!(tag.and_then(Verdict::chain_of), Some(chain).filter(|chain| *chain < 4095));
+            prop_assert!(tag.is_none_or(|tag| Verdict::decode(tag) == Verdict::Next));
+            for verdict in [Verdict::Next, Verdict::Drop, Verdict::Port(chain), Verdict::Stage(chain)] {
+                prop_assert_eq!(Verdict::chain_of(verdict.encode()), None);
+            }
         }
     }
 }

@@ -13,6 +13,13 @@ pub enum Offence {
     /// The NF's index of its transmit ring moved back, or further ahead than the ring is long.
     #[error("transmit index out of range: the producer index ran backwards or past the ring's end")]
     TransmitIndex,
+    /// The NF's index of its lend ring moved back, or past what the manager had put in, or stayed behind
+    /// the buffers it had used.
+    #[error(
+        "lend index out of range: the consumer index ran backwards, ahead of the producer, or stayed behind \
+         the buffers that were used"
+    )]
+    LendIndex,
     /// A descriptor named a buffer the region does not have.
     #[error("descriptor names a buffer that does not exist")]
     NoSuchBuffer,
@@ -34,9 +41,10 @@ pub enum Offence {
 
 impl Offence {
     /// Every offence, in the order of their codes.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ReceiveIndex,
         Self::TransmitIndex,
+        Self::LendIndex,
         Self::NoSuchBuffer,
         Self::NotHeld,
         Self::BadLength,
@@ -50,6 +58,7 @@ impl Offence {
         match self {
             Self::ReceiveIndex => "receive-index",
             Self::TransmitIndex => "transmit-index",
+            Self::LendIndex => "lend-index",
             Self::NoSuchBuffer => "no-such-buffer",
             Self::NotHeld => "not-held",
             Self::BadLength => "bad-length",

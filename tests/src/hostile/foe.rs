@@ -18,11 +18,15 @@ pub mod offset {
     pub const RECEIVE_CONSUMED: u64 = 256;
     /// Index up to which packets were put into the transmit ring.
     pub const TRANSMIT_PRODUCED: u64 = 384;
+    /// Index up to which empty buffers were taken from the lend ring.
+    pub const LEND_CONSUMED: u64 = 1024;
 }
 
 /// Packets it passes on before it shows what it is: the chain was in service.
 const HONEST_PACKETS: u64 = 200;
 const BURST: usize = 64;
+/// Empty buffers that it asks for.
+const LEND: u32 = 8;
 
 /// An attached network function and everything it can reach.
 pub struct Foe {
@@ -36,6 +40,7 @@ pub struct Foe {
     pub side: NfSide,
     pub receive: Consumer,
     pub transmit: Producer,
+    pub lent: Consumer,
     pub random: Random,
 }
 
@@ -58,7 +63,7 @@ impl Foe {
         let control = Memory::attach("control", control, layout.bytes(), true)?;
         let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
         let side = NfSide::attach(control, directives, layout)?;
-        message::send(&socket, &FromNf::Ready, &[])?;
+        message::send(&socket, &FromNf::Ready { lend: LEND }, &[])?;
         Ok(Self {
             socket,
             geometry,
@@ -66,6 +71,7 @@ impl Foe {
             control: files.1,
             receive: side.receive_consumer(),
             transmit: side.transmit_producer(),
+            lent: side.lend_consumer(),
             region,
             side,
             random: Random::new(u64::from(std::process::id())),
@@ -85,6 +91,12 @@ impl Foe {
             std::thread::yield_now();
         }
         burst[..count].to_vec()
+    }
+
+    /// An empty buffer with a packet in it, if one is lent.
+    pub fn make(&mut self) -> Option<Descriptor> {
+        let mut empty = [Descriptor::default()];
+        (self.lent.pop(&mut empty) == Ok(1)).then(|| empty[0].with_extent(empty[0].offset(), 64))
     }
 
     /// Puts anything into the transmit ring.

@@ -57,6 +57,11 @@ const MODES: &[(&str, Attack)] = &[
     ("transmit-index-ahead", |foe| {
         forge(foe, offset::TRANSMIT_PRODUCED, |foe| foe.transmit.produced().wrapping_add(1 << 20))
     }),
+    ("lent-twice", lent_twice),
+    ("lent-and-kept", lent_and_kept),
+    ("lent-and-random", lent_and_random),
+    ("lend-index-back", |foe| forge_lend(foe, |foe| foe.lent.consumed().wrapping_sub(1 << 20))),
+    ("lend-index-ahead", |foe| forge_lend(foe, |foe| foe.lent.consumed().wrapping_add(1 << 20))),
     ("punch-packets", |foe| punch(foe, |foe| vec![&foe.packets])),
     ("punch-control", |foe| punch(foe, |foe| vec![&foe.control])),
     ("punch-all", |foe| punch(foe, |foe| vec![&foe.packets, &foe.control])),
@@ -113,6 +118,50 @@ fn random_verdicts(mut foe: Foe) {
             });
         }
         foe.give(&burst);
+    }
+}
+
+/// Returns each packet it makes twice.
+fn lent_twice(mut foe: Foe) {
+    foe.behave_at_first();
+    while foe.goes_on() {
+        foe.behave();
+        if let Some(made) = foe.make() {
+            foe.give(&[made, made]);
+        }
+    }
+}
+
+/// Takes every empty buffer and returns none: no offence, and it gets no more.
+fn lent_and_kept(mut foe: Foe) {
+    while foe.goes_on() {
+        foe.behave();
+        foe.make();
+    }
+}
+
+/// Packets of its own with tags that mean anything, chains it has nothing to do with among them.
+fn lent_and_random(mut foe: Foe) {
+    while foe.goes_on() {
+        foe.behave();
+        if let Some(made) = foe.make() {
+            let tag = foe.random.below(1 << 14) as u32;
+            // Half of them name one of the first chains.
+            let tag = if foe.random.below(2) == 0 { tag & 7 } else { tag };
+            foe.give(&[made.with_tag(tag)]);
+        }
+    }
+}
+
+/// Makes packets, and lies about how many buffers it took.
+fn forge_lend(mut foe: Foe, index: impl Fn(&Foe) -> u32) {
+    foe.behave_at_first();
+    while foe.goes_on() {
+        foe.behave();
+        if let Some(made) = foe.make() {
+            foe.forge(offset::LEND_CONSUMED, index(&foe));
+            foe.give(&[made.with_verdict(Verdict::Drop)]);
+        }
     }
 }
 
@@ -226,7 +275,7 @@ fn many_messages(mut foe: Foe) {
     let counters = (0..1000).map(|number| format!("counter {number}")).collect();
     let words = [
         FromNf::Message { body },
-        FromNf::Ready,
+        FromNf::Ready { lend: u32::MAX },
         FromNf::Counters { names: counters },
         FromNf::Goodbye { reason: "not yet".to_owned() },
     ];

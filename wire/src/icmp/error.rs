@@ -88,7 +88,7 @@ pub struct Sender {
     pub ipv6: Option<Ipv6Addr>,
 }
 
-/// Why no error is sent.
+/// Why no error, and no reset, is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Silence {
     /// The packet is not understood, so no error about it can be sent.
@@ -97,6 +97,10 @@ pub enum Silence {
     NotIp,
     /// The packet is itself an ICMP error, a redirect, or of an ICMP type that may be one.
     IcmpError,
+    /// The segment is itself a reset: RFC 9293 §3.5.2 answers none.
+    Reset,
+    /// The packet carries no TCP.
+    NotTcp,
     /// A fragment, but not the first. RFC 4443 does not ask for it; we do it in IPv6 too because
     /// such a fragment may hide an ICMP error.
     LaterFragment,
@@ -129,6 +133,8 @@ impl fmt::Display for Silence {
             Self::NoRoom(reason) => return reason.fmt(f),
             Self::NotIp => "the frame is neither IPv4 nor IPv6",
             Self::IcmpError => "the packet may itself be an ICMP error",
+            Self::Reset => "the segment is itself a reset",
+            Self::NotTcp => "the packet carries no TCP",
             Self::LaterFragment => "the packet is a fragment but not the first",
             Self::ManyReceivers => "the packet was not sent to one receiver",
             Self::BadSource => "the packet's source does not name one host",
@@ -264,7 +270,7 @@ fn fill_message(message: &mut [u8], head: Head, quote: &[u8], pseudo: Sum) {
 }
 
 /// RFC 1812 §4.3.2.7.
-fn may_answer4(offending: &ipv4::Packet<&[u8]>) -> Result<(), Silence> {
+pub(crate) fn may_answer4(offending: &ipv4::Packet<&[u8]>) -> Result<(), Silence> {
     let source = offending.source();
     if offending.fragment().offset != 0 {
         return Err(Silence::LaterFragment);
@@ -297,7 +303,7 @@ const fn is_query4(kind: u8) -> bool {
 }
 
 /// RFC 4443 §2.4 e.
-fn may_answer6(offending: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), Silence> {
+pub(crate) fn may_answer6(offending: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), Silence> {
     let source = offending.source();
     if offending.destination().is_multicast() && !problem.answers_multicast6() {
         return Err(Silence::ManyReceivers);

@@ -78,7 +78,12 @@ impl Instances {
             // Nothing is launched to wait yet.
             FromNf::Seated { .. } => {}
             FromNf::Hello { .. } => self.tell(at, Event::Hello, ground, effects),
-            FromNf::Ready => self.tell(at, Event::Ready, ground, effects),
+            FromNf::Ready { lend } => {
+                if let Some(process) = &mut instance.process {
+                    process.link.lend(lend);
+                }
+                self.tell(at, Event::Ready, ground, effects);
+            }
             FromNf::Message { body } => instance.message = Some(body),
             FromNf::Counters { mut names } => {
                 names.truncate(COUNTERS);

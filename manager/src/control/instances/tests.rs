@@ -167,7 +167,7 @@ fn an_nf_that_attaches_is_welcomed_once_and_then_serves() {
     let Some((ToNf::Welcome(welcome), files)) = message::receive::<ToNf>(&theirs).unwrap() else { panic!() };
     assert_eq!((welcome.name.as_str(), welcome.ring, files.len()), ("nf", 64, 3));
     assert_eq!(welcome.ports, ["in"]);
-    message::send(&theirs, &FromNf::Ready, &[]).unwrap();
+    message::send(&theirs, &FromNf::Ready { lend: 0 }, &[]).unwrap();
     let effects = poll_until_something(&mut instances, &mut below);
     assert!(message::receive::<ToNf>(&theirs).unwrap().is_none());
     let words = words(&effects);
@@ -181,7 +181,7 @@ fn what_was_held_is_taken_back_before_the_next_process() {
     let mut below = Below::new(ATTACHED, "");
     let (mut instances, mut effects) = (one_instance(&below), Vec::new());
     let theirs = attach(&mut instances, &mut below, &mut effects);
-    message::send(&theirs, &FromNf::Ready, &[]).unwrap();
+    message::send(&theirs, &FromNf::Ready { lend: 0 }, &[]).unwrap();
     poll_until_something(&mut instances, &mut below);
     // Its process is this one, which must not be killed: its end is told by hand.
     let mut effects = Vec::new();

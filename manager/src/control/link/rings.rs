@@ -20,11 +20,13 @@ use super::{Ground, Progress, Seat, Work, handling};
 pub struct Rings {
     /// Its rings, orders and accounts.
     pub side: Arc<ManagerSide>,
+    /// Number of empty buffers to lend it.
+    pub lend: u32,
 }
 
 impl Rings {
     pub(super) fn make(seat: &Seat) -> Result<Self, String> {
-        Ok(Self { side: make_side(seat)? })
+        Ok(Self { side: make_side(seat)?, lend: 0 })
     }
 
     pub(super) fn welcome(&self, seat: &Seat, inbox: &Inbox, ground: &Ground<'_>) -> Result<(), String> {
@@ -32,6 +34,7 @@ impl Rings {
         let mut welcome = welcome(seat, region);
         welcome.ports = ground.config.ports.iter().map(|port| port.name.clone()).collect();
         welcome.stages = ground.fabric.stage_names();
+        welcome.chains = ground.fabric.chains_of(seat.stage);
         send(inbox, welcome, region, &self.side, &[])
     }
 }
@@ -70,7 +73,7 @@ pub(super) fn send(
 }
 
 /// Hands the rings of a process that is ready to its worker.
-pub(super) fn post(side: &Arc<ManagerSide>, seat: &Seat, ground: &Ground<'_>) -> Command {
+pub(super) fn post(side: &Arc<ManagerSide>, lend: u32, seat: &Seat, ground: &Ground<'_>) -> Command {
     let cycles_per_micro = ground.cycles_per_micro();
     let marks = CallMarks::new(seat.nf.ring, cycles_per_micro);
     side.orders().batch.store(marks.backlog, Ordering::Relaxed);
@@ -82,7 +85,8 @@ pub(super) fn post(side: &Arc<ManagerSide>, seat: &Seat, ground: &Ground<'_>) ->
             core: CoreId(seat.core as u16),
             sleeps: seat.nf.waits == Loop::Notified,
             marks,
-            handling: handling(&ground.config.scheduler, &seat.nf, seat.nf.ring, cycles_per_micro),
+            handling: handling(&ground.config.scheduler, &seat.nf, seat.nf.ring - lend, cycles_per_micro),
+            lend,
             side: side.clone(),
         })),
     }))

@@ -103,7 +103,7 @@ fn others_are_told_why_not() {
     assert!(desk.refusal(&hello("nobody")).contains("there is no nf \"nobody\"; user"));
     let old = FromNf::Hello { abi: ABI_VERSION + 1, name: "own".to_owned() };
     assert!(desk.refusal(&old).contains("version"));
-    assert!(desk.refusal(&FromNf::Ready).contains("first word"));
+    assert!(desk.refusal(&FromNf::Ready { lend: 0 }).contains("first word"));
     // One report of all of them.
     let report = desk.reception.report(Moment(0)).unwrap();
     assert!(report.contains("first word") && report.ends_with("and 3 more before"), "{report}");

@@ -87,9 +87,9 @@ fn report(harness: &mut Harness, tally: &Tally, json: bool) {
     if json {
         let counters: serde_json::Map<_, _> =
             harness.counters().into_iter().map(|(name, value)| (name, value.into())).collect();
-        let Tally { packets, next, dropped, ports, stages, unfit } = tally;
+        let Tally { packets, next, dropped, ports, stages, made, unfit } = tally;
         let packets = json!({ "in": packets, "next": next, "dropped": dropped, "ports": ports, "stages": stages,
-            "unfit": unfit });
+            "made": made, "unfit": unfit });
         println!("{}", json!({ "packets": packets, "counters": counters, "messages": messages }));
         return;
     }
@@ -99,6 +99,9 @@ fn report(harness: &mut Harness, tally: &Tally, json: bool) {
     }
     for (stage, count) in &tally.stages {
         println!("{count} to stage {stage}");
+    }
+    if tally.made > 0 {
+        println!("{} made by it", tally.made);
     }
     if tally.unfit > 0 {
         println!("{} left out: shorter than 14 or longer than 16383 bytes", tally.unfit);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use headgate_shm::doorbell;
 
 use super::{BurstLoop, LoopError, add, give_back};
+use crate::burst::Burst;
 use crate::disk::drive;
 use crate::disk::requests::Requests;
 
@@ -46,10 +47,11 @@ impl BurstLoop<'_> {
     fn hear_disk(&mut self, requests: &RefCell<Requests>) -> Result<(), LoopError> {
         let now = self.environment.clock.now();
         requests.borrow_mut().poll(now);
-        let (attached, transmit) = (self.attached, &mut self.transmit);
-        drive::tell(requests, self.nfs, &mut self.burst, |burst| give_back(attached, transmit, burst))?;
+        let (attached, environment, transmit) = (self.attached, self.environment, &mut self.transmit);
+        let give = |burst: &mut Burst| give_back(attached, environment, transmit, burst);
+        drive::tell(requests, self.nfs, &mut self.burst, give)?;
         requests.borrow_mut().poll(now);
-        Ok(())
+        self.give_made()
     }
 
     /// Says that the loop turns, for the manager that sees packets waiting.

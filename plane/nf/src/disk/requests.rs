@@ -174,6 +174,12 @@ impl Requests {
 
     /// Takes the packets out of a burst that are to be held.
     pub fn absorb(&mut self, burst: &mut Burst) {
+        self.absorb_some(burst);
+        self.asked.clear();
+    }
+
+    /// The same where there are packets to be held in another burst as well.
+    pub fn absorb_some(&mut self, burst: &mut Burst) {
         if self.asked.is_empty() {
             return;
         }
@@ -183,7 +189,6 @@ impl Requests {
             let wish = asked.iter().rev().find(|(index, ..)| *index == packet.index());
             wish.is_some_and(|(_, owner, word)| hold.put((*owner, *word), packet, received))
         });
-        self.asked.clear();
     }
 
     /// Packets on hold.

@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
+use headgate_shm::control::LENT_MAX;
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::{Region, Verdict};
 
-use super::{Arrival, Harness, get, put};
+use super::{Arrival, Harness, MadeFrame, get, put, region_for};
 use crate::burst::{BURST_MAX, Burst};
+use crate::context::Environment;
 use crate::disk::drive;
 use crate::disk::requests::Requests;
+use crate::maker::Way;
 
 /// Packets that may be in the NF's hands at a time: our choice, as many as wait in a short ring.
 pub const WINDOW: usize = 1024;
@@ -30,6 +33,10 @@ pub struct Books {
     lent: HashMap<u32, usize>,
     pub outcomes: Vec<Option<(Verdict, Vec<u8>)>>,
     pub order: Vec<usize>,
+    /// Packets that one NF of the process made and another held for a while.
+    made: Vec<Descriptor>,
+    /// Which arrival was last in a buffer, for made packets that follow it.
+    last_in: HashMap<u32, usize>,
 }
 
 impl Bench {
@@ -39,6 +46,8 @@ impl Bench {
             lent: HashMap::new(),
             outcomes: Vec::new(),
             order: Vec::new(),
+            made: Vec::new(),
+            last_in: HashMap::new(),
             region: region.clone(),
         };
         Self { burst: Burst::new(region), books }
@@ -50,10 +59,18 @@ impl Bench {
         let mut lay = |(arrival, number): (&Arrival, usize)| {
             let index = books.free.pop().expect("the window keeps buffers");
             books.lent.insert(index, number);
+            books.last_in.insert(index, number);
             put(&books.region, index, arrival)
         };
         let descriptors: Vec<Descriptor> = arrivals.iter().zip(first..).map(&mut lay).collect();
         self.burst.load(&descriptors);
+    }
+
+    /// Lends the NF buffers in place of those it used.
+    pub fn lend(&mut self, environment: &Environment) {
+        if let Some(made) = environment.made.get() {
+            made.borrow_mut().refill(|| self.books.free.pop());
+        }
     }
 }
 
@@ -62,6 +79,10 @@ impl Books {
     pub fn take_back(&mut self, burst: &Burst) {
         for packet in burst.decided() {
             let number = self.lent.remove(&packet.index());
+            if number.is_none() && !self.free.contains(&packet.index()) {
+                self.made.push(*packet);
+                continue;
+            }
             let number = number.unwrap_or_else(|| panic!("buffer {} came twice", packet.index()));
             self.outcomes[number] = Some((packet.verdict(), get(&self.region, *packet)));
             self.order.push(number);
@@ -71,6 +92,34 @@ impl Books {
 }
 
 impl Harness {
+    /// A bench with so many buffers, and those that the NF is lent.
+    pub(super) fn bench(&self, longest: usize, buffers: usize) -> Bench {
+        let Some(made) = self.environment.made.get() else {
+            return Bench::new(region_for(longest, buffers));
+        };
+        let region = region_for(longest, buffers + LENT_MAX as usize);
+        made.borrow_mut().move_to(&region);
+        Bench::new(region)
+    }
+
+    /// Takes in what the NF made, as far as what it follows came back.
+    pub(super) fn take_made(&mut self, bench: &mut Bench) {
+        let Some(made) = self.environment.made.get() else { return };
+        let (at, books) = (self.environment.clock.now(), &mut bench.books);
+        let is_back = |index: u32| !books.lent.contains_key(&index);
+        let mut taken: Vec<_> = books.made.drain(..).map(|packet| (None, packet)).collect();
+        made.borrow_mut().take(is_back, |one| taken.push((one.follows, one.packet)));
+        for (follows, packet) in taken {
+            self.made.push(MadeFrame {
+                at,
+                follows: follows.and_then(|index| books.last_in.get(&index).copied()),
+                way: Way::of_tag(packet.tag()),
+                frame: get(&books.region, packet),
+            });
+            books.free.push(packet.index());
+        }
+    }
+
     /// Buffers the NF needs: for a burst, and for all it may hold.
     pub(super) fn buffers(&self) -> usize {
         let holds = self.environment.disk.requests.get().is_some();
@@ -93,6 +142,7 @@ impl Harness {
         });
         let Ok(()) = told;
         requests.borrow_mut().poll(now);
+        self.take_made(bench);
     }
 
     /// Waits in real time until the disk has come so far.

@@ -1,12 +1,12 @@
 //! A manager's part, played by a test: memory, rings and socket of one NF, seen from the other side.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headgate_session::message::{self, AttachError, FromNf, ToNf, Welcome};
-use headgate_shm::control::{ABI_VERSION, Orders, Progress};
+use headgate_shm::control::{ABI_VERSION, Orders, Progress, lent_for};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
@@ -27,6 +27,10 @@ pub struct Manager {
     region: Region,
     to_nf: Producer,
     from_nf: Consumer,
+    lend: Producer,
+    /// Empty buffers that the NF is to have, and those that it has.
+    granted: usize,
+    empty: HashSet<u32>,
     free: Vec<u32>,
     welcome: Welcome,
     counters: Vec<String>,
@@ -74,6 +78,9 @@ impl Manager {
             socket,
             to_nf: side.receive_producer(),
             from_nf: side.transmit_consumer(),
+            lend: side.lend_producer(),
+            granted: 0,
+            empty: HashSet::new(),
             side,
             free: (0..welcome.buffers).collect(),
             region,
@@ -125,7 +132,11 @@ impl Manager {
         message::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
         loop {
             match self.hear_one() {
-                Some(FromNf::Ready) => return Ok(name),
+                Some(FromNf::Ready { lend }) => {
+                    self.granted = lent_for(lend, self.welcome.ring) as usize;
+                    self.lend_more();
+                    return Ok(name);
+                }
                 Some(word) => self.note(word),
                 None => return Err("the connection closed".to_owned()),
             }
@@ -150,9 +161,19 @@ impl Manager {
             FromNf::Message { body } => self.heard.push_back(body),
             FromNf::Counters { names } => self.counters = names,
             FromNf::Goodbye { reason } => self.goodbye = Some(reason),
-            FromNf::Seated { .. } | FromNf::Hello { .. } | FromNf::Ready => {
+            FromNf::Seated { .. } | FromNf::Hello { .. } | FromNf::Ready { .. } => {
                 panic!("{word:?} where it is not expected")
             }
+        }
+    }
+
+    /// Lends the NF empty buffers in place of those it used.
+    fn lend_more(&mut self) {
+        while self.empty.len() < self.granted {
+            let index = self.free.pop().expect("there are more buffers than an NF is lent");
+            let empty = Descriptor::new(index, HEADROOM_BYTES, 0, 0);
+            assert_eq!(self.lend.push(&[empty]), Ok(1), "the lend ring has room for all that is lent");
+            self.empty.insert(index);
         }
     }
 
@@ -162,7 +183,8 @@ impl Manager {
     /// When the NF broke its rings.
     pub fn send(&mut self, frames: &[impl AsRef<[u8]>], ingress: u16) -> usize {
         let held = self.welcome.buffers as usize - self.free.len();
-        let window = (self.welcome.ring as usize - held.min(self.welcome.ring as usize)).min(self.free.len());
+        let room = (self.welcome.ring as usize).saturating_sub(held);
+        let window = room.min(self.free.len());
         let frames = &frames[..frames.len().min(window)];
         let descriptors: Vec<_> = frames.iter().map(|frame| self.put(frame.as_ref(), ingress)).collect();
         assert_eq!(self.to_nf.push(&descriptors), Ok(descriptors.len()), "the window keeps room");
@@ -184,7 +206,7 @@ impl Manager {
         }
     }
 
-    /// The packets the NF has returned since the last call.
+    /// The packets the NF has returned or made since the last call, in their order.
     ///
     /// # Panics
     /// When the NF broke its rings.
@@ -194,11 +216,13 @@ impl Manager {
         loop {
             let count = self.from_nf.pop(&mut descriptors).expect("sound indices");
             if count == 0 {
+                self.lend_more();
                 return outcomes;
             }
             for packet in &descriptors[..count] {
                 outcomes.push((packet.verdict(), super::get(&self.region, *packet)));
                 assert!(!self.free.contains(&packet.index()), "buffer {} came twice", packet.index());
+                self.empty.remove(&packet.index());
                 self.free.push(packet.index());
             }
         }
@@ -221,10 +245,10 @@ impl Manager {
         outcomes
     }
 
-    /// How many buffers are not free: in the rings or in the NF's hands.
+    /// How many packets are in the rings or in the NF's hands.
     #[must_use]
-    pub const fn lent(&self) -> usize {
-        self.welcome.buffers as usize - self.free.len()
+    pub fn lent(&self) -> usize {
+        self.welcome.buffers as usize - self.free.len() - self.empty.len()
     }
 
     /// Sends the NF a message.

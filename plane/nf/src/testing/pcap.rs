@@ -12,7 +12,8 @@ use headgate_shm::region::FRAME_BYTES_MIN;
 use headgate_wire::pcap::{ReadError, Record, Records, classic};
 use headgate_wire::pcapng;
 
-use super::{Arrival, Harness};
+use super::{Arrival, Harness, MadeFrame};
+use crate::maker::Way;
 
 /// Why a capture could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +93,8 @@ pub struct Tally {
     pub ports: BTreeMap<String, usize>,
     /// Those it sent to a stage, by the stage's number.
     pub stages: BTreeMap<u16, usize>,
+    /// Packets that the NF made and that went on; they are in none of the counts above.
+    pub made: usize,
     /// Packets of the capture that fit no buffer and were left out.
     pub unfit: usize,
 }
@@ -107,14 +110,44 @@ pub fn run(harness: &mut Harness, input: &Path, output: Option<&Path>) -> Result
     let outcomes = harness.run_arrivals(&capture.arrivals);
     let mut writer = output.map(Output::create).transpose()?;
     let mut tally = Tally { packets: outcomes.len(), unfit: capture.unfit, ..Tally::default() };
-    for (arrival, (verdict, frame)) in capture.arrivals.iter().zip(&outcomes) {
-        let way = tally.count(harness, *verdict);
-        if let (Some(way), Some(writer)) = (way, &mut writer) {
-            writer.write(capture.started + arrival.at, way, frame)?;
+    let made = harness.made();
+    tally.made = made.iter().filter(|one| one.way.is_some()).count();
+    let mut alone = made.iter().filter(|one| one.follows.is_none()).peekable();
+    for (number, (arrival, (verdict, frame))) in capture.arrivals.iter().zip(&outcomes).enumerate() {
+        while let Some(one) = alone.next_if(|one| one.at <= arrival.at) {
+            write_made(harness, one, capture.started + one.at, &mut writer)?;
         }
+        let (way, time) = (tally.count(harness, *verdict), capture.started + arrival.at);
+        if let (Some(way), Some(writer)) = (way, &mut writer) {
+            writer.write(time, way, frame)?;
+        }
+        for one in made.iter().filter(|one| one.follows == Some(number)) {
+            write_made(harness, one, time, &mut writer)?;
+        }
+    }
+    for one in alone {
+        write_made(harness, one, capture.started + one.at, &mut writer)?;
     }
     writer.map_or(Ok(()), Output::finish)?;
     Ok(tally)
+}
+
+fn write_made(
+    harness: &Harness,
+    made: &MadeFrame,
+    time: Duration,
+    writer: &mut Option<Output>,
+) -> Result<(), CaptureError> {
+    let name =
+        |numbered: Option<String>, what, number: u16| numbered.unwrap_or_else(|| format!("{what} {number}"));
+    let way = match made.way {
+        None => return Ok(()),
+        Some(Way::Next) => "next".to_owned(),
+        Some(Way::Port(port)) => name(harness.environment.ports.name(port.number()), "port", port.number()),
+        Some(Way::Stage(stage)) => format!("stage {}", stage.number()),
+        Some(Way::Chain(chain)) => format!("chain {}", chain.number()),
+    };
+    writer.as_mut().map_or(Ok(()), |writer| writer.write(time, way, &made.frame))
 }
 
 impl Tally {

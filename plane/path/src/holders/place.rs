@@ -10,6 +10,8 @@ use super::Holder;
 ///  63      48 47      32 31    24 23    16 15     8 7      0
 /// |  holder  |  chain   |position|  port  | queue  | jumps  |
 /// ```
+///
+/// The top bit of the jumps says that the buffer was lent empty: an NF makes a packet in it, or has made one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(u64);
 
@@ -20,7 +22,8 @@ const PORT_SHIFT: u32 = 16;
 const QUEUE_SHIFT: u32 = 8;
 const HOLDER: u64 = 0xffff << HOLDER_SHIFT;
 const POSITION: u64 = 0xff << POSITION_SHIFT;
-const JUMPS: u64 = 0xff;
+const JUMPS: u64 = 0x7f;
+const LENT: u64 = 0x80;
 
 impl Place {
     /// A free buffer.
@@ -46,6 +49,32 @@ impl Place {
     #[must_use]
     pub const fn entrance(self) -> Entrance {
         Entrance((self.0 >> POSITION_SHIFT) as u32 & 0x00ff_ffff)
+    }
+
+    /// Returns the place of an empty buffer that is lent to an NF.
+    #[must_use]
+    pub const fn lent(holder: Holder) -> Self {
+        Self(LENT).held_by(holder)
+    }
+
+    /// Returns whether the buffer was lent empty.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_lent(self) -> bool {
+        self.0 & LENT != 0
+    }
+
+    /// Returns the place of a made packet that goes the way of this one.
+    #[must_use]
+    pub const fn made(self) -> Self {
+        Self(self.0 | LENT)
+    }
+
+    /// Returns the same place, of a packet like any other.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn ordinary(self) -> Self {
+        Self(self.0 & !LENT)
     }
 
     /// Returns who holds it.
@@ -80,7 +109,15 @@ impl Place {
     #[inline(always)]
     #[must_use]
     pub const fn jumps(self) -> u8 {
-        self.0 as u8
+        (self.0 & JUMPS) as u8
+    }
+
+    /// Returns the place of another packet, which enters here as if it had come by the same queue. It was
+    /// sent to stages as often: NFs that make packets of each other's end in time.
+    #[must_use]
+    pub const fn beside(self, entrance: Entrance) -> Self {
+        let queue = self.0 & (0xff << PORT_SHIFT | 0xff << QUEUE_SHIFT | JUMPS);
+        Self(queue).held_by(Holder::WORKER).entering(entrance)
     }
 
     /// Returns everything but the holder: equal for two packets that go the same way.
@@ -94,7 +131,8 @@ impl Place {
     #[inline(always)]
     #[must_use]
     pub const fn jumped_to(self, position: u8) -> Self {
-        Self(self.at(position).0 & !JUMPS | self.jumps().saturating_add(1) as u64)
+        let jumps = self.jumps() as u64 + 1;
+        Self(self.at(position).0 & !JUMPS | if jumps > JUMPS { JUMPS } else { jumps })
     }
 
     /// Returns the same packet in other hands.
@@ -196,6 +234,15 @@ mod tests {
             prop_assert_eq!(place.way(), place.held_by(Holder::COMMIT).way());
             prop_assert_ne!(place.way(), next.way());
             prop_assert_eq!(Place::from_bits(place.bits()), place);
+            let made = place.made();
+            prop_assert!(made.is_lent() && !place.is_lent() && Place::lent(holder).is_lent());
+            prop_assert_eq!((made.ordinary(), made.jumps(), made.advanced().is_lent()), (place, 0, true));
+            prop_assert_ne!(made.way(), place.way());
+            prop_assert_eq!(Place::lent(holder).holder(), holder);
+            let often = (0..200).fold(made, |place, _| place.jumped_to(position));
+            prop_assert_eq!((often.jumps(), often.is_lent()), (127, true));
+            let entrance = Entrance::new(ChainId(7), 2);
+            prop_assert_eq!(place.made().beside(entrance), Place::arrived(port, queue).entering(entrance));
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::view::View;
 use crate::wake::Sleep;
 use crate::worker::Event;
 
+use super::lend::Lend;
 use super::{Remains, Service, Taken};
 
 /// The ends of the rings of an NF that is ready.
@@ -43,6 +44,9 @@ pub struct RingEnds {
     pub marks: CallMarks,
     /// The treatment of an NF that cannot keep up.
     pub handling: Handling,
+    /// Number of empty buffers to lend it for packets it makes, at most [`headgate_shm::control::LENT_MAX`]
+    /// and fewer than its ring has places.
+    pub lend: u32,
     /// Its memory.
     pub side: Arc<ManagerSide>,
 }
@@ -55,9 +59,13 @@ pub(crate) struct Rings {
     to_nf: Producer,
     from_nf: Consumer,
     side: Arc<ManagerSide>,
-    /// Buffers in its rings and hands. Never more than a ring is long, so its transmit ring always has
-    /// room and an honest NF never waits for the manager.
+    /// Packets in its rings and hands. With the buffers it is lent never more than a ring is long, so its
+    /// transmit ring always has room and an honest NF never waits for the manager.
     held: u32,
+    /// Most packets it may hold.
+    capacity: u32,
+    /// Buffers for packets it makes, if it asked for some.
+    lend: Option<Box<Lend>>,
     /// Its smoothed queue.
     queue: Average,
     /// Packets others have worked on that wait for room in its ring.
@@ -74,9 +82,13 @@ pub(crate) struct Rings {
 
 impl Rings {
     pub fn new(service: Service, ends: RingEnds) -> Self {
+        let lend =
+            (ends.lend > 0).then(|| Box::new(Lend::new(&service, ends.lend, ends.side.lend_producer())));
         Self {
             number: service.number,
             region: service.region,
+            capacity: ends.side.layout().ring() - ends.lend,
+            lend,
             handling: ends.handling,
             to_nf: ends.side.receive_producer(),
             from_nf: ends.side.transmit_consumer(),
@@ -114,7 +126,7 @@ impl Rings {
     /// Returns how many more packets it may hold.
     #[inline(always)]
     const fn window(&self) -> usize {
-        (self.to_nf.size() - self.held) as usize
+        (self.capacity - self.held) as usize
     }
 
     /// Returns how many packets were given to it or wait for room in its ring, ever (wraps).
@@ -259,13 +271,17 @@ impl Rings {
             return Taken::Nothing;
         }
         burst.count = count;
-        let (taken, offence) = self.check(ledger, burst);
+        let (mut taken, offence) = self.check(ledger, burst);
         if let Some(offence) = offence {
             self.condemn(offence);
         }
-        self.held -= burst.count as u32;
+        let mut returned = burst.count;
+        if let Some(lend) = &mut self.lend {
+            (returned, taken) = lend.sort_out(view, ledger, burst, taken);
+        }
+        self.held -= returned as u32;
         let counts = &ledger.board.instances[self.number.index()];
-        counts.returned.add(burst.count as u64);
+        counts.returned.add(returned as u64);
         counts.held.set(u64::from(self.held));
         self.probe_returned(view, ledger);
         taken
@@ -310,7 +326,9 @@ impl Rings {
     /// Packets came back.
     #[inline(always)]
     fn probe_returned(&mut self, view: &View, ledger: &Ledger) {
-        if let Some((waited, worked)) = self.probe.on_returned(view.now, self.from_nf.consumed()) {
+        let used = self.lend.as_ref().map_or(0, |lend| lend.used());
+        let returned = self.from_nf.consumed().wrapping_sub(used);
+        if let Some((waited, worked)) = self.probe.on_returned(view.now, returned) {
             if let Some(waited) = waited {
                 delay::note(&ledger.board, Delayed::Queueing(self.number), waited);
             }
@@ -318,10 +336,17 @@ impl Rings {
         }
     }
 
-    /// Samples its queue, and where the watched packet is.
+    /// Samples its queue, and where the watched packet is; lends it buffers in place of those it used.
     #[inline(always)]
-    pub fn tend(&mut self, view: &View, ledger: &Ledger) {
+    pub fn tend(&mut self, view: &View, ledger: &mut Ledger) {
         self.queue = self.queue.sample(self.depth());
+        if let Some(lend) = &mut self.lend
+            && lend.is_short()
+            && self.offence.is_none()
+            && let Err(offence) = lend.lend_more(ledger)
+        {
+            self.condemn(offence);
+        }
         if self.probe.is_due(view.now) && !self.is_condemned() {
             self.sample_watched(view, ledger);
         }
@@ -345,10 +370,16 @@ impl Rings {
         let mut lost = 0;
         for (index, place) in holders.held_by(Holder::instance(self.number)) {
             let packet = Descriptor::new(index, 0, 0, 0);
+            if place.is_lent() {
+                ledger.release(self.region, packet);
+                continue;
+            }
             ledger.end(place.chain(), self.region, DropReason::NfDied, &[packet]);
             lost += 1;
         }
-        ledger.board.instances[self.number.index()].pending.set(0);
+        let counts = &ledger.board.instances[self.number.index()];
+        counts.pending.set(0);
+        counts.lent.set(0);
         Remains { lost, region: self.region, pending: self.pending }
     }
 }

@@ -2,6 +2,7 @@
 //! packet stays accounted for, neighbours lose nothing, and the NF is stopped with the name of what it
 //! did.
 
+mod lend;
 mod liar;
 mod offences;
 mod storms;
@@ -20,6 +21,8 @@ use liar::Liar;
 pub const LIAR: u16 = 0;
 /// The instance that shares the liar's domain.
 pub const NEIGHBOUR: u16 = 2;
+/// Empty buffers that every NF is lent where any are.
+pub const LEND: u32 = 8;
 /// Descriptors in every ring: few, so that all of them are soon used.
 pub const RING: u32 = 64;
 
@@ -54,8 +57,13 @@ impl Neighbour {
 
 impl Scene {
     pub fn new() -> Self {
+        Self::lending(0)
+    }
+
+    /// Every NF is lent so many empty buffers.
+    pub fn lending(buffers: u32) -> Self {
         static LAYOUT: LazyLock<Layout> = LazyLock::new(layout);
-        let mut world = World::new(LAYOUT.clone());
+        let mut world = World::new(LAYOUT.clone().lend(buffers));
         let liar = Liar::new(world.nfs.remove(&LIAR).unwrap());
         Self { world, liar, neighbours: [Neighbour::new(2, 3), Neighbour::new(4, 5)] }
     }

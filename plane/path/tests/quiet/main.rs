@@ -25,6 +25,7 @@ use headgate_wire::vlan::Tag;
 use harness::World;
 use harness::frames::{first_fragment, later_fragment, malformed, other, tagged, udp4, udp6};
 use harness::layout::{At, Layout, to_chain};
+use harness::nf::make;
 use kernel::SystemCalls;
 use memory::allocations_of;
 use queue::Endless;
@@ -34,6 +35,8 @@ const WARM_UP: usize = 1_000;
 /// Passes that are counted.
 const PASSES: usize = 10_000;
 
+/// The tag of a made packet that enters chain 2.
+const ONTO_2: u32 = Verdict::onto_chain(2).unwrap();
 /// The instance that never takes a packet.
 const STUCK: u16 = 4;
 /// The chain through a tunnel, and the packets that go there.
@@ -82,7 +85,8 @@ fn world() -> World {
         .rule(Rule { ethertype: Some(0x86dd), chain: ChainId(2), ..Rule::default() })
         .rule(Rule { destination_port: Some((80, 80)), chain: ChainId(1), ..Rule::default() })
         .rule(Rule { ethertype: Some(0x0806), chain: ChainId(2), ..Rule::default() })
-        .idle_ticks(500);
+        .idle_ticks(500)
+        .lend(8);
     let layout = Layout {
         make_queue: |port, _, region| {
             let templates = if port == 2 { Vec::new() } else { templates() };
@@ -114,6 +118,18 @@ fn world() -> World {
             }),
         );
     }
+    // One that makes packets of its own as well: on, back, to a stage, onto a chain, or after all none.
+    let tags = [0, Verdict::Port(0).encode(), Verdict::Stage(2).encode(), Verdict::Drop.encode(), ONTO_2];
+    let mut count = 0;
+    world.makes(
+        1,
+        Box::new(move |region, packet, lent| {
+            count += 1;
+            let made = make(region, lent, &udp4(31, count as u32), tags[count % tags.len()]);
+            let verdict = verdicts[count % verdicts.len()];
+            [packet.with_verdict(verdict)].into_iter().chain(made).collect()
+        }),
+    );
     world
 }
 
@@ -187,6 +203,7 @@ fn assert_everything_happened(world: &World) {
     assert!(returned > 0, "buffers went home between workers");
     let ends = |chain: u16| world.drops(chain).into_keys().collect::<Vec<_>>();
     assert!(world.left(TUNNELLED) > PASSES as u64 / 4, "{}", world.left(TUNNELLED));
+    assert!(world.made(1) > PASSES as u64 && world.made(2) > PASSES as u64, "packets were made");
     assert_eq!(ends(UNCLAIMED.0), ["malformed", "no-rule"]);
     assert_eq!(ends(1), ["nf-verdict", "no-such-port", "no-such-stage"]);
     assert_eq!((ends(3), ends(4)), (vec!["stage-full"], vec!["stage-down"]));

@@ -47,6 +47,8 @@ pub struct Layout {
     pub rules: Vec<Rule>,
     pub extras: ExtrasWanted,
     pub ring: u32,
+    /// Empty buffers that every instance is lent.
+    pub lend: u32,
     pub handling: Handling,
     pub shed_by_flow: bool,
     pub flows: usize,
@@ -71,6 +73,7 @@ impl Layout {
             rules: Vec::new(),
             extras: ExtrasWanted::default(),
             ring: 512,
+            lend: 0,
             handling: Handling::default(),
             shed_by_flow: true,
             flows: 128,
@@ -172,6 +175,12 @@ impl Layout {
 
     pub fn ring(mut self, descriptors: u32) -> Self {
         self.ring = descriptors;
+        self
+    }
+
+    /// Every instance is lent so many empty buffers.
+    pub fn lend(mut self, buffers: u32) -> Self {
+        self.lend = buffers;
         self
     }
 

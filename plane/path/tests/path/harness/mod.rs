@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use headgate_decide::wake::CallMarks;
-use headgate_path::audit::{Audit, WorkerReport, audit};
+use headgate_path::audit::{Audit, RegionAudit, WorkerReport, audit};
 use headgate_path::board::Board;
 use headgate_path::drop::DropReason;
 use headgate_path::flows::Seeds;
@@ -31,7 +31,7 @@ use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, St
 use headgate_units::{ChainId, CoreId, InstanceId, PortId, RegionId, Ticks, WorkerId};
 
 use layout::{At, Layout};
-use nf::{Handler, Nf};
+use nf::{Handler, Making, Nf};
 use port::Cable;
 
 /// TSC cycles between two passes of these tests, and of one tick of the flow table.
@@ -58,6 +58,7 @@ pub struct World {
     pub now: u64,
     instances: Vec<At>,
     ring: u32,
+    lend: u32,
     handling: Handling,
     pub signals: Arc<Signals>,
     events: Receiver<Event>,
@@ -87,6 +88,7 @@ impl World {
             now: PASS_TICKS,
             instances: layout.instances.clone(),
             ring: layout.ring,
+            lend: layout.lend,
             handling: layout.handling,
             signals,
             events,
@@ -157,6 +159,7 @@ impl World {
             sleeps: true,
             marks: CallMarks::new(self.ring, TICKS_PER_MICRO),
             handling: self.handling,
+            lend: self.lend,
             side,
         }));
         self.attach(worker, InstanceEnds { number: InstanceId(number), region: RegionId(region), link });
@@ -182,6 +185,11 @@ impl World {
     /// Says what an instance does with its packets.
     pub fn on(&mut self, number: u16, handler: Handler) {
         self.nfs.get_mut(&number).unwrap().handler = handler;
+    }
+
+    /// The same for one that makes packets.
+    pub fn makes(&mut self, number: u16, making: Making) {
+        self.nf(number).making = Some(making);
     }
 
     pub fn nf(&mut self, number: u16) -> &mut Nf {
@@ -272,6 +280,10 @@ impl World {
         self.boards.iter().map(|board| board.dropped(ChainId(chain), reason)).sum()
     }
 
+    pub fn made(&self, chain: u16) -> u64 {
+        self.boards.iter().map(|board| board.chains[usize::from(chain)].made.get()).sum()
+    }
+
     /// Everything that ended in a chain, by reason.
     pub fn drops(&self, chain: u16) -> BTreeMap<&'static str, u64> {
         let counts = DropReason::ALL.iter().map(|&reason| (reason.name(), self.dropped(chain, reason)));
@@ -299,23 +311,38 @@ impl World {
         assert!(audit.holds(), "{audit:#?}");
         let nfs = self.instances.iter().enumerate();
         for (number, at) in nfs.filter(|(number, _)| !self.programs.contains(&(*number as u16))) {
-            let in_table =
-                self.holders[at.region as usize].held_by(Holder::instance(InstanceId(number as u16))).count();
-            let counted = self.boards[at.worker as usize].instances[number].held.get();
-            assert_eq!(counted, in_table as u64, "packets in the hands of instance {number}");
-            assert!(in_table <= self.ring as usize, "instance {number} holds more than its ring");
+            let holder = Holder::instance(InstanceId(number as u16));
+            let (lent, held): (Vec<_>, Vec<_>) =
+                self.holders[at.region as usize].held_by(holder).partition(|(_, place)| place.is_lent());
+            let counts = &self.boards[at.worker as usize].instances[number];
+            assert_eq!(counts.held.get(), held.len() as u64, "packets in the hands of instance {number}");
+            assert_eq!(counts.lent.get(), lent.len() as u64, "buffers lent to instance {number}");
+            assert!(lent.len() <= self.lend as usize, "instance {number} is lent more than it asked for");
+            let all = held.len() + lent.len();
+            assert!(all <= self.ring as usize, "instance {number} holds more than its ring");
         }
     }
 
-    /// Nothing moves any more, and every buffer is free.
+    /// Buffers that instances are lent.
+    fn lent(&self, region: usize) -> u64 {
+        let here = |at: &&(usize, &At)| usize::from(at.1.region) == region;
+        let all = self.instances.iter().enumerate();
+        all.filter(|at| here(&at))
+            .map(|(number, at)| self.boards[usize::from(at.worker)].instances[number].lent.get())
+            .sum()
+    }
+
+    /// Nothing moves any more, and every buffer is free or lent.
     #[track_caller]
     pub fn finish(mut self) {
         self.settle();
         let audit = self.audit();
         for (number, region) in audit.regions.iter().enumerate() {
-            assert_eq!((region.held, region.in_devices), (0, 0), "region {number}: {audit:#?}");
+            let lent = self.lent(number);
+            assert_eq!((region.held, region.in_devices), (lent, 0), "region {number}: {audit:#?}");
         }
-        let free: u64 = audit.regions.iter().map(|region| region.free + region.in_links).sum();
+        let there = |region: &RegionAudit| region.free + region.in_links + region.held;
+        let free: u64 = audit.regions.iter().map(there).sum();
         let all: u64 = audit.regions.iter().map(|region| region.buffers).sum();
         assert_eq!(free, all, "{audit:#?}");
     }

@@ -8,6 +8,19 @@ use headgate_shm::{Descriptor, ManagerSide, Memory, NfSide, Region, doorbell};
 /// What an NF does with a packet: returns it with a verdict, and changed if it likes.
 pub type Handler = Box<dyn FnMut(&Region, Descriptor) -> Descriptor + Send>;
 
+/// What an NF that makes packets puts into its transmit ring for a packet, in this order; it can take empty
+/// buffers.
+pub type Making = Box<dyn FnMut(&Region, Descriptor, &mut Consumer) -> Vec<Descriptor> + Send>;
+
+/// Makes a packet in a buffer that is lent, if there is one now.
+pub fn make(region: &Region, lent: &mut Consumer, frame: &[u8], tag: u32) -> Option<Descriptor> {
+    let mut empty = [Descriptor::default()];
+    (lent.pop(&mut empty) == Ok(1)).then(|| {
+        region.write(empty[0].index(), empty[0].offset(), frame);
+        empty[0].with_extent(empty[0].offset(), frame.len() as u32).with_tag(tag)
+    })
+}
+
 /// A well-behaved NF.
 pub struct Nf {
     pub side: NfSide,
@@ -17,6 +30,9 @@ pub struct Nf {
     /// Its descriptor of the control region's file.
     pub control: OwnedFd,
     pub handler: Handler,
+    pub lent: Consumer,
+    /// In place of the handler.
+    pub making: Option<Making>,
     /// Goes to sleep when it finds nothing to do.
     pub naps: bool,
 }
@@ -34,10 +50,12 @@ impl Nf {
             receive: side.receive_consumer(),
             transmit: side.transmit_producer(),
             region: Region::attach(map(region.memory(), true), region.geometry()).unwrap(),
-            side,
             control: manager.control().duplicate_file().unwrap(),
             handler: Box::new(|_, packet| packet.with_tag(0)),
+            lent: side.lend_consumer(),
+            making: None,
             naps: false,
+            side,
         }
     }
 
@@ -59,11 +77,14 @@ impl Nf {
         if self.naps && doorbell::is_sleeping(self.side.doorbell()) {
             return 0;
         }
-        let mut packets = self.take(self.receive.size() as usize);
-        for packet in &mut packets {
-            *packet = (self.handler)(&self.region, *packet);
+        let packets = self.take(self.receive.size() as usize);
+        for packet in packets.iter().copied() {
+            let back = match &mut self.making {
+                Some(making) => making(&self.region, packet, &mut self.lent),
+                None => vec![(self.handler)(&self.region, packet)],
+            };
+            self.give_back(&back);
         }
-        self.give_back(&packets);
         if self.naps && packets.is_empty() {
             doorbell::announce(self.side.doorbell());
             if self.receive.refresh().unwrap() > 0 {

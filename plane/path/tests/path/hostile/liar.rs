@@ -11,6 +11,7 @@ pub mod offset {
     pub const DOORBELL: u64 = 0;
     pub const RECEIVE_CONSUMED: u64 = 256;
     pub const TRANSMIT_PRODUCED: u64 = 384;
+    pub const LEND_CONSUMED: u64 = 1024;
     pub const SLOTS: u64 = 4096;
 }
 
@@ -19,13 +20,15 @@ pub struct Liar {
     pub nf: Nf,
     /// What it took from its ring and has not returned.
     pub taken: Vec<Descriptor>,
+    /// Empty buffers that it took and has not used.
+    pub empty: Vec<Descriptor>,
     /// What it returned last.
     pub returned: Option<Descriptor>,
 }
 
 impl Liar {
     pub fn new(nf: Nf) -> Self {
-        Self { nf, taken: Vec::new(), returned: None }
+        Self { nf, taken: Vec::new(), empty: Vec::new(), returned: None }
     }
 
     /// Takes up to `most` packets, as an honest NF does.
@@ -33,6 +36,21 @@ impl Liar {
         let mut packets = vec![Descriptor::default(); most];
         let count = self.nf.receive.pop(&mut packets).unwrap_or(0);
         self.taken.extend_from_slice(&packets[..count]);
+    }
+
+    /// Takes up to `most` empty buffers.
+    pub fn borrow(&mut self, most: usize) {
+        let mut empty = vec![Descriptor::default(); most];
+        let count = self.nf.lent.pop(&mut empty).unwrap_or(0);
+        self.empty.extend_from_slice(&empty[..count]);
+    }
+
+    /// Returns a packet made in the buffer it has had for longest.
+    pub fn make(&mut self, tag: u32) -> bool {
+        !self.empty.is_empty() && {
+            let made = self.empty.remove(0);
+            self.put(made.with_extent(made.offset(), 60).with_tag(tag))
+        }
     }
 
     /// Puts any word into its transmit ring. False when there is no room.

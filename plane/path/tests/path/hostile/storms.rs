@@ -6,13 +6,14 @@ use std::sync::Mutex;
 
 use headgate_path::holders::Holder;
 use headgate_path::worker::Event;
+use headgate_shm::control::LENT_MAX;
 use headgate_shm::{Descriptor, Offence};
 use headgate_units::InstanceId;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 
 use super::liar::offset;
-use super::{LIAR, NEIGHBOUR, RING, Scene};
+use super::{LEND, LIAR, NEIGHBOUR, RING, Scene};
 
 #[derive(Clone, Debug)]
 enum Move {
@@ -20,6 +21,12 @@ enum Move {
     Work {
         take: usize,
         give_back: usize,
+        tag: u32,
+    },
+    /// Takes so many empty buffers, and returns so many with packets made in them.
+    Make {
+        borrow: usize,
+        make: usize,
         tag: u32,
     },
     /// Returns a packet it holds with another extent.
@@ -38,6 +45,7 @@ enum Move {
     /// Publishes an index this far from the true one.
     Produce(i32),
     Consume(i32),
+    Borrow(i32),
     /// Writes a word anywhere in its control region.
     Scribble {
         place: u64,
@@ -52,19 +60,21 @@ enum Move {
 }
 
 fn any_move() -> impl Strategy<Value = Move> {
-    let tag = prop_oneof![4 => Just(0u32), 1 => 0u32..1 << 14, 1 => (2u32..4, 0u32..8).prop_map(|(k, a)| k << 12 | a)];
+    let tag = || prop_oneof![4 => Just(0u32), 1 => 0u32..1 << 14, 1 => (2u32..4, 0u32..8).prop_map(|(k, a)| k << 12 | a)];
     let near = prop_oneof![-3i32..70, any::<i32>()];
     let word = prop_oneof![0u32..200, any::<u32>()];
-    let bytes = offset::SLOTS + 2 * 8 * u64::from(RING);
-    let place = prop_oneof![(0u64..6).prop_map(|line| line * 128), (0..bytes / 4).prop_map(|word| word * 4)];
+    let bytes = offset::SLOTS + 8 * u64::from(2 * RING + LENT_MAX);
+    let place = prop_oneof![(0u64..9).prop_map(|line| line * 128), (0..bytes / 4).prop_map(|word| word * 4)];
     prop_oneof![
-        30 => (0usize..70, 0usize..70, tag).prop_map(|(take, give_back, tag)| Move::Work { take, give_back, tag }),
+        30 => (0usize..70, 0usize..70, tag()).prop_map(|(take, give_back, tag)| Move::Work { take, give_back, tag }),
+        15 => (0usize..10, 0usize..10, tag()).prop_map(|(borrow, make, tag)| Move::Make { borrow, make, tag }),
         2 => (0u32..500, 0u32..500).prop_map(|(offset, length)| Move::Resize { offset, length }),
         1 => Just(Move::Repeat),
         2 => (0u32..200).prop_map(|index| Move::Grab { index }),
         1 => any::<u64>().prop_map(Move::Forge),
         1 => near.clone().prop_map(Move::Produce),
-        1 => near.prop_map(Move::Consume),
+        1 => near.clone().prop_map(Move::Consume),
+        1 => near.prop_map(Move::Borrow),
         1 => (place, word.clone()).prop_map(|(place, word)| Move::Scribble { place, word }),
         2 => word.prop_map(Move::Doorbell),
         1 => Just(Move::Punch),
@@ -90,7 +100,7 @@ struct Storm {
 
 impl Storm {
     fn new() -> Self {
-        Self { scene: Scene::new(), expected: Expected::Nothing, on_their_way: HashSet::new() }
+        Self { scene: Scene::lending(LEND), expected: Expected::Nothing, on_their_way: HashSet::new() }
     }
 
     /// Puts a descriptor into the ring, and works out what it will be taken for.
@@ -105,14 +115,17 @@ impl Storm {
             }
         } else {
             self.on_their_way.insert(descriptor.index());
-            self.scene.liar.taken.retain(|taken| taken.index() != descriptor.index());
+            let others = |held: &Descriptor| held.index() != descriptor.index();
+            self.scene.liar.taken.retain(others);
+            self.scene.liar.empty.retain(others);
         }
     }
 
     fn judge(&self, descriptor: Descriptor) -> Result<(), Expected> {
         let (world, index) = (&self.scene.world, descriptor.index());
         world.regions[0].geometry().check(descriptor).map_err(Expected::Exactly)?;
-        if self.scene.liar.taken.iter().any(|taken| taken.index() == index) {
+        let mut its = self.scene.liar.taken.iter().chain(&self.scene.liar.empty);
+        if its.any(|held| held.index() == index) {
             return Ok(());
         }
         let holder = world.holders[0].place(index).holder();
@@ -131,6 +144,12 @@ impl Storm {
                 liar.take(take);
                 for packet in liar.taken.iter().take(give_back).copied().collect::<Vec<_>>() {
                     self.put(packet.with_tag(tag));
+                }
+            }
+            Move::Make { borrow, make, tag } => {
+                liar.borrow(borrow);
+                for empty in liar.empty.iter().take(make).copied().collect::<Vec<_>>() {
+                    self.put(empty.with_extent(empty.offset(), 60).with_tag(tag));
                 }
             }
             Move::Resize { offset, length } => {
@@ -153,10 +172,14 @@ impl Storm {
                 let index = liar.nf.receive.consumed().wrapping_add_signed(by);
                 self.scribble(offset::RECEIVE_CONSUMED, index);
             }
+            Move::Borrow(by) => {
+                let index = liar.nf.lent.consumed().wrapping_add_signed(by);
+                self.scribble(offset::LEND_CONSUMED, index);
+            }
             Move::Scribble { place, word } => self.scribble(place, word),
             Move::Doorbell(word) => liar.scribble(offset::DOORBELL, word),
             Move::Punch => {
-                liar.punch(offset::SLOTS + 2 * 8 * u64::from(RING));
+                liar.punch(offset::SLOTS + 8 * u64::from(2 * RING + LENT_MAX));
                 self.expected = Expected::Anything;
             }
             Move::Die => self.replace(),
