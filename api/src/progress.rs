@@ -53,8 +53,8 @@ pub fn started(now: &Snapshot) -> Vec<String> {
         let detail = if port.detail.is_empty() { String::new() } else { format!(" {}", port.detail) };
         lines.push(format!("port {}: {}{detail}", port.name, port.kind));
     }
-    let troubles: String = now.scheduler.troubles.iter().map(|why| format!(": {why}")).collect();
-    lines.push(format!("scheduler {}{troubles}", now.scheduler.mode));
+    let limitations: String = now.scheduler.limitations.iter().map(|why| format!(": {why}")).collect();
+    lines.push(format!("scheduler {}{limitations}", now.scheduler.mode));
     for nf in &now.nfs {
         let is = match (nf.start_ns, &nf.last_failure) {
             (Some(ns), _) => format!("ready after {}", text::time(ns)),
@@ -166,7 +166,7 @@ mod tests {
         ];
         let scheduler = SchedulerStatus {
             mode: "weights".into(),
-            troubles: vec!["not here".into()],
+            limitations: vec!["not here".into()],
             reserved: None,
             ..SchedulerStatus::default()
         };

@@ -27,7 +27,7 @@ use crate::statistics::{Round, Rounds};
 use beds::Bed;
 use headgate_api::session::{Interval, Launcher, Session};
 use headgate_host::cores::Placement;
-use transfer::{Look, Times, Transfer};
+use transfer::{TransferSample, Times, Transfer};
 
 /// The command promises to end within 60 s. No round is begun that would end later than this.
 const QUICK_LIMIT: Duration = Duration::from_secs(56);
@@ -339,7 +339,7 @@ fn cpu_rows(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Ro
         rows.push(row(variant.rest, "cores", "kernel threads and other programs"));
         rows.push(row(variant.idle, "cores", ""));
     }
-    rows.push(row("headgate_busy_turns", "", "part of the worker's turns that moved packets"));
+    rows.push(row("headgate_busy_passes", "", "part of the worker's passes that moved packets"));
     rows.into_iter().flatten().collect()
 }
 
@@ -365,7 +365,7 @@ fn configuration(placement: Placement, left: &str, right: &str) -> String {
 }
 
 fn interval(transfer: &Transfer) -> Interval {
-    let of = |look: &Look| look.snapshot.clone().unwrap_or_default();
+    let of = |look: &TransferSample| look.snapshot.clone().unwrap_or_default();
     Interval { before: of(&transfer.before), after: of(&transfer.after) }
 }
 
@@ -373,8 +373,8 @@ fn interval(transfer: &Transfer) -> Interval {
 fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
     let Transfer { goodput, resent, before, after } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let difference = |of: fn(&Look) -> u64| of(after).saturating_sub(of(before)) as f64;
-    let cores = |of: fn(&Look) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
+    let difference = |of: fn(&TransferSample) -> u64| of(after).saturating_sub(of(before)) as f64;
+    let cores = |of: fn(&TransferSample) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
 
     round.insert(variant.goodput, *goodput);
     round.insert(variant.resent, *resent);
@@ -394,7 +394,7 @@ fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
 fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
     let Transfer { before, after, .. } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let cores = |of: fn(&Look) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
+    let cores = |of: fn(&TransferSample) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
     let (user, system) = (cores(|look| look.manager.user), cores(|look| look.manager.system));
     let sum = |of: fn(&Snapshot) -> u64| of(&interval.after).saturating_sub(of(&interval.before)) as f64;
     let nfs = sum(|snapshot| snapshot.nfs.iter().map(|nf| nf.cpu_ns).sum()) / 1e9 / seconds;
@@ -404,9 +404,9 @@ fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
     if let Some(rest) = round.get_mut("headgate_cpu_rest") {
         *rest = (*rest - user - system - nfs).max(0.0);
     }
-    let turns = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.turns).sum());
-    let busy = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.busy_turns).sum());
-    round.insert("headgate_busy_turns", busy / turns.max(1.0));
+    let passes = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.passes).sum());
+    let busy = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.busy_passes).sum());
+    round.insert("headgate_busy_passes", busy / passes.max(1.0));
     let lost = sum(|snapshot| {
         let at_ports = snapshot.ports.iter().map(|port| port.too_long + port.missed + port.failed);
         at_ports.sum::<u64>() + snapshot.drops.iter().map(|drop| drop.count).sum::<u64>()

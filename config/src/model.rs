@@ -77,12 +77,12 @@ impl Config {
         if self.scheduler.reserve_cores {
             return self.cores_of_nfs();
         }
-        self.cores_of_turns()
+        self.cores_of_slices()
     }
 
     /// Cores whose NFs have turns.
-    pub fn cores_of_turns(&self) -> Vec<u32> {
-        cores_of(self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode)))
+    pub fn cores_of_slices(&self) -> Vec<u32> {
+        cores_of(self.nfs.iter().filter(|nf| nf.has_slices(self.scheduler.mode)))
     }
 
     /// Cores of NFs.
@@ -551,7 +551,7 @@ impl Policy {
 
 impl Nf {
     /// Whether a scheduler of that mode gives it turns.
-    pub fn has_turns(&self, mode: Mode) -> bool {
+    pub fn has_slices(&self, mode: Mode) -> bool {
         mode == Mode::Unis && self.waits == Loop::Polling
     }
 

@@ -147,7 +147,7 @@ fn without_control_groups_the_kernel_shares_cores_and_that_is_told() {
     assert_eq!(code, 0, "{messages}");
     let last = json(&data);
     assert_eq!(last["nfs"][0]["returned"], 400);
-    let trouble = last["scheduler"]["troubles"][0].as_str().unwrap();
+    let trouble = last["scheduler"]["limitations"][0].as_str().unwrap();
     assert!(trouble.contains("mount the cpu controller"), "{trouble}");
     let told = last["events"].as_array().unwrap().iter().map(|event| event["what"].as_str().unwrap());
     assert_eq!(told.filter(|what| what.contains("weights cannot be set")).count(), 1, "{messages}");

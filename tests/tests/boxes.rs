@@ -200,7 +200,7 @@ fn socat_in_a_container_is_a_stage_like_any_other() {
     let nfs = [("first", run("forward")), ("cat", format!("environment = \"container\"\n{}", socat()))];
     let session = Session::start(&configuration("rate = \"2K\"", NULL, NFVNICE, &nfs));
     let now = session.wait_for_packets("path", 1_000);
-    assert!(nf(&now, "cat").container && nf(&now, "cat").black_box.is_some());
+    assert!(nf(&now, "cat").container && nf(&now, "cat").external.is_some());
     let inside = format!("/proc/{}", pid(&now, "cat").as_raw_pid());
     let devices = std::fs::read_to_string(format!("{inside}/net/dev")).expect("it runs");
     let names: Vec<&str> =
@@ -300,7 +300,7 @@ fn a_box_that_never_gives_back_and_one_that_cannot_start_are_told_of() {
 }
 
 /// Whether NFs can have turns here.
-fn has_turns(test: &str) -> bool {
+fn has_slices(test: &str) -> bool {
     // Whoever waits on the NFs' core waits for them to have no packets.
     cores::keep_current_thread_off(&[machine::nf_core()]).expect("there are others");
     let tried = std::thread::spawn(|| sched::raise(None, 1)).join().expect("it does not panic");
@@ -316,7 +316,7 @@ fn has_turns(test: &str) -> bool {
 #[test]
 fn boxes_and_one_of_ours_have_turns_of_one_core() {
     const TEST: &str = "boxes_and_one_of_ours_have_turns_of_one_core";
-    if !machine::has_program(TEST, "dpdk-testpmd") || !has_turns(TEST) {
+    if !machine::has_program(TEST, "dpdk-testpmd") || !has_slices(TEST) {
         return;
     }
     let ours = format!("{}\nloop = \"polling\"", run("forward"));
@@ -331,7 +331,7 @@ fn boxes_and_one_of_ours_have_turns_of_one_core() {
     session.wait_for("all have turns", raised);
     let now = session.wait_for("all are through", |now| is_over(now, 200_000));
     assert!(chain(&now, "path").left > 50_000, "{:#?}", now.drops);
-    assert!(now.nfs.iter().all(|nf| nf.turns > 3), "{:#?}", now.nfs);
+    assert!(now.nfs.iter().all(|nf| nf.slices > 3), "{:#?}", now.nfs);
     session.wait_for("nobody is before the rest of the machine", |now| !raised(now));
     kill_process(pid(&session.snapshot(), "again"), Signal::KILL).expect("it is ours");
     session.wait_for("it runs again", |now| {

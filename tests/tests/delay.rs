@@ -57,14 +57,14 @@ fn an_overloaded_chain_keeps_its_bound() {
     let stages = r#"["cheap", "dear"]"#;
     let session = Session::start(&configuration(OVERLOAD, stages, ""));
     let late = session.wait_for("its delay is a ring's", |now| {
-        chain(now, "c").delay.is_some_and(|delay| delay.median_ns > 60_000_000)
+        chain(now, "c").delay.is_some_and(|delay| delay.p50_ns > 60_000_000)
     });
     assert_eq!((chain(&late, "c").window, drops(&late, "c", "delay-bound")), (None, 0));
     let told = session.apply(&configuration(OVERLOAD, stages, BOUND)).unwrap();
     assert_eq!(told, ["chain c: delay bound changed"]);
     let bounded = session.wait_for("its delay is within twice its bound", |now| {
         let c = chain(now, "c");
-        c.window.is_some() && c.delay.is_some_and(|delay| delay.median_ns < 40_000_000)
+        c.window.is_some() && c.delay.is_some_and(|delay| delay.p50_ns < 40_000_000)
     });
     assert_eq!(chain(&bounded, "c").delay_bound_ns, Some(20_000_000));
     assert!(drops(&bounded, "c", "delay-bound") > 0);

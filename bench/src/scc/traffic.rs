@@ -44,7 +44,7 @@ pub struct Load {
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct TrafficResult {
     /// Packets sent in the window, a second.
     pub offered: f64,
     /// Packets that came back in the window, a second.
@@ -53,7 +53,7 @@ pub struct Seen {
     pub took_ns: Vec<u64>,
 }
 
-impl Seen {
+impl TrafficResult {
     /// The time that so many parts of the packets did not exceed, in nanoseconds.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<f64> {
@@ -66,7 +66,7 @@ impl Seen {
 ///
 /// # Errors
 /// Whatever kept it from doing so.
-pub fn run(hosts: &Hosts, core: u32, load: Load) -> anyhow::Result<Seen> {
+pub fn run(hosts: &Hosts, core: u32, load: Load) -> anyhow::Result<TrafficResult> {
     let work = || {
         cores::pin_current_thread(core)?;
         Traffic::new(load)?.run()
@@ -102,7 +102,7 @@ impl Traffic {
         Ok(Self { load, source, sink, pool, frame, began: Instant::now(), came })
     }
 
-    fn run(mut self) -> anyhow::Result<Seen> {
+    fn run(mut self) -> anyhow::Result<TrafficResult> {
         let Load { rate, warm_up, window, .. } = self.load;
         let (first, last) = (warm_up.as_nanos() as u64, (warm_up + window).as_nanos() as u64);
         let (mut sent, mut sent_seen, mut came) = (0u64, 0u64, 0u64);
@@ -130,7 +130,7 @@ impl Traffic {
         }
         took_ns.sort_unstable();
         let seconds = window.as_secs_f64();
-        Ok(Seen { offered: sent_seen as f64 / seconds, came: came as f64 / seconds, took_ns })
+        Ok(TrafficResult { offered: sent_seen as f64 / seconds, came: came as f64 / seconds, took_ns })
     }
 
     fn now_ns(&self) -> u64 {
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_what_was_seen() {
-        let seen = Seen { took_ns: (0..=100).collect(), ..Seen::default() };
+        let seen = TrafficResult { took_ns: (0..=100).collect(), ..TrafficResult::default() };
         assert_eq!([0.0, 0.25, 0.5, 1.0].map(|part| seen.quantile(part)), [0.0, 25.0, 50.0, 100.0].map(Some));
-        assert_eq!(Seen::default().quantile(0.5), None);
+        assert_eq!(TrafficResult::default().quantile(0.5), None);
     }
 }

@@ -55,7 +55,7 @@ pub struct Times {
 
 /// The state of things at one moment.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct TransferSample {
     /// When.
     pub at: Instant,
     /// All cores.
@@ -80,9 +80,9 @@ pub struct Transfer {
     /// Segments that TCP sent again.
     pub resent: f64,
     /// Early in the measured time.
-    pub before: Look,
+    pub before: TransferSample,
     /// Late in it.
-    pub after: Look,
+    pub after: TransferSample,
 }
 
 /// Refuses at once where there is no iperf3.
@@ -115,9 +115,9 @@ pub fn run(bed: &Bed, times: Times, session: Option<&Session>) -> anyhow::Result
     let [warm_up, window] =
         [times.warm_up_s, times.window_s].map(|seconds| Duration::from_secs(seconds.into()));
 
-    let look = || -> anyhow::Result<Look> {
+    let look = || -> anyhow::Result<TransferSample> {
         let Endpoint { namespace, interface, .. } = &bed.client;
-        Ok(Look {
+        Ok(TransferSample {
             at: Instant::now(),
             machine: accounting::machine()?,
             manager: session.map_or(Ok(ProcessTime::default()), |it| accounting::process(it.pid()))?,

@@ -420,7 +420,7 @@ fn occupancy_rule() -> Experiment {
 }
 
 fn slo() -> Experiment {
-    const READS: &[Read] = &[Read::Chains, Read::Turns, Read::Delay];
+    const READS: &[Read] = &[Read::Chains, Read::Slices, Read::Delay];
     /// The first NFs of a bed in one chain, the others in a second.
     fn two(first: &[u32], rate: f64, others: &[u32]) -> Bed {
         let nfs = first.iter().chain(others).map(|&cycles| Work::Cycles(cycles)).collect();

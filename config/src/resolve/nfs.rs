@@ -30,7 +30,7 @@ const RING_DEFAULT: u32 = 4096;
 /// The same where "unis" gives turns. A switch there costs 10 us in a virtual machine, whose timer interrupts
 /// leave it: three quarters of this ring take the lightest NFs (50 cycles) 370 us, so that 3 percent go to
 /// switching (`headgate bench unis gap`).
-const RING_OF_TURNS: u32 = 16_384;
+const RING_OF_SLICES: u32 = 16_384;
 
 /// An instance's core and where the file chose it.
 type Placed = (u32, Span);
@@ -430,8 +430,8 @@ fn resolved(
     if table.user.is_broken() || table.ring.is_broken() {
         return None;
     }
-    let has_turns = mode == Mode::Unis && waits == Loop::Polling;
-    let ring_default = if has_turns { RING_OF_TURNS } else { RING_DEFAULT };
+    let has_slices = mode == Mode::Unis && waits == Loop::Polling;
+    let ring_default = if has_slices { RING_OF_SLICES } else { RING_DEFAULT };
     Some(Nf {
         name: table.name.value()?.0.clone(),
         // A chain on interfaces says so later.

@@ -88,7 +88,7 @@ impl Resolver<'_> {
         nfs: &[Option<Nf>],
         workers: &[u32],
     ) {
-        let turns = |nf: &Nf| nf.has_turns(scheduler.mode);
+        let turns = |nf: &Nf| nf.has_slices(scheduler.mode);
         let taken: Vec<u32> =
             nfs.iter().flatten().filter(|nf| turns(nf)).flat_map(|nf| nf.cores.clone()).collect();
         for (table, nf) in items(&document.nf).iter().zip(nfs) {
@@ -135,7 +135,7 @@ impl Resolver<'_> {
         for (table, chain) in tables.iter().zip(chains) {
             let (Some(key), Some(chain)) = (&table.value.rate_floor.key, chain) else { continue };
             let mut stages = chain.stages.iter().map(|stage| nfs.get(stage.index()).and_then(Option::as_ref));
-            if stages.any(|nf| nf.is_none_or(|nf| nf.has_turns(mode))) {
+            if stages.any(|nf| nf.is_none_or(|nf| nf.has_slices(mode))) {
                 continue;
             }
             let message = format!("`rate_floor` has no effect: no NF of chain `{}` has turns", chain.name);

@@ -7,7 +7,7 @@
 mod chain;
 mod edit;
 mod html;
-mod look;
+mod observe;
 mod machine;
 mod nf;
 mod report;

@@ -30,7 +30,7 @@ use super::instance::Seat;
 use super::instances::Ground;
 use super::origin::Origin;
 use crate::config::model::{Link as Configured, Nf, Program, Scheduler};
-use crate::status::{BoxStatus, IoStatus};
+use crate::status::{ExternalStatus, IoStatus};
 
 pub use external::External;
 pub use interfaces::Interfaces;
@@ -215,7 +215,7 @@ pub struct LinkStatus {
     /// What it does on interfaces of the kernel, if it works on some.
     pub io: Option<IoStatus>,
     /// What its interfaces show, if it is an external program.
-    pub external: Option<BoxStatus>,
+    pub external: Option<ExternalStatus>,
 }
 
 /// Returns what is told of an NF's link. `before` is what its earlier processes did on interfaces.

@@ -29,7 +29,7 @@ fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
             let turns = case.variant.starts_with("unis")
                 || case.variant.ends_with("rule")
                 || case.variant == "remote";
-            assert_eq!(config.cores_of_turns().is_empty(), !turns, "{}", case.name());
+            assert_eq!(config.cores_of_slices().is_empty(), !turns, "{}", case.name());
         }
     });
 }

@@ -176,7 +176,7 @@ fn configuration(
 /// CPU time of the NF, packets it returned, packets at it, and its median sample.
 fn figures(now: &Snapshot) -> Option<(u64, u64, u64, Option<u64>)> {
     let nf = now.nfs.first()?;
-    Some((nf.cpu_ns, nf.returned, nf.held + nf.waiting, nf.service_median_ns))
+    Some((nf.cpu_ns, nf.returned, nf.held + nf.pending, nf.service_time_ns_p50))
 }
 
 fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost, Failure> {

@@ -20,7 +20,7 @@ use headgate_session::launch::Program as LaunchedProgram;
 use super::{Ground, Seat, Work, handling};
 use crate::config::BoxPorts;
 use crate::config::model::{Nf, Program};
-use crate::status::BoxStatus;
+use crate::status::ExternalStatus;
 use crate::{users, wiring};
 
 /// How long a program behind interfaces of the kernel may take to open packet sockets on both, after which it is taken to
@@ -156,9 +156,9 @@ impl External {
 }
 
 /// Returns what its interfaces show, while it has a process.
-pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> BoxStatus {
+pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> ExternalStatus {
     let into = now.and_then(super::Link::watches).map(|[into, _]| into);
-    BoxStatus {
+    ExternalStatus {
         ports: kind.word().to_owned(),
         waiting: into.as_ref().map(Watch::waiting),
         ring: into.as_ref().map(Watch::ring),
