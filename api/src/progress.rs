@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use headgate_units::text::{self, harmless};
 
-use crate::request::Refusal;
+use crate::request::RequestError;
 use crate::status::{NfState, NfStatus, PortStatus, Snapshot};
 
 /// Time between two samples of NFs that start. Our choice: they take a millisecond or two.
@@ -20,9 +20,9 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// Those of `sample`.
 pub fn settled(
-    sample: impl Fn() -> Result<Snapshot, Refusal>,
+    sample: impl Fn() -> Result<Snapshot, RequestError>,
     is_asked: impl Fn() -> bool,
-) -> Result<Snapshot, Refusal> {
+) -> Result<Snapshot, RequestError> {
     let began = Instant::now();
     let is_settled =
         |nf: &NfStatus| matches!(nf.state, NfState::Running | NfState::Awaited) || nf.failures > 0;

@@ -9,7 +9,7 @@ use headgate_host::programs::{Program, ProgramError};
 use crate::attendance::Text;
 use crate::daemon::{Configuration, Daemon, DaemonError, Handle, Options};
 use crate::exit::Exit;
-use crate::request::{Refusal, Request};
+use crate::request::{Request, RequestError};
 use crate::status::{ChainStatus, NfState, NfStatus, Snapshot};
 
 /// How long NFs may take to be ready. Our choice: they take some milliseconds, and a machine so busy that
@@ -30,7 +30,7 @@ pub enum SessionError {
     Daemon(#[from] DaemonError),
     /// It did not answer.
     #[error(transparent)]
-    Asked(#[from] Refusal),
+    Asked(#[from] RequestError),
     /// An NF failed.
     #[error("NF {instance} failed: {why}")]
     Nf {

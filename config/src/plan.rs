@@ -50,7 +50,7 @@ pub struct ControlPlan {
     pub instances: usize,
     /// Descriptors in each of the two rings of an instance.
     pub ring: u32,
-    /// Bytes of one instance; a black box shares none.
+    /// Bytes of one instance; an external program shares none.
     pub bytes_each: u64,
 }
 

@@ -61,7 +61,7 @@ fn a_manager_is_looked_at_told_changed_and_stopped() {
 
     for (what, says) in [
         ("ports", "generator"),
-        ("nfs", "wake-up calls"),
+        ("nfs", "wake-ups"),
         ("chains", "first -> second -> sink"),
         ("drops", ""),
         ("flows", "through"),
@@ -147,8 +147,8 @@ fn without_control_groups_the_kernel_shares_cores_and_that_is_told() {
     assert_eq!(code, 0, "{messages}");
     let last = json(&data);
     assert_eq!(last["nfs"][0]["returned"], 400);
-    let trouble = last["scheduler"]["limitations"][0].as_str().unwrap();
-    assert!(trouble.contains("mount the cpu controller"), "{trouble}");
+    let limitation = last["scheduler"]["limitations"][0].as_str().unwrap();
+    assert!(limitation.contains("mount the cpu controller"), "{limitation}");
     let told = last["events"].as_array().unwrap().iter().map(|event| event["what"].as_str().unwrap());
     assert_eq!(told.filter(|what| what.contains("weights cannot be set")).count(), 1, "{messages}");
 }

@@ -20,7 +20,7 @@ const FAILURES: u32 = 3;
 const NEIGHBOUR_PACKETS: u64 = 2_000;
 
 /// A manager under attack. The program lies where every user may run it: an NF of root's manager runs as
-/// somebody else, who cannot look into root's folders.
+/// somebody else, who cannot read root's folders.
 struct Field {
     session: Session,
     program: PathBuf,

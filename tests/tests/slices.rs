@@ -1,4 +1,4 @@
-//! Turns of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another that dies
+//! Time slices of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another that dies
 //! or hangs, and nobody is left before the rest of the machine.
 
 use std::path::Path;
@@ -52,7 +52,7 @@ kind = "null"
 
 const THREE: (&str, &[&str]) = ("path", &["run = \"forward\"", "run = \"mac-swap\"", "run = \"forward\""]);
 
-/// Whether NFs can have turns here.
+/// Whether NFs can have time slices here.
 fn has_slices(test: &str) -> bool {
     // Whoever waits on the NFs' core waits for them to have no packets.
     cores::keep_current_thread_off(&[machine::nf_core()]).unwrap();
@@ -97,7 +97,7 @@ fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
         path.entered >= 200_000 && path.left + path.dropped == path.entered
     });
     assert!(now.nfs.iter().all(|nf| nf.slices > 3), "{:#?}", now.nfs);
-    // Whoever else takes the machine for a while lets a turn last longer than planned.
+    // Whoever else takes the machine for a while lets a slice last longer than planned.
     assert!(chain(&now, "path").wasted < 20_000, "what was worked on got through");
     session.wait_for("nobody is before the rest of the machine", |now| are_fair(&policies(now)));
     let now = session.audited();
@@ -108,8 +108,8 @@ fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
 }
 
 #[test]
-fn killed_in_their_turn() {
-    if !has_slices("killed_in_their_turn") {
+fn killed_in_their_slice() {
+    if !has_slices("killed_in_their_slice") {
         return;
     }
     let other: (&str, &[&str]) = ("other", &["run = \"forward\""]);
@@ -145,8 +145,8 @@ fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
 }
 
 #[test]
-fn turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
-    if !has_slices("turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own") {
+fn slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
+    if !has_slices("slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -166,7 +166,7 @@ fn turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
     session.stop();
     let many = configuration("rate = \"max\"", &[("path", &[same, other])]);
     let session = Session::with_costs(&many, folder.path());
-    let now = session.wait_for("its turns tell another", |now| !told(now, "path0").0);
+    let now = session.wait_for("its slices tell another", |now| !told(now, "path0").0);
     assert!(told(&now, "path0").1.is_some_and(|ns| ns < 4321.0), "{:?}", told(&now, "path0"));
     session.stop();
 }
@@ -229,7 +229,7 @@ fn a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait() {
     if !has_slices("a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait") {
         return;
     }
-    let rests = |key: &str| {
+    let demotions = |key: &str| {
         let text = configuration("rate = 2000", &[THREE]);
         let session = Session::start(&text.replace("[[chain]]", &format!("[[chain]]\n{key}")));
         session.wait_for_packets("path", 500);
@@ -239,10 +239,10 @@ fn a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait() {
         session.stop();
         (now.scheduler.cores[0].idle_demotions - before, chain(&now, "path").objective.clone())
     };
-    let (rests_free, asked) = rests("");
+    let (demotions_free, asked) = demotions("");
     assert_eq!(asked, None);
-    let (rests_bounded, asked) = rests("delay_bound_us = 10000");
+    let (demotions_bounded, asked) = demotions("delay_bound_us = 10000");
     assert_eq!(asked.unwrap().delay_bound_ns, Some(10_000_000));
     // Packets come every half millisecond: without a bound their NFs poll for the next ones.
-    assert!(rests_bounded > 10 + 2 * rests_free, "{rests_bounded} {rests_free}");
+    assert!(demotions_bounded > 10 + 2 * demotions_free, "{demotions_bounded} {demotions_free}");
 }

@@ -62,7 +62,7 @@ fn group_of_all() -> Option<PathBuf> {
     Some(home.join(format!("headgate-tests-{}", std::process::id())))
 }
 
-/// Whether groups can be made here and looked at by these tests: version 1, which any group may have children in.
+/// Whether groups can be made here and read by these tests: version 1, which any group may have children in.
 fn has_weights(test: &str) -> bool {
     let possible = machine::is_root() && matches!(CpuController::find(), CpuController::V1(_));
     if !possible {
@@ -103,7 +103,10 @@ fn shares_follow_what_packets_cost() {
     for name in ["light", "heavy"] {
         let nf = nf(&now, name);
         assert_eq!((nf.policy.as_str(), nf.service_time_overridden), ("batch", false), "{nf:#?}");
-        assert!(nf.service_time_ns_p50.is_some() && nf.service_time_ns_p99 >= nf.service_time_ns_p50, "{nf:#?}");
+        assert!(
+            nf.service_time_ns_p50.is_some() && nf.service_time_ns_p99 >= nf.service_time_ns_p50,
+            "{nf:#?}"
+        );
     }
     session.wait_for("the kernel's files say the same", |now| {
         ["light", "heavy"].iter().all(|name| (written(&group, name) - share(nf(now, name))).abs() < 1e-9)

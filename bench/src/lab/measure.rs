@@ -264,7 +264,7 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn look(at: Instant, at_ms: u64, chains: &[(u64, u64)], nfs: &[(u64, u64, u64)]) -> BedSample {
+    fn sample(at: Instant, at_ms: u64, chains: &[(u64, u64)], nfs: &[(u64, u64, u64)]) -> BedSample {
         let chain = |&(left, wasted): &(u64, u64)| ChainStatus { left, wasted, ..ChainStatus::default() };
         let nf = |(number, &(returned, cpu_ns, full)): (usize, &(u64, u64, u64))| NfStatus {
             nf: format!("nf{}", number + 1),
@@ -280,14 +280,19 @@ mod tests {
             nfs: nfs.iter().enumerate().map(nf).collect(),
             ..Snapshot::default()
         };
-        BedSample { at, snapshot, control: Some(Duration::from_millis(at_ms / 100)), switches: BTreeMap::new() }
+        BedSample {
+            at,
+            snapshot,
+            control: Some(Duration::from_millis(at_ms / 100)),
+            switches: BTreeMap::new(),
+        }
     }
 
     fn window(chains: [&[(u64, u64)]; 2], nfs: [&[(u64, u64, u64)]; 2]) -> Window {
         let at = Instant::now();
         Window {
-            before: look(at, 1_000, chains[0], nfs[0]),
-            after: look(at + Duration::from_millis(500), 1_500, chains[1], nfs[1]),
+            before: sample(at, 1_000, chains[0], nfs[0]),
+            after: sample(at + Duration::from_millis(500), 1_500, chains[1], nfs[1]),
             cycles_per_second: 2e9,
         }
     }

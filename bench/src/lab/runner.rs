@@ -15,7 +15,7 @@ use super::measure::{BedSample, Value, Window};
 
 /// Cases of an experiment from which on it has fewer rounds where time is short.
 const MANY_CASES: usize = 16;
-/// Turns of 100 ms of three NFs, twice.
+/// Time slices of 100 ms of three NFs, twice.
 const LONG_SLICES_WINDOW: Duration = Duration::from_millis(600);
 
 /// How long and how often.
@@ -24,7 +24,7 @@ pub struct Pace {
     /// Shorter.
     pub quick: bool,
     rounds: Option<u32>,
-    /// Until a case is looked at.
+    /// Time before a case is measured.
     pub warm_up: Duration,
     /// For how long it is.
     pub window: Duration,
@@ -33,7 +33,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Our choice of times: loads are formed over 100 ms and weights written every 10, so nothing is looked
+    /// Our choice of times: loads are formed over 100 ms and weights written every 10, so nothing is sampled
     /// at before 0.2 s; a window of 0.25 s holds 60 ticks of the kernel. With `quick` the experiment with the
     /// most cases has its three rounds within its limit, on the machine this was written on.
     #[must_use]

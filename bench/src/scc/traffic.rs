@@ -1,14 +1,14 @@
 //! Packets with the time in them, out of one interface and in by the other, from one thread.
 //!
-//! What is timed is the way from the call that sends a packet to the moment this thread sees it; it looks
-//! after every few packets it sent. The receiving side is a mapped ring, so looking costs no system call
+//! What is timed is the way from the call that sends a packet to the moment this thread receives it; it polls
+//! after every few packets it sent. The receiving side is a mapped ring, so polling costs no system call
 //! and finds packets whatever the sender is busy with.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use headgate_host::cores;
-use headgate_kernel::{Cable, Pool, attach, open};
+use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
@@ -36,13 +36,13 @@ pub struct Load {
     pub frame_bytes: usize,
     /// Packets per second; `None`: as many as can be.
     pub rate: Option<f64>,
-    /// Not looked at.
+    /// Time before the window; not measured.
     pub warm_up: Duration,
-    /// Looked at.
+    /// Measured time.
     pub window: Duration,
 }
 
-/// What came of it.
+/// What was sent and what came back.
 #[derive(Clone, Debug, Default)]
 pub struct TrafficResult {
     /// Packets sent in the window, a second.
@@ -62,7 +62,7 @@ impl TrafficResult {
     }
 }
 
-/// Sends and looks, on a thread of its own on this core.
+/// Sends and receives, on a thread of its own on this core.
 ///
 /// # Errors
 /// Whatever kept it from doing so.
@@ -76,8 +76,8 @@ pub fn run(hosts: &Hosts, core: u32, load: Load) -> anyhow::Result<TrafficResult
 
 struct Traffic {
     load: Load,
-    source: Box<dyn Cable>,
-    sink: Box<dyn Cable>,
+    source: Box<dyn InterfaceIo>,
+    sink: Box<dyn InterfaceIo>,
     pool: Pool,
     frame: Vec<u8>,
     began: Instant,
@@ -93,10 +93,10 @@ impl Traffic {
             frame_bytes: FRAME_BYTES,
             interfaces: [SOURCE.to_owned(), SINK.to_owned()],
         };
-        let (send, look) = (io(Driver::Packet, BURST, 64), io(Driver::Mapped, 256, 8192));
-        let mut pool = Pool::over(Pool::memory(&look, 0)?);
+        let (send, receive) = (io(Driver::Packet, BURST, 64), io(Driver::Mapped, 256, 8192));
+        let mut pool = Pool::over(Pool::memory(&receive, 0)?);
         let source = attach(open::open(SOURCE, &send, pool.region())?.socket, &send, &mut pool)?;
-        let sink = attach(open::open(SINK, &look, pool.region())?.socket, &look, &mut pool)?;
+        let sink = attach(open::open(SINK, &receive, pool.region())?.socket, &receive, &mut pool)?;
         let frame = frame(load.frame_bytes);
         let came = Vec::with_capacity(256);
         Ok(Self { load, source, sink, pool, frame, began: Instant::now(), came })
@@ -121,7 +121,7 @@ impl Traffic {
                 sent_seen += if now >= first { count } else { 0 };
             }
             let now = self.now_ns();
-            for stamp in self.look()? {
+            for stamp in self.receive()? {
                 came += u64::from((first..last).contains(&now));
                 if (first..last).contains(&stamp) {
                     took_ns.push(now.saturating_sub(stamp));
@@ -150,7 +150,7 @@ impl Traffic {
     }
 
     /// The stamps of packets that came.
-    fn look(&mut self) -> anyhow::Result<Vec<u64>> {
+    fn receive(&mut self) -> anyhow::Result<Vec<u64>> {
         self.sink.receive(&mut self.pool, &mut self.came)?;
         let mut stamps = Vec::with_capacity(self.came.len());
         for packet in self.came.drain(..) {

@@ -54,7 +54,8 @@ fn cores(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
         of("headgate_cpu_rest")?
     );
     if idle >= FREE_CORES {
-        said += "; what remains is waiting: wake-ups, turns of those that share a core, TCP's window";
+        said +=
+            "; what remains is waiting: wake-ups, the time slices of those that share a core, TCP's window";
     }
     Some(said)
 }
@@ -76,7 +77,7 @@ fn stations(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
     let chain = classify? + admit? + deliver? + hop? + commit?;
     Some(format!(
         "of {:.0} ns of the worker for each frame, {port:.0} are the port's (arrive, emit, tend: copies from \
-         and to the socket's rings, the call that sends, and looking in vain), {chain:.0} the chain's",
+         and to the socket's rings, the call that sends, and polling in vain), {chain:.0} the chain's",
         port + chain
     ))
 }

@@ -1,7 +1,7 @@
 //! One function for each table.
 
 use headgate_api::status::{
-    ExternalStatus, DelayStatus, Event, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
+    DelayStatus, Event, ExternalStatus, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
 };
 use headgate_units::text::{self as units, harmless};
 
@@ -13,7 +13,7 @@ use crate::table::Table;
 /// The name of the chain of packets that no rule claims.
 const UNCLAIMED: &str = "-";
 
-/// An empty cell for zero: what never happens should not be looked at.
+/// An empty cell for zero: what never happens should not draw the eye.
 fn if_any(count: u64) -> String {
     if count == 0 { String::new() } else { units::whole(count) }
 }
@@ -107,6 +107,18 @@ const fn port_losses(port: &PortStatus) -> [(&'static str, u64, &'static str); 3
         ("too-long", port.too_long, "the frame is longer than the port's buffers or its interface's mtu"),
         ("missed", port.missed, "no buffer was free, or the device's queue was full"),
         ("failed", port.failed, "the device or file failed"),
+    ]
+}
+
+/// Faults that a port injected as its key `faults` asks for: word, count, meaning.
+fn port_faults(port: &PortStatus) -> Vec<(&'static str, u64, &'static str)> {
+    let Some(faults) = &port.faults else { return Vec::new() };
+    let (received, sent) = (faults.received, faults.sent);
+    vec![
+        ("fault-lost", received.lost + sent.lost, "lost on purpose, by the port's `faults`"),
+        ("fault-duplicated", received.duplicated + sent.duplicated, "duplicated on purpose, not dropped"),
+        ("fault-reordered", received.reordered + sent.reordered, "delayed on purpose, not dropped"),
+        ("fault-corrupted", received.corrupted + sent.corrupted, "one bit flipped on purpose, not dropped"),
     ]
 }
 
@@ -434,7 +446,7 @@ pub fn delays(snapshot: &Snapshot, paint: Paint) -> String {
     if table.is_empty() { "there is no chain\n".into() } else { table.render(paint) }
 }
 
-/// Packets that ended, by chain and reason, most first.
+/// Dropped packets by chain and reason, most first; then what ports lost, and the faults that they injected.
 pub fn drops(snapshot: &Snapshot, paint: Paint) -> String {
     let mut all: Vec<_> = snapshot.drops.iter().collect();
     all.sort_by_key(|drop| std::cmp::Reverse(drop.count));
@@ -444,7 +456,8 @@ pub fn drops(snapshot: &Snapshot, paint: Paint) -> String {
         table.row(cells.map(String::clone));
     }
     for port in &snapshot.ports {
-        for (reason, count, meaning) in port_losses(port).into_iter().filter(|loss| loss.1 > 0) {
+        let losses = port_losses(port).into_iter().chain(port_faults(port));
+        for (reason, count, meaning) in losses.filter(|loss| loss.1 > 0) {
             let cells = [format!("port {}", port.name), reason.into(), units::whole(count), meaning.into()];
             table.row(cells);
         }
@@ -519,7 +532,7 @@ pub fn accounts(snapshot: &Snapshot, paint: Paint) -> String {
             "accounts {}: packets or buffers are missing (see the column); this is a bug of Headgate\n",
             paint.ink(Ink::Red, "do not hold")
         ),
-        None => "accounts were not taken: a worker did not stand still; look again\n".into(),
+        None => "accounts were not taken: a worker did not stand still; ask again\n".into(),
     }
 }
 

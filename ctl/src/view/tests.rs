@@ -1,7 +1,7 @@
 use headgate_api::status::{
-    ChainStatus, DelayStatus, DropStatus, Event, EventCode, FlowStatus, LatencyStatus, ManagerStatus,
-    MemoryStatus, NfState, NfStatus, ObjectiveStatus, PortStatus, SchedulerStatus, Snapshot,
-    StageDelayStatus, WorkerStatus,
+    ChainStatus, DelayStatus, DropStatus, Event, EventCode, FaultCounts, FaultStatus, FlowStatus,
+    LatencyStatus, ManagerStatus, MemoryStatus, NfState, NfStatus, ObjectiveStatus, PortStatus,
+    SchedulerStatus, Snapshot, StageDelayStatus, WorkerStatus,
 };
 
 use super::*;
@@ -50,6 +50,10 @@ fn after(seconds: u64) -> Snapshot {
                 received: packets,
                 received_bytes: packets * 60,
                 missed: 7 * seconds,
+                faults: Some(FaultStatus {
+                    received: FaultCounts { lost: 3 * seconds, corrupted: seconds, ..Default::default() },
+                    sent: FaultCounts::default(),
+                }),
                 ..PortStatus::default()
             },
             PortStatus {

@@ -251,7 +251,7 @@ fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) ->
         pressure::QueueMarks::sleepless(ring, high, low, cycles_per_micro, tick)
     };
     let mark_at = ring * scheduler.ecn_watermark / 100;
-    Handling { marks: Some(marks), mark_at, pending_max: scheduler.hold, yields: true }
+    Handling { marks: Some(marks), mark_at, pending_max: scheduler.pending, yields: true }
 }
 
 fn launched_program(program: &Program) -> LaunchedProgram {

@@ -12,7 +12,7 @@ use headgate_path::plan::Chain as PathChain;
 
 use super::Control;
 use super::instance::Instance;
-use crate::api::{Answer, Refusal};
+use crate::api::{Answer, RequestError};
 use crate::config::model::{Chain, ChainIo, Interfaces, Link, Nf};
 use crate::config::{self, Config, Machine};
 use crate::layout;
@@ -50,7 +50,7 @@ impl Control {
         name: &str,
         text: &str,
         reply: Sender<Answer>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         if self.change.is_some() {
             return Err(failed("another configuration is being applied; try again when it is done"));
         }
@@ -58,11 +58,11 @@ impl Control {
             return Err(failed("the manager is stopping"));
         }
         let loaded = config::parse(name, text, &self.settings.catalog, &self.machine())
-            .map_err(|mistakes| Refusal { code: 4, message: mistakes.to_string() })?;
+            .map_err(|mistakes| RequestError { code: 4, message: mistakes.to_string() })?;
         let next = loaded.config;
         refuse_fixed(&self.config, &next)?;
         self.refuse_too_many_chains(&next)?;
-        self.prepare_reception(&next).map_err(Refusal::failed)?;
+        self.prepare_reception(&next).map_err(RequestError::failed)?;
         let Difference { ended, new, summary } = compare(&self.config, &next);
         let ends = |instance: &&Instance| !instance.is_gone() && ended.contains(&instance.seat.nf.name);
         let old = self.instances.iter().filter(ends).map(|instance| instance.seat.number.index()).collect();
@@ -88,12 +88,12 @@ impl Control {
         machine
     }
 
-    fn refuse_too_many_chains(&self, next: &Config) -> Result<(), Refusal> {
+    fn refuse_too_many_chains(&self, next: &Config) -> Result<(), RequestError> {
         let most = self.fabric.chains_max();
         if self.fabric.parts.chains.len() + next.chains.len() <= most {
             return Ok(());
         }
-        Err(Refusal::failed(format!(
+        Err(RequestError::failed(format!(
             "this manager was started with room for {most} chains, changed ones included; restart it with the new file"
         )))
     }
@@ -151,7 +151,7 @@ impl Control {
         for &at in &change.new {
             self.with_instances(|instances, ground, effects| instances.remove(at, ground, effects));
         }
-        let _ = change.reply.send(Err(Refusal::failed(message)));
+        let _ = change.reply.send(Err(RequestError::failed(message)));
     }
 
     /// From now on packets take the new ways.
@@ -274,12 +274,12 @@ impl Control {
     }
 }
 
-fn failed(message: &str) -> Refusal {
-    Refusal::failed(message.to_owned())
+fn failed(message: &str) -> RequestError {
+    RequestError::failed(message.to_owned())
 }
 
 /// What cannot change while the manager runs.
-fn refuse_fixed(old: &Config, next: &Config) -> Result<(), Refusal> {
+fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
     let fixed = [
         ("[manager]", old.manager == next.manager),
         ("[memory]", old.memory == next.memory),
@@ -294,7 +294,7 @@ fn refuse_fixed(old: &Config, next: &Config) -> Result<(), Refusal> {
     if changed.is_empty() {
         return Ok(());
     }
-    Err(Refusal {
+    Err(RequestError {
         code: 4,
         message: format!(
             "{} cannot change while the manager runs; NFs, chains and rules can. For the rest: \

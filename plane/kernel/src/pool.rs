@@ -54,7 +54,7 @@ impl Pool {
         self.free.len()
     }
 
-    /// Lends a buffer for a packet that does not come from an interface; [`Cable::send`](crate::Cable::send)
+    /// Lends a buffer for a packet that does not come from an interface; [`InterfaceIo::send`](crate::InterfaceIo::send)
     /// and [`Pool::put`] give it back.
     pub fn lend(&mut self) -> Option<Descriptor> {
         self.take().map(|index| Descriptor::new(index, HEADROOM_BYTES, 0, 0))

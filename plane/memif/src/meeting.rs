@@ -17,7 +17,7 @@ use rustix::net::{
     sockopt,
 };
 
-use crate::cable::Cable;
+use crate::connection::Connection;
 use crate::message::{FromClient, FromServer, MESSAGE_BYTES, VERSION};
 use crate::ring::{LOG2_RING_MAX, Ring, Shared, Watch};
 
@@ -26,7 +26,7 @@ use crate::ring::{LOG2_RING_MAX, Ring, Shared, Watch};
 const REGIONS_MAX: u16 = 16;
 /// Bytes of one of them. Our choice: more than the largest rings and their buffers take.
 const REGION_BYTES_MAX: u64 = 1 << 30;
-/// Messages read at one look, so that a talkative client cannot hold its listener.
+/// Maximum number of messages read in one call, so that a talkative client cannot hold its listener.
 const MESSAGES_MAX: usize = 64;
 
 /// Why there is no connection, or none any more.
@@ -102,11 +102,11 @@ impl Meeting {
     ///
     /// # Errors
     /// [`MeetingError`]: there is no client any more, or never will be.
-    pub fn tend(&mut self) -> Result<Option<Cable>, MeetingError> {
+    pub fn tend(&mut self) -> Result<Option<Connection>, MeetingError> {
         self.let_in()?;
         let Some(guest) = &mut self.guest else { return Ok(None) };
-        if let Some(lie) = guest.connected.as_ref().and_then(Watch::lie) {
-            return refused(lie.to_string());
+        if let Some(offence) = guest.connected.as_ref().and_then(Watch::offence) {
+            return refused(offence.to_string());
         }
         let result = guest.listen();
         if let Err(MeetingError::Refused(why)) = &result {
@@ -154,7 +154,7 @@ impl Guest {
             .map_err(system("answer"))
     }
 
-    fn listen(&mut self) -> Result<Option<Cable>, MeetingError> {
+    fn listen(&mut self) -> Result<Option<Connection>, MeetingError> {
         for _ in 0..MESSAGES_MAX {
             let Some((message, file)) = self.receive()? else { return Ok(None) };
             if let Some(cable) = self.heed(message, file)? {
@@ -190,7 +190,11 @@ impl Guest {
     }
 
     /// The worker's end when all is said.
-    fn heed(&mut self, message: FromClient, file: Option<OwnedFd>) -> Result<Option<Cable>, MeetingError> {
+    fn heed(
+        &mut self,
+        message: FromClient,
+        file: Option<OwnedFd>,
+    ) -> Result<Option<Connection>, MeetingError> {
         let is_connected = self.connected.is_some();
         match message {
             FromClient::Ack => return Ok(None),
@@ -232,7 +236,7 @@ impl Guest {
         if usize::from(index) != self.regions.len() || index >= REGIONS_MAX {
             return refused(format!("its memory has number {index}; {} was due", self.regions.len()));
         }
-        let size = rustix::fs::fstat(&file).map_err(system("look at its memory"))?.st_size as u64;
+        let size = rustix::fs::fstat(&file).map_err(system("examine its memory"))?.st_size as u64;
         if bytes == 0 || size.max(bytes) > REGION_BYTES_MAX {
             return refused(format!(
                 "it brought memory of {bytes} bytes; from 1 to {REGION_BYTES_MAX} can be used"
@@ -250,7 +254,7 @@ impl Guest {
         Ok(())
     }
 
-    fn connect(&mut self) -> Result<Cable, MeetingError> {
+    fn connect(&mut self) -> Result<Connection, MeetingError> {
         let ring = |place: Option<(u16, u32, u8)>| {
             let (region, offset, log2_size) = place?;
             Ring::at(self.regions.get(usize::from(region))?, offset, log2_size)
@@ -261,6 +265,6 @@ impl Guest {
         let shared = Arc::new(Shared::new(std::mem::take(&mut self.regions), to_client, from_client));
         self.connected = Some(Watch(shared.clone()));
         self.say(FromServer::Connected)?;
-        Ok(Cable::new(shared))
+        Ok(Connection::new(shared))
     }
 }

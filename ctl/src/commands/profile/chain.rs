@@ -13,8 +13,8 @@ use headgate_host::perf::costs::MachineCosts;
 use headgate_host::perf::functions;
 use headgate_host::undo::{Action, Janitor};
 
-use super::observe::{Observation, NfObservation, observe, snapshot};
 use super::machine::{levels_of, of_machine, unit_costs, written};
+use super::observe::{NfObservation, Observation, observe, snapshot};
 use super::report::{
     ChainReport, FunctionReport, NfReport, Parts, RatioReport, Report, events_per_packet, words,
 };
@@ -33,36 +33,36 @@ const FUNCTIONS_TIME: Duration = Duration::from_secs(1);
 /// The chain of packets that no rule claims.
 const UNCLAIMED: &str = "-";
 
-/// Tell where the time of a chain's packets goes, and what to change first
+/// Show where the time of a chain's packets goes, and what to change first
 ///
-/// Watches a running manager's NFs, counting only: data accesses, translations, context switches, system calls
-/// and waits for a core, for each packet and times what each costs on this machine. What cannot be counted here
-/// is said.
+/// Counts data accesses, address translations, context switches, system calls and waits for a core of a running
+/// manager's NFs, for each packet, and multiplies each by its cost on this machine. Names what cannot be counted
+/// here.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The chain; all of them without
+    /// Name of the chain [default: all chains]
     chain: Option<String>,
     #[command(flatten)]
     name: Name,
-    /// How long to watch, in seconds
+    /// Length of the observation, in seconds, 1 to 3600
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Also write the report as one page with pictures, for a browser
+    /// Also write the report with charts to this HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Also run the shipped NFs under valgrind's cache simulator, over a capture or made frames of this size
+    /// Also run the shipped NFs under valgrind's cache simulator, over a capture or generated frames of this size in bytes
     #[arg(long, value_name = "CAPTURE|SIZE")]
     simulate_cache: Option<Input>,
-    /// The configuration that the manager works by: arguments and loops of NFs are read from it
+    /// Configuration file of the manager, from which arguments and loops of NFs are read
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Propose changes of the configuration
+    /// Propose changes to the configuration; needs --config
     #[arg(long, requires = "config")]
     tune: bool,
-    /// Try them on the running manager, put on and off in turn; kept only if better each time
+    /// Try each proposal on the running manager, alternately on and off, and keep it only if it is better every time; needs --tune
     #[arg(long, requires = "tune")]
     apply: bool,
-    /// Do not sample which functions the NFs are in
+    /// Skip sampling the functions that NFs spend their time in
     #[arg(long)]
     no_functions: bool,
 }
@@ -131,7 +131,12 @@ fn chosen(now: &Snapshot, chain: Option<&str>) -> Result<Vec<ChainStatus>, Failu
     }
 }
 
-fn assemble(seen: &Observation, chains: &[ChainStatus], file: Option<&ConfigFile>, costs: &MachineCosts) -> Report {
+fn assemble(
+    seen: &Observation,
+    chains: &[ChainStatus],
+    file: Option<&ConfigFile>,
+    costs: &MachineCosts,
+) -> Report {
     let seconds = seen.elapsed.as_secs_f64();
     let normal = unit_costs(costs, "normal");
     let unit_costs_ns = BTreeMap::from([

@@ -1,4 +1,4 @@
-//! Looks at a running manager and its NFs over a while, counting only.
+//! Observes a running manager and its NFs over an interval, counting only.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -17,7 +17,7 @@ use crate::failure::{Exit, Failure};
 /// takes the manager's control thread some 100 us.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
-/// What was seen.
+/// What was observed.
 pub struct Observation {
     /// How long.
     pub elapsed: Duration,
@@ -85,7 +85,7 @@ pub fn snapshot(name: &str) -> Result<Snapshot, Failure> {
     Ok(api::call(name, &Request::Snapshot { audit: false })?)
 }
 
-/// Looks for so long at the NFs whose names `wanted` says yes to.
+/// Observes the NFs whose names `wanted` accepts, for the given time.
 pub fn observe(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result<Observation, Failure> {
     let first = snapshot(name)?;
     let instances = first.nfs.iter().filter(|nf| wanted(&nf.nf));
@@ -163,10 +163,10 @@ impl Watched {
             notes.push(format!("{} ended while it was watched, and is left out", self.instance));
             return None;
         };
-        for trouble in self.watch.troubles() {
-            let trouble = trouble.to_string();
-            if !notes.contains(&trouble) {
-                notes.push(trouble);
+        for uncounted in self.watch.troubles() {
+            let uncounted = uncounted.to_string();
+            if !notes.contains(&uncounted) {
+                notes.push(uncounted);
             }
         }
         let reading = self.watch.read();

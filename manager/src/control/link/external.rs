@@ -9,7 +9,7 @@ use headgate_decide::units::{Instant as Moment, RegionId, Span};
 use headgate_host::credentials;
 use headgate_host::namespace::Namespace;
 use headgate_kernel::open;
-use headgate_memif::{Cable, Meeting, Watch};
+use headgate_memif::{Connection, Meeting, Watch};
 use headgate_path::link::{LinkEnds, ProgramEnds};
 use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
@@ -42,7 +42,7 @@ enum Ports {
         /// By the first of them it gets packets.
         meetings: Box<[Meeting; 2]>,
         /// The worker's ends as far as they are there.
-        cables: Box<[Option<Cable>; 2]>,
+        cables: Box<[Option<Connection>; 2]>,
     },
     /// Cables, each with one end in its namespace.
     Veth {
@@ -168,7 +168,7 @@ pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> ExternalStatu
 /// Sees to connections that the program makes; the worker's ends once both are there.
 fn connected(
     meetings: &mut [Meeting; 2],
-    cables: &mut [Option<Cable>; 2],
+    cables: &mut [Option<Connection>; 2],
 ) -> Result<Option<[Box<dyn Queue>; 2]>, String> {
     for (meeting, cable) in meetings.iter_mut().zip(cables.iter_mut()) {
         if let Some(made) = meeting.tend().map_err(|error| error.to_string())? {
