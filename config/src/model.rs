@@ -459,6 +459,18 @@ impl Origin {
         }
     }
 
+    /// Returns where the processes come from and what they run, in words; `told` words a program.
+    pub fn describe(&self, told: impl Fn(&Program) -> String) -> String {
+        match self {
+            Self::Launched(program) => told(program),
+            Self::Attached { .. } => "attaches".to_owned(),
+            Self::Contained { program, rootfs: Some(rootfs) } => {
+                format!("{}, in a container of {}", told(program), rootfs.display())
+            }
+            Self::Contained { program, rootfs: None } => format!("{}, in a container", told(program)),
+        }
+    }
+
     /// Returns what the NF is told of itself: a JSON object, or for fused NFs an array with one for each.
     pub fn arguments(&self) -> Json {
         match self {
@@ -553,6 +565,17 @@ impl Nf {
     /// Returns whether a scheduler of that mode gives it time slices.
     pub fn has_slices(&self, mode: Mode) -> bool {
         mode == Mode::Unis && self.waits == Loop::Polling
+    }
+
+    /// Returns it without what it can change while it runs: the packets of one system call.
+    pub fn without_batch(&self) -> Self {
+        match &self.link {
+            Link::Interfaces(interfaces) => {
+                let link = Link::Interfaces(Interfaces { batch: 0, ..interfaces.clone() });
+                Self { link, ..self.clone() }
+            }
+            Link::Rings | Link::External(_) => self.clone(),
+        }
     }
 
     /// Whether its processes come by themselves instead of being started by the manager.

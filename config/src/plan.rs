@@ -142,14 +142,7 @@ fn runs(nf: &Nf) -> String {
             members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
         }
     };
-    match &nf.origin {
-        Origin::Launched(program) => told(program),
-        Origin::Attached { .. } => "attaches".to_owned(),
-        Origin::Contained { program, rootfs: Some(rootfs) } => {
-            format!("{}, in a container of {}", told(program), rootfs.display())
-        }
-        Origin::Contained { program, rootfs: None } => format!("{}, in a container", told(program)),
-    }
+    nf.origin.describe(told)
 }
 
 /// `rules` are the places of those that lead to `chain`.

@@ -320,7 +320,7 @@ fn compare(old: &Config, next: &Config) -> Difference {
     for nf in &next.nfs {
         match before.get(nf.name.as_str()) {
             None => summary.push(format!("nf {} added", nf.name)),
-            Some(old) if but_batch(old) != but_batch(nf) => {
+            Some(old) if old.without_batch() != nf.without_batch() => {
                 summary.push(format!("nf {} replaced", nf.name));
                 ended.push(nf.name.clone());
             }
@@ -342,16 +342,6 @@ fn compare(old: &Config, next: &Config) -> Difference {
 
 fn floor_of(config: &Config, name: &str) -> Option<u64> {
     config.chains.iter().find(|chain| chain.name == name)?.rate_floor
-}
-
-/// An NF but for the packets of one call, which it changes by itself.
-fn but_batch(nf: &Nf) -> Nf {
-    match &nf.link {
-        Link::Interfaces(interfaces) => {
-            Nf { link: Link::Interfaces(Interfaces { batch: 0, ..interfaces.clone() }), ..nf.clone() }
-        }
-        Link::Rings | Link::External(_) => nf.clone(),
-    }
 }
 
 fn is_same(old: &Option<PathChain>, new: &PathChain) -> bool {
