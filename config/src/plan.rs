@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::model::{Chain, ChainIo, Config, Link, Nf, Origin, Out, Port, Program, Rule};
+use super::model::{Chain, ChainIo, Config, Link, Nf, Out, Port, Program, Rule};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Who runs where, who gets which memory, which packets take which path.

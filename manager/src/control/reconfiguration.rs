@@ -13,7 +13,7 @@ use headgate_path::plan::Chain as PathChain;
 use super::Control;
 use super::instance::Instance;
 use crate::api::{Answer, RequestError};
-use crate::config::model::{Chain, ChainIo, Interfaces, Link, Nf};
+use crate::config::model::{Chain, ChainIo, Link, Nf};
 use crate::config::{self, Config, Machine};
 use crate::layout;
 use crate::status::EventCode;
@@ -308,7 +308,10 @@ fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
 fn on_interfaces(config: &Config) -> (Vec<Chain>, Vec<Nf>) {
     let chains = config.chains.iter().filter(|chain| chain.io.is_some()).cloned();
     let chains = chains.map(|chain| Chain { io: chain.io.map(|io| ChainIo { batch: 0, ..io }), ..chain });
-    (chains.collect(), config.nfs.iter().filter(|nf| nf.interfaces().is_some()).map(but_batch).collect())
+    (
+        chains.collect(),
+        config.nfs.iter().filter(|nf| nf.interfaces().is_some()).map(Nf::without_batch).collect(),
+    )
 }
 
 /// What is to end and what to start.
