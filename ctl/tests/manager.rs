@@ -46,7 +46,7 @@ fn started(folder: &Path, name: &str, more: &[&str]) -> Running {
 }
 
 #[test]
-fn a_manager_is_looked_at_told_changed_and_stopped() {
+fn a_manager_is_asked_told_changed_and_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("life"));
     let manager = started(folder, &name, &[]);
@@ -75,7 +75,7 @@ fn a_manager_is_looked_at_told_changed_and_stopped() {
 
     let (code, _, messages) = ask(&["tell", "second", "report"]);
     assert!(code == 0 && messages.contains("told the instance of second"), "{messages}");
-    eventually("the monitor has reported", || ask(&["show", "nfs"]).1.contains("says"));
+    eventually("the monitor has reported", || ask(&["show", "nfs"]).1.contains("last message"));
     let (code, _, messages) = ask(&["tell", "third", "report"]);
     assert!(code == 1 && messages.contains("there are: first, second"), "{messages}");
 
