@@ -1,7 +1,9 @@
-//! The manager's status: one [`Snapshot`], from which `status`, `show`, `demo` and `bench` take what they print.
+//! The manager's status: one [`Snapshot`], from which `status`, `show`, `demo` and `bench` take what they
+//! print.
 //!
-//! Field names are nouns with the unit last, and are the keys of `--json`. Counters count since the manager started;
-//! the reader forms rates from two snapshots. Keys that were renamed stand in docs/guide/upgrading.md.
+//! Field names are nouns with the unit last, and are the keys of `--json`. Counters count since the manager
+//! started; the reader forms rates from two snapshots. Keys that were renamed stand in
+//! docs/guide/upgrading.md.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -295,12 +297,13 @@ pub struct NfStatus {
     pub bursts: u64,
     /// Mean time in its handler for one packet, in nanoseconds, over the sampled bursts.
     pub service_time_ns_mean: Option<f64>,
-    /// Median of a packet's service time, in nanoseconds, the library's part included, over the samples of the last
-    /// 100 ms that had some. It is the NF's own figure.
+    /// Median of a packet's service time, in nanoseconds, the library's part included, over the samples of
+    /// the last 100 ms that had some. It is the NF's own figure.
     pub service_time_ns_p50: Option<u64>,
     /// 99th percentile of the same.
     pub service_time_ns_p99: Option<u64>,
-    /// CPU time that the kernel accounts for each returned packet, in nanoseconds, polls of an empty ring included.
+    /// CPU time that the kernel accounts for each returned packet, in nanoseconds, polls of an empty ring
+    /// included.
     pub cpu_time_per_packet_ns: Option<u64>,
     /// How long packets waited for it; `None` before any was sampled.
     #[serde(default)]
@@ -320,10 +323,12 @@ pub struct NfStatus {
     pub slices: u64,
     /// Cost of a packet by which its slices are formed, in nanoseconds; `None` before it is known.
     pub slice_cost_ns: Option<f64>,
-    /// Whether that cost still is the one that `headgate profile nf` measured, and not learnt from its slices.
+    /// Whether that cost still is the one that `headgate profile nf` measured, and not learnt from its
+    /// slices.
     #[serde(default)]
     pub slice_cost_measured: bool,
-    /// Part of its core that it gets when all NFs of the core have work, 0 to 1; `None` while the kernel decides.
+    /// Part of its core that it gets when all NFs of the core have work, 0 to 1; `None` while the kernel
+    /// decides.
     pub share: Option<f64>,
     /// Counters of its interfaces, if it works on interfaces of the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -419,8 +424,8 @@ impl IoStatus {
 pub struct ChainStatus {
     /// Name of the chain.
     pub name: String,
-    /// Interface at its entry, if it works on interfaces of the kernel: its counters then are those of its NFs, and
-    /// nothing audits them.
+    /// Interface at its entry, if it works on interfaces of the kernel: its counters then are those of its
+    /// NFs, and nothing audits them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
     /// Names of its stages.

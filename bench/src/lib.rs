@@ -43,9 +43,11 @@ pub enum Command {
     Tcp(tcp::Options),
     /// Run the experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
     Nfvnice(nfvnice::Options),
-    /// Run the experiments of the UNiS thesis: time slices of NFs that poll, beside NFs that yield, and the kernel alone
+    /// Run the experiments of the UNiS thesis: time slices of NFs that poll, beside NFs that yield, and the
+    /// kernel alone
     Unis(unis::Options),
-    /// Run the experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call, policies
+    /// Run the experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call,
+    /// policies
     Scc(scc::Options),
 }
 

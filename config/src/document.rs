@@ -52,8 +52,8 @@ tables! {
         optional nf: Many<NfTable>;
         /// Chains: paths through NFs.
         optional chain: Many<ChainTable>;
-        /// Rules, which map packets to chains. The first rule that matches decides; a packet that no rule matches
-        /// is dropped.
+        /// Rules, which map packets to chains. The first rule that matches decides; a packet that no rule
+        /// matches is dropped.
         optional rule: Many<RuleTable>;
     }
 
@@ -85,10 +85,10 @@ tables! {
 
     /// Sharing of cores among NFs, and handling of overload.
     pub struct SchedulerTable at "[scheduler]" {
-        /// Scheduling mode: "os" leaves both to the kernel; "weights" gives each NF of a core the time that its packets need;
-        /// "backpressure" lets NFs yield their core to each other and sheds at the entry what an overloaded NF
-        /// would drop; "nfvnice" does both; "unis" gives NFs with `loop = "polling"` time slices of their core,
-        /// by the state of their rings.
+        /// Scheduling mode: "os" leaves both to the kernel; "weights" gives each NF of a core the time that
+        /// its packets need; "backpressure" lets NFs yield their core to each other and sheds at the entry
+        /// what an overloaded NF would drop; "nfvnice" does both; "unis" gives NFs with `loop = "polling"`
+        /// time slices of their core, by the state of their rings.
         defaulted mode: Mode = "nfvnice";
         /// Percent of an NF's ring from which on the NF is overloaded.
         defaulted high_watermark: Percent = 80;
@@ -99,7 +99,8 @@ tables! {
         defaulted ecn_watermark: Whole<0, 99> = 40;
         /// Microseconds that packets must have waited before the high watermark counts.
         defaulted queue_time_us: Whole<0, 1_000_000> = 100;
-        /// Maximum number of packets that wait at the worker for each NF instance whose ring is full; 0 drops them.
+        /// Maximum number of packets that wait at the worker for each NF instance whose ring is full; 0 drops
+        /// them.
         defaulted pending: Whole<0, 65_536> = 4096;
         /// Whether flows that NFs lead past an overloaded NF, by answering with a stage or a port, are let in
         /// meanwhile; false sheds the whole chain.
@@ -107,13 +108,13 @@ tables! {
         /// Milliseconds between two computations of the weights of a core's NFs, at most the 100 over which
         /// loads are formed.
         defaulted weights_every_ms: Whole<1, 100> = 10;
-        /// Milliseconds of a time slice of the NFs with `policy = "rr"`, set for the whole machine and restored at
-        /// the end. Default: as the machine has it.
+        /// Milliseconds of a time slice of the NFs with `policy = "rr"`, set for the whole machine and
+        /// restored at the end. Default: as the machine has it.
         optional rr_quantum_ms: Whole<1, 1000>;
         /// With "unis": percent of the ring behind an NF that it may fill in one time slice (gamma).
         defaulted unis_gamma: Whole<1, 200> = 75;
-        /// With "unis": whether a time slice ends early when the ring before the NF is empty or the one behind it is
-        /// that full; false lets each slice run to its end.
+        /// With "unis": whether a time slice ends early when the ring before the NF is empty or the one
+        /// behind it is that full; false lets each slice run to its end.
         defaulted unis_occupancy: bool = true;
         /// With "unis": a core for a scheduler that polls all rings and switches NFs from there. Default:
         /// none, each core switches its own.
@@ -146,8 +147,8 @@ tables! {
         optional faults: FaultTable;
     }
 
-    /// Faults injected into packets, as on a failing link; the port's status counts them. Delayed packets keep their
-    /// buffers.
+    /// Faults injected into packets, as on a failing link; the port's status counts them. Delayed packets
+    /// keep their buffers.
     pub struct FaultTable at "faults" {
         /// Seed of everything that is drawn at random.
         defaulted seed: Whole<0, { i64::MAX as u64 }> = 1;
@@ -236,8 +237,8 @@ tables! {
         optional write: Text;
         /// Repetition of the replay: "once" or "loop". Default "once".
         optional mode: ReplayMode;
-        /// Speed of the replay: "fast", "original" with the pauses of the capture, or packets per second. Default
-        /// "fast".
+        /// Speed of the replay: "fast", "original" with the pauses of the capture, or packets per second.
+        /// Default "fast".
         optional timing: Timing;
     }
 
@@ -268,11 +269,11 @@ tables! {
         /// Shipped NFs that run in one process, one after another on each burst: faster, without walls
         /// between them.
         optional fuse: Many<MemberTable>;
-        /// Whether the manager does not start it, and a process of `user` attaches by itself, from a container
-        /// for example.
+        /// Whether the manager does not start it, and a process of `user` attaches by itself, from a
+        /// container for example.
         optional attach: bool;
-        /// `exec` is an external program, which knows nothing of Headgate: the kind of its two interfaces, "memif"
-        /// or "veth". In its arguments `{in}` and `{out}` stand for them, `{core}` for its core.
+        /// `exec` is an external program, which knows nothing of Headgate: the kind of its two interfaces,
+        /// "memif" or "veth". In its arguments `{in}` and `{out}` stand for them, `{core}` for its core.
         optional r#box: BoxPorts;
         /// Arguments of the NF, handed over as JSON.
         optional args: Args;
@@ -284,8 +285,8 @@ tables! {
         /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in
         /// turn.
         optional core: OneOrMany<Core>;
-        /// Way of waiting for packets: "notified" sleeps; "polling" never sleeps; "cooperative" never sleeps and
-        /// yields its core often.
+        /// Way of waiting for packets: "notified" sleeps; "polling" never sleeps; "cooperative" never sleeps
+        /// and yields its core often.
         defaulted r#loop: LoopKind = "notified";
         /// Bursts after which a cooperative NF yields its core, 1 to 65536. Default 16.
         optional yield_after: Whole<1, 65_536>;
@@ -342,11 +343,11 @@ tables! {
         required stages: Many<Name>;
         /// The port at its end, or "nf" when the last NF always names the port.
         optional out: Name;
-        /// Delay bound: microseconds that a packet may take through it, 10 to 10000000. A packet that would take
-        /// longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
+        /// Delay bound: microseconds that a packet may take through it, 10 to 10000000. A packet that would
+        /// take longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
         optional delay_bound_us: Whole<10, 10_000_000>;
-        /// Rate floor with `mode = "unis"`: packets per second that it gets before NFs without a floor get more
-        /// than their part of the rest. Default: none.
+        /// Rate floor with `mode = "unis"`: packets per second that it gets before NFs without a floor get
+        /// more than their part of the rest. Default: none.
         optional rate_floor: Whole<1, 1_000_000_000>;
         /// Instead of `out` and rules: the interfaces of the kernel that its NFs work on, without the
         /// workers.
@@ -360,8 +361,8 @@ tables! {
         required r#in: InterfaceName;
         /// The interface at its end.
         required out: InterfaceName;
-        /// Driver between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared memory,
-        /// "uring" one with io_uring, "xdp" a socket of AF_XDP.
+        /// Driver between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared
+        /// memory, "uring" one with io_uring, "xdp" a socket of AF_XDP.
         defaulted driver: IoDriver = "packet";
         /// Maximum number of packets per system call, both ways; a call never waits for more packets.
         defaulted batch: Whole<1, { BATCH_MAX as u64 }> = 32;

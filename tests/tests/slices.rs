@@ -1,5 +1,5 @@
-//! Time slices of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another that dies
-//! or hangs, and nobody is left before the rest of the machine.
+//! Time slices of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another
+//! that dies or hangs, and nobody is left before the rest of the machine.
 
 use std::path::Path;
 

@@ -77,8 +77,8 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Checks version and lengths. The checksum is not checked: see [`Packet::verify_checksum`].
     ///
     /// # Errors
-    /// [`MalformedError::TruncatedIpv4`], [`MalformedError::Ipv4Version`], [`MalformedError::Ipv4HeaderLength`],
-    /// [`MalformedError::Ipv4TotalLength`].
+    /// [`MalformedError::TruncatedIpv4`], [`MalformedError::Ipv4Version`],
+    /// [`MalformedError::Ipv4HeaderLength`], [`MalformedError::Ipv4TotalLength`].
     #[inline]
     pub fn new(bytes: B) -> Result<Self, MalformedError> {
         let available = bytes.as_ref();

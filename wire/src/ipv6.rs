@@ -162,7 +162,8 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Checks version and payload length.
     ///
     /// # Errors
-    /// [`MalformedError::TruncatedIpv6`], [`MalformedError::Ipv6Version`], [`MalformedError::Ipv6PayloadLength`].
+    /// [`MalformedError::TruncatedIpv6`], [`MalformedError::Ipv6Version`],
+    /// [`MalformedError::Ipv6PayloadLength`].
     #[inline]
     pub fn new(bytes: B) -> Result<Self, MalformedError> {
         let available = bytes.as_ref();

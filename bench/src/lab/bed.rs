@@ -15,8 +15,8 @@ use serde::Serialize;
 const BUFFERS: u32 = 65_536;
 /// Source address of flow 0, as a number; flow `n` has the `n`th after it (the generator's default).
 const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
-/// testpmd as an external program: a thread that waits and one that polls, on one core, without huge pages. It takes the
-/// largest rings that it is offered (`rsize`, a power of two).
+/// testpmd as an external program: a thread that waits and one that polls, on one core, without huge pages.
+/// It takes the largest rings that it is offered (`rsize`, a power of two).
 const TESTPMD: [&str; 15] = [
     "/usr/bin/dpdk-testpmd",
     "--no-huge",

@@ -49,8 +49,8 @@ pub enum Read {
     Jain,
     /// Time from generator to null port, since the manager started.
     Latency,
-    /// Of the first core with time slices: switches and samples a second, and the part of its time during which an NF had
-    /// real-time priority, in percent.
+    /// Of the first core with time slices: switches and samples a second, and the part of its time during
+    /// which an NF had real-time priority, in percent.
     Slices,
     /// Delay of the first chain's packets, and its 99th percentile by the chain's bound.
     Delay,

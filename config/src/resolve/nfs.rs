@@ -27,9 +27,9 @@ const YIELD_AFTER_DEFAULT: u32 = 16;
 /// Places of a ring when the file names none. Our choice: a quarter of it, the batch that is worth a wake-up
 /// call, takes an NF of 120 cycles 50 us, some twenty times what a switch of the core costs.
 const RING_DEFAULT: u32 = 4096;
-/// The same where "unis" gives time slices. A switch there costs 10 us in a virtual machine, whose timer interrupts
-/// leave it: three quarters of this ring take the lightest NFs (50 cycles) 370 us, so that 3 percent go to
-/// switching (`headgate bench unis gap`).
+/// The same where "unis" gives time slices. A switch there costs 10 us in a virtual machine, whose timer
+/// interrupts leave it: three quarters of this ring take the lightest NFs (50 cycles) 370 us, so that 3
+/// percent go to switching (`headgate bench unis gap`).
 const RING_OF_SLICES: u32 = 16_384;
 
 /// An instance's core and where the file chose it.

@@ -116,9 +116,9 @@ impl Connection {
             let part = packet.with_extent(packet.offset() + done, length);
             assert!(part.offset() + length <= region.geometry().stride());
             let from = region.buffer(part.index()).wrapping_add(part.offset() as usize);
-            // SAFETY: `length` bytes from `from` offence in the buffer, as was asserted, and `length` bytes from
-            // `into` in the client's memory, as was checked; the two are different mappings. An untrusted client that
-            // writes to either at the same time spoils a packet.
+            // SAFETY: `length` bytes from `from` offence in the buffer, as was asserted, and `length` bytes
+            // from `into` in the client's memory, as was checked; the two are different mappings. An
+            // untrusted client that writes to either at the same time spoils a packet.
             unsafe { into.as_ptr().copy_from_nonoverlapping(from, length as usize) };
             done += length;
             used += 1;
@@ -213,7 +213,7 @@ fn copy_in(region: &Region, index: u32, offset: u32, from: NonNull<u8>, length: 
     assert!(offset + length <= region.geometry().stride());
     let into = region.buffer(index).wrapping_add(offset as usize);
     // SAFETY: `length` bytes from `from` offence in the client's memory, as the caller checked, and `length`
-    // bytes from `into` in the buffer, as was asserted; the two are different mappings. An untrusted client that writes
-    // to either at the same time spoils a packet.
+    // bytes from `into` in the buffer, as was asserted; the two are different mappings. An untrusted client
+    // that writes to either at the same time spoils a packet.
     unsafe { into.copy_from_nonoverlapping(from.as_ptr(), length as usize) };
 }

@@ -16,8 +16,8 @@
 //! itself: memory that could shrink is refused, every index, region, offset and length is read once and
 //! checked, and the first offence ends the connection ([`ClientOffence`]).
 //!
-//! A client must poll: we ring no bell (its eventfds are closed). To write to a descriptor that an untrusted client
-//! made, which may be anything, could block a worker.
+//! A client must poll: we ring no bell (its eventfds are closed). To write to a descriptor that an untrusted
+//! client made, which may be anything, could block a worker.
 
 mod connection;
 pub mod meeting;

@@ -35,9 +35,9 @@ const UNCLAIMED: &str = "-";
 
 /// Show where the time of a chain's packets goes, and what to change first
 ///
-/// Counts data accesses, address translations, context switches, system calls and waits for a core of a running
-/// manager's NFs, for each packet, and multiplies each by its cost on this machine. Names what cannot be counted
-/// here.
+/// Counts data accesses, address translations, context switches, system calls and waits for a core of a
+/// running manager's NFs, for each packet, and multiplies each by its cost on this machine. Names what cannot
+/// be counted here.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the chain [default: all chains]
@@ -50,7 +50,8 @@ pub struct Args {
     /// Also write the report with charts to this HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Also run the shipped NFs under valgrind's cache simulator, over a capture or generated frames of this size in bytes
+    /// Also run the shipped NFs under valgrind's cache simulator, over a capture or generated frames of this
+    /// size in bytes
     #[arg(long, value_name = "CAPTURE|SIZE")]
     simulate_cache: Option<Input>,
     /// Configuration file of the manager, from which arguments and loops of NFs are read
@@ -59,7 +60,8 @@ pub struct Args {
     /// Propose changes to the configuration; needs --config
     #[arg(long, requires = "config")]
     tune: bool,
-    /// Try each proposal on the running manager, alternately on and off, and keep it only if it is better every time; needs --tune
+    /// Try each proposal on the running manager, alternately on and off, and keep it only if it is better
+    /// every time; needs --tune
     #[arg(long, requires = "tune")]
     apply: bool,
     /// Skip sampling the functions that NFs spend their time in

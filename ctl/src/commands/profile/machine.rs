@@ -19,8 +19,8 @@ const LOAD_OF_OTHERS: f64 = 0.5;
 
 /// Measure what memory, context switches and system calls cost on this machine
 ///
-/// Takes some ten seconds, and keeps the result for the other profiles; run it while nothing else runs. Times a
-/// load from memory by the size and stride of a walk, a switch and a call by scheduling policy.
+/// Takes some ten seconds, and keeps the result for the other profiles; run it while nothing else runs. Times
+/// a load from memory by the size and stride of a walk, a switch and a call by scheduling policy.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print the kept result without measuring

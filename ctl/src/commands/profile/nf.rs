@@ -4,8 +4,8 @@
 //! shared rings, polling, on a core of its own. Two witnesses say what a packet costs it:
 //! - while its ring is never empty it only works, so the kernel's account of its CPU time over the packets it
 //!   returned is the cost: true for any program;
-//! - an NF that is faster than what feeds it polls an empty ring in between; then the samples that our library
-//!   takes around its bursts are the cost, and for an external program without samples there is none.
+//! - an NF that is faster than what feeds it polls an empty ring in between; then the samples that our
+//!   library takes around its bursts are the cost, and for an external program without samples there is none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -43,8 +43,8 @@ const SATURATED: u64 = RING as u64 / 2;
 
 /// Measure what a packet costs an NF, and keep the result for schedulers
 ///
-/// Runs the NF polling on a core of its own behind a generator, for each frame size. Shows the cost in nanoseconds
-/// and in cycles of the time stamp counter, with the spread of the windows.
+/// Runs the NF polling on a core of its own behind a generator, for each frame size. Shows the cost in
+/// nanoseconds and in cycles of the time stamp counter, with the spread of the windows.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of a shipped NF (`headgate-nfs list`), or path of a program
@@ -55,7 +55,8 @@ pub struct Args {
     /// Number of windows of 100 ms for each frame size, 3 to 1000
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(3..=1000))]
     windows: u32,
-    /// Also run a shipped NF under valgrind's cache simulator, over a capture or generated frames of this size in bytes
+    /// Also run a shipped NF under valgrind's cache simulator, over a capture or generated frames of this
+    /// size in bytes
     #[arg(long, value_name = "CAPTURE|SIZE")]
     simulate_cache: Option<Input>,
 }

@@ -13,8 +13,8 @@ use headgate_host::{Pid, accounting, cores};
 
 use crate::failure::{Exit, Failure};
 
-/// Time between two samples at the queues. Our choice: a hundred samples in the shortest profile, and a snapshot
-/// takes the manager's control thread some 100 us.
+/// Time between two samples at the queues. Our choice: a hundred samples in the shortest profile, and a
+/// snapshot takes the manager's control thread some 100 us.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// What was observed.
