@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::exit::Exit;
-use crate::request::{Answer, Refusal};
+use crate::request::{Answer, RequestError};
 use crate::status::Snapshot;
 
 /// The line of an attendant that goes: the daemon answers, works on by itself, and holds nothing of the
@@ -35,7 +35,7 @@ pub struct Text {
 pub struct Ready {
     /// The manager's name.
     pub name: String,
-    /// What the writer of the configuration should look at again, in words; empty when there is nothing.
+    /// Warnings about the configuration, in sentences.
     pub warnings: String,
 }
 
@@ -65,8 +65,8 @@ impl Failed {
     }
 }
 
-impl From<Refusal> for Failed {
-    fn from(refusal: Refusal) -> Self {
+impl From<RequestError> for Failed {
+    fn from(refusal: RequestError) -> Self {
         Self::new(Exit::from_code(refusal.code), refusal.message)
     }
 }
@@ -89,7 +89,7 @@ pub enum Said {
     /// An answer.
     Ok(Json),
     /// A refusal.
-    Err(Refusal),
+    Err(RequestError),
     /// It has ended in order, with this last, audited snapshot: its last line.
     #[serde(rename = "ended")]
     Ended(Box<Snapshot>),
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(line(Said::Ready(ready)), r#"{"ready":{"name":"edge","warnings":""}}"#);
         let failed = Failed::new(Exit::Environment, "no memory".into());
         assert_eq!(line(Said::Failed(failed)), r#"{"failed":{"code":3,"message":"no memory"}}"#);
-        let refusal = Refusal::failed("no".into());
+        let refusal = RequestError::failed("no".into());
         for answer in [Ok(serde_json::json!(7)), Err(refusal)] {
             // As on the API socket.
             assert_eq!(line(answer.clone().into()), serde_json::to_string::<Answer>(&answer).unwrap());

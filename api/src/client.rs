@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::de::DeserializeOwned;
 
-use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Refusal, Request, shaped, write_line};
+use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Request, RequestError, shaped, write_line};
 
 /// Why a manager could not be asked.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum CallError {
     },
     /// It refused.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] RequestError),
     /// The conversation broke.
     #[error("asking the manager at {socket}: {cause}")]
     Broken {

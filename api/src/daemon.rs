@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 
 use crate::attendance::{Failed, LEAVE, Ready, Said, Text};
 use crate::exit::Exit;
-use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Refusal, Request, shaped, write_line};
+use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Request, RequestError, shaped, write_line};
 use crate::status::Snapshot;
 
 /// Time between two questions whether somebody wants a daemon that is starting to stop. Our choice: nobody
@@ -33,7 +33,7 @@ const ASKED_EVERY: Duration = Duration::from_millis(50);
 pub enum Configuration {
     /// A file.
     File(PathBuf),
-    /// A text. The files it names are not looked for before they are used.
+    /// A text. The files it names are opened when they are used.
     Text(Text),
 }
 
@@ -267,7 +267,7 @@ impl Daemon {
     ///
     /// # Errors
     /// When it cannot be told, and so stops.
-    pub fn leave(mut self) -> Result<u32, Refusal> {
+    pub fn leave(mut self) -> Result<u32, RequestError> {
         self.conversation().ask(LEAVE.as_bytes())?;
         self.is_over = true;
         Ok(self.pid())
@@ -315,7 +315,7 @@ impl Handle {
     /// # Errors
     /// The daemon's refusal, or that it is gone.
     pub fn ask(&self, request: &Request) -> Answer {
-        let line = serde_json::to_vec(request).map_err(|error| Refusal::failed(error.to_string()))?;
+        let line = serde_json::to_vec(request).map_err(|error| RequestError::failed(error.to_string()))?;
         locked(&self.0).ask(&line)
     }
 
@@ -323,7 +323,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::ask`].
-    pub fn get<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Refusal> {
+    pub fn get<T: DeserializeOwned>(&self, request: &Request) -> Result<T, RequestError> {
         shaped(self.ask(request)?)
     }
 
@@ -331,7 +331,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::ask`].
-    pub fn sample(&self) -> Result<Snapshot, Refusal> {
+    pub fn sample(&self) -> Result<Snapshot, RequestError> {
         self.get(&Request::Snapshot { audit: false })
     }
 }
@@ -359,7 +359,7 @@ enum Over {
     Broken,
 }
 
-/// Our end of the socket. Question and answer take turns.
+/// Our end of the socket. One answer follows each question.
 #[derive(Debug)]
 struct Conversation {
     stream: BufReader<UnixStream>,
@@ -368,7 +368,7 @@ struct Conversation {
 
 impl Conversation {
     fn ask(&mut self, line: &[u8]) -> Answer {
-        let gone = || Refusal::failed("the manager has ended".to_owned());
+        let gone = || RequestError::failed("the manager has ended".to_owned());
         if self.over.is_some() {
             return Err(gone());
         }
@@ -380,7 +380,7 @@ impl Conversation {
         match self.hear() {
             Some(Said::Ok(value)) => Ok(value),
             Some(Said::Err(refusal)) => Err(refusal),
-            Some(_) => Err(Refusal::failed(not_understood().message)),
+            Some(_) => Err(RequestError::failed(not_understood().message)),
             None => Err(gone()),
         }
     }

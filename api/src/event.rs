@@ -144,6 +144,21 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_has_a_line_for_every_code() {
+        let guide = include_str!("../../docs/guide/events.md");
+        let rows: Vec<[&str; 2]> = guide
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `"))
+            .map(|row| {
+                let mut cells = row.split(" | ").map(|cell| cell.trim_end_matches('`'));
+                [cells.next().unwrap_or_default(), cells.next().unwrap_or_default()]
+            })
+            .collect();
+        let codes: Vec<String> = rows.iter().map(|[code, severity]| format!("{severity:<9}{code}")).collect();
+        assert_eq!(codes.join("\n") + "\n", include_str!("event/codes.txt"));
+    }
+
+    #[test]
     fn a_code_of_a_newer_manager_is_still_an_event() {
         let text = r#"{"at_ns":1,"code":"not-yet-invented","severity":"error","who":"fw","what":"melted"}"#;
         let event: Event = serde_json::from_str(text).unwrap();

@@ -28,4 +28,4 @@ pub mod status;
 
 pub use client::{CallError, call};
 pub use exit::Exit;
-pub use request::{Answer, Refusal, Request};
+pub use request::{Answer, Request, RequestError};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use headgate_units::text::{self, harmless};
 
-use crate::request::Refusal;
+use crate::request::RequestError;
 use crate::status::{NfState, NfStatus, PortStatus, Snapshot};
 
 /// Time between two samples of NFs that start. Our choice: they take a millisecond or two.
@@ -20,9 +20,9 @@ const START_PATIENCE: Duration = Duration::from_secs(10);
 /// # Errors
 /// Those of `sample`.
 pub fn settled(
-    sample: impl Fn() -> Result<Snapshot, Refusal>,
+    sample: impl Fn() -> Result<Snapshot, RequestError>,
     is_asked: impl Fn() -> bool,
-) -> Result<Snapshot, Refusal> {
+) -> Result<Snapshot, RequestError> {
     let began = Instant::now();
     let is_settled =
         |nf: &NfStatus| matches!(nf.state, NfState::Running | NfState::Awaited) || nf.failures > 0;
@@ -53,8 +53,8 @@ pub fn started(now: &Snapshot) -> Vec<String> {
         let detail = if port.detail.is_empty() { String::new() } else { format!(" {}", port.detail) };
         lines.push(format!("port {}: {}{detail}", port.name, port.kind));
     }
-    let troubles: String = now.scheduler.troubles.iter().map(|why| format!(": {why}")).collect();
-    lines.push(format!("scheduler {}{troubles}", now.scheduler.mode));
+    let limitations: String = now.scheduler.limitations.iter().map(|why| format!(": {why}")).collect();
+    lines.push(format!("scheduler {}{limitations}", now.scheduler.mode));
     for nf in &now.nfs {
         let is = match (nf.start_ns, &nf.last_failure) {
             (Some(ns), _) => format!("ready after {}", text::time(ns)),
@@ -166,7 +166,7 @@ mod tests {
         ];
         let scheduler = SchedulerStatus {
             mode: "weights".into(),
-            troubles: vec!["not here".into()],
+            limitations: vec!["not here".into()],
             reserved: None,
             ..SchedulerStatus::default()
         };

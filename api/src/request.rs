@@ -55,14 +55,14 @@ pub enum Request {
 /// Why a request could not be met.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
-pub struct Refusal {
+pub struct RequestError {
     /// The exit code of a command that is refused so: 1 failed, 3 environment, 4 configuration.
     pub code: u8,
     /// What, why, and what mends it.
     pub message: String,
 }
 
-impl Refusal {
+impl RequestError {
     /// A refusal that is nobody's configuration or environment.
     #[must_use]
     pub const fn failed(message: String) -> Self {
@@ -71,15 +71,15 @@ impl Refusal {
 }
 
 /// An answer.
-pub type Answer = Result<serde_json::Value, Refusal>;
+pub type Answer = Result<serde_json::Value, RequestError>;
 
 /// Reads an answer of a known shape.
 ///
 /// # Errors
 /// A refusal that says that the manager is of another version.
-pub fn shaped<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Refusal> {
+pub fn shaped<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, RequestError> {
     serde_json::from_value(value)
-        .map_err(|error| Refusal::failed(format!("the manager's answer is of another version: {error}")))
+        .map_err(|error| RequestError::failed(format!("the manager's answer is of another version: {error}")))
 }
 
 /// Reads a line of at most [`REQUEST_BYTES_MAX`] bytes; `None` at the end of file. A longer one comes in

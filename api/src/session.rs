@@ -9,7 +9,7 @@ use headgate_host::programs::{Program, ProgramError};
 use crate::attendance::Text;
 use crate::daemon::{Configuration, Daemon, DaemonError, Handle, Options};
 use crate::exit::Exit;
-use crate::request::{Refusal, Request};
+use crate::request::{Request, RequestError};
 use crate::status::{ChainStatus, NfState, NfStatus, Snapshot};
 
 /// How long NFs may take to be ready. Our choice: they take some milliseconds, and a machine so busy that
@@ -30,7 +30,7 @@ pub enum SessionError {
     Daemon(#[from] DaemonError),
     /// It did not answer.
     #[error(transparent)]
-    Asked(#[from] Refusal),
+    Asked(#[from] RequestError),
     /// An NF failed.
     #[error("NF {instance} failed: {why}")]
     Nf {
@@ -217,7 +217,7 @@ impl Interval {
         let of = |snapshot: &Snapshot| {
             let all = snapshot.workers.iter().flat_map(|worker| &worker.stations);
             all.filter(|station| station.station == name)
-                .fold((0, 0), |(ns, packets), station| (ns + station.ns, packets + station.packets))
+                .fold((0, 0), |(ns, packets), station| (ns + station.time_ns, packets + station.packets))
         };
         let (before, after) = (of(&self.before), of(&self.after));
         (after.0.saturating_sub(before.0), after.1.saturating_sub(before.1))
@@ -230,7 +230,7 @@ mod tests {
     use crate::status::{StationStatus, WorkerStatus};
 
     fn at(at_ns: u64, left: [u64; 2], hop: (u64, u64)) -> Snapshot {
-        let station = StationStatus { station: "hop".to_owned(), ns: hop.0, packets: hop.1 };
+        let station = StationStatus { station: "hop".to_owned(), time_ns: hop.0, packets: hop.1 };
         Snapshot {
             at_ns,
             chains: left.map(|left| ChainStatus { left, ..ChainStatus::default() }).to_vec(),

@@ -1,20 +1,23 @@
-//! What the manager tells of itself: one snapshot, from which `status`, `show`, `demo` and `bench` take
-//! what they print. Counters count since the manager started; rates are for the reader to form from two
-//! snapshots.
+//! The manager's status: one [`Snapshot`], from which `status`, `show`, `demo` and `bench` take what they
+//! print.
+//!
+//! Field names are nouns with the unit last, and are the keys of `--json`. Counters count since the manager
+//! started; the reader forms rates from two snapshots. Keys that were renamed stand in
+//! docs/guide/upgrading.md.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use crate::event::{Event, EventCode, Severity};
 
-/// Everything at one moment.
+/// State of a manager at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// When, in nanoseconds since the manager started.
+    /// Time of the snapshot, in nanoseconds since the manager started.
     pub at_ns: u64,
-    /// The manager.
+    /// The manager itself.
     pub manager: ManagerStatus,
-    /// Who shares cores among NFs.
+    /// The scheduler of the cores that NFs share.
     pub scheduler: SchedulerStatus,
     /// Workers.
     pub workers: Vec<WorkerStatus>,
@@ -22,7 +25,7 @@ pub struct Snapshot {
     pub memory: Vec<MemoryStatus>,
     /// Ports.
     pub ports: Vec<PortStatus>,
-    /// NF instances; in a manager's last snapshot, as they were when they were told to end.
+    /// NF instances; in a manager's last snapshot, as they were before they were stopped.
     pub nfs: Vec<NfStatus>,
     /// Chains; the first, named `-`, is that of packets no rule claims.
     pub chains: Vec<ChainStatus>,
@@ -37,30 +40,30 @@ pub struct Snapshot {
     pub finished: bool,
 }
 
-/// The manager.
+/// The manager process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ManagerStatus {
-    /// Its name.
+    /// Name of the manager.
     pub name: String,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
     /// CPU time of the whole process, in nanoseconds.
     pub cpu_ns: u64,
-    /// The socket where NFs attach that it does not start; `None` when its configuration has none.
+    /// Path of the socket where NFs with `attach` connect; `None` without such NFs.
     pub nf_socket: Option<String>,
 }
 
-/// Who shares cores among NFs.
+/// Scheduling of the cores that NFs share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SchedulerStatus {
-    /// The configured mode: os, weights, backpressure, nfvnice, unis.
+    /// Configured mode: os, weights, backpressure, nfvnice, unis.
     pub mode: String,
-    /// What of it this machine does not allow, in sentences; empty when all works.
-    pub troubles: Vec<String>,
-    /// Cores whose NFs have turns; none but with unis.
-    pub cores: Vec<TurnsStatus>,
+    /// Parts of the mode that this machine does not allow, in sentences; empty when all works.
+    pub limitations: Vec<String>,
+    /// Cores that are given to NFs by time slices; empty except with unis.
+    pub cores: Vec<SlicesStatus>,
     /// Cores kept free of other programs, if some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<ReservedStatus>,
@@ -69,78 +72,78 @@ pub struct SchedulerStatus {
 /// Cores kept free of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReservedStatus {
-    /// The cores.
+    /// Numbers of the cores.
     pub cores: Vec<u32>,
     /// Processes that were moved off them, since the start.
     pub moved: u64,
-    /// Processes of the kernel's that stay.
+    /// Kernel threads that cannot be moved.
     pub stuck: u64,
 }
 
-/// A core whose NFs have turns.
+/// A core that is given to its NFs by time slices.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct TurnsStatus {
-    /// The core.
+pub struct SlicesStatus {
+    /// Number of the core.
     pub core: u32,
-    /// The core of who gives the turns; `None` when nobody does.
+    /// Core of the thread that gives the slices; `None` while no such thread runs.
     pub scheduler_core: Option<u32>,
-    /// Looks at the rings of its NFs.
-    pub looks: u64,
+    /// Times the rings of the core's NFs were sampled.
+    pub samples: u64,
     /// Times the core was given to another NF.
     pub switches: u64,
-    /// Times none of its NFs went before the rest of the machine any more, for want of packets.
-    pub rests: u64,
-    /// Time in which some of its NFs went before the rest of the machine, in nanoseconds.
+    /// Times all NFs of the core lost their real-time priority because no packets waited.
+    pub idle_demotions: u64,
+    /// Time during which an NF of the core had real-time priority, in nanoseconds.
     #[serde(default)]
-    pub raised_ns: u64,
+    pub real_time_ns: u64,
 }
 
-/// A worker.
+/// A worker thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkerStatus {
-    /// Its core.
+    /// Core the worker is pinned to.
     pub core: u32,
-    /// Turns made.
-    pub turns: u64,
-    /// Turns in which a packet moved.
-    pub busy_turns: u64,
-    /// Flows it knows now.
+    /// Passes of its loop.
+    pub passes: u64,
+    /// Passes in which a packet moved.
+    pub busy_passes: u64,
+    /// Flows in its table now.
     pub flows: u64,
-    /// Flow entries learnt, ever.
+    /// Flow entries ever made.
     pub flows_learnt: u64,
-    /// Live flow entries given up for new ones, ever.
+    /// Live flow entries ever overwritten by new ones.
     pub flows_evicted: u64,
-    /// Cost of each station; empty until measuring was switched on.
+    /// Cost of each station; empty until measuring is switched on.
     pub stations: Vec<StationStatus>,
 }
 
-/// The cost of one station of the path.
+/// Cost of one station of the packet path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StationStatus {
-    /// Its name.
+    /// Name of the station.
     pub station: String,
-    /// Time spent, in nanoseconds.
-    pub ns: u64,
-    /// Packets passed.
+    /// Time spent in it, in nanoseconds.
+    pub time_ns: u64,
+    /// Packets that passed it.
     pub packets: u64,
 }
 
 /// A packet region.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryStatus {
-    /// The trust domain.
+    /// Trust domain that the region belongs to.
     pub domain: String,
-    /// Its buffers.
+    /// Number of buffers.
     pub buffers: u32,
-    /// Bytes from one to the next.
+    /// Distance from one buffer to the next, in bytes.
     pub stride_bytes: u32,
-    /// Bytes of the region.
+    /// Size of the region, in bytes.
     pub bytes: u64,
-    /// What backs it.
+    /// Kind of pages that back it.
     pub pages: String,
     /// Free buffers; `None` without an audit.
     pub free: Option<u64>,
-    /// Buffers in the hands of devices; `None` without an audit.
+    /// Buffers that devices hold; `None` without an audit.
     pub in_devices: Option<u64>,
     /// Buffers unaccounted for; `None` without an audit.
     pub missing: Option<i64>,
@@ -149,79 +152,79 @@ pub struct MemoryStatus {
 /// A port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PortStatus {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
-    /// What it is: dpdk, generator, pcap, null.
+    /// Kind of port: dpdk, generator, pcap, null.
     pub kind: String,
-    /// What a person should know: device, driver, file.
+    /// Device, driver or file behind the port.
     pub detail: String,
-    /// Queues.
+    /// Number of queues.
     pub queues: u32,
-    /// Whether its link is up; `None` where there is no link.
+    /// Whether the link is up; `None` where there is no link.
     pub link: Option<bool>,
-    /// Packets that came in.
+    /// Packets received.
     pub received: u64,
-    /// Their bytes, without check sequences.
+    /// Bytes received, without check sequences.
     pub received_bytes: u64,
-    /// Packets that went out.
+    /// Packets sent.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes sent, without check sequences.
     pub sent_bytes: u64,
-    /// Lost at the port: longer than a buffer.
+    /// Packets lost because they were longer than a buffer.
     pub too_long: u64,
-    /// Lost at the port: no buffer free, or the device says it missed them.
+    /// Packets lost because no buffer was free, or because the device missed them.
     pub missed: u64,
-    /// Lost at the port: the device or file failed.
+    /// Packets lost because the device or file failed.
     pub failed: u64,
-    /// Time from the generator's stamp to here, where this port measures.
+    /// Time from a packet's generator stamp until this port took it; `None` where the port does not measure.
     pub latency: Option<LatencyStatus>,
-    /// What was done to packets on purpose, where its configuration asks for it.
+    /// Faults injected by the key `faults`; `None` without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub faults: Option<FaultStatus>,
 }
 
-/// What a port did to packets on purpose.
+/// Faults that a port injected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultStatus {
-    /// To packets that came, of which `received` counts those handed on.
+    /// Faults of received packets; `received` of the port counts those that were passed on.
     pub received: FaultCounts,
-    /// To packets that were sent, of which `sent` counts those that reached the device.
+    /// Faults of sent packets; `sent` of the port counts those that reached the device.
     pub sent: FaultCounts,
 }
 
-/// What was done to packets of one direction on purpose.
+/// Numbers of injected faults in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCounts {
     /// Packets that were lost.
     pub lost: u64,
-    /// Packets that were doubled.
+    /// Packets that were duplicated.
     pub duplicated: u64,
-    /// Packets that were held back behind others.
+    /// Packets that were delayed until others had overtaken them.
     pub reordered: u64,
-    /// Packets of which one bit was flipped.
+    /// Packets in which one bit was flipped.
     pub corrupted: u64,
 }
 
-/// Latencies seen by a port, in nanoseconds.
+/// Distribution of latencies at a port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LatencyStatus {
     /// Packets measured.
     pub count: u64,
-    /// Smallest.
+    /// Smallest latency, in nanoseconds.
     pub min_ns: u64,
-    /// Median.
+    /// Median, in nanoseconds.
     pub p50_ns: u64,
-    /// 90th percentile.
+    /// 90th percentile, in nanoseconds.
     pub p90_ns: u64,
-    /// 99th percentile.
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile, in nanoseconds.
     pub p999_ns: u64,
-    /// Largest.
+    /// Largest latency, in nanoseconds.
     pub max_ns: u64,
 }
 
-/// What an NF instance is doing.
+/// State of an NF instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NfState {
@@ -230,43 +233,43 @@ pub enum NfState {
     Starting,
     /// In service.
     Running,
-    /// Told to stop; finishes what it holds.
+    /// Stopping: finishes the packets it holds.
     Stopping,
-    /// Ended; what it held is being taken back.
+    /// Ended; its buffers are being reclaimed.
     Reclaiming,
     /// Failed; waits for its restart.
     Waiting,
-    /// Not started by the manager, and not attached now.
+    /// Not started by the manager, and not attached at the moment.
     Awaited,
-    /// Gone for good.
+    /// Ended, and not started again.
     Gone,
 }
 
 /// An NF instance.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NfStatus {
-    /// The NF's name in the configuration.
+    /// Name of the NF in the configuration.
     pub nf: String,
-    /// The instance's: `fw`, or `fw.2`.
+    /// Name of the instance: `fw`, or `fw.2`.
     pub instance: String,
-    /// What it runs.
+    /// Shipped NF or program that it runs.
     pub runs: String,
-    /// Whether it is in a container of the manager's.
+    /// Whether the manager runs it in a container.
     #[serde(default)]
     pub container: bool,
-    /// What it is doing.
+    /// State of the instance.
     pub state: NfState,
-    /// Its process, while there is one.
+    /// Process id; `None` while there is no process.
     pub pid: Option<u32>,
-    /// Its core.
+    /// Core it runs on.
     pub core: u32,
-    /// Its trust domain.
+    /// Trust domain whose packets it sees.
     pub domain: String,
-    /// How often it failed.
+    /// Number of failures.
     pub failures: u32,
-    /// Why it failed last.
+    /// Reason of its last failure.
     pub last_failure: Option<String>,
-    /// Time from its last launch to its readiness, in nanoseconds.
+    /// Time from its last launch until it was ready, in nanoseconds.
     pub start_ns: Option<u64>,
     /// Packets put into its receive ring.
     pub delivered: u64,
@@ -275,20 +278,20 @@ pub struct NfStatus {
     /// Packets that it made in buffers it was lent.
     #[serde(default)]
     pub made: u64,
-    /// Packets in its rings and hands.
+    /// Packets in its rings and in its hands.
     pub held: u64,
-    /// Packets that wait at the manager for room in its ring.
-    pub waiting: u64,
-    /// Whether it cannot keep up, so that its chains are closed at their head.
+    /// Packets that wait at the worker for room in its ring.
+    pub pending: u64,
+    /// Whether it is overloaded, so that its chains shed packets at their head.
     pub throttled: bool,
-    /// Times that happened.
+    /// Times it became overloaded.
     pub throttles: u64,
     /// Packets marked on their way to it: congestion experienced (RFC 3168).
     pub marked: u64,
-    /// Places in each of its rings.
+    /// Descriptors that each of its rings has room for.
     pub ring: u32,
-    /// Wake-up calls made to it.
-    pub calls: u64,
+    /// Times it was woken by a system call.
+    pub wakeups: u64,
     /// CPU time of its process, in nanoseconds, over all incarnations.
     pub cpu_ns: u64,
     /// Times it slept.
@@ -296,107 +299,108 @@ pub struct NfStatus {
     /// Bursts it worked on.
     pub bursts: u64,
     /// Mean time in its handler for one packet, in nanoseconds, over the sampled bursts.
-    pub service_ns: Option<f64>,
-    /// What a packet costs its core, the library's part in it: median of the samples of the last 100 ms that
-    /// had some, in nanoseconds.
-    pub service_median_ns: Option<u64>,
+    pub service_time_ns_mean: Option<f64>,
+    /// Median of a packet's service time, in nanoseconds, the library's part included, over the samples of
+    /// the last 100 ms that had some. It is the NF's own figure.
+    pub service_time_ns_p50: Option<u64>,
     /// 99th percentile of the same.
-    pub service_p99_ns: Option<u64>,
-    /// CPU time that the kernel counts for each packet it returned, in nanoseconds: idle looks count too.
-    pub accounted_ns: Option<u64>,
-    /// How long packets waited for it; `None` before any was watched.
+    pub service_time_ns_p99: Option<u64>,
+    /// CPU time that the kernel accounts for each returned packet, in nanoseconds, polls of an empty ring
+    /// included.
+    pub cpu_time_per_packet_ns: Option<u64>,
+    /// How long packets waited for it; `None` before any was sampled.
     #[serde(default)]
     pub queueing: Option<DelayStatus>,
-    /// How long it had them in its hands: with the rest of their burst.
+    /// How long it kept packets, the rest of their burst included; `None` before any was sampled.
     #[serde(default)]
     pub processing: Option<DelayStatus>,
-    /// Whether its samples and the kernel's account disagree, so that the account is believed.
-    pub doubted: bool,
-    /// Packets that come for it, each second.
+    /// Whether its service time is overridden by CPU accounting, because the two disagree.
+    pub service_time_overridden: bool,
+    /// Packets that come for it, per second.
     pub arrivals_per_second: f64,
     /// Factor of its share.
     pub priority: u32,
-    /// The kernel's policy it is under: normal, batch, rr, fifo.
+    /// Scheduling policy of its process: normal, batch, rr, fifo.
     pub policy: String,
-    /// Turns of its core that it was given, this incarnation; 0 but with unis.
-    pub turns: u64,
-    /// What a packet is taken to cost it, in nanoseconds; `None` before that is known.
-    pub turn_cost_ns: Option<f64>,
-    /// Whether that is still the cost that was measured before (`headgate profile nf`), and not that of its
-    /// turns.
+    /// Time slices it was given, this incarnation; 0 except with unis.
+    pub slices: u64,
+    /// Cost of a packet by which its slices are formed, in nanoseconds; `None` before it is known.
+    pub slice_cost_ns: Option<f64>,
+    /// Whether that cost still is the one that `headgate profile nf` measured, and not learnt from its
+    /// slices.
     #[serde(default)]
-    pub turn_cost_measured: bool,
-    /// The part of its core it has when all NFs of the core have work, 0 to 1; `None` while the kernel
+    pub slice_cost_measured: bool,
+    /// Part of its core that it gets when all NFs of the core have work, 0 to 1; `None` while the kernel
     /// decides.
     pub share: Option<f64>,
-    /// What it does on interfaces of the kernel, if it works on some.
+    /// Counters of its interfaces, if it works on interfaces of the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io: Option<IoStatus>,
-    /// What its interfaces show, if it is a black box.
+    /// State of its interfaces, if it is an external program (`box`).
     #[serde(default, rename = "box", skip_serializing_if = "Option::is_none")]
-    pub black_box: Option<BoxStatus>,
-    /// Drops on the way to it, in it and by it, by reason.
+    pub external: Option<ExternalStatus>,
+    /// Packets dropped on the way to it, in it and by it, by reason.
     pub drops: BTreeMap<String, u64>,
-    /// Its own counters.
+    /// Counters that the NF keeps itself.
     pub counters: BTreeMap<String, u64>,
-    /// The last message it sent.
+    /// Last message that the NF sent.
     pub message: Option<String>,
 }
 
-/// What the interfaces of a black box show.
+/// State of the interfaces of an external program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BoxStatus {
-    /// What they are: memif or veth.
+pub struct ExternalStatus {
+    /// Kind of the interfaces: memif or veth.
     pub ports: String,
     /// Packets in its ring that it has not taken; `None` where that cannot be seen.
     pub waiting: Option<u32>,
-    /// Places of that ring.
+    /// Packets that the ring has room for; `None` where that cannot be seen.
     pub ring: Option<u32>,
 }
 
-/// How long packets took, in the last 100 to 200 ms that had some, in nanoseconds.
+/// Delay of packets, over the last 100 to 200 ms that had some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayStatus {
-    /// Half of them took no longer.
-    pub median_ns: u64,
-    /// 99 of 100 took no longer.
+    /// Median, in nanoseconds.
+    pub p50_ns: u64,
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
 }
 
-/// How long packets take at one stage of a chain, in all its instances together.
+/// Delay of packets at one stage of a chain, over all its instances.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct StageDelayStatus {
-    /// The stage's name.
+    /// Name of the stage.
     pub stage: String,
-    /// From the end of the stage before until the NF took them; `None` before any was watched.
+    /// From the end of the stage before until the NF took them; `None` before any was sampled.
     pub queueing: Option<DelayStatus>,
-    /// From then until it had returned them: with the rest of their burst.
+    /// From then until the NF returned them, the rest of their burst included; `None` before any was sampled.
     pub processing: Option<DelayStatus>,
 }
 
-/// What an NF does on interfaces of the kernel, as it says: the manager sees none of its packets.
+/// Counters of an NF on interfaces of the kernel, by its own account: the manager sees none of its packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoStatus {
-    /// Between kernel and NF: packet, mapped, uring, xdp.
+    /// Way of packets between kernel and NF: packet, mapped, uring, xdp.
     pub driver: String,
-    /// Most packets of one system call.
+    /// Maximum number of packets of one system call.
     pub batch: u32,
     /// System calls made to wait for packets.
     pub waits: u64,
-    /// Packets that the NF ended.
+    /// Packets that the NF dropped.
     pub dropped: u64,
-    /// That towards the chain's entry, and that towards its end.
+    /// The interface towards the chain's entry, and the one towards its end.
     pub interfaces: [InterfaceStatus; 2],
 }
 
 /// One interface of an NF.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InterfaceStatus {
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Packets that came in.
+    /// Packets received.
     pub received: u64,
-    /// Packets that went out.
+    /// Packets sent.
     pub sent: u64,
     /// System calls made to receive and to send.
     pub calls: u64,
@@ -411,7 +415,7 @@ pub struct InterfaceStatus {
 }
 
 impl IoStatus {
-    /// System calls made for packets: to receive, to send, to wait.
+    /// Returns the number of system calls made for packets: to receive, to send, to wait.
     #[must_use]
     pub fn calls(&self) -> u64 {
         self.waits + self.interfaces.iter().map(|interface| interface.calls).sum::<u64>()
@@ -421,15 +425,15 @@ impl IoStatus {
 /// A chain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ChainStatus {
-    /// Its name.
+    /// Name of the chain.
     pub name: String,
-    /// The interface at its entry, if it works on interfaces of the kernel: what it says then is what its NFs
-    /// say, and nobody audits it.
+    /// Interface at its entry, if it works on interfaces of the kernel: its counters then are those of its
+    /// NFs, and nothing audits them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
     /// Names of its stages.
     pub stages: Vec<String>,
-    /// Where it ends: a port's name, or `nf`.
+    /// End of the chain: a port's name, or `nf`.
     pub out: String,
     /// Packets that entered.
     pub entered: u64,
@@ -438,24 +442,24 @@ pub struct ChainStatus {
     pub made: u64,
     /// Packets that left by a port.
     pub left: u64,
-    /// Packets that ended.
+    /// Packets that were dropped.
     pub dropped: u64,
-    /// Of these, the ones that found a ring full after an NF had worked on them.
+    /// Dropped packets that found a ring full after an NF had worked on them.
     #[serde(default)]
     pub wasted: u64,
-    /// From arrival to emission; `None` before a packet left.
+    /// Delay from arrival to emission; `None` before a packet left.
     #[serde(default)]
     pub delay: Option<DelayStatus>,
-    /// How long packets may take, in nanoseconds; `None` without a bound.
+    /// Bound on the delay, in nanoseconds; `None` without one.
     #[serde(default)]
     pub delay_bound_ns: Option<u64>,
-    /// Packets that it may have inside for that; `None` while any number is fine.
+    /// Maximum number of packets inside that keeps the bound; `None` while it is not limited.
     #[serde(default)]
     pub window: Option<u32>,
-    /// What is asked of it; `None` when nothing is.
+    /// Objective of the chain; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<ObjectiveStatus>,
-    /// By stage.
+    /// Delay by stage.
     #[serde(default)]
     pub stage_delays: Vec<StageDelayStatus>,
     /// The Open vSwitch between its stages, if there is one.
@@ -463,61 +467,61 @@ pub struct ChainStatus {
     pub switch: Option<SwitchStatus>,
     /// Packets in rings and hands of NFs; `None` without an audit.
     pub in_nfs: Option<u64>,
-    /// Packets in the hands of workers; `None` without an audit.
+    /// Packets that workers hold; `None` without an audit.
     pub held: Option<u64>,
     /// Packets unaccounted for; `None` without an audit.
     pub missing: Option<i64>,
 }
 
-/// What is asked of a chain, and whether it is kept.
+/// Objective of a chain, and whether it is met.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ObjectiveStatus {
-    /// Packets per second that it is to have while it is offered as many.
+    /// Rate floor: packets per second guaranteed while as many are offered.
     pub rate_floor: Option<u64>,
-    /// Packets per second that it had in the last half second; those that its NFs dropped count.
+    /// Packets per second of the last half second, those that its NFs dropped included.
     pub rate: Option<f64>,
-    /// Whether it had as many as its floor, or lost none; `None` before that was counted.
+    /// Whether the rate reached the floor, or no packet was lost; `None` before that was counted.
     pub floor_kept: Option<bool>,
-    /// How long packets may take, in nanoseconds.
+    /// Bound on the delay, in nanoseconds.
     pub delay_bound_ns: Option<u64>,
-    /// Whether 99 of 100 did not take longer; `None` before any was measured.
+    /// Whether the 99th percentile of the delay is within the bound; `None` before a packet was measured.
     pub bound_kept: Option<bool>,
 }
 
 /// An Open vSwitch between the stages of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchStatus {
-    /// What passes packets on: `system`, the kernel's module, or `netdev`, the process itself.
+    /// Its datapath: `system`, the kernel's module, or `netdev`, the process itself.
     pub datapath: String,
-    /// Its process; `None` while it is down.
+    /// Process id; `None` while it is down.
     pub pid: Option<u32>,
-    /// The core it is kept on.
+    /// Core it is pinned to.
     pub core: u32,
-    /// How often it failed.
+    /// Number of failures.
     pub failures: u32,
     /// CPU time of its process over all incarnations, in nanoseconds.
     pub cpu_ns: u64,
 }
 
-/// Packets that ended.
+/// Packets of one chain dropped for one reason.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DropStatus {
-    /// The chain.
+    /// Name of the chain.
     pub chain: String,
-    /// The reason's name.
+    /// Name of the reason.
     pub reason: String,
-    /// The reason in a sentence.
+    /// The reason as a sentence.
     pub sentence: String,
-    /// How many.
+    /// Number of packets.
     pub count: u64,
 }
 
-/// A known flow.
+/// A flow in a worker's table.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct FlowStatus {
-    /// Its key, for people.
+    /// Key of the flow, as text.
     pub flow: String,
-    /// The chain it takes.
+    /// Name of the chain it takes.
     pub chain: String,
     /// Time since its last packet, in nanoseconds.
     pub idle_ns: u64,

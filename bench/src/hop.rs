@@ -1,7 +1,7 @@
 //! `headgate bench hop`: what a hop through an NF costs.
 //!
 //! Generator -> chain -> null, 64-byte packets, classification included; the manager's worker on one
-//! core, all NFs on another. Each measurement has a manager of its own, which is warm before it is looked
+//! core, all NFs on another. Each measurement has a manager of its own, which is warm before it is sampled
 //! at.
 //!
 //! - [`variants`]: what is measured and compared;
@@ -42,13 +42,13 @@ const LOAD_OF_OTHERS: f64 = 1.0;
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Shorter windows: ends within 60 s
+    /// Measure in shorter windows, within 60 s in all
     #[arg(long)]
     quick: bool,
-    /// Only these variants and ratios, and what they need
+    /// Measure only these variants and ratios, and those they are formed from
     #[arg(long, value_name = "NAME", num_args = 1.., value_parser = PossibleValuesParser::new(names()))]
     only: Vec<String>,
-    /// How often everything is measured [default: 7, with --quick 5]
+    /// Number of rounds, 1 to 1000 [default: 7, with --quick 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 }
@@ -64,7 +64,7 @@ struct Pace {
 
 impl Pace {
     /// Our choice of times: NFs and tables are warm after some 10 ms; a window of 0.3 s holds 75 ticks of
-    /// the kernel (4 ms) and some thousand turns of NFs that share a core.
+    /// the kernel (4 ms) and some thousand time slices of NFs that share a core.
     fn of(options: &Options) -> Self {
         let ms = Duration::from_millis;
         let pace = match options.quick {
@@ -298,7 +298,7 @@ fn meaning(name: &str) -> &'static str {
         "latency_10" => "generator to null through one NF at 10 % of its throughput, median",
         "latency_10_p99" => "99th percentile",
         "one_arrive_ns" => "one NF: making the packet included",
-        "one_tend_ns" => "for each packet that leaves; idle turns included",
+        "one_tend_ns" => "for each packet that leaves; idle passes included",
         "hop_ns" => "the manager's cost of each further NF",
         _ => "",
     }

@@ -27,7 +27,7 @@ pub mod unis;
 use std::process::ExitCode;
 
 use headgate_api::session::SessionError;
-use headgate_api::{Exit, Refusal};
+use headgate_api::{Exit, RequestError};
 use headgate_host::cores::CoresError;
 use headgate_host::namespace::NamespaceError;
 use headgate_host::programs::ProgramError;
@@ -37,15 +37,17 @@ use tcp::transfer::TransferError;
 /// Experiments.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// What a hop through an NF costs: throughput, latency, cost by station
+    /// Measure a hop through an NF: throughput, latency, cost by station
     Hop(hop::Options),
-    /// TCP through three NFs between two namespaces, beside kernel routing, and what limits it
+    /// Measure TCP through three NFs between two namespaces, beside kernel routing, and what limits it
     Tcp(tcp::Options),
-    /// The experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
+    /// Run the experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
     Nfvnice(nfvnice::Options),
-    /// The experiments of the UNiS thesis: turns of NFs that poll, beside NFs that yield, and the kernel alone
+    /// Run the experiments of the UNiS thesis: time slices of NFs that poll, beside NFs that yield, and the
+    /// kernel alone
     Unis(unis::Options),
-    /// The experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call, policies
+    /// Run the experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call,
+    /// policies
     Scc(scc::Options),
 }
 
@@ -75,7 +77,7 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
         if let Some(error) = cause.downcast_ref::<SessionError>() {
             return Some(error.exit());
         }
-        if let Some(refusal) = cause.downcast_ref::<Refusal>() {
+        if let Some(refusal) = cause.downcast_ref::<RequestError>() {
             return Some(Exit::from_code(refusal.code));
         }
         let of_machine = cause.is::<ProgramError>()
@@ -99,7 +101,7 @@ mod tests {
         let of = |error: anyhow::Error| exit_of(&error.context("hop one"));
         let failed = Failed::new(Exit::Configuration, "too little memory".to_owned());
         assert_eq!(of(SessionError::from(DaemonError::Failed(failed)).into()), Exit::Configuration);
-        let refusal = Refusal { code: 3, message: "no".to_owned() };
+        let refusal = RequestError { code: 3, message: "no".to_owned() };
         assert_eq!(of(SessionError::from(refusal.clone()).into()), Exit::Environment);
         assert_eq!(of(refusal.into()), Exit::Environment);
         assert_eq!(of(CoresError::NoCores.into()), Exit::Environment);

@@ -18,7 +18,7 @@ use experiments::{NAMES, named};
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The experiment, or all of them
+    /// Name of the experiment, or `all`
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `headgate bench scc`: the experiments of the SCC paper, each one command.
 //!
 //! Chains on interfaces of the kernel, between two interfaces of a host that is this process: it sends
-//! packets with the time in them and looks at them when they come back.
+//! packets with the time in them and reads them when they come back.
 //!
 //! - [`experiments`], the tables;
 //! - [`chain`], one case as a configuration, and how it is measured;
@@ -23,7 +23,7 @@ use experiments::{NAMES, named};
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The experiment, or all of them
+    /// Name of the experiment, or `all`
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
     #[command(flatten)]

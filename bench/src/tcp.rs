@@ -27,7 +27,7 @@ use crate::statistics::{Round, Rounds};
 use beds::Bed;
 use headgate_api::session::{Interval, Launcher, Session};
 use headgate_host::cores::Placement;
-use transfer::{Look, Times, Transfer};
+use transfer::{Times, Transfer, TransferSample};
 
 /// The command promises to end within 60 s. No round is begun that would end later than this.
 const QUICK_LIMIT: Duration = Duration::from_secs(56);
@@ -48,10 +48,10 @@ const STATIONS: [(&str, &str); 8] = [
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Shorter transfers and 3 rounds: ends within 60 s
+    /// Measure shorter transfers in 3 rounds, within 60 s in all
     #[arg(long)]
     quick: bool,
-    /// How often everything is measured [default: 5, with --quick 3]
+    /// Number of rounds, 1 to 1000 [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
 }
@@ -339,7 +339,7 @@ fn cpu_rows(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Ro
         rows.push(row(variant.rest, "cores", "kernel threads and other programs"));
         rows.push(row(variant.idle, "cores", ""));
     }
-    rows.push(row("headgate_busy_turns", "", "part of the worker's turns that moved packets"));
+    rows.push(row("headgate_busy_passes", "", "part of the worker's passes that moved packets"));
     rows.into_iter().flatten().collect()
 }
 
@@ -365,7 +365,7 @@ fn configuration(placement: Placement, left: &str, right: &str) -> String {
 }
 
 fn interval(transfer: &Transfer) -> Interval {
-    let of = |look: &Look| look.snapshot.clone().unwrap_or_default();
+    let of = |sample: &TransferSample| sample.snapshot.clone().unwrap_or_default();
     Interval { before: of(&transfer.before), after: of(&transfer.after) }
 }
 
@@ -373,29 +373,31 @@ fn interval(transfer: &Transfer) -> Interval {
 fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
     let Transfer { goodput, resent, before, after } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let difference = |of: fn(&Look) -> u64| of(after).saturating_sub(of(before)) as f64;
-    let cores = |of: fn(&Look) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
+    let difference = |of: fn(&TransferSample) -> u64| of(after).saturating_sub(of(before)) as f64;
+    let cores =
+        |of: fn(&TransferSample) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
 
     round.insert(variant.goodput, *goodput);
     round.insert(variant.resent, *resent);
-    let frames = difference(|look| look.interface.sent) + difference(|look| look.interface.received);
+    let frames = difference(|sample| sample.interface.sent) + difference(|sample| sample.interface.received);
     round.insert(variant.frames, frames / seconds);
-    let sent = difference(|look| look.interface.sent);
-    round.insert(variant.frame_bytes, difference(|look| look.interface.sent_bytes) / sent.max(1.0));
-    let (client, server) = (cores(|look| look.client), cores(|look| look.server));
+    let sent = difference(|sample| sample.interface.sent);
+    round.insert(variant.frame_bytes, difference(|sample| sample.interface.sent_bytes) / sent.max(1.0));
+    let (client, server) = (cores(|sample| sample.client), cores(|sample| sample.server));
     round.insert(variant.client, client);
     round.insert(variant.server, server);
-    round.insert(variant.idle, cores(|look| look.machine.idle));
+    round.insert(variant.idle, cores(|sample| sample.machine.idle));
     // This process included, which sleeps; where there is a manager, that is taken out later.
-    round.insert(variant.rest, (cores(|look| look.machine.busy) - client - server).max(0.0));
+    round.insert(variant.rest, (cores(|sample| sample.machine.busy) - client - server).max(0.0));
 }
 
 /// What only Headgate has.
 fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
     let Transfer { before, after, .. } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
-    let cores = |of: fn(&Look) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
-    let (user, system) = (cores(|look| look.manager.user), cores(|look| look.manager.system));
+    let cores =
+        |of: fn(&TransferSample) -> Duration| of(after).saturating_sub(of(before)).as_secs_f64() / seconds;
+    let (user, system) = (cores(|sample| sample.manager.user), cores(|sample| sample.manager.system));
     let sum = |of: fn(&Snapshot) -> u64| of(&interval.after).saturating_sub(of(&interval.before)) as f64;
     let nfs = sum(|snapshot| snapshot.nfs.iter().map(|nf| nf.cpu_ns).sum()) / 1e9 / seconds;
     round.insert("headgate_cpu_user", user);
@@ -404,9 +406,9 @@ fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
     if let Some(rest) = round.get_mut("headgate_cpu_rest") {
         *rest = (*rest - user - system - nfs).max(0.0);
     }
-    let turns = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.turns).sum());
-    let busy = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.busy_turns).sum());
-    round.insert("headgate_busy_turns", busy / turns.max(1.0));
+    let passes = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.passes).sum());
+    let busy = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.busy_passes).sum());
+    round.insert("headgate_busy_passes", busy / passes.max(1.0));
     let lost = sum(|snapshot| {
         let at_ports = snapshot.ports.iter().map(|port| port.too_long + port.missed + port.failed);
         at_ports.sum::<u64>() + snapshot.drops.iter().map(|drop| drop.count).sum::<u64>()

@@ -17,7 +17,7 @@ use experiments::{NAMES, named};
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// The experiment, or all of them
+    /// Name of the experiment, or `all`
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct Options {
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
 pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    // NFs with turns leave nothing of their cores to whoever waits for the time of a look.
+    // NFs with time slices leave nothing of their core to a thread that waits while the rings are sampled.
     let all = cores::allowed()?;
     cores::keep_current_thread_off(all.as_slice().get(1..).unwrap_or_default())?;
     lab::run(Suite { name: "unis", named }, &options.experiment, &options.how, json)

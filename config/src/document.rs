@@ -26,9 +26,9 @@ pub type Buffers = Whole<BUFFERS_MIN, BUFFERS_MOST>;
 pub type IdleTimeout = Period<1_000_000, 86_400_000_000_000>;
 /// 1 ms to 1 day. Our choice: below is a busy loop, above is "never".
 pub type Pause = Period<1_000_000, 86_400_000_000_000>;
-/// A part of a ring that is neither nothing nor all of it.
+/// Percentage of a ring, neither nothing nor all of it.
 pub type Percent = Whole<1, 99>;
-/// From the start of the generator to a year later.
+/// Time since the start of the generator, up to a year.
 pub type Moment = Period<0, 31_536_000_000_000_000>;
 /// 0 to 10 s. Our choice: what waits that long keeps its buffer, and no link of today takes as long.
 pub type LinkDelay = Period<0, 10_000_000_000>;
@@ -42,24 +42,24 @@ tables! {
         defaulted memory: MemoryTable = EMPTY;
         /// The flow table.
         defaulted flows: FlowsTable = EMPTY;
-        /// Who gets a shared core, and what happens when an NF cannot keep up.
+        /// Sharing of cores among NFs, and handling of overload.
         defaulted scheduler: SchedulerTable = EMPTY;
         /// Trust domains. The domain "default" always exists.
         optional domain: Many<DomainTable>;
-        /// Where packets come from and go to.
+        /// Ports, where packets enter and leave.
         optional port: Many<PortTable>;
         /// Network functions.
         optional nf: Many<NfTable>;
-        /// Paths through NFs.
+        /// Chains: paths through NFs.
         optional chain: Many<ChainTable>;
-        /// Which packets take which chain. The first rule that matches decides; a packet that no rule matches
-        /// is dropped.
+        /// Rules, which map packets to chains. The first rule that matches decides; a packet that no rule
+        /// matches is dropped.
         optional rule: Many<RuleTable>;
     }
 
     /// The manager itself.
     pub struct ManagerTable at "[manager]" {
-        /// Names the manager and its socket, so that several can run on one machine.
+        /// Name of the manager and its socket, so that several can run on one machine.
         defaulted name: Name = "default";
         /// Cores of the workers, one polling thread each. Default: the first core.
         optional cores: Many<Core>;
@@ -83,12 +83,12 @@ tables! {
         defaulted idle_timeout: IdleTimeout = "30s";
     }
 
-    /// Who gets a shared core, and what happens when an NF cannot keep up.
+    /// Sharing of cores among NFs, and handling of overload.
     pub struct SchedulerTable at "[scheduler]" {
-        /// "os" leaves both to the kernel; "weights" gives each NF of a core the time that its packets need;
-        /// "backpressure" lets NFs take turns and sheds at the entry what an overloaded NF would drop;
-        /// "nfvnice" does both; "unis" gives NFs with `loop = "polling"` turns of their core, as their rings
-        /// tell.
+        /// Scheduling mode: "os" leaves both to the kernel; "weights" gives each NF of a core the time that
+        /// its packets need; "backpressure" lets NFs yield their core to each other and sheds at the entry
+        /// what an overloaded NF would drop; "nfvnice" does both; "unis" gives NFs with `loop = "polling"`
+        /// time slices of their core, by the state of their rings.
         defaulted mode: Mode = "nfvnice";
         /// Percent of an NF's ring from which on the NF is overloaded.
         defaulted high_watermark: Percent = 80;
@@ -99,21 +99,22 @@ tables! {
         defaulted ecn_watermark: Whole<0, 99> = 40;
         /// Microseconds that packets must have waited before the high watermark counts.
         defaulted queue_time_us: Whole<0, 1_000_000> = 100;
-        /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
-        defaulted hold: Whole<0, 65_536> = 4096;
+        /// Maximum number of packets that wait at the worker for each NF instance whose ring is full; 0 drops
+        /// them.
+        defaulted pending: Whole<0, 65_536> = 4096;
         /// Whether flows that NFs lead past an overloaded NF, by answering with a stage or a port, are let in
         /// meanwhile; false sheds the whole chain.
         defaulted shed_by_flow: bool = true;
-        /// Milliseconds between two looks at the weights of a core's NFs, at most the 100 over which loads
-        /// are formed.
+        /// Milliseconds between two computations of the weights of a core's NFs, at most the 100 over which
+        /// loads are formed.
         defaulted weights_every_ms: Whole<1, 100> = 10;
-        /// Milliseconds of a turn of the NFs with `policy = "rr"`, set for the whole machine and restored at
-        /// the end. Default: as the machine has it.
+        /// Milliseconds of a time slice of the NFs with `policy = "rr"`, set for the whole machine and
+        /// restored at the end. Default: as the machine has it.
         optional rr_quantum_ms: Whole<1, 1000>;
-        /// With "unis": percent of the ring behind an NF that it may fill in one turn (gamma).
+        /// With "unis": percent of the ring behind an NF that it may fill in one time slice (gamma).
         defaulted unis_gamma: Whole<1, 200> = 75;
-        /// With "unis": whether a turn ends when the ring before the NF is empty or the one behind it is that
-        /// full; false gives each its time in turn.
+        /// With "unis": whether a time slice ends early when the ring before the NF is empty or the one
+        /// behind it is that full; false lets each slice run to its end.
         defaulted unis_occupancy: bool = true;
         /// With "unis": a core for a scheduler that polls all rings and switches NFs from there. Default:
         /// none, each core switches its own.
@@ -128,7 +129,7 @@ tables! {
 
     /// A trust domain: ports and NFs that share packet memory. Packets that cross domains are copied.
     pub struct DomainTable at "[[domain]]" {
-        /// What ports and NFs call it.
+        /// Name of the domain, used by ports and NFs.
         required name: Name;
         /// Packet buffers of this domain. Default: `buffers` of [memory].
         optional buffers: Buffers;
@@ -138,7 +139,7 @@ tables! {
 
     /// Keys of every port.
     pub struct PortCommon at "[[port]]" {
-        /// What rules and chains call it.
+        /// Name of the port, used by rules and chains.
         required name: Name;
         /// "generator", "pcap", "dpdk" or "null".
         required kind: PortKind;
@@ -148,23 +149,24 @@ tables! {
         optional faults: FaultTable;
     }
 
-    /// Faults injected into packets, as on a failing link; the port's status counts them. Packets that wait keep their buffers.
+    /// Faults injected into packets, as on a failing link; the port's status counts them. Delayed packets
+    /// keep their buffers.
     pub struct FaultTable at "faults" {
         /// Seed of everything that is drawn at random.
         defaulted seed: Whole<0, { i64::MAX as u64 }> = 1;
-        /// Part of the packets that are lost, 0 to 1. Default 0.
+        /// Fraction of packets that are lost, 0 to 1. Default 0.
         optional loss: Part;
-        /// Part of the packets that arrive twice. Default 0.
+        /// Fraction of packets that are duplicated, 0 to 1. Default 0.
         optional duplicate: Part;
-        /// Part of the packets that are held back for 1 ms, so that those behind them overtake. Default 0.
+        /// Fraction of packets that are delayed by 1 ms, so that later ones overtake them, 0 to 1. Default 0.
         optional reorder: Part;
-        /// Part of the packets of which one bit is flipped. Default 0.
+        /// Fraction of packets in which one bit is flipped, 0 to 1. Default 0.
         optional corrupt: Part;
-        /// How long every packet takes, up to 10 s. Default: no longer than without.
+        /// Delay added to every packet, up to 10 s. Default: none.
         optional delay: LinkDelay;
-        /// How much longer it takes at most; each packet draws its own, and their order stays. Default: no longer.
+        /// Maximum of a random delay added to each packet besides; packets keep their order. Default: none.
         optional jitter: LinkDelay;
-        /// Which packets: "both", those that come ("receive") or those that are sent ("transmit").
+        /// Packets concerned: "both", those received ("receive") or those sent ("transmit").
         defaulted direction: FaultDirection = "both";
     }
 
@@ -175,7 +177,7 @@ tables! {
         /// Instead of `rate` and `flows`: a rate for each flow, or { rate, flows } for several that share
         /// one.
         optional rates: Many<ClassRate>;
-        /// How many flows. Default 1.
+        /// Number of flows. Default 1.
         optional flows: Whole<1, { FLOWS_MAX as u64 }>;
         /// The flow of the next packet: "in-turn" or "random".
         defaulted order: Order = "in-turn";
@@ -205,7 +207,7 @@ tables! {
         optional vlan: Whole<1, { VLAN_MAX as u64 }>;
         /// Seed of everything that is drawn at random.
         defaulted seed: Whole<0, { i64::MAX as u64 }> = 1;
-        /// Packets after which it stops. Default: it never does.
+        /// Number of packets after which it stops. Default: it never stops.
         optional count: Whole<1, { i64::MAX as u64 }>;
         /// Changes of the rate over time.
         optional steps: Many<StepTable>;
@@ -225,7 +227,7 @@ tables! {
     pub struct ClassTable at "a rate" {
         /// Packets per second of these flows together.
         required rate: Rate;
-        /// How many flows.
+        /// Number of flows.
         required flows: Whole<1, { FLOWS_MAX as u64 }>;
     }
 
@@ -235,10 +237,10 @@ tables! {
         optional read: Text;
         /// The pcapng file to write packets to; it is overwritten.
         optional write: Text;
-        /// How often it is replayed: "once" or "loop". Default "once".
+        /// Repetition of the replay: "once" or "loop". Default "once".
         optional mode: ReplayMode;
-        /// How fast: "fast", "original" with the pauses of the capture, or packets per second. Default
-        /// "fast".
+        /// Speed of the replay: "fast", "original" with the pauses of the capture, or packets per second.
+        /// Default "fast".
         optional timing: Timing;
     }
 
@@ -259,9 +261,9 @@ tables! {
 
     /// A network function. Give one of `run`, `exec`, `fuse` and `attach`.
     pub struct NfTable at "[[nf]]" {
-        /// What chains call it.
+        /// Name of the NF, used by chains.
         required name: Name;
-        /// A shipped NF.
+        /// Name of a shipped NF.
         optional run: Text;
         /// A program of your own and its arguments; its path is absolute or relative to the configuration's
         /// folder.
@@ -269,16 +271,15 @@ tables! {
         /// Shipped NFs that run in one process, one after another on each burst: faster, without walls
         /// between them.
         optional fuse: Many<MemberTable>;
-        /// True: the manager does not start it; a process of `user` attaches by itself, from a container for
-        /// example.
+        /// Whether the manager does not start it, and a process of `user` attaches by itself, from a
+        /// container for example.
         optional attach: bool;
-        /// `exec` is a black box, a program that knows nothing of Headgate: what the interfaces are by which
-        /// it gets and gives packets, "memif" or "veth". In its words `{in}` and `{out}` stand for them,
-        /// `{core}` for its core.
+        /// `exec` is an external program, which knows nothing of Headgate: the kind of its two interfaces,
+        /// "memif" or "veth". In its arguments `{in}` and `{out}` stand for them, `{core}` for its core.
         optional r#box: BoxPorts;
-        /// Given to the NF as JSON.
+        /// Arguments of the NF, handed over as JSON.
         optional args: Args;
-        /// Where it runs: "process" on the machine as any program, "container" in a container of its own,
+        /// Environment of its process: "process" is the machine itself, "container" a container of its own,
         /// made by runc or crun.
         defaulted environment: Environment = "process";
         /// The folder with the container's file system. Default: the machine's, read-only.
@@ -286,12 +287,12 @@ tables! {
         /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in
         /// turn.
         optional core: OneOrMany<Core>;
-        /// How it waits for packets: "notified" sleeps; "polling" never does; "cooperative" never does and
-        /// gives its core up often.
+        /// Way of waiting for packets: "notified" sleeps; "polling" never sleeps; "cooperative" never sleeps
+        /// and yields its core often.
         defaulted r#loop: LoopKind = "notified";
-        /// Bursts after which a cooperative NF gives its core up. Default 16.
+        /// Bursts after which a cooperative NF yields its core, 1 to 65536. Default 16.
         optional yield_after: Whole<1, 65_536>;
-        /// Processes that share its load by flow.
+        /// Number of processes that share its load by flow, 1 to 64.
         defaulted instances: Whole<1, 64> = 1;
         /// Trust domain whose memory it sees.
         defaulted domain: Name = "default";
@@ -300,7 +301,7 @@ tables! {
         /// When a failed instance is started again.
         defaulted restart: RestartTable = EMPTY;
         /// Packets that may wait for each instance; a power of two, 64 to 65536. Default: 4096, and 16384
-        /// where "unis" gives turns.
+        /// where "unis" gives time slices.
         optional ring: Whole<64, 65_536>;
         /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other
         /// may attach.
@@ -331,7 +332,7 @@ tables! {
     }
 
     /// The first restart is immediate; each further failure doubles the pause from `first` to `longest`; an
-    /// instance that ran for twice the longest pause has a clean slate.
+    /// instance that ran for twice the longest pause starts over.
     pub struct RestartTable at "restart" {
         /// Pause after the second failure in a row.
         defaulted first: Pause = "10ms";
@@ -341,25 +342,25 @@ tables! {
 
     /// A member of a fused NF.
     pub struct MemberTable at "a member of `fuse`" {
-        /// A shipped NF.
+        /// Name of a shipped NF.
         required run: Text;
-        /// Given to the NF as JSON.
+        /// Arguments of the NF, handed over as JSON.
         optional args: Args;
     }
 
     /// A path through NFs.
     pub struct ChainTable at "[[chain]]" {
-        /// What rules call it.
+        /// Name of the chain, used by rules.
         required name: Name;
         /// NFs in the order of the path.
         required stages: Many<Name>;
         /// The port at its end, or "nf" when the last NF always names the port.
         optional out: Name;
-        /// Microseconds that a packet may take through it, 10 to 10000000: what would take longer is shed at
-        /// the entry, or its flow moves to a faster instance. Default: no bound.
+        /// Delay bound: microseconds that a packet may take through it, 10 to 10000000. A packet that would
+        /// take longer is shed at the entry, or its flow moves to a faster instance. Default: no bound.
         optional delay_bound_us: Whole<10, 10_000_000>;
-        /// With `mode = "unis"`: packets per second that it has before NFs without a floor have more than
-        /// their part of what is left. Default: none.
+        /// Rate floor with `mode = "unis"`: packets per second that it gets before NFs without a floor get
+        /// more than their part of the rest. Default: none.
         optional rate_floor: Whole<1, 1_000_000_000>;
         /// Instead of `out` and rules: the interfaces of the kernel that its NFs work on, without the
         /// workers.
@@ -373,12 +374,12 @@ tables! {
         required r#in: InterfaceName;
         /// The interface at its end.
         required out: InterfaceName;
-        /// Between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared memory,
-        /// "uring" one with io_uring, "xdp" a socket of AF_XDP.
+        /// Driver between kernel and NF: "packet" is a packet socket, "mapped" one with rings in shared
+        /// memory, "uring" one with io_uring, "xdp" a socket of AF_XDP.
         defaulted driver: IoDriver = "packet";
-        /// Most packets of one system call, both ways; none waits for as many.
+        /// Maximum number of packets per system call, both ways; a call never waits for more packets.
         defaulted batch: Whole<1, { BATCH_MAX as u64 }> = 32;
-        /// Between two stages: "direct" is a cable (a veth pair), "bridge" a bridge of the kernel, "ovs" an
+        /// Connection of two stages: "direct" is a veth pair, "bridge" a bridge of the kernel, "ovs" an
         /// Open vSwitch of the chain's own.
         defaulted wiring: Wiring = "direct";
         /// The core of that Open vSwitch. Default: the first of the manager's.

@@ -1,5 +1,5 @@
 //! The only place of the configuration that touches the file system: reading the file itself, and
-//! looking whether the files it names are there.
+//! checking whether the files it names are there.
 
 use std::collections::HashMap;
 use std::fs;

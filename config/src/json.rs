@@ -24,13 +24,13 @@ pub fn from_json(text: &str, report: &mut Report) -> Node {
             .add(Code::DuplicateKey, &span, "the key stands here a second time")
             .help("leave one of the two out; several tables of one kind are an array of objects");
     }
-    parsed.unwrap_or_else(|Mistake { span, what, help }| {
+    parsed.unwrap_or_else(|JsonError { span, what, help }| {
         report.add(Code::Syntax, &span, format!("not JSON: {what}")).help(help);
         Node { span: 0..0, value: Value::Table(Vec::new()) }
     })
 }
 
-struct Mistake {
+struct JsonError {
     span: Span,
     what: String,
     help: &'static str,
@@ -44,10 +44,10 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    fn document(&mut self) -> Result<Node, Mistake> {
+    fn document(&mut self) -> Result<Node, JsonError> {
         let mut node = self.value()?;
         if !matches!(node.value, Value::Table(_)) {
-            return Err(Mistake {
+            return Err(JsonError {
                 span: node.span,
                 what: format!("the file is {}, not an object", node.value.kind()),
                 help: "write { \"chain\": [ … ], … }",
@@ -71,12 +71,12 @@ impl Reader<'_> {
         }
     }
 
-    fn mistake(&self, what: &str, help: &'static str) -> Mistake {
+    fn mistake(&self, what: &str, help: &'static str) -> JsonError {
         let wide = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
-        Mistake { span: self.at..self.at + wide, what: what.to_owned(), help }
+        JsonError { span: self.at..self.at + wide, what: what.to_owned(), help }
     }
 
-    fn value(&mut self) -> Result<Node, Mistake> {
+    fn value(&mut self) -> Result<Node, JsonError> {
         self.skip_space();
         let start = self.at;
         let value = match self.peek() {
@@ -96,7 +96,7 @@ impl Reader<'_> {
     }
 
     /// What other findings point at is the opening bracket.
-    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Mistake>) -> Result<Node, Mistake> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, JsonError>) -> Result<Node, JsonError> {
         let start = self.at;
         if self.depth == DEPTH_MAX {
             return Err(self.mistake("too deep", "a configuration is nested six times at most"));
@@ -108,7 +108,7 @@ impl Reader<'_> {
         Ok(Node { span: start..start + 1, value })
     }
 
-    fn object(&mut self) -> Result<Value, Mistake> {
+    fn object(&mut self) -> Result<Value, JsonError> {
         let mut entries: Vec<Entry> = Vec::new();
         while !self.is_closed(b'}', entries.is_empty(), "}")? {
             let start = self.at;
@@ -132,7 +132,7 @@ impl Reader<'_> {
         Ok(Value::Table(entries))
     }
 
-    fn array(&mut self) -> Result<Value, Mistake> {
+    fn array(&mut self) -> Result<Value, JsonError> {
         let mut nodes = Vec::new();
         while !self.is_closed(b']', nodes.is_empty(), "]")? {
             nodes.push(self.value()?);
@@ -141,7 +141,7 @@ impl Reader<'_> {
     }
 
     /// Passes the comma before the next element, or the bracket at the end.
-    fn is_closed(&mut self, bracket: u8, is_first: bool, shown: &str) -> Result<bool, Mistake> {
+    fn is_closed(&mut self, bracket: u8, is_first: bool, shown: &str) -> Result<bool, JsonError> {
         self.skip_space();
         match self.peek() {
             Some(found) if found == bracket => {
@@ -162,7 +162,7 @@ impl Reader<'_> {
         Ok(false)
     }
 
-    fn word(&mut self, word: &str, value: Value) -> Result<Value, Mistake> {
+    fn word(&mut self, word: &str, value: Value) -> Result<Value, JsonError> {
         if !self.text[self.at..].starts_with(word) {
             return Err(self.mistake("a value should be here", "strings are written in \"…\""));
         }
@@ -171,7 +171,7 @@ impl Reader<'_> {
     }
 
     /// A string from its first quote on. What is within is left to the JSON of our stack.
-    fn string(&mut self) -> Result<String, Mistake> {
+    fn string(&mut self) -> Result<String, JsonError> {
         let start = self.at;
         let bytes = self.text.as_bytes();
         let mut end = start + 1;
@@ -180,28 +180,28 @@ impl Reader<'_> {
         }
         if bytes.get(end) != Some(&b'"') {
             let line = self.text[start..].find('\n').map_or(self.text.len(), |length| start + length);
-            return Err(Mistake {
+            return Err(JsonError {
                 span: start..line,
                 what: "the string is not closed".to_owned(),
                 help: "close it with `\"`; a line's end within is written \\n",
             });
         }
         self.at = end + 1;
-        serde_json::from_str(&self.text[start..=end]).map_err(|_| Mistake {
+        serde_json::from_str(&self.text[start..=end]).map_err(|_| JsonError {
             span: start..end + 1,
             what: "the string has an escape that is none".to_owned(),
             help: "a backslash is written \\\\",
         })
     }
 
-    fn number(&mut self) -> Result<Value, Mistake> {
+    fn number(&mut self) -> Result<Value, JsonError> {
         let start = self.at;
         let is_part = |byte: u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         while self.peek().is_some_and(is_part) {
             self.at += 1;
         }
         let text = &self.text[start..self.at];
-        let wrong = || Mistake {
+        let wrong = || JsonError {
             span: start..start + text.len(),
             what: format!("`{text}` is not a number"),
             help: "write digits, like 64 or 2.5",

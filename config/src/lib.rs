@@ -9,6 +9,7 @@
 //! - [`tree`](self): the text as values with positions; the only file that knows TOML. `json` makes the same
 //!   of JSON.
 //! - `document`: what a file may say, once: reader, known keys and published schema come from it.
+//! - `renamed`: old names of keys, for the error that tells the new one.
 //! - `values`: rates, durations, prefixes: what one value can be.
 //! - `resolve`: what needs several values, the machine or the shipped NFs to be seen.
 //! - [`model`]: the result. [`plan`]: what it will do to the machine.
@@ -27,6 +28,7 @@ mod machine;
 pub mod model;
 pub mod plan;
 mod read;
+mod renamed;
 mod report;
 mod resolve;
 mod rules;
@@ -54,7 +56,7 @@ use read::Read as _;
 use report::{Report, Source};
 use resolve::{FileUse, Resolver, ToolUse};
 
-/// A configuration that may be used, and what its writer should look at again.
+/// A configuration that may be used, and warnings about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded {
     /// The configuration.
@@ -83,7 +85,7 @@ pub fn load(path: &Path, known: &Catalog, machine: &Machine) -> Result<Loaded, D
 }
 
 /// Checks `text`. `name` is the file's name: findings carry it, and relative paths of the configuration
-/// lead from its folder. The files it names are not looked at.
+/// lead from its folder. The files it names are not opened.
 ///
 /// # Errors
 /// All mistakes of the text, with the warnings among them.

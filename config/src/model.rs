@@ -74,17 +74,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// Cores of NFs on which nothing else is to run: those that have turns, or all.
+    /// Cores of NFs on which nothing else is to run: those given by time slices, or all.
     pub fn cores_to_leave(&self) -> Vec<u32> {
         if self.scheduler.reserve_cores {
             return self.cores_of_nfs();
         }
-        self.cores_of_turns()
+        self.cores_of_slices()
     }
 
-    /// Cores whose NFs have turns.
-    pub fn cores_of_turns(&self) -> Vec<u32> {
-        cores_of(self.nfs.iter().filter(|nf| nf.has_turns(self.scheduler.mode)))
+    /// Returns the cores that are given by time slices.
+    pub fn cores_of_slices(&self) -> Vec<u32> {
+        cores_of(self.nfs.iter().filter(|nf| nf.has_slices(self.scheduler.mode)))
     }
 
     /// Cores of NFs.
@@ -141,14 +141,14 @@ pub struct Scheduler {
     /// Microseconds that packets must have waited before the high watermark counts.
     pub queue_time_us: u32,
     /// Packets that wait at the manager for each NF instance whose ring is full; 0 drops them.
-    pub hold: u32,
+    pub pending: u32,
     /// Whether flows that leave out the overloaded NF are let in.
     pub shed_by_flow: bool,
-    /// Milliseconds between two looks at weights, 1 to 100.
+    /// Milliseconds between two computations of weights, 1 to 100.
     pub weights_every_ms: u32,
-    /// Milliseconds of a turn of round-robin NFs; `None` leaves it as it is.
+    /// Milliseconds of a time slice of round-robin NFs; `None` leaves it as it is.
     pub rr_quantum_ms: Option<u32>,
-    /// How polling NFs get their turns.
+    /// How polling NFs get their time slices.
     pub unis: Unis,
     /// Whether real-time tasks may use all of a core while the manager runs.
     pub lift_rt_limit: bool,
@@ -156,12 +156,12 @@ pub struct Scheduler {
     pub reserve_cores: bool,
 }
 
-/// How polling NFs get their turns, where the mode is [`Mode::Unis`].
+/// How polling NFs get their time slices, where the mode is [`Mode::Unis`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unis {
-    /// Percent of the ring behind an NF that it may fill in one turn.
+    /// Percent of the ring behind an NF that it may fill in one time slice.
     pub gamma: u32,
-    /// Whether rings end a turn.
+    /// Whether the state of rings ends a slice early.
     pub occupancy: bool,
     /// The core of a scheduler that polls; `None`: each core switches its own NFs.
     pub core: Option<u32>,
@@ -240,7 +240,7 @@ pub struct Generator {
     /// Its flows and their rate at the start.
     pub load: Load,
     /// The rate of all flows later, in the order of time.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RateStep>,
     /// The flow of the next packet.
     pub order: Order,
     /// Frame sizes in bytes, counting check sequences.
@@ -295,7 +295,7 @@ pub struct Class {
 
 /// A change of a generator's rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Step {
+pub struct RateStep {
     /// Time since the generator started, in nanoseconds.
     pub at_ns: u64,
     /// The rate of all flows together from then on.
@@ -310,7 +310,7 @@ impl Generator {
                 Load::Even { flows, rate } => spec::Load::Even { flows: *flows, rate: rate.spec() },
                 Load::Classes(classes) => spec::Load::Classes(classes.iter().map(Class::spec).collect()),
             },
-            steps: self.steps.iter().map(Step::spec).collect(),
+            steps: self.steps.iter().map(RateStep::spec).collect(),
             selection: match self.order {
                 Order::InTurn => spec::Selection::RoundRobin,
                 Order::Random => spec::Selection::Random,
@@ -343,9 +343,9 @@ impl Class {
     }
 }
 
-impl Step {
-    fn spec(&self) -> spec::Step {
-        spec::Step { at: Duration::from_nanos(self.at_ns), rate: self.rate.spec() }
+impl RateStep {
+    fn spec(&self) -> spec::RateStep {
+        spec::RateStep { at: Duration::from_nanos(self.at_ns), rate: self.rate.spec() }
     }
 }
 
@@ -383,7 +383,7 @@ pub struct Replay {
 pub struct Dpdk {
     /// What EAL takes: a virtual device or a PCI address, with arguments.
     pub devargs: String,
-    /// Whether EAL has to look at the PCI bus for it.
+    /// Whether EAL has to scan the PCI bus for it.
     pub pci: bool,
     /// Receive queues, and as many to send.
     pub queues: u16,
@@ -465,6 +465,18 @@ impl Origin {
         }
     }
 
+    /// Returns where the processes come from and what they run, in words; `told` words a program.
+    pub fn describe(&self, told: impl Fn(&Program) -> String) -> String {
+        match self {
+            Self::Launched(program) => told(program),
+            Self::Attached { .. } => "attaches".to_owned(),
+            Self::Contained { program, rootfs: Some(rootfs) } => {
+                format!("{}, in a container of {}", told(program), rootfs.display())
+            }
+            Self::Contained { program, rootfs: None } => format!("{}, in a container", told(program)),
+        }
+    }
+
     /// Returns what the NF is told of itself: a JSON object, or for fused NFs an array with one for each.
     pub fn arguments(&self) -> Json {
         match self {
@@ -529,14 +541,14 @@ pub enum Policy {
         /// The run between two pre-emptions it asks for, in microseconds; `None`: the kernel's default.
         slice_us: Option<u32>,
     },
-    /// A fair share; when it wakes it waits for its turn.
+    /// A fair share; it does not pre-empt when it wakes.
     Batch {
         /// As for `Normal`.
         nice: i8,
         /// As for `Normal`.
         slice_us: Option<u32>,
     },
-    /// Real time, in turns with others of its priority.
+    /// Real time, round-robin with others of its priority.
     RoundRobin {
         /// 1 (lowest) to 99.
         rt_priority: u8,
@@ -556,9 +568,20 @@ impl Policy {
 }
 
 impl Nf {
-    /// Whether a scheduler of that mode gives it turns.
-    pub fn has_turns(&self, mode: Mode) -> bool {
+    /// Returns whether a scheduler of that mode gives it time slices.
+    pub fn has_slices(&self, mode: Mode) -> bool {
         mode == Mode::Unis && self.waits == Loop::Polling
+    }
+
+    /// Returns it without what it can change while it runs: the packets of one system call.
+    pub fn without_batch(&self) -> Self {
+        match &self.link {
+            Link::Interfaces(interfaces) => {
+                let link = Link::Interfaces(Interfaces { batch: 0, ..interfaces.clone() });
+                Self { link, ..self.clone() }
+            }
+            Link::Rings | Link::External(_) => self.clone(),
+        }
     }
 
     /// Whether its processes come by themselves instead of being started by the manager.

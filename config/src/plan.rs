@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::model::{Chain, ChainIo, Config, Link, Nf, Origin, Out, Port, Program, Rule};
+use super::model::{Chain, ChainIo, Config, Link, Nf, Out, Port, Program, Rule};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Who runs where, who gets which memory, which packets take which path.
@@ -50,7 +50,7 @@ pub struct ControlPlan {
     pub instances: usize,
     /// Descriptors in each of the two rings of an instance.
     pub ring: u32,
-    /// Bytes of one instance; a black box shares none.
+    /// Bytes of one instance; an external program shares none.
     pub bytes_each: u64,
     /// What its processes may do beyond what any NF may.
     pub rights: Vec<String>,
@@ -145,14 +145,7 @@ fn runs(nf: &Nf) -> String {
             members.iter().map(|member| member.run.as_str()).collect::<Vec<_>>().join(" + ")
         }
     };
-    match &nf.origin {
-        Origin::Launched(program) => told(program),
-        Origin::Attached { .. } => "attaches".to_owned(),
-        Origin::Contained { program, rootfs: Some(rootfs) } => {
-            format!("{}, in a container of {}", told(program), rootfs.display())
-        }
-        Origin::Contained { program, rootfs: None } => format!("{}, in a container", told(program)),
-    }
+    nf.origin.describe(told)
 }
 
 /// `rules` are the places of those that lead to `chain`.

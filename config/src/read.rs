@@ -7,6 +7,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::codes::Code;
+use super::renamed;
 use super::report::{Finding, Report, Span};
 use super::suggest;
 use super::tree::{Entry, Node, Value};
@@ -203,12 +204,16 @@ impl<'n> Keys<'n> {
             if self.known.contains(&key) {
                 continue;
             }
+            let place = &self.place;
+            let finding =
+                report.add(Code::UnknownKey, &entry.key_span, format!("{place} has no key `{key}`"));
+            if let Some(new) = renamed::new_name(place, key) {
+                finding.label("renamed").help(format!("`{key}` is called `{new}` now: write `{new}`"));
+                continue;
+            }
             let known = self.known.iter().copied();
             let help = elsewhere(key).unwrap_or_else(|| suggest::help("known keys", key, known));
-            report
-                .add(Code::UnknownKey, &entry.key_span, format!("{} has no key `{key}`", self.place))
-                .label("unknown key")
-                .help(help);
+            finding.label("unknown key").help(help);
         }
     }
 }

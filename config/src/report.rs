@@ -57,7 +57,7 @@ impl Finding {
 pub struct Report {
     findings: Vec<Finding>,
     /// The byte behind which nothing is certain, if the text is that broken.
-    doubt_behind: Option<usize>,
+    guessed_from: Option<usize>,
 }
 
 impl Report {
@@ -95,13 +95,13 @@ impl Report {
     }
 
     /// Says that the text behind byte `at` was not understood.
-    pub fn doubt_behind(&mut self, at: usize) {
-        self.doubt_behind = Some(at);
+    pub fn guessed_from(&mut self, at: usize) {
+        self.guessed_from = Some(at);
     }
 
     /// Keeps what a broken text still allows to say.
     ///
-    /// One syntax error makes the parser guess, and its guesses look like mistakes of their own:
+    /// One syntax error makes the parser guess, and its guesses read like mistakes of their own:
     /// keys swallowed by an unclosed bracket are then missing. So of each line only the first syntax
     /// error stays, and beside syntax errors nothing stays that touches such a line, that reports an
     /// absence, or that stands in the part that was not understood.
@@ -118,9 +118,9 @@ impl Report {
         }
         let mut said = HashSet::new();
         self.findings.sort_by_key(|finding| finding.span.as_ref().map_or(0, |span| span.start));
-        let doubt_behind = self.doubt_behind.unwrap_or(usize::MAX);
+        let guessed_from = self.guessed_from.unwrap_or(usize::MAX);
         self.findings.retain(|finding| match finding.code {
-            _ if finding.span.as_ref().is_some_and(|span| span.start > doubt_behind) => false,
+            _ if finding.span.as_ref().is_some_and(|span| span.start > guessed_from) => false,
             Code::Syntax => said.insert(line_of(finding)),
             Code::MissingKey | Code::ChainWithoutEnd => false,
             _ => broken.range(lines_of(finding)).next().is_none(),

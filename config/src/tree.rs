@@ -88,7 +88,7 @@ pub fn from_toml(text: &str, report: &mut Report) -> Node {
     if errors.iter().any(|error| error.message().starts_with("unclosed array")) {
         let signs = errors.iter().filter(|error| is_sign_of_unclosed(error.message()));
         let first = signs.filter_map(|error| error.span()).map(|span| span.start).min();
-        report.doubt_behind(first.unwrap_or(text.len()));
+        report.guessed_from(first.unwrap_or(text.len()));
     }
     for error in errors {
         let (span, message) = (error.span().unwrap_or(0..0), error.message());

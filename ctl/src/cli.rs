@@ -15,7 +15,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 environment, 4 configuration, 5 check not
 
 First steps:
   headgate demo          a chain of three network functions between two hosts of its own
-  headgate doctor        what this machine can do, and what would make it do better";
+  headgate doctor        checks of this machine, with the cure for each that fails";
 
 /// Runs chains of network functions on shared cores.
 #[derive(Debug, Parser)]
@@ -39,7 +39,7 @@ enum Command {
     Status(status::Args),
     Show(show::Args),
     Tell(tell::Args),
-    /// Tell where the time of packets goes, and what to change first
+    /// Show where the time of packets goes, and what to change first
     #[command(subcommand)]
     Profile(profile::Command),
     Bench(bench::Args),

@@ -34,22 +34,22 @@ use scene::Scene;
 
 pub use traffic::is_installed;
 
-/// See three network functions at work between two hosts, and one of them killed
+/// Run three network functions between two hosts, and kill one of them
 ///
 /// Makes two network namespaces and sends real traffic (iperf3, and curl from python3's web server,
-/// or programs of its own) through a firewall, a monitor and a router on one core. Touches nothing
+/// or programs of its own) through a firewall, a monitor and a router on one core. Changes nothing
 /// outside; Ctrl-C at any time, and `kill -9` too, leaves nothing behind.
 ///
-/// Needs root for the namespaces; without, it works on a capture.
+/// Needs root for the namespaces; without root it runs over a capture.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long
+    /// Length of the demo, in seconds, 5 to 3600
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(5..=3600))]
     seconds: u64,
-    /// Work on a capture instead: this file, or a few hundred packets made for the purpose
+    /// Run over a capture instead: this file, or a few hundred generated packets
     #[arg(long, num_args = 0..=1, value_name = "FILE")]
     pcap: Option<Option<PathBuf>>,
-    /// Print the configuration it runs instead, to start from
+    /// Print the demo's configuration instead of running it
     #[arg(long)]
     config: bool,
 }

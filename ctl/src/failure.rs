@@ -7,7 +7,7 @@ pub use headgate_api::Exit;
 use headgate_api::attendance::Failed;
 use headgate_api::daemon::DaemonError;
 use headgate_api::session::SessionError;
-use headgate_api::{CallError, Refusal};
+use headgate_api::{CallError, RequestError};
 use headgate_config::{CatalogError, Diagnostics};
 use headgate_host::namespace::NamespaceError;
 use headgate_host::notify::NotifyError;
@@ -132,8 +132,8 @@ impl From<SessionError> for Failure {
     }
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<RequestError> for Failure {
+    fn from(refusal: RequestError) -> Self {
         Self::new(Exit::from_code(refusal.code), refusal.message)
     }
 }
@@ -184,7 +184,7 @@ mod tests {
         for (code, exit) in
             [(1, Exit::Failed), (3, Exit::Environment), (4, Exit::Configuration), (77, Exit::Failed)]
         {
-            let failure = Failure::from(Refusal { code, message: "why".into() });
+            let failure = Failure::from(RequestError { code, message: "why".into() });
             assert_eq!(failure.exit(), exit);
             let document = failure.document().unwrap();
             assert_eq!(document["error"]["exit_code"], exit as u8);

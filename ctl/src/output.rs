@@ -14,7 +14,7 @@ pub enum Ink {
     Dim,
     /// Good.
     Green,
-    /// Worth a look.
+    /// Worth attention.
     Yellow,
     /// Bad.
     Red,

@@ -51,7 +51,7 @@ fn started(folder: &Path, name: &str, more: &[&str]) -> Running {
 }
 
 #[test]
-fn a_manager_is_looked_at_told_changed_and_stopped() {
+fn a_manager_is_asked_told_changed_and_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("life"));
     let manager = started(folder, &name, &[]);
@@ -66,7 +66,7 @@ fn a_manager_is_looked_at_told_changed_and_stopped() {
 
     for (what, says) in [
         ("ports", "generator"),
-        ("nfs", "wake-up calls"),
+        ("nfs", "wake-ups"),
         ("chains", "first -> second -> sink"),
         ("drops", ""),
         ("flows", "through"),
@@ -80,7 +80,7 @@ fn a_manager_is_looked_at_told_changed_and_stopped() {
 
     let (code, _, messages) = ask(&["tell", "second", "report"]);
     assert!(code == 0 && messages.contains("told the instance of second"), "{messages}");
-    eventually("the monitor has reported", || ask(&["show", "nfs"]).1.contains("says"));
+    eventually("the monitor has reported", || ask(&["show", "nfs"]).1.contains("last message"));
     let (code, _, messages) = ask(&["tell", "third", "report"]);
     assert!(code == 1 && messages.contains("there are: first, second"), "{messages}");
 
@@ -152,9 +152,12 @@ fn without_control_groups_the_kernel_shares_cores_and_that_is_told() {
     assert_eq!(code, 0, "{messages}");
     let last = json(&data);
     assert_eq!(last["nfs"][0]["returned"], 400);
-    let troubles = last["scheduler"]["troubles"].to_string();
-    assert!(troubles.contains("the cpu controller of control groups is not mounted here"), "{troubles}");
-    assert!(troubles.contains("an NF can leave its core"), "{troubles}");
+    let limitations = last["scheduler"]["limitations"].to_string();
+    assert!(
+        limitations.contains("the cpu controller of control groups is not mounted here"),
+        "{limitations}"
+    );
+    assert!(limitations.contains("an NF can leave its core"), "{limitations}");
     let told = last["events"].as_array().unwrap().iter().map(|event| event["what"].as_str().unwrap());
     assert_eq!(told.filter(|what| what.contains("weights cannot be set")).count(), 1, "{messages}");
 }

@@ -176,7 +176,7 @@ fn a_cache_simulator_tells_accesses_apart_or_is_missed() {
         assert!(simulated["instructions"].as_f64().unwrap() > accesses, "{simulated}");
         accesses
     };
-    // The first lets packets pass without looking at them, the second reads each.
+    // The first lets packets pass without reading them, the second reads each.
     let (forward, monitor) = (of(0), of(1));
     assert!(forward < 1.0 && monitor > 1.0, "{forward} {monitor}");
     let notes = report["notes"].to_string();

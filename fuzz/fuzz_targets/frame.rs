@@ -7,10 +7,10 @@
 use std::net::IpAddr;
 
 use headgate_wire::ethernet::{self, ethertype};
-use headgate_wire::flow_key::{Fragment, Parsed, Place, parse};
+use headgate_wire::flow_key::{Fragment, Parsed, HeaderOffsets, parse};
 use headgate_wire::ip::{self, Ecn};
 use headgate_wire::vlan::{self, Tag, Tags};
-use headgate_wire::{Malformed, icmp, ipv4, ipv6, tcp, udp};
+use headgate_wire::{MalformedError, icmp, ipv4, ipv6, tcp, udp};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|frame: &[u8]| {
@@ -47,7 +47,7 @@ struct Seen {
     fragment: Fragment,
 }
 
-fn seen_by_views(frame: &[u8]) -> Result<Seen, Malformed> {
+fn seen_by_views(frame: &[u8]) -> Result<Seen, MalformedError> {
     let tags = Tags::parse(frame)?;
     let l3 = tags.payload_offset;
     match tags.ethertype {
@@ -57,11 +57,11 @@ fn seen_by_views(frame: &[u8]) -> Result<Seen, Malformed> {
     }
 }
 
-fn seen_ipv4(packet: &ipv4::Packet<&[u8]>, l3: usize) -> Result<Seen, Malformed> {
+fn seen_ipv4(packet: &ipv4::Packet<&[u8]>, l3: usize) -> Result<Seen, MalformedError> {
     let field = packet.fragment();
     let identification = u32::from(field.identification);
     if usize::from(field.offset) + packet.total_length() > 65_535 {
-        return Err(Malformed::FragmentOverflow);
+        return Err(MalformedError::FragmentOverflow);
     }
     Ok(Seen {
         addresses: Some((packet.source().into(), packet.destination().into())),
@@ -72,12 +72,12 @@ fn seen_ipv4(packet: &ipv4::Packet<&[u8]>, l3: usize) -> Result<Seen, Malformed>
     })
 }
 
-fn seen_ipv6(packet: &ipv6::Packet<&[u8]>, l3: usize) -> Result<Seen, Malformed> {
+fn seen_ipv6(packet: &ipv6::Packet<&[u8]>, l3: usize) -> Result<Seen, MalformedError> {
     let upper = packet.upper_layer()?;
     let fragment = match upper.fragment {
         None => Fragment::None,
         Some(header) if usize::from(header.offset) + packet.payload().len() - 8 > 65_535 => {
-            return Err(Malformed::FragmentOverflow);
+            return Err(MalformedError::FragmentOverflow);
         }
         Some(header) => fragment(header.is_fragment(), header.offset, header.identification),
     };
@@ -113,14 +113,14 @@ fn check_against_views(frame: &[u8], parsed: Parsed) {
             place,
         ),
         // The views do not look for ports.
-        Parsed::Malformed(Malformed::TruncatedTransport) => {
+        Parsed::Malformed(MalformedError::TruncatedTransport) => {
             assert!(seen_by_views(frame).is_ok());
             return;
         }
         Parsed::Malformed(reason) => return assert_eq!(seen_by_views(frame), Err(reason)),
         Parsed::NeedMore { .. } => panic!("more asked for, with all bytes given"),
     };
-    let Place { l3, l4, fragment } = place;
+    let HeaderOffsets { l3, l4, fragment } = place;
     let (l3, l4) = (usize::from(l3), usize::from(l4));
     let seen = Seen { addresses, protocol, l3, l4, fragment };
     assert_eq!(seen_by_views(frame), Ok(seen));

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use serde::de::DeserializeOwned;
 
 use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, read_line, shaped, write_line};
-pub use headgate_api::request::{Answer, Refusal, Request};
+pub use headgate_api::request::{Answer, Request, RequestError};
 
 /// Clients served at the same time. Our choice: people and scrapers, not traffic.
 const CLIENTS_MAX: usize = 16;
@@ -51,7 +51,7 @@ impl Handle {
     /// # Errors
     /// The manager's refusal, or that it is gone.
     pub fn ask(&self, request: Request) -> Answer {
-        let gone = || Refusal::failed("the manager has ended".to_owned());
+        let gone = || RequestError::failed("the manager has ended".to_owned());
         let (reply, answer) = mpsc::channel();
         self.asked.send(Asked { request, reply }).map_err(|_| gone())?;
         // A full pipe means the loop has been poked already.
@@ -59,7 +59,7 @@ impl Handle {
         match answer.recv_timeout(ANSWER_PATIENCE) {
             Ok(answer) => answer,
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(gone()),
-            Err(mpsc::RecvTimeoutError::Timeout) => Err(Refusal::failed(format!(
+            Err(mpsc::RecvTimeoutError::Timeout) => Err(RequestError::failed(format!(
                 "the manager gave no answer within {} s",
                 ANSWER_PATIENCE.as_secs()
             ))),
@@ -73,7 +73,9 @@ impl Handle {
     pub fn answer(&self, line: &[u8]) -> Answer {
         match serde_json::from_slice(line) {
             Ok(request) => self.ask(request),
-            Err(error) => Err(Refusal { code: 2, message: format!("not a request of this API: {error}") }),
+            Err(error) => {
+                Err(RequestError { code: 2, message: format!("not a request of this API: {error}") })
+            }
         }
     }
 
@@ -81,7 +83,7 @@ impl Handle {
     ///
     /// # Errors
     /// As [`Handle::ask`].
-    pub fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, Refusal> {
+    pub fn get<T: DeserializeOwned>(&self, request: Request) -> Result<T, RequestError> {
         shaped(self.ask(request)?)
     }
 }
@@ -94,7 +96,7 @@ pub(crate) fn serve(listener: UnixListener, handle: Handle) {
         if clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS_MAX {
             clients.fetch_sub(1, Ordering::Relaxed);
             let refusal: Answer =
-                Err(Refusal::failed(format!("{CLIENTS_MAX} clients are being served; ask again")));
+                Err(RequestError::failed(format!("{CLIENTS_MAX} clients are being served; ask again")));
             let _ = write_line(&mut &client, &refusal);
             continue;
         }

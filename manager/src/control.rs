@@ -57,7 +57,7 @@ use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::api::{Answer, Inbox, Refusal};
+use crate::api::{Answer, Inbox, RequestError};
 use crate::config::model::Nf;
 use crate::config::{Catalog, Config};
 use crate::fabric::{Fabric, INSTANCES_MAX};
@@ -272,8 +272,8 @@ impl Control {
             port.close(&self.fabric.regions);
         }
         for reply in self.stoppers.drain(..) {
-            let _ =
-                reply.send(serde_json::to_value(&last).map_err(|error| Refusal::failed(error.to_string())));
+            let _ = reply
+                .send(serde_json::to_value(&last).map_err(|error| RequestError::failed(error.to_string())));
         }
         last
     }

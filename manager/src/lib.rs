@@ -33,7 +33,7 @@ use std::thread::JoinHandle;
 use headgate_host::clock::Clock;
 use headgate_host::undo::Janitor;
 
-use api::{Refusal, Request};
+use api::{Request, RequestError};
 use config::{Catalog, Config};
 use control::{Control, Parts, Reception, Settings};
 use headgate_api::status;
@@ -177,7 +177,7 @@ impl Manager {
     ///
     /// # Errors
     /// When the control loop panicked.
-    pub fn wait(mut self) -> Result<Snapshot, Refusal> {
+    pub fn wait(mut self) -> Result<Snapshot, RequestError> {
         self.join()
     }
 
@@ -185,7 +185,7 @@ impl Manager {
     ///
     /// # Errors
     /// When the control loop panicked.
-    pub fn stop(mut self) -> Result<Snapshot, Refusal> {
+    pub fn stop(mut self) -> Result<Snapshot, RequestError> {
         // If it has ended already, that is as good.
         let _ = self.handle.ask(Request::Stop);
         self.join()
@@ -197,8 +197,8 @@ impl Manager {
         self.control.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    fn join(&mut self) -> Result<Snapshot, Refusal> {
-        let ended = || Refusal::failed("the control loop panicked; this is a bug".to_owned());
+    fn join(&mut self) -> Result<Snapshot, RequestError> {
+        let ended = || RequestError::failed("the control loop panicked; this is a bug".to_owned());
         self.control.take().ok_or_else(ended)?.join().map_err(|_| ended())
     }
 }

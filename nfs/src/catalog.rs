@@ -112,23 +112,23 @@ const HELLO: Entry = Entry {
 
 /// No shipped NF has this name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unknown(pub String);
+pub struct UnknownNfError(pub String);
 
-impl std::fmt::Display for Unknown {
+impl std::fmt::Display for UnknownNfError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = CATALOG.iter().map(|entry| entry.name).collect();
         write!(f, "there is no network function `{}`; there are {}", self.0, names.join(", "))
     }
 }
 
-impl std::error::Error for Unknown {}
+impl std::error::Error for UnknownNfError {}
 
 /// The NF of this name.
 ///
 /// # Errors
-/// [`Unknown`], which lists those that are.
-pub fn find(name: &str) -> Result<&'static Entry, Unknown> {
-    CATALOG.iter().find(|entry| entry.name == name).ok_or_else(|| Unknown(name.to_owned()))
+/// [`UnknownNfError`], which lists those that are.
+pub fn find(name: &str) -> Result<&'static Entry, UnknownNfError> {
+    CATALOG.iter().find(|entry| entry.name == name).ok_or_else(|| UnknownNfError(name.to_owned()))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `firewall`: stateless rules over the 5-tuple; the first that matches decides.
 //!
-//! Rules are compiled into one list for IPv4 and one for IPv6 and looked through in order: a comparison
+//! Rules are compiled into one list for IPv4 and one for IPv6 and searched in order: a comparison
 //! with masks costs 1-2 ns, so some hundreds of rules are fine and thousands are not what this is for.
 //!
 //! A rule with ports matches only packets that have ports. Later fragments have none: such a rule never

@@ -1,4 +1,4 @@
-//! `forward`: sends packets on, by one rule for all or by the port they came in. Looks into none.
+//! `forward`: sends packets on, by one rule for all or by the port they came in. Reads none of them.
 
 use std::collections::BTreeMap;
 

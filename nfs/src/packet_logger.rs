@@ -233,7 +233,7 @@ impl PacketLogger {
         let kept = length.min(self.snap_bytes);
         let block = pcapng::packet_bytes(kept);
         if self.is_turn_due || self.bytes + block as u64 > self.rotate_bytes {
-            self.turn();
+            self.rotate();
         }
         let interface = u32::from(packet.ingress().number());
         let about = pcapng::Packet { interface, time_ns, length, kept };
@@ -253,7 +253,7 @@ impl PacketLogger {
     }
 
     /// The packets from now on go to a new file, once it is there.
-    fn turn(&mut self) {
+    fn rotate(&mut self) {
         if self.next.is_some() || self.bytes <= self.head.len() as u64 {
             return;
         }
@@ -268,15 +268,15 @@ impl PacketLogger {
             }
             Output::Direct(direct) => {
                 direct.write(&self.counts.logged, &self.counts.lost, &self.counts.errors);
-                let turned = direct.turn(&turn).is_ok();
+                let rotated = direct.rotate(&turn).is_ok();
                 self.next = Some(make);
                 self.bytes = self.head.len() as u64;
-                self.on_turned(turned);
+                self.on_rotated(rotated);
             }
         }
     }
 
-    fn on_turned(&mut self, is_made: bool) {
+    fn on_rotated(&mut self, is_made: bool) {
         let Some(asked) = self.next.take() else { return };
         if is_made {
             self.files.made(asked);
@@ -347,7 +347,7 @@ impl NetworkFunction for PacketLogger {
 
     fn written(&mut self, _: LogId, done: &WriteDone, _: &mut Context) {
         if done.written + done.lost == 0 {
-            return self.on_turned(done.error.is_none());
+            return self.on_rotated(done.error.is_none());
         }
         self.counts.logged.add(done.written);
         self.counts.lost.add(done.lost);

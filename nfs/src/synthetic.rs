@@ -70,7 +70,7 @@ enum Shape {
     Steps(Vec<Step>),
     /// Every number of cycles from `min` to `max` equally often.
     Uniform { min: u64, max: u64 },
-    /// Exponentially distributed: many cheap packets, a few dear ones.
+    /// Exponentially distributed: many cheap packets, a few expensive ones.
     Exponential { mean: u64 },
     /// One of several, in proportion to their weights.
     Choice(Vec<Choice>),

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use headgate_api::status::{ChainStatus, NfState, NfStatus, PortStatus, Snapshot};
-use headgate_api::{Refusal, Request};
+use headgate_api::{Request, RequestError};
 use headgate_config::{self as config, Machine};
 use headgate_manager::record::Recorder;
 use headgate_manager::{Handle, Manager, Options};
@@ -16,7 +16,7 @@ use crate::{machine, programs};
 /// How long anything may take before a test gives up. Our choice: a thousand times what it takes on a free
 /// machine, because a test that is right must not fail on a busy one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Time between two looks while waiting.
+/// Time between two samples while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// A manager that runs. No other test has one meanwhile.
@@ -150,7 +150,7 @@ impl Session {
     ///
     /// # Errors
     /// The manager's refusal.
-    pub fn ask(&self, request: Request) -> Result<serde_json::Value, Refusal> {
+    pub fn ask(&self, request: Request) -> Result<serde_json::Value, RequestError> {
         self.handle.ask(request)
     }
 
@@ -158,7 +158,7 @@ impl Session {
     ///
     /// # Errors
     /// The manager's refusal.
-    pub fn apply(&self, text: &str) -> Result<Vec<String>, Refusal> {
+    pub fn apply(&self, text: &str) -> Result<Vec<String>, RequestError> {
         let answer = self.ask(Request::Apply { name: "next.toml".to_owned(), text: with_cores(text) })?;
         let changes = answer["changes"].as_array().into_iter().flatten();
         Ok(changes.filter_map(|change| change.as_str().map(str::to_owned)).collect())

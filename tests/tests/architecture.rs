@@ -185,7 +185,7 @@ fn only_the_daemon_links_dpdk() {
         assert_eq!(way(&packages, room, DPDK), None, "{room} and its tests are to build without libdpdk");
     }
     let found = way(&packages, "headgate-manager", DPDK).expect("the daemon does link it");
-    assert_eq!(found, ["headgate-manager", DPDK], "the way that is looked for is found");
+    assert_eq!(found, ["headgate-manager", DPDK], "the path that is searched for is found");
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn answer(socket: impl AsFd) -> String {
 }
 
 #[test]
-fn strangers_are_told_why_they_may_not() {
+fn others_are_told_why_they_may_not() {
     let session = start("on_failure = \"bypass\"");
     let said = refused(guest(&programs::nfs(), "gest"));
     assert!(said.contains("there is no nf \"gest\"") && said.contains("may attach as: guest"), "{said}");
@@ -313,9 +313,9 @@ fn only_the_user_it_is_for() {
         said.contains(&format!("is for a process of user {NOBODY}, and this one is of user 0")),
         "{said}"
     );
-    let mut stranger = guest(&program, "guest");
-    stranger.uid(NOBODY - 1).gid(NOBODY);
-    assert!(refused(stranger).contains(&format!("this one is of user {}", NOBODY - 1)));
+    let mut other = guest(&program, "guest");
+    other.uid(NOBODY - 1).gid(NOBODY);
+    assert!(refused(other).contains(&format!("this one is of user {}", NOBODY - 1)));
     let _process = Guest::start(as_nobody("guest"));
     session.wait_for("it is attached", runs);
     works(&session);

@@ -1,4 +1,4 @@
-//! Black boxes: programs that nobody here wrote, unmodified, as stages of a chain. `dpdk-testpmd` swaps Ethernet
+//! External programs (`box`), unmodified, as stages of a chain. `dpdk-testpmd` swaps Ethernet
 //! addresses behind memif, socat carries frames between two interfaces, and a namespace routes.
 
 use std::path::Path;
@@ -94,7 +94,7 @@ fn can_veth(test: &str) -> bool {
 }
 
 fn pid(now: &Snapshot, instance: &str) -> Pid {
-    let pid = nf(now, instance).pid.expect("a running box has a process");
+    let pid = nf(now, instance).pid.expect("a running program has a process");
     Pid::from_raw(pid as i32).expect("a process has a number")
 }
 
@@ -200,7 +200,7 @@ fn socat_in_a_container_is_a_stage_like_any_other() {
     let nfs = [("first", run("forward")), ("cat", format!("environment = \"container\"\n{}", socat()))];
     let session = Session::start(&configuration("rate = \"2K\"", NULL, NFVNICE, &nfs));
     let now = session.wait_for_packets("path", 1_000);
-    assert!(nf(&now, "cat").container && nf(&now, "cat").black_box.is_some());
+    assert!(nf(&now, "cat").container && nf(&now, "cat").external.is_some());
     let inside = format!("/proc/{}", pid(&now, "cat").as_raw_pid());
     let devices = std::fs::read_to_string(format!("{inside}/net/dev")).expect("it runs");
     let names: Vec<&str> =
@@ -253,7 +253,7 @@ fn a_chain_with_a_box_changes_under_traffic() {
     let changes = session.apply(&text(&longer)).expect("it can change");
     assert_eq!(changes, ["nf last added", "chain path changed"]);
     session.wait_for_packets("path", 1_000);
-    assert_eq!(nf(&session.audited(), "cat").pid, before, "the box goes on in the new chain");
+    assert_eq!(nf(&session.audited(), "cat").pid, before, "the program goes on in the new chain");
     session.apply(&text(&[("last", run("mac-swap"))])).expect("it can go");
     session.wait_for_packets("path", 1_000);
     session.stop();
@@ -299,8 +299,8 @@ fn a_box_that_never_gives_back_and_one_that_cannot_start_are_told_of() {
     session.stop();
 }
 
-/// Whether NFs can have turns here.
-fn has_turns(test: &str) -> bool {
+/// Whether NFs can have time slices here.
+fn has_slices(test: &str) -> bool {
     // Whoever waits on the NFs' core waits for them to have no packets.
     cores::keep_current_thread_off(&[machine::nf_core()]).expect("there are others");
     let tried = std::thread::spawn(|| sched::raise(None, 1)).join().expect("it does not panic");
@@ -314,9 +314,9 @@ fn has_turns(test: &str) -> bool {
 }
 
 #[test]
-fn boxes_and_one_of_ours_have_turns_of_one_core() {
-    const TEST: &str = "boxes_and_one_of_ours_have_turns_of_one_core";
-    if !machine::has_program(TEST, "dpdk-testpmd") || !has_turns(TEST) {
+fn boxes_and_one_of_ours_have_slices_of_one_core() {
+    const TEST: &str = "boxes_and_one_of_ours_have_slices_of_one_core";
+    if !machine::has_program(TEST, "dpdk-testpmd") || !has_slices(TEST) {
         return;
     }
     let ours = format!("{}\nloop = \"polling\"", run("forward"));
@@ -328,10 +328,10 @@ fn boxes_and_one_of_ours_have_turns_of_one_core() {
         let mut policies = threads.iter().flatten().map(|thread| sched::get(Some(*thread)));
         threads[0].len() > 1 && policies.all(|policy| matches!(policy, Ok(Policy::Fifo { .. })))
     };
-    session.wait_for("all have turns", raised);
+    session.wait_for("all have time slices", raised);
     let now = session.wait_for("all are through", |now| is_over(now, 200_000));
     assert!(chain(&now, "path").left > 50_000, "{:#?}", now.drops);
-    assert!(now.nfs.iter().all(|nf| nf.turns > 3), "{:#?}", now.nfs);
+    assert!(now.nfs.iter().all(|nf| nf.slices > 3), "{:#?}", now.nfs);
     session.wait_for("nobody is before the rest of the machine", |now| !raised(now));
     kill_process(pid(&session.snapshot(), "again"), Signal::KILL).expect("it is ours");
     session.wait_for("it runs again", |now| {

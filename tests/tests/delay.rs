@@ -26,7 +26,7 @@ run = "synthetic"
 args = {{ cycles = 100 }}
 core = {{nf}}
 [[nf]]
-name = "dear"
+name = "expensive"
 run = "synthetic"
 args = {{ cycles = 100000 }}
 core = {{nf}}
@@ -49,34 +49,34 @@ chain = "c"
 }
 
 const OVERLOAD: &str = "rate = \"500K\"\nflows = 64";
-/// Some 400 packets of the dear NF, a tenth of its ring.
+/// Some 400 packets of the expensive NF, a tenth of its ring.
 const BOUND: &str = "delay_bound_us = 20000";
 
 #[test]
 fn an_overloaded_chain_keeps_its_bound() {
-    let stages = r#"["cheap", "dear"]"#;
+    let stages = r#"["cheap", "expensive"]"#;
     let session = Session::start(&configuration(OVERLOAD, stages, ""));
     let late = session.wait_for("its delay is a ring's", |now| {
-        chain(now, "c").delay.is_some_and(|delay| delay.median_ns > 60_000_000)
+        chain(now, "c").delay.is_some_and(|delay| delay.p50_ns > 60_000_000)
     });
     assert_eq!((chain(&late, "c").window, drops(&late, "c", "delay-bound")), (None, 0));
     let told = session.apply(&configuration(OVERLOAD, stages, BOUND)).unwrap();
     assert_eq!(told, ["chain c: delay bound changed"]);
     let bounded = session.wait_for("its delay is within twice its bound", |now| {
         let c = chain(now, "c");
-        c.window.is_some() && c.delay.is_some_and(|delay| delay.median_ns < 40_000_000)
+        c.window.is_some() && c.delay.is_some_and(|delay| delay.p50_ns < 40_000_000)
     });
     assert_eq!(chain(&bounded, "c").delay_bound_ns, Some(20_000_000));
     assert!(drops(&bounded, "c", "delay-bound") > 0);
     let stages_told: Vec<_> =
         chain(&bounded, "c").stage_delays.iter().map(|one| one.stage.as_str()).collect();
-    assert_eq!(stages_told, ["cheap", "dear"]);
-    let dear = &chain(&bounded, "c").stage_delays[1];
+    assert_eq!(stages_told, ["cheap", "expensive"]);
+    let expensive = &chain(&bounded, "c").stage_delays[1];
     assert_eq!(
-        (dear.queueing, dear.processing),
-        (nf(&bounded, "dear").queueing, nf(&bounded, "dear").processing)
+        (expensive.queueing, expensive.processing),
+        (nf(&bounded, "expensive").queueing, nf(&bounded, "expensive").processing)
     );
-    assert!(dear.queueing.is_some() && dear.processing.is_some());
+    assert!(expensive.queueing.is_some() && expensive.processing.is_some());
     session.apply(&configuration(OVERLOAD, stages, "")).unwrap();
     session.wait_for("the window is gone", |now| chain(now, "c").window.is_none());
     assert_conserved(&session.stop());

@@ -20,7 +20,7 @@ const FAILURES: u32 = 3;
 const NEIGHBOUR_PACKETS: u64 = 2_000;
 
 /// A manager under attack. The program lies where every user may run it: an NF of root's manager runs as
-/// somebody else, who cannot look into root's folders.
+/// somebody else, who cannot read root's folders.
 struct Field {
     session: Session,
     program: PathBuf,
@@ -307,14 +307,14 @@ fn a_storm_of_doorbells() {
 #[test]
 fn claims_of_costs_beyond_its_cpu_time() {
     let field = start("claim-much");
-    let now = field.wait_for("the foe is not believed", |now| nf(now, "foe").doubted);
-    let (says, counted) = (nf(&now, "foe").service_median_ns, nf(&now, "foe").accounted_ns);
+    let now = field.wait_for("the foe is not believed", |now| nf(now, "foe").service_time_overridden);
+    let (says, counted) = (nf(&now, "foe").service_time_ns_p50, nf(&now, "foe").cpu_time_per_packet_ns);
     assert!(says > counted && counted > Some(0), "{says:?} {counted:?}");
     field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
     let now = field.audited();
     let overridden = |event: &&Event| event.code == EventCode::ServiceTimeOverridden && event.who == "foe";
     assert_eq!(now.events.iter().filter(overridden).count(), 1, "{:#?}", now.events);
-    assert!(!nf(&now, "honest").doubted, "{now:#?}");
+    assert!(!nf(&now, "honest").service_time_overridden, "{now:#?}");
     leave_well(field);
 }
 

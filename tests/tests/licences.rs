@@ -41,7 +41,7 @@ fn licences_of_dependencies_are_allowed() {
         .filter(|package| !package["license"].as_str().is_some_and(|licence| is_allowed(licence, &allowed)))
         .map(|package| format!("{} {}: {}", package["name"], package["version"], package["license"]))
         .collect();
-    assert!(refused.is_empty(), "licences to look at: {refused:#?}");
+    assert!(refused.is_empty(), "licences to check: {refused:#?}");
 }
 
 #[test]

@@ -62,7 +62,7 @@ fn group_of_all() -> Option<PathBuf> {
     Some(home.join(format!("headgate-tests-{}", std::process::id())))
 }
 
-/// Whether groups can be made here and looked at by these tests: version 1, which any group may have children in.
+/// Whether groups can be made here and read by these tests: version 1, which any group may have children in.
 fn has_weights(test: &str) -> bool {
     let possible = machine::is_root() && matches!(CpuController::find(), CpuController::V1(_));
     if !possible {
@@ -104,14 +104,17 @@ fn shares_follow_what_packets_cost() {
     let group = group_of_all().unwrap();
     let session = Session::start(&configuration("mode = \"weights\"", LIGHT, HEAVY));
     // Before an NF has said what its packets cost, CPU accounting may say the same.
-    let sampled = |now: &Snapshot| now.nfs.iter().all(|nf| nf.service_median_ns.is_some());
+    let sampled = |now: &Snapshot| now.nfs.iter().all(|nf| nf.service_time_ns_p50.is_some());
     let now =
         session.wait_for("shares are as 1 to 3", |now| (2.7..3.3).contains(&ratio(now)) && sampled(now));
-    assert_eq!(now.scheduler.troubles, Vec::<String>::new());
+    assert_eq!(now.scheduler.limitations, Vec::<String>::new());
     for name in ["light", "heavy"] {
         let nf = nf(&now, name);
-        assert_eq!((nf.policy.as_str(), nf.doubted), ("batch", false), "{nf:#?}");
-        assert!(nf.service_median_ns.is_some() && nf.service_p99_ns >= nf.service_median_ns, "{nf:#?}");
+        assert_eq!((nf.policy.as_str(), nf.service_time_overridden), ("batch", false), "{nf:#?}");
+        assert!(
+            nf.service_time_ns_p50.is_some() && nf.service_time_ns_p99 >= nf.service_time_ns_p50,
+            "{nf:#?}"
+        );
     }
     session.wait_for("the kernel's files say the same", |now| {
         ["light", "heavy"].iter().all(|name| (written(&group, name) - share(nf(now, name))).abs() < 1e-9)
@@ -153,7 +156,7 @@ fn a_group_that_disappears_is_made_again() {
     let now = session.wait_for("it is noticed", |now| now.events.iter().any(is_told));
     assert!(now.nfs.iter().all(|nf| nf.failures == 0), "{:#?}", now.nfs);
     let now = session.wait_for("weights are set again", |now| {
-        now.scheduler.troubles.is_empty() && (0.7..1.4).contains(&ratio(now))
+        now.scheduler.limitations.is_empty() && (0.7..1.4).contains(&ratio(now))
     });
     assert!(now.events.iter().filter(|event| is_told(event)).count() <= 2, "{:#?}", now.events);
     assert!((written(&group, "light") - share(nf(&now, "light"))).abs() < 0.5);
@@ -164,7 +167,7 @@ fn a_group_that_disappears_is_made_again() {
 #[test]
 fn the_kernel_is_left_alone_in_mode_os() {
     let session = Session::start(&configuration("mode = \"os\"", LIGHT, HEAVY));
-    let now = session.wait_for("costs are known", |now| nf(now, "heavy").service_median_ns.is_some());
+    let now = session.wait_for("costs are known", |now| nf(now, "heavy").service_time_ns_p50.is_some());
     assert!(now.nfs.iter().all(|nf| nf.share.is_none()));
     // They are held, and equal.
     let group = group_of_all().filter(|_| has_weights("the_kernel_is_left_alone_in_mode_os"));

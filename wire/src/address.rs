@@ -38,33 +38,33 @@ impl fmt::Debug for MacAddress {
 
 /// A text that is not a MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadMacAddress;
+pub struct MacAddressError;
 
-impl fmt::Display for BadMacAddress {
+impl fmt::Display for MacAddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("not a MAC address: write six two-digit hexadecimal numbers, such as 02:00:00:00:00:01")
     }
 }
 
-impl core::error::Error for BadMacAddress {}
+impl core::error::Error for MacAddressError {}
 
 impl FromStr for MacAddress {
-    type Err = BadMacAddress;
+    type Err = MacAddressError;
 
     /// Reads `02:00:00:00:00:01` or `02-00-00-00-00-01`, in either case.
-    fn from_str(text: &str) -> Result<Self, BadMacAddress> {
+    fn from_str(text: &str) -> Result<Self, MacAddressError> {
         let separator = if text.contains('-') { '-' } else { ':' };
         let mut numbers = text.split(separator);
         let mut address = [0; 6];
         for octet in &mut address {
-            let number = numbers.next().ok_or(BadMacAddress)?;
+            let number = numbers.next().ok_or(MacAddressError)?;
             // `from_str_radix` alone would take "+f".
             if number.len() != 2 || !number.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                return Err(BadMacAddress);
+                return Err(MacAddressError);
             }
-            *octet = u8::from_str_radix(number, 16).map_err(|_| BadMacAddress)?;
+            *octet = u8::from_str_radix(number, 16).map_err(|_| MacAddressError)?;
         }
-        if numbers.next().is_some() { Err(BadMacAddress) } else { Ok(Self(address)) }
+        if numbers.next().is_some() { Err(MacAddressError) } else { Ok(Self(address)) }
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             "+2:00:00:00:00:01",
             "02:00-00:00:00:01",
         ] {
-            assert_eq!(text.parse::<MacAddress>(), Err(BadMacAddress), "{text:?}");
+            assert_eq!(text.parse::<MacAddress>(), Err(MacAddressError), "{text:?}");
         }
     }
 

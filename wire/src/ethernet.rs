@@ -1,7 +1,7 @@
 //! Ethernet II (IEEE 802.3 §3.2.6, RFC 894).
 
 use crate::bytes::{array, get16, put16};
-use crate::{MacAddress, Malformed, NoRoom, split_room};
+use crate::{MacAddress, MalformedError, NoRoomError, split_room};
 
 /// Destination, source and EtherType, in bytes.
 pub const HEADER_LENGTH: usize = 14;
@@ -32,11 +32,11 @@ impl<B: AsRef<[u8]>> Frame<B> {
     /// Checks that the header is there.
     ///
     /// # Errors
-    /// [`Malformed::TruncatedEthernet`].
+    /// [`MalformedError::TruncatedEthernet`].
     #[inline]
-    pub fn new(bytes: B) -> Result<Self, Malformed> {
+    pub fn new(bytes: B) -> Result<Self, MalformedError> {
         if bytes.as_ref().len() < HEADER_LENGTH {
-            return Err(Malformed::TruncatedEthernet);
+            return Err(MalformedError::TruncatedEthernet);
         }
         Ok(Self { bytes })
     }
@@ -116,8 +116,8 @@ impl Header {
     /// Writes the header and returns the bytes behind it.
     ///
     /// # Errors
-    /// [`NoRoom::Buffer`] when `bytes` is shorter than [`HEADER_LENGTH`].
-    pub fn write<'a>(&self, bytes: &'a mut [u8]) -> Result<&'a mut [u8], NoRoom> {
+    /// [`NoRoomError::Buffer`] when `bytes` is shorter than [`HEADER_LENGTH`].
+    pub fn write<'a>(&self, bytes: &'a mut [u8]) -> Result<&'a mut [u8], NoRoomError> {
         let (header, rest) = split_room::<HEADER_LENGTH>(bytes)?;
         header[..6].copy_from_slice(&self.destination.0);
         header[6..12].copy_from_slice(&self.source.0);
@@ -149,8 +149,8 @@ mod tests {
 
     #[test]
     fn short_buffers_are_refused() {
-        assert_eq!(Frame::new([0; 13]).unwrap_err(), Malformed::TruncatedEthernet);
+        assert_eq!(Frame::new([0; 13]).unwrap_err(), MalformedError::TruncatedEthernet);
         let refused = Header::default().write(&mut [0; 13]).unwrap_err();
-        assert_eq!(refused, NoRoom::Buffer { needed: 14, given: 13 });
+        assert_eq!(refused, NoRoomError::Buffer { needed: 14, given: 13 });
     }
 }

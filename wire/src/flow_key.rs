@@ -27,7 +27,7 @@ mod walk;
 pub use key::{FlowKey4, FlowKeyWide};
 
 use crate::ip::protocol;
-use crate::{Malformed, ethernet, ipv4, tcp, udp};
+use crate::{MalformedError, ethernet, ipv4, tcp, udp};
 
 /// First bytes of a frame worth copying for [`parse`]. Two VLAN tags, IPv6, 62 bytes of extension
 /// headers and the ports fit; our choice, because it is two cache lines.
@@ -68,7 +68,7 @@ pub enum Fragment {
 
 /// Where the parts of a frame are, in bytes since its first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HeaderOffsets {
     /// The network header, behind Ethernet and VLAN tags.
     pub l3: u16,
     /// What follows the network header and its extensions; equal to `l3` where it is not IP.
@@ -85,14 +85,14 @@ pub enum Parsed {
         /// The flow.
         key: FlowKey4,
         /// Offsets.
-        place: Place,
+        place: HeaderOffsets,
     },
     /// IPv6, IPv4 behind two VLAN tags, or not IP: see [`FlowKeyWide::ethertype`].
     Wide {
         /// The flow.
         key: FlowKeyWide,
         /// Offsets.
-        place: Place,
+        place: HeaderOffsets,
     },
     /// The copied header ends before the flow is known, but the frame does not: copy more.
     NeedMore {
@@ -100,11 +100,11 @@ pub enum Parsed {
         bytes: usize,
     },
     /// The frame is not what it claims to be.
-    Malformed(Malformed),
+    Malformed(MalformedError),
 }
 
 /// Finds the flow of a frame of `length` bytes (without frame check sequence) that begins with the
-/// bytes of `header`. Of those, what lies beyond `length` is not looked at, so a copy of fixed size
+/// bytes of `header`. Of those, what lies beyond `length` is not read, so a copy of fixed size
 /// may be given; [`HEADER_BYTES`] are enough for all but long chains of IPv6 extension headers.
 ///
 /// A loop over many packets does better to call [`plain_ipv4`] first and this for the rest: there the
@@ -118,7 +118,7 @@ pub fn parse(header: &[u8], length: usize) -> Parsed {
     match plain {
         Some(key) => Parsed::Ipv4 {
             key,
-            place: Place { l3: PLAIN_L3 as u16, l4: PLAIN_L4 as u16, fragment: Fragment::None },
+            place: HeaderOffsets { l3: PLAIN_L3 as u16, l4: PLAIN_L4 as u16, fragment: Fragment::None },
         },
         None => walk::parse_any(header, length),
     }

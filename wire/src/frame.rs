@@ -6,7 +6,7 @@ use crate::checksum::Sum;
 use crate::ethernet::{self, ethertype};
 use crate::ip::protocol;
 use crate::vlan::{TAG_LENGTH, Tag};
-use crate::{MacAddress, NoRoom, ipv4, ipv6, split_room, tcp, udp};
+use crate::{MacAddress, NoRoomError, ipv4, ipv6, split_room, tcp, udp};
 
 /// The IP header of a frame. The protocol field comes from [`Transport`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Network {
     }
 
     /// Writes the header and returns the IP payload with its pseudo header.
-    fn write<'a>(&self, packet: &'a mut [u8], protocol: u8) -> Result<(&'a mut [u8], Sum), NoRoom> {
+    fn write<'a>(&self, packet: &'a mut [u8], protocol: u8) -> Result<(&'a mut [u8], Sum), NoRoomError> {
         // Below 65536 in both versions: `write` refuses longer packets.
         match self {
             Self::V4(header) => {
@@ -112,7 +112,7 @@ impl Transport {
 /// let mut buffer = [0; 2048];
 /// let length = frame.write(&mut buffer, 22, |payload| payload.fill(0x5a))?;
 /// assert_eq!(length, 64);
-/// # Ok::<(), headgate_wire::NoRoom>(())
+/// # Ok::<(), headgate_wire::NoRoomError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -142,17 +142,17 @@ impl Frame {
     /// held before is what it sees.
     ///
     /// # Errors
-    /// [`NoRoom`] when `out` is too short or the payload longer than its length fields can state;
+    /// [`NoRoomError`] when `out` is too short or the payload longer than its length fields can state;
     /// then what `out` holds is not a frame.
     pub fn write(
         &self,
         out: &mut [u8],
         payload_length: usize,
         fill: impl FnOnce(&mut [u8]),
-    ) -> Result<usize, NoRoom> {
+    ) -> Result<usize, NoRoomError> {
         let needed = self.headers_length().saturating_add(payload_length);
         let given = out.len();
-        let frame = out.get_mut(..needed).ok_or(NoRoom::Buffer { needed, given })?;
+        let frame = out.get_mut(..needed).ok_or(NoRoomError::Buffer { needed, given })?;
         let packet = self.write_link(frame)?;
         let (datagram, pseudo) = self.network.write(packet, self.transport.protocol())?;
         fill(&mut datagram[self.transport.header_length()..]);
@@ -165,7 +165,7 @@ impl Frame {
     }
 
     /// Writes addresses, tags and EtherType, and returns what is behind them.
-    fn write_link<'a>(&self, frame: &'a mut [u8]) -> Result<&'a mut [u8], NoRoom> {
+    fn write_link<'a>(&self, frame: &'a mut [u8]) -> Result<&'a mut [u8], NoRoomError> {
         let (addresses, mut rest) = split_room::<{ 2 * 6 }>(frame)?;
         addresses[..6].copy_from_slice(&self.destination.0);
         addresses[6..].copy_from_slice(&self.source.0);

@@ -2,10 +2,10 @@
 
 mod error;
 
-pub use error::{Problem, Sender, Silence, error_frame, error_packet};
+pub use error::{NoIcmpError, Problem, Sender, error_frame, error_packet};
 pub(crate) use error::{may_answer4, may_answer6};
 
-use crate::Malformed;
+use crate::MalformedError;
 use crate::bytes::{array, get16};
 use crate::checksum::Sum;
 
@@ -72,11 +72,11 @@ impl<B: AsRef<[u8]>> Message<B> {
     /// A message that is an IP payload, without Ethernet padding.
     ///
     /// # Errors
-    /// [`Malformed::TruncatedIcmp`].
+    /// [`MalformedError::TruncatedIcmp`].
     #[inline]
-    pub fn new(bytes: B) -> Result<Self, Malformed> {
+    pub fn new(bytes: B) -> Result<Self, MalformedError> {
         if bytes.as_ref().len() < HEADER_LENGTH {
-            return Err(Malformed::TruncatedIcmp);
+            return Err(MalformedError::TruncatedIcmp);
         }
         Ok(Self { bytes })
     }

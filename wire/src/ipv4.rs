@@ -6,7 +6,7 @@ use crate::bytes::{array, get16, put16};
 use crate::checksum::{Change, Sum};
 use crate::ip::Ecn;
 use crate::options::Options;
-use crate::{Malformed, NoRoom, length_field, split_room};
+use crate::{MalformedError, NoRoomError, length_field, split_room};
 
 /// A header without options, in bytes.
 pub const HEADER_LENGTH: usize = 20;
@@ -30,15 +30,15 @@ pub(crate) struct Lengths {
 impl Lengths {
     /// Reads and checks them; `available` bytes begin with this header.
     #[inline]
-    pub(crate) fn read(head: &[u8; HEADER_LENGTH], available: usize) -> Result<Self, Malformed> {
+    pub(crate) fn read(head: &[u8; HEADER_LENGTH], available: usize) -> Result<Self, MalformedError> {
         let header = usize::from(head[0] & 0x0f) * 4;
         let total = usize::from(get16(head, 2));
         if head[0] >> 4 != 4 {
-            Err(Malformed::Ipv4Version)
+            Err(MalformedError::Ipv4Version)
         } else if header < HEADER_LENGTH || header > total {
-            Err(Malformed::Ipv4HeaderLength)
+            Err(MalformedError::Ipv4HeaderLength)
         } else if total > available {
-            Err(Malformed::Ipv4TotalLength)
+            Err(MalformedError::Ipv4TotalLength)
         } else {
             Ok(Self { header, total })
         }
@@ -77,12 +77,12 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Checks version and lengths. The checksum is not checked: see [`Packet::verify_checksum`].
     ///
     /// # Errors
-    /// [`Malformed::TruncatedIpv4`], [`Malformed::Ipv4Version`], [`Malformed::Ipv4HeaderLength`],
-    /// [`Malformed::Ipv4TotalLength`].
+    /// [`MalformedError::TruncatedIpv4`], [`MalformedError::Ipv4Version`],
+    /// [`MalformedError::Ipv4HeaderLength`], [`MalformedError::Ipv4TotalLength`].
     #[inline]
-    pub fn new(bytes: B) -> Result<Self, Malformed> {
+    pub fn new(bytes: B) -> Result<Self, MalformedError> {
         let available = bytes.as_ref();
-        let head = available.first_chunk().ok_or(Malformed::TruncatedIpv4)?;
+        let head = available.first_chunk().ok_or(MalformedError::TruncatedIpv4)?;
         let lengths = Lengths::read(head, available.len())?;
         Ok(Self { bytes, lengths })
     }
@@ -291,8 +291,8 @@ impl Header {
     /// Writes the header of a packet that fills `packet`, checksum included, and returns the payload.
     ///
     /// # Errors
-    /// [`NoRoom`] when `packet` is shorter than [`HEADER_LENGTH`] or longer than 65535 bytes.
-    pub fn write<'a>(&self, packet: &'a mut [u8]) -> Result<&'a mut [u8], NoRoom> {
+    /// [`NoRoomError`] when `packet` is shorter than [`HEADER_LENGTH`] or longer than 65535 bytes.
+    pub fn write<'a>(&self, packet: &'a mut [u8]) -> Result<&'a mut [u8], NoRoomError> {
         let total = length_field(packet.len())?;
         let (header, payload) = split_room::<HEADER_LENGTH>(packet)?;
         *header = [0; HEADER_LENGTH];

@@ -5,7 +5,7 @@ use core::net::Ipv6Addr;
 use crate::bytes::{array, get16, get32, put16, put32};
 use crate::checksum::{Change, Sum};
 use crate::ip::{Ecn, protocol};
-use crate::{Malformed, NoRoom, length_field, split_room};
+use crate::{MalformedError, NoRoomError, length_field, split_room};
 
 /// The fixed header, in bytes.
 pub const HEADER_LENGTH: usize = 40;
@@ -23,12 +23,12 @@ const FRAGMENT_MORE: u16 = 0x0001;
 
 /// The payload length a header states, plus the header, in bytes.
 #[inline]
-pub(crate) fn total_length(head: &[u8; HEADER_LENGTH], available: usize) -> Result<usize, Malformed> {
+pub(crate) fn total_length(head: &[u8; HEADER_LENGTH], available: usize) -> Result<usize, MalformedError> {
     let total = HEADER_LENGTH + usize::from(get16(head, 4));
     if head[0] >> 4 != 6 {
-        Err(Malformed::Ipv6Version)
+        Err(MalformedError::Ipv6Version)
     } else if total > available {
-        Err(Malformed::Ipv6PayloadLength)
+        Err(MalformedError::Ipv6PayloadLength)
     } else {
         Ok(total)
     }
@@ -84,16 +84,16 @@ impl Walk {
     /// Passes the extension header at `offset`, which begins with `head`. The new offset may lie
     /// beyond the packet.
     #[inline]
-    pub(crate) fn step(&mut self, head: &[u8; EXTENSION_HEAD_LENGTH]) -> Result<(), Malformed> {
+    pub(crate) fn step(&mut self, head: &[u8; EXTENSION_HEAD_LENGTH]) -> Result<(), MalformedError> {
         if self.steps == EXTENSIONS_MAX {
-            return Err(Malformed::TooManyExtensions);
+            return Err(MalformedError::TooManyExtensions);
         }
         self.steps += 1;
         let length_field = usize::from(head[1]);
         let length = match self.next_header {
             protocol::FRAGMENT => {
                 if self.fragment.is_some() {
-                    return Err(Malformed::NestedFragment);
+                    return Err(MalformedError::NestedFragment);
                 }
                 self.fragment = Some(fragment_header(head));
                 8
@@ -162,11 +162,12 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Checks version and payload length.
     ///
     /// # Errors
-    /// [`Malformed::TruncatedIpv6`], [`Malformed::Ipv6Version`], [`Malformed::Ipv6PayloadLength`].
+    /// [`MalformedError::TruncatedIpv6`], [`MalformedError::Ipv6Version`],
+    /// [`MalformedError::Ipv6PayloadLength`].
     #[inline]
-    pub fn new(bytes: B) -> Result<Self, Malformed> {
+    pub fn new(bytes: B) -> Result<Self, MalformedError> {
         let available = bytes.as_ref();
-        let head = available.first_chunk().ok_or(Malformed::TruncatedIpv6)?;
+        let head = available.first_chunk().ok_or(MalformedError::TruncatedIpv6)?;
         let total_length = total_length(head, available.len())?;
         Ok(Self { bytes, total_length })
     }
@@ -232,16 +233,16 @@ impl<B: AsRef<[u8]>> Packet<B> {
     /// Walks along the extension headers, at most [`EXTENSIONS_MAX`].
     ///
     /// # Errors
-    /// [`Malformed::TruncatedExtension`], [`Malformed::TooManyExtensions`],
-    /// [`Malformed::NestedFragment`].
-    pub fn upper_layer(&self) -> Result<UpperLayer<'_>, Malformed> {
+    /// [`MalformedError::TruncatedExtension`], [`MalformedError::TooManyExtensions`],
+    /// [`MalformedError::NestedFragment`].
+    pub fn upper_layer(&self) -> Result<UpperLayer<'_>, MalformedError> {
         let bytes = &self.bytes.as_ref()[..self.total_length];
         let mut walk = Walk::new(self.next_header());
         while walk.at_extension() {
             let head = bytes.get(walk.offset..).and_then(<[u8]>::first_chunk);
-            walk.step(head.ok_or(Malformed::TruncatedExtension)?)?;
+            walk.step(head.ok_or(MalformedError::TruncatedExtension)?)?;
         }
-        let payload = bytes.get(walk.offset..).ok_or(Malformed::TruncatedExtension)?;
+        let payload = bytes.get(walk.offset..).ok_or(MalformedError::TruncatedExtension)?;
         let Walk { next_header, offset, fragment, .. } = walk;
         Ok(UpperLayer { protocol: next_header, fragment, offset, payload })
     }
@@ -338,9 +339,9 @@ impl Header {
     /// Writes the header of a packet that fills `packet` and returns the payload.
     ///
     /// # Errors
-    /// [`NoRoom`] when `packet` is shorter than [`HEADER_LENGTH`] or its payload longer than 65535
+    /// [`NoRoomError`] when `packet` is shorter than [`HEADER_LENGTH`] or its payload longer than 65535
     /// bytes.
-    pub fn write<'a>(&self, packet: &'a mut [u8]) -> Result<&'a mut [u8], NoRoom> {
+    pub fn write<'a>(&self, packet: &'a mut [u8]) -> Result<&'a mut [u8], NoRoomError> {
         let (header, payload) = split_room::<HEADER_LENGTH>(packet)?;
         let class = self.dscp << 2 | self.ecn as u8;
         put32(header, 0, 6 << 28 | u32::from(class) << 20 | self.flow_label & 0x000f_ffff);

@@ -44,11 +44,11 @@ pub mod udp;
 pub mod vlan;
 
 pub use address::MacAddress;
-pub use malformed::Malformed;
+pub use malformed::MalformedError;
 
 /// What a builder has to write does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoRoom {
+pub enum NoRoomError {
     /// The buffer is too short.
     Buffer {
         /// Bytes the builder needs.
@@ -65,7 +65,7 @@ pub enum NoRoom {
     },
 }
 
-impl core::fmt::Display for NoRoom {
+impl core::fmt::Display for NoRoomError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Buffer { needed, given } => {
@@ -81,16 +81,16 @@ impl core::fmt::Display for NoRoom {
     }
 }
 
-impl core::error::Error for NoRoom {}
+impl core::error::Error for NoRoomError {}
 
 /// The first `LENGTH` bytes of `bytes` and the rest, or how many are missing.
-fn split_room<const LENGTH: usize>(bytes: &mut [u8]) -> Result<(&mut [u8; LENGTH], &mut [u8]), NoRoom> {
+fn split_room<const LENGTH: usize>(bytes: &mut [u8]) -> Result<(&mut [u8; LENGTH], &mut [u8]), NoRoomError> {
     let given = bytes.len();
-    bytes.split_first_chunk_mut().ok_or(NoRoom::Buffer { needed: LENGTH, given })
+    bytes.split_first_chunk_mut().ok_or(NoRoomError::Buffer { needed: LENGTH, given })
 }
 
 /// A length as a 16-bit length field states it.
-fn length_field(length: usize) -> Result<u16, NoRoom> {
+fn length_field(length: usize) -> Result<u16, NoRoomError> {
     let max = usize::from(u16::MAX);
-    u16::try_from(length).map_err(|_| NoRoom::LengthField { length, max })
+    u16::try_from(length).map_err(|_| NoRoomError::LengthField { length, max })
 }

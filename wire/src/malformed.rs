@@ -7,13 +7,13 @@ macro_rules! reasons {
         /// Why bytes are not the packet they claim to be.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Malformed {
+        pub enum MalformedError {
             $(#[doc = $sentence] $variant,)*
         }
 
-        impl Malformed {
-            /// All reasons, in the order of [`Malformed::index`].
-            pub const ALL: &'static [Malformed] = &[$(Malformed::$variant,)*];
+        impl MalformedError {
+            /// All reasons, in the order of [`MalformedError::index`].
+            pub const ALL: &'static [MalformedError] = &[$(MalformedError::$variant,)*];
 
             /// A stable name for counters, metrics and JSON.
             pub const fn name(self) -> &'static str {
@@ -49,24 +49,24 @@ reasons! {
     OptionLength         "option_length"          "an IPv4 or TCP option is shorter than 2 bytes or goes beyond the header";
 }
 
-impl Malformed {
+impl MalformedError {
     /// Number of reasons: the length of an array of counters.
     pub const COUNT: usize = Self::ALL.len();
 
-    /// Position in [`Malformed::ALL`], below [`Malformed::COUNT`].
+    /// Position in [`MalformedError::ALL`], below [`MalformedError::COUNT`].
     #[inline]
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.sentence())
     }
 }
 
-impl core::error::Error for Malformed {}
+impl core::error::Error for MalformedError {}
 
 #[cfg(test)]
 mod tests {
@@ -75,9 +75,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_indices_dense() {
-        let names: BTreeSet<_> = Malformed::ALL.iter().map(|reason| reason.name()).collect();
-        assert_eq!(names.len(), Malformed::COUNT);
-        for (index, reason) in Malformed::ALL.iter().enumerate() {
+        let names: BTreeSet<_> = MalformedError::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!(names.len(), MalformedError::COUNT);
+        for (index, reason) in MalformedError::ALL.iter().enumerate() {
             assert_eq!(reason.index(), index);
         }
     }

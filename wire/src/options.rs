@@ -1,6 +1,6 @@
 //! Options of IPv4 (RFC 791 §3.1) and TCP (RFC 9293 §3.1): both are kind, length, data.
 
-use crate::Malformed;
+use crate::MalformedError;
 
 /// Ends the options; what follows is padding.
 const END: u8 = 0;
@@ -29,7 +29,7 @@ impl<'a> Options<'a> {
 }
 
 impl<'a> Iterator for Options<'a> {
-    type Item = Result<HeaderOption<'a>, Malformed>;
+    type Item = Result<HeaderOption<'a>, MalformedError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while let [NO_OPERATION, rest @ ..] = self.rest {
@@ -45,7 +45,7 @@ impl<'a> Iterator for Options<'a> {
             .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length).checked_sub(2)?));
         let Some((data, rest)) = taken else {
             self.rest = &[];
-            return Some(Err(Malformed::OptionLength));
+            return Some(Err(MalformedError::OptionLength));
         };
         self.rest = rest;
         Some(Ok(HeaderOption { kind, data }))
@@ -72,7 +72,7 @@ mod tests {
     fn bad_lengths_end_the_options() {
         for bytes in [&[2, 4, 5][..], &[2, 1, 0, 0], &[2, 0, 0, 0], &[2]] {
             let options: Vec<_> = Options::new(bytes).collect();
-            assert_eq!(options, [Err(Malformed::OptionLength)], "{bytes:?}");
+            assert_eq!(options, [Err(MalformedError::OptionLength)], "{bytes:?}");
         }
     }
 }

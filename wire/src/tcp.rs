@@ -5,7 +5,7 @@ mod reset;
 use crate::bytes::{get16, get32, put16, put32};
 use crate::checksum::{Change, Sum};
 use crate::options::Options;
-use crate::{Malformed, NoRoom, split_room};
+use crate::{MalformedError, NoRoomError, split_room};
 
 pub use reset::reset_frame;
 
@@ -45,16 +45,16 @@ impl<B: AsRef<[u8]>> Segment<B> {
     /// A segment that is an IP payload, without Ethernet padding.
     ///
     /// # Errors
-    /// [`Malformed::TruncatedTransport`], [`Malformed::TcpDataOffset`].
+    /// [`MalformedError::TruncatedTransport`], [`MalformedError::TcpDataOffset`].
     #[inline]
-    pub fn new(bytes: B) -> Result<Self, Malformed> {
+    pub fn new(bytes: B) -> Result<Self, MalformedError> {
         let available = bytes.as_ref();
         if available.len() < HEADER_LENGTH {
-            return Err(Malformed::TruncatedTransport);
+            return Err(MalformedError::TruncatedTransport);
         }
         let header_length = usize::from(available[12] >> 4) * 4;
         if header_length < HEADER_LENGTH || header_length > available.len() {
-            return Err(Malformed::TcpDataOffset);
+            return Err(MalformedError::TcpDataOffset);
         }
         Ok(Self { bytes, header_length })
     }
@@ -195,8 +195,8 @@ impl Header {
     /// the checksum over both and over `pseudo`.
     ///
     /// # Errors
-    /// [`NoRoom::Buffer`] when `segment` is shorter than [`HEADER_LENGTH`].
-    pub fn write(&self, segment: &mut [u8], pseudo: Sum) -> Result<(), NoRoom> {
+    /// [`NoRoomError::Buffer`] when `segment` is shorter than [`HEADER_LENGTH`].
+    pub fn write(&self, segment: &mut [u8], pseudo: Sum) -> Result<(), NoRoomError> {
         let (header, payload) = split_room::<HEADER_LENGTH>(segment)?;
         *header = [0; HEADER_LENGTH];
         put16(header, 0, self.source_port);

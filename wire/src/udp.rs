@@ -2,7 +2,7 @@
 
 use crate::bytes::{get16, put16};
 use crate::checksum::{Change, Sum};
-use crate::{Malformed, NoRoom, length_field, split_room};
+use crate::{MalformedError, NoRoomError, length_field, split_room};
 
 /// The header, in bytes.
 pub const HEADER_LENGTH: usize = 8;
@@ -18,19 +18,19 @@ pub struct Datagram<B> {
 
 impl<B: AsRef<[u8]>> Datagram<B> {
     /// A datagram that begins an IP payload. Of a first fragment this fails with
-    /// [`Malformed::UdpLength`]: its length is that of the whole datagram.
+    /// [`MalformedError::UdpLength`]: its length is that of the whole datagram.
     ///
     /// # Errors
-    /// [`Malformed::TruncatedTransport`], [`Malformed::UdpLength`].
+    /// [`MalformedError::TruncatedTransport`], [`MalformedError::UdpLength`].
     #[inline]
-    pub fn new(bytes: B) -> Result<Self, Malformed> {
+    pub fn new(bytes: B) -> Result<Self, MalformedError> {
         let available = bytes.as_ref();
         if available.len() < HEADER_LENGTH {
-            return Err(Malformed::TruncatedTransport);
+            return Err(MalformedError::TruncatedTransport);
         }
         let length = usize::from(get16(available, 4));
         if length < HEADER_LENGTH || length > available.len() {
-            return Err(Malformed::UdpLength);
+            return Err(MalformedError::UdpLength);
         }
         Ok(Self { bytes, length })
     }
@@ -122,8 +122,8 @@ impl Header {
     /// the checksum over both and over `pseudo`.
     ///
     /// # Errors
-    /// [`NoRoom`] when `datagram` is shorter than [`HEADER_LENGTH`] or longer than 65535 bytes.
-    pub fn write(&self, datagram: &mut [u8], pseudo: Sum) -> Result<(), NoRoom> {
+    /// [`NoRoomError`] when `datagram` is shorter than [`HEADER_LENGTH`] or longer than 65535 bytes.
+    pub fn write(&self, datagram: &mut [u8], pseudo: Sum) -> Result<(), NoRoomError> {
         let length = length_field(datagram.len())?;
         let (header, payload) = split_room::<HEADER_LENGTH>(datagram)?;
         put16(header, 0, self.source_port);

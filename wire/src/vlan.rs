@@ -1,13 +1,13 @@
-//! VLAN tags: IEEE 802.1Q and, stacked, 802.1ad. At most two are looked through.
+//! VLAN tags: IEEE 802.1Q and, stacked, 802.1ad. At most two are skipped.
 
 use crate::bytes::{array, get16, put16};
 use crate::ethernet::{HEADER_LENGTH, ethertype};
-use crate::{Malformed, NoRoom, split_room};
+use crate::{MalformedError, NoRoomError, split_room};
 
 /// Bytes of one tag.
 pub const TAG_LENGTH: usize = 4;
 
-/// Tags looked through; a third one counts as the payload's EtherType. 802.1ad stacks two.
+/// Maximum number of tags skipped; a third one counts as the payload's EtherType. 802.1ad stacks two.
 pub const TAGS_MAX: usize = 2;
 
 /// Both MAC addresses: what stands in front of the first tag.
@@ -84,10 +84,10 @@ impl Tags {
     /// Reads up to [`TAGS_MAX`] tags.
     ///
     /// # Errors
-    /// [`Malformed::TruncatedEthernet`], [`Malformed::TruncatedVlan`].
-    pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
+    /// [`MalformedError::TruncatedEthernet`], [`MalformedError::TruncatedVlan`].
+    pub fn parse(frame: &[u8]) -> Result<Self, MalformedError> {
         if frame.len() < HEADER_LENGTH {
-            return Err(Malformed::TruncatedEthernet);
+            return Err(MalformedError::TruncatedEthernet);
         }
         let mut tags = [None; TAGS_MAX];
         let mut at = ADDRESSES_LENGTH;
@@ -96,7 +96,7 @@ impl Tags {
                 break;
             }
             if frame.len() < at + TAG_LENGTH + 2 {
-                return Err(Malformed::TruncatedVlan);
+                return Err(MalformedError::TruncatedVlan);
             }
             *tag = Some(Tag::from_bytes(array(frame, at)));
             at += TAG_LENGTH;
@@ -110,8 +110,8 @@ impl Tags {
 /// (the headroom) before, and at the start of `bytes` afterwards.
 ///
 /// # Errors
-/// [`NoRoom::Buffer`] when `bytes` does not hold the headroom and an Ethernet header.
-pub fn push(bytes: &mut [u8], tag: Tag) -> Result<(), NoRoom> {
+/// [`NoRoomError::Buffer`] when `bytes` does not hold the headroom and an Ethernet header.
+pub fn push(bytes: &mut [u8], tag: Tag) -> Result<(), NoRoomError> {
     let (front, _) = split_room::<{ TAG_LENGTH + HEADER_LENGTH }>(bytes)?;
     front.copy_within(TAG_LENGTH..TAG_LENGTH + ADDRESSES_LENGTH, 0);
     front[ADDRESSES_LENGTH..ADDRESSES_LENGTH + TAG_LENGTH].copy_from_slice(&tag.to_bytes());
@@ -122,14 +122,14 @@ pub fn push(bytes: &mut [u8], tag: Tag) -> Result<(), NoRoom> {
 /// `Ok(None)`: there was no tag, and nothing was changed.
 ///
 /// # Errors
-/// [`Malformed::TruncatedEthernet`], [`Malformed::TruncatedVlan`].
-pub fn pop(frame: &mut [u8]) -> Result<Option<Tag>, Malformed> {
-    let header = frame.first_chunk::<HEADER_LENGTH>().ok_or(Malformed::TruncatedEthernet)?;
+/// [`MalformedError::TruncatedEthernet`], [`MalformedError::TruncatedVlan`].
+pub fn pop(frame: &mut [u8]) -> Result<Option<Tag>, MalformedError> {
+    let header = frame.first_chunk::<HEADER_LENGTH>().ok_or(MalformedError::TruncatedEthernet)?;
     if !is_tag(get16(header, ADDRESSES_LENGTH)) {
         return Ok(None);
     }
     let front = frame.first_chunk_mut::<{ HEADER_LENGTH + TAG_LENGTH }>();
-    let front = front.ok_or(Malformed::TruncatedVlan)?;
+    let front = front.ok_or(MalformedError::TruncatedVlan)?;
     let tag = Tag::from_bytes(array(front, ADDRESSES_LENGTH));
     front.copy_within(..ADDRESSES_LENGTH, TAG_LENGTH);
     Ok(Some(tag))
@@ -181,8 +181,8 @@ mod tests {
         let mut frame = [0; 18];
         frame[12..16].copy_from_slice(&Tag::service(20).to_bytes());
         frame[16..18].copy_from_slice(&ethertype::VLAN.to_be_bytes());
-        assert_eq!(Tags::parse(&frame), Err(Malformed::TruncatedVlan));
-        assert_eq!(pop(&mut frame[..17]), Err(Malformed::TruncatedVlan));
+        assert_eq!(Tags::parse(&frame), Err(MalformedError::TruncatedVlan));
+        assert_eq!(pop(&mut frame[..17]), Err(MalformedError::TruncatedVlan));
         assert_eq!(pop(&mut frame), Ok(Some(Tag::service(20))));
     }
 
@@ -190,7 +190,7 @@ mod tests {
     fn cut_tags_are_named() {
         let mut bytes = [0; 17];
         bytes[12..16].copy_from_slice(&Tag::customer(7).to_bytes());
-        assert_eq!(Tags::parse(&bytes), Err(Malformed::TruncatedVlan));
-        assert_eq!(Tags::parse(&bytes[..13]), Err(Malformed::TruncatedEthernet));
+        assert_eq!(Tags::parse(&bytes), Err(MalformedError::TruncatedVlan));
+        assert_eq!(Tags::parse(&bytes[..13]), Err(MalformedError::TruncatedEthernet));
     }
 }

@@ -41,8 +41,11 @@ fn unknown_names_are_refused_and_known_ones_kept() {
 }
 
 fn interval(stations: &[(&str, u64, u64)], left: u64) -> Interval {
-    let station =
-        |&(name, ns, packets): &(&str, u64, u64)| StationStatus { station: name.to_owned(), ns, packets };
+    let station = |&(name, time_ns, packets): &(&str, u64, u64)| StationStatus {
+        station: name.to_owned(),
+        time_ns,
+        packets,
+    };
     let worker = WorkerStatus { stations: stations.iter().map(station).collect(), ..WorkerStatus::default() };
     let chain = headgate_api::status::ChainStatus { left, ..Default::default() };
     let after = Snapshot { at_ns: 1, workers: vec![worker], chains: vec![chain], ..Snapshot::default() };

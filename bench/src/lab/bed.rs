@@ -15,8 +15,8 @@ use serde::Serialize;
 const BUFFERS: u32 = 65_536;
 /// Source address of flow 0, as a number; flow `n` has the `n`th after it (the generator's default).
 const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
-/// testpmd as a black box: a thread that waits and one that polls, on one core, without huge pages. It takes the
-/// largest rings that it is offered (`rsize`, a power of two).
+/// testpmd as an external program: a thread that waits and one that polls, on one core, without huge pages.
+/// It takes the largest rings that it is offered (`rsize`, a power of two).
 const TESTPMD: [&str; 15] = [
     "/usr/bin/dpdk-testpmd",
     "--no-huge",
@@ -56,7 +56,7 @@ pub enum Mode {
     Backpressure,
     /// Both.
     Nfvnice,
-    /// Turns of NFs that poll.
+    /// Time slices for NFs that poll.
     Unis,
 }
 
@@ -82,11 +82,11 @@ impl Mode {
 pub enum Policy {
     /// A fair share each; who wakes may pre-empt.
     Normal,
-    /// A fair share each; who wakes waits for its turn.
+    /// A fair share each, without pre-emption by an NF that wakes.
     Batch,
-    /// Real time in turns of 100 ms, the kernel's default.
+    /// Real time in time slices of 100 ms, the kernel's default.
     RoundRobin,
-    /// Real time in turns of 1 ms, rounded up to a tick by the kernel.
+    /// Real time in time slices of 1 ms, rounded up to a tick by the kernel.
     RoundRobinShort,
 }
 

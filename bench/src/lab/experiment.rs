@@ -19,7 +19,7 @@ pub enum How {
     Own(Rc<dyn Method>),
 }
 
-/// A value over time: seconds since the first look, and the value.
+/// A value over time: seconds since the first sample, and the value.
 pub type Curve = Vec<(f64, f64)>;
 
 /// A way of measuring one case.

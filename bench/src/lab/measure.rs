@@ -49,10 +49,10 @@ pub enum Read {
     Jain,
     /// Time from generator to null port, since the manager started.
     Latency,
-    /// Of the first core with turns: switches and looks a second, and the part of its time that NFs had before the rest
-    /// of the machine, in percent.
-    Turns,
-    /// How long packets of the first chain took lately, and the tail by the chain's bound.
+    /// Of the first core with time slices: switches and samples a second, and the part of its time during
+    /// which an NF had real-time priority, in percent.
+    Slices,
+    /// Delay of the first chain's packets, and its 99th percentile by the chain's bound.
     Delay,
     /// CPU time of the control thread, as a part of a core.
     Control,
@@ -67,16 +67,16 @@ pub enum Read {
     },
 }
 
-/// The state of things at one moment.
-pub struct Look {
+/// State of a bed at one moment.
+pub struct BedSample {
     at: Instant,
     snapshot: Snapshot,
     control: Option<Duration>,
     switches: BTreeMap<String, Switches>,
 }
 
-impl Look {
-    /// Before a window: what asking costs the manager is over when the time begins.
+impl BedSample {
+    /// Takes the sample that opens a window: what asking costs the manager is over when the time begins.
     ///
     /// # Errors
     /// [`SessionError`].
@@ -86,7 +86,7 @@ impl Look {
         Ok(Self { at: Instant::now(), control: control_time(session), switches, snapshot })
     }
 
-    /// After it: the time ends before anything is asked.
+    /// Takes the sample that closes it: the time ends before anything is asked.
     ///
     /// # Errors
     /// [`SessionError`].
@@ -97,10 +97,10 @@ impl Look {
     }
 }
 
-impl Look {
-    /// What the machine does not allow of the case's scheduler.
-    pub fn troubles(&self) -> &[String] {
-        &self.snapshot.scheduler.troubles
+impl BedSample {
+    /// Returns what the machine does not allow of the case's scheduler.
+    pub fn limitations(&self) -> &[String] {
+        &self.snapshot.scheduler.limitations
     }
 }
 
@@ -113,12 +113,12 @@ fn switches(snapshot: &Snapshot) -> BTreeMap<String, Switches> {
     snapshot.nfs.iter().filter_map(of).collect()
 }
 
-/// Two looks.
+/// What two samples enclose.
 pub struct Window {
     /// The first.
-    pub before: Look,
+    pub before: BedSample,
     /// The second.
-    pub after: Look,
+    pub after: BedSample,
     /// Cycles of the TSC in a second.
     pub cycles_per_second: f64,
 }
@@ -156,13 +156,13 @@ impl Window {
                     all.push(Value::new("p99", "us", latency.p99_ns as f64 / 1e3));
                 }
             }
-            Read::Turns => self.read_turns(all),
+            Read::Slices => self.read_slices(all),
             Read::Delay => {
                 let chain = self.after.snapshot.chains.get(1);
                 let Some((chain, delay)) = chain.and_then(|chain| Some((chain, chain.delay?))) else {
                     return;
                 };
-                all.push(Value::new("p50", "us", delay.median_ns as f64 / 1e3));
+                all.push(Value::new("p50", "us", delay.p50_ns as f64 / 1e3));
                 all.push(Value::new("p99", "us", delay.p99_ns as f64 / 1e3));
                 if let Some(bound) = chain.delay_bound_ns {
                     all.push(Value::new("p99_over_bound", "", delay.p99_ns as f64 / bound as f64));
@@ -188,12 +188,12 @@ impl Window {
         }
     }
 
-    fn read_turns(&self, all: &mut Vec<Value>) {
-        let cores = |look: &Look| look.snapshot.scheduler.cores.first().cloned();
+    fn read_slices(&self, all: &mut Vec<Value>) {
+        let cores = |sample: &BedSample| sample.snapshot.scheduler.cores.first().cloned();
         let (Some(before), Some(after)) = (cores(&self.before), cores(&self.after)) else { return };
         all.push(Value::new("switches", "1/s", self.rate(before.switches, after.switches)));
-        all.push(Value::new("looks", "1/s", self.rate(before.looks, after.looks)));
-        all.push(Value::new("core", "%", self.rate(before.raised_ns, after.raised_ns) / 1e7));
+        all.push(Value::new("samples", "1/s", self.rate(before.samples, after.samples)));
+        all.push(Value::new("core", "%", self.rate(before.real_time_ns, after.real_time_ns) / 1e7));
     }
 
     fn read_nfs(&self, all: &mut Vec<Value>) {
@@ -264,7 +264,7 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn look(at: Instant, at_ms: u64, chains: &[(u64, u64)], nfs: &[(u64, u64, u64)]) -> Look {
+    fn sample(at: Instant, at_ms: u64, chains: &[(u64, u64)], nfs: &[(u64, u64, u64)]) -> BedSample {
         let chain = |&(left, wasted): &(u64, u64)| ChainStatus { left, wasted, ..ChainStatus::default() };
         let nf = |(number, &(returned, cpu_ns, full)): (usize, &(u64, u64, u64))| NfStatus {
             nf: format!("nf{}", number + 1),
@@ -280,14 +280,19 @@ mod tests {
             nfs: nfs.iter().enumerate().map(nf).collect(),
             ..Snapshot::default()
         };
-        Look { at, snapshot, control: Some(Duration::from_millis(at_ms / 100)), switches: BTreeMap::new() }
+        BedSample {
+            at,
+            snapshot,
+            control: Some(Duration::from_millis(at_ms / 100)),
+            switches: BTreeMap::new(),
+        }
     }
 
     fn window(chains: [&[(u64, u64)]; 2], nfs: [&[(u64, u64, u64)]; 2]) -> Window {
         let at = Instant::now();
         Window {
-            before: look(at, 1_000, chains[0], nfs[0]),
-            after: look(at + Duration::from_millis(500), 1_500, chains[1], nfs[1]),
+            before: sample(at, 1_000, chains[0], nfs[0]),
+            after: sample(at + Duration::from_millis(500), 1_500, chains[1], nfs[1]),
             cycles_per_second: 2e9,
         }
     }

@@ -11,12 +11,12 @@ use headgate_api::session::{Launcher, Session};
 
 use super::bed::Policy;
 use super::experiment::{Case, Curve, Experiment, How, joined};
-use super::measure::{Look, Value, Window};
+use super::measure::{BedSample, Value, Window};
 
 /// Cases of an experiment from which on it has fewer rounds where time is short.
 const MANY_CASES: usize = 16;
-/// Turns of 100 ms of three NFs, twice.
-const LONG_TURNS_WINDOW: Duration = Duration::from_millis(600);
+/// Time slices of 100 ms of three NFs, twice.
+const LONG_SLICES_WINDOW: Duration = Duration::from_millis(600);
 
 /// How long and how often.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct Pace {
     /// Shorter.
     pub quick: bool,
     rounds: Option<u32>,
-    /// Until a case is looked at.
+    /// Time before a case is measured.
     pub warm_up: Duration,
     /// For how long it is.
     pub window: Duration,
@@ -33,7 +33,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Our choice of times: loads are formed over 100 ms and weights written every 10, so nothing is looked
+    /// Our choice of times: loads are formed over 100 ms and weights written every 10, so nothing is sampled
     /// at before 0.2 s; a window of 0.25 s holds 60 ticks of the kernel. With `quick` the experiment with the
     /// most cases has its three rounds within its limit, on the machine this was written on.
     #[must_use]
@@ -168,16 +168,16 @@ impl Runner {
 
     fn window(&self, case: &Case, session: &Session, outcome: &mut Outcome) -> anyhow::Result<Window> {
         sleep(self.pace.warm_up);
-        let before = Look::before(session)?;
-        for trouble in before.troubles() {
-            let note = format!("{}: {trouble}", case.name());
+        let before = BedSample::before(session)?;
+        for limitation in before.limitations() {
+            let note = format!("{}: {limitation}", case.name());
             if !outcome.notes.contains(&note) {
                 outcome.notes.push(note);
             }
         }
         let long = case.bed.policy == Policy::RoundRobin;
-        sleep(if long { self.pace.window.max(LONG_TURNS_WINDOW) } else { self.pace.window });
-        Ok(Window { before, after: Look::after(session)?, cycles_per_second: self.cycles_per_second })
+        sleep(if long { self.pace.window.max(LONG_SLICES_WINDOW) } else { self.pace.window });
+        Ok(Window { before, after: BedSample::after(session)?, cycles_per_second: self.cycles_per_second })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The cost of an NF changes while it runs: who gets the core before, during and after (figure 5.14a).
 //!
 //! The CPU time of both NFs is read every 20 ms; the first one's part of the last 100 ms, the window in
-//! which loads are formed, is its *share*. A share has *settled* at the first look from which on both the
+//! which loads are formed, is its *share*. A share has *settled* at the first sample from which on both the
 //! share and the mean over all the rest of the phase lie within 5 points of the ideal.
 
 use std::thread::sleep;
@@ -16,9 +16,9 @@ use crate::lab::measure::{Value, jain};
 use crate::lab::runner::Runner;
 use headgate_api::session::Session;
 
-/// Time between two looks. Our choice: five ticks of the kernel.
+/// Time between two samples. Our choice: five ticks of the kernel.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Looks in the window of a share: 100 ms.
+/// Samples in the window of a share: 100 ms.
 const WINDOW_LOOKS: usize = 5;
 /// How near the ideal is near enough, in points of percent.
 const NEAR_POINTS: f64 = 5.0;
@@ -46,7 +46,7 @@ impl Method for Change {
     }
 }
 
-/// What was looked at.
+/// Samples of one run.
 struct Sample {
     at: Instant,
     cpu_ns: [u64; 2],
@@ -103,7 +103,7 @@ fn fairness(before: &Snapshot, after: &Snapshot) -> Option<f64> {
     jain(&left)
 }
 
-/// At each look the first NF's percentage of what both used since the look a window ago.
+/// At each sample: the first NF's percentage of what both used since the sample a window ago.
 fn shares(samples: &[Sample]) -> Vec<(Instant, f64)> {
     let of = |pair: &[Sample]| {
         let (first, last) = (pair.first()?, pair.last()?);
@@ -160,11 +160,11 @@ mod tests {
     fn a_share_is_that_of_the_last_window() {
         let began = Instant::now();
         // The first uses a quarter of what both use, then half of it.
-        let used = |look: u64| {
-            let first = 5 * look.min(10) + 10 * look.saturating_sub(10);
-            [first, 20 * look - first]
+        let used = |sample: u64| {
+            let first = 5 * sample.min(10) + 10 * sample.saturating_sub(10);
+            [first, 20 * sample - first]
         };
-        let sample = |look| Sample { at: began + MS * 20 * look as u32, cpu_ns: used(look) };
+        let sample = |number| Sample { at: began + MS * 20 * number as u32, cpu_ns: used(number) };
         let samples: Vec<_> = (0..20).map(sample).collect();
         let shares = shares(&samples);
         assert_eq!(shares[0], (began + MS * 100, 25.0));

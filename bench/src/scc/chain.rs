@@ -17,7 +17,7 @@ use crate::lab::runner::Runner;
 use headgate_api::session::Session;
 
 use super::hosts::{ADDRESSES, END, ENTRY, Hosts, MACS};
-use super::traffic::{self, Load, Seen};
+use super::traffic::{self, Load, TrafficResult};
 
 /// Packets that may wait at each NF. Our choice: what the kernel's default of 208 KiB for a socket's receive
 /// buffer holds of small packets.
@@ -216,7 +216,7 @@ impl Chain {
         Ok(self.hosts(&runner.cores)?.middle.run(|| runner.launcher.start(name, &text))??)
     }
 
-    fn send(&self, runner: &Runner, rate: Option<f64>) -> anyhow::Result<Seen> {
+    fn send(&self, runner: &Runner, rate: Option<f64>) -> anyhow::Result<TrafficResult> {
         let core = runner.cores.first().copied().unwrap_or(0);
         let (warm_up, window) = (runner.pace.warm_up, runner.pace.window);
         traffic::run(
@@ -249,9 +249,9 @@ impl Method for Chain {
         _: &Bed,
     ) -> anyhow::Result<(Vec<Value>, Option<Curve>)> {
         let most = self.send(runner, None)?;
-        let before = Look::at(session.snapshot()?);
+        let before = ChainSample::at(session.snapshot()?);
         let seen = self.send(runner, Some(self.offered(runner)?))?;
-        let after = Look::at(session.snapshot()?);
+        let after = ChainSample::at(session.snapshot()?);
         let mut values = vec![Value::new("", "Mpps", most.came)];
         values.push(Value::new("came", "Mpps", seen.came));
         let times = [("p25", 0.25), ("p50", 0.5), ("p75", 0.75), ("p99", 0.99)];
@@ -267,7 +267,7 @@ impl Method for Chain {
 }
 
 /// What the kernel and the NFs had counted at one moment.
-struct Look {
+struct ChainSample {
     at_ns: u64,
     ran_ns: u64,
     waited_ns: u64,
@@ -276,7 +276,7 @@ struct Look {
     packets: u64,
 }
 
-impl Look {
+impl ChainSample {
     fn at(snapshot: Snapshot) -> Self {
         let pid = |nf: &NfStatus| Pid::from_raw(nf.pid? as i32);
         let seen = snapshot.nfs.iter().filter_map(pid).filter_map(|pid| process::observe(pid).ok());

@@ -1,14 +1,14 @@
 //! Packets with the time in them, out of one interface and in by the other, from one thread.
 //!
-//! What is timed is the way from the call that sends a packet to the moment this thread sees it; it looks
-//! after every few packets it sent. The receiving side is a mapped ring, so looking costs no system call
+//! What is timed is the way from the call that sends a packet to the moment this thread receives it; it polls
+//! after every few packets it sent. The receiving side is a mapped ring, so polling costs no system call
 //! and finds packets whatever the sender is busy with.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use headgate_host::cores;
-use headgate_kernel::{Cable, Pool, attach, open};
+use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
@@ -36,15 +36,15 @@ pub struct Load {
     pub frame_bytes: usize,
     /// Packets per second; `None`: as many as can be.
     pub rate: Option<f64>,
-    /// Not looked at.
+    /// Time before the window; not measured.
     pub warm_up: Duration,
-    /// Looked at.
+    /// Measured time.
     pub window: Duration,
 }
 
-/// What came of it.
+/// What was sent and what came back.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct TrafficResult {
     /// Packets sent in the window, a second.
     pub offered: f64,
     /// Packets that came back in the window, a second.
@@ -53,7 +53,7 @@ pub struct Seen {
     pub took_ns: Vec<u64>,
 }
 
-impl Seen {
+impl TrafficResult {
     /// The time that so many parts of the packets did not exceed, in nanoseconds.
     #[must_use]
     pub fn quantile(&self, part: f64) -> Option<f64> {
@@ -62,11 +62,11 @@ impl Seen {
     }
 }
 
-/// Sends and looks, on a thread of its own on this core.
+/// Sends and receives, on a thread of its own on this core.
 ///
 /// # Errors
 /// Whatever kept it from doing so.
-pub fn run(hosts: &Hosts, core: u32, load: Load) -> anyhow::Result<Seen> {
+pub fn run(hosts: &Hosts, core: u32, load: Load) -> anyhow::Result<TrafficResult> {
     let work = || {
         cores::pin_current_thread(core)?;
         Traffic::new(load)?.run()
@@ -76,8 +76,8 @@ pub fn run(hosts: &Hosts, core: u32, load: Load) -> anyhow::Result<Seen> {
 
 struct Traffic {
     load: Load,
-    source: Box<dyn Cable>,
-    sink: Box<dyn Cable>,
+    source: Box<dyn InterfaceIo>,
+    sink: Box<dyn InterfaceIo>,
     pool: Pool,
     frame: Vec<u8>,
     began: Instant,
@@ -93,16 +93,16 @@ impl Traffic {
             frame_bytes: FRAME_BYTES,
             interfaces: [SOURCE.to_owned(), SINK.to_owned()],
         };
-        let (send, look) = (io(Driver::Packet, BURST, 64), io(Driver::Mapped, 256, 8192));
-        let mut pool = Pool::over(Pool::memory(&look, 0)?);
+        let (send, receive) = (io(Driver::Packet, BURST, 64), io(Driver::Mapped, 256, 8192));
+        let mut pool = Pool::over(Pool::memory(&receive, 0)?);
         let source = attach(open::open(SOURCE, &send, pool.region())?.socket, &send, &mut pool)?;
-        let sink = attach(open::open(SINK, &look, pool.region())?.socket, &look, &mut pool)?;
+        let sink = attach(open::open(SINK, &receive, pool.region())?.socket, &receive, &mut pool)?;
         let frame = frame(load.frame_bytes);
         let came = Vec::with_capacity(256);
         Ok(Self { load, source, sink, pool, frame, began: Instant::now(), came })
     }
 
-    fn run(mut self) -> anyhow::Result<Seen> {
+    fn run(mut self) -> anyhow::Result<TrafficResult> {
         let Load { rate, warm_up, window, .. } = self.load;
         let (first, last) = (warm_up.as_nanos() as u64, (warm_up + window).as_nanos() as u64);
         let (mut sent, mut sent_seen, mut came) = (0u64, 0u64, 0u64);
@@ -121,7 +121,7 @@ impl Traffic {
                 sent_seen += if now >= first { count } else { 0 };
             }
             let now = self.now_ns();
-            for stamp in self.look()? {
+            for stamp in self.receive()? {
                 came += u64::from((first..last).contains(&now));
                 if (first..last).contains(&stamp) {
                     took_ns.push(now.saturating_sub(stamp));
@@ -130,7 +130,7 @@ impl Traffic {
         }
         took_ns.sort_unstable();
         let seconds = window.as_secs_f64();
-        Ok(Seen { offered: sent_seen as f64 / seconds, came: came as f64 / seconds, took_ns })
+        Ok(TrafficResult { offered: sent_seen as f64 / seconds, came: came as f64 / seconds, took_ns })
     }
 
     fn now_ns(&self) -> u64 {
@@ -150,7 +150,7 @@ impl Traffic {
     }
 
     /// The stamps of packets that came.
-    fn look(&mut self) -> anyhow::Result<Vec<u64>> {
+    fn receive(&mut self) -> anyhow::Result<Vec<u64>> {
         self.sink.receive(&mut self.pool, &mut self.came)?;
         let mut stamps = Vec::with_capacity(self.came.len());
         for packet in self.came.drain(..) {
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_what_was_seen() {
-        let seen = Seen { took_ns: (0..=100).collect(), ..Seen::default() };
+        let seen = TrafficResult { took_ns: (0..=100).collect(), ..TrafficResult::default() };
         assert_eq!([0.0, 0.25, 0.5, 1.0].map(|part| seen.quantile(part)), [0.0, 25.0, 50.0, 100.0].map(Some));
-        assert_eq!(Seen::default().quantile(0.5), None);
+        assert_eq!(TrafficResult::default().quantile(0.5), None);
     }
 }

@@ -54,16 +54,17 @@ fn cores(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
         of("headgate_cpu_rest")?
     );
     if idle >= FREE_CORES {
-        said += "; what remains is waiting: wake-ups, turns of those that share a core, TCP's window";
+        said +=
+            "; what remains is waiting: wake-ups, the time slices of those that share a core, TCP's window";
     }
     Some(said)
 }
 
 fn worker(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
     let (user, system) = (of("headgate_cpu_user")?, of("headgate_cpu_system")?);
-    let busy = of("headgate_busy_turns")?;
+    let busy = of("headgate_busy_passes")?;
     Some(format!(
-        "the worker moved packets in {:.0} % of its turns; {:.0} % of the manager's CPU time is the kernel's: \
+        "the worker moved packets in {:.0} % of its passes; {:.0} % of the manager's CPU time is the kernel's: \
          sending for it, and receiving for the host behind the cable in the same call",
         busy * 100.0,
         system / (user + system).max(f64::MIN_POSITIVE) * 100.0
@@ -76,7 +77,7 @@ fn stations(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
     let chain = classify? + admit? + deliver? + hop? + commit?;
     Some(format!(
         "of {:.0} ns of the worker for each frame, {port:.0} are the port's (arrive, emit, tend: copies from \
-         and to the socket's rings, the call that sends, and looking in vain), {chain:.0} the chain's",
+         and to the socket's rings, the call that sends, and polling in vain), {chain:.0} the chain's",
         port + chain
     ))
 }
@@ -114,7 +115,7 @@ mod tests {
         has("a factor of 4.00");
         has("3.00 is the chain");
         has("CPU is the limit");
-        has("in 50 % of its turns; 50 % of the manager's");
+        has("in 50 % of its passes; 50 % of the manager's");
         assert_eq!(all.len(), 5, "without losses nothing is said of them: {all:#?}");
         let free = limits(|_| Some(0.5));
         assert!(free.iter().any(|said| said.contains("what remains is waiting")), "{free:#?}");

@@ -40,10 +40,10 @@ fn the_configuration_is_accepted() {
     assert!(config.nfs.iter().all(|nf| nf.cores == [1]));
 }
 
-fn look(at: Instant, times: u32, snapshot: Option<Snapshot>) -> Look {
+fn sample(at: Instant, times: u32, snapshot: Option<Snapshot>) -> TransferSample {
     let ms = |ms: u32| Duration::from_millis(u64::from(ms * times));
     let count = u64::from(times);
-    Look {
+    TransferSample {
         at: at + Duration::from_secs(u64::from(times) * 2),
         machine: MachineTime { busy: ms(3000), idle: ms(1000) },
         manager: ProcessTime { user: ms(400), system: ms(600) },
@@ -60,12 +60,13 @@ fn look(at: Instant, times: u32, snapshot: Option<Snapshot>) -> Look {
 }
 
 fn manager(times: u64) -> Snapshot {
-    let station = |name: &str, ns| StationStatus { station: name.to_owned(), ns: ns * times, packets: times };
+    let station =
+        |name: &str, ns| StationStatus { station: name.to_owned(), time_ns: ns * times, packets: times };
     Snapshot {
         nfs: vec![NfStatus { cpu_ns: 200_000_000 * times, ..NfStatus::default() }; 3],
         workers: vec![WorkerStatus {
-            turns: 1000 * times,
-            busy_turns: 250 * times,
+            passes: 1000 * times,
+            busy_passes: 250 * times,
             stations: vec![station("arrive", 900), station("emit", 300)],
             ..WorkerStatus::default()
         }],
@@ -82,8 +83,8 @@ fn a_transfer_is_told_in_cores_and_frames() {
     let transfer = Transfer {
         goodput: 1e9,
         resent: 4.0,
-        before: look(at, 1, Some(manager(1))),
-        after: look(at, 2, Some(manager(2))),
+        before: sample(at, 1, Some(manager(1))),
+        after: sample(at, 2, Some(manager(2))),
     };
     let mut round = Round::new();
     add(&VARIANTS[0], &transfer, &mut round);
@@ -101,7 +102,7 @@ fn a_transfer_is_told_in_cores_and_frames() {
         // 1.5 busy, less what is named above.
         ("headgate_cpu_rest", 0.3),
         ("headgate_idle", 0.5),
-        ("headgate_busy_turns", 0.25),
+        ("headgate_busy_passes", 0.25),
         ("headgate_lost", 7.0),
     ];
     for (name, value) in expected {
@@ -113,7 +114,7 @@ fn a_transfer_is_told_in_cores_and_frames() {
 #[test]
 fn stations_add_up_to_the_time_of_one_packet() {
     let at = Instant::now();
-    let (before, after) = (look(at, 1, Some(manager(1))), look(at, 2, Some(manager(2))));
+    let (before, after) = (sample(at, 1, Some(manager(1))), sample(at, 2, Some(manager(2))));
     let mut round = Round::new();
     add_stations(&interval(&Transfer { goodput: 0.0, resent: 0.0, before, after }), &mut round);
     assert_eq!((round["arrive_ns"], round["emit_ns"], round["hop_ns"]), (300.0, 100.0, 0.0));

@@ -22,9 +22,9 @@ const PORT: u16 = 5201;
 /// How long the server may take to listen, and the client beyond its own time. Our choice: a thousand
 /// times what they take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks while waiting.
+/// Time between two checks while waiting.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// The machine is looked at so long after the measured time begins and before it ends, so that neither
+/// The machine is sampled so long after the measured time begins and before it ends, so that neither
 /// the program's start nor its end is seen. Our choice: some slices of the scheduler.
 const MARGIN: Duration = Duration::from_millis(100);
 
@@ -55,7 +55,7 @@ pub struct Times {
 
 /// The state of things at one moment.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct TransferSample {
     /// When.
     pub at: Instant,
     /// All cores.
@@ -80,9 +80,9 @@ pub struct Transfer {
     /// Segments that TCP sent again.
     pub resent: f64,
     /// Early in the measured time.
-    pub before: Look,
+    pub before: TransferSample,
     /// Late in it.
-    pub after: Look,
+    pub after: TransferSample,
 }
 
 /// Refuses at once where there is no iperf3.
@@ -98,7 +98,7 @@ pub fn find_program() -> Result<(), TransferError> {
 /// From the client to the server, through a manager if there is one.
 ///
 /// # Errors
-/// [`TransferError`], or whatever kept us from looking.
+/// [`TransferError`], or the error of a sample.
 pub fn run(bed: &Bed, times: Times, session: Option<&Session>) -> anyhow::Result<Transfer> {
     let to = bed.server.addresses[0].to_string();
     let server = Program::start(&bed.server, &["-s", "-1", "-B", &to])?;
@@ -115,9 +115,9 @@ pub fn run(bed: &Bed, times: Times, session: Option<&Session>) -> anyhow::Result
     let [warm_up, window] =
         [times.warm_up_s, times.window_s].map(|seconds| Duration::from_secs(seconds.into()));
 
-    let look = || -> anyhow::Result<Look> {
+    let sample = || -> anyhow::Result<TransferSample> {
         let Endpoint { namespace, interface, .. } = &bed.client;
-        Ok(Look {
+        Ok(TransferSample {
             at: Instant::now(),
             machine: accounting::machine()?,
             manager: session.map_or(Ok(ProcessTime::default()), |it| accounting::process(it.pid()))?,
@@ -128,10 +128,10 @@ pub fn run(bed: &Bed, times: Times, session: Option<&Session>) -> anyhow::Result
         })
     };
     sleep(warm_up + MARGIN);
-    let before = look();
+    let before = sample();
     sleep(window.saturating_sub(2 * MARGIN));
     // A client that has failed is gone, and its report says why; so that is read first.
-    let after = look();
+    let after = sample();
     let report = client.report(PATIENCE)?;
     let (goodput, resent) = read(&report)?;
     Ok(Transfer { goodput, resent, before: before?, after: after? })

@@ -108,12 +108,12 @@ fn case(group: &str, variant: &'static str, bed: Bed, reads: &'static [Read]) ->
     Case { variant, ..Case::new(group, bed, reads) }
 }
 
-/// The baseline and turns, over one bed.
+/// The baseline and time slices, over one bed.
 fn pair(group: &str, bed: &Bed, reads: &'static [Read]) -> [Case; 2] {
     [case(group, "coop", cooperative(bed, K), reads), case(group, "unis", unis(bed), reads)]
 }
 
-/// The throughput with turns by that of the baseline.
+/// The throughput with time slices by that of the baseline.
 fn over_coop(name: impl Into<String>, group: &str, aim: &'static str) -> Comparison {
     Comparison::over(name.into(), &joined(group, "unis"), &joined(group, "coop"), aim)
 }
@@ -137,7 +137,7 @@ fn motivation() -> Experiment {
     let mut motivation = Experiment::new(
         "motivation",
         "three light NFs that poll on one core, at the rate of a 10 Gbit/s link, by the size of frames: the \
-         kernel's schedulers, and turns",
+         kernel's schedulers, and time slices",
         "figure 1.1",
         cases,
     );
@@ -174,7 +174,7 @@ fn uniform() -> Experiment {
     }
     let mut uniform = Experiment::new(
         "uniform",
-        "chains of NFs of one cost on one core, 64 B: turns (unis) beside NFs that yield after 8 bursts (coop)",
+        "chains of NFs of one cost on one core, 64 B: time slices (unis) beside NFs that yield after 8 bursts (coop)",
         "figure 4.1",
         cases,
     );
@@ -369,8 +369,8 @@ fn gap(nf_cores: usize) -> Experiment {
     }
     let mut gap = Experiment::new(
         "gap",
-        "five light or medium NFs on one core: yielding after 8, 16 and 24 bursts, turns with several rings, and \
-         turns given from another core (remote; with two cores in all, that of the worker)",
+        "five light or medium NFs on one core: yielding after 8, 16 and 24 bursts, time slices with several rings, and \
+         slices given from another core (remote; with two cores in all, that of the worker)",
         "figures 4.7 to 4.10",
         cases,
     )
@@ -403,8 +403,8 @@ fn occupancy_rule() -> Experiment {
     }
     let mut rule = Experiment::new(
         "occupancy-rule",
-        "five light or medium NFs on one core by the length of a turn, in percent of what fills the ring behind, \
-         with and without a look at the rings",
+        "five light or medium NFs on one core by the length of a time slice, in percent of what fills the ring behind, \
+         with and without sampling the rings",
         "figures 4.11 and 4.12",
         cases,
     );
@@ -420,7 +420,7 @@ fn occupancy_rule() -> Experiment {
 }
 
 fn slo() -> Experiment {
-    const READS: &[Read] = &[Read::Chains, Read::Turns, Read::Delay];
+    const READS: &[Read] = &[Read::Chains, Read::Slices, Read::Delay];
     /// The first NFs of a bed in one chain, the others in a second.
     fn two(first: &[u32], rate: f64, others: &[u32]) -> Bed {
         let nfs = first.iter().chain(others).map(|&cycles| Work::Cycles(cycles)).collect();
@@ -452,7 +452,7 @@ fn slo() -> Experiment {
         "slo",
         "what is asked of a chain: 5 Mpps for a medium NF beside a chain of four, both overloaded (floor); 500, 1000 and \
          5000 us for 200 kpps through three light NFs, alone and beside three heavy ones with more than they take; \
-         switches and looks a second, and the part of the core's time before the rest of the machine",
+         switches and samples a second, and the part of the core's time with real-time priority",
         "chapter 5 (future work)",
         cases,
     );
@@ -482,7 +482,7 @@ fn boxes() -> Experiment {
     let mut boxes = Experiment::new(
         "boxes",
         "three NFs that poll on one core, 64 B: dpdk-testpmd in macswap three times over memif, and twice with a \
-         light NF of ours between: the kernel's schedulers, and turns",
+         light NF of ours between: the kernel's schedulers, and time slices",
         "figure 1.1, with other NFs",
         cases,
     );

@@ -27,7 +27,7 @@ use super::super::values::{BoxPorts, Environment, LoopKind, OnFailure};
 use super::{Resolver, items};
 
 impl Resolver<'_> {
-    /// Keys that a box cannot have, and a command that says nothing of its interfaces.
+    /// Refuses keys that an external program cannot have, and a command without its interfaces.
     pub(super) fn check_external(&mut self, table: &NfTable) {
         let Some(key) = &table.r#box.key else { return };
         let beside = (key, "an external program");
@@ -98,7 +98,7 @@ impl Resolver<'_> {
         };
         let beside = (&name.span, "an external program");
         if let Some(io) = &table.io.key {
-            let help = "leave `io` out: the box has interfaces of its own, and the workers bring its packets";
+            let help = "leave `io` out: an external program (`box`) has interfaces of its own, which the workers serve";
             self.conflict(beside, io, "an external program cannot stand in a chain on interfaces", help);
         }
         if let Some(bound) = &table.delay_bound_us.key {

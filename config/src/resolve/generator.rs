@@ -9,7 +9,7 @@ use headgate_shm::Geometry;
 use super::super::codes::Code;
 use super::super::document::GeneratorKeys;
 use super::super::limits::BUFFERS_MIN;
-use super::super::model::{Backend, Class, Generator, Load, Memory, Step};
+use super::super::model::{Backend, Class, Generator, Load, Memory, RateStep};
 use super::super::report::Span;
 use super::super::values::{IpVersion, Rate, SizeMix};
 use super::Resolver;
@@ -149,13 +149,13 @@ impl Resolver<'_> {
     }
 }
 
-fn steps(keys: &GeneratorKeys) -> Option<Vec<Step>> {
+fn steps(keys: &GeneratorKeys) -> Option<Vec<RateStep>> {
     if keys.steps.is_broken() || keys.steps.value().is_some_and(|steps| !steps.complete) {
         return None;
     }
     let tables = super::items(&keys.steps).iter();
     let step = |table: &super::super::document::StepTable| {
-        Some(Step { at_ns: table.at.value()?.0, rate: *table.rate.value()? })
+        Some(RateStep { at_ns: table.at.value()?.0, rate: *table.rate.value()? })
     };
     tables.map(|at| step(&at.value)).collect()
 }

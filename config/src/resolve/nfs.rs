@@ -21,16 +21,16 @@ use super::names::Names;
 use super::{Purpose, Resolver, ToolUse};
 
 /// Bursts between two yields when the file names none. Our choice: at 32 packets a burst and 50 ns a
-/// packet a turn is 26 us, of which a yield of 1.25 us (evidence.md) is a twentieth.
+/// packet a pass is 26 us, of which a yield of 1.25 us (`headgate profile machine`) is a twentieth.
 const YIELD_AFTER_DEFAULT: u32 = 16;
 
 /// Places of a ring when the file names none. Our choice: a quarter of it, the batch that is worth a wake-up
-/// call, takes an NF of 120 cycles 50 us, some twenty times what a turn of the core costs.
+/// call, takes an NF of 120 cycles 50 us, some twenty times what a switch of the core costs.
 const RING_DEFAULT: u32 = 4096;
-/// The same where "unis" gives turns. A switch there costs 10 us in a virtual machine, whose timer interrupts
-/// leave it: three quarters of this ring take the lightest NFs (50 cycles) 370 us, so that 3 percent go to
-/// switching (`headgate bench unis gap`).
-const RING_OF_TURNS: u32 = 16_384;
+/// The same where "unis" gives time slices. A switch there costs 10 us in a virtual machine, whose timer
+/// interrupts leave it: three quarters of this ring take the lightest NFs (50 cycles) 370 us, so that 3
+/// percent go to switching (`headgate bench unis gap`).
+const RING_OF_SLICES: u32 = 16_384;
 
 /// An instance's core and where the file chose it.
 type Placed = (u32, Span);
@@ -353,7 +353,7 @@ impl Resolver<'_> {
         if placed.is_empty() { placed } else { placed.into_iter().cycle().take(instances).collect() }
     }
 
-    /// A worker that shares its core gives it up after every turn; an NF that polls does not give it
+    /// A worker that shares its core gives it up after every pass; an NF that polls does not give it
     /// back before the kernel takes it, milliseconds later.
     fn check_workers(&mut self, table: &NfTable, placed: &[Placed], workers: &[u32], others: bool) {
         let Some((core, span)) = placed.iter().find(|(core, _)| workers.contains(core)) else { return };
@@ -367,7 +367,7 @@ impl Resolver<'_> {
                 .help("set `loop = \"notified\"`, or give the NF a core without a worker");
         } else if others {
             self.report
-                .add(Code::CoreShared, span, format!("core {core} belongs to a worker: the two take turns"))
+                .add(Code::CoreShared, span, format!("core {core} belongs to a worker: the two share it"))
                 .help("give the NF a core without a worker");
         }
     }
@@ -441,8 +441,8 @@ fn resolved(
     if table.user.is_broken() || table.ring.is_broken() {
         return None;
     }
-    let has_turns = mode == Mode::Unis && waits == Loop::Polling;
-    let ring_default = if has_turns { RING_OF_TURNS } else { RING_DEFAULT };
+    let has_slices = mode == Mode::Unis && waits == Loop::Polling;
+    let ring_default = if has_slices { RING_OF_SLICES } else { RING_DEFAULT };
     Some(Nf {
         name: table.name.value()?.0.clone(),
         // A chain on interfaces says so later.

@@ -33,7 +33,7 @@ impl Resolver<'_> {
             ecn_watermark: table.ecn_watermark.value()?.0 as u32,
             queue_time_us: table.queue_time_us.value()?.0 as u32,
             shed_by_flow: *table.shed_by_flow.value()?,
-            hold: table.hold.value()?.0 as u32,
+            pending: table.pending.value()?.0 as u32,
             weights_every_ms: table.weights_every_ms.value()?.0 as u32,
             rr_quantum_ms: table.rr_quantum_ms.value().map(|ms| ms.0 as u32),
             unis: Unis {
@@ -88,13 +88,13 @@ impl Resolver<'_> {
         nfs: &[Option<Nf>],
         workers: &[u32],
     ) {
-        let turns = |nf: &Nf| nf.has_turns(scheduler.mode);
+        let has_slices = |nf: &Nf| nf.has_slices(scheduler.mode);
         let taken: Vec<u32> =
-            nfs.iter().flatten().filter(|nf| turns(nf)).flat_map(|nf| nf.cores.clone()).collect();
+            nfs.iter().flatten().filter(|nf| has_slices(nf)).flat_map(|nf| nf.cores.clone()).collect();
         for (table, nf) in items(&document.nf).iter().zip(nfs) {
             let Some(nf) = nf else { continue };
             let span = table.value.core.found.as_ref().map_or(&table.span, |core| &core.span);
-            if turns(nf) {
+            if has_slices(nf) {
                 if let Some(core) = nf.cores.iter().find(|core| workers.contains(core)) {
                     let message =
                         format!("NF `{}` would take core {core} from the manager's worker", nf.name);
@@ -104,12 +104,15 @@ impl Resolver<'_> {
                 if let Some(policy) = &table.value.policy.key
                     && nf.policy.is_real_time()
                 {
-                    let message = "with the mode unis the turns of a polling NF are real-time already";
+                    let message =
+                        "with the mode unis the time slices of a polling NF have real-time priority already";
                     self.report.add(Code::KeyConflict, policy, message).help("leave `policy` out");
                 }
             } else if let Some(core) = nf.cores.iter().find(|core| taken.contains(core)) {
-                let message =
-                    format!("NF `{}` would never run: NFs that poll have turns of core {core}", nf.name);
+                let message = format!(
+                    "NF `{}` would never run: NFs that poll have the time slices of core {core}",
+                    nf.name
+                );
                 let help = "put it on another core, or set `loop = \"polling\"`";
                 self.report.add(Code::KeyConflict, span, message).help(help);
             }
@@ -135,10 +138,11 @@ impl Resolver<'_> {
         for (table, chain) in tables.iter().zip(chains) {
             let (Some(key), Some(chain)) = (&table.value.rate_floor.key, chain) else { continue };
             let mut stages = chain.stages.iter().map(|stage| nfs.get(stage.index()).and_then(Option::as_ref));
-            if stages.any(|nf| nf.is_none_or(|nf| nf.has_turns(mode))) {
+            if stages.any(|nf| nf.is_none_or(|nf| nf.has_slices(mode))) {
                 continue;
             }
-            let message = format!("`rate_floor` has no effect: no NF of chain `{}` has turns", chain.name);
+            let message =
+                format!("`rate_floor` has no effect: no NF of chain `{}` has time slices", chain.name);
             let help = "set `mode = \"unis\"` and `loop = \"polling\"` at its NFs, or leave `rate_floor` out";
             self.report.add(Code::KeyConflict, key, message).help(help);
         }

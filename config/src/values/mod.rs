@@ -162,11 +162,11 @@ choice! {
         Os "os",
         /// Weights by need.
         Weights "weights",
-        /// Turns, and packets shed at the entry of their chain.
+        /// NFs yield to each other, and packets are shed at the entry of their chain.
         Backpressure "backpressure",
         /// Both of these.
         Nfvnice "nfvnice",
-        /// Turns of NFs that poll, told by their rings.
+        /// Time slices of NFs that poll, by the state of their rings.
         Unis "unis",
     }
 }
@@ -177,7 +177,7 @@ impl Mode {
         matches!(self, Self::Weights | Self::Nfvnice)
     }
 
-    /// Whether NFs take turns and overload is shed at the entry.
+    /// Returns whether NFs yield to each other and overload is shed at the entry.
     pub const fn presses_back(self) -> bool {
         matches!(self, Self::Backpressure | Self::Nfvnice)
     }
@@ -309,7 +309,7 @@ fn to_json(node: &Node, report: &mut Report) -> Option<Json> {
     }
 }
 
-/// Every entry is looked at, also behind one that is wrong.
+/// Every entry is checked, also behind one that is wrong.
 fn table_to_json(entries: &[Entry], report: &mut Report) -> Option<Map<String, Json>> {
     let items: Vec<_> =
         entries.iter().map(|entry| Some((entry.key.clone(), to_json(&entry.node, report)?))).collect();

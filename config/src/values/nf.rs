@@ -27,7 +27,7 @@ choice! {
 }
 
 choice! {
-    /// What the two interfaces of a black box are.
+    /// The kind of the two interfaces of an external program.
     pub enum BoxPorts, "a kind of interface" {
         /// Memory that it shares with its worker, by the memif protocol: for programs that poll.
         Memif "memif",
@@ -85,9 +85,9 @@ choice! {
     pub enum PolicyKind, "a scheduling policy" {
         /// A fair share, and a waking NF may pre-empt.
         Normal "normal",
-        /// A fair share, and a waking NF waits for its turn.
+        /// A fair share, and a waking NF does not pre-empt.
         Batch "batch",
-        /// Real time, in turns with others of its priority.
+        /// Real time, round-robin with others of its priority.
         RoundRobin "rr",
         /// Real time, until it sleeps.
         Fifo "fifo",

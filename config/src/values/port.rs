@@ -249,7 +249,7 @@ impl Device {
             .map(|(_, value)| value)
     }
 
-    /// Whether EAL has to look at the PCI bus for it.
+    /// Whether EAL has to scan the PCI bus for it.
     pub fn is_pci(&self) -> bool {
         self.name.contains(':')
     }

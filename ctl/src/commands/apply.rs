@@ -10,13 +10,13 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::shipped::Shipped;
 
-/// Have the running manager work by another file, losing no packet
+/// Apply another configuration to the running manager without losing a packet
 ///
 /// NFs, chains and rules may differ; ports, memory and the manager's own cores must not. The
-/// manager is the one that the file names.
+/// manager is the one that `manager.name` in the file names.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration
+    /// Configuration file
     file: PathBuf,
 }
 

@@ -10,11 +10,11 @@ use headgate_host::programs::Program;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Measure: the papers' experiments, each one command
+/// Run an experiment of the papers, each one command
 #[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
-    /// The experiment and how to measure it; --help lists them
+    /// Experiment and its options; --help lists them
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "EXPERIMENT")]
     words: Vec<OsString>,
 }

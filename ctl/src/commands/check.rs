@@ -9,12 +9,12 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::shipped::Shipped;
 
-/// Validate a configuration and print what it would do, starting nothing
+/// Validate a configuration and print its plan, without starting anything
 ///
-/// All mistakes are reported at once, with line, column and cure; exit code 4 then.
+/// Reports all errors at once, each with line, column and cure, and exits with code 4.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration
+    /// Configuration file
     #[arg(required_unless_present = "schema")]
     file: Option<PathBuf>,
     /// Print the JSON schema of configurations instead, for editors

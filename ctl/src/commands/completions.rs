@@ -11,7 +11,7 @@ use crate::cli;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Print a shell's completions
+/// Print the completions of a shell
 ///
 /// For bash: headgate completions bash > ~/.local/share/bash-completion/completions/headgate
 #[derive(Debug, clap::Args)]

@@ -20,12 +20,12 @@ use crate::output::{Ink, Output, Paint};
 use check::{Check, Verdict};
 use rights::Right;
 
-/// Show what this machine can do, and the cure for what it cannot
+/// Check what this machine supports, and print the cure for each failed check
 ///
-/// Exit code 5 says that a check failed. A warning is something that works, and could work better.
+/// Exits with code 5 when a check failed. A warning marks something that works but could work better.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Reserve the hugepages of a default configuration; says how to give them back
+    /// Reserve the hugepages of a default configuration, and print how to release them
     #[arg(long)]
     fix: bool,
 }

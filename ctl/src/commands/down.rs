@@ -18,7 +18,7 @@ use crate::view;
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Stop a manager: no more packets are taken in, those on their way leave, NFs end
+/// Stop a manager in order: packets inside leave, no new ones are taken in, NFs end
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
 
 fn wait_for_end(pid: u32) -> Result<(), Failure> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    // It may have ended before we could look.
+    // It may have ended before we could ask.
     let Some(process) = pid.and_then(|pid| process::open(pid).ok()) else { return Ok(()) };
     let start = Instant::now();
     while !process::has_ended(process.as_fd()).unwrap_or(true) {

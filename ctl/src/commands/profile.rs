@@ -7,9 +7,9 @@
 mod chain;
 mod edit;
 mod html;
-mod look;
 mod machine;
 mod nf;
+mod observe;
 mod report;
 mod simulate;
 mod tune;

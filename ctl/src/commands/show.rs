@@ -14,37 +14,37 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::view::{self, Interval};
 
-/// Time between the two looks that rates are formed from, as in `status`.
-const LOOK: Duration = Duration::from_millis(500);
+/// Time between the two samples that rates are formed from, as in `status`.
+const INTERVAL: Duration = Duration::from_millis(500);
 
 /// Show one part of a manager in full
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to show
+    /// Part to show
     #[arg(value_enum)]
     what: What,
     #[command(flatten)]
     name: Name,
-    /// Of flows, at most so many, those used last first
+    /// Maximum number of flows to show, most recently used first
     #[arg(long, default_value_t = 100, value_name = "COUNT")]
     most: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum What {
-    /// Ports, with their rates and latencies
+    /// Ports, their rates and latencies
     Ports,
-    /// NF instances, with everything there is to tell of each
+    /// NF instances, with all details of each
     Nfs,
-    /// Chains, with their rates
+    /// Chains, their rates and objectives
     Chains,
-    /// How long packets take, by chain and stage
+    /// Delays of packets, by chain and stage
     Delays,
-    /// Flows that the workers know
+    /// Flows in the tables of the workers
     Flows,
-    /// Dropped packets by chain and reason
+    /// Dropped packets by chain and reason, and losses and faults of ports
     Drops,
-    /// The last things that happened
+    /// Recent events, oldest first
     Events,
 }
 
@@ -61,7 +61,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let before = snapshot()?;
     let has_rates = !matches!(args.what, What::Delays | What::Drops | What::Events);
     if has_rates && !out.json {
-        thread::sleep(LOOK);
+        thread::sleep(INTERVAL);
     }
     let now = snapshot()?;
     let interval = Interval::between(&before, &now);

@@ -11,23 +11,23 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::view::{self, Interval};
 
-/// Time between the two looks that rates are formed from. Our choice: long enough for two figures
+/// Time between the two samples that rates are formed from. Our choice: long enough for two figures
 /// of a rate of a hundred packets a second, short enough to wait for.
-const LOOK: Duration = Duration::from_millis(500);
-/// Time between two looks of `--watch`.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Time between two samples of `--watch`.
 const WATCH: Duration = Duration::from_secs(1);
 
 /// ECMA-48: cursor to the top left, clear from there to the end.
 const FRESH_SCREEN: &str = "\x1b[H\x1b[J";
 
-/// Show how a manager is doing, and check its accounts
+/// Show the state of a manager, and audit its packets and buffers
 ///
-/// Counts every packet and every buffer; exit code 5 says that one is missing.
+/// Counts every packet and every buffer; exits with code 5 when one is unaccounted for.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     name: Name,
-    /// Show it again every second until Ctrl-C
+    /// Repeat every second until Ctrl-C
     #[arg(long)]
     watch: bool,
 }
@@ -49,7 +49,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         return Ok(Exit::of_accounts(&now));
     }
     let before = snapshot(name, false)?;
-    thread::sleep(LOOK);
+    thread::sleep(INTERVAL);
     let now = snapshot(name, true)?;
     out.text(page(Interval::between(&before, &now), out))?;
     out.text(format!("\n{}", view::accounts(&now, out.data_paint)))?;

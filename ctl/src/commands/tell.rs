@@ -9,13 +9,13 @@ use crate::output::Output;
 
 /// Send a message to all instances of an NF
 ///
-/// What an NF understands is up to its author; `headgate-nfs list` says it for the shipped ones.
-/// Its answer, if it gives one, stands in `headgate show nfs`.
+/// Messages are defined by each NF; `headgate-nfs list` shows those of the shipped NFs.
+/// An answer of the NF is shown by `headgate show nfs`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The NF's name in the configuration
+    /// Name of the NF in the configuration
     nf: String,
-    /// The message; by convention JSON
+    /// Message, by convention JSON
     body: String,
     #[command(flatten)]
     name: Name,

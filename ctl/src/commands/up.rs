@@ -11,21 +11,21 @@ use headgate_host::programs::Program;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Start a manager and stay with it until Ctrl-C, SIGTERM or `headgate down`
+/// Start a manager and run it until Ctrl-C, SIGTERM or `headgate down`
 ///
-/// The first Ctrl-C stops in order: no more packets are taken in, those on their way leave, NFs
-/// end. The second ends at once. Whatever ends it, `kill -9` included, nothing stays behind.
+/// The first Ctrl-C stops it in order: packets inside leave, no new ones are taken in, NFs end.
+/// The second ends it at once. Every end, `kill -9` included, undoes all changes to the machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The configuration
+    /// Configuration file
     file: PathBuf,
-    /// Return when all NFs are ready, and leave the manager running by itself
+    /// Return when all NFs are ready, and leave the manager running in the background
     #[arg(long)]
     detach: bool,
-    /// With --detach: append the messages of the manager and its NFs to this file
+    /// Append messages of the manager and its NFs to this file; needs --detach
     #[arg(long, requires = "detach", value_name = "FILE")]
     log: Option<PathBuf>,
-    /// End when every port has given its last packet and all have left, as after replaying a capture
+    /// End when all ports have delivered their last packet and all packets have left, as after a replay
     #[arg(long)]
     once: bool,
     /// Write what policies saw and did to this new file: JSON lines, 1 GiB at most, for a bug report or a replay

@@ -27,7 +27,7 @@ const KILL_AT: f64 = 0.35;
 /// Time the manager gets at the end, of the hosts' traffic.
 const TAIL: Duration = Duration::from_secs(2);
 const SECOND: Duration = Duration::from_secs(1);
-/// Time between two looks at whether the killed NF is back.
+/// Time between two checks whether the killed NF is back.
 const BACK_LOOK: Duration = Duration::from_micros(200);
 /// How long it may take. Our choice: a hundred times what it takes.
 const BACK_PATIENCE: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ impl Play<'_> {
         for line in progress::started(&ready) {
             self.out.note(line);
         }
-        self.out.note(format!("look at it from another terminal with `headgate status --name {name}`"));
+        self.out.note(format!("watch it from another terminal with `headgate status --name {name}`"));
         let transfers = Mutex::new(Vec::new());
         let doing = Mutex::new("generated packets only".to_owned());
         let enough = AtomicBool::new(false);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use headgate_wire::frame::{Frame, Network, Transport};
 use headgate_wire::vlan::Tag;
-use headgate_wire::{MacAddress, NoRoom, tcp, udp};
+use headgate_wire::{MacAddress, NoRoomError, tcp, udp};
 use rustix::fs::MemfdFlags;
 
 /// Packets. Our choice: enough for some hundred flows, few enough to be made in a millisecond.
@@ -29,7 +29,7 @@ pub fn in_memory() -> io::Result<File> {
 }
 
 /// The file's bytes.
-fn bytes() -> Result<Vec<u8>, NoRoom> {
+fn bytes() -> Result<Vec<u8>, NoRoomError> {
     let mut file = Vec::new();
     file.extend(MAGIC.to_le_bytes());
     file.extend(VERSION.0.to_le_bytes());
@@ -52,7 +52,7 @@ fn bytes() -> Result<Vec<u8>, NoRoom> {
 
 /// Of every eight packets: four of TCP (one of them telnet, which the firewall denies), two of UDP
 /// over IPv4, one over IPv6, one in a VLAN; every 64th is cut short behind its Ethernet header.
-fn packet(number: u32, buffer: &mut [u8]) -> Result<usize, NoRoom> {
+fn packet(number: u32, buffer: &mut [u8]) -> Result<usize, NoRoomError> {
     let [.., high, low] = number.to_be_bytes();
     let (client, server) = match number % 8 {
         6 => (

@@ -75,13 +75,13 @@ impl<'a> Interval<'a> {
         self.per_second(self.before.manager.cpu_ns, self.after.manager.cpu_ns) / 1e9
     }
 
-    /// The part of its turns in which a worker moved packets.
+    /// Returns the part of its passes in which a worker moved packets.
     pub fn busy(self, worker: usize) -> f64 {
         let none = WorkerStatus::default();
         let (before, after) = (self.before.workers.get(worker).unwrap_or(&none), &self.after.workers[worker]);
-        let turns = after.turns.saturating_sub(before.turns);
-        let busy = after.busy_turns.saturating_sub(before.busy_turns);
-        if turns > 0 { busy as f64 / turns as f64 } else { 0.0 }
+        let passes = after.passes.saturating_sub(before.passes);
+        let busy = after.busy_passes.saturating_sub(before.busy_passes);
+        if passes > 0 { busy as f64 / passes as f64 } else { 0.0 }
     }
 
     /// Rates of an NF instance of the later snapshot.

@@ -1,7 +1,7 @@
 //! One function for each table.
 
 use headgate_api::status::{
-    BoxStatus, DelayStatus, Event, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
+    DelayStatus, Event, ExternalStatus, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
 };
 use headgate_units::text::{self as units, harmless};
 
@@ -13,7 +13,7 @@ use crate::table::Table;
 /// The name of the chain of packets that no rule claims.
 const UNCLAIMED: &str = "-";
 
-/// An empty cell for zero: what never happens should not be looked at.
+/// An empty cell for zero: what never happens should not draw the eye.
 fn if_any(count: u64) -> String {
     if count == 0 { String::new() } else { units::whole(count) }
 }
@@ -26,22 +26,22 @@ fn rate_if_any(per_second: f64) -> String {
     if per_second == 0.0 { String::new() } else { units::packet_rate(per_second) }
 }
 
-/// Who and how long: one line.
+/// The manager, its age and its CPU time: one line.
 pub fn headline(interval: Interval<'_>, paint: Paint) -> String {
     let manager = &interval.after.manager;
     let ended = if interval.after.finished { ", finished: no more packets will come" } else { "" };
     let socket = manager.nf_socket.iter().map(|path| format!("NFs attach at {}\n", harmless(path)));
     let socket: String = socket.collect();
     let scheduler = &interval.after.scheduler;
-    let troubles = scheduler.troubles.iter().map(|why| {
+    let limitations = scheduler.limitations.iter().map(|why| {
         let mode = paint.ink(Ink::Yellow, &format!("scheduler {}", harmless(&scheduler.mode)));
         format!("{mode}: {}\n", harmless(why))
     });
-    let troubles: String = troubles.collect();
+    let limitations: String = limitations.collect();
     let reserved = scheduler.reserved.iter().map(|reserved| {
         let cores: Vec<String> = reserved.cores.iter().map(u32::to_string).collect();
         format!(
-            "kept free of other programs: core {}; {} processes moved, {} of the kernel's stay\n",
+            "kept free of other programs: core {}; {} processes moved, {} kernel threads stay\n",
             cores.join(", "),
             units::whole(reserved.moved),
             units::whole(reserved.stuck)
@@ -49,7 +49,7 @@ pub fn headline(interval: Interval<'_>, paint: Paint) -> String {
     });
     let reserved: String = reserved.collect();
     format!(
-        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{reserved}{troubles}",
+        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{reserved}{limitations}",
         paint.ink(Ink::Bold, &format!("manager {}", harmless(&manager.name))),
         manager.pid,
         harmless(&manager.version),
@@ -110,6 +110,18 @@ const fn port_losses(port: &PortStatus) -> [(&'static str, u64, &'static str); 3
     ]
 }
 
+/// Faults that a port injected as its key `faults` asks for: word, count, meaning.
+fn port_faults(port: &PortStatus) -> Vec<(&'static str, u64, &'static str)> {
+    let Some(faults) = &port.faults else { return Vec::new() };
+    let (received, sent) = (faults.received, faults.sent);
+    vec![
+        ("fault-lost", received.lost + sent.lost, "lost on purpose, by the port's `faults`"),
+        ("fault-duplicated", received.duplicated + sent.duplicated, "duplicated on purpose, not dropped"),
+        ("fault-reordered", received.reordered + sent.reordered, "delayed on purpose, not dropped"),
+        ("fault-corrupted", received.corrupted + sent.corrupted, "one bit flipped on purpose, not dropped"),
+    ]
+}
+
 /// Latencies of the ports that measure one.
 pub fn latencies(snapshot: &Snapshot, paint: Paint) -> String {
     let headings = ["latency at", ">packets", ">min", ">median", ">90 %", ">99 %", ">99.9 %", ">max"];
@@ -124,7 +136,7 @@ pub fn latencies(snapshot: &Snapshot, paint: Paint) -> String {
     if table.is_empty() { String::new() } else { table.render(paint) }
 }
 
-/// The word for a state, and whether it deserves a look.
+/// The word for a state, and its ink where somebody should act.
 fn state(nf: &NfStatus) -> (&'static str, Option<Ink>) {
     match nf.state {
         NfState::Running if nf.throttled => ("throttled", Some(Ink::Yellow)),
@@ -150,7 +162,7 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
         ">queue",
         ">CPU",
         ">share",
-        ">work",
+        ">service",
         ">failures",
         "drops",
     ];
@@ -168,7 +180,7 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
             (queue(nf), None),
             (units::percent(rates.cpu), None),
             (share(nf), None),
-            (work(nf), nf.doubted.then_some(Ink::Red)),
+            (work(nf), nf.service_time_overridden.then_some(Ink::Red)),
             (if_any(nf.failures.into()), Some(Ink::Yellow)),
             (drop_rates(&rates), None),
         ]);
@@ -178,7 +190,7 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
 
 /// NF instances in a terminal of 80 columns: what each does now.
 pub fn nfs_brief(interval: Interval<'_>, paint: Paint) -> String {
-    let mut table = Table::new(&["nf", "state", ">packets in", ">queue", ">CPU", ">work", "drops"]);
+    let mut table = Table::new(&["nf", "state", ">packets in", ">queue", ">CPU", ">service", "drops"]);
     for nf in &interval.after.nfs {
         let rates = interval.nf(nf);
         let (word, ink) = state(nf);
@@ -202,7 +214,7 @@ fn share(nf: &NfStatus) -> String {
 
 /// Mean time in its handler.
 fn work(nf: &NfStatus) -> String {
-    nf.service_ns.map_or(String::new(), |ns| format!("{ns:.0} ns"))
+    nf.service_time_ns_mean.map_or(String::new(), |ns| format!("{ns:.0} ns"))
 }
 
 fn drop_rates(rates: &NfRates) -> String {
@@ -210,10 +222,10 @@ fn drop_rates(rates: &NfRates) -> String {
     drops.collect::<Vec<_>>().join(", ")
 }
 
-/// How full its window is.
+/// How full its ring is.
 fn queue(nf: &NfStatus) -> String {
-    if let Some(black_box) = &nf.black_box {
-        let seen = black_box.waiting.zip(black_box.ring);
+    if let Some(external) = &nf.external {
+        let seen = external.waiting.zip(external.ring);
         return seen
             .map_or(String::new(), |(waiting, ring)| units::percent(f64::from(waiting) / f64::from(ring)));
     }
@@ -224,7 +236,7 @@ fn queue(nf: &NfStatus) -> String {
     }
 }
 
-/// NF instances: everything there is to tell of each.
+/// NF instances, with everything that is known of each.
 pub fn nf_details(interval: Interval<'_>, paint: Paint) -> String {
     let mut text = nfs(interval, paint);
     for nf in &interval.after.nfs {
@@ -246,16 +258,16 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
         facts.push(("ready after", units::time(ns)));
     }
     facts.push(("packets", format!("{} in, {} out", units::whole(nf.delivered), units::whole(nf.returned))));
-    match (&nf.io, &nf.black_box) {
+    match (&nf.io, &nf.external) {
         (Some(io), _) => facts.extend(interfaces(io)),
-        (None, Some(black_box)) => facts.extend(outside(nf, black_box)),
+        (None, Some(external)) => facts.extend(outside(nf, external)),
         (None, None) => {
             facts.push(("holds", format!("{} of {}", units::whole(nf.held), units::whole(nf.ring.into()))));
         }
     }
     facts.push(("CPU time", units::time(nf.cpu_ns)));
     facts.extend(scheduling(nf));
-    let calls = [("bursts", nf.bursts), ("sleeps", nf.sleeps), ("wake-up calls", nf.calls)];
+    let calls = [("bursts", nf.bursts), ("sleeps", nf.sleeps), ("wake-ups", nf.wakeups)];
     facts.extend(calls.map(|(name, count)| (name, units::whole(count))));
     let listed = |(name, count): (&String, &u64)| format!("{name} {}", units::whole(*count));
     let ended: Vec<_> = nf.drops.iter().filter(|(_, count)| **count > 0).map(listed).collect();
@@ -269,18 +281,18 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
         facts.push(("failed", format!("{} times, last: {failure}", nf.failures)));
     }
     if let Some(message) = &nf.message {
-        facts.push(("says", message.clone()));
+        facts.push(("last message", message.clone()));
     }
     facts
 }
 
-/// What is seen of a black box.
-fn outside(nf: &NfStatus, black_box: &BoxStatus) -> Vec<(&'static str, String)> {
-    let waiting = black_box.waiting.zip(black_box.ring).map(|(waiting, ring)| {
+/// What is known of an external program.
+fn outside(nf: &NfStatus, external: &ExternalStatus) -> Vec<(&'static str, String)> {
+    let waiting = external.waiting.zip(external.ring).map(|(waiting, ring)| {
         format!(", {} of {} places taken", units::whole(waiting.into()), units::whole(ring.into()))
     });
     vec![
-        ("black box", format!("behind {}{}", black_box.ports, waiting.unwrap_or_default())),
+        ("external", format!("program behind {}{}", external.ports, waiting.unwrap_or_default())),
         ("outstanding", units::whole(nf.held)),
     ]
 }
@@ -307,7 +319,7 @@ fn interfaces(io: &IoStatus) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// How it is scheduled, and what that was decided by.
+/// How it is scheduled, and the figures that decide it.
 fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if !nf.policy.is_empty() {
@@ -316,21 +328,21 @@ fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
         facts.push(("scheduled", format!("{}, priority {}{share}", nf.policy, nf.priority)));
         facts.push(("arrivals", units::packet_rate(nf.arrivals_per_second)));
     }
-    if let (Some(median), Some(tail)) = (nf.service_median_ns, nf.service_p99_ns) {
-        let doubt = if nf.doubted { ", which the kernel's account contradicts" } else { "" };
+    if let (Some(median), Some(tail)) = (nf.service_time_ns_p50, nf.service_time_ns_p99) {
+        let overridden = if nf.service_time_overridden { ", overridden by CPU accounting" } else { "" };
         let times = (units::time(median), units::time(tail));
-        facts.push(("says a packet", format!("takes {} (99 %: {}){doubt}", times.0, times.1)));
+        facts.push(("service time", format!("{} (99 %: {}){overridden}", times.0, times.1)));
     }
-    if let Some(ns) = nf.accounted_ns {
-        facts.push(("kernel counts", format!("{} of CPU time for a packet", units::time(ns))));
+    if let Some(ns) = nf.cpu_time_per_packet_ns {
+        facts.push(("CPU a packet", format!("{} by the kernel's accounting", units::time(ns))));
     }
-    if let Some(ns) = nf.turn_cost_ns {
-        let by = if nf.turn_cost_measured { "as measured before" } else { "by its turns" };
-        facts.push(("turns", format!("{}, a packet costs {ns:.1} ns {by}", units::whole(nf.turns))));
+    if let Some(ns) = nf.slice_cost_ns {
+        let by = if nf.slice_cost_measured { "as measured before" } else { "learnt from its slices" };
+        facts.push(("time slices", format!("{}, a packet costs {ns:.1} ns, {by}", units::whole(nf.slices))));
     }
-    for (name, delay) in [("packets wait", nf.queueing), ("are worked on", nf.processing)] {
-        if let Some(DelayStatus { median_ns, p99_ns }) = delay {
-            facts.push((name, format!("{} (99 %: {})", units::time(median_ns), units::time(p99_ns))));
+    for (name, delay) in [("queueing", nf.queueing), ("processing", nf.processing)] {
+        if let Some(DelayStatus { p50_ns, p99_ns }) = delay {
+            facts.push((name, format!("{} (99 %: {})", units::time(p50_ns), units::time(p99_ns))));
         }
     }
     facts
@@ -339,7 +351,7 @@ fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
 /// Chains: rates and totals. The one of unclaimed packets only when there were some.
 pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
     let headings = [
-        "chain", "path", ">in", ">out", ">dropped", ">takes", ">99 %", ">entered", ">made", ">left",
+        "chain", "path", ">in", ">out", ">dropped", ">delay", ">99 %", ">entered", ">made", ">left",
         ">ended", ">missing",
     ];
     let mut table = Table::new(&headings);
@@ -361,7 +373,7 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
             (rate(rates.entered), None),
             (rate(rates.left), None),
             (rate_if_any(rates.dropped), None),
-            (chain.delay.map_or(String::new(), |delay| units::time(delay.median_ns)), None),
+            (chain.delay.map_or(String::new(), |delay| units::time(delay.p50_ns)), None),
             (chain.delay.map_or(String::new(), |delay| units::time(delay.p99_ns)), None),
             (units::whole(chain.entered), None),
             (if_any(chain.made), None),
@@ -376,9 +388,9 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
     table.render(paint)
 }
 
-/// What is asked of chains, and whether it is kept; nothing where nothing is asked.
+/// Objectives of chains, and whether they are kept; empty when no chain has one.
 pub fn objectives(snapshot: &Snapshot, paint: Paint) -> String {
-    let mut table = Table::new(&["asked of", ">floor", ">has", "", ">bound", ">99 % take", ""]);
+    let mut table = Table::new(&["objective of", ">rate floor", ">rate", "", ">delay bound", ">99 %", ""]);
     let kept = |kept: Option<bool>| match kept {
         Some(true) => ("kept".to_owned(), Some(Ink::Green)),
         Some(false) => ("not kept".to_owned(), Some(Ink::Yellow)),
@@ -400,23 +412,23 @@ pub fn objectives(snapshot: &Snapshot, paint: Paint) -> String {
     if table.is_empty() { String::new() } else { table.render(paint) }
 }
 
-/// How long packets take: each chain on the whole, then its stages.
+/// Delays of packets: each chain as a whole, then its stages.
 pub fn delays(snapshot: &Snapshot, paint: Paint) -> String {
     let headings = [
         "chain",
         "stage",
-        ">waits",
+        ">queueing",
         ">99 %",
-        ">is worked on",
+        ">processing",
         ">99 %",
-        ">takes in all",
+        ">in all",
         ">99 %",
         ">bound",
-        ">inside at most",
+        ">window",
     ];
     let mut table = Table::new(&headings);
     let cells = |delay: Option<DelayStatus>| match delay {
-        Some(DelayStatus { median_ns, p99_ns }) => [units::time(median_ns), units::time(p99_ns)],
+        Some(DelayStatus { p50_ns, p99_ns }) => [units::time(p50_ns), units::time(p99_ns)],
         None => [String::new(), String::new()],
     };
     for chain in snapshot.chains.iter().filter(|chain| chain.name != UNCLAIMED || chain.delay.is_some()) {
@@ -435,7 +447,7 @@ pub fn delays(snapshot: &Snapshot, paint: Paint) -> String {
     if table.is_empty() { "there is no chain\n".into() } else { table.render(paint) }
 }
 
-/// Packets that ended, by chain and reason, most first.
+/// Dropped packets by chain and reason, most first; then what ports lost, and the faults that they injected.
 pub fn drops(snapshot: &Snapshot, paint: Paint) -> String {
     let mut all: Vec<_> = snapshot.drops.iter().collect();
     all.sort_by_key(|drop| std::cmp::Reverse(drop.count));
@@ -445,7 +457,8 @@ pub fn drops(snapshot: &Snapshot, paint: Paint) -> String {
         table.row(cells.map(String::clone));
     }
     for port in &snapshot.ports {
-        for (reason, count, meaning) in port_losses(port).into_iter().filter(|loss| loss.1 > 0) {
+        let losses = port_losses(port).into_iter().chain(port_faults(port));
+        for (reason, count, meaning) in losses.filter(|loss| loss.1 > 0) {
             let cells = [format!("port {}", port.name), reason.into(), units::whole(count), meaning.into()];
             table.row(cells);
         }
@@ -522,7 +535,7 @@ pub fn accounts(snapshot: &Snapshot, paint: Paint) -> String {
             "accounts {}: packets or buffers are missing (see the column); this is a bug of Headgate\n",
             paint.ink(Ink::Red, "do not hold")
         ),
-        None => "accounts were not taken: a worker did not stand still; look again\n".into(),
+        None => "accounts were not taken: a worker did not stand still; ask again\n".into(),
     }
 }
 

@@ -1,7 +1,7 @@
 use headgate_api::status::{
-    ChainStatus, DelayStatus, DropStatus, Event, EventCode, FlowStatus, LatencyStatus, ManagerStatus,
-    MemoryStatus, NfState, NfStatus, ObjectiveStatus, PortStatus, SchedulerStatus, Snapshot,
-    StageDelayStatus, WorkerStatus,
+    ChainStatus, DelayStatus, DropStatus, Event, EventCode, FaultCounts, FaultStatus, FlowStatus,
+    LatencyStatus, ManagerStatus, MemoryStatus, NfState, NfStatus, ObjectiveStatus, PortStatus,
+    SchedulerStatus, Snapshot, StageDelayStatus, WorkerStatus,
 };
 
 use super::*;
@@ -21,13 +21,13 @@ fn after(seconds: u64) -> Snapshot {
         },
         scheduler: SchedulerStatus {
             mode: "nfvnice".into(),
-            troubles: vec!["no control group weighs CPU time here".into()],
+            limitations: vec!["no control group weighs CPU time here".into()],
             reserved: None,
             ..SchedulerStatus::default()
         },
         workers: vec![WorkerStatus {
-            turns: 1000 * seconds,
-            busy_turns: 370 * seconds,
+            passes: 1000 * seconds,
+            busy_passes: 370 * seconds,
             flows: 1000,
             flows_learnt: 1000 + seconds,
             ..WorkerStatus::default()
@@ -50,6 +50,10 @@ fn after(seconds: u64) -> Snapshot {
                 received: packets,
                 received_bytes: packets * 60,
                 missed: 7 * seconds,
+                faults: Some(FaultStatus {
+                    received: FaultCounts { lost: 3 * seconds, corrupted: seconds, ..Default::default() },
+                    sent: FaultCounts::default(),
+                }),
                 ..PortStatus::default()
             },
             PortStatus {
@@ -120,8 +124,8 @@ fn after(seconds: u64) -> Snapshot {
 }
 
 /// A tail of three times the median.
-fn delay(median_ns: u64) -> Option<DelayStatus> {
-    Some(DelayStatus { median_ns, p99_ns: 3 * median_ns })
+fn delay(p50_ns: u64) -> Option<DelayStatus> {
+    Some(DelayStatus { p50_ns, p99_ns: 3 * p50_ns })
 }
 
 fn nf(name: &str, state: NfState, packets: u64) -> NfStatus {
@@ -142,13 +146,13 @@ fn nf(name: &str, state: NfState, packets: u64) -> NfStatus {
         held: if running { 512 } else { 0 },
         ring: 4096,
         cpu_ns: packets * 250,
-        service_ns: running.then_some(48.4),
-        service_median_ns: running.then_some(51),
-        service_p99_ns: running.then_some(90),
-        accounted_ns: running.then_some(250),
+        service_time_ns_mean: running.then_some(48.4),
+        service_time_ns_p50: running.then_some(51),
+        service_time_ns_p99: running.then_some(90),
+        cpu_time_per_packet_ns: running.then_some(250),
         queueing: delay(40_000).filter(|_| running),
         processing: delay(9_000).filter(|_| running),
-        doubted: running,
+        service_time_overridden: running,
         arrivals_per_second: if running { 1_200_000.0 } else { 0.0 },
         priority: 2,
         policy: if running { "batch".into() } else { String::new() },

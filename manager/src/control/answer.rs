@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use headgate_path::worker::Command;
 
 use super::Control;
-use crate::api::{Answer, Asked, Refusal, Request};
+use crate::api::{Answer, Asked, Request, RequestError};
 
 impl Control {
     /// Reads what was asked, and answers what can be answered at once.
@@ -47,12 +47,12 @@ impl Control {
             None => {
                 let names: Vec<&str> = self.config.nfs.iter().map(|nf| nf.name.as_str()).collect();
                 let message = format!("there is no NF named {nf:?}; there are: {}", names.join(", "));
-                Err(Refusal::failed(message))
+                Err(RequestError::failed(message))
             }
         }
     }
 }
 
 fn value<T: serde::Serialize>(value: T) -> Answer {
-    serde_json::to_value(value).map_err(|error| Refusal::failed(error.to_string()))
+    serde_json::to_value(value).map_err(|error| RequestError::failed(error.to_string()))
 }

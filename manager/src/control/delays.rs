@@ -49,7 +49,7 @@ impl Sampled {
     fn of(&self, numbers: impl Iterator<Item = u16> + Clone, clock: &Clock) -> Option<DelayStatus> {
         let all = numbers.filter_map(|number| self.0.get(usize::from(number))?.as_deref());
         let ns = |bucket: usize| clock.cycles_to_ns(middle_of(bucket) << TICK_SHIFT);
-        Some(DelayStatus { median_ns: ns(quantile(all.clone(), 500)?), p99_ns: ns(quantile(all, 990)?) })
+        Some(DelayStatus { p50_ns: ns(quantile(all.clone(), 500)?), p99_ns: ns(quantile(all, 990)?) })
     }
 }
 
@@ -98,7 +98,7 @@ impl Delays {
 
     /// Returns how long packets waited for an instance lately, in the median.
     pub fn queueing(&self, instance: InstanceId) -> Option<Span> {
-        self.queueing.of(once(instance.0), &self.clock).map(|delay| Span(delay.median_ns))
+        self.queueing.of(once(instance.0), &self.clock).map(|delay| Span(delay.p50_ns))
     }
 
     /// Returns whether [`Delays::relieve`] is due.
@@ -139,8 +139,8 @@ mod tests {
         let (queueing, processing) = delays.of_instances(&[InstanceId(3)]);
         assert!(near(queueing.unwrap().p99_ns, 1 << 10) && processing.is_none());
         let (both, _) = delays.of_instances(&[InstanceId(3), InstanceId(7)]);
-        assert!(near(both.unwrap().median_ns, 1 << 10) && near(both.unwrap().p99_ns, 1 << 20));
-        assert!(near(delays.of_chain(ChainId(3)).unwrap().median_ns, 1 << 15));
+        assert!(near(both.unwrap().p50_ns, 1 << 10) && near(both.unwrap().p99_ns, 1 << 20));
+        assert!(near(delays.of_chain(ChainId(3)).unwrap().p50_ns, 1 << 15));
         assert_eq!((delays.of_chain(ChainId(7)), delays.of_chain(ChainId(9_999))), (None, None));
     }
 

@@ -31,7 +31,7 @@ use super::instance::Seat;
 use super::instances::Ground;
 use super::origin::Origin;
 use crate::config::model::{Link as Configured, Nf, Program, Scheduler};
-use crate::status::{BoxStatus, IoStatus};
+use crate::status::{ExternalStatus, IoStatus};
 
 pub use external::External;
 pub use interfaces::Interfaces;
@@ -232,7 +232,7 @@ pub struct LinkStatus {
     /// What it does on interfaces of the kernel, if it works on some.
     pub io: Option<IoStatus>,
     /// What its interfaces show, if it is an external program.
-    pub external: Option<BoxStatus>,
+    pub external: Option<ExternalStatus>,
 }
 
 /// Returns what is told of an NF's link. `before` is what its earlier processes did on interfaces.
@@ -268,7 +268,7 @@ fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) ->
         pressure::QueueMarks::sleepless(ring, high, low, cycles_per_micro, tick)
     };
     let mark_at = ring * scheduler.ecn_watermark / 100;
-    Handling { marks: Some(marks), mark_at, pending_max: scheduler.hold, yields: true }
+    Handling { marks: Some(marks), mark_at, pending_max: scheduler.pending, yields: true }
 }
 
 fn launched_program(program: &Program) -> LaunchedProgram {

@@ -155,7 +155,7 @@ mod tests {
         let mut objectives = Objectives::new(&Recorder::default());
         let (none, bound) = (ChainId(9), Some(Span(1_000)));
         assert!(objectives.status(none, None, None).is_none());
-        let late = DelayStatus { median_ns: 1, p99_ns: 1_001 };
+        let late = DelayStatus { p50_ns: 1, p99_ns: 1_001 };
         let told = objectives.status(none, bound, Some(late)).unwrap();
         assert_eq!((told.delay_bound_ns, told.bound_kept, told.rate_floor), (Some(1_000), Some(false), None));
         polled(&mut objectives, 0, &sample(0, 0, 0.0));

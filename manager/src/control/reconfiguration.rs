@@ -12,8 +12,8 @@ use headgate_path::plan::Chain as PathChain;
 
 use super::Control;
 use super::instance::Instance;
-use crate::api::{Answer, Refusal};
-use crate::config::model::{Chain, ChainIo, Interfaces, Link, Nf};
+use crate::api::{Answer, RequestError};
+use crate::config::model::{Chain, ChainIo, Link, Nf};
 use crate::config::{self, Config, Machine};
 use crate::layout;
 use crate::status::EventCode;
@@ -50,7 +50,7 @@ impl Control {
         name: &str,
         text: &str,
         reply: Sender<Answer>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), RequestError> {
         if self.change.is_some() {
             return Err(failed("another configuration is being applied; try again when it is done"));
         }
@@ -58,11 +58,11 @@ impl Control {
             return Err(failed("the manager is stopping"));
         }
         let loaded = config::parse(name, text, &self.settings.catalog, &self.machine())
-            .map_err(|mistakes| Refusal { code: 4, message: mistakes.to_string() })?;
+            .map_err(|mistakes| RequestError { code: 4, message: mistakes.to_string() })?;
         let next = loaded.config;
         refuse_fixed(&self.config, &next)?;
         self.refuse_too_many_chains(&next)?;
-        self.prepare_reception(&next).map_err(Refusal::failed)?;
+        self.prepare_reception(&next).map_err(RequestError::failed)?;
         let Difference { ended, new, summary } = compare(&self.config, &next);
         let ends = |instance: &&Instance| !instance.is_gone() && ended.contains(&instance.seat.nf.name);
         let old = self.instances.iter().filter(ends).map(|instance| instance.seat.number.index()).collect();
@@ -88,12 +88,12 @@ impl Control {
         machine
     }
 
-    fn refuse_too_many_chains(&self, next: &Config) -> Result<(), Refusal> {
+    fn refuse_too_many_chains(&self, next: &Config) -> Result<(), RequestError> {
         let most = self.fabric.chains_max();
         if self.fabric.parts.chains.len() + next.chains.len() <= most {
             return Ok(());
         }
-        Err(Refusal::failed(format!(
+        Err(RequestError::failed(format!(
             "this manager was started with room for {most} chains, changed ones included; restart it with the new file"
         )))
     }
@@ -151,7 +151,7 @@ impl Control {
         for &at in &change.new {
             self.with_instances(|instances, ground, effects| instances.remove(at, ground, effects));
         }
-        let _ = change.reply.send(Err(Refusal::failed(message)));
+        let _ = change.reply.send(Err(RequestError::failed(message)));
     }
 
     /// From now on packets take the new ways.
@@ -274,12 +274,12 @@ impl Control {
     }
 }
 
-fn failed(message: &str) -> Refusal {
-    Refusal::failed(message.to_owned())
+fn failed(message: &str) -> RequestError {
+    RequestError::failed(message.to_owned())
 }
 
 /// What cannot change while the manager runs.
-fn refuse_fixed(old: &Config, next: &Config) -> Result<(), Refusal> {
+fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
     let fixed = [
         ("[manager]", old.manager == next.manager),
         ("[memory]", old.memory == next.memory),
@@ -294,7 +294,7 @@ fn refuse_fixed(old: &Config, next: &Config) -> Result<(), Refusal> {
     if changed.is_empty() {
         return Ok(());
     }
-    Err(Refusal {
+    Err(RequestError {
         code: 4,
         message: format!(
             "{} cannot change while the manager runs; NFs, chains and rules can. For the rest: \
@@ -308,7 +308,10 @@ fn refuse_fixed(old: &Config, next: &Config) -> Result<(), Refusal> {
 fn on_interfaces(config: &Config) -> (Vec<Chain>, Vec<Nf>) {
     let chains = config.chains.iter().filter(|chain| chain.io.is_some()).cloned();
     let chains = chains.map(|chain| Chain { io: chain.io.map(|io| ChainIo { batch: 0, ..io }), ..chain });
-    (chains.collect(), config.nfs.iter().filter(|nf| nf.interfaces().is_some()).map(but_batch).collect())
+    (
+        chains.collect(),
+        config.nfs.iter().filter(|nf| nf.interfaces().is_some()).map(Nf::without_batch).collect(),
+    )
 }
 
 /// What is to end and what to start.
@@ -320,7 +323,7 @@ fn compare(old: &Config, next: &Config) -> Difference {
     for nf in &next.nfs {
         match before.get(nf.name.as_str()) {
             None => summary.push(format!("nf {} added", nf.name)),
-            Some(old) if but_batch(old) != but_batch(nf) => {
+            Some(old) if old.without_batch() != nf.without_batch() => {
                 summary.push(format!("nf {} replaced", nf.name));
                 ended.push(nf.name.clone());
             }
@@ -342,16 +345,6 @@ fn compare(old: &Config, next: &Config) -> Difference {
 
 fn floor_of(config: &Config, name: &str) -> Option<u64> {
     config.chains.iter().find(|chain| chain.name == name)?.rate_floor
-}
-
-/// An NF but for the packets of one call, which it changes by itself.
-fn but_batch(nf: &Nf) -> Nf {
-    match &nf.link {
-        Link::Interfaces(interfaces) => {
-            Nf { link: Link::Interfaces(Interfaces { batch: 0, ..interfaces.clone() }), ..nf.clone() }
-        }
-        Link::Rings | Link::External(_) => nf.clone(),
-    }
 }
 
 fn is_same(old: &Option<PathChain>, new: &PathChain) -> bool {

@@ -27,7 +27,7 @@ use headgate_host::sched::{self, Policy};
 use crate::config::model::{self, Nf, Unis};
 use crate::config::{Config, Mode};
 use crate::record::Recorder;
-use crate::status::TurnsStatus;
+use crate::status::SlicesStatus;
 use core::{CoreOrder, Runner, SharedTally, SliceAccount};
 use rings::Queues;
 use thread::{ManagerClock, Place, Scheduler};
@@ -118,12 +118,12 @@ impl TimeSlices {
 
     /// Returns whether a core gives an NF time slices, and the kernel does not share it.
     pub fn gives(&self, nf: &Nf, core: u32) -> bool {
-        nf.has_turns(self.mode) && !self.troubles.contains_key(&core)
+        nf.has_slices(self.mode) && !self.troubles.contains_key(&core)
     }
 
     /// Returns whether an NF would have time slices where cores can give some.
     pub fn would_give(&self, nf: &Nf) -> bool {
-        nf.has_turns(self.mode)
+        nf.has_slices(self.mode)
     }
 
     /// NFs have come, gone or changed places.
@@ -295,16 +295,16 @@ impl TimeSlices {
     }
 
     /// Returns what is told of each core.
-    pub fn status(&self) -> Vec<TurnsStatus> {
+    pub fn status(&self) -> Vec<SlicesStatus> {
         let of = |(core, tally): (&u32, &Arc<SharedTally>)| {
             let tally = tally.load();
-            TurnsStatus {
+            SlicesStatus {
                 core: *core,
                 scheduler_core: self.seat_of(*core),
-                looks: tally.samples,
+                samples: tally.samples,
                 switches: tally.switches,
-                rests: tally.demotions,
-                raised_ns: tally.real_time.0,
+                idle_demotions: tally.demotions,
+                real_time_ns: tally.real_time.0,
             }
         };
         self.tallies.iter().map(of).collect()

@@ -56,13 +56,13 @@ impl Control {
 
     fn scheduler_status(&self) -> SchedulerStatus {
         let mut status = SchedulerStatus { mode: self.scheduling.mode().to_owned(), ..Default::default() };
-        status.troubles.extend(self.scheduling.refused().map(str::to_owned));
-        status.troubles.extend(self.refused.iter().cloned());
-        status.troubles.extend(self.slices.troubles().cloned());
-        status.troubles.extend(self.objectives.troubles().cloned());
-        status.troubles.extend(self.slices.real_time_stall());
+        status.limitations.extend(self.scheduling.refused().map(str::to_owned));
+        status.limitations.extend(self.refused.iter().cloned());
+        status.limitations.extend(self.slices.troubles().cloned());
+        status.limitations.extend(self.objectives.troubles().cloned());
+        status.limitations.extend(self.slices.real_time_stall());
         status.cores = self.slices.status();
-        status.troubles.extend(self.reserved.trouble().cloned());
+        status.limitations.extend(self.reserved.trouble().cloned());
         status.reserved = self.reserved.status();
         status
     }
@@ -84,7 +84,7 @@ impl Control {
                 let counts = &board.stations[station as usize];
                 StationStatus {
                     station: station.name().to_owned(),
-                    ns: self.fabric.clock.cycles_to_ns(counts.cycles.get()),
+                    time_ns: self.fabric.clock.cycles_to_ns(counts.cycles.get()),
                     packets: counts.packets.get(),
                 }
             });
@@ -92,8 +92,8 @@ impl Control {
         };
         let status = |worker: &crate::fabric::WorkerHome| WorkerStatus {
             core: worker.core,
-            turns: worker.board.passes.get(),
-            busy_turns: worker.board.busy_passes.get(),
+            passes: worker.board.passes.get(),
+            busy_passes: worker.board.busy_passes.get(),
             flows: worker.board.flows.get(),
             flows_learnt: worker.board.flows_learnt.get(),
             flows_evicted: worker.board.flows_evicted.get(),
@@ -171,30 +171,30 @@ impl Control {
             made: counts.made.get(),
             returned: passed(|interface| interface.sent, counts.returned.get()),
             held: counts.held.get(),
-            waiting: counts.pending.get(),
+            pending: counts.pending.get(),
             throttled: self.fabric.signals.pressure.is_throttled(seat.number),
             throttles: counts.throttles.get(),
             marked: counts.marked.get(),
             ring: seat.nf.ring,
-            calls: counts.calls.get(),
+            wakeups: counts.calls.get(),
             cpu_ns: instance.cpu_ns(),
             sleeps: progress.sleeps,
             bursts: progress.bursts,
-            service_ns: (progress.handler_packets > 0).then(|| mean_ns(progress.handler_cycles)),
-            service_median_ns: weights.claim.map(|claim| claim.median.0),
-            service_p99_ns: weights.claim.map(|claim| claim.p99.0),
-            accounted_ns: weights.accounted.map(|accounted| accounted.0),
+            service_time_ns_mean: (progress.handler_packets > 0).then(|| mean_ns(progress.handler_cycles)),
+            service_time_ns_p50: weights.claim.map(|claim| claim.median.0),
+            service_time_ns_p99: weights.claim.map(|claim| claim.p99.0),
+            cpu_time_per_packet_ns: weights.accounted.map(|accounted| accounted.0),
             queueing,
             processing,
-            doubted: weights.is_overridden,
+            service_time_overridden: weights.is_overridden,
             arrivals_per_second: weights.arrivals.per_second(),
             priority: seat.nf.priority,
             policy: weights.policy,
-            turns: slices.slices,
-            turn_cost_measured: slices.is_measured,
-            turn_cost_ns: slices.cost_ns,
+            slices: slices.slices,
+            slice_cost_measured: slices.is_measured,
+            slice_cost_ns: slices.cost_ns,
             share: weights.share,
-            black_box: external,
+            external,
             drops: drops_of(counts, io.as_ref()),
             io,
             counters: instance.counters.iter().enumerate().map(counter).collect(),

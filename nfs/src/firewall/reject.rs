@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use headgate_nf::wire::icmp::{Problem, Sender, Silence, error_frame};
+use headgate_nf::wire::icmp::{NoIcmpError, Problem, Sender, error_frame};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{ethernet, ipv4, ipv6, tcp};
 use headgate_nf::{Context, Counter, Failure, Maker, Packet, Way};
@@ -63,15 +63,15 @@ impl Reject {
 }
 
 /// Writes the answer to a frame. Returns its length.
-fn answer(frame: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
+fn answer(frame: &[u8], out: &mut [u8]) -> Result<usize, NoIcmpError> {
     match tcp::reset_frame(frame, out) {
-        Err(Silence::NotTcp) => error_frame(Problem::Prohibited, &receiver_of(frame)?, frame, out),
+        Err(NoIcmpError::NotTcp) => error_frame(Problem::Prohibited, &receiver_of(frame)?, frame, out),
         answered => answered,
     }
 }
 
 /// The receiver of a frame, in whose name it is answered.
-fn receiver_of(frame: &[u8]) -> Result<Sender, Silence> {
+fn receiver_of(frame: &[u8]) -> Result<Sender, NoIcmpError> {
     let packet = &frame[Tags::parse(frame)?.payload_offset..];
     Ok(Sender {
         mac: ethernet::Frame::new(frame)?.destination(),

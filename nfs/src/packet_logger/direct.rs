@@ -48,7 +48,7 @@ impl Direct {
         self.packets = 0;
     }
 
-    pub fn turn(&mut self, turn: &Turn) -> io::Result<()> {
+    pub fn rotate(&mut self, turn: &Turn) -> io::Result<()> {
         self.file = turn.perform()?;
         self.offset = turn.head.len() as u64;
         Ok(())

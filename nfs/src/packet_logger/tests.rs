@@ -58,7 +58,7 @@ fn only_so_many_files_are_kept_and_they_are_the_last() {
             for _ in 0..8 {
                 let some = frames(100);
                 harness.run(&some);
-                // A pause in which the buffer is written, so that each turn finds the last one done.
+                // A pause in which the buffer is written, so that each rotation finds the last one done.
                 harness.wait(Duration::from_millis(150));
                 sent.extend(some);
             }

@@ -57,7 +57,7 @@ impl Treatment {
         };
         match device.driver() {
             // Both take a buffer when a packet comes and free it when one is sent. pcap writes whatever
-            // length there is; null looks at none.
+            // length there is; null checks none.
             "net_null" | "net_pcap" => usual,
             "net_af_packet" => Self { obeys_mtu: true, ..usual },
             "net_memif" if device.get("zero-copy") == Some("yes") => Self {

@@ -9,14 +9,14 @@ use crate::log::Said;
 #[non_exhaustive]
 pub enum DpdkError {
     /// DPDK's environment layer did not start.
-    #[error("DPDK did not start: {cause}{said}; `headgate doctor` looks for the usual reasons")]
+    #[error("DPDK did not start: {cause}{said}; `headgate doctor` checks for the usual reasons")]
     NotStarted {
         /// What failed.
         cause: String,
         /// What DPDK said.
         said: Said,
     },
-    /// The environment layer runs without having looked at the PCI bus, and can look only once.
+    /// The environment layer runs without having scanned the PCI bus, and can scan it only once.
     #[error(
         "{device} is on the PCI bus and DPDK was started without it, because no port of the first \
          configuration was; restart the manager with this configuration"

@@ -1,6 +1,6 @@
 //! What has to be known of a kernel interface that a device is laid over.
 //!
-//! Asked by `ioctl` in the network namespace of the calling thread, where the driver looks too.
+//! Asked by `ioctl` in the network namespace of the calling thread, which is the driver's too.
 
 use std::ffi::{CStr, CString};
 use std::io;

@@ -1,4 +1,4 @@
-//! What is known of a device before it is looked for.
+//! A device as its configuration names it, before it is probed.
 
 use crate::devargs::Devargs;
 use crate::driver::Treatment;
@@ -10,7 +10,7 @@ use crate::port::Spec;
 /// Bytes of an Ethernet header and one VLAN tag, which an MTU does not count.
 pub(crate) const LINK_BYTES: u32 = 14 + 4;
 
-/// What is known before the device is looked for.
+/// Facts known before the device is probed.
 pub(crate) struct Plan<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) device: Devargs,

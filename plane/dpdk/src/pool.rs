@@ -187,7 +187,7 @@ pub(crate) struct Shelf {
     /// 2^32 over the stride in cache lines, rounded up.
     reciprocal: u64,
     depot: Mutex<Vec<u32>>,
-    /// Buffers in the depot, to be looked at without its lock. Only a hint: the lock orders the rest.
+    /// Buffers in the depot, readable without its lock. Only a hint: the lock orders the rest.
     waiting: AtomicUsize,
 }
 

@@ -33,8 +33,8 @@ pub mod stamp;
 mod template;
 
 pub use spec::{
-    CHECK_SEQUENCE_BYTES, Class, FLOWS_MAX, FRAME_BYTES_MIN, GeneratorSpec, Load, RATE_MAX, Rate, Selection,
-    Sizes, Step, Transport,
+    CHECK_SEQUENCE_BYTES, Class, FLOWS_MAX, FRAME_BYTES_MIN, GeneratorSpec, Load, RATE_MAX, Rate, RateStep,
+    Selection, Sizes, Transport,
 };
 
 use headgate_port::{Queue, Setting, SpecErrors};

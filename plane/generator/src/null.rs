@@ -16,7 +16,7 @@ use measure::Probe;
 /// What a null port measures of the stamps of generators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
-    /// Nothing: packets are not looked at.
+    /// Nothing: packets are not read.
     #[default]
     Nothing,
     /// The latency of one of so many packets.
@@ -64,7 +64,7 @@ impl Queue for NullQueue {
 
     fn transmit(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
         if let Some(probe) = &mut self.probe {
-            probe.look(now, stack.region(), packets);
+            probe.sample(now, stack.region(), packets);
         }
         count_sent(&mut self.counters, packets);
         give_back(stack, packets);

@@ -5,7 +5,7 @@ use headgate_shm::{Descriptor, Stack};
 use crate::check::source_low;
 use crate::flows::Cursor;
 use crate::line::Line;
-use crate::schedule::Schedule;
+use crate::schedule::RateSchedule;
 use crate::sizes::Bag;
 use crate::spec::{GeneratorSpec, Load};
 use crate::stamp;
@@ -32,7 +32,7 @@ impl Maker {
 }
 
 pub(super) struct GeneratorQueue {
-    schedule: Schedule,
+    schedule: RateSchedule,
     cursors: Vec<Cursor>,
     /// The class that goes first, so that none starves where room is short.
     first: usize,
@@ -65,7 +65,7 @@ impl GeneratorQueue {
             from += flows;
         }
         Self {
-            schedule: Schedule::new(spec, &parts, setting.timebase.cycles_per_second),
+            schedule: RateSchedule::new(spec, &parts, setting.timebase.cycles_per_second),
             cursors,
             first: 0,
             random: Random::new(spec.seed, queue),
@@ -130,9 +130,9 @@ impl Queue for GeneratorQueue {
         let room = self.remaining.min(room as u64) as usize;
         let classes = self.cursors.len();
         let mut filled = 0;
-        for turn in 0..classes {
+        for step in 0..classes {
             let class =
-                if self.first + turn < classes { self.first + turn } else { self.first + turn - classes };
+                if self.first + step < classes { self.first + step } else { self.first + step - classes };
             let due =
                 if self.cursors[class].count() > 0 { self.schedule.due(class, room - filled) } else { 0 };
             self.fill(class, now, stack, &mut into[filled..filled + due]);

@@ -5,7 +5,7 @@ use headgate_port::pace::Pace;
 
 /// One class as one queue sees it.
 #[derive(Debug)]
-struct Turn {
+struct ClassPace {
     /// Part of the rate of all classes that this queue gives this class.
     share: f64,
     /// `None` while there is no limit.
@@ -14,9 +14,9 @@ struct Turn {
 
 /// The rates of the classes of one queue, over time.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(super) struct RateSchedule {
     cycles_per_second: u64,
-    turns: Vec<Turn>,
+    classes: Vec<ClassPace>,
     rate: Rate,
     /// Later rates and their times in cycles since the start, the next one last.
     steps: Vec<(u64, Rate)>,
@@ -25,7 +25,7 @@ pub(super) struct Schedule {
     next_step: u64,
 }
 
-impl Schedule {
+impl RateSchedule {
     /// `parts` are the parts, 0 to 1, that this queue has of each class's flows.
     pub(super) fn new(spec: &GeneratorSpec, parts: &[f64], cycles_per_second: u64) -> Self {
         let (rate, shares): (Rate, Vec<f64>) = match &spec.load {
@@ -35,11 +35,12 @@ impl Schedule {
                 (Rate::PerSecond(sum), classes.iter().map(|class| class.rate / sum).collect())
             }
         };
-        let turns = shares.iter().zip(parts).map(|(share, part)| Turn { share: share * part, pace: None });
-        let cycles = |step: &super::Step| (step.at.as_secs_f64() * cycles_per_second as f64) as u64;
+        let classes =
+            shares.iter().zip(parts).map(|(share, part)| ClassPace { share: share * part, pace: None });
+        let cycles = |step: &super::RateStep| (step.at.as_secs_f64() * cycles_per_second as f64) as u64;
         Self {
             cycles_per_second,
-            turns: turns.collect(),
+            classes: classes.collect(),
             rate,
             steps: spec.steps.iter().rev().map(|step| (cycles(step), step.rate)).collect(),
             started: None,
@@ -54,8 +55,8 @@ impl Schedule {
         if now >= self.next_step {
             lost += self.step(now);
         }
-        for turn in &mut self.turns {
-            if let Some(pace) = &mut turn.pace {
+        for class in &mut self.classes {
+            if let Some(pace) = &mut class.pace {
                 lost += pace.advance(now);
             }
         }
@@ -65,7 +66,7 @@ impl Schedule {
     /// Packets of a class that are due, at most `room`.
     #[inline]
     pub(super) fn due(&self, class: usize, room: usize) -> usize {
-        match &self.turns[class].pace {
+        match &self.classes[class].pace {
             Some(pace) => pace.due().min(room),
             None => room,
         }
@@ -74,7 +75,7 @@ impl Schedule {
     /// Counts packets of a class as given.
     #[inline]
     pub(super) fn spend(&mut self, class: usize, packets: usize) {
-        if let Some(pace) = &mut self.turns[class].pace {
+        if let Some(pace) = &mut self.classes[class].pace {
             pace.spend(packets);
         }
     }
@@ -97,9 +98,9 @@ impl Schedule {
             self.steps.pop();
             let at = started + after;
             lost += self
-                .turns
+                .classes
                 .iter_mut()
-                .filter_map(|turn| turn.pace.as_mut())
+                .filter_map(|class| class.pace.as_mut())
                 .map(|pace| pace.advance(at))
                 .sum::<u64>();
             self.set_rate(rate, at);
@@ -109,14 +110,14 @@ impl Schedule {
     }
 
     fn set_rate(&mut self, rate: Rate, at: u64) {
-        for turn in &mut self.turns {
-            match (rate, &mut turn.pace) {
+        for class in &mut self.classes {
+            match (rate, &mut class.pace) {
                 (Rate::Unlimited, pace) => *pace = None,
                 (Rate::PerSecond(rate), Some(pace)) => {
-                    pace.set_rate(rate * turn.share, self.cycles_per_second)
+                    pace.set_rate(rate * class.share, self.cycles_per_second)
                 }
                 (Rate::PerSecond(rate), pace) => {
-                    *pace = Some(Pace::new(rate * turn.share, self.cycles_per_second, at));
+                    *pace = Some(Pace::new(rate * class.share, self.cycles_per_second, at));
                 }
             }
         }

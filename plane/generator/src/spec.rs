@@ -31,7 +31,7 @@ pub struct GeneratorSpec {
     /// How many flows, and how fast.
     pub load: Load,
     /// Changes of the rate, in the order of their times.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RateStep>,
     /// Which flow the next packet of a class belongs to.
     pub selection: Selection,
     /// How long frames are.
@@ -120,7 +120,7 @@ pub enum Rate {
 
 /// From a time on, another rate of all flows together. Classes keep their proportions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Step {
+pub struct RateStep {
     /// Time since the first packet was asked for.
     pub at: Duration,
     /// The rate from then on. [`Rate::Unlimited`] is not for several classes.

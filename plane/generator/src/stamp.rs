@@ -11,7 +11,7 @@
 //!
 //! 18 bytes, because that is the payload of a 64-byte UDP frame over IPv4.
 
-use headgate_wire::flow_key::{self, Parsed, Place};
+use headgate_wire::flow_key::{self, HeaderOffsets, Parsed};
 use headgate_wire::{ip::protocol, tcp, udp};
 
 /// Bytes of a stamp.
@@ -20,7 +20,7 @@ pub const BYTES: usize = 18;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"hgS\x9d");
 /// Bits of the clock that a stamp holds: at 2.5 GHz they wrap after 31 hours.
 pub const CYCLES_BITS: u32 = 48;
-/// Bytes of a frame in which [`Stamp::find`] looks.
+/// Bytes of a frame in which [`Stamp::find`] searches.
 pub const SEARCH_BYTES: usize = 128;
 
 pub(super) const SEQUENCE_AT: usize = 4;
@@ -93,7 +93,7 @@ impl Stamp {
             Parsed::Wide { key, place } => (key.protocol(), place),
             Parsed::NeedMore { .. } | Parsed::Malformed(_) => return None,
         };
-        let Place { l4, .. } = place;
+        let HeaderOffsets { l4, .. } = place;
         let payload = usize::from(l4)
             + match protocol {
                 protocol::UDP => udp::HEADER_LENGTH,

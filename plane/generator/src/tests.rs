@@ -341,7 +341,7 @@ fn random_flows_are_spread() {
 
 #[test]
 fn steps_change_the_rate_at_their_time() {
-    let step = |ms, rate| Step { at: Duration::from_millis(ms), rate };
+    let step = |ms, rate| RateStep { at: Duration::from_millis(ms), rate };
     let spec = GeneratorSpec {
         load: Load::Even { flows: 1, rate: Rate::PerSecond(1e6) },
         steps: vec![
@@ -356,9 +356,9 @@ fn steps_change_the_rate_at_their_time() {
     let start = 1 << 40;
     let mut counts = [0; 5];
     // 20,000 cycles are 8 us; asked 1,250 times in each 10 ms.
-    for turn in 0..6_250 {
-        let got = receive(&mut *queue, start + turn * 20_000, &mut stack, 32).len();
-        counts[turn as usize / 1_250] += got;
+    for pass in 0..6_250 {
+        let got = receive(&mut *queue, start + pass * 20_000, &mut stack, 32).len();
+        counts[pass as usize / 1_250] += got;
     }
     let close = |count: usize, wanted: usize| count.abs_diff(wanted) <= 24;
     assert!(close(counts[0], 10_000) && close(counts[1], 20_000), "{counts:?}");
@@ -371,7 +371,7 @@ fn steps_change_the_rate_at_their_time() {
 fn a_late_first_step_is_taken_at_its_own_time() {
     let spec = GeneratorSpec {
         load: Load::Even { flows: 1, rate: Rate::PerSecond(1e6) },
-        steps: vec![Step { at: Duration::from_micros(100), rate: Rate::PerSecond(0.0) }],
+        steps: vec![RateStep { at: Duration::from_micros(100), rate: Rate::PerSecond(0.0) }],
         ..GeneratorSpec::default()
     };
     let (mut queue, mut stack) = (open_one(&spec), stack(256));
@@ -415,8 +415,8 @@ fn errors_are_all_named_at_once() {
     let bad = GeneratorSpec {
         load: Load::Classes(vec![Class { flows: 0, rate: f64::NAN }]),
         steps: vec![
-            Step { at: Duration::from_secs(2), rate: Rate::PerSecond(-1.0) },
-            Step { at: Duration::from_secs(1), rate: Rate::Unlimited },
+            RateStep { at: Duration::from_secs(2), rate: Rate::PerSecond(-1.0) },
+            RateStep { at: Duration::from_secs(1), rate: Rate::Unlimited },
         ],
         sizes: Sizes::Weighted(vec![(10, 0), (9000, 5000), (100, 4999)]),
         source: "224.0.0.1".parse().unwrap(),
@@ -444,7 +444,7 @@ fn every_limit_has_its_mistake() {
     let classes = |count, rate| Load::Classes(vec![Class { flows: 1, rate }; count]);
     let two_and_unlimited = GeneratorSpec {
         load: classes(2, 1.0),
-        steps: vec![Step { at: Duration::ZERO, rate: Rate::Unlimited }],
+        steps: vec![RateStep { at: Duration::ZERO, rate: Rate::Unlimited }],
         ..spec()
     };
     for (field, bad) in [

@@ -4,14 +4,14 @@
 //! Two processes share the work, so that an NF needs no rights of its own:
 //! - the manager opens a socket on an interface ([`open::open`]), in whichever network namespace the
 //!   interface lives, and hands it to the NF;
-//! - the NF makes a [`Cable`] of it: what it receives from and sends to.
+//! - the NF makes a [`InterfaceIo`] of it: what it receives from and sends to.
 //!
 //! ```text
 //! open     manager   a socket with the options that the drivers need
 //! pool     NF        the buffers that packets lie in between receive and send
 //! packet   NF        driver: recvmmsg and sendmmsg, or recvmsg and send for one packet a call
 //! mapped   NF        driver: rings shared with the kernel (PACKET_MMAP)
-//! polled   manager   the same rings for a worker, which never waits: the interfaces of black boxes
+//! polled   manager   the same rings for a worker, which never waits: the interfaces of external programs
 //! uring    NF        driver: packet sockets through io_uring
 //! xdp      both      driver: packets before the host's stack, in place (AF_XDP)
 //! frame    NF        what a frame from the kernel lacks: its VLAN tag, its checksum
@@ -41,12 +41,12 @@ pub use counts::Counts;
 pub use pool::Pool;
 pub use xdp::FRAME_BYTES_MAX as XDP_FRAME_BYTES_MAX;
 
-/// Most packets of one system call, the end of the range that SCC studies (figure 8).
+/// Maximum number of packets of one system call, the end of the range that SCC studies (figure 8).
 pub const BATCH_MAX: usize = 256;
 
-/// What ends work on an interface.
+/// Reason why an interface takes and gives no packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Loss {
+pub enum InterfaceError {
     /// It is switched off. The socket works again when it is switched on.
     #[error("it is switched off")]
     Down,
@@ -55,21 +55,21 @@ pub enum Loss {
     Gone,
 }
 
-/// One interface as an NF has it.
-pub trait Cable {
+/// One interface, as an NF sends and receives by it.
+pub trait InterfaceIo {
     /// Takes what is there, at most a batch, into buffers of `pool`; each packet is appended to `into`, its
     /// tag untouched (0). True when there may be more.
     ///
     /// # Errors
-    /// [`Loss`]; what came before it is in `into`.
-    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss>;
+    /// [`InterfaceError`]; what came before it is in `into`.
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, InterfaceError>;
 
     /// Sends packets of `pool`, which get their buffers back. What the kernel does not take now is lost and
     /// counted: like a NIC's, its queue is not waited for.
     ///
     /// # Errors
-    /// [`Loss`]; the packets are lost and counted.
-    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), Loss>;
+    /// [`InterfaceError`]; the packets are lost and counted.
+    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), InterfaceError>;
 
     /// From now on so many packets are the most of one call, 1 to [`BATCH_MAX`].
     fn set_batch(&mut self, batch: usize);
@@ -84,15 +84,15 @@ pub trait Cable {
     /// the interface works, where nothing else would tell.
     ///
     /// # Errors
-    /// [`Loss`].
-    fn look_for_losses(&mut self) -> Result<(), Loss>;
+    /// [`InterfaceError`].
+    fn check_losses(&mut self) -> Result<(), InterfaceError>;
 }
 
 /// Makes a cable of a socket that [`open::open`] opened for the same I/O, with the memory of this pool.
 ///
 /// # Errors
 /// What the kernel said.
-pub fn attach(socket: OwnedFd, io: &KernelIo, pool: &mut Pool) -> io::Result<Box<dyn Cable>> {
+pub fn attach(socket: OwnedFd, io: &KernelIo, pool: &mut Pool) -> io::Result<Box<dyn InterfaceIo>> {
     let batch = (io.batch as usize).clamp(1, BATCH_MAX);
     Ok(match io.driver {
         Driver::Packet => Box::new(packet::PacketSocket::new(socket, batch, pool)),
@@ -115,8 +115,8 @@ pub fn missing(driver: Driver) -> Option<io::Error> {
 /// What a socket has to tell beside packets, when `poll` says that there is an error. It is told once.
 ///
 /// # Errors
-/// [`Loss`].
-pub fn look_for_error(socket: BorrowedFd<'_>) -> Result<(), Loss> {
+/// [`InterfaceError`].
+pub fn check_error(socket: BorrowedFd<'_>) -> Result<(), InterfaceError> {
     let told = match rustix::net::sockopt::socket_error(socket) {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(told)) | Err(told) => told,
@@ -125,10 +125,10 @@ pub fn look_for_error(socket: BorrowedFd<'_>) -> Result<(), Loss> {
 }
 
 /// Whether an error means that the interface does not work, and how badly.
-fn loss(socket: BorrowedFd<'_>, error: &io::Error) -> Option<Loss> {
+fn loss(socket: BorrowedFd<'_>, error: &io::Error) -> Option<InterfaceError> {
     match error.raw_os_error()? {
         libc::ENETDOWN | libc::ENXIO | libc::ENODEV => {
-            Some(if open::is_bound(socket) { Loss::Down } else { Loss::Gone })
+            Some(if open::is_bound(socket) { InterfaceError::Down } else { InterfaceError::Gone })
         }
         _ => None,
     }

@@ -15,7 +15,7 @@ use headgate_shm::region::HEADROOM_BYTES;
 
 use crate::counts::Counts;
 use crate::frame::Aside;
-use crate::{BATCH_MAX, Cable, Loss, Pool, is_passing, loss, lost_since_asked, open, packet};
+use crate::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, is_passing, loss, lost_since_asked, open, packet};
 
 // linux/if_packet.h
 const TO_KERNEL: u32 = 0;
@@ -217,7 +217,7 @@ impl MappedRings {
     }
 
     /// Has the kernel send what lies in the ring.
-    pub(crate) fn push(&mut self) -> Result<(), Loss> {
+    pub(crate) fn push(&mut self) -> Result<(), InterfaceError> {
         self.counts.calls += 1;
         // SAFETY: no data and no address.
         let sent = unsafe {
@@ -242,13 +242,13 @@ impl MappedRings {
 
 impl MappedRings {
     /// Has the kernel send what it could not send before.
-    pub(crate) fn push_again(&mut self) -> Result<(), Loss> {
+    pub(crate) fn push_again(&mut self) -> Result<(), InterfaceError> {
         if self.is_pending { self.push() } else { Ok(()) }
     }
 }
 
-impl Cable for MappedRings {
-    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss> {
+impl InterfaceIo for MappedRings {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, InterfaceError> {
         for _ in 0..self.batch {
             let Some(number) = self.next_in() else { return Ok(false) };
             if let Some(packet) = self.copy_in(number, pool) {
@@ -260,7 +260,7 @@ impl Cable for MappedRings {
         Ok(true)
     }
 
-    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), Loss> {
+    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), InterfaceError> {
         let mut ended = Ok(());
         for batch in packets.chunks(self.batch) {
             for packet in batch {
@@ -286,7 +286,7 @@ impl Cable for MappedRings {
         self.counts
     }
 
-    fn look_for_losses(&mut self) -> Result<(), Loss> {
+    fn check_losses(&mut self) -> Result<(), InterfaceError> {
         self.counts.lost += lost_since_asked(self.socket.as_fd());
         self.push_again()
     }

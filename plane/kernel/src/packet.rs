@@ -11,7 +11,7 @@ use headgate_shm::region::HEADROOM_BYTES;
 
 use crate::counts::Counts;
 use crate::frame::{self, Aside, TAG_BYTES};
-use crate::{BATCH_MAX, Cable, Loss, Pool, loss, lost_since_asked};
+use crate::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, loss, lost_since_asked};
 
 // linux/if_packet.h
 const PACKET_AUXDATA: i32 = 8;
@@ -186,8 +186,8 @@ pub(crate) fn aside(bytes: usize, control: &Control) -> Aside {
     Aside { status: data.tp_status, tag: data.tp_vlan_tci, tag_type: data.tp_vlan_tpid }
 }
 
-impl Cable for PacketSocket {
-    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss> {
+impl InterfaceIo for PacketSocket {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, InterfaceError> {
         if self.refill(pool) == 0 {
             return Ok(true);
         }
@@ -209,7 +209,7 @@ impl Cable for PacketSocket {
         Ok(count == self.batch)
     }
 
-    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), Loss> {
+    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), InterfaceError> {
         let mut rest = packets;
         let mut ended = Ok(());
         while !rest.is_empty() && ended.is_ok() {
@@ -251,7 +251,7 @@ impl Cable for PacketSocket {
         self.counts
     }
 
-    fn look_for_losses(&mut self) -> Result<(), Loss> {
+    fn check_losses(&mut self) -> Result<(), InterfaceError> {
         self.counts.lost += lost_since_asked(self.socket.as_fd());
         Ok(())
     }

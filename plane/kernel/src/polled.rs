@@ -2,7 +2,7 @@
 //! between the rings that it shares with the kernel and packet memory that NFs may see.
 //!
 //! A frame that lacks its tag or checksum is completed in private memory: what lies in packet memory, a
-//! stranger may change meanwhile.
+//! untrusted program may change meanwhile.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,7 +95,7 @@ impl PolledRings {
             done += 1;
         }
         if self.counts.sent > before {
-            // An interface that is down or gone takes nothing; whoever made it looks after it.
+            // An interface that is down or gone takes nothing; whoever made it mends it.
             let _ = self.rings.push();
         }
         done
@@ -116,7 +116,7 @@ impl PolledRings {
 
     /// Has the kernel send what it could not send before.
     pub fn tend(&mut self) {
-        // The next turn meets whatever is wrong.
+        // The next pass meets whatever is wrong.
         let _ = self.rings.push_again();
     }
 

@@ -54,8 +54,8 @@ impl Pool {
         self.free.len()
     }
 
-    /// Lends a buffer for a packet that does not come from an interface; [`Cable::send`](crate::Cable::send)
-    /// and [`Pool::put`] give it back.
+    /// Lends a buffer for a packet that does not come from an interface;
+    /// [`InterfaceIo::send`](crate::InterfaceIo::send) and [`Pool::put`] give it back.
     pub fn lend(&mut self) -> Option<Descriptor> {
         self.take().map(|index| Descriptor::new(index, HEADROOM_BYTES, 0, 0))
     }

@@ -20,7 +20,7 @@ use io_uring::{IoUring, cqueue, opcode};
 
 use crate::counts::Counts;
 use crate::packet::{self, Control};
-use crate::{BATCH_MAX, Cable, Loss, Pool, is_passing, loss, lost_since_asked};
+use crate::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, is_passing, loss, lost_since_asked};
 
 /// Bytes of `struct io_uring_recvmsg_out` (linux/io_uring.h), which stands before what was received.
 const TOLD_BYTES: usize = 16;
@@ -232,8 +232,8 @@ fn explained(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{why}; take `driver = \"packet\"`"))
 }
 
-impl Cable for Uring {
-    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss> {
+impl InterfaceIo for Uring {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, InterfaceError> {
         let before = into.len();
         self.refill(pool);
         self.ask_to_receive();
@@ -256,7 +256,7 @@ impl Cable for Uring {
         }
     }
 
-    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), Loss> {
+    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), InterfaceError> {
         let mut ended = Ok(());
         for batch in packets.chunks(self.batch) {
             if ended.is_err() || self.send_batch(batch, pool).is_err_and(|error| !is_passing(&error)) {
@@ -291,7 +291,7 @@ impl Cable for Uring {
         self.counts
     }
 
-    fn look_for_losses(&mut self) -> Result<(), Loss> {
+    fn check_losses(&mut self) -> Result<(), InterfaceError> {
         self.counts.lost += lost_since_asked(self.socket.as_fd());
         Ok(())
     }

@@ -26,7 +26,7 @@ use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Geometry, Region};
 
 use crate::counts::Counts;
-use crate::{BATCH_MAX, Cable, Loss, Pool, frame, is_passing, loss, open};
+use crate::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, frame, is_passing, loss, open};
 use rings::Rings;
 
 /// Bytes of a buffer: a page, which drivers that write into it themselves ask for.
@@ -202,9 +202,9 @@ pub fn is_unbound(socket: BorrowedFd<'_>) -> bool {
 /// Whether the socket's interface works. No error is told otherwise: neither `poll` nor SO_ERROR says that an
 /// interface is switched off.
 fn health(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no data; of AF_XDP the call looks at the interface, and wakes its driver if that asked to be.
-    let looked = unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
-    if looked < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    // SAFETY: no data; of AF_XDP the call checks the interface, and wakes its driver if that asked to be.
+    let checked = unsafe { libc::recv(socket.as_raw_fd(), std::ptr::null_mut(), 0, libc::MSG_DONTWAIT) };
+    if checked < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Reads an option into what `empty` is replaced by; shorter answers of older kernels leave its end.
@@ -248,7 +248,7 @@ impl XdpSocket {
         }
         self.rings.fill.publish();
         if missing > 0 && self.rings.fill.needs_call() {
-            // A driver that stopped for want of buffers. What ails it is told by the look for losses.
+            // A driver that stopped for want of buffers. The check for losses finds the reason.
             let _ = health(self.socket.as_fd());
         }
     }
@@ -280,7 +280,7 @@ impl XdpSocket {
     }
 
     /// Has the kernel send what lies in the ring, with as few calls as it lets us.
-    fn push(&mut self) -> Result<(), Loss> {
+    fn push(&mut self) -> Result<(), InterfaceError> {
         while self.rings.send.is_pending() && self.rings.send.needs_call() {
             let room = self.rings.send.room();
             self.counts.calls += 1;
@@ -296,7 +296,7 @@ impl XdpSocket {
             if !is_passing(&error) && error.raw_os_error() != Some(libc::EBUSY) {
                 return loss(self.socket.as_fd(), &error).map_or(Ok(()), Err);
             }
-            // A call sends so many and no more; without progress the rest waits for the next look.
+            // A call sends so many and no more; without progress the rest waits for the next call.
             if self.rings.send.room() == room {
                 return Ok(());
             }
@@ -313,8 +313,8 @@ fn index(address: u64) -> u32 {
     ((address & ADDRESS_MASK) / u64::from(BUFFER_BYTES)) as u32
 }
 
-impl Cable for XdpSocket {
-    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, Loss> {
+impl InterfaceIo for XdpSocket {
+    fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, InterfaceError> {
         let mut taken = 0;
         while taken < self.batch {
             let Some(told) = self.rings.received.take() else { break };
@@ -333,7 +333,7 @@ impl Cable for XdpSocket {
         Ok(taken == self.batch)
     }
 
-    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), Loss> {
+    fn send(&mut self, pool: &mut Pool, packets: &[Descriptor]) -> Result<(), InterfaceError> {
         let mut ended = Ok(());
         for batch in packets.chunks(self.batch) {
             self.reap(pool);
@@ -366,14 +366,14 @@ impl Cable for XdpSocket {
         self.counts
     }
 
-    fn look_for_losses(&mut self) -> Result<(), Loss> {
+    fn check_losses(&mut self) -> Result<(), InterfaceError> {
         // SAFETY: integers all of them.
         let empty: libc::xdp_statistics = unsafe { std::mem::zeroed() };
         if let Ok(all) = option(self.socket.as_fd(), libc::XDP_STATISTICS, empty) {
             self.counts.lost = all.rx_dropped + all.rx_ring_full;
         }
         self.push()?;
-        let looked = health(self.socket.as_fd());
-        looked.or_else(|error| loss(self.socket.as_fd(), &error).map_or(Ok(()), Err))
+        let checked = health(self.socket.as_fd());
+        checked.or_else(|error| loss(self.socket.as_fd(), &error).map_or(Ok(()), Err))
     }
 }

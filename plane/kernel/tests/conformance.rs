@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headgate_host::namespace::Namespace;
 use headgate_host::network::{Links, Mac, VethEnd};
-use headgate_kernel::{Cable, Pool, attach, open, port};
+use headgate_kernel::{InterfaceIo, Pool, attach, open, port};
 use headgate_port::Queue;
 use headgate_port::testing::conformance::{
     Abilities, Backend, Device, FRAME_BYTES_MAX, Gives, LONG_BYTES, run,
@@ -81,7 +81,7 @@ fn near_queue(io: &KernelIo) -> Box<dyn Queue> {
 struct Ends {
     /// Always there, but while another takes its place.
     queue: Option<Box<dyn Queue>>,
-    far: Box<dyn Cable>,
+    far: Box<dyn InterfaceIo>,
     pool: Pool,
     offered: u64,
 }

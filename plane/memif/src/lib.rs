@@ -13,18 +13,18 @@
 //!
 //! DPDK has a server too. It trusts its client: what stands in a descriptor is added to a base and copied, so
 //! a client can have it read and write anywhere; and it shows nobody its rings. Here a client harms only
-//! itself: memory that could shrink is refused, every index, region, offset and length is looked at once and
-//! checked, and the first lie ends the connection ([`Lie`]).
+//! itself: memory that could shrink is refused, every index, region, offset and length is read once and
+//! checked, and the first offence ends the connection ([`ClientOffence`]).
 //!
-//! A client must poll: we ring no bell (its eventfds are closed). To write to a descriptor that a stranger
-//! made, which may be anything, could block a worker.
+//! A client must poll: we ring no bell (its eventfds are closed). To write to a descriptor that an untrusted
+//! client made, which may be anything, could block a worker.
 
-mod cable;
+mod connection;
 pub mod meeting;
 pub mod message;
 pub mod port;
 mod ring;
 
-pub use cable::{Cable, Counts};
+pub use connection::{Connection, Counts};
 pub use meeting::Meeting;
-pub use ring::{LOG2_RING_MAX, Lie, Watch};
+pub use ring::{ClientOffence, LOG2_RING_MAX, Watch};

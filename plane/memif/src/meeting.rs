@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use self::host::{End, Host};
-use crate::cable::Cable;
+use crate::connection::Connection;
 use crate::ring::{LOG2_RING_MAX, Watch};
 
 /// Why there is no connection, or none any more.
@@ -49,7 +49,7 @@ fn refused<T>(why: impl Into<String>) -> Result<T, MeetingError> {
 
 /// What comes of a meeting: a connection, and then its end.
 enum Outcome {
-    Connected(Cable),
+    Connected(Connection),
     Ended(MeetingError),
 }
 
@@ -92,14 +92,14 @@ impl Meeting {
     ///
     /// # Errors
     /// [`MeetingError`]: there is no client any more, or never will be.
-    pub fn tend(&mut self) -> Result<Option<Cable>, MeetingError> {
-        if let Some(lie) = self.connected.as_ref().and_then(Watch::lie) {
-            return refused(lie.to_string());
+    pub fn tend(&mut self) -> Result<Option<Connection>, MeetingError> {
+        if let Some(offence) = self.connected.as_ref().and_then(Watch::offence) {
+            return refused(offence.to_string());
         }
         match self.outcomes.try_recv() {
-            Ok(Outcome::Connected(cable)) => {
-                self.connected = Some(cable.watch());
-                Ok(Some(cable))
+            Ok(Outcome::Connected(connection)) => {
+                self.connected = Some(connection.watch());
+                Ok(Some(connection))
             }
             Ok(Outcome::Ended(error)) => Err(error),
             Err(TryRecvError::Empty) => Ok(None),

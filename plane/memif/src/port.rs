@@ -3,17 +3,17 @@
 use headgate_port::{Queue, QueueCounters, give_back};
 use headgate_shm::{Descriptor, Stack};
 
-use crate::{Cable, Watch};
+use crate::{Connection, Watch};
 
 /// Makes a queue of a connection.
 #[must_use]
-pub fn queue(cable: Cable) -> Box<dyn Queue> {
+pub fn queue(cable: Connection) -> Box<dyn Queue> {
     let watch = cable.watch();
     Box::new(MemifQueue { cable, watch })
 }
 
 struct MemifQueue {
-    cable: Cable,
+    cable: Connection,
     watch: Watch,
 }
 

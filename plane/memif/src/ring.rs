@@ -29,10 +29,10 @@ const DESCRIPTOR_BYTES: usize = 16;
 /// A packet goes on in the next descriptor.
 const NEXT: u64 = 1;
 
-/// What a client did that no client may do. The first ends the connection.
+/// A breach of the protocol by a client. The first one ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[repr(u8)]
-pub enum Lie {
+pub enum ClientOffence {
     /// An index that moved further than a ring is long.
     #[error("its ring's index is impossible")]
     Index = 1,
@@ -44,7 +44,7 @@ pub enum Lie {
     Endless = 3,
 }
 
-impl Lie {
+impl ClientOffence {
     const ALL: [Self; 3] = [Self::Index, Self::Extent, Self::Endless];
 }
 
@@ -99,9 +99,9 @@ impl Ring {
     }
 
     /// What lies from `tail` to the client's head.
-    pub fn offered(&self, tail: u16) -> Result<u16, Lie> {
+    pub fn offered(&self, tail: u16) -> Result<u16, ClientOffence> {
         let offered = self.head().wrapping_sub(tail);
-        if offered > self.size { Err(Lie::Index) } else { Ok(offered) }
+        if offered > self.size { Err(ClientOffence::Index) } else { Ok(offered) }
     }
 
     fn head(&self) -> u16 {
@@ -142,7 +142,7 @@ impl Ring {
 
     fn word(&self, index: u16, word: usize) -> &AtomicU64 {
         let slot = usize::from(index & (self.size - 1));
-        // SAFETY: the slot is below the ring's size, so its two words lie inside the memory that `Shared`
+        // SAFETY: the slot is below the ring's size, so its two words offence inside the memory that `Shared`
         // holds, aligned as the ring is.
         unsafe { self.descriptors.add(slot * 2 + word).as_ref() }
     }
@@ -154,8 +154,8 @@ pub struct Shared {
     pub regions: Vec<Memory>,
     pub to_client: Ring,
     pub from_client: Ring,
-    /// The first lie; 0: none.
-    lie: AtomicU8,
+    /// The first offence; 0: none.
+    offence: AtomicU8,
     /// Where the memory goes in the end.
     graves: Sender<Vec<Memory>>,
 }
@@ -167,26 +167,26 @@ impl Shared {
         from_client: Ring,
         graves: Sender<Vec<Memory>>,
     ) -> Self {
-        Self { regions, to_client, from_client, lie: AtomicU8::new(0), graves }
+        Self { regions, to_client, from_client, offence: AtomicU8::new(0), graves }
     }
 
-    pub fn lie(&self) -> Option<Lie> {
-        let told = self.lie.load(Ordering::Relaxed);
-        Lie::ALL.into_iter().find(|&lie| lie as u8 == told)
+    pub fn offence(&self) -> Option<ClientOffence> {
+        let told = self.offence.load(Ordering::Relaxed);
+        ClientOffence::ALL.into_iter().find(|&offence| offence as u8 == told)
     }
 
     /// Nothing is read or written any more.
     #[cold]
-    pub fn condemn(&self, lie: Lie) {
-        self.lie.store(lie as u8, Ordering::Relaxed);
+    pub fn condemn(&self, offence: ClientOffence) {
+        self.offence.store(offence as u8, Ordering::Relaxed);
     }
 
     /// Where a piece lies, if it is one.
-    pub fn place(&self, piece: Piece) -> Result<NonNull<u8>, Lie> {
-        let memory = self.regions.get(usize::from(piece.region)).ok_or(Lie::Extent)?;
+    pub fn place(&self, piece: Piece) -> Result<NonNull<u8>, ClientOffence> {
+        let memory = self.regions.get(usize::from(piece.region)).ok_or(ClientOffence::Extent)?;
         let end = u64::from(piece.offset) + u64::from(piece.length);
         if end > memory.bytes() as u64 {
-            return Err(Lie::Extent);
+            return Err(ClientOffence::Extent);
         }
         // SAFETY: the offset lies inside the mapping, as was checked.
         Ok(unsafe { memory.base().add(piece.offset as usize) })
@@ -241,7 +241,7 @@ impl Watch {
 
     /// What the client did that no client may do, if it did.
     #[must_use]
-    pub fn lie(&self) -> Option<Lie> {
-        self.0.lie()
+    pub fn offence(&self) -> Option<ClientOffence> {
+        self.0.offence()
     }
 }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use headgate_kernel::{BATCH_MAX, Cable, Loss, Pool, look_for_error, open};
+use headgate_kernel::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, check_error, open};
 use headgate_session::kernel_io::KernelIo;
 use headgate_session::message::{AttachError, Loop, ToNf};
 use headgate_shm::Verdict;
@@ -57,7 +57,7 @@ impl From<AttachError> for KernelLoopError {
 /// One of the two interfaces.
 struct Side {
     name: String,
-    cable: Box<dyn Cable>,
+    cable: Box<dyn InterfaceIo>,
     /// Whether there may be packets.
     is_ready: bool,
     is_down: bool,
@@ -302,9 +302,9 @@ impl<'a> KernelLoop<'a> {
 
     /// An interface that is switched off is told of once, and works again when it is on. One that is gone
     /// ends this process: the manager starts another, which finds the next interface of that name.
-    fn note_loss(&mut self, at: usize, loss: Loss) -> Result<(), KernelLoopError> {
+    fn note_loss(&mut self, at: usize, loss: InterfaceError) -> Result<(), KernelLoopError> {
         let side = &mut self.sides[at];
-        if loss == Loss::Gone {
+        if loss == InterfaceError::Gone {
             return Err(KernelLoopError::InterfaceGone(side.name.clone()));
         }
         if !std::mem::replace(&mut side.is_down, true) {
@@ -412,7 +412,7 @@ impl<'a> KernelLoop<'a> {
         for (at, seen) in [one, other].into_iter().enumerate() {
             self.sides[at].is_ready |= seen.contains(PollFlags::IN);
             if seen.contains(PollFlags::ERR)
-                && let Err(loss) = look_for_error(self.sides[at].cable.ear())
+                && let Err(loss) = check_error(self.sides[at].cable.ear())
             {
                 self.note_loss(at, loss)?;
             }
@@ -447,7 +447,7 @@ impl<'a> KernelLoop<'a> {
 
     fn publish(&mut self) -> Result<(), KernelLoopError> {
         for at in 0..self.sides.len() {
-            if let Err(loss) = self.sides[at].cable.look_for_losses() {
+            if let Err(loss) = self.sides[at].cable.check_losses() {
                 self.note_loss(at, loss)?;
             }
         }

@@ -49,7 +49,7 @@ pub struct PcapPort {
 }
 
 impl PcapSpec {
-    /// All that is wrong with it as far as can be said without looking at files.
+    /// All that is wrong with it as far as can be said without opening files.
     #[must_use]
     pub fn errors(&self) -> Vec<SpecError> {
         let mut found = Vec::new();

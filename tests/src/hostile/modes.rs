@@ -21,7 +21,7 @@ use crate::foe::{Foe, offset};
 /// How long a child goes on that escaped into a session of its own. Our choice: longer than a restart takes,
 /// shorter than the test that follows.
 const ESCAPED_LIFE: Duration = Duration::from_millis(700);
-/// How long one goes on that did not and is forgotten all the same: longer than a test looks for it.
+/// How long one goes on that did not and is forgotten all the same: longer than a test waits for it.
 const FORGOTTEN_LIFE: Duration = Duration::from_secs(300);
 
 type Attack = fn(Foe);
@@ -305,7 +305,7 @@ fn keep(mut foe: Foe) {
     }
 }
 
-/// The same, and looks busy: its receive index runs to and fro.
+/// The same, and seems busy: its receive index runs to and fro.
 fn keep_and_pretend(mut foe: Foe) {
     foe.behave_at_first();
     while foe.goes_on() {

@@ -31,7 +31,7 @@ pub struct Module<'w> {
     pub is_test: bool,
 }
 
-/// Where the files of a module's children are looked for.
+/// Where the files of a module's children are searched.
 #[derive(Clone)]
 struct Nest {
     /// Those found by their names.

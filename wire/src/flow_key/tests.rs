@@ -15,7 +15,7 @@ fn parse_all(frame: &[u8]) -> Parsed {
 }
 
 #[track_caller]
-fn ipv4(frame: &[u8]) -> (FlowKey4, Place) {
+fn ipv4(frame: &[u8]) -> (FlowKey4, HeaderOffsets) {
     match parse_all(frame) {
         Parsed::Ipv4 { key, place } => (key, place),
         other => panic!("{other:?}"),
@@ -23,7 +23,7 @@ fn ipv4(frame: &[u8]) -> (FlowKey4, Place) {
 }
 
 #[track_caller]
-fn wide(frame: &[u8]) -> (FlowKeyWide, Place) {
+fn wide(frame: &[u8]) -> (FlowKeyWide, HeaderOffsets) {
     match parse_all(frame) {
         Parsed::Wide { key, place } => (key, place),
         other => panic!("{other:?}"),
@@ -31,7 +31,7 @@ fn wide(frame: &[u8]) -> (FlowKeyWide, Place) {
 }
 
 #[track_caller]
-fn malformed(frame: &[u8]) -> Malformed {
+fn malformed(frame: &[u8]) -> MalformedError {
     match parse_all(frame) {
         Parsed::Malformed(reason) => reason,
         other => panic!("{other:?}"),
@@ -62,7 +62,7 @@ fn plain_udp_takes_the_fast_path() {
     assert_eq!(key.destination(), Ipv4Addr::new(10, 0, 0, 2));
     assert_eq!((key.source_port(), key.destination_port()), (1024, 53));
     assert_eq!((key.protocol(), key.vlan(), key.ingress()), (protocol::UDP, 0, 0));
-    assert_eq!(place, Place { l3: 14, l4: 34, fragment: Fragment::None });
+    assert_eq!(place, HeaderOffsets { l3: 14, l4: 34, fragment: Fragment::None });
     assert_eq!(plain_ipv4(plain_words(frame.first_chunk().unwrap()), frame.len()), Some(key));
     assert_eq!(key.bits(), 0x0a00_0001_0a00_0002_0400_0035_1100_0000);
 }
@@ -121,13 +121,13 @@ fn mapped_ipv6_addresses_are_not_ipv4() {
 fn ipv6_and_its_extensions() {
     let (key, place) = wide(&hex(UDP6));
     assert_eq!((key.source_port(), key.destination_port(), key.protocol()), (1024, 53, protocol::UDP));
-    assert_eq!(place, Place { l3: 14, l4: 54, fragment: Fragment::None });
+    assert_eq!(place, HeaderOffsets { l3: 14, l4: 54, fragment: Fragment::None });
     assert_eq!(key.to_string(), "[2001:db8::1]:1024 > [2001:db8::2]:53 protocol 17");
 
     let (key, place) = wide(&hex(UDP6_EXTENSIONS));
     assert_eq!((key.source_port(), key.destination_port(), key.protocol()), (7, 9, protocol::UDP));
     let fragment = Fragment::First { identification: 0xdead_beef };
-    assert_eq!(place, Place { l3: 14, l4: 102, fragment });
+    assert_eq!(place, HeaderOffsets { l3: 14, l4: 102, fragment });
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_first_fragment_of_eight_bytes_has_ports() {
     let (key, _) = ipv4(&ethernet(ethertype::IPV4, &packet));
     assert_eq!(key.source_port(), 0x7878);
     packet[6] = 0;
-    assert_eq!(malformed(&ethernet(ethertype::IPV4, &packet)), Malformed::TruncatedTransport);
+    assert_eq!(malformed(&ethernet(ethertype::IPV4, &packet)), MalformedError::TruncatedTransport);
 }
 
 #[test]
@@ -247,32 +247,32 @@ fn every_reason_for_a_malformed_ipv4_frame() {
         frame[at] = value;
         malformed(&frame)
     };
-    assert_eq!(malformed(&good[..13]), Malformed::TruncatedEthernet);
-    assert_eq!(malformed(&good[..33]), Malformed::TruncatedIpv4);
-    assert_eq!(malformed(&good[..49]), Malformed::Ipv4TotalLength);
-    assert_eq!(with(14, 0x65), Malformed::Ipv4Version);
-    assert_eq!(with(14, 0x44), Malformed::Ipv4HeaderLength);
-    assert_eq!(with(17, 19), Malformed::Ipv4HeaderLength);
-    assert_eq!(with(17, 27), Malformed::TruncatedTransport);
-    assert_eq!(with(17, 37), Malformed::Ipv4TotalLength);
+    assert_eq!(malformed(&good[..13]), MalformedError::TruncatedEthernet);
+    assert_eq!(malformed(&good[..33]), MalformedError::TruncatedIpv4);
+    assert_eq!(malformed(&good[..49]), MalformedError::Ipv4TotalLength);
+    assert_eq!(with(14, 0x65), MalformedError::Ipv4Version);
+    assert_eq!(with(14, 0x44), MalformedError::Ipv4HeaderLength);
+    assert_eq!(with(17, 19), MalformedError::Ipv4HeaderLength);
+    assert_eq!(with(17, 27), MalformedError::TruncatedTransport);
+    assert_eq!(with(17, 37), MalformedError::Ipv4TotalLength);
     let mut overflow = good.clone();
     overflow[20..22].copy_from_slice(&[0x1f, 0xff]);
-    assert_eq!(malformed(&overflow), Malformed::FragmentOverflow);
-    assert_eq!(malformed(&tagged(&good, Tag::customer(1))[..17]), Malformed::TruncatedVlan);
+    assert_eq!(malformed(&overflow), MalformedError::FragmentOverflow);
+    assert_eq!(malformed(&tagged(&good, Tag::customer(1))[..17]), MalformedError::TruncatedVlan);
 }
 
 #[test]
 fn every_reason_for_a_malformed_ipv6_frame() {
     let good = hex(UDP6);
-    assert_eq!(malformed(&good[..53]), Malformed::TruncatedIpv6);
-    assert_eq!(malformed(&good[..64]), Malformed::Ipv6PayloadLength);
+    assert_eq!(malformed(&good[..53]), MalformedError::TruncatedIpv6);
+    assert_eq!(malformed(&good[..64]), MalformedError::Ipv6PayloadLength);
     let with = |at: usize, value: u8| {
         let mut frame = good.clone();
         frame[at] = value;
         malformed(&frame)
     };
-    assert_eq!(with(14, 0x40), Malformed::Ipv6Version);
-    assert_eq!(with(19, 7), Malformed::TruncatedTransport);
+    assert_eq!(with(14, 0x40), MalformedError::Ipv6Version);
+    assert_eq!(with(19, 7), MalformedError::TruncatedTransport);
     let extension = |next_header: u8, payload: &[u8]| {
         let mut packet = hex(UDP6)[14..54].to_vec();
         packet[5] = payload.len() as u8;
@@ -283,11 +283,11 @@ fn every_reason_for_a_malformed_ipv6_frame() {
     let options = [protocol::DESTINATION_OPTIONS, 0, 0, 0, 0, 0, 0, 0];
     let nested = [protocol::FRAGMENT, 0, 0, 1, 0, 0, 0, 1];
     let last = [protocol::UDP, 0, 0xff, 0xf8, 0, 0, 0, 1];
-    assert_eq!(extension(0, &options[..7]), Malformed::TruncatedExtension);
-    assert_eq!(extension(0, &[17, 1, 0, 0, 0, 0, 0, 0]), Malformed::TruncatedExtension);
-    assert_eq!(extension(0, &[options; 9].concat()), Malformed::TooManyExtensions);
-    assert_eq!(extension(44, &[nested; 2].concat()), Malformed::NestedFragment);
-    assert_eq!(extension(44, &[last, [0; 8]].concat()), Malformed::FragmentOverflow);
+    assert_eq!(extension(0, &options[..7]), MalformedError::TruncatedExtension);
+    assert_eq!(extension(0, &[17, 1, 0, 0, 0, 0, 0, 0]), MalformedError::TruncatedExtension);
+    assert_eq!(extension(0, &[options; 9].concat()), MalformedError::TooManyExtensions);
+    assert_eq!(extension(44, &[nested; 2].concat()), MalformedError::NestedFragment);
+    assert_eq!(extension(44, &[last, [0; 8]].concat()), MalformedError::FragmentOverflow);
 }
 
 #[test]
@@ -310,8 +310,8 @@ fn bytes_behind_the_frame_are_not_looked_at() {
     let length = copy.len();
     copy.resize(HEADER_BYTES, 0xee);
     assert_eq!(parse(&copy, length), parse(&copy[..length], length));
-    assert_eq!(parse(&copy, 41), Parsed::Malformed(Malformed::Ipv4TotalLength));
-    assert_eq!(parse(&copy, 5), Parsed::Malformed(Malformed::TruncatedEthernet));
+    assert_eq!(parse(&copy, 41), Parsed::Malformed(MalformedError::Ipv4TotalLength));
+    assert_eq!(parse(&copy, 5), Parsed::Malformed(MalformedError::TruncatedEthernet));
 }
 
 /// Bytes that are nearly a frame: one of the known ones with a few bytes changed.

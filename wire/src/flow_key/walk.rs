@@ -1,8 +1,8 @@
 //! The way to the flow through any headers: tags, options, extension headers, fragments.
 
 use super::key::{FlowKey4, FlowKeyWide, Low, mac_bits, mapped};
-use super::{Fragment, Parsed, Place};
-use crate::Malformed;
+use super::{Fragment, HeaderOffsets, Parsed};
+use crate::MalformedError;
 use crate::bytes::{array, get16, get32};
 use crate::ethernet::{self, ethertype};
 use crate::ip::ports_header_length;
@@ -18,11 +18,11 @@ const REASSEMBLED_MAX: usize = 65_535;
 /// Why the walk ended early.
 enum Stop {
     NeedMore { bytes: usize },
-    Malformed(Malformed),
+    Malformed(MalformedError),
 }
 
-impl From<Malformed> for Stop {
-    fn from(reason: Malformed) -> Self {
+impl From<MalformedError> for Stop {
+    fn from(reason: MalformedError) -> Self {
         Self::Malformed(reason)
     }
 }
@@ -38,7 +38,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// `LENGTH` bytes at an offset. Where the frame does not have them, it is malformed for `reason`.
     #[inline]
-    fn take<const LENGTH: usize>(&self, at: usize, reason: Malformed) -> Result<&'a [u8; LENGTH], Stop> {
+    fn take<const LENGTH: usize>(&self, at: usize, reason: MalformedError) -> Result<&'a [u8; LENGTH], Stop> {
         let end = at + LENGTH;
         if end > self.length {
             return Err(reason.into());
@@ -73,12 +73,12 @@ pub(super) fn parse_any(header: &[u8], length: usize) -> Parsed {
 }
 
 fn link(frame: Reader<'_>) -> Result<Parsed, Stop> {
-    let header: &[u8; ethernet::HEADER_LENGTH] = frame.take(0, Malformed::TruncatedEthernet)?;
+    let header: &[u8; ethernet::HEADER_LENGTH] = frame.take(0, MalformedError::TruncatedEthernet)?;
     let mut ethertype = get16(header, 12);
     let mut l3 = ethernet::HEADER_LENGTH;
     let mut vlans = Vlans::default();
     while vlan::is_tag(ethertype) && vlans.count < TAGS_MAX {
-        let tag: &[u8; TAG_LENGTH] = frame.take(l3, Malformed::TruncatedVlan)?;
+        let tag: &[u8; TAG_LENGTH] = frame.take(l3, MalformedError::TruncatedVlan)?;
         vlans.ids[vlans.count] = get16(tag, 0) & 0x0fff;
         vlans.count += 1;
         ethertype = get16(tag, 2);
@@ -97,17 +97,17 @@ fn not_ip(header: &[u8; ethernet::HEADER_LENGTH], ethertype: u16, l3: usize, vla
     let destination = mac_bits(array(header, 0));
     let low = Low { vlan: vlans.ids[0], ..Low::default() };
     let key = FlowKeyWide::new(ethertype, source, destination, vlans.ids[1], low);
-    Parsed::Wide { key, place: Place { l3: l3 as u16, l4: l3 as u16, fragment: Fragment::None } }
+    Parsed::Wide { key, place: HeaderOffsets { l3: l3 as u16, l4: l3 as u16, fragment: Fragment::None } }
 }
 
 fn ipv4(frame: Reader<'_>, l3: usize, vlans: &Vlans) -> Result<Parsed, Stop> {
-    let head = frame.take(l3, Malformed::TruncatedIpv4)?;
+    let head = frame.take(l3, MalformedError::TruncatedIpv4)?;
     let lengths = ipv4::Lengths::read(head, frame.length - l3)?;
     let word = get16(head, 6);
     let identification = u32::from(get16(head, 4));
     let offset = usize::from(word & ipv4::OFFSET_MASK) * 8;
     if offset + lengths.total > REASSEMBLED_MAX {
-        return Err(Malformed::FragmentOverflow.into());
+        return Err(MalformedError::FragmentOverflow.into());
     }
     let more = word & ipv4::MORE_FRAGMENTS != 0;
     let fragment = fragment(offset, more, identification);
@@ -115,7 +115,7 @@ fn ipv4(frame: Reader<'_>, l3: usize, vlans: &Vlans) -> Result<Parsed, Stop> {
     let l4 = l3 + lengths.header;
     let ports = ports(frame.until(l3 + lengths.total), l4, protocol, fragment)?;
     let low = low(ports, protocol, fragment, vlans);
-    let place = Place { l3: l3 as u16, l4: l4 as u16, fragment };
+    let place = HeaderOffsets { l3: l3 as u16, l4: l4 as u16, fragment };
     let (source, destination) = (get32(head, 12), get32(head, 16));
     Ok(if vlans.count < 2 {
         Parsed::Ipv4 { key: FlowKey4::new(source, destination, low), place }
@@ -127,15 +127,15 @@ fn ipv4(frame: Reader<'_>, l3: usize, vlans: &Vlans) -> Result<Parsed, Stop> {
 }
 
 fn ipv6(frame: Reader<'_>, l3: usize, vlans: &Vlans) -> Result<Parsed, Stop> {
-    let head: &[u8; ipv6::HEADER_LENGTH] = frame.take(l3, Malformed::TruncatedIpv6)?;
+    let head: &[u8; ipv6::HEADER_LENGTH] = frame.take(l3, MalformedError::TruncatedIpv6)?;
     let total = ipv6::total_length(head, frame.length - l3)?;
     let packet = frame.until(l3 + total);
     let mut walk = ipv6::Walk::new(head[6]);
     while walk.at_extension() {
-        walk.step(packet.take(l3 + walk.offset, Malformed::TruncatedExtension)?)?;
+        walk.step(packet.take(l3 + walk.offset, MalformedError::TruncatedExtension)?)?;
     }
     if walk.offset > total {
-        return Err(Malformed::TruncatedExtension.into());
+        return Err(MalformedError::TruncatedExtension.into());
     }
     let fragment = match walk.fragment {
         None => Fragment::None,
@@ -143,7 +143,7 @@ fn ipv6(frame: Reader<'_>, l3: usize, vlans: &Vlans) -> Result<Parsed, Stop> {
             // RFC 8200 §4.5: the payload length of the reassembled packet, which has no fragment header.
             let payload = total - ipv6::HEADER_LENGTH - ipv6::EXTENSION_HEAD_LENGTH;
             if usize::from(part.offset) + payload > REASSEMBLED_MAX {
-                return Err(Malformed::FragmentOverflow.into());
+                return Err(MalformedError::FragmentOverflow.into());
             }
             fragment(usize::from(part.offset), part.more, part.identification)
         }
@@ -154,7 +154,7 @@ fn ipv6(frame: Reader<'_>, l3: usize, vlans: &Vlans) -> Result<Parsed, Stop> {
     let source = u128::from_be_bytes(array(head, 8));
     let destination = u128::from_be_bytes(array(head, 24));
     let key = FlowKeyWide::new(ethertype::IPV6, source, destination, vlans.ids[1], low);
-    Ok(Parsed::Wide { key, place: Place { l3: l3 as u16, l4: l4 as u16, fragment } })
+    Ok(Parsed::Wide { key, place: HeaderOffsets { l3: l3 as u16, l4: l4 as u16, fragment } })
 }
 
 fn fragment(offset: usize, more: bool, identification: u32) -> Fragment {
@@ -182,8 +182,8 @@ fn ports(packet: Reader<'_>, l4: usize, protocol: u8, fragment: Fragment) -> Res
         return Ok(0);
     }
     if l4 + needed > packet.length {
-        return Err(Malformed::TruncatedTransport.into());
+        return Err(MalformedError::TruncatedTransport.into());
     }
-    let ports = packet.take(l4, Malformed::TruncatedTransport)?;
+    let ports = packet.take(l4, MalformedError::TruncatedTransport)?;
     Ok(u32::from_be_bytes(*ports))
 }

@@ -76,10 +76,10 @@ fn what_does_not_fit_is_refused() {
     let network = Network::between(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into()).unwrap();
     let frame = plain(network, udp_1024_53());
     let short = frame.write(&mut [0; 63], 22, |_| unreachable!()).unwrap_err();
-    assert_eq!(short, NoRoom::Buffer { needed: 64, given: 63 });
+    assert_eq!(short, NoRoomError::Buffer { needed: 64, given: 63 });
     let mut large = vec![0; 70_000];
     let long = frame.write(&mut large, 65_508, |_| unreachable!()).unwrap_err();
-    assert_eq!(long, NoRoom::LengthField { length: 65_536, max: 65_535 });
+    assert_eq!(long, NoRoomError::LengthField { length: 65_536, max: 65_535 });
     assert!(frame.write(&mut large, usize::MAX, |_| unreachable!()).is_err());
 }
 

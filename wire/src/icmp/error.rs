@@ -14,7 +14,7 @@ use crate::checksum::Sum;
 use crate::ethernet::{self, ethertype};
 use crate::ip::{Ecn, protocol};
 use crate::vlan::Tags;
-use crate::{MacAddress, Malformed, NoRoom, ipv4, ipv6};
+use crate::{MacAddress, MalformedError, NoRoomError, ipv4, ipv6};
 
 /// Longest ICMP error over IPv4, its IP header included, in bytes: RFC 1812 §4.3.2.3.
 const PACKET4_MAX: usize = 576;
@@ -90,9 +90,9 @@ pub struct Sender {
 
 /// Why no error, and no reset, is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Silence {
+pub enum NoIcmpError {
     /// The packet is not understood, so no error about it can be sent.
-    Malformed(Malformed),
+    Malformed(MalformedError),
     /// Neither IPv4 nor IPv6.
     NotIp,
     /// The packet is itself an ICMP error, a redirect, or of an ICMP type that may be one.
@@ -111,22 +111,22 @@ pub enum Silence {
     /// The sender has no address of that IP version.
     NoAddress,
     /// The buffer does not hold the smallest error about the packet.
-    NoRoom(NoRoom),
+    NoRoom(NoRoomError),
 }
 
-impl From<Malformed> for Silence {
-    fn from(reason: Malformed) -> Self {
+impl From<MalformedError> for NoIcmpError {
+    fn from(reason: MalformedError) -> Self {
         Self::Malformed(reason)
     }
 }
 
-impl From<NoRoom> for Silence {
-    fn from(reason: NoRoom) -> Self {
+impl From<NoRoomError> for NoIcmpError {
+    fn from(reason: NoRoomError) -> Self {
         Self::NoRoom(reason)
     }
 }
 
-impl fmt::Display for Silence {
+impl fmt::Display for NoIcmpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sentence = match self {
             Self::Malformed(reason) => return reason.fmt(f),
@@ -144,7 +144,7 @@ impl fmt::Display for Silence {
     }
 }
 
-impl core::error::Error for Silence {}
+impl core::error::Error for NoIcmpError {}
 
 /// Writes the frame that tells the sender of `frame` about a problem with it: the same VLAN tags,
 /// to the MAC address it came from. Returns the length in bytes.
@@ -153,27 +153,27 @@ impl core::error::Error for Silence {}
 /// bytes at most are quoted. The MTU of the tagged link has to fit [`error_packet`]'s limits.
 ///
 /// # Errors
-/// [`Silence`] when no error may or can be sent.
+/// [`NoIcmpError`] when no error may or can be sent.
 pub fn error_frame(
     problem: Problem,
     sender: &Sender,
     frame: &[u8],
     out: &mut [u8],
-) -> Result<usize, Silence> {
+) -> Result<usize, NoIcmpError> {
     let tags = Tags::parse(frame)?;
     let (error_packet, answers_multicast): (ErrorPacket, bool) = match tags.ethertype {
         ethertype::IPV4 => (error_packet4, false),
         ethertype::IPV6 => (error_packet6, problem.answers_multicast6()),
-        _ => return Err(Silence::NotIp),
+        _ => return Err(NoIcmpError::NotIp),
     };
     let offending = ethernet::Frame::new(frame)?;
     if offending.destination().is_multicast() && !answers_multicast {
-        return Err(Silence::ManyReceivers);
+        return Err(NoIcmpError::ManyReceivers);
     }
     let (link, packet) = frame.split_at(tags.payload_offset);
     let given = out.len();
     let (out_link, out_packet) =
-        out.split_at_mut_checked(link.len()).ok_or(NoRoom::Buffer { needed: link.len(), given })?;
+        out.split_at_mut_checked(link.len()).ok_or(NoRoomError::Buffer { needed: link.len(), given })?;
     let length = error_packet(problem, sender, packet, out_packet)?;
     out_link.copy_from_slice(link);
     let mut answer = ethernet::Frame::new(out_link)?;
@@ -183,30 +183,35 @@ pub fn error_frame(
 }
 
 /// [`error_packet`] for one version of IP.
-type ErrorPacket = fn(Problem, &Sender, &[u8], &mut [u8]) -> Result<usize, Silence>;
+type ErrorPacket = fn(Problem, &Sender, &[u8], &mut [u8]) -> Result<usize, NoIcmpError>;
 
 /// Writes the IP packet that tells the sender of `packet` about a problem with it. Returns its
 /// length in bytes: at most 576 over IPv4, 1280 over IPv6. A smaller `out` shortens the quotation.
 ///
 /// # Errors
-/// [`Silence`] when no error may or can be sent.
+/// [`NoIcmpError`] when no error may or can be sent.
 pub fn error_packet(
     problem: Problem,
     sender: &Sender,
     packet: &[u8],
     out: &mut [u8],
-) -> Result<usize, Silence> {
+) -> Result<usize, NoIcmpError> {
     match packet.first().map(|octet| octet >> 4) {
         Some(4) => error_packet4(problem, sender, packet, out),
         Some(6) => error_packet6(problem, sender, packet, out),
-        _ => Err(Silence::NotIp),
+        _ => Err(NoIcmpError::NotIp),
     }
 }
 
-fn error_packet4(problem: Problem, sender: &Sender, packet: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
+fn error_packet4(
+    problem: Problem,
+    sender: &Sender,
+    packet: &[u8],
+    out: &mut [u8],
+) -> Result<usize, NoIcmpError> {
     let offending = ipv4::Packet::new(packet)?;
     may_answer4(&offending)?;
-    let source = sender.ipv4.ok_or(Silence::NoAddress)?;
+    let source = sender.ipv4.ok_or(NoIcmpError::NoAddress)?;
     let quote_min = offending.header_length() + QUOTED_PAYLOAD_MIN;
     let quote = &packet[..offending.total_length()];
     let answer = answer_room(out, ipv4::HEADER_LENGTH, PACKET4_MAX, quote.len(), quote_min)?;
@@ -219,10 +224,15 @@ fn error_packet4(problem: Problem, sender: &Sender, packet: &[u8], out: &mut [u8
     Ok(answer.len())
 }
 
-fn error_packet6(problem: Problem, sender: &Sender, packet: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
+fn error_packet6(
+    problem: Problem,
+    sender: &Sender,
+    packet: &[u8],
+    out: &mut [u8],
+) -> Result<usize, NoIcmpError> {
     let offending = ipv6::Packet::new(packet)?;
     may_answer6(&offending, problem)?;
-    let source = sender.ipv6.ok_or(Silence::NoAddress)?;
+    let source = sender.ipv6.ok_or(NoIcmpError::NoAddress)?;
     let quote_min = ipv6::HEADER_LENGTH + QUOTED_PAYLOAD_MIN;
     let quote = &packet[..offending.total_length()];
     let answer = answer_room(out, ipv6::HEADER_LENGTH, PACKET6_MAX, quote.len(), quote_min)?;
@@ -246,12 +256,12 @@ fn answer_room(
     packet_max: usize,
     quote_length: usize,
     quote_min: usize,
-) -> Result<&mut [u8], NoRoom> {
+) -> Result<&mut [u8], NoRoomError> {
     let head = header_length + HEADER_LENGTH;
     let given = out.len();
     let needed = head + quote_min.min(quote_length);
     if given < needed {
-        return Err(NoRoom::Buffer { needed, given });
+        return Err(NoRoomError::Buffer { needed, given });
     }
     Ok(&mut out[..given.min(packet_max).min(head + quote_length)])
 }
@@ -270,20 +280,20 @@ fn fill_message(message: &mut [u8], head: Head, quote: &[u8], pseudo: Sum) {
 }
 
 /// RFC 1812 §4.3.2.7.
-pub(crate) fn may_answer4(offending: &ipv4::Packet<&[u8]>) -> Result<(), Silence> {
+pub(crate) fn may_answer4(offending: &ipv4::Packet<&[u8]>) -> Result<(), NoIcmpError> {
     let source = offending.source();
     if offending.fragment().offset != 0 {
-        return Err(Silence::LaterFragment);
+        return Err(NoIcmpError::LaterFragment);
     }
     if offending.destination().is_multicast() || offending.destination().is_broadcast() {
-        return Err(Silence::ManyReceivers);
+        return Err(NoIcmpError::ManyReceivers);
     }
     // Class E (240/4) includes the limited broadcast; 0/8 is "this network".
     if source.is_multicast() || source.is_loopback() || source.octets()[0] == 0 || source.octets()[0] >= 240 {
-        return Err(Silence::BadSource);
+        return Err(NoIcmpError::BadSource);
     }
     match (offending.protocol(), offending.payload().first()) {
-        (protocol::ICMPV4, kind) if !kind.is_some_and(|kind| is_query4(*kind)) => Err(Silence::IcmpError),
+        (protocol::ICMPV4, kind) if !kind.is_some_and(|kind| is_query4(*kind)) => Err(NoIcmpError::IcmpError),
         _ => Ok(()),
     }
 }
@@ -303,21 +313,21 @@ const fn is_query4(kind: u8) -> bool {
 }
 
 /// RFC 4443 §2.4 e.
-pub(crate) fn may_answer6(offending: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), Silence> {
+pub(crate) fn may_answer6(offending: &ipv6::Packet<&[u8]>, problem: Problem) -> Result<(), NoIcmpError> {
     let source = offending.source();
     if offending.destination().is_multicast() && !problem.answers_multicast6() {
-        return Err(Silence::ManyReceivers);
+        return Err(NoIcmpError::ManyReceivers);
     }
     if source.is_multicast() || source.is_unspecified() || source.is_loopback() {
-        return Err(Silence::BadSource);
+        return Err(NoIcmpError::BadSource);
     }
     let upper = offending.upper_layer()?;
     if upper.fragment.is_some_and(|fragment| fragment.offset != 0) {
-        return Err(Silence::LaterFragment);
+        return Err(NoIcmpError::LaterFragment);
     }
     let informational = |kind: &u8| *kind >= 128 && *kind != kind6::REDIRECT;
     match (upper.protocol, upper.payload.first()) {
-        (protocol::ICMPV6, kind) if !kind.is_some_and(informational) => Err(Silence::IcmpError),
+        (protocol::ICMPV6, kind) if !kind.is_some_and(informational) => Err(NoIcmpError::IcmpError),
         _ => Ok(()),
     }
 }

@@ -24,7 +24,7 @@ fn trace4() -> Vec<u8> {
 }
 
 /// The error about `packet`, in a buffer with room for any.
-fn answer(problem: Problem, packet: &[u8]) -> Result<Vec<u8>, Silence> {
+fn answer(problem: Problem, packet: &[u8]) -> Result<Vec<u8>, NoIcmpError> {
     let mut out = vec![0xee; 2048];
     let length = error_packet(problem, &router(), packet, &mut out)?;
     out.truncate(length);
@@ -100,7 +100,7 @@ fn small_buffers_shorten_the_quotation_down_to_rfc_792() {
     let error = |room| error_packet(Problem::NoRoute, &router(), &packet, &mut vec![0; room]);
     assert_eq!(error(100), Ok(100));
     assert_eq!(error(20 + 8 + 28), Ok(56));
-    let refused = Silence::NoRoom(crate::NoRoom::Buffer { needed: 56, given: 55 });
+    let refused = NoIcmpError::NoRoom(crate::NoRoomError::Buffer { needed: 56, given: 55 });
     assert_eq!(error(55), Err(refused));
 }
 
@@ -121,36 +121,36 @@ fn ethertype_decides_the_version() {
     let mut frame = hex(TRACE4);
     frame[14..].copy_from_slice(&hex(TRACE6)[..33]);
     let answer = error_frame(Problem::NoRoute, &router(), &frame, &mut [0; 1500]);
-    assert_eq!(answer, Err(Silence::Malformed(Malformed::Ipv4Version)));
+    assert_eq!(answer, Err(NoIcmpError::Malformed(MalformedError::Ipv4Version)));
 }
 
 #[test]
 fn silent_about_errors_but_not_about_queries() {
     let error_about = |packet: Vec<u8>| answer(Problem::TimeExceeded, &packet).map(|_| ());
     for kind in [3, 4, 5, 11, 12, 200] {
-        assert_eq!(error_about(packet4(protocol::ICMPV4, &[kind; 8])), Err(Silence::IcmpError));
+        assert_eq!(error_about(packet4(protocol::ICMPV4, &[kind; 8])), Err(NoIcmpError::IcmpError));
     }
     for kind in [0, 8, 9, 10, 13, 18, 42, 43] {
         assert_eq!(error_about(packet4(protocol::ICMPV4, &[kind; 8])), Ok(()));
     }
-    assert_eq!(error_about(packet4(protocol::ICMPV4, &[])), Err(Silence::IcmpError));
+    assert_eq!(error_about(packet4(protocol::ICMPV4, &[])), Err(NoIcmpError::IcmpError));
     for kind in [1, 2, 3, 4, 100, 137] {
-        assert_eq!(error_about(packet6(protocol::ICMPV6, &[kind; 8])), Err(Silence::IcmpError));
+        assert_eq!(error_about(packet6(protocol::ICMPV6, &[kind; 8])), Err(NoIcmpError::IcmpError));
     }
     for kind in [128, 129, 135, 160] {
         assert_eq!(error_about(packet6(protocol::ICMPV6, &[kind; 8])), Ok(()));
     }
     // The error hides behind an extension header.
     let hidden = [[protocol::ICMPV6, 0, 0, 0, 0, 0, 0, 0], [1; 8]].concat();
-    assert_eq!(error_about(packet6(protocol::HOP_BY_HOP, &hidden)), Err(Silence::IcmpError));
+    assert_eq!(error_about(packet6(protocol::HOP_BY_HOP, &hidden)), Err(NoIcmpError::IcmpError));
 }
 
 #[test]
 fn silent_about_later_fragments() {
     let later4 = answer(Problem::TimeExceeded, &hex(IP4_LATER_FRAGMENT));
-    assert_eq!(later4, Err(Silence::LaterFragment));
+    assert_eq!(later4, Err(NoIcmpError::LaterFragment));
     let later6 = packet6(protocol::FRAGMENT, &[17, 0, 0, 8, 0, 0, 0, 7]);
-    assert_eq!(answer(Problem::TimeExceeded, &later6), Err(Silence::LaterFragment));
+    assert_eq!(answer(Problem::TimeExceeded, &later6), Err(NoIcmpError::LaterFragment));
 }
 
 #[test]
@@ -162,15 +162,15 @@ fn silent_to_many_and_to_no_one() {
         answer(Problem::TimeExceeded, &packet).unwrap_err()
     };
     for destination in [[224, 0, 0, 1], [255, 255, 255, 255]] {
-        assert_eq!(from_to4([10, 0, 0, 1], destination), Silence::ManyReceivers);
+        assert_eq!(from_to4([10, 0, 0, 1], destination), NoIcmpError::ManyReceivers);
     }
     for source in [[0, 0, 0, 0], [0, 1, 2, 3], [127, 0, 0, 1], [239, 0, 0, 1], [240, 0, 0, 1], [255; 4]] {
-        assert_eq!(from_to4(source, [192, 0, 2, 9]), Silence::BadSource);
+        assert_eq!(from_to4(source, [192, 0, 2, 9]), NoIcmpError::BadSource);
     }
     for source in ["::", "::1", "ff02::1"] {
         let mut packet = hex(TRACE6);
         packet[8..24].copy_from_slice(&source.parse::<Ipv6Addr>().unwrap().octets());
-        assert_eq!(answer(Problem::TimeExceeded, &packet), Err(Silence::BadSource));
+        assert_eq!(answer(Problem::TimeExceeded, &packet), Err(NoIcmpError::BadSource));
     }
 }
 
@@ -180,26 +180,26 @@ fn multicast_is_answered_only_by_packet_too_big_over_ipv6() {
     frame[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
     frame[38..54].copy_from_slice(&"ff0e::1".parse::<Ipv6Addr>().unwrap().octets());
     let error = |problem| error_frame(problem, &router(), &frame, &mut [0; 1500]);
-    assert_eq!(error(Problem::TimeExceeded), Err(Silence::ManyReceivers));
+    assert_eq!(error(Problem::TimeExceeded), Err(NoIcmpError::ManyReceivers));
     assert!(error(Problem::PacketTooBig { mtu: 1280 }).is_ok());
 
     let mut frame = hex(TRACE4);
     frame[..6].fill(0xff);
     let too_big = error_frame(Problem::PacketTooBig { mtu: 576 }, &router(), &frame, &mut [0; 1500]);
-    assert_eq!(too_big, Err(Silence::ManyReceivers));
+    assert_eq!(too_big, Err(NoIcmpError::ManyReceivers));
 }
 
 #[test]
 fn silent_without_an_address_or_without_ip() {
     let nameless = Sender { mac: ROUTER_MAC, ipv4: None, ipv6: None };
     let error = |packet: &[u8]| error_packet(Problem::NoRoute, &nameless, packet, &mut [0; 1500]);
-    assert_eq!(error(&trace4()), Err(Silence::NoAddress));
-    assert_eq!(error(&hex(TRACE6)), Err(Silence::NoAddress));
-    assert_eq!(error(&[]), Err(Silence::NotIp));
+    assert_eq!(error(&trace4()), Err(NoIcmpError::NoAddress));
+    assert_eq!(error(&hex(TRACE6)), Err(NoIcmpError::NoAddress));
+    assert_eq!(error(&[]), Err(NoIcmpError::NotIp));
     let mut arp = hex(TRACE4);
     arp[12..14].copy_from_slice(&[0x08, 0x06]);
     let answer = error_frame(Problem::NoRoute, &router(), &arp, &mut [0; 1500]);
-    assert_eq!(answer, Err(Silence::NotIp));
+    assert_eq!(answer, Err(NoIcmpError::NotIp));
 }
 
 proptest! {

@@ -52,11 +52,11 @@ fn lies_are_named() {
         change(&mut bytes);
         Packet::new(&bytes).unwrap_err()
     };
-    assert_eq!(refused(|bytes| bytes.truncate(19)), Malformed::TruncatedIpv4);
-    assert_eq!(refused(|bytes| bytes[0] = 0x65), Malformed::Ipv4Version);
-    assert_eq!(refused(|bytes| bytes[0] = 0x44), Malformed::Ipv4HeaderLength);
-    assert_eq!(refused(|bytes| bytes[3] = 19), Malformed::Ipv4HeaderLength);
-    assert_eq!(refused(|bytes| bytes.truncate(42)), Malformed::Ipv4TotalLength);
+    assert_eq!(refused(|bytes| bytes.truncate(19)), MalformedError::TruncatedIpv4);
+    assert_eq!(refused(|bytes| bytes[0] = 0x65), MalformedError::Ipv4Version);
+    assert_eq!(refused(|bytes| bytes[0] = 0x44), MalformedError::Ipv4HeaderLength);
+    assert_eq!(refused(|bytes| bytes[3] = 19), MalformedError::Ipv4HeaderLength);
+    assert_eq!(refused(|bytes| bytes.truncate(42)), MalformedError::Ipv4TotalLength);
 }
 
 #[test]
@@ -84,9 +84,9 @@ fn header_writes_the_known_bytes() {
 fn headers_that_do_not_fit_are_refused() {
     let header = Header::new(Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST, protocol::UDP);
     let short = header.write(&mut [0; 19]).unwrap_err();
-    assert_eq!(short, NoRoom::Buffer { needed: 20, given: 19 });
+    assert_eq!(short, NoRoomError::Buffer { needed: 20, given: 19 });
     let long = header.write(&mut [0; 65_536]).unwrap_err();
-    assert_eq!(long, NoRoom::LengthField { length: 65_536, max: 65_535 });
+    assert_eq!(long, NoRoomError::LengthField { length: 65_536, max: 65_535 });
 }
 
 proptest! {

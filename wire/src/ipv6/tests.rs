@@ -84,11 +84,11 @@ fn chains_that_lie_are_named() {
         Packet::new(&bytes).unwrap().upper_layer().unwrap_err()
     };
     let next = |next_header: u8| [next_header, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(refused(&[]), Malformed::TruncatedExtension);
-    assert_eq!(refused(&next(17)[..7]), Malformed::TruncatedExtension);
-    assert_eq!(refused(&[17, 1, 0, 0, 0, 0, 0, 0]), Malformed::TruncatedExtension);
-    assert_eq!(refused(&[next(60); EXTENSIONS_MAX + 1].concat()), Malformed::TooManyExtensions);
-    assert_eq!(refused(&[next(44), next(44), next(17)].concat()), Malformed::NestedFragment);
+    assert_eq!(refused(&[]), MalformedError::TruncatedExtension);
+    assert_eq!(refused(&next(17)[..7]), MalformedError::TruncatedExtension);
+    assert_eq!(refused(&[17, 1, 0, 0, 0, 0, 0, 0]), MalformedError::TruncatedExtension);
+    assert_eq!(refused(&[next(60); EXTENSIONS_MAX + 1].concat()), MalformedError::TooManyExtensions);
+    assert_eq!(refused(&[next(44), next(44), next(17)].concat()), MalformedError::NestedFragment);
 
     let longest = [[next(60); EXTENSIONS_MAX - 1].concat(), next(17).to_vec()].concat();
     let bytes = packet_of(protocol::HOP_BY_HOP, &longest);
@@ -98,10 +98,10 @@ fn chains_that_lie_are_named() {
 #[test]
 fn lies_of_the_fixed_header_are_named() {
     let mut bytes = packet(UDP6);
-    assert_eq!(Packet::new(&bytes[..39]).unwrap_err(), Malformed::TruncatedIpv6);
-    assert_eq!(Packet::new(&bytes[..50]).unwrap_err(), Malformed::Ipv6PayloadLength);
+    assert_eq!(Packet::new(&bytes[..39]).unwrap_err(), MalformedError::TruncatedIpv6);
+    assert_eq!(Packet::new(&bytes[..50]).unwrap_err(), MalformedError::Ipv6PayloadLength);
     bytes[0] = 0x40;
-    assert_eq!(Packet::new(&bytes).unwrap_err(), Malformed::Ipv6Version);
+    assert_eq!(Packet::new(&bytes).unwrap_err(), MalformedError::Ipv6Version);
 }
 
 #[test]

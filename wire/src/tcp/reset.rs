@@ -4,10 +4,10 @@
 use super::{HEADER_LENGTH, Header, Segment, flag};
 use crate::checksum::Sum;
 use crate::ethernet::{self, ethertype};
-use crate::icmp::{Problem, Silence, may_answer4, may_answer6};
+use crate::icmp::{NoIcmpError, Problem, may_answer4, may_answer6};
 use crate::ip::protocol;
 use crate::vlan::Tags;
-use crate::{NoRoom, ipv4, ipv6};
+use crate::{NoRoomError, ipv4, ipv6};
 
 /// Writes the frame that resets the connection which `frame` is a segment of: the same VLAN tags, to the MAC
 /// address it came from, from where it was to go. Returns the length in bytes.
@@ -16,32 +16,32 @@ use crate::{NoRoom, ipv4, ipv6};
 /// in yet.
 ///
 /// # Errors
-/// [`Silence`] when no reset may or can be sent.
-pub fn reset_frame(frame: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
+/// [`NoIcmpError`] when no reset may or can be sent.
+pub fn reset_frame(frame: &[u8], out: &mut [u8]) -> Result<usize, NoIcmpError> {
     let tags = Tags::parse(frame)?;
     let offending = ethernet::Frame::new(frame)?;
     if offending.destination().is_multicast() {
-        return Err(Silence::ManyReceivers);
+        return Err(NoIcmpError::ManyReceivers);
     }
     let (link, packet) = frame.split_at(tags.payload_offset);
     let given = out.len();
     let (out_link, out_packet) =
-        out.split_at_mut_checked(link.len()).ok_or(NoRoom::Buffer { needed: link.len(), given })?;
+        out.split_at_mut_checked(link.len()).ok_or(NoRoomError::Buffer { needed: link.len(), given })?;
     let length = match tags.ethertype {
         ethertype::IPV4 => reset4(packet, out_packet)?,
         ethertype::IPV6 => reset6(packet, out_packet)?,
-        _ => return Err(Silence::NotIp),
+        _ => return Err(NoIcmpError::NotIp),
     };
     out_link.copy_from_slice(link);
     ethernet::Frame::new(out_link)?.swap_addresses();
     Ok(link.len() + length)
 }
 
-fn reset4(packet: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
+fn reset4(packet: &[u8], out: &mut [u8]) -> Result<usize, NoIcmpError> {
     let offending = ipv4::Packet::new(packet)?;
     may_answer4(&offending)?;
     if offending.protocol() != protocol::TCP {
-        return Err(Silence::NotTcp);
+        return Err(NoIcmpError::NotTcp);
     }
     let reset = answer(&Segment::new(offending.payload())?)?;
     let header = ipv4::Header::new(offending.destination(), offending.source(), protocol::TCP);
@@ -52,12 +52,12 @@ fn reset4(packet: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
     Ok(answer.len())
 }
 
-fn reset6(packet: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
+fn reset6(packet: &[u8], out: &mut [u8]) -> Result<usize, NoIcmpError> {
     let offending = ipv6::Packet::new(packet)?;
     may_answer6(&offending, Problem::Prohibited)?;
     let upper = offending.upper_layer()?;
     if upper.protocol != protocol::TCP {
-        return Err(Silence::NotTcp);
+        return Err(NoIcmpError::NotTcp);
     }
     let reset = answer(&Segment::new(upper.payload)?)?;
     let (from, to) = (offending.destination(), offending.source());
@@ -67,18 +67,18 @@ fn reset6(packet: &[u8], out: &mut [u8]) -> Result<usize, Silence> {
     Ok(answer.len())
 }
 
-fn room(out: &mut [u8], ip_header: usize) -> Result<&mut [u8], NoRoom> {
+fn room(out: &mut [u8], ip_header: usize) -> Result<&mut [u8], NoRoomError> {
     let (given, needed) = (out.len(), ip_header + HEADER_LENGTH);
-    out.get_mut(..needed).ok_or(NoRoom::Buffer { needed, given })
+    out.get_mut(..needed).ok_or(NoRoomError::Buffer { needed, given })
 }
 
 /// RFC 9293 §3.5.2: "If the incoming segment has an ACK field, the reset takes its sequence number from the
 /// ACK field of the segment; otherwise, the reset has sequence number zero and the ACK field is set to the
 /// sum of the sequence number and segment length of the incoming segment."
-fn answer(segment: &Segment<&[u8]>) -> Result<Header, Silence> {
+fn answer(segment: &Segment<&[u8]>) -> Result<Header, NoIcmpError> {
     let flags = segment.flags();
     if flags & flag::RST != 0 {
-        return Err(Silence::Reset);
+        return Err(NoIcmpError::Reset);
     }
     let ports = Header {
         source_port: segment.destination_port(),

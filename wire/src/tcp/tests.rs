@@ -38,10 +38,10 @@ fn header_writes_the_known_bytes() {
 #[test]
 fn data_offsets_that_lie_are_named() {
     let mut bytes = [0; 24];
-    assert_eq!(Segment::new(&bytes[..19]).unwrap_err(), Malformed::TruncatedTransport);
+    assert_eq!(Segment::new(&bytes[..19]).unwrap_err(), MalformedError::TruncatedTransport);
     for words in [4, 7] {
         bytes[12] = words << 4;
-        assert_eq!(Segment::new(bytes).unwrap_err(), Malformed::TcpDataOffset);
+        assert_eq!(Segment::new(bytes).unwrap_err(), MalformedError::TcpDataOffset);
     }
     bytes[12] = 6 << 4;
     bytes[20..].copy_from_slice(&[2, 4, 0x05, 0xb4]);

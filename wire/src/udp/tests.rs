@@ -46,10 +46,10 @@ fn no_checksum_is_accepted_and_kept() {
 #[test]
 fn lengths_that_lie_are_named() {
     let mut bytes = [0; 10];
-    assert_eq!(Datagram::new(&bytes[..7]).unwrap_err(), Malformed::TruncatedTransport);
+    assert_eq!(Datagram::new(&bytes[..7]).unwrap_err(), MalformedError::TruncatedTransport);
     for length in [7, 11] {
         bytes[5] = length;
-        assert_eq!(Datagram::new(bytes).unwrap_err(), Malformed::UdpLength);
+        assert_eq!(Datagram::new(bytes).unwrap_err(), MalformedError::UdpLength);
     }
     bytes[5] = 9;
     assert_eq!(Datagram::new(bytes).unwrap().payload().len(), 1);

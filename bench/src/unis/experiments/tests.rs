@@ -2,10 +2,10 @@ use super::*;
 use headgate_config::{Catalog, Machine as Host, ShippedNf, parse};
 use std::collections::BTreeSet;
 
-fn with_all<T>(look: impl Fn(&Experiment) -> T) -> Vec<T> {
+fn with_all<T>(of: impl Fn(&Experiment) -> T) -> Vec<T> {
     let folder = tempfile::tempdir().unwrap();
     let machine = Machine { cycles_per_second: 2.3e9, folder: folder.path(), nf_cores: 1 };
-    named("all", machine).iter().map(look).collect()
+    named("all", machine).iter().map(of).collect()
 }
 
 #[test]
@@ -27,10 +27,10 @@ fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
             let text = case.bed.to_toml(&[0, 1]);
             let loaded = parse("bench.toml", &text, &catalog, &host);
             let config = loaded.unwrap_or_else(|refused| panic!("{refused}\n{text}")).config;
-            let turns = case.variant.starts_with("unis")
+            let has_slices = case.variant.starts_with("unis")
                 || case.variant.ends_with("rule")
                 || case.variant == "remote";
-            assert_eq!(config.cores_of_turns().is_empty(), !turns, "{}", case.name());
+            assert_eq!(config.cores_of_slices().is_empty(), !has_slices, "{}", case.name());
         }
     });
 }

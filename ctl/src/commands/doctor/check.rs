@@ -1,4 +1,4 @@
-//! A check: what was looked at, what was found, what would mend it.
+//! A check: its subject, its finding, its cure.
 
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ impl Verdict {
 /// One check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// Subject of the check.
     pub name: &'static str,
     /// How it is.
     pub verdict: Verdict,

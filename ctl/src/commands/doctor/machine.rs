@@ -133,7 +133,7 @@ fn try_policy(policy: Policy) -> Result<(), SchedError> {
     tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Whether a task may say how long its turns should be.
+/// Whether a task may ask for the length of its time slices.
 fn slices() -> Check {
     const NAME: &str = "slices";
     let slice_ns = Some(sched::SLICE_NS_MIN);
@@ -291,9 +291,9 @@ fn real_time(environment: &Environment) -> Check {
     }
 }
 
-/// The turn of round-robin tasks, where the kernel tells it.
+/// The time slice of round-robin tasks, where the kernel tells it.
 fn quantum() -> String {
-    sched::round_robin_quantum_ms().map_or(String::new(), |ms| format!("; a turn of rr takes {ms} ms"))
+    sched::round_robin_quantum_ms().map_or(String::new(), |ms| format!("; a time slice of rr takes {ms} ms"))
 }
 
 #[cfg(test)]

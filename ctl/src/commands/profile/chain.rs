@@ -13,8 +13,8 @@ use headgate_host::perf::costs::MachineCosts;
 use headgate_host::perf::functions;
 use headgate_host::undo::{Action, Janitor};
 
-use super::look::{Look, SeenNf, look, snapshot};
 use super::machine::{levels_of, of_machine, unit_costs, written};
+use super::observe::{NfObservation, Observation, observe, snapshot};
 use super::report::{
     ChainReport, FunctionReport, NfReport, Parts, RatioReport, Report, events_per_packet, words,
 };
@@ -33,36 +33,38 @@ const FUNCTIONS_TIME: Duration = Duration::from_secs(1);
 /// The chain of packets that no rule claims.
 const UNCLAIMED: &str = "-";
 
-/// Tell where the time of a chain's packets goes, and what to change first
+/// Show where the time of a chain's packets goes, and what to change first
 ///
-/// Watches a running manager's NFs, counting only: data accesses, translations, context switches, system calls
-/// and waits for a core, for each packet and times what each costs on this machine. What cannot be counted here
-/// is said.
+/// Counts data accesses, address translations, context switches, system calls and waits for a core of a
+/// running manager's NFs, for each packet, and multiplies each by its cost on this machine. Names what cannot
+/// be counted here.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The chain; all of them without
+    /// Name of the chain [default: all chains]
     chain: Option<String>,
     #[command(flatten)]
     name: Name,
-    /// How long to watch, in seconds
+    /// Length of the observation, in seconds, 1 to 3600
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Also write the report as one page with pictures, for a browser
+    /// Also write the report with charts to this HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Also run the shipped NFs under valgrind's cache simulator, over a capture or made frames of this size
+    /// Also run the shipped NFs under valgrind's cache simulator, over a capture or generated frames of this
+    /// size in bytes
     #[arg(long, value_name = "CAPTURE|SIZE")]
     simulate_cache: Option<Input>,
-    /// The configuration that the manager works by: arguments and loops of NFs are read from it
+    /// Configuration file of the manager, from which arguments and loops of NFs are read
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Propose changes of the configuration
+    /// Propose changes to the configuration; needs --config
     #[arg(long, requires = "config")]
     tune: bool,
-    /// Try them on the running manager, put on and off in turn; kept only if better each time
+    /// Try each proposal on the running manager, alternately on and off, and keep it only if it is better
+    /// every time; needs --tune
     #[arg(long, requires = "tune")]
     apply: bool,
-    /// Do not sample which functions the NFs are in
+    /// Skip sampling the functions that NFs spend their time in
     #[arg(long)]
     no_functions: bool,
 }
@@ -82,7 +84,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let costs = of_machine(out)?;
     let wanted = |nf: &str| chains.iter().any(|chain| chain.stages.iter().any(|stage| stage == nf));
     out.note(format!("watching for {} s", args.seconds));
-    let seen = look(name, Duration::from_secs(args.seconds), wanted)?;
+    let seen = observe(name, Duration::from_secs(args.seconds), wanted)?;
     let mut report = assemble(&seen, &chains, file.as_ref(), &costs);
     if !args.no_functions {
         sample_functions(&seen, &mut report);
@@ -131,7 +133,12 @@ fn chosen(now: &Snapshot, chain: Option<&str>) -> Result<Vec<ChainStatus>, Failu
     }
 }
 
-fn assemble(seen: &Look, chains: &[ChainStatus], file: Option<&ConfigFile>, costs: &MachineCosts) -> Report {
+fn assemble(
+    seen: &Observation,
+    chains: &[ChainStatus],
+    file: Option<&ConfigFile>,
+    costs: &MachineCosts,
+) -> Report {
     let seconds = seen.elapsed.as_secs_f64();
     let normal = unit_costs(costs, "normal");
     let unit_costs_ns = BTreeMap::from([
@@ -175,11 +182,11 @@ fn assemble(seen: &Look, chains: &[ChainStatus], file: Option<&ConfigFile>, cost
     }
 }
 
-fn breakdown(nf: &SeenNf, costs: &MachineCosts) -> Option<Breakdown> {
+fn breakdown(nf: &NfObservation, costs: &MachineCosts) -> Option<Breakdown> {
     Breakdown::of(&nf.counts, &unit_costs(costs, &nf.policy))
 }
 
-fn nf_report(nf: &SeenNf, costs: &MachineCosts) -> NfReport {
+fn nf_report(nf: &NfObservation, costs: &MachineCosts) -> NfReport {
     let seconds = nf.counts.elapsed_ns as f64 / 1e9;
     NfReport {
         nf: nf.name.clone(),
@@ -200,12 +207,12 @@ fn nf_report(nf: &SeenNf, costs: &MachineCosts) -> NfReport {
     }
 }
 
-fn nfs_of<'a>(seen: &'a Look, chain: &ChainStatus) -> Vec<&'a SeenNf> {
+fn nfs_of<'a>(seen: &'a Observation, chain: &ChainStatus) -> Vec<&'a NfObservation> {
     chain.stages.iter().filter_map(|stage| seen.nfs.iter().find(|nf| nf.name == *stage)).collect()
 }
 
 fn chain_report(
-    seen: &Look,
+    seen: &Observation,
     chain: &ChainStatus,
     file: Option<&ConfigFile>,
     costs: &MachineCosts,
@@ -237,7 +244,7 @@ fn chain_report(
 /// The NFs of a chain that had packets, as decisions see them. Without the configuration, what it alone says
 /// (loops that never sleep, slices, what may be fused) is taken as it is by default.
 fn stages_of(
-    seen: &Look,
+    seen: &Observation,
     chain: &ChainStatus,
     file: Option<&ConfigFile>,
     costs: &MachineCosts,
@@ -246,7 +253,7 @@ fn stages_of(
     let all: Option<Vec<Breakdown>> = nfs.iter().map(|nf| breakdown(nf, costs)).collect();
     // A chain of which one NF had no packets is no chain that works.
     let Some(all) = all else { return Vec::new() };
-    let stage = |(at, (nf, breakdown)): (usize, (&&SeenNf, Breakdown))| {
+    let stage = |(at, (nf, breakdown)): (usize, (&&NfObservation, Breakdown))| {
         let configured = file.and_then(|file| file.config.nfs.iter().find(|one| one.name == nf.name));
         let slice_us = configured.and_then(|nf| match nf.policy {
             Policy::Normal { slice_us, .. } | Policy::Batch { slice_us, .. } => slice_us,
@@ -272,7 +279,7 @@ fn stages_of(
     nfs.iter().zip(all).enumerate().map(stage).collect()
 }
 
-fn sample_functions(seen: &Look, report: &mut Report) {
+fn sample_functions(seen: &Observation, report: &mut Report) {
     let pids: Vec<Pid> = seen.nfs.iter().flat_map(|nf| nf.pids.iter().copied()).collect();
     let Ok(folder) = Folder::make() else { return };
     match functions::sample(&pids, FUNCTIONS_TIME, &folder.path, FUNCTIONS_MOST) {
@@ -289,7 +296,7 @@ fn sample_functions(seen: &Look, report: &mut Report) {
 }
 
 fn simulate(
-    seen: &Look,
+    seen: &Observation,
     input: &Input,
     file: Option<&ConfigFile>,
     costs: &MachineCosts,

@@ -19,11 +19,11 @@ const LOAD_OF_OTHERS: f64 = 0.5;
 
 /// Measure what memory, context switches and system calls cost on this machine
 ///
-/// Takes some ten seconds and is kept for the other profiles; measure while nothing else runs. A load is timed
-/// by how much memory is walked over and in which steps, a switch and a call by scheduling policy.
+/// Takes some ten seconds, and keeps the result for the other profiles; run it while nothing else runs. Times
+/// a load from memory by the size and stride of a walk, a switch and a call by scheduling policy.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print what was measured before; measure nothing
+    /// Print the kept result without measuring
     #[arg(long)]
     kept: bool,
 }
@@ -141,10 +141,10 @@ fn page(costs: &MachineCosts, paint: Paint) -> String {
     for (name, of) in [("normal", of.normal), ("batch", of.batch), ("rr", of.rr), ("fifo", of.fifo)] {
         kernel.row([name.to_owned(), ns(of.switch_ns), ns(of.call_ns)]);
     }
-    let troubles: String = costs.troubles.iter().map(|why| format!("note: {why}\n")).collect();
+    let uncounted: String = costs.troubles.iter().map(|why| format!("note: {why}\n")).collect();
     let title = |text| paint.ink(Ink::Bold, text);
     format!(
-        "{}\n{}\n{}\n{}\n{}\n{}{troubles}",
+        "{}\n{}\n{}\n{}\n{}\n{}{uncounted}",
         title("nanoseconds of a load that needs the one before"),
         curve.render(paint),
         title("nanoseconds of an event"),

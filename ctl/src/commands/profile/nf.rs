@@ -3,9 +3,9 @@
 //! The NF runs as it will run: as a process that knows nothing of this, fed by a manager of our own through the
 //! shared rings, polling, on a core of its own. Two witnesses say what a packet costs it:
 //! - while its ring is never empty it only works, so the kernel's account of its CPU time over the packets it
-//!   returned is the cost: true for any black box;
-//! - an NF that is faster than what feeds it looks at an empty ring in between; then the samples that our library
-//!   takes around its bursts are the cost, and for a black box without samples there is none.
+//!   returned is the cost: true for any program;
+//! - an NF that is faster than what feeds it polls an empty ring in between; then the samples that our
+//!   library takes around its bursts are the cost, and for an external program without samples there is none.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -41,21 +41,22 @@ const RING: u32 = 4096;
 /// Packets at an NF from which on its ring is never empty: half of it.
 const SATURATED: u64 = RING as u64 / 2;
 
-/// Measure what a packet costs an NF, and keep it for schedulers
+/// Measure what a packet costs an NF, and keep the result for schedulers
 ///
-/// The NF runs polling on a core of its own behind a generator, for each frame size. The cost is told in
+/// Runs the NF polling on a core of its own behind a generator, for each frame size. Shows the cost in
 /// nanoseconds and in cycles of the time stamp counter, with the spread of the windows.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A shipped NF (`headgate-nfs list`), or the path of a program
+    /// Name of a shipped NF (`headgate-nfs list`), or path of a program
     nf: String,
-    /// Its arguments, a JSON object
+    /// Arguments of the NF, a JSON object
     #[arg(long, value_name = "JSON", default_value = "{}")]
     args: String,
-    /// Windows of 100 ms measured for each frame size
+    /// Number of windows of 100 ms for each frame size, 3 to 1000
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(3..=1000))]
     windows: u32,
-    /// Also run a shipped NF under valgrind's cache simulator, over a capture or made frames of this size
+    /// Also run a shipped NF under valgrind's cache simulator, over a capture or generated frames of this
+    /// size in bytes
     #[arg(long, value_name = "CAPTURE|SIZE")]
     simulate_cache: Option<Input>,
 }
@@ -176,7 +177,7 @@ fn configuration(
 /// CPU time of the NF, packets it returned, packets at it, and its median sample.
 fn figures(now: &Snapshot) -> Option<(u64, u64, u64, Option<u64>)> {
     let nf = now.nfs.first()?;
-    Some((nf.cpu_ns, nf.returned, nf.held + nf.waiting, nf.service_median_ns))
+    Some((nf.cpu_ns, nf.returned, nf.held + nf.pending, nf.service_time_ns_p50))
 }
 
 fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost, Failure> {

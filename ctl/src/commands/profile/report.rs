@@ -16,7 +16,7 @@ use crate::table::Table;
 pub struct Report {
     /// The manager.
     pub manager: String,
-    /// How long it was looked at.
+    /// Length of the observation.
     pub seconds: f64,
     /// The chains.
     pub chains: Vec<ChainReport>,
@@ -189,7 +189,7 @@ const fn cure(source: Source) -> &'static str {
             "its tables do not fit its own caches; make them smaller, or spread its flows over instances"
         }
         Source::TranslationL2 | Source::TranslationWalk => "hugepages spare translations",
-        Source::Switches | Source::Calls => "longer turns and larger bursts spare them",
+        Source::Switches | Source::Calls => "longer time slices and larger bursts save them",
         Source::Ready => {
             "more is wanted of its core than it can give; another core, or NFs fused into one process, spare it"
         }
@@ -202,7 +202,7 @@ pub fn reason(proposal: &Proposal, stages: &[String]) -> String {
     let (stage, gain) = (name(proposal.stage), time(proposal.gain_ns));
     match proposal.knob {
         Knob::Notified => format!(
-            "{stage}: loop = \"notified\": for each packet it spends {gain} of a shared core on looks at its empty ring"
+            "{stage}: loop = \"notified\": for each packet it spends {gain} of a shared core on polling its empty ring"
         ),
         Knob::Fuse { last } => format!(
             "fuse {stage} to {}: switches, calls and waits between them take {gain} for each packet",

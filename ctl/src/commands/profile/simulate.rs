@@ -16,7 +16,7 @@ use std::str::FromStr;
 use headgate_decide::profile::{DataAccesses, Levels};
 use headgate_host::perf::machine::Caches;
 use headgate_wire::frame::{Frame, Network, Transport};
-use headgate_wire::{MacAddress, NoRoom, udp};
+use headgate_wire::{MacAddress, NoRoomError, udp};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
@@ -250,7 +250,7 @@ impl Run {
 }
 
 /// A capture of packets of one size.
-fn made(bytes: usize) -> Result<Vec<u8>, NoRoom> {
+fn made(bytes: usize) -> Result<Vec<u8>, NoRoomError> {
     // draft-ietf-opsawg-pcap: magic, version 2.4, zone, accuracy, longest frame, Ethernet.
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4_u32, (4 << 16) | 2, 0, 0, u16::MAX.into(), 1] {

@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use toml::Table;
 
 use super::edit::Change;
-use super::look::snapshot;
+use super::observe::snapshot;
 use super::report::{reason, time};
 use crate::failure::{Exit, Failure};
 use crate::output::{Ink, Output, Paint};
@@ -26,8 +26,8 @@ use crate::shipped::Shipped;
 /// How long a changed configuration runs before it is measured. Our choice: weights follow demand within
 /// a tenth of a second, and queues fill and drain in milliseconds.
 const SETTLES: Duration = Duration::from_millis(500);
-/// Time between two looks at the queues.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Time between two samples at the queues.
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
 /// The file of a running manager.
 pub struct ConfigFile {
@@ -288,17 +288,17 @@ impl Tuner<'_> {
     fn window(&self, time: Duration, wish: &Wish) -> Result<Window, Failure> {
         let before = snapshot(self.manager)?;
         let began = Instant::now();
-        let (mut held, mut looks) = (0, 0u32);
+        let (mut held, mut samples) = (0, 0u32);
         while began.elapsed() < time {
-            sleep(LOOK_EVERY, wish)?;
+            sleep(SAMPLE_EVERY, wish)?;
             held += self.totals(&snapshot(self.manager)?).2;
-            looks += 1;
+            samples += 1;
         }
         let after = snapshot(self.manager)?;
         let (then, now) = (self.totals(&before), self.totals(&after));
         let seconds = after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9;
         let left = now.0.saturating_sub(then.0);
-        let (rate, held) = (left as f64 / seconds, held as f64 / f64::from(looks.max(1)));
+        let (rate, held) = (left as f64 / seconds, held as f64 / f64::from(samples.max(1)));
         Ok(Window {
             rate,
             cpu_ns: now.1.saturating_sub(then.1) as f64 / left.max(1) as f64,
@@ -314,7 +314,7 @@ impl Tuner<'_> {
         };
         let nfs = now.nfs.iter().filter(|nf| chain.stages.contains(&nf.nf));
         nfs.fold((chain.left, 0, 0), |(left, cpu, held), nf| {
-            (left, cpu + nf.cpu_ns, held + nf.held + nf.waiting)
+            (left, cpu + nf.cpu_ns, held + nf.held + nf.pending)
         })
     }
 }

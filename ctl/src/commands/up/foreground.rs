@@ -27,7 +27,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let mut daemon = Daemon::spawn(args.options()?)?;
     stop.attends(&daemon);
     let name = daemon.ready(|| stop.is_asked())?.name;
-    out.note(format!("`headgate status --name {name}` looks at it, Ctrl-C stops it"));
+    out.note(format!("`headgate status --name {name}` shows its state, Ctrl-C stops it"));
     service.attend(&daemon, &stop)?;
     if stop.is_asked() {
         out.note("stopping; asked once more it ends at once");

@@ -15,8 +15,8 @@ use super::{Stage, Transfer, address};
 const PORT: u16 = 5201;
 /// Bytes written and read at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// Time after which a socket looks whether the demo is over.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time after which a socket checks whether the demo is over.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
 /// How long the download may take at least, however late it is.
 const PATIENCE_MIN: Duration = Duration::from_secs(3);
@@ -94,7 +94,7 @@ fn between(
     let (receiver, _) = listener.accept().map_err(|error| error.to_string())?;
     thread::scope(|scope| {
         let sending = scope.spawn(move || {
-            sender.set_write_timeout(Some(LOOK))?;
+            sender.set_write_timeout(Some(CHECK_EVERY))?;
             send(sender)
         });
         let received = receive(receiver).map_err(|error| format!("receiving: {error}"));
@@ -121,7 +121,7 @@ fn receive(
     deadline: Instant,
     mut take: impl FnMut(&[u8]),
 ) -> io::Result<(u64, Duration)> {
-    stream.set_read_timeout(Some(LOOK))?;
+    stream.set_read_timeout(Some(CHECK_EVERY))?;
     let mut piece = vec![0; PIECE_BYTES];
     let (mut bytes, began) = (0, Instant::now());
     loop {

@@ -13,8 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Stage;
 
-/// Time between two looks at whether the demo is over.
-const LOOK: Duration = Duration::from_millis(20);
+/// Time between two checks whether the demo is over.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
 /// How long a server may take to listen. Our choice: an interpreter on a busy core takes a second.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(4);
 
@@ -63,7 +63,7 @@ impl Tool {
             if began.elapsed() > LISTEN_PATIENCE || stage.is_over() {
                 return Err(format!("{} did not listen at port {port}", self.name));
             }
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_EVERY);
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Tool {
         let began = Instant::now();
         let mut buffer = vec![0; 1 << 16];
         while !stage.is_over() && began.elapsed() < patience {
-            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+            let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(CHECK_EVERY.subsec_nanos()) };
             match poll(&mut [PollFd::new(&stdout.as_fd(), PollFlags::IN)], Some(&timeout)) {
                 Ok(0) | Err(_) => continue,
                 Ok(_) => {}

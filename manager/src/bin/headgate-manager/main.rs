@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use headgate_api::attendance::{Failed, Ready, Said, Text};
 use headgate_api::status::Snapshot;
-use headgate_api::{Exit, Refusal, Request, place, progress};
+use headgate_api::{Exit, Request, RequestError, place, progress};
 use headgate_config::{self as config, Catalog, Config, Diagnostics, Loaded, Machine};
 use headgate_host::cores;
 use headgate_host::notify::Notifier;
@@ -45,11 +45,11 @@ const EVENTS_EVERY: Duration = Duration::from_secs(1);
 /// The name of standard input as a file.
 const STANDARD_INPUT: &str = "-";
 
-/// Runs chains of network functions by one configuration until it is stopped
+/// Run chains of network functions by one configuration until stopped
 ///
-/// SIGTERM, SIGINT and SIGHUP stop it in order: no more packets are taken in, those on their way leave, NFs
-/// end. The second signal ends it at once. Whatever ends it, `kill -9` included, nothing stays behind.
-/// `headgate up` runs it for people; as a service it runs by itself.
+/// SIGTERM, SIGINT and SIGHUP stop it in order: packets inside leave, no new ones are taken in, NFs end. The
+/// second signal ends it at once. Every end, `kill -9` included, undoes all changes to the machine.
+/// `headgate up` runs it for a person; as a service it runs by itself.
 #[derive(Debug, Parser)]
 #[command(name = "headgate-manager", version, max_term_width = 100)]
 struct Args {
@@ -62,7 +62,7 @@ struct Args {
     /// Take no place in /run/headgate, so that no command finds this manager
     #[arg(long)]
     unlisted: bool,
-    /// End when every port has given its last packet and all have left, as after replaying a capture
+    /// End when all ports have delivered their last packet and all packets have left, as after a replay
     #[arg(long)]
     once: bool,
     /// Tell errors only, and keep NFs from writing to standard error
@@ -302,6 +302,6 @@ impl Daemon {
     }
 }
 
-fn sample(handle: &Handle) -> Result<Snapshot, Refusal> {
+fn sample(handle: &Handle) -> Result<Snapshot, RequestError> {
     handle.get(Request::Snapshot { audit: false })
 }

@@ -144,7 +144,7 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
     let (program, namespace) = link.program(program);
     let undo = &mut |undo| ground.ledger.before_changing(undo);
     let user = ground.users.of(&seat.nf, ground.config, undo)?;
-    let real_time = seat.nf.policy.is_real_time() || seat.nf.has_turns(ground.config.scheduler.mode);
+    let real_time = seat.nf.policy.is_real_time() || seat.nf.has_slices(ground.config.scheduler.mode);
     let group = ground.groups.group(seat, real_time, ground.config).map_err(|error| error.to_string())?;
     let output = if ground.settings.nf_output { Output::Inherit } else { Output::Null };
     let configured = seat.nf.confinement.allow.iter().map(|allowed| allowed.permission());

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use headgate_decide::units::{Instant as Moment, RegionId, Span};
 use headgate_host::namespace::Namespace;
 use headgate_kernel::open;
-use headgate_memif::{Cable, Meeting, Watch};
+use headgate_memif::{Connection, Meeting, Watch};
 use headgate_path::link::{LinkEnds, ProgramEnds};
 use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
@@ -19,7 +19,7 @@ use headgate_session::launch::Program as LaunchedProgram;
 use super::{Ground, Seat, Work, handling};
 use crate::config::BoxPorts;
 use crate::config::model::{Nf, Program};
-use crate::status::BoxStatus;
+use crate::status::ExternalStatus;
 use crate::wiring;
 
 /// How long a program behind interfaces of the kernel may take to open packet sockets on both, after which it is taken to
@@ -41,7 +41,7 @@ enum Ports {
         /// By the first of them it gets packets.
         meetings: Box<[Meeting; 2]>,
         /// The worker's ends as far as they are there.
-        cables: Box<[Option<Cable>; 2]>,
+        cables: Box<[Option<Connection>; 2]>,
     },
     /// Cables, each with one end in its namespace.
     Veth {
@@ -156,9 +156,9 @@ impl External {
 }
 
 /// Returns what its interfaces show, while it has a process.
-pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> BoxStatus {
+pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> ExternalStatus {
     let into = now.and_then(super::Link::watches).map(|[into, _]| into);
-    BoxStatus {
+    ExternalStatus {
         ports: kind.word().to_owned(),
         waiting: into.as_ref().map(Watch::waiting),
         ring: into.as_ref().map(Watch::ring),
@@ -168,7 +168,7 @@ pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> BoxStatus {
 /// Sees to connections that the program makes; the worker's ends once both are there.
 fn connected(
     meetings: &mut [Meeting; 2],
-    cables: &mut [Option<Cable>; 2],
+    cables: &mut [Option<Connection>; 2],
 ) -> Result<Option<[Box<dyn Queue>; 2]>, String> {
     for (meeting, cable) in meetings.iter_mut().zip(cables.iter_mut()) {
         if let Some(made) = meeting.tend().map_err(|error| error.to_string())? {

@@ -45,7 +45,7 @@ fn candidate(config: &Config, number: u16, nf: u16, core: u32) -> Candidate {
         number: InstanceId(number),
         nf: Some(NfId(nf)),
         core,
-        has_slices: config.nfs[usize::from(nf)].has_turns(Mode::Unis),
+        has_slices: config.nfs[usize::from(nf)].has_slices(Mode::Unis),
         starts_or_stops: false,
         pid,
         threads: vec![pid],

@@ -18,21 +18,22 @@ use words::{Usage, Words};
 const HELP: &str = "\
 headgate-nfs: the network functions Headgate ships
 
-  headgate-nfs list [--json]              names, arguments, messages and counters
-  headgate-nfs check NAME [ARGS]          whether NAME takes ARGS, a JSON object
-  headgate-nfs pcap NAME IN OUT           runs NAME over a capture, without root and without a manager
-      --args ARGS     its arguments, a JSON object
-      --ports A,B     names of the ports; interface 0 of IN is the first (default west,east)
+  headgate-nfs list [--json]              list NFs, their arguments, messages and counters
+  headgate-nfs check NAME [ARGS]          check whether NAME accepts ARGS, a JSON object
+  headgate-nfs pcap NAME IN OUT           run NAME over a capture, without root and without a manager
+      --args ARGS     arguments of the NF, a JSON object [default: {}]
+      --ports A,B     names of the ports; interface 0 of IN is the first [default: west,east]
       --stages A,B    names of the stages
-      --tell BODY     a message after the last packet; may be repeated
-      --json          what became of the packets as JSON
+      --tell BODY     send a message after the last packet; may be repeated
+      --json          print the outcome of the packets as JSON
   headgate-nfs run NAME --socket PATH --as NF
-                                          attaches to a running manager as NF of its configuration;
-                                          without options as HEADGATE_SOCKET and HEADGATE_NF say
-  headgate-nfs launched                   how a manager starts it; see headgate_session::launch
+                                          attach to a running manager as NF of its configuration
+                                          [default: HEADGATE_SOCKET and HEADGATE_NF]
+  headgate-nfs launched                   serve a manager that started this process; see
+                                          headgate_session::launch
 
-NAME may be several, joined by commas: they run fused, in this order, and ARGS is a JSON array with one
-object for each. OUT named *.pcapng has an interface for each way a packet left.
+NAME may be several names, joined by commas: these NFs run fused, in this order, and ARGS is a JSON array
+with one object for each. OUT named *.pcapng has an interface for each way a packet left.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 environment, 4 arguments not accepted.
 ";
@@ -68,7 +69,7 @@ fn usage_or(done: Result<ExitCode, Usage>) -> ExitCode {
 /// The NFs named in one word, joined by commas.
 fn named(names: &str) -> Result<Vec<&'static Entry>, Usage> {
     let found: Result<_, _> = names.split(',').map(catalog::find).collect();
-    found.map_err(|unknown: catalog::Unknown| Usage(unknown.to_string()))
+    found.map_err(|unknown: catalog::UnknownNfError| Usage(unknown.to_string()))
 }
 
 fn run(mut words: Words) -> Result<ExitCode, Usage> {

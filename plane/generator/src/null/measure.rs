@@ -22,17 +22,17 @@ const DIGITS: u8 = 2;
 
 /// What one queue has seen; written by its worker only.
 #[derive(Debug)]
-struct Seen {
+struct QueueMeasurements {
     stamped: AtomicU64,
     late: AtomicU64,
     latency: Latency,
     /// One for each source; empty where loss is not judged.
-    sources: Vec<SourceSeen>,
+    sources: Vec<SourceMeasurements>,
 }
 
 /// What one queue has seen of one generator queue.
 #[derive(Debug, Default)]
-struct SourceSeen {
+struct SourceMeasurements {
     packets: AtomicU64,
     /// One more than the highest number, counted on beyond 32 bits (RFC 3550 appendix A.1).
     end: AtomicU64,
@@ -46,7 +46,7 @@ fn add(counter: &AtomicU64, count: u64) {
 /// What the queues of a null port measure. Read it at any time from any thread.
 #[derive(Debug)]
 pub struct Measurements {
-    queues: Vec<Seen>,
+    queues: Vec<QueueMeasurements>,
     cycles_per_second: u64,
 }
 
@@ -54,7 +54,7 @@ pub struct Measurements {
 /// ([`Histogram::subtract`] for the latency).
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Stamped packets that were looked at.
+    /// Stamped packets that were read.
     pub stamped: u64,
     /// Packets that came after a later one of their flow, or twice; of flows below [`FLOWS_JUDGED`].
     pub late: u64,
@@ -67,11 +67,11 @@ pub struct Report {
 impl Measurements {
     pub(super) fn new(queues: u16, cycles_per_second: u64, judge: bool) -> Self {
         let sources = if judge { SOURCES } else { 0 };
-        let seen = |_| Seen {
+        let seen = |_| QueueMeasurements {
             stamped: AtomicU64::new(0),
             late: AtomicU64::new(0),
             latency: Latency::new(),
-            sources: (0..sources).map(|_| SourceSeen::default()).collect(),
+            sources: (0..sources).map(|_| SourceMeasurements::default()).collect(),
         };
         Self { queues: (0..queues).map(seen).collect(), cycles_per_second }
     }
@@ -87,8 +87,9 @@ impl Measurements {
         for seen in &self.queues {
             seen.latency.add_to(&mut latency_ns, self.cycles_per_second);
         }
-        let sum =
-            |field: fn(&Seen) -> &AtomicU64| self.queues.iter().map(|seen| field(seen).load(Relaxed)).sum();
+        let sum = |field: fn(&QueueMeasurements) -> &AtomicU64| {
+            self.queues.iter().map(|seen| field(seen).load(Relaxed)).sum()
+        };
         Report {
             stamped: sum(|seen| &seen.stamped),
             late: sum(|seen| &seen.late),
@@ -110,7 +111,7 @@ pub(super) struct Probe {
     measurements: Arc<Measurements>,
     queue: usize,
     every: usize,
-    /// Packets until the next to look at.
+    /// Packets until the next one that is read.
     until: usize,
     /// For each judged flow of each source, one more than its last packet's number; empty where order
     /// is not judged.
@@ -128,8 +129,8 @@ impl Probe {
         Some(Self { measurements, queue: usize::from(queue), every, until: 0, next })
     }
 
-    /// Looks at every so many-th of `packets`.
-    pub(super) fn look(&mut self, now: u64, region: &Region, packets: &[Descriptor]) {
+    /// Reads every so many-th of `packets`.
+    pub(super) fn sample(&mut self, now: u64, region: &Region, packets: &[Descriptor]) {
         while let Some(&packet) = packets.get(self.until) {
             self.until += self.every;
             let mut header = [0; SEARCH_BYTES];

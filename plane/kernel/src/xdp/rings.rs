@@ -99,7 +99,7 @@ impl<T: Copy> Outbound<T> {
 
     /// Whether the kernel waits to be told by a system call.
     pub fn needs_call(&self) -> bool {
-        // Relaxed: too early an answer is corrected by the next packet, or by the look once a millisecond.
+        // Relaxed: too early an answer is corrected by the next packet, or by the check once a millisecond.
         let flags = self.shared.word(self.shared.offsets.flags).load(Ordering::Relaxed);
         flags & libc::XDP_RING_NEED_WAKEUP != 0
     }

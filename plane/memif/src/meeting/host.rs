@@ -21,7 +21,7 @@ use rustix::net::{
 use rustix::time::Timespec;
 
 use super::{MeetingError, Outcome, refused, system};
-use crate::cable::Cable;
+use crate::connection::Connection;
 use crate::message::{FromClient, FromServer, MESSAGE_BYTES, VERSION};
 use crate::ring::{Ring, Shared};
 
@@ -119,8 +119,8 @@ impl Host {
     fn serve(&mut self) -> Result<(), MeetingError> {
         let Some(guest) = &mut self.guest else { return self.let_in() };
         let Some(message) = guest.receive()? else { return Ok(()) };
-        if let Some(cable) = guest.heed(message, &self.graves.0)? {
-            let _ = self.outcomes.try_send(Outcome::Connected(cable));
+        if let Some(connection) = guest.heed(message, &self.graves.0)? {
+            let _ = self.outcomes.try_send(Outcome::Connected(connection));
         }
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Guest {
         &mut self,
         message: FromClient,
         graves: &Sender<Vec<Memory>>,
-    ) -> Result<Option<Cable>, MeetingError> {
+    ) -> Result<Option<Connection>, MeetingError> {
         match message {
             FromClient::Ack => return Ok(None),
             FromClient::Disconnect { reason } => {
@@ -271,7 +271,7 @@ impl Guest {
         Ok(())
     }
 
-    fn connect(&mut self, graves: &Sender<Vec<Memory>>) -> Result<Cable, MeetingError> {
+    fn connect(&mut self, graves: &Sender<Vec<Memory>>) -> Result<Connection, MeetingError> {
         let ring = |place: Option<(u16, u32, u8)>| {
             let (region, offset, log2_size) = place?;
             Ring::at(self.regions.get(usize::from(region))?, offset, log2_size)
@@ -283,6 +283,6 @@ impl Guest {
         let shared = Arc::new(Shared::new(regions, to_client, from_client, graves.clone()));
         self.is_connected = true;
         self.say(FromServer::Connected)?;
-        Ok(Cable::new(shared))
+        Ok(Connection::new(shared))
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use headgate_memif::message::{MESSAGE_BYTES, VERSION};
-use headgate_memif::{Cable, Meeting};
+use headgate_memif::{Connection, Meeting};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
@@ -163,7 +163,7 @@ pub fn meeting(test: &str) -> Meeting {
 }
 
 /// Tends until there is an outcome.
-pub fn outcome(meeting: &mut Meeting) -> Result<Cable, String> {
+pub fn outcome(meeting: &mut Meeting) -> Result<Connection, String> {
     let started = Instant::now();
     loop {
         match meeting.tend() {
@@ -174,7 +174,7 @@ pub fn outcome(meeting: &mut Meeting) -> Result<Cable, String> {
     }
 }
 
-pub fn connected(test: &str, shape: Shape) -> (Meeting, Client, Cable) {
+pub fn connected(test: &str, shape: Shape) -> (Meeting, Client, Connection) {
     let mut meeting = meeting(test);
     let client = Client::come(&mut meeting, SealFlags::SHRINK, shape);
     client.introduce();

@@ -1,4 +1,4 @@
-//! Writing: what is in the file, and what happens when the file is in trouble.
+//! Writing: what is in the file, and what happens when the file fails.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -28,7 +28,7 @@ fn segment(source: &str, destination: &str, header: Header, payload: usize, tags
     bytes
 }
 
-fn reset(frame: &[u8]) -> Result<Vec<u8>, Silence> {
+fn reset(frame: &[u8]) -> Result<Vec<u8>, NoIcmpError> {
     let mut out = vec![0xee; 200];
     let length = reset_frame(frame, &mut out)?;
     out.truncate(length);
@@ -95,32 +95,32 @@ fn who_must_not_be_answered_is_not() {
     let syn = Header { flags: flag::SYN, ..Header::default() };
     let plain = || segment(PAIRS[0].0, PAIRS[0].1, syn, 0, 0);
     let again = Header { flags: flag::RST | flag::ACK, ..Header::default() };
-    assert_eq!(reset(&segment(PAIRS[0].0, PAIRS[0].1, again, 0, 0)), Err(Silence::Reset));
+    assert_eq!(reset(&segment(PAIRS[0].0, PAIRS[0].1, again, 0, 0)), Err(NoIcmpError::Reset));
     for (source, destination, why) in [
-        ("10.0.0.1", "224.0.0.5", Silence::ManyReceivers),
-        ("10.0.0.1", "255.255.255.255", Silence::ManyReceivers),
-        ("0.0.0.0", "10.0.0.1", Silence::BadSource),
-        ("127.0.0.1", "10.0.0.1", Silence::BadSource),
-        ("240.0.0.1", "10.0.0.1", Silence::BadSource),
-        ("2001:db8::1", "ff02::1", Silence::ManyReceivers),
-        ("::", "2001:db8::1", Silence::BadSource),
+        ("10.0.0.1", "224.0.0.5", NoIcmpError::ManyReceivers),
+        ("10.0.0.1", "255.255.255.255", NoIcmpError::ManyReceivers),
+        ("0.0.0.0", "10.0.0.1", NoIcmpError::BadSource),
+        ("127.0.0.1", "10.0.0.1", NoIcmpError::BadSource),
+        ("240.0.0.1", "10.0.0.1", NoIcmpError::BadSource),
+        ("2001:db8::1", "ff02::1", NoIcmpError::ManyReceivers),
+        ("::", "2001:db8::1", NoIcmpError::BadSource),
     ] {
         assert_eq!(reset(&segment(source, destination, syn, 0, 0)), Err(why), "{source} > {destination}");
     }
     let mut to_all = plain();
     to_all[0] = 0xff;
-    assert_eq!(reset(&to_all), Err(Silence::ManyReceivers));
+    assert_eq!(reset(&to_all), Err(NoIcmpError::ManyReceivers));
     let mut fragment = plain();
     fragment[21] = 3;
     let mut packet = ipv4::Packet::new(&mut fragment[14..]).unwrap();
     packet.fill_checksum();
-    assert_eq!(reset(&fragment), Err(Silence::LaterFragment));
+    assert_eq!(reset(&fragment), Err(NoIcmpError::LaterFragment));
     let mut udp = plain();
     udp[23] = protocol::UDP;
-    assert_eq!(reset(&udp), Err(Silence::NotTcp));
+    assert_eq!(reset(&udp), Err(NoIcmpError::NotTcp));
     let mut arp = plain();
     arp[13] = 6;
-    assert_eq!(reset(&arp), Err(Silence::NotIp));
+    assert_eq!(reset(&arp), Err(NoIcmpError::NotIp));
     let short = &mut [0; 53];
-    assert_eq!(reset_frame(&plain(), short), Err(NoRoom::Buffer { needed: 40, given: 39 }.into()));
+    assert_eq!(reset_frame(&plain(), short), Err(NoRoomError::Buffer { needed: 40, given: 39 }.into()));
 }

@@ -1,4 +1,4 @@
-//! Looks at a running manager and its NFs over a while, counting only.
+//! Observes a running manager and its NFs over an interval, counting only.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -13,12 +13,12 @@ use headgate_host::{Pid, accounting, cores};
 
 use crate::failure::{Exit, Failure};
 
-/// Time between two looks at the queues. Our choice: a hundred looks in the shortest profile, and a snapshot
-/// takes the manager's control thread some 100 us.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Time between two samples at the queues. Our choice: a hundred samples in the shortest profile, and a
+/// snapshot takes the manager's control thread some 100 us.
+const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
-/// What was seen.
-pub struct Look {
+/// What was observed.
+pub struct Observation {
     /// How long.
     pub elapsed: Duration,
     /// The manager at the end.
@@ -30,7 +30,7 @@ pub struct Look {
     /// CPU time of each chain's Open vSwitch in the meantime, in nanoseconds.
     pub switch_ns: BTreeMap<String, u64>,
     /// The NFs, as the manager lists them.
-    pub nfs: Vec<SeenNf>,
+    pub nfs: Vec<NfObservation>,
     /// Cores that NFs may use: no worker's.
     pub cores: Vec<Core>,
     /// What was not counted and why, and what disturbed, in sentences.
@@ -38,7 +38,7 @@ pub struct Look {
 }
 
 /// An NF, its instances together.
-pub struct SeenNf {
+pub struct NfObservation {
     /// Its name.
     pub name: String,
     /// What it runs.
@@ -63,7 +63,7 @@ pub struct SeenNf {
     pub held: f64,
 }
 
-impl SeenNf {
+impl NfObservation {
     /// How long a packet was at it, by Little's law: packets there over packets a second. Nobody knows how many
     /// wait in the sockets of one on interfaces.
     pub fn stay_ns(&self) -> Option<f64> {
@@ -85,8 +85,8 @@ pub fn snapshot(name: &str) -> Result<Snapshot, Failure> {
     Ok(api::call(name, &Request::Snapshot { audit: false })?)
 }
 
-/// Looks for so long at the NFs whose names `wanted` says yes to.
-pub fn look(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result<Look, Failure> {
+/// Observes the NFs whose names `wanted` accepts, for the given time.
+pub fn observe(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result<Observation, Failure> {
     let first = snapshot(name)?;
     let instances = first.nfs.iter().filter(|nf| wanted(&nf.nf));
     let mut watched: Vec<Watched> = instances.filter_map(watch).collect();
@@ -99,18 +99,18 @@ pub fn look(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result
     let cores_before = busy_cores();
     let began = Instant::now();
     let before = snapshot(name)?;
-    let (mut held, mut looks) = (BTreeMap::<String, u64>::new(), 0u64);
+    let (mut held, mut samples) = (BTreeMap::<String, u64>::new(), 0u64);
     while began.elapsed() < time {
-        thread::sleep(LOOK_EVERY.min(time.saturating_sub(began.elapsed())));
+        thread::sleep(SAMPLE_EVERY.min(time.saturating_sub(began.elapsed())));
         for nf in snapshot(name)?.nfs {
-            *held.entry(nf.nf).or_default() += nf.held + nf.waiting;
+            *held.entry(nf.nf).or_default() += nf.held + nf.pending;
         }
-        looks += 1;
+        samples += 1;
     }
     let after = snapshot(name)?;
     let elapsed = Duration::from_nanos(after.at_ns.saturating_sub(before.at_ns));
     let mut notes = Vec::new();
-    let mut nfs: Vec<SeenNf> = Vec::new();
+    let mut nfs: Vec<NfObservation> = Vec::new();
     for one in &mut watched {
         let Some((status, seen)) = one.finish(&before, &after, elapsed, &mut notes) else { continue };
         match nfs.iter_mut().find(|nf| nf.name == status.nf) {
@@ -119,16 +119,16 @@ pub fn look(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result
         }
     }
     for nf in &mut nfs {
-        nf.held = held.get(&nf.name).copied().unwrap_or(0) as f64 / looks.max(1) as f64;
+        nf.held = held.get(&nf.name).copied().unwrap_or(0) as f64 / samples.max(1) as f64;
     }
     // In the order of the first chain that visits them.
-    let place = |nf: &SeenNf| {
+    let place = |nf: &NfObservation| {
         let stages = after.chains.iter().flat_map(|chain| &chain.stages);
         stages.enumerate().find(|(_, stage)| **stage == nf.name).map_or(usize::MAX, |(at, _)| at)
     };
     nfs.sort_by_key(place);
     let workers: Vec<u32> = after.workers.iter().map(|worker| worker.core).collect();
-    Ok(Look {
+    Ok(Observation {
         elapsed,
         left: difference(&before, &after, |chain| chain.left),
         dropped: difference(&before, &after, |chain| chain.dropped),
@@ -154,7 +154,7 @@ impl Watched {
         after: &'a Snapshot,
         elapsed: Duration,
         notes: &mut Vec<String>,
-    ) -> Option<(&'a NfStatus, SeenNf)> {
+    ) -> Option<(&'a NfStatus, NfObservation)> {
         let of = |snapshot: &'a Snapshot| snapshot.nfs.iter().find(|nf| nf.instance == self.instance);
         let status = of(after)?;
         let then = before.nfs.iter().find(|nf| nf.instance == self.instance)?;
@@ -163,10 +163,10 @@ impl Watched {
             notes.push(format!("{} ended while it was watched, and is left out", self.instance));
             return None;
         };
-        for trouble in self.watch.troubles() {
-            let trouble = trouble.to_string();
-            if !notes.contains(&trouble) {
-                notes.push(trouble);
+        for uncounted in self.watch.troubles() {
+            let uncounted = uncounted.to_string();
+            if !notes.contains(&uncounted) {
+                notes.push(uncounted);
             }
         }
         let reading = self.watch.read();
@@ -184,7 +184,7 @@ impl Watched {
         // Those it makes for packets it counts itself, where nobody counts all.
         counts.calls = counts.calls.or(made.map(|(_, calls)| calls));
         let packets = counts.packets.max(1) as f64;
-        let seen = SeenNf {
+        let seen = NfObservation {
             name: status.nf.clone(),
             runs: status.runs.clone(),
             core: status.core,
@@ -193,7 +193,7 @@ impl Watched {
             counts,
             tally,
             with_kernel: self.watch.with_kernel(),
-            work_ns: status.service_median_ns.map(|ns| ns as f64).or(status.service_ns),
+            work_ns: status.service_time_ns_p50.map(|ns| ns as f64).or(status.service_time_ns_mean),
             calls: made.map(|(batch, calls)| Calls { batch, for_each: calls as f64 / packets }),
             held: 0.0,
         };
@@ -201,7 +201,7 @@ impl Watched {
     }
 }
 
-impl SeenNf {
+impl NfObservation {
     fn join(&mut self, other: Self) {
         self.counts = self.counts.and(other.counts);
         self.pids.extend(other.pids);

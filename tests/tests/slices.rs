@@ -1,5 +1,5 @@
-//! Turns of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another that dies
-//! or hangs, and nobody is left before the rest of the machine.
+//! Time slices of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another
+//! that dies or hangs, and nobody is left before the rest of the machine.
 
 use std::path::Path;
 
@@ -52,8 +52,8 @@ kind = "null"
 
 const THREE: (&str, &[&str]) = ("path", &["run = \"forward\"", "run = \"mac-swap\"", "run = \"forward\""]);
 
-/// Whether NFs can have turns here.
-fn has_turns(test: &str) -> bool {
+/// Whether NFs can have time slices here.
+fn has_slices(test: &str) -> bool {
     // Whoever waits on the NFs' core waits for them to have no packets.
     cores::keep_current_thread_off(&[machine::nf_core()]).unwrap();
     let tried = std::thread::spawn(|| sched::raise(None, 1)).join().unwrap();
@@ -86,7 +86,7 @@ fn are_fair(policies: &[Option<Policy>]) -> bool {
 
 #[test]
 fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
-    if !has_turns("a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do") {
+    if !has_slices("a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do") {
         return;
     }
     let session = Session::start(&configuration("rate = \"200K\"\ncount = 200000", &[THREE]));
@@ -96,20 +96,20 @@ fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
         let path = chain(now, "path");
         path.entered >= 200_000 && path.left + path.dropped == path.entered
     });
-    assert!(now.nfs.iter().all(|nf| nf.turns > 3), "{:#?}", now.nfs);
-    // Whoever else takes the machine for a while lets a turn last longer than planned.
+    assert!(now.nfs.iter().all(|nf| nf.slices > 3), "{:#?}", now.nfs);
+    // Whoever else takes the machine for a while lets a slice last longer than planned.
     assert!(chain(&now, "path").wasted < 20_000, "what was worked on got through");
     session.wait_for("nobody is before the rest of the machine", |now| are_fair(&policies(now)));
     let now = session.audited();
     let core = &now.scheduler.cores[0];
     assert_eq!((core.core, core.scheduler_core), (machine::nf_core(), Some(machine::nf_core())));
-    assert!(core.rests > 0);
+    assert!(core.idle_demotions > 0);
     session.stop();
 }
 
 #[test]
-fn killed_in_their_turn() {
-    if !has_turns("killed_in_their_turn") {
+fn killed_in_their_slice() {
+    if !has_slices("killed_in_their_slice") {
         return;
     }
     let other: (&str, &[&str]) = ("other", &["run = \"forward\""]);
@@ -130,7 +130,7 @@ fn killed_in_their_turn() {
 
 #[test]
 fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
-    if !has_turns("one_that_hangs_is_given_up_and_the_other_chain_goes_on") {
+    if !has_slices("one_that_hangs_is_given_up_and_the_other_chain_goes_on") {
         return;
     }
     let (_folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
@@ -145,8 +145,8 @@ fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
 }
 
 #[test]
-fn turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
-    if !has_turns("turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own") {
+fn slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
+    if !has_slices("slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -159,14 +159,14 @@ fn turns_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
     let session = Session::with_costs(&few, folder.path());
     let now = session.wait_for_packets("path", 3);
     let told = |now: &Snapshot, instance: &str| {
-        (nf(now, instance).turn_cost_measured, nf(now, instance).turn_cost_ns)
+        (nf(now, instance).slice_cost_measured, nf(now, instance).slice_cost_ns)
     };
     assert_eq!(told(&now, "path0"), (true, Some(4321.0)));
     assert!(!told(&now, "path1").0, "nobody measured it");
     session.stop();
     let many = configuration("rate = \"max\"", &[("path", &[same, other])]);
     let session = Session::with_costs(&many, folder.path());
-    let now = session.wait_for("its turns tell another", |now| !told(now, "path0").0);
+    let now = session.wait_for("its slices tell another", |now| !told(now, "path0").0);
     assert!(told(&now, "path0").1.is_some_and(|ns| ns < 4321.0), "{:?}", told(&now, "path0"));
     session.stop();
 }
@@ -182,11 +182,11 @@ fn overloaded(key: &str) -> String {
 
 #[test]
 fn a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest() {
-    if !has_turns("a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest") {
+    if !has_slices("a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest") {
         return;
     }
     let session = Session::start(&overloaded("rate_floor = \"30K\""));
-    session.wait_for("costs are known", |now| now.nfs.iter().all(|nf| nf.turn_cost_ns.is_some()));
+    session.wait_for("costs are known", |now| now.nfs.iter().all(|nf| nf.slice_cost_ns.is_some()));
     // Without a floor both have as many: five NFs go round. With it the others have what is left.
     let mut before = session.snapshot();
     session.wait_for("it has half as many again as the other", |now| {
@@ -210,12 +210,12 @@ fn a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest() {
 
 #[test]
 fn a_floor_that_cannot_be_is_told_of_and_starves_nobody() {
-    if !has_turns("a_floor_that_cannot_be_is_told_of_and_starves_nobody") {
+    if !has_slices("a_floor_that_cannot_be_is_told_of_and_starves_nobody") {
         return;
     }
     let session = Session::start(&overloaded("rate_floor = \"1M\""));
     let now = session.wait_for("it is told of", |now| {
-        now.scheduler.troubles.iter().any(|why| why.contains("the floors of asked take"))
+        now.scheduler.limitations.iter().any(|why| why.contains("the floors of asked take"))
             && chain(now, "asked").objective.as_ref().is_some_and(|asked| asked.floor_kept == Some(false))
     });
     assert!(now.events.iter().any(|event| event.what.contains("floor of 1000000 packets/s is not kept")));
@@ -226,23 +226,23 @@ fn a_floor_that_cannot_be_is_told_of_and_starves_nobody() {
 
 #[test]
 fn a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait() {
-    if !has_turns("a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait") {
+    if !has_slices("a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait") {
         return;
     }
-    let rests = |key: &str| {
+    let demotions = |key: &str| {
         let text = configuration("rate = 2000", &[THREE]);
         let session = Session::start(&text.replace("[[chain]]", &format!("[[chain]]\n{key}")));
         session.wait_for_packets("path", 500);
-        let before = session.snapshot().scheduler.cores[0].rests;
+        let before = session.snapshot().scheduler.cores[0].idle_demotions;
         let now = session.wait_for_packets("path", 2_000);
         let _ = session.audited();
         session.stop();
-        (now.scheduler.cores[0].rests - before, chain(&now, "path").objective.clone())
+        (now.scheduler.cores[0].idle_demotions - before, chain(&now, "path").objective.clone())
     };
-    let (rests_free, asked) = rests("");
+    let (demotions_free, asked) = demotions("");
     assert_eq!(asked, None);
-    let (rests_bounded, asked) = rests("delay_bound_us = 10000");
+    let (demotions_bounded, asked) = demotions("delay_bound_us = 10000");
     assert_eq!(asked.unwrap().delay_bound_ns, Some(10_000_000));
     // Packets come every half millisecond: without a bound their NFs poll for the next ones.
-    assert!(rests_bounded > 10 + 2 * rests_free, "{rests_bounded} {rests_free}");
+    assert!(demotions_bounded > 10 + 2 * demotions_free, "{demotions_bounded} {demotions_free}");
 }

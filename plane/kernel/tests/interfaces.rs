@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use headgate_host::namespace::Namespace;
 use headgate_host::network::{Links, Mac, VethEnd};
-use headgate_kernel::{Cable, Loss, Pool, attach, look_for_error, open};
+use headgate_kernel::{InterfaceError, InterfaceIo, Pool, attach, check_error, open};
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
@@ -23,8 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Two interfaces with a cable between them: `near` is the one under test.
 struct Bed {
-    near: Box<dyn Cable>,
-    far: Box<dyn Cable>,
+    near: Box<dyn InterfaceIo>,
+    far: Box<dyn InterfaceIo>,
     pool: Pool,
     /// What the manager would keep open.
     _keeps: Vec<OwnedFd>,
@@ -126,7 +126,7 @@ impl Bed {
     }
 }
 
-fn wait(cable: &dyn Cable, patience: Duration) -> bool {
+fn wait(cable: &dyn InterfaceIo, patience: Duration) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(cable.ear(), PollFlags::IN)];
     let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
     poll(&mut polled, Some(&patience)).is_ok() && polled[0].revents().contains(PollFlags::IN)
@@ -234,7 +234,7 @@ fn packets_that_found_no_room_are_counted() {
         for _ in 0..40 {
             bed.send_far(&frames);
         }
-        bed.near.look_for_losses().unwrap();
+        bed.near.check_losses().unwrap();
         let mut received = 0;
         while wait(&*bed.near, Duration::ZERO) {
             received += bed.receive(1).len() as u64;
@@ -267,7 +267,7 @@ fn an_interface_that_is_down_comes_back_and_one_that_is_gone_does_not() {
                 let mut none = Vec::new();
                 let tried = bed.near.receive(&mut bed.pool, &mut none).map(|_| ());
                 let tried = tried.and(bed.near.send(&mut bed.pool, &[packet]));
-                let tried = tried.and(look_for_error(bed.near.ear()));
+                let tried = tried.and(check_error(bed.near.ear()));
                 if tried.is_err() || started.elapsed() > PATIENCE {
                     return tried;
                 }
@@ -275,11 +275,11 @@ fn an_interface_that_is_down_comes_back_and_one_that_is_gone_does_not() {
         };
         let mut links = Links::here().unwrap();
         links.set_down("near").unwrap();
-        assert_eq!(loss(bed), Err(Loss::Down), "{io:?}");
+        assert_eq!(loss(bed), Err(InterfaceError::Down), "{io:?}");
         links.set_up("near").unwrap();
         // What is left of it is told once.
-        let _ = look_for_error(bed.near.ear());
-        assert_eq!(look_for_error(bed.near.ear()), Ok(()), "{io:?}");
+        let _ = check_error(bed.near.ear());
+        assert_eq!(check_error(bed.near.ear()), Ok(()), "{io:?}");
         // The kernel needs a moment to see the cable plugged in.
         let started = Instant::now();
         while !wait(&*bed.near, Duration::from_millis(10)) {
@@ -288,7 +288,7 @@ fn an_interface_that_is_down_comes_back_and_one_that_is_gone_does_not() {
         }
         assert_eq!(bed.receive(1).last(), Some(&frame(1, 60)), "{io:?}");
         links.delete("near").unwrap();
-        assert_eq!(loss(bed), Err(Loss::Gone), "{io:?}");
+        assert_eq!(loss(bed), Err(InterfaceError::Gone), "{io:?}");
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
 use headgate_shm::{Descriptor, Region, Stack};
 
-use crate::ring::{Lie, Piece, Shared, Watch};
+use crate::ring::{ClientOffence, Piece, Shared, Watch};
 
 /// What was done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Counts {
     pub failed: u64,
 }
 
-/// What became of a packet that was to be sent.
+/// Outcome of sending one packet.
 enum Sending {
     /// It lies in so many of the client's buffers.
     Done(u16),
@@ -35,8 +35,8 @@ enum Sending {
     NeverFits,
 }
 
-/// A connection as its worker has it.
-pub struct Cable {
+/// A connection to a client, as its worker uses it.
+pub struct Connection {
     shared: Arc<Shared>,
     /// How far we are in the ring to the client and in that from it.
     sent: u16,
@@ -44,7 +44,7 @@ pub struct Cable {
     counts: Counts,
 }
 
-impl Cable {
+impl Connection {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         Self { shared, sent: 0, received: 0, counts: Counts::default() }
     }
@@ -64,24 +64,24 @@ impl Cable {
     /// Copies packets of a region into buffers that the client offers, as many as there are. Returns how many
     /// are done with; their buffers stay the caller's.
     pub fn transmit(&mut self, region: &Region, packets: &[Descriptor]) -> usize {
-        if self.shared.lie().is_some() {
+        if self.shared.offence().is_some() {
             return 0;
         }
         let before = self.sent;
-        let (done, lie) = self.send_all(region, packets);
+        let (done, offence) = self.send_all(region, packets);
         if self.sent != before {
             self.shared.to_client.set_tail(self.sent);
         }
-        if let Some(lie) = lie {
-            self.shared.condemn(lie);
+        if let Some(offence) = offence {
+            self.shared.condemn(offence);
         }
         done
     }
 
-    fn send_all(&mut self, region: &Region, packets: &[Descriptor]) -> (usize, Option<Lie>) {
+    fn send_all(&mut self, region: &Region, packets: &[Descriptor]) -> (usize, Option<ClientOffence>) {
         let mut free = match self.shared.to_client.offered(self.sent) {
             Ok(free) => free,
-            Err(lie) => return (0, Some(lie)),
+            Err(offence) => return (0, Some(offence)),
         };
         for (count, packet) in packets.iter().enumerate() {
             match self.send(region, *packet, free) {
@@ -93,13 +93,13 @@ impl Cable {
                 }
                 Ok(Sending::NeverFits) => self.counts.failed += 1,
                 Ok(Sending::NoRoom) => return (count, None),
-                Err(lie) => return (count, Some(lie)),
+                Err(offence) => return (count, Some(offence)),
             }
         }
         (packets.len(), None)
     }
 
-    fn send(&self, region: &Region, packet: Descriptor, free: u16) -> Result<Sending, Lie> {
+    fn send(&self, region: &Region, packet: Descriptor, free: u16) -> Result<Sending, ClientOffence> {
         let ring = &self.shared.to_client;
         let (mut done, mut used) = (0, 0);
         while done < packet.length() {
@@ -111,14 +111,14 @@ impl Cable {
             let into = self.shared.place(buffer)?;
             let length = buffer.length.min(packet.length() - done);
             if length == 0 {
-                return Err(Lie::Extent);
+                return Err(ClientOffence::Extent);
             }
             let part = packet.with_extent(packet.offset() + done, length);
             assert!(part.offset() + length <= region.geometry().stride());
             let from = region.buffer(part.index()).wrapping_add(part.offset() as usize);
-            // SAFETY: `length` bytes from `from` lie in the buffer, as was asserted, and `length` bytes from
-            // `into` in the client's memory, as was checked; the two are different mappings. A stranger who
-            // writes to either at the same time spoils a packet.
+            // SAFETY: `length` bytes from `from` offence in the buffer, as was asserted, and `length` bytes
+            // from `into` in the client's memory, as was checked; the two are different mappings. An
+            // untrusted client that writes to either at the same time spoils a packet.
             unsafe { into.as_ptr().copy_from_nonoverlapping(from, length as usize) };
             done += length;
             used += 1;
@@ -130,7 +130,7 @@ impl Cable {
     /// Copies packets that the client sent into buffers of `stack`. Without a free buffer they stay where
     /// they are.
     pub fn receive(&mut self, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
-        if self.shared.lie().is_some() {
+        if self.shared.offence().is_some() {
             return 0;
         }
         let before = self.received;
@@ -139,8 +139,8 @@ impl Cable {
         if self.received != before {
             self.shared.from_client.set_tail(self.received);
         }
-        if let Err(lie) = result {
-            self.shared.condemn(lie);
+        if let Err(offence) = result {
+            self.shared.condemn(offence);
         }
         count
     }
@@ -150,9 +150,9 @@ impl Cable {
         stack: &mut Stack,
         into: &mut [Descriptor],
         count: &mut usize,
-    ) -> Result<(), Lie> {
+    ) -> Result<(), ClientOffence> {
         let mut offered = self.shared.from_client.offered(self.received)?;
-        // What does not fit takes time too: no more than a burst is looked at.
+        // What does not fit takes time too: no more than a burst is examined.
         for _ in 0..into.len() {
             if offered == 0 || *count == into.len() {
                 break;
@@ -161,9 +161,9 @@ impl Cable {
             let taken = self.take(stack, index, offered);
             let (length, used) = match taken {
                 Ok(taken) => taken,
-                Err(lie) => {
+                Err(offence) => {
                     stack.give(index);
-                    return Err(lie);
+                    return Err(offence);
                 }
             };
             offered -= used;
@@ -186,12 +186,12 @@ impl Cable {
 
     /// Copies the next packet into a buffer. Its length, unless it does not fit, and how many descriptors it
     /// had.
-    fn take(&self, stack: &Stack, index: u32, offered: u16) -> Result<(Option<u32>, u16), Lie> {
+    fn take(&self, stack: &Stack, index: u32, offered: u16) -> Result<(Option<u32>, u16), ClientOffence> {
         let room = stack.region().geometry().frame_bytes_max();
         let (mut length, mut used) = (0u32, 0);
         loop {
             if used == offered {
-                return Err(Lie::Endless);
+                return Err(ClientOffence::Endless);
             }
             let piece = self.shared.from_client.piece(self.received.wrapping_add(used));
             let from = self.shared.place(piece)?;
@@ -212,8 +212,8 @@ impl Cable {
 fn copy_in(region: &Region, index: u32, offset: u32, from: NonNull<u8>, length: u32) {
     assert!(offset + length <= region.geometry().stride());
     let into = region.buffer(index).wrapping_add(offset as usize);
-    // SAFETY: `length` bytes from `from` lie in the client's memory, as the caller checked, and `length`
-    // bytes from `into` in the buffer, as was asserted; the two are different mappings. A stranger who writes
-    // to either at the same time spoils a packet.
+    // SAFETY: `length` bytes from `from` offence in the client's memory, as the caller checked, and `length`
+    // bytes from `into` in the buffer, as was asserted; the two are different mappings. An untrusted client
+    // that writes to either at the same time spoils a packet.
     unsafe { into.copy_from_nonoverlapping(from.as_ptr(), length as usize) };
 }
