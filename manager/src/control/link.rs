@@ -19,7 +19,7 @@ use headgate_decide::pressure;
 use headgate_decide::units::{Instant as Moment, Span, Ticks};
 use headgate_memif::Watch;
 use headgate_path::board::InstanceCounts;
-use headgate_path::pressure::Handling;
+use headgate_path::link::Handling;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::{Permission, Program as LaunchedProgram};

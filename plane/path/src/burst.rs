@@ -9,7 +9,6 @@ use headgate_units::RegionId;
 use crate::BURST;
 use crate::flows::Entry;
 use crate::holders::Place;
-use crate::link::Remains;
 use crate::plan::PackedHop;
 
 /// Most groups that are gathered of one burst: each costs a pass over all packets that are left. Our choice:
@@ -138,16 +137,6 @@ impl Burst {
         self.count = count;
         self.next = Next::Unknown;
         self.groups = 0;
-    }
-
-    /// Makes a burst of packets that waited for an instance which is gone. Returns whether there were any.
-    pub fn fill_from(&mut self, remains: &mut Remains) -> bool {
-        let count = remains.pending.len().min(BURST);
-        for (at, (packet, place)) in remains.pending.drain(..count).enumerate() {
-            (self.packets[at], self.places[at]) = (packet, place);
-        }
-        self.begin(remains.region, count);
-        count > 0
     }
 
     /// Returns packets from `start` on that go to one next hop, and that hop. Where hops alternate from

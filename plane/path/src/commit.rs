@@ -3,11 +3,10 @@
 //!
 //! Chains say whether they need it ([`crate::plan::Chain::committed`]); the packets of others pass, for one
 //! branch a burst. Those that wait are held by the station itself ([`Holder::COMMIT`]), in the order in which
-//! they came, chain by chain, until [`Releases::allow`] says that they may leave. Where too many wait, later
+//! they came, chain by chain, until [`Releases::allow`](crate::signals::Releases::allow) says that they may leave. Where too many wait, later
 //! ones end: the room is as long as the ring of an NF, and what waits longer comes too late to be of use.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_shm::Descriptor;
 use headgate_units::{ChainId, PortId, RegionId};
@@ -16,7 +15,6 @@ use crate::BURST;
 use crate::board::Station;
 use crate::burst::{Burst, Run};
 use crate::drop::DropReason;
-use crate::exits::Exits;
 use crate::holders::{Holder, Place};
 use crate::ledger::Ledger;
 use crate::plan::Plan;
@@ -24,26 +22,6 @@ use crate::view::View;
 
 /// Packets of a chain that wait at most. Our choice: as many as an NF's ring by default.
 pub const LATCH_PLACES: usize = 4096;
-
-/// Permissions: the number of packets of each chain that may have left a worker, ever.
-pub struct Releases(Box<[AtomicU64]>);
-
-impl Releases {
-    /// Returns permissions for `chains` chains, none given.
-    #[must_use]
-    pub fn new(chains: usize) -> Self {
-        Self((0..chains).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Allows packets of a chain to leave, up to so many ever. What was allowed stays allowed.
-    pub fn allow(&self, chain: ChainId, packets: u64) {
-        self.0[chain.index()].fetch_max(packets, Ordering::Relaxed);
-    }
-
-    fn allowed(&self, chain: ChainId) -> u64 {
-        self.0[chain.index()].load(Ordering::Relaxed)
-    }
-}
 
 /// A packet that waits.
 #[derive(Clone, Copy)]
@@ -84,7 +62,7 @@ impl Latch {
     }
 
     /// Returns whether there is room for one more, which waits then.
-    fn keep(&mut self, waiting: Waiting) -> bool {
+    fn add(&mut self, waiting: Waiting) -> bool {
         let queue = self.queues.iter_mut().find(|queue| queue.chain == waiting.place.chain());
         let Some(queue) = queue.filter(|queue| queue.waiting.len() < LATCH_PLACES) else { return false };
         queue.waiting.push_back(waiting);
@@ -93,7 +71,7 @@ impl Latch {
     }
 }
 
-impl Exits {
+impl Latch {
     /// Returns those packets on their way out of a port that may leave now, at the front of the run. The
     /// others wait here, or have ended.
     #[inline(always)]
@@ -113,7 +91,7 @@ impl Exits {
             if !view.plan.is_committed(place.chain()) {
                 (run.packets[kept], run.places[kept]) = (packet, place);
                 kept += 1;
-            } else if self.latch.keep(Waiting { packet, place, region: run.region, port }) {
+            } else if self.add(Waiting { packet, place, region: run.region, port }) {
                 let place = place.held_by(Holder::COMMIT);
                 ledger.store(run.region).holders.set_place(packet.index(), place);
             } else {
@@ -127,17 +105,17 @@ impl Exits {
     /// `None` when there are none.
     #[inline(always)]
     pub fn release(&mut self, view: &View, burst: &mut Burst) -> Option<PortId> {
-        if self.latch.count > 0 { self.release_some(view, burst) } else { None }
+        if self.count > 0 { self.release_some(view, burst) } else { None }
     }
 
     #[cold]
     fn release_some(&mut self, view: &View, burst: &mut Burst) -> Option<PortId> {
-        for queue in &mut self.latch.queues {
+        for queue in &mut self.queues {
             let is_free = !view.plan.is_committed(queue.chain);
             let allowed = if is_free { u64::MAX } else { view.signals.releases.allowed(queue.chain) };
             let port = queue.fill(burst, allowed.saturating_sub(queue.released));
             if port.is_some() {
-                self.latch.count -= burst.count;
+                self.count -= burst.count;
                 return port;
             }
         }

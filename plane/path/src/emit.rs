@@ -7,32 +7,37 @@ use headgate_units::{ChainId, RegionId};
 
 use crate::board::Station;
 use crate::burst::Run;
+use crate::delay::WholeDelay;
 use crate::drop::DropReason;
-use crate::exits::Exits;
 use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::ports::Ports;
 use crate::view::View;
 
-impl Exits {
-    /// Sends packets out of one of this worker's queues. What the port does not take has ended.
-    #[inline]
-    pub fn emit(&mut self, view: &View, ledger: &mut Ledger, ports: &mut Ports, queue: usize, run: Run) {
-        let device = &mut ports.queue(queue).device;
-        let run = match device.region() {
-            // The port can only send from its own region: each packet is copied once.
-            Some(own) if own != run.region.0 => ledger.cross(run, RegionId(own)),
-            _ => run,
-        };
-        let sent = device.transmit(view.now.0, &mut ledger.store_mut(run.region).stack, run.packets);
-        let (sent, unsent) = run.split_at(sent);
-        count_left(ledger, &sent);
-        self.whole.on_leave(view, ledger, &sent);
-        if !unsent.is_empty() {
-            ledger.end_run(DropReason::PortFull, &unsent);
-        }
-        ledger.passed(Station::Emit, sent.packets, sent.places);
+/// Sends packets out of one of this worker's queues. What the port does not take has ended.
+#[inline]
+pub(crate) fn emit(
+    view: &View,
+    ledger: &mut Ledger,
+    ports: &mut Ports,
+    whole: &mut WholeDelay,
+    queue: usize,
+    run: Run,
+) {
+    let device = &mut ports.queue(queue).device;
+    let run = match device.region() {
+        // The port can only send from its own region: each packet is copied once.
+        Some(own) if own != run.region.0 => ledger.cross(run, RegionId(own)),
+        _ => run,
+    };
+    let sent = device.transmit(view.now.0, &mut ledger.store_mut(run.region).stack, run.packets);
+    let (sent, unsent) = run.split_at(sent);
+    count_left(ledger, &sent);
+    whole.on_leave(view, ledger, &sent);
+    if !unsent.is_empty() {
+        ledger.end_run(DropReason::PortFull, &unsent);
     }
+    ledger.passed(Station::Emit, sent.packets, sent.places);
 }
 
 /// The port has them: their buffers are nobody's, and they have left their chains.

@@ -6,10 +6,11 @@ use headgate_units::Ticks;
 use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
 
 use crate::board::Board;
-use crate::bound::{Bounds, Windows};
+use crate::bound::Windows;
 use crate::flows::{Entry, Flows, Seeds};
 use crate::mesh::Parcels;
 use crate::plan::Plan;
+use crate::signals::Bounds;
 use crate::view::View;
 
 /// Buckets of the flow table swept each time slow things are done. Our choice: a table of a million flows is

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use headgate_shm::{Descriptor, Stack};
-use headgate_units::RegionId;
+use headgate_units::{ChainId, InstanceId, RegionId};
 
 use crate::board::{Board, Station};
 use crate::burst::Run;
 use crate::drop::DropReason;
-use crate::holders::{Holder, Holders, Place};
+use crate::holders::{Entrance, Holder, Holders, Place};
+use crate::plan::UNCLAIMED;
 use crate::trace::Watch;
 
 /// The buffers of one region as one worker has them.
@@ -107,5 +108,58 @@ impl Ledger {
         target.holders.set_arrival(index, source.holders.arrival(packet.index()));
         target.holders.extras.copy_from(index, &source.holders.extras, packet.index());
         Ok(copy)
+    }
+}
+
+impl Ledger {
+    /// Ends packets of one chain.
+    #[cold]
+    pub(crate) fn end(
+        &mut self,
+        chain: ChainId,
+        region: RegionId,
+        reason: DropReason,
+        packets: &[Descriptor],
+    ) {
+        self.board.ended(chain, reason, packets.len() as u64);
+        if self.watch.is_on() {
+            self.watch.ended(reason, packets, Place::FREE.entering(Entrance::head(chain)));
+        }
+        packets.iter().for_each(|packet| self.release(region, *packet));
+    }
+
+    /// Ends packets, each in its own chain.
+    pub(crate) fn end_run(&mut self, reason: DropReason, run: &Run) {
+        for (packet, place) in run.iter() {
+            self.end(place.chain(), run.region, reason, &[packet]);
+        }
+    }
+
+    /// Ends packets that find an instance full. Where an NF has worked on them already that work is wasted.
+    pub(crate) fn end_at_full(&mut self, instance: InstanceId, worked_on: bool, run: &Run) {
+        if run.is_empty() {
+            return;
+        }
+        let drops = &self.board.instances[instance.index()].drops;
+        drops[DropReason::StageFull as usize].add(run.len() as u64);
+        for place in run.places.iter().filter(|_| worked_on) {
+            self.board.chains[place.chain().index()].wasted.add(1);
+        }
+        self.end_run(DropReason::StageFull, run);
+    }
+
+    /// Ends a packet that never came to a chain.
+    #[cold]
+    pub(crate) fn turn_away(&mut self, region: RegionId, reason: DropReason, packet: Descriptor) {
+        self.board.chains[UNCLAIMED.index()].entered.add(1);
+        self.end(UNCLAIMED, region, reason, &[packet]);
+    }
+
+    /// Gives a buffer back.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, region: RegionId, packet: Descriptor) {
+        let store = self.store_mut(region);
+        store.holders.set_place(packet.index(), Place::FREE);
+        store.stack.give(packet.index());
     }
 }

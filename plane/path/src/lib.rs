@@ -35,10 +35,12 @@ pub mod deliver;
 pub mod divert;
 pub mod drop;
 pub mod emit;
+mod event;
 pub mod exits;
 pub mod flows;
 pub mod holders;
 pub mod hop;
+mod instance;
 pub mod intake;
 pub mod ledger;
 pub mod link;
@@ -63,3 +65,6 @@ pub mod worker;
 /// indices of rings that the NFs' cores write, costs 4 ns a packet with 64 and 2 with 128; the tables of one
 /// more doubling no longer fit the first cache.
 pub const BURST: usize = 128;
+/// Bursts drained from one instance or ring in one pass. Our choice: enough to catch up with an NF that
+/// ran a whole slice, short enough that ports are not kept waiting for more than some microseconds.
+pub(crate) const DRAIN_BURSTS: usize = 4;

@@ -4,27 +4,24 @@
 mod lend;
 mod program;
 mod rings;
-
-use std::collections::VecDeque;
-use std::sync::mpsc::Sender;
+mod service;
+mod sleep;
 
 use headgate_decide::pressure::QueueMarks;
 use headgate_decide::wake::Cores;
-use headgate_shm::Descriptor;
-use headgate_units::{ChainId, InstanceId, RegionId};
+use headgate_units::{ChainId, RegionId};
 
 use crate::board::InstanceCounts;
 use crate::burst::{Burst, Run};
-use crate::flows::Seeds;
-use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::view::View;
-use crate::worker::Event;
 
 pub(crate) use program::Program;
 pub use program::ProgramEnds;
 pub use rings::RingEnds;
 pub(crate) use rings::Rings;
+pub use service::Handling;
+pub(crate) use service::{Remains, Service, Taken};
 
 /// Ends of the link to an instance that is ready, by kind.
 pub enum LinkEnds {
@@ -38,42 +35,6 @@ pub enum LinkEnds {
 pub(crate) enum Link {
     Rings(Box<Rings>),
     Program(Box<Program>),
-}
-
-/// Verdicts of a burst that was taken from an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// Nothing goes on.
-    Nothing,
-    /// Packets that all go on along their chains, from one and the same place.
-    OneWay,
-    /// Packets that all go on along their chains.
-    Onward,
-    /// Packets of which some were given another verdict.
-    Verdicts,
-    /// Packets of which the instance made some.
-    Made,
-}
-
-/// Remains of an instance that was taken out of service.
-#[derive(Default)]
-pub(crate) struct Remains {
-    /// Packets that died with it.
-    pub lost: u32,
-    /// The region of its packets.
-    pub region: RegionId,
-    /// Packets that waited for room in its ring, and go on without it.
-    pub pending: VecDeque<(Descriptor, Place)>,
-}
-
-/// Facts of an instance that is taken into service.
-pub(crate) struct Service {
-    pub number: InstanceId,
-    pub region: RegionId,
-    /// The key of the flow hash: packets of external programs are hashed anew.
-    pub seeds: Seeds,
-    pub ticks_per_micro: u64,
-    pub events: Sender<Event>,
 }
 
 impl Link {

@@ -2,18 +2,14 @@
 
 use headgate_shm::Descriptor;
 use headgate_shm::ring::{self, Consumer, Producer};
-use headgate_units::{InstanceId, PortId, RegionId, WorkerId};
+use headgate_units::{PortId, RegionId, WorkerId};
 
-use crate::BURST;
 use crate::burst::{Burst, Next, Run};
 use crate::drop::DropReason;
-use crate::exits::Exits;
 use crate::holders::Holder;
-use crate::intake::Intake;
 use crate::ledger::Ledger;
 use crate::plan::{Hop, PackedHop};
-use crate::view::View;
-use crate::worker::DRAIN_BURSTS;
+use crate::{BURST, DRAIN_BURSTS};
 
 /// Number of descriptors a ring of the mesh holds. Our choice: as many as an NF's ring by default.
 pub const RING_SIZE: u32 = 4096;
@@ -74,16 +70,16 @@ impl Outbound {
     }
 }
 
-impl Exits {
+impl Outbound {
     /// Sends packets to another worker: on their way, or straight out of a port.
-    fn ship(&mut self, ledger: &mut Ledger, worker: WorkerId, port: Option<PortId>, run: Run) {
+    pub fn ship(&mut self, ledger: &mut Ledger, worker: WorkerId, port: Option<PortId>, run: Run) {
         let tag = u32::from(run.region.0) | port.map_or(0, |port| EMIT | u32::from(port.0) << PORT_SHIFT);
         let holders = &ledger.store(run.region).holders;
         for (packet, place) in run.packets.iter_mut().zip(run.places.iter()) {
             holders.set_place(packet.index(), place.held_by(Holder::WORKER));
             *packet = packet.with_tag(tag);
         }
-        let pushed = match self.outbound.to.get_mut(worker.index()) {
+        let pushed = match self.to.get_mut(worker.index()) {
             Some(Some(link)) => link.push(run.packets).unwrap_or(0),
             _ => 0,
         };
@@ -91,28 +87,10 @@ impl Exits {
         ledger.end_run(DropReason::WorkerFull, &left);
     }
 
-    /// Sends packets to the worker that has the instance they go to. Where that is this one, the instance is
-    /// down.
-    pub fn ship_to_instance(&mut self, view: &View, ledger: &mut Ledger, number: InstanceId, run: Run) {
-        let worker = view.plan.instances[number.index()].worker;
-        if worker == self.number {
-            return ledger.end_run(DropReason::StageDown, &run);
-        }
-        self.ship(ledger, worker, None, run);
-    }
-
-    /// Sends packets to the worker that has a queue of the port they leave by.
-    pub fn ship_to_port(&mut self, view: &View, ledger: &mut Ledger, port: PortId, run: Run) {
-        match view.plan.ports.get(port.index()) {
-            Some(place) => self.ship(ledger, place.worker_for[self.number.index()], Some(port), run),
-            None => ledger.end_run(DropReason::NoSuchPort, &run),
-        }
-    }
-
     /// Sends surplus buffers to the other workers, one after the other, unless there are fewer than `least`:
     /// where packets enter by one worker and leave by another, buffers pile up at the second.
     pub fn send_surplus(&mut self, ledger: &mut Ledger, least: usize) {
-        let workers = self.outbound.to.len();
+        let workers = self.to.len();
         if workers < 2 {
             return;
         }
@@ -120,15 +98,13 @@ impl Exits {
             let region = RegionId(region as u8);
             // As many bursts as each of the others takes in in one pass.
             for _ in 0..DRAIN_BURSTS * workers {
-                if !self.outbound.send_surplus_burst(ledger, region, least) {
+                if !self.send_surplus_burst(ledger, region, least) {
                     break;
                 }
             }
         }
     }
-}
 
-impl Outbound {
     /// Returns whether there was a surplus.
     fn send_surplus_burst(&mut self, ledger: &mut Ledger, region: RegionId, least: usize) -> bool {
         let workers = self.to.len();
@@ -182,10 +158,10 @@ impl Parcels {
     }
 }
 
-impl Intake {
+impl Parcels {
     /// Takes out what another worker sent. Returns how many parcels.
     pub fn take_in(&mut self, worker: usize) -> usize {
-        let Parcels { from, taken, count, unpacked, .. } = &mut self.parcels;
+        let Self { from, taken, count, unpacked, .. } = self;
         let Some(Some(link)) = from.get_mut(worker) else { return 0 };
         (*count, *unpacked) = (link.pop(taken).unwrap_or(0), 0);
         *count
@@ -194,18 +170,17 @@ impl Intake {
     /// Makes a burst of the next parcels that go the same way; buffers among them are free again. Returns
     /// whether there were any.
     pub fn unpack(&mut self, ledger: &mut Ledger, burst: &mut Burst) -> bool {
-        let parcels = &mut self.parcels;
-        let rest = &parcels.taken[parcels.unpacked..parcels.count];
+        let rest = &self.taken[self.unpacked..self.count];
         let Some(tag) = rest.first().map(|parcel| parcel.tag()) else { return false };
         let region = RegionId((tag & (REGIONS_MAX as u32 - 1)) as u8);
         let mut count = 0;
         for parcel in rest.iter().take_while(|parcel| parcel.tag() == tag) {
-            parcels.unpacked += 1;
+            self.unpacked += 1;
             let store = ledger.store_mut(region);
             let place = store.holders.place(parcel.index());
             if place.holder() == Holder::FREE {
                 store.stack.give(parcel.index());
-                parcels.returns_taken += 1;
+                self.returns_taken += 1;
                 continue;
             }
             (burst.packets[count], burst.places[count]) = (*parcel, place);

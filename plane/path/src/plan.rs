@@ -14,8 +14,8 @@ use headgate_units::{ChainId, InstanceId, NfId, PortId, WorkerId};
 use crate::drop::DropReason;
 use crate::rules::Rules;
 
-pub use hop::Hop;
 pub(crate) use hop::PackedHop;
+pub use hop::{Hop, NodeId, TunnelId};
 
 /// The chain of packets that no rule claims, so that they too are counted.
 pub const UNCLAIMED: ChainId = ChainId(0);
@@ -29,14 +29,6 @@ pub enum OnFailure {
     /// They go on to the stage after it.
     Bypass,
 }
-
-/// Another node, in the order of [`Parts::nodes`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(pub u16);
-
-/// A tunnel, in the order of [`Parts::tunnels`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TunnelId(pub u16);
 
 /// An NF as chains see it: a name, and the instances that share its load.
 #[derive(Clone, Debug)]

@@ -1,60 +1,16 @@
 //! Pressure: which instances are throttled, what is shed for it, and which NFs are blocked. The rules are
 //! `decide::pressure`; this gathers what they ask for and applies what they say.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-use headgate_decide::pressure::{
-    Feeder, HopPressure, QueueMarks, Shed, flow_is_shed, is_blocked, is_closed, shed, step,
-};
+use headgate_decide::pressure::{Feeder, HopPressure, Shed, flow_is_shed, is_blocked, is_closed, shed, step};
 use headgate_units::InstanceId;
 
 use crate::board::Board;
 use crate::drop::DropReason;
 use crate::holders::Entrance;
+use crate::instance::Instance;
 use crate::plan::{Hop, Plan};
 use crate::signals::Signals;
-use crate::stages::Instance;
 use crate::view::View;
-
-/// The throttled instances, as all workers see them: one flag for each, written by the worker that owns it.
-pub struct Pressure {
-    throttled: Box<[AtomicBool]>,
-    count: AtomicU32,
-}
-
-impl Pressure {
-    /// Returns flags of `instances`, none of them throttled.
-    #[must_use]
-    pub fn new(instances: usize) -> Self {
-        let throttled = (0..instances).map(|_| AtomicBool::new(false)).collect();
-        Self { throttled, count: AtomicU32::new(0) }
-    }
-
-    /// Returns whether any instance is throttled.
-    #[inline(always)]
-    #[must_use]
-    pub fn any(&self) -> bool {
-        self.count.load(Ordering::Relaxed) > 0
-    }
-
-    /// Returns whether this instance is.
-    #[inline(always)]
-    #[must_use]
-    pub fn is_throttled(&self, instance: InstanceId) -> bool {
-        self.throttled[instance.index()].load(Ordering::Relaxed)
-    }
-
-    /// Only the worker that owns the instance may call this.
-    pub(crate) fn set(&self, instance: InstanceId, throttled: bool) {
-        if self.throttled[instance.index()].swap(throttled, Ordering::Relaxed) != throttled {
-            if throttled {
-                self.count.fetch_add(1, Ordering::Relaxed);
-            } else {
-                self.count.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-    }
-}
 
 /// Gathers what is known of a hop.
 fn of_hop(plan: &Plan, signals: &Signals, hop: Hop) -> HopPressure {
@@ -132,17 +88,4 @@ impl Instance {
         };
         is_blocked(feeder, view.plan.ways_on(self.number).iter().map(closed))
     }
-}
-
-/// Treatment of an instance that cannot keep up.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Handling {
-    /// The marks of its queue; `None`: it is never throttled.
-    pub marks: Option<QueueMarks>,
-    /// Average queue from which on ECN-capable packets are marked; 0: never.
-    pub mark_at: u32,
-    /// Most packets that wait at the worker while its ring is full, of those that an NF has worked on.
-    pub pending_max: u32,
-    /// Whether it yields to its neighbours between batches.
-    pub yields: bool,
 }

@@ -1,13 +1,19 @@
 //! Signals: what workers tell each other beside packets, one word for each thing told. All of it is relaxed:
 //! a packet let in, shed or sent on a moment late is all that can come of it.
 
+mod bounds;
+mod diverts;
+mod pressure;
+mod releases;
+
 use std::sync::Arc;
 
 use crate::board::Board;
-use crate::bound::Bounds;
-use crate::commit::Releases;
-use crate::divert::Diverts;
-use crate::pressure::Pressure;
+
+pub use bounds::Bounds;
+pub use diverts::Diverts;
+pub use pressure::Pressure;
+pub use releases::Releases;
 
 /// State that workers share beside packets.
 pub struct Signals {

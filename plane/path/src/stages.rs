@@ -2,17 +2,18 @@
 
 use std::sync::mpsc::Sender;
 
-use headgate_decide::pressure::{Load, QueueMarks};
+use headgate_decide::pressure::Load;
 use headgate_units::{ChainId, InstanceId, RegionId};
 
 use crate::burst::Burst;
 use crate::drop::DropReason;
+use crate::event::Event;
 use crate::flows::Seeds;
+use crate::instance::Instance;
 use crate::ledger::Ledger;
 use crate::link::{Link, LinkEnds, Remains, Service};
 use crate::view::View;
 use crate::wake::wake;
-use crate::worker::Event;
 
 /// Instance that is ready, as the control loop hands it to a worker.
 pub struct InstanceEnds {
@@ -22,15 +23,6 @@ pub struct InstanceEnds {
     pub region: RegionId,
     /// The ends of its link.
     pub link: LinkEnds,
-}
-
-/// An instance as its worker sees it.
-pub(crate) struct Instance {
-    pub(crate) number: InstanceId,
-    /// The marks of its queue, and whether it keeps up now.
-    pub(crate) queue_marks: Option<QueueMarks>,
-    pub(crate) load: Load,
-    pub(crate) link: Link,
 }
 
 /// In place of an index: this worker has no such instance.

@@ -11,10 +11,10 @@ use std::sync::mpsc::Sender;
 
 use headgate_units::{InstanceId, RegionId, Ticks, WorkerId};
 
-use crate::BURST;
 use crate::admit::admit;
 use crate::audit::WorkerReport;
 use crate::burst::Burst;
+use crate::emit::emit;
 use crate::exits::Exits;
 use crate::intake::{FlowSetup, Intake};
 use crate::ledger::{Ledger, Store};
@@ -26,8 +26,10 @@ use crate::signals::Signals;
 use crate::stages::Stages;
 use crate::tunnel::encapsulate;
 use crate::view::View;
+use crate::{BURST, DRAIN_BURSTS};
 
-pub use command::{Command, Event, Mailbox};
+pub use crate::event::Event;
+pub use command::{Command, Mailbox};
 
 /// Everything that a worker starts with.
 pub struct Setup {
@@ -69,9 +71,6 @@ pub enum Pass {
 /// Passes between two times that slow things are done: sweeping flows, sending the last of a surplus home.
 /// Our choice: some 100 us under load.
 const SLOW_EVERY: u64 = 64;
-/// Bursts drained from one instance or ring in one pass. Our choice: enough to catch up with an NF that
-/// ran a whole slice, short enough that ports are not kept waiting for more than some microseconds.
-pub(crate) const DRAIN_BURSTS: usize = 4;
 /// Most bursts that are taken from an instance that has ended: the largest ring, 65,536 packets.
 const LAST_BURSTS: usize = 65_536 / BURST;
 
@@ -186,8 +185,8 @@ impl Worker {
     /// Out of the ring from another worker, and on. Returns how many parcels there were.
     #[inline(always)]
     fn take_in(&mut self, now: Ticks, other: usize) -> usize {
-        let count = self.intake.take_in(other);
-        while self.intake.unpack(&mut self.ledger, &mut self.burst) {
+        let count = self.intake.parcels.take_in(other);
+        while self.intake.parcels.unpack(&mut self.ledger, &mut self.burst) {
             if self.burst.next.is_unknown() {
                 route(&self.plan, &self.ledger, &mut self.burst);
             }
@@ -225,8 +224,8 @@ impl Worker {
             };
             match self.ports.of(port) {
                 Some(queue) => {
-                    let run = exits.commit(&view, ledger, port, run);
-                    exits.emit(&view, ledger, &mut self.ports, queue, run);
+                    let run = exits.latch.commit(&view, ledger, port, run);
+                    emit(&view, ledger, &mut self.ports, &mut exits.whole, queue, run);
                 }
                 None => exits.ship_to_port(&view, ledger, port, run),
             }
@@ -236,9 +235,9 @@ impl Worker {
     /// Packets that waited at the station commit leave, as far as they may.
     fn let_out(&mut self, now: Ticks) {
         let view = view!(self, now);
-        while let Some(port) = self.exits.release(&view, &mut self.burst) {
+        while let Some(port) = self.exits.latch.release(&view, &mut self.burst) {
             let queue = self.ports.of(port).expect("what waits here leaves by a queue of this worker");
-            self.exits.emit(&view, &mut self.ledger, &mut self.ports, queue, self.burst.all());
+            emit(&view, &mut self.ledger, &mut self.ports, &mut self.exits.whole, queue, self.burst.all());
         }
     }
 
@@ -263,7 +262,7 @@ impl Worker {
         self.intake.tend(&view);
         self.ports.tend(now, &mut self.ledger);
         let slow = self.passes.is_multiple_of(SLOW_EVERY);
-        self.exits.send_surplus(&mut self.ledger, if slow { 1 } else { BURST });
+        self.exits.outbound.send_surplus(&mut self.ledger, if slow { 1 } else { BURST });
         if slow {
             self.intake.sweep(&self.ledger.board);
             self.ports.publish_counters();
@@ -326,7 +325,7 @@ impl Worker {
             }
         }
         let mut remains = self.stages.reclaim(&view!(self, now), &mut self.ledger, at);
-        while self.burst.fill_from(&mut remains) {
+        while remains.fill(&mut self.burst) {
             route(&self.plan, &self.ledger, &mut self.burst);
             self.send_on(now);
         }

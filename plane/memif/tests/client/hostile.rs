@@ -249,7 +249,9 @@ fn a_file_that_takes_its_time_to_close_holds_nobody() {
 #[test]
 fn a_client_that_never_stops_talking_is_shown_out() {
     let (mut meeting, client, _cable) = connected("talk", SMALL);
-    for _ in 0..10_000 {
+    let start = Instant::now();
+    // Its messages are read by a thread, which has the core when it has it.
+    while start.elapsed() < Duration::from_secs(30) {
         client.say(&[&1u16.to_ne_bytes()], None);
         if let Err(error) = meeting.tend() {
             assert_eq!(error.to_string(), "memif: it sent more than 1024 messages");

@@ -26,7 +26,7 @@ use crate::ledger::Ledger;
 use crate::plan::{Plan, UNCLAIMED};
 use crate::view::View;
 
-use super::{Service, Taken};
+use super::service::{Service, Taken};
 
 /// The packet that made ones follow: where it went on, and the hash of its flow.
 #[derive(Clone, Copy)]

@@ -22,7 +22,7 @@ use crate::holders::{Arrival, Place, UNKNOWN_ARRIVAL};
 use crate::ledger::Ledger;
 use crate::view::View;
 
-use super::{Remains, Service, Taken};
+use super::service::{Remains, Service, Taken};
 
 /// The interfaces of an external program that is ready.
 pub struct ProgramEnds {

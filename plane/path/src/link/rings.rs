@@ -22,17 +22,16 @@ use crate::board::InstanceCounts;
 use crate::burst::{Agreement, Burst, Run};
 use crate::delay::{self, Delayed};
 use crate::drop::DropReason;
+use crate::event::Event;
 use crate::holders::{Holder, Place};
 use crate::ledger::Ledger;
 use crate::mark::mark_all;
-use crate::pressure::Handling;
 use crate::probe::{Probe, Told};
 use crate::view::View;
-use crate::wake::Sleep;
-use crate::worker::Event;
 
 use super::lend::Lend;
-use super::{Remains, Service, Taken};
+use super::service::{Handling, Remains, Service, Taken};
+use super::sleep::Sleep;
 
 /// The ends of the rings of an NF that is ready.
 pub struct RingEnds {

@@ -2,8 +2,15 @@
 
 use headgate_units::{InstanceId, NfId, PortId};
 
-use super::{NodeId, TunnelId};
 use crate::drop::DropReason;
+
+/// Another node, in the order of [`Parts::nodes`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u16);
+
+/// A tunnel, in the order of [`Parts::tunnels`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TunnelId(pub u16);
 
 /// Next step of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

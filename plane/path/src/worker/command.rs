@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use headgate_shm::Offence;
 use headgate_units::InstanceId;
 
 use crate::audit::Pause;
@@ -19,7 +18,7 @@ pub enum Command {
     Plan(Arc<Plan>),
     /// Take an instance into service. The one that had its number before was reclaimed.
     Attach(Box<InstanceEnds>),
-    /// Take an instance out of service: its process is gone. Answered by [`Event::Reclaimed`].
+    /// Take an instance out of service: its process is gone. Answered by [`Event::Reclaimed`](super::Event::Reclaimed).
     Reclaim {
         /// The instance.
         number: InstanceId,
@@ -41,25 +40,6 @@ pub enum Command {
     Receive(bool),
     /// Give everything back and end.
     Stop,
-}
-
-/// Message of a worker to the control loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// An NF broke the rules of shared memory. Nothing is read from it any more.
-    Offence {
-        /// The instance.
-        number: InstanceId,
-        /// The offence.
-        offence: Offence,
-    },
-    /// The buffers that an instance held were taken back.
-    Reclaimed {
-        /// The instance.
-        number: InstanceId,
-        /// Packets that died with it.
-        lost: u32,
-    },
 }
 
 /// Box of commands for a worker, which costs it a load in each pass while it is empty.

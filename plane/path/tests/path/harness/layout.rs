@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use headgate_decide::pressure::QueueMarks;
 use headgate_path::holders::ExtrasWanted;
+use headgate_path::link::Handling;
 use headgate_path::plan::{Chain, Exit, NodeId, OnFailure, Stage, Tunnel, TunnelId};
-use headgate_path::pressure::Handling;
 use headgate_path::rules::Rule;
 use headgate_port::Queue;
 use headgate_units::{ChainId, InstanceId, NfId, PortId, Ticks};
