@@ -53,6 +53,7 @@ use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span}
 use headgate_decide::wake::poll_before_sleep;
 use headgate_host::Pid;
 use headgate_host::cgroup::NfGroup;
+use headgate_host::process::Output;
 use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -102,6 +103,13 @@ pub struct Settings {
     pub catalog: Catalog,
     /// Where decisions are recorded, if they are.
     pub recorder: Recorder,
+}
+
+impl Settings {
+    /// Returns where the standard error of NFs goes.
+    fn output(&self) -> Output {
+        if self.nf_output { Output::Inherit } else { Output::Null }
+    }
 }
 
 /// Why the loop goes on.

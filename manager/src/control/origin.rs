@@ -8,17 +8,21 @@ pub mod attached;
 pub mod contained;
 pub mod launched;
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use headgate_host::cgroup::NfGroup;
 use headgate_host::process::{self, ProcessError};
 use headgate_host::{Pid, Signal};
+use headgate_session::launch::{Launch as Orders, User};
 
 pub use attached::Attached;
 pub use contained::Contained;
 pub use launched::Launched;
 
+use super::instance::Seat;
+use super::instances::Ground;
 use super::ledger::Ledger;
+use crate::config::model::Origin as Configured;
 
 /// Where a process comes from, and how to deal with it.
 pub enum Origin {
@@ -41,7 +45,35 @@ macro_rules! each {
     };
 }
 
+/// What a process is started with.
+pub struct Birth<'a> {
+    /// What becomes of it.
+    pub orders: Orders,
+    /// Whom it runs as; `None`: whom the manager does.
+    pub user: Option<User>,
+    /// The network namespace with its interfaces, as a file, if it has some.
+    pub network: Option<String>,
+    /// The NF's end of its socket, which it finds as its standard input.
+    pub socket: OwnedFd,
+    /// Its group.
+    pub group: &'a NfGroup,
+}
+
 impl Origin {
+    /// Starts a process of an instance.
+    ///
+    /// # Errors
+    /// A sentence; nothing is left behind then.
+    pub fn spawn(seat: &Seat, birth: Birth<'_>, ground: &mut Ground<'_>) -> Result<Self, String> {
+        match &seat.nf.origin {
+            Configured::Launched(_) => Launched::spawn(seat, birth, ground.settings).map(Self::Launched),
+            Configured::Contained { rootfs, .. } => {
+                Contained::spawn(rootfs.clone(), birth, ground.settings, ground.ledger).map(Self::Contained)
+            }
+            Configured::Attached { .. } => Err("it attaches by itself".to_owned()),
+        }
+    }
+
     /// Returns its process id.
     pub fn pid(&self) -> Pid {
         each!(self, origin => origin.pid())

@@ -3,17 +3,14 @@
 use headgate_decide::lifecycle::{Action, Event, Report};
 use headgate_decide::liveness;
 use headgate_host::Signal;
-use headgate_host::cgroup::Controller;
-use headgate_host::process::Output;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
 
 use super::{Actions, Effect, Ground, Instances};
-use crate::config::model::Origin as Configured;
 use crate::control::instance::{Process, Seat};
 use crate::control::link::Link;
-use crate::control::origin::{Origin, contained, launched};
+use crate::control::origin::{Birth, Origin};
 use crate::status::EventCode;
 
 impl Instances {
@@ -140,33 +137,23 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
     let program = seat.nf.origin.program().ok_or_else(|| "it attaches by itself".to_owned())?;
     // Without what it is reached by there is no use for a process.
     let link = Link::make(seat, ground)?;
-    let (ours, theirs) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
-    let (program, namespace) = link.program(program);
+    let (inbox, socket) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
+    let (program, network) = link.program(program);
     let undo = &mut |undo| ground.ledger.before_changing(undo);
     let user = ground.users.of(&seat.nf, ground.config, undo)?;
-    let real_time = seat.nf.policy.is_real_time() || seat.nf.has_slices(ground.config.scheduler.mode);
-    let group = ground.groups.group(seat, real_time, ground.config).map_err(|error| error.to_string())?;
-    let output = if ground.settings.nf_output { Output::Inherit } else { Output::Null };
     let configured = seat.nf.confinement.allow.iter().map(|allowed| allowed.permission());
     let orders = Orders {
         allow: link.allows().chain(configured).collect(),
         write: seat.nf.confinement.write.clone(),
         ..Orders::new(seat.name.clone(), program, 0)
     };
-    let origin = match &seat.nf.origin {
-        Configured::Contained { rootfs, .. } => {
-            let nf_program = &ground.settings.nf_program;
-            let rootfs = rootfs.clone();
-            let wanted = contained::Wanted { nf_program, orders, user, rootfs, network: namespace };
-            Origin::Contained(contained::make(wanted, theirs, output, ground.ledger)?)
+    let real_time = seat.nf.policy.is_real_time() || seat.nf.has_slices(ground.config.scheduler.mode);
+    let group = ground.groups.group(seat, real_time, ground.config).map_err(|error| error.to_string())?;
+    match Origin::spawn(seat, Birth { orders, user, network, socket, group: &group }, ground) {
+        Ok(origin) => Ok(Process::new(origin, link, inbox, group)),
+        Err(why) => {
+            ground.groups.take_back(group);
+            Err(why)
         }
-        Configured::Launched(_) | Configured::Attached { .. } => {
-            let core = Some(seat.core as usize);
-            let cpuset = group.has(Controller::Cpuset);
-            let orders = Orders { core, user, namespace, cpuset, manager: std::process::id(), ..orders };
-            let program = ground.settings.nf_program.clone();
-            Origin::Launched(launched::launch(program, orders, &group, theirs, output)?)
-        }
-    };
-    Ok(Process::new(origin, link, ours, group))
+    }
 }

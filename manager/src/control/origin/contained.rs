@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 use headgate_host::cgroup::NfGroup;
 use headgate_host::container::{Container, Making, Plan};
-use headgate_host::process::{self, Output, ProcessError};
+use headgate_host::process::{self, ProcessError};
 use headgate_host::undo::Action;
 use headgate_host::{Pid, Signal};
 use headgate_host::{cores, credentials};
-use headgate_session::launch::{LAUNCH_VARIABLE, Launch as Orders, Program, User};
+use headgate_session::launch::{LAUNCH_VARIABLE, Launch as Orders, Program};
 use headgate_session::message::SOCKET_VARIABLE;
 
+use super::Birth;
+use crate::control::Settings;
 use crate::control::ledger::Ledger;
 use crate::scratch::Scratch;
 
@@ -37,56 +39,19 @@ enum Stage {
     Made(Container),
 }
 
-/// What is wanted of a container.
-pub struct Wanted<'a> {
-    /// The program that hosts NFs, on this machine.
-    pub nf_program: &'a Path,
-    /// What becomes of its first process.
-    pub orders: Orders,
-    /// Whom its processes run as.
-    pub user: Option<User>,
-    /// The folder with its file system; `None`: the machine's.
-    pub rootfs: Option<PathBuf>,
-    /// The network namespace with its interfaces, as a file, if it has some.
-    pub network: Option<String>,
-}
-
-/// Has a container made, whose first process finds `socket` as its standard input.
-///
-/// # Errors
-/// A sentence; nothing is left behind then.
-pub fn make(
-    wanted: Wanted<'_>,
-    socket: OwnedFd,
-    output: Output,
-    ledger: &mut Ledger,
-) -> Result<Contained, String> {
-    if !credentials::is_root() {
-        return Err("a container takes root: run the manager as root, or leave `environment` out".to_owned());
-    }
-    let folder = Scratch::make(ledger.janitor())?;
-    let number = folder.path().file_name().unwrap_or_default().to_string_lossy();
-    let groups = format!("headgate-{number}");
-    let plan = plan(wanted, &groups)?;
-    ledger.before_changing(Action::RemoveGroups { name: groups.clone() });
-    match Making::start(&plan, folder.path(), socket, output) {
-        Ok(making) => Ok(Contained { stage: Stage::Making(making), folder, groups, process: None }),
-        Err(error) => {
-            drop(folder);
-            ledger.take_back_groups(&groups);
-            Err(error.to_string())
-        }
-    }
-}
-
-fn plan(wanted: Wanted<'_>, name: &str) -> Result<Plan, String> {
-    let Wanted { nf_program, orders, user, rootfs, network } = wanted;
+fn plan(
+    nf_program: &Path,
+    rootfs: Option<PathBuf>,
+    birth: Birth<'_>,
+    name: &str,
+) -> Result<(Plan, OwnedFd), String> {
+    let Birth { orders, user, network, socket, .. } = birth;
     let orders = Orders { network_rights: network.is_some(), ..orders };
     let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
     let mut files = vec![(nf_program.to_owned(), PathBuf::from(NF_PROGRAM))];
     let hidden = hidden_program(&orders.program).filter(|_| rootfs.is_none());
     files.extend(hidden.map(|program| (program.clone(), program)));
-    Ok(Plan {
+    let plan = Plan {
         name: name.to_owned(),
         command: vec![NF_PROGRAM.to_owned(), "launched".to_owned(), orders.name.clone()],
         environment: vec![(LAUNCH_VARIABLE.to_owned(), text), (SOCKET_VARIABLE.to_owned(), "0".to_owned())],
@@ -95,7 +60,8 @@ fn plan(wanted: Wanted<'_>, name: &str) -> Result<Plan, String> {
         rootfs,
         files,
         network: network.map(PathBuf::from),
-    })
+    };
+    Ok((plan, socket))
 }
 
 /// A program of somebody's own that lies where a container has folders in memory.
@@ -106,6 +72,35 @@ fn hidden_program(program: &Program) -> Option<PathBuf> {
 }
 
 impl Contained {
+    /// Has a container made for a process, with this file system; `None`: the machine's.
+    ///
+    /// # Errors
+    /// A sentence; nothing is left behind then.
+    pub(super) fn spawn(
+        rootfs: Option<PathBuf>,
+        birth: Birth<'_>,
+        settings: &Settings,
+        ledger: &mut Ledger,
+    ) -> Result<Self, String> {
+        if !credentials::is_root() {
+            let why = "a container takes root: run the manager as root, or leave `environment` out";
+            return Err(why.to_owned());
+        }
+        let folder = Scratch::make(ledger.janitor())?;
+        let number = folder.path().file_name().unwrap_or_default().to_string_lossy();
+        let groups = format!("headgate-{number}");
+        let (plan, socket) = plan(&settings.nf_program, rootfs, birth, &groups)?;
+        ledger.before_changing(Action::RemoveGroups { name: groups.clone() });
+        match Making::start(&plan, folder.path(), socket, settings.output()) {
+            Ok(making) => Ok(Self { stage: Stage::Making(making), folder, groups, process: None }),
+            Err(error) => {
+                drop(folder);
+                ledger.take_back_groups(&groups);
+                Err(error.to_string())
+            }
+        }
+    }
+
     /// Returns whether its process is known.
     pub const fn is_made(&self) -> bool {
         matches!(self.stage, Stage::Made(_))

@@ -1,44 +1,50 @@
 //! A process that we started: the program that hosts NFs, which takes its place and becomes one, or a program of
 //! somebody else's.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use headgate_host::cgroup::NfGroup;
+use headgate_host::cgroup::Controller;
 use headgate_host::process::{Child, Launch, Output, ProcessError};
 use headgate_host::{Pid, Signal};
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch as Orders};
 use headgate_session::message::SOCKET_VARIABLE;
 
+use super::Birth;
+use crate::control::Settings;
+use crate::control::instance::Seat;
+
 /// A child of ours, with its group.
 pub struct Launched(Child);
 
-/// Starts the program that hosts NFs with these orders; it finds `socket` as its standard input.
-///
-/// # Errors
-/// A sentence.
-pub fn launch(
-    nf_program: PathBuf,
-    orders: Orders,
-    group: &NfGroup,
-    socket: OwnedFd,
-    output: Output,
-) -> Result<Launched, String> {
-    // It enters by itself what it is not born in: a write to a group of version 1 can take a quarter of a second.
-    let orders = Orders { groups: group.entrances(false), ..orders };
-    let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
-    let launch = Launch {
-        program: nf_program,
-        arguments: vec!["launched".into(), orders.name.into()],
-        environment: vec![(LAUNCH_VARIABLE.into(), text.into()), (SOCKET_VARIABLE.into(), "0".into())],
-        stdin: socket,
-        stdout: Output::Null,
-        stderr: output,
-    };
-    launch.spawn().map(Launched).map_err(|error| error.to_string())
-}
-
 impl Launched {
+    /// Starts the program that hosts NFs; it finds its socket as its standard input.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub(super) fn spawn(seat: &Seat, birth: Birth<'_>, settings: &Settings) -> Result<Self, String> {
+        let Birth { orders, user, network, socket, group } = birth;
+        let orders = Orders {
+            core: Some(seat.core as usize),
+            user,
+            namespace: network,
+            // It enters its groups by itself: a write to one of version 1 can take a quarter of a second.
+            groups: group.entrances(false),
+            cpuset: group.has(Controller::Cpuset),
+            manager: std::process::id(),
+            ..orders
+        };
+        let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
+        let launch = Launch {
+            program: settings.nf_program.clone(),
+            arguments: vec!["launched".into(), orders.name.into()],
+            environment: vec![(LAUNCH_VARIABLE.into(), text.into()), (SOCKET_VARIABLE.into(), "0".into())],
+            stdin: socket,
+            stdout: Output::Null,
+            stderr: settings.output(),
+        };
+        launch.spawn().map(Self).map_err(|error| error.to_string())
+    }
+
     pub(super) fn pid(&self) -> Pid {
         self.0.pid()
     }
