@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headgate_nf::disk::Turn;
+use headgate_nf::disk::Rotation;
 use headgate_nf::{Disk, Log, LogId, LogSettings, Packet, ReadDone, ReadFile, WriteDone};
 
 use crate::functions::{Surroundings, behind, from_c};
@@ -160,9 +160,9 @@ unsafe extern "C" fn hg_log_turn(
     let (this, make, head, remove) =
         unsafe { (behind(context), from_c(make), bytes_from_c(head, head_bytes as usize), from_c(remove)) };
     let remove = Some(PathBuf::from(remove)).filter(|path| !path.as_os_str().is_empty());
-    let turn = Turn { make: make.into(), head: head.to_vec(), remove };
+    let rotation = Rotation { make: make.into(), head: head.to_vec(), remove };
     let log = usize::try_from(log).ok().and_then(|log| this.files.logs.get(log));
-    if log.is_some_and(|(log, ..)| log.turn(turn).is_ok()) { 0 } else { -1 }
+    if log.is_some_and(|(log, ..)| log.rotate(rotation).is_ok()) { 0 } else { -1 }
 }
 
 #[unsafe(no_mangle)]

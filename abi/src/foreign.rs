@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int};
 
 use headgate_nf::{
-    BURST_MAX, Burst, Context, Failure, LogId, NetworkFunction, Packet, ReadDone, Timer, Verdict, WriteDone,
+    BURST_MAX, Burst, Context, LogId, NetworkFunction, NfError, Packet, ReadDone, Timer, Verdict, WriteDone,
 };
 
 use crate::disk::shown;
@@ -39,7 +39,7 @@ impl Foreign {
     ///
     /// # Errors
     /// What it gave to `hg_fail`, or the arguments it did not ask for.
-    pub fn start(nf: HgNf, context: &mut Context) -> Result<Self, Failure> {
+    pub fn start(nf: HgNf, context: &mut Context) -> Result<Self, NfError> {
         let empty = HgPacket {
             data: std::ptr::null_mut(),
             length: 0,
@@ -164,7 +164,7 @@ impl NetworkFunction for Foreign {
         }
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         let Some(message) = self.nf.message else {
             return Err("this network function takes no messages".into());
         };

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::time::Duration;
 
-use headgate_nf::{Context, Counter, Failure, Maker, Timer};
+use headgate_nf::{Context, Counter, Maker, NfError, Timer};
 use serde_json::{Map, Value};
 
 use crate::disk::Files;
@@ -28,7 +28,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn new(context: &Context) -> Result<Self, Failure> {
+    pub fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             context: std::ptr::null_mut(),
             failure: None,
@@ -60,7 +60,7 @@ impl Surroundings {
     }
 
     /// What a callback's return value means.
-    pub fn outcome(&mut self, returned: c_int, callback: &str) -> Result<(), Failure> {
+    pub fn outcome(&mut self, returned: c_int, callback: &str) -> Result<(), NfError> {
         let failure = self.failure.take();
         if returned == 0 {
             return Ok(());
@@ -69,7 +69,7 @@ impl Surroundings {
     }
 
     /// Refuses arguments that nobody asked for.
-    pub fn check_arguments(&self) -> Result<(), Failure> {
+    pub fn check_arguments(&self) -> Result<(), NfError> {
         let unknown = self.arguments.keys().find(|name| !self.asked.contains(name));
         match unknown {
             Some(name) if !self.reads_arguments_itself => {

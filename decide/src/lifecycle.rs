@@ -37,7 +37,7 @@ use crate::decision::Decision;
 use crate::restart::{Policy, Restart};
 use crate::units::{Instant, Span};
 
-/// What an instance is doing.
+/// State of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum State {
@@ -58,7 +58,7 @@ pub enum State {
     Gone,
 }
 
-/// What an instance is held to.
+/// Settings of an instance's life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rules {
@@ -66,27 +66,27 @@ pub struct Rules {
     pub attaches: bool,
     /// Whether its processes say hello and are welcomed before they can be ready. External programs say nothing.
     pub greets: bool,
-    /// How long a process may take from its start to readiness.
+    /// Maximum time from a process's start to readiness.
     pub start_patience: Span,
-    /// How long it may take to return its packets, and again how long to end once it was asked.
+    /// Maximum time to return its packets, and again to end once it was asked.
     pub stop_patience: Span,
     /// Pauses before restarts.
     pub restart: Policy,
 }
 
-/// How long an NF may take from its start to readiness. Our choice: a thousand times what one takes.
+/// Maximum time from an NF's start to readiness. Our choice: a thousand times what one takes.
 pub const START_PATIENCE: Span = Span::from_secs(5);
 /// The same for an external program. Our choice: a hundred times what testpmd takes, which has a third of its core while
 /// others that poll have time slices of it.
 pub const EXTERNAL_START_PATIENCE: Span = Span::from_secs(30);
-/// How long an NF that is to stop may take to return its packets, and again to end. Our choice: a thousand times what one
-/// takes whose core is free.
+/// Maximum time in which an NF that is to stop returns its packets, and again ends. Our choice: a thousand
+/// times what one takes whose core is free.
 pub const STOP_PATIENCE: Span = Span::from_secs(2);
 /// Time between two samples of whether an instance that stops has returned its packets. Our choice: a thousandth of
 /// the patience with it.
 pub const STOPPING_SAMPLE_EVERY: Span = Span::from_millis(1);
 
-/// What happened to an instance.
+/// Event in the life of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Event {
@@ -104,9 +104,9 @@ pub enum Event {
     Condemned(Cause),
     /// The process has ended.
     Exited {
-        /// What it said when it left; empty when nothing.
+        /// The reason that it gave when it left; empty when none.
         said: String,
-        /// How the kernel says that it ended.
+        /// Exit status as the kernel reports it.
         exit: String,
     },
     /// Its worker has taken back what it held.
@@ -118,7 +118,7 @@ pub enum Event {
     Remove,
 }
 
-/// What is to be seen of an instance whose time has come.
+/// Observations of an instance whose deadline has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sample {
@@ -126,11 +126,11 @@ pub struct Sample {
     pub held: u64,
     /// Whether its worker works by the newest plan, which gives it no packets any more once it stops.
     pub plan_is_current: bool,
-    /// What it lacks to be ready, if that can be seen.
+    /// Thing that it lacks to be ready, if that can be seen.
     pub lacks: Option<String>,
 }
 
-/// What is to be done for an instance.
+/// Command for an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {
@@ -157,7 +157,7 @@ pub enum Action {
     Log(Report),
 }
 
-/// What people are told of an instance.
+/// Message about an instance, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Report {
@@ -177,7 +177,7 @@ pub enum Report {
     },
     /// It is gone, as it was to be.
     Gone {
-        /// How its process ended.
+        /// Reason for the end of its process.
         why: Ending,
         /// Packets that ended with it.
         lost: u32,
@@ -189,9 +189,9 @@ pub enum Report {
 pub struct Lifecycle {
     rules: Rules,
     state: State,
-    /// When the state calls for something.
+    /// Deadline of the current state, if it has one.
     due: Option<Instant>,
-    /// When the process was started or attached.
+    /// Time at which the process was started or attached.
     started: Instant,
     /// Since when the instance is being stopped.
     stopping_since: Instant,
@@ -203,9 +203,9 @@ pub struct Lifecycle {
     asked: bool,
     /// Whether the instance is to be gone after the end of its process.
     removing: bool,
-    /// Why the process is to die, found before it has ended.
+    /// Reason for killing the process, found before it has ended.
     cause: Option<Cause>,
-    /// How the process ended, until everything it held is back.
+    /// End of the process, kept until everything it held is back.
     ending: Option<Ending>,
     restart: Restart,
     start: Option<Span>,

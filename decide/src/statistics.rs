@@ -12,7 +12,7 @@ pub struct Summary {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// How many there are.
+    /// Number of values.
     pub n: usize,
 }
 

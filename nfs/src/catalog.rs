@@ -1,6 +1,6 @@
 //! The list of shipped NFs: names, what they do, their arguments, and how each is made.
 
-use headgate_nf::{Build, Context, Failure, Member, NetworkFunction};
+use headgate_nf::{Build, Context, Member, NetworkFunction, NfError};
 use serde::Serialize;
 
 /// A shipped NF.
@@ -19,7 +19,7 @@ pub struct Entry {
     /// The counters it publishes.
     pub counters: &'static [Count],
     #[serde(skip)]
-    pub(crate) build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>,
+    pub(crate) build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, NfError>,
 }
 
 /// One argument of an NF.
@@ -57,7 +57,7 @@ pub struct Count {
 pub(crate) const fn entry(
     name: &'static str,
     summary: &'static str,
-    build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>,
+    build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, NfError>,
 ) -> Entry {
     Entry { name, summary, arguments: &[], writes: None, messages: &[], counters: &[], build }
 }
@@ -67,7 +67,7 @@ impl Entry {
     ///
     /// # Errors
     /// What is wrong with its arguments.
-    pub fn build(&self, context: &mut Context) -> Result<Box<dyn NetworkFunction>, Failure> {
+    pub fn build(&self, context: &mut Context) -> Result<Box<dyn NetworkFunction>, NfError> {
         (self.build)(context)
     }
 

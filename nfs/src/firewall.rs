@@ -16,7 +16,7 @@ use std::ops::BitAnd;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
 use headgate_nf::wire::ip;
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Stage};
+use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -118,7 +118,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(action: &Action, context: &Context) -> Result<Self, Failure> {
+    fn of(action: &Action, context: &Context) -> Result<Self, NfError> {
         Ok(match action {
             Action::Allow => Self::Passes,
             Action::Deny => Self::Ends,
@@ -141,7 +141,7 @@ struct Rule {
 }
 
 impl Rule {
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), NfError> {
         let version = |prefix: Option<Prefix>| prefix.map(|prefix| prefix.address.is_ipv4());
         if let (Some(source), Some(destination)) = (version(self.source), version(self.destination))
             && source != destination
@@ -323,7 +323,7 @@ impl Firewall {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { rules, default, non_ip, reject_rate } = context.arguments()?;
         let reject = reject(&rules, &default, &non_ip, reject_rate, context)?;
         let (allowed, denied) = (context.counter("allowed")?, context.counter("denied")?);
@@ -368,7 +368,7 @@ fn reject(
     non_ip: &Action,
     rate: u32,
     context: &mut Context,
-) -> Result<Option<Reject>, Failure> {
+) -> Result<Option<Reject>, NfError> {
     if *non_ip == Action::Reject {
         return Err(
             "`non_ip` cannot reject: nothing can be told about frames that are not IP; say \"deny\"".into()
@@ -410,7 +410,7 @@ impl NetworkFunction for Firewall {
         }
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         if body != "report" {
             return Err(format!("no message `{body}`; there is `report`").into());
         }

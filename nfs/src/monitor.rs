@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Timer};
+use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Timer};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -115,7 +115,7 @@ impl Monitor {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { flows, idle_timeout, report, top } = context.arguments()?;
         if !(1..=FLOWS_MAX).contains(&flows) {
             return Err(format!("`flows` is {flows}; it may be 1 to {FLOWS_MAX}").into());
@@ -260,7 +260,7 @@ impl NetworkFunction for Monitor {
         self.counts.bytes.add(bytes);
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         if body != "report" {
             return Err(format!("no message `{body}`; there is `report`").into());
         }
@@ -278,7 +278,7 @@ impl NetworkFunction for Monitor {
 }
 
 impl Counts {
-    fn new(context: &Context) -> Result<Self, Failure> {
+    fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             packets: context.counter("packets")?,
             bytes: context.counter("bytes")?,

@@ -15,7 +15,7 @@ use headgate_nf::wire::ethernet::{Frame, ethertype};
 use headgate_nf::wire::icmp::{self, Problem, Sender};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{MacAddress, ipv4, ipv6};
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Packet, Port};
+use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Packet, Port};
 use serde::{Deserialize, Deserializer};
 
 use crate::arguments::Prefix;
@@ -149,7 +149,7 @@ impl Router {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let arguments: Arguments = context.arguments()?;
         let mut router = Self {
             ipv4: Table::build::<4>(Vec::new()),
@@ -170,7 +170,7 @@ impl Router {
         Ok(router)
     }
 
-    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context) -> Result<(), Failure> {
+    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context) -> Result<(), NfError> {
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
         for (number, RouteArgument { prefix, port, next_hop }) in routes.iter().enumerate() {
             if routes[..number].iter().any(|earlier| earlier.prefix == *prefix) {
@@ -301,7 +301,7 @@ impl NetworkFunction for Router {
 }
 
 impl Counts {
-    fn new(context: &Context) -> Result<Self, Failure> {
+    fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             routed: context.counter("routed")?,
             no_route: context.counter("no_route")?,

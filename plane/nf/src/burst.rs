@@ -4,7 +4,7 @@ use std::iter::Zip;
 use std::slice;
 
 use headgate_shm::descriptor::{ARGUMENT_COUNT, Descriptor};
-use headgate_shm::ring::{Consumer, Impossible};
+use headgate_shm::ring::{Consumer, RingIndexError};
 use headgate_shm::{Region, Verdict};
 
 use crate::context::Port;
@@ -47,7 +47,7 @@ impl Burst {
 
     /// Takes the next packets out of the ring; returns how many.
     #[inline]
-    pub(crate) fn fill(&mut self, ring: &mut Consumer) -> Result<usize, Impossible> {
+    pub(crate) fn fill(&mut self, ring: &mut Consumer) -> Result<usize, RingIndexError> {
         let count = ring.pop(&mut self.received)?;
         self.open(count);
         Ok(count)

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use headgate_session::message::{AttachError, Loop, ToNf};
-use headgate_shm::ring::{Consumer, Impossible, Producer};
+use headgate_shm::ring::{Consumer, Producer, RingIndexError};
 use headgate_shm::{Descriptor, doorbell};
 
 use crate::burst::Burst;
@@ -51,8 +51,8 @@ pub enum LoopError {
     Connection(AttachError),
 }
 
-impl From<Impossible> for LoopError {
-    fn from(_: Impossible) -> Self {
+impl From<RingIndexError> for LoopError {
+    fn from(_: RingIndexError) -> Self {
         Self::Impossible
     }
 }

@@ -48,7 +48,7 @@ impl Counter {
 /// Every place for a counter is taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no place is left for the counter `{name}`: a process of network functions has {COUNTERS}")]
-pub struct NoCounterLeft {
+pub struct NoCounterLeftError {
     /// The counter that was asked for.
     pub name: String,
 }
@@ -75,12 +75,12 @@ impl Board {
     }
 
     /// The counter of this name; made on first use.
-    pub(crate) fn counter(self: &Rc<Self>, name: String) -> Result<Counter, NoCounterLeft> {
+    pub(crate) fn counter(self: &Rc<Self>, name: String) -> Result<Counter, NoCounterLeftError> {
         let mut names = self.names.borrow_mut();
         let known = names.iter().position(|known| *known == name);
         let index = known.unwrap_or(names.len());
         if index == COUNTERS {
-            return Err(NoCounterLeft { name });
+            return Err(NoCounterLeftError { name });
         }
         if known.is_none() {
             names.push(name);

@@ -7,7 +7,7 @@
 //! buffer.
 //!
 //! ```no_run
-//! use headgate_nf::{Burst, Context, Counter, Failure, MakeError, Maker, NetworkFunction, Way};
+//! use headgate_nf::{Burst, Context, Counter, NfError, MakeError, Maker, NetworkFunction, Way};
 //!
 //! /// Sends each frame back to where it came from, and a copy of it on.
 //! struct Mirror {
@@ -30,7 +30,7 @@
 //! }
 //!
 //! fn main() -> std::process::ExitCode {
-//!     headgate_nf::run(|context: &mut Context| -> Result<_, Failure> {
+//!     headgate_nf::run(|context: &mut Context| -> Result<_, NfError> {
 //!         Ok(Mirror { maker: context.maker(64)?, missed: context.counter("missed")? })
 //!     })
 //! }

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use headgate_nf::testing::{self, Setup};
-//! use headgate_nf::{Burst, Context, Failure, NetworkFunction, Verdict};
+//! use headgate_nf::{Burst, Context, NfError, NetworkFunction, Verdict};
 //!
 //! struct OutOfEast;
 //! impl NetworkFunction for OutOfEast {
@@ -17,7 +17,7 @@
 //! let mut harness = testing::Harness::new(setup, |_| Ok(OutOfEast))?;
 //! let sent = harness.run(&[vec![0; 60]]);
 //! assert_eq!(sent[0].0, Verdict::Port(1));
-//! # Ok::<(), Failure>(())
+//! # Ok::<(), NfError>(())
 //! ```
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -35,7 +35,7 @@ use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
 use crate::counter::Board;
 use crate::fuse::{Fused, Member};
 use crate::maker::{Lent, Made, Way};
-use crate::{Failure, NetworkFunction};
+use crate::{NetworkFunction, NfError};
 
 mod bench;
 mod manager;
@@ -124,8 +124,8 @@ impl Harness {
     /// What the NF said.
     pub fn new<N: NetworkFunction + 'static>(
         setup: Setup,
-        build: impl FnOnce(&mut Context) -> Result<N, Failure>,
-    ) -> Result<Self, Failure> {
+        build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+    ) -> Result<Self, NfError> {
         let arguments = setup.arguments.clone();
         let environment = on_the_bench(setup);
         let nfs = Fused::alone(&environment, &arguments, build)?;
@@ -136,7 +136,7 @@ impl Harness {
     ///
     /// # Errors
     /// What one of them said.
-    pub fn fused(setup: Setup, members: Vec<Member>) -> Result<Self, Failure> {
+    pub fn fused(setup: Setup, members: Vec<Member>) -> Result<Self, NfError> {
         let arguments = setup.arguments.clone();
         let environment = on_the_bench(setup);
         let nfs = Fused::together(&environment, &arguments, members)?;
@@ -226,7 +226,7 @@ impl Harness {
     ///
     /// # Errors
     /// What the NF answered.
-    pub fn message(&mut self, body: &str) -> Result<(), Failure> {
+    pub fn message(&mut self, body: &str) -> Result<(), NfError> {
         let mut bench = self.bench(0, 1);
         bench.lend(&self.environment);
         let answer = self.nfs.message(body);
@@ -289,8 +289,8 @@ impl Harness {
 /// What the NF said.
 pub fn check<N: NetworkFunction + 'static>(
     arguments: &str,
-    build: impl FnOnce(&mut Context) -> Result<N, Failure>,
-) -> Result<(), Failure> {
+    build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+) -> Result<(), NfError> {
     let environment = offline(Names::open("port"), Names::open("stage"), None, rehearsal());
     Fused::alone(&environment, arguments, build).map(|_| ())
 }
@@ -299,7 +299,7 @@ pub fn check<N: NetworkFunction + 'static>(
 ///
 /// # Errors
 /// What one of them said.
-pub fn check_fused(arguments: &str, members: Vec<Member>) -> Result<(), Failure> {
+pub fn check_fused(arguments: &str, members: Vec<Member>) -> Result<(), NfError> {
     let environment = offline(Names::open("port"), Names::open("stage"), None, rehearsal());
     Fused::together(&environment, arguments, members).map(|_| ())
 }

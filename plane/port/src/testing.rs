@@ -1,7 +1,7 @@
 //! What the tests of all ports need.
 
-pub mod cable;
 pub mod conformance;
+pub mod link;
 
 use std::ops::Range;
 

@@ -19,7 +19,7 @@ use crate::disk::requests::Requests;
 use crate::disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 use crate::fuse::Fused;
 use crate::testing::Manager;
-use crate::{Counter, Failure, NetworkFunction, Verdict, run};
+use crate::{Counter, NetworkFunction, NfError, Verdict, run};
 use headgate_session::attach::Connection;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,7 +71,7 @@ struct Both {
 }
 
 impl Both {
-    fn new(context: &mut Context) -> Result<Self, Failure> {
+    fn new(context: &mut Context) -> Result<Self, NfError> {
         let disk = context.disk()?;
         let settings =
             LogSettings { buffer_bytes: 64 * 60 * 2, burst_bytes: 64 * 60, ..LogSettings::default() };

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Turn;
+use super::Rotation;
 use super::threads::Threads;
 use super::uring::Uring;
 
@@ -35,8 +35,8 @@ pub enum Action {
         range: std::ops::Range<usize>,
     },
     /// Cuts a file to `cut` bytes, removes another, and makes a third, which begins with `head`.
-    Turn {
-        turn: Turn,
+    Rotation {
+        rotation: Rotation,
         cut: Option<(Arc<File>, u64)>,
     },
 }
@@ -99,19 +99,19 @@ fn ignore_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Does the work of [`Action::Turn`]. Blocks. A file whose head finds no room is not left behind.
-pub fn turn(turn: &Turn, cut: Option<&(Arc<File>, u64)>) -> io::Result<File> {
+/// Does the work of [`Action::Rotation`]. Blocks. A file whose head finds no room is not left behind.
+pub fn rotate(rotation: &Rotation, cut: Option<&(Arc<File>, u64)>) -> io::Result<File> {
     if let Some((file, bytes)) = cut {
         // What is behind is half a record; a device cannot be cut and needs not.
         let _ = file.set_len(*bytes);
     }
-    if let Some(old) = &turn.remove {
+    if let Some(old) = &rotation.remove {
         match std::fs::remove_file(old) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    make_file(&turn.make, &turn.head)
+    make_file(&rotation.make, &rotation.head)
 }
 
 /// Makes a file anew, with these first bytes. Blocks.

@@ -102,7 +102,7 @@ fn entry(request: &mut Request, slot: usize) -> Option<squeue::Entry> {
                 .offset(*offset)
                 .build()
         }
-        Action::Turn { .. } => return None,
+        Action::Rotation { .. } => return None,
     };
     Some(entry.user_data(slot as u64))
 }
