@@ -1,12 +1,12 @@
 //! The life of one NF instance, from the moment it is configured until it is gone.
 //!
-//! The problem: a process can die, hang, lie, be asked to leave or be replaced in any order, and whatever happens
-//! first, its packets must be accounted for exactly once, nothing may be given to a process that is not ready, and a
-//! successor may start only when every buffer of the one before is back.
+//! The problem: a process can die, hang, lie, be asked to leave or be replaced in any order, and whatever
+//! happens first, its packets must be accounted for exactly once, nothing may be given to a process that is
+//! not ready, and a successor may start only when every buffer of the one before is back.
 //!
-//! The intuition: one state machine that owns *what happens next* and nothing else. The manager tells it what it saw
-//! ([`Event`]) and does what it says ([`Action`]); it chooses nothing itself, so a death is handled the same way
-//! whoever noticed it.
+//! The intuition: one state machine that owns *what happens next* and nothing else. The manager tells it what
+//! it saw ([`Event`]) and does what it says ([`Action`]); it chooses nothing itself, so a death is handled
+//! the same way whoever noticed it.
 //!
 //! ```text
 //!            process            Ready               Remove            Exited
@@ -17,12 +17,12 @@
 //!    +-----+------------- a failure ----------------+----------- removed ---> Gone
 //! ```
 //!
-//! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is killed at
-//! most for one cause, and its end is always told by [`Event::Exited`], never assumed.
+//! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is
+//! killed at most for one cause, and its end is always told by [`Event::Exited`], never assumed.
 //!
 //! What it refuses to do: welcome one process twice, or believe a ready of one that was not welcomed; start a
-//! process while another one of this instance exists; give up for good (a chain in production is better off with a
-//! late NF than with none).
+//! process while another one of this instance exists; give up for good (a chain in production is better off
+//! with a late NF than with none).
 
 mod cause;
 #[cfg(test)]
@@ -64,7 +64,8 @@ pub enum State {
 pub struct Rules {
     /// Whether its processes are started by somebody else.
     pub attaches: bool,
-    /// Whether its processes say hello and are welcomed before they can be ready. External programs say nothing.
+    /// Whether its processes say hello and are welcomed before they can be ready. External programs say
+    /// nothing.
     pub greets: bool,
     /// Maximum time from a process's start to readiness.
     pub start_patience: Span,
@@ -76,14 +77,14 @@ pub struct Rules {
 
 /// Maximum time from an NF's start to readiness. Our choice: a thousand times what one takes.
 pub const START_PATIENCE: Span = Span::from_secs(5);
-/// The same for an external program. Our choice: a hundred times what testpmd takes, which has a third of its core while
-/// others that poll have time slices of it.
+/// The same for an external program. Our choice: a hundred times what testpmd takes, which has a third of its
+/// core while others that poll have time slices of it.
 pub const EXTERNAL_START_PATIENCE: Span = Span::from_secs(30);
 /// Maximum time in which an NF that is to stop returns its packets, and again ends. Our choice: a thousand
 /// times what one takes whose core is free.
 pub const STOP_PATIENCE: Span = Span::from_secs(2);
-/// Time between two samples of whether an instance that stops has returned its packets. Our choice: a thousandth of
-/// the patience with it.
+/// Time between two samples of whether an instance that stops has returned its packets. Our choice: a
+/// thousandth of the patience with it.
 pub const STOPPING_SAMPLE_EVERY: Span = Span::from_millis(1);
 
 /// Event in the life of an instance.
@@ -142,8 +143,8 @@ pub enum Action {
     Post,
     /// Publish a plan: which instances of its stage run has changed.
     Publish,
-    /// Give the process its policy and its share of its core. After [`Action::Publish`]: the kernel may take milliseconds
-    /// for it, which its packets need not wait for.
+    /// Give the process its policy and its share of its core. After [`Action::Publish`]: the kernel may take
+    /// milliseconds for it, which its packets need not wait for.
     Place,
     /// Ask the process to end.
     AskToStop,
@@ -268,8 +269,8 @@ impl Lifecycle {
         matches!(self.state, State::Starting | State::Running | State::Stopping)
     }
 
-    /// Returns whether packets may be taken in without it: it runs, is awaited from outside, or has failed, which is a
-    /// matter of its `on_failure`.
+    /// Returns whether packets may be taken in without it: it runs, is awaited from outside, or has failed,
+    /// which is a matter of its `on_failure`.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         matches!(self.state, State::Running | State::Awaited) || self.restart.failures() > 0

@@ -1,6 +1,6 @@
 //! Profiles: where the time of a packet goes, and what to change first.
 //!
-//! The problem: a chain is slow, and what people look at (CPU, packets per second) does not say why.
+//! The problem: a chain is slow, and what people monitor (CPU, packets per second) does not say why.
 //!
 //! The intuition: the SCC paper answers with arithmetic: count events over an interval, divide by the packets
 //! of the interval, multiply by what one event costs on this machine ([`Counts`], [`UnitCosts`],

@@ -1,12 +1,12 @@
 //! From one configuration to another while traffic runs: what is waited for, and for how long.
 //!
-//! The problem: new NFs may fail to start, packets may sit in chains that are gone, old NFs may hang; and nothing may be lost
-//! for any of it that could have been kept.
+//! The problem: new NFs may fail to start, packets may sit in chains that are gone, old NFs may hang; and
+//! nothing may be lost for any of it that could have been kept.
 //!
 //! The intuition: three steps, each of which is waited for, and only the first of which can be taken back.
 //! 1. *new NFs start*. If one fails, or takes too long, nothing has changed and nothing will;
-//! 2. *switch-over*: packets take the new ways, and chains that are gone run empty. After [`DRAIN_PATIENCE`] what is still in
-//!    them ends with its stage;
+//! 2. *switch-over*: packets take the new ways, and chains that are gone run empty. After [`DRAIN_PATIENCE`]
+//!    what is still in them ends with its stage;
 //! 3. *old NFs stop*: each has its own patience ([`crate::lifecycle`]), so this ends by itself.
 //!
 //! What it refuses to do: a second change while one is under way.
@@ -73,8 +73,8 @@ pub struct Reconfiguration {
 }
 
 impl Reconfiguration {
-    /// Returns a change whose new instances have just been launched. `external` says whether external programs are among
-    /// them.
+    /// Returns a change whose new instances have just been launched. `external` says whether external
+    /// programs are among them.
     #[must_use]
     pub fn begin(now: Instant, external: bool) -> Self {
         let patience = if external { EXTERNAL_START } else { START };

@@ -1,10 +1,10 @@
 //! Shutdown of a manager: packets leave, then NFs, then the manager.
 //!
-//! The problem: packets on their way would be lost by a sudden end, and an NF that does not listen must not keep the manager
-//! from ending.
+//! The problem: packets on their way would be lost by a sudden end, and an NF that does not listen must not
+//! keep the manager from ending.
 //!
-//! The rule: no more packets are taken in; those on their way have [`DRAIN_PATIENCE`] to leave; then NFs are told to stop and
-//! have [`GOODBYE_PATIENCE`]; who is left is killed, and waited for.
+//! The rule: no more packets are taken in; those on their way have [`DRAIN_PATIENCE`] to leave; then NFs are
+//! told to stop and have [`GOODBYE_PATIENCE`]; who is left is killed, and waited for.
 
 use crate::lifecycle::STOP_PATIENCE;
 use crate::units::{Instant, Span};

@@ -11,10 +11,10 @@
 //! its core *yield* ([`Cores::must_yield`]): they sleep after a batch, or at once when they have none, so
 //! polling takes nothing from a neighbour with work.
 //!
-//! A call's threshold depends on what the core does meanwhile ([`CoreState`]). If it is idle, for nothing.
-//! If another NF has a burst of packets or more there, waking a second one only makes the two switch more
-//! often: it waits until its batch pays for the switch, a quarter of the ring, or until its oldest packet is
-//! [`CallMarks::age_working`] old. If the others only sample their rings, or have less than that
+//! A call may have to wait, depending on what the core does meanwhile ([`CoreState`]). If it is idle, for
+//! nothing. If another NF has a burst of packets or more there, waking a second one only makes the two switch
+//! more often: it waits until its batch pays for the switch, a quarter of the ring, or until its oldest
+//! packet is [`CallMarks::age_working`] old. If the others only sample their rings, or have less than that
 //! ([`TRICKLE`]), the same batch is worth waiting for, but not as long, and not at all when packets only
 //! trickle in.
 //!

@@ -18,7 +18,7 @@
 //! on interfaces of the kernel passes us by; nobody knows what a packet costs an external program; and
 //! weights mean nothing to real-time NFs, which have a group of their own for the time they may have.
 //!
-//! Rejected: deciding when packets come, on the packet path, where a decision costs what it must spare.
+//! Rejected: deciding when packets come, on the packet path, where a decision costs what it must save.
 //!
 //! What it refuses to do: stop anything. Where weights cannot be set the kernel shares cores evenly
 //! meanwhile.

@@ -27,7 +27,7 @@ const CROWDED: f64 = 0.5;
 /// The busy part of a core below which it can take another NF.
 const QUIET: f64 = 0.5;
 /// The part of the CPU time of its chain, or of its NF for a change of one NF, that a change must promise to
-/// spare. Our choice: below, its effect is not told from noise.
+/// save. Our choice: below, its effect is not told from noise.
 const WORTH: f64 = 0.02;
 /// The slice of the batch policy that is proposed, in microseconds: two ticks of a kernel with 250 Hz, about
 /// five times the default.
@@ -35,7 +35,7 @@ pub const SLICE_US_LONG: u32 = 8000;
 /// Factor by which another source must exceed the gain of the best change to be named instead: a knob that
 /// saves a little is not what to begin with where something else takes most.
 const OUTWEIGHS: f64 = 2.0;
-/// Packets of one system call from which more spare next to nothing (SCC, figure 8; the same here).
+/// Packets of one system call from which more save next to nothing (SCC, figure 8; the same here).
 pub const CALL_BATCH: u32 = 32;
 
 /// Whether an NF may go into one process with its neighbour behind it.

@@ -21,7 +21,7 @@ pub struct CostEstimate {
     pub varies: bool,
 }
 
-/// From sizes in bytes and nanoseconds, the smallest size first; `None` of none.
+/// Estimates the cost from sizes in bytes and nanoseconds, the smallest size first; `None` of none.
 #[must_use]
 pub fn estimate(sizes: &[(u32, f64)]) -> Option<CostEstimate> {
     let &(_, smallest) = sizes.first()?;

@@ -66,11 +66,11 @@ impl Ratio {
 /// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
-    /// To the packets that leave.
+    /// Effect on the rate of packets that leave.
     pub rate: Ratio,
-    /// To CPU time for each.
+    /// Effect on the CPU time for each.
     pub cpu: Ratio,
-    /// To how long they stay, where that is known.
+    /// Effect on the time that they stay, where that is known.
     pub latency: Option<Ratio>,
 }
 

@@ -349,8 +349,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever NFs come, go and are refused: only NFs in service that are in a group are written, cores are
-    /// given once, reports of refusals alternate, attempts are a second apart, and a replay of the record does
-    /// the same.
+    /// given once, reports of refusals alternate, attempts are a second apart, and a replay of the record
+    /// does the same.
     #[test]
     fn lives_are_weighed_in_order(
         nfs in nfs(),
