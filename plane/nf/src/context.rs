@@ -1,4 +1,4 @@
-//! What an NF knows of its surroundings, and what it may ask of them.
+//! Context of an NF: its surroundings, and what it may ask of them.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::OwnedFd;
@@ -54,7 +54,7 @@ pub struct UnknownNameError {
     pub what: &'static str,
     /// The name that was asked for.
     pub name: String,
-    /// Those that are.
+    /// The names that are known.
     pub known: Vec<String>,
 }
 
@@ -116,13 +116,13 @@ impl Names {
     }
 }
 
-/// Where messages go.
+/// Destination of messages.
 pub(crate) enum Outbox {
     Manager(Rc<OwnedFd>),
     Kept(RefCell<Vec<String>>),
 }
 
-/// What all NFs of a process share.
+/// Environment that all NFs of a process share.
 pub(crate) struct Environment {
     pub(crate) name: String,
     pub(crate) ports: Names,
@@ -144,9 +144,9 @@ pub(crate) struct Environment {
     pub(crate) frame_bytes_max: usize,
 }
 
-/// How a process comes to its disk.
+/// Access of a process to its disk.
 pub(crate) struct DiskAccess {
-    /// What tells the burst loop that a request is complete; none where no request is ever made.
+    /// Bell that tells the burst loop that a request is complete; none where no request is ever made.
     pub(crate) bell: Option<Bell>,
     pub(crate) choice: EngineChoice,
     /// Made when an NF asks for it.
@@ -194,7 +194,7 @@ impl Environment {
         }
         if let Outbox::Manager(socket) = &self.outbox {
             match message::send(socket, &FromNf::Counters { names: self.board.names() }, &[]) {
-                Err(AttachError::Socket(Errno::AGAIN)) => return Ok(()), // The next look tries again.
+                Err(AttachError::Socket(Errno::AGAIN)) => return Ok(()), // The next tick tries again.
                 told => told?,
             }
         }
@@ -206,7 +206,7 @@ impl Environment {
 /// An NF's surroundings: its arguments, the ports and stages by name, counters, timers, messages.
 pub struct Context {
     pub(crate) environment: Rc<Environment>,
-    /// Where several NFs share the process: which of them this is.
+    /// Label of this NF, where several share the process.
     pub(crate) label: Option<String>,
     pub(crate) arguments: String,
     pub(crate) timers: Timers,
@@ -298,7 +298,7 @@ impl Context {
     /// that a misspelt argument is an error and not silence.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The arguments' errors.
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, NfError> {
         serde_json::from_str(&self.arguments).map_err(|error| {
             // The place is one in the JSON that the manager made of the configuration: no help to anyone.
@@ -367,7 +367,7 @@ impl Context {
         self.environment.clock.now()
     }
 
-    /// A timer that comes due every `period`. Turns missed in a long burst are skipped.
+    /// A timer that comes due every `period`. Periods missed in a long burst are skipped.
     pub fn every(&mut self, period: Duration) -> Timer {
         self.add_timer(period, true)
     }
@@ -384,7 +384,7 @@ impl Context {
 
     fn add_timer(&mut self, wait: Duration, repeats: bool) -> Timer {
         let (timer, due) = self.timers.add(self.now(), wait, repeats);
-        self.environment.clock.look_by(due);
+        self.environment.clock.sample_by(due);
         timer
     }
 }

@@ -25,7 +25,7 @@ impl Counter {
         value.store(value.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// Returns the count so far.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -38,7 +38,7 @@ impl Counter {
         unsafe { self.value.as_ref() }
     }
 
-    /// Where the value lies, for the C ABI. Valid as long as the process's last counter.
+    /// Returns the address of the value, for the C ABI. Valid as long as the process's last counter.
     #[must_use]
     pub const fn address(&self) -> NonNull<AtomicU64> {
         self.value
@@ -53,7 +53,7 @@ pub struct NoCounterLeftError {
     pub name: String,
 }
 
-/// Where the counters of a process lie, and what they are called.
+/// Counters of a process: their places and names.
 pub(crate) struct Board {
     places: Places,
     names: RefCell<Vec<String>>,

@@ -16,7 +16,7 @@ pub type Build = Box<dyn FnOnce(&mut Context) -> Result<Box<dyn NetworkFunction>
 
 /// One of the NFs that share a process, before it is made.
 pub struct Member {
-    /// What it is called in counters, messages and errors.
+    /// Its name in counters, messages and errors.
     pub label: String,
     /// Makes it.
     pub build: Build,

@@ -67,7 +67,7 @@ pub use packet::{NoRoomError, Packet};
 pub use run::{RunError, conclude, heed_signals, run, run_fused, serve, serve_fused};
 pub use timer::Timer;
 
-/// Why an NF could not start, or could not do what a message asked: a sentence for the operator.
+/// Error of an NF that could not start, or could not do what a message asked: a sentence for the operator.
 /// `?` makes one of any error, and of a string.
 pub type NfError = Box<dyn std::error::Error>;
 
@@ -116,7 +116,7 @@ pub trait NetworkFunction {
         let _ = context;
     }
 
-    /// Whether [`process`](Self::process) looks into packets. When no NF of a process does, their first
+    /// Whether [`process`](Self::process) reads packets. When no NF of a process does, their first
     /// lines are not fetched into the cache. Asked once, at start.
     fn touches_packets(&self) -> bool {
         true

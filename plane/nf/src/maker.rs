@@ -68,7 +68,7 @@ impl Chain {
     }
 }
 
-/// Where a made packet goes.
+/// Way that a made packet takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// On along the chain of the packet it follows.
@@ -110,7 +110,7 @@ impl Way {
 /// Reason why a packet was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MakeError {
-    /// All buffers that the NF is lent are used, and are replaced within microseconds.
+    /// No buffer is left: all that the NF is lent are used, and are replaced within microseconds.
     #[error("no buffer is lent now; go on without the packet, and count it")]
     NoneLent,
     /// The length is that of no frame that fits a buffer.
@@ -143,7 +143,7 @@ pub struct MakerError {
 #[derive(Clone)]
 pub struct Maker {
     pub(crate) made: Rc<RefCell<Made>>,
-    /// Which NF of the process this is.
+    /// Index of this NF in the process.
     pub(crate) owner: usize,
 }
 
@@ -224,7 +224,7 @@ pub(crate) struct MadePacket {
     pub follows: Option<u32>,
     /// The port which that one came by.
     pub ingress: Port,
-    /// Which NF of the process made it, if the ones behind that are still to see it.
+    /// NF of the process that made it, if the ones behind that are still to see it.
     unseen_from: Option<usize>,
 }
 
@@ -239,7 +239,7 @@ pub(crate) struct Made {
     packets: VecDeque<MadePacket>,
 }
 
-/// Where empty buffers come from.
+/// Source of empty buffers.
 pub(crate) enum Lent {
     /// The lend ring.
     Ring(Consumer),

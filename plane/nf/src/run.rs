@@ -20,7 +20,7 @@ use crate::maker::{Lent, Made};
 use crate::{NetworkFunction, NfError};
 use headgate_session::attach::{AttachFailure, Attached, Connection};
 
-/// Why a process of NFs ended badly.
+/// Error that ends a process of NFs.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It did not get its memory.
@@ -31,7 +31,7 @@ pub enum RunError {
     Start {
         /// The instance's name.
         name: String,
-        /// What the NF said.
+        /// The NF's error.
         reason: String,
     },
     /// The NF panicked. Its panic message went to standard error and to the manager.
@@ -47,7 +47,7 @@ pub enum RunError {
     Manager {
         /// The instance's name.
         name: String,
-        /// What happened.
+        /// The error.
         reason: String,
     },
 }
@@ -185,7 +185,7 @@ pub(crate) fn environment(attached: &Attached) -> Environment {
     }
 }
 
-/// What the last panic said, and where.
+/// Message and place of the last panic.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
 /// Keeps a panic's message for the goodbye; printing it stays with the hook that is there.

@@ -94,7 +94,7 @@ fn packets_come_back_in_order_with_their_verdicts() {
 fn an_order_to_stop_works_off_what_was_delivered() {
     for waits in LOOPS {
         let (mut manager, nf) = start(waits);
-        manager.orders().rest.store(1, Ordering::Relaxed);
+        manager.orders().blocked.store(1, Ordering::Relaxed);
         wait_until(|| manager.is_asleep());
         assert_eq!(manager.send(&vec![vec![4u8; 60]; 200], 0), 200);
         assert_eq!(manager.stop(), "");
@@ -108,7 +108,7 @@ fn an_order_to_stop_works_off_what_was_delivered() {
 fn a_resting_nf_leaves_its_packets_and_works_again_when_called() {
     for waits in LOOPS {
         let (mut manager, nf) = start(waits);
-        manager.orders().rest.store(1, Ordering::Relaxed);
+        manager.orders().blocked.store(1, Ordering::Relaxed);
         manager.ring_bell();
         wait_until(|| manager.is_asleep());
         manager.send(&[[2u8; 60]], 0);
@@ -116,7 +116,7 @@ fn a_resting_nf_leaves_its_packets_and_works_again_when_called() {
         assert!(manager.collect().is_empty());
         manager.tell("odd");
         assert_eq!(manager.listen(), "0", "mail is read while at rest");
-        manager.orders().rest.store(0, Ordering::Relaxed);
+        manager.orders().blocked.store(0, Ordering::Relaxed);
         manager.ring_bell();
         let mut back = Vec::new();
         wait_until(|| {

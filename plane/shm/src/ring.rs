@@ -23,11 +23,11 @@ pub const RING_MAX: u32 = 1 << 16;
 /// Slots of a cache line.
 const SLOTS_PER_LINE: usize = 8;
 
-/// The other side's index is impossible.
+/// Error: the other side's index ran backwards or out of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingIndexError;
 
-/// Where a ring's parts lie. Holds what keeps them alive.
+/// Places of a ring's parts. Holds what keeps them alive.
 #[derive(Clone)]
 pub struct Parts {
     produced: NonNull<AtomicU32>,
@@ -113,7 +113,7 @@ impl Producer {
         self.parts.size
     }
 
-    /// How many descriptors were put in, ever (wraps).
+    /// Returns the number of descriptors that were put in, ever (wraps).
     #[inline(always)]
     #[must_use]
     pub const fn produced(&self) -> u32 {
@@ -127,7 +127,7 @@ impl Producer {
         self.consumed_seen
     }
 
-    /// Looks where the consumer is; returns how many descriptors it has not yet taken.
+    /// Reads the consumer's index; returns the number of descriptors it has not yet taken.
     ///
     /// # Errors
     /// [`RingIndexError`] when its index ran backwards or ahead.
@@ -142,7 +142,8 @@ impl Producer {
         Ok(waiting)
     }
 
-    /// How many descriptors fit, without looking at the consumer unless fewer than `wanted` would.
+    /// Returns the number of descriptors that fit; reads the consumer's index only if fewer than `wanted`
+    /// would.
     ///
     /// # Errors
     /// As [`Producer::refresh`].
@@ -194,14 +195,14 @@ impl Consumer {
         self.parts.size
     }
 
-    /// How many descriptors were taken out, ever (wraps).
+    /// Returns the number of descriptors that were taken out, ever (wraps).
     #[inline(always)]
     #[must_use]
     pub const fn consumed(&self) -> u32 {
         self.consumed
     }
 
-    /// Looks where the producer is; returns how many descriptors wait.
+    /// Reads the producer's index; returns the number of descriptors that wait.
     ///
     /// # Errors
     /// [`RingIndexError`] when its index ran backwards or past the ring's end.

@@ -162,7 +162,7 @@ fn an_nf_whose_disk_is_behind_sleeps_until_it_is_not() {
             progress.disk_waits.load(Ordering::Relaxed) == 1
                 && progress.disk_beats.load(Ordering::Relaxed) > before + 3
         });
-        // Not for packets: who looks for sleepers to wake does not see it.
+        // Not for packets: whoever searches for sleepers to wake does not see it.
         assert!(!manager.is_asleep());
         assert_eq!(manager.lent(), 256);
         gate.open();

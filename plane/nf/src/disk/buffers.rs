@@ -18,9 +18,9 @@ use super::{LogFullError, LogSettings, Rotation, RotationPendingError, WriteDone
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Where each record ends.
+    /// End of each record.
     ends: Vec<u32>,
-    /// Where a new file begins.
+    /// Rotation within this batch, if there is one.
     rotation: Option<Rotating>,
 }
 
@@ -31,7 +31,7 @@ struct Rotating {
     records: usize,
 }
 
-/// What is being done with a batch: what is before a rotation, the rotation, what is behind it.
+/// Phase of writing a batch: the part before a rotation, the rotation, the part behind it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Before,
@@ -65,9 +65,9 @@ impl Writing {
 pub struct Buffers {
     settings: LogSettings,
     file: Arc<File>,
-    /// Where the file's last whole record ends.
+    /// End of the file's last whole record.
     offset: u64,
-    /// Where the file ends: later than that when half a record is behind.
+    /// End of the file: later than that when half a record is behind.
     extent: u64,
     filling: Batch,
     spare: Option<Batch>,
@@ -131,7 +131,7 @@ impl Buffers {
         Ok(self.next_record - 1)
     }
 
-    /// What is appended from now on goes to another file.
+    /// Has everything that is appended from now on go to another file.
     pub fn rotate(&mut self, rotation: Rotation) -> Result<(), RotationPendingError> {
         if self.filling.rotation.is_some() {
             return Err(RotationPendingError);
@@ -181,7 +181,7 @@ impl Buffers {
         self.go_on(full.bytes, done)
     }
 
-    /// What was asked for has been done, or has failed. Returns what is to be done next.
+    /// Takes the result of an action; returns the next one.
     pub fn on_finished(
         &mut self,
         buffer: Vec<u8>,

@@ -95,7 +95,7 @@ enum Step {
     Append(usize),
     Rotation,
     HandOver,
-    /// What is under way is done, for so many bytes at most; `None` fails.
+    /// Finishes the action under way, for so many bytes at most; `None` fails.
     Finish(Option<usize>),
 }
 

@@ -154,7 +154,7 @@ fn a_turn_makes_a_file_cuts_one_and_removes_another() {
     });
 }
 
-/// What nobody waits for any more ends without harm to whom it was asked by.
+/// Requests that nobody waits for any more end without harm to whoever made them.
 #[test]
 fn an_engine_may_end_in_the_middle() {
     each(|engine| {

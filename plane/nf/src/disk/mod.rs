@@ -63,7 +63,7 @@ use crate::packet::Packet;
 /// their memory to 32 MiB.
 pub const READ_BYTES_MAX: usize = 64 << 10;
 
-/// How a log is written.
+/// Settings of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     /// Bytes of each of its two buffers; at least twice [`LogSettings::burst_bytes`] is taken, lest every
@@ -100,7 +100,7 @@ impl Rotation {
     /// Does it here and now, and returns the new file. For an NF that writes by itself; blocks.
     ///
     /// # Errors
-    /// What the kernel said; then there is no new file.
+    /// The kernel's error; then there is no new file.
     pub fn perform(&self) -> io::Result<File> {
         engine::rotate(self, None)
     }
@@ -114,7 +114,7 @@ pub fn make_file(path: &Path, head: &[u8]) -> Result<File, DiskError> {
     engine::make_file(path, head).map_err(|cause| DiskError::Open { path: path.to_owned(), cause })
 }
 
-/// Why a file could not be used.
+/// Error in the use of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
     /// It could not be opened or made.
@@ -122,7 +122,7 @@ pub enum DiskError {
     Open {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A process has 16 logs.
@@ -159,7 +159,7 @@ pub enum ReadRequestError {
     /// Longer than [`READ_BYTES_MAX`].
     #[error("{bytes} bytes are more than the {READ_BYTES_MAX} of a read")]
     TooLong {
-        /// What was asked for.
+        /// Bytes asked for.
         bytes: usize,
     },
     /// Too many are under way. Does not happen to an NF that begins at most one for each packet.
@@ -167,16 +167,16 @@ pub enum ReadRequestError {
     TooMany,
 }
 
-/// What became of a read.
+/// Result of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadDone<'a> {
-    /// What the NF called it.
+    /// The NF's word for it.
     pub word: u64,
-    /// What was read; shorter than asked for where the file ends. Or why nothing was.
+    /// The bytes, fewer than asked for where the file ends; or the error.
     pub result: Result<&'a [u8], &'a io::Error>,
 }
 
-/// What became of records of a log, in their order.
+/// Result of records of a log, in their order.
 #[derive(Debug)]
 pub struct WriteDone {
     /// Number of the first of them, as [`Log::append`] gave it.
@@ -185,8 +185,8 @@ pub struct WriteDone {
     pub written: u64,
     /// So many behind those are not, and will not be.
     pub lost: u64,
-    /// Why. With nothing written and nothing lost this is about a rotation: without an error it is done, with
-    /// one the log goes on in its old file.
+    /// The error. With nothing written and nothing lost this is about a rotation: without an error it is
+    /// done, with one the log goes on in its old file.
     pub error: Option<io::Error>,
 }
 
@@ -222,7 +222,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// What does the work: `io_uring`, `threads`, or `none` in a rehearsal.
+    /// Returns the name of the engine: `io_uring`, `threads`, or `none` in a rehearsal.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.requests.borrow().engine_name()
@@ -296,8 +296,8 @@ impl Log {
     /// Appends a record; returns its number, counted from 0.
     ///
     /// # Errors
-    /// [`LogFullError`]; does not happen within the `burst_bytes` of a burst, but may for packets that come back from
-    /// a hold: they do not wait a second time.
+    /// [`LogFullError`]; does not happen within the `burst_bytes` of a burst, but may for packets that come
+    /// back from a hold: they do not wait a second time.
     #[inline]
     pub fn append(&self, record: &[u8]) -> Result<u64, LogFullError> {
         self.append_with(record.len(), |room| room.copy_from_slice(record))

@@ -23,7 +23,7 @@ const LOGS_MAX: usize = 16;
 /// Reads under way at a time: what an engine takes, less one request of each log.
 const READS_MAX: usize = REQUESTS_MAX - LOGS_MAX;
 
-/// What the NFs are to be told.
+/// Event that the NFs are told of.
 pub enum Event {
     Read { owner: u32, word: u64, result: io::Result<usize>, buffer: Vec<u8> },
     Written { owner: u32, log: usize, done: WriteDone },
@@ -265,7 +265,7 @@ impl Requests {
         !self.events.is_empty() || self.engine.as_mut().is_some_and(|engine| engine.has_finished())
     }
 
-    /// When a log is to be flushed next.
+    /// Returns the time at which a log is to be flushed next.
     pub fn next_due(&self) -> Option<Duration> {
         self.logs.iter().filter_map(|log| log.buffers.flush_due()).min()
     }
@@ -315,7 +315,7 @@ impl Requests {
         }
     }
 
-    /// What is not written is lost.
+    /// Gives logs up; records that are not written are lost.
     pub fn give_up_logs(&mut self) {
         for log in 0..self.logs.len() {
             self.logs[log].buffers.give_up(&mut self.done);

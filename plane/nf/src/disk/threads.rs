@@ -18,7 +18,7 @@ struct Shared {
     waiting: Mutex<VecDeque<Request>>,
     is_work: Condvar,
     finished: Mutex<VecDeque<Finished>>,
-    /// Whether `finished` may hold something; spares the caller the lock.
+    /// Whether `finished` may hold something; saves the caller the lock.
     is_finished: AtomicBool,
     ended: AtomicBool,
 }

@@ -6,7 +6,7 @@ use crate::{Build, Burst, Context, Member, NetworkFunction, NfError, Timer};
 
 const LENGTH: usize = 60;
 
-/// What a [`Says`] does with a packet, by the frame's first byte.
+/// Verdicts of a [`Says`], by the frame's first byte.
 const DROPS: u8 = 1;
 const COPIES: u8 = 2;
 const ANSWERS: u8 = 3;
