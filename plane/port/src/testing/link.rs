@@ -1,4 +1,4 @@
-//! A port in memory with somebody at its other end: the plainest queue there is.
+//! Links in memory, with the test at the other end: the plainest queue there is.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub(super) struct Lines {
     outgoing: VecDeque<Vec<u8>>,
 }
 
-/// What is at the other end.
+/// Handle for the test's end of a link in memory.
 #[derive(Clone, Debug, Default)]
 pub struct TestLink(Arc<Mutex<Lines>>);
 
@@ -60,8 +60,8 @@ impl TestLink {
 /// The queue of a link. Copies, unless it keeps what it sends.
 pub struct TestLinkQueue {
     pub(super) link: TestLink,
-    /// Like a driver's, its buffers come back by `tend` once the other end has taken the frames; then it works
-    /// on one region alone.
+    /// Like a driver's, its buffers come back by `tend` once the other end has taken the frames; then it
+    /// works on one region alone.
     keeps: Option<u8>,
     /// Frames that come by themselves, until they end.
     supply: Option<VecDeque<Vec<u8>>>,
@@ -157,7 +157,7 @@ pub struct Wrapped<W> {
     pub keeps: bool,
     /// Whether frames come from a supply that ends.
     pub ends: bool,
-    /// What is put around a queue.
+    /// Wrapper put around a queue.
     pub wrap: W,
 }
 

@@ -1,4 +1,4 @@
-//! What happens to packets, by the other end's word and by the counters'.
+//! Faults of packets, by the other end's word and by the counters'.
 
 use headgate_shm::{Descriptor, Stack};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn frames(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|number| numbered(number, 60)).collect()
 }
 
-/// What comes in of frames that are offered, in bursts of that length, an hour between two calls.
+/// Returns what comes in of frames that are offered, in bursts of that length, an hour between two calls.
 fn come_in(spec: &FaultSpec, frames: &[Vec<u8>], burst: usize) -> (Vec<Vec<u8>>, QueueCounters) {
     let link = TestLink::default();
     let (mut queue, mut stack) = (Faulty::new(link.queue(), spec), stack(BUFFERS));

@@ -1,4 +1,5 @@
-//! The suite itself: a good queue passes, and for each behaviour there is a queue that misses it and is found.
+//! The suite itself: a good queue passes, and for each behaviour there is a queue that misses it and is
+//! found.
 
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
@@ -15,7 +16,7 @@ fn good_queues_pass() {
     }
 }
 
-/// What a planted queue does wrong.
+/// Fault of a planted queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     KeepsABuffer,
