@@ -15,7 +15,7 @@ pub struct Foreign {
     nf: HgNf,
     surroundings: Box<Surroundings>,
     packets: Box<[HgPacket; BURST_MAX]>,
-    /// Who is told of the read at hand.
+    /// Function to call for the read at hand.
     reading: Option<HgReadFn>,
 }
 
@@ -38,7 +38,7 @@ impl Foreign {
     /// Lets the NF start.
     ///
     /// # Errors
-    /// What it gave to `hg_fail`, or the arguments it did not ask for.
+    /// The text it gave to `hg_fail`, or the arguments it did not ask for.
     pub fn start(nf: HgNf, context: &mut Context) -> Result<Self, NfError> {
         let empty = HgPacket {
             data: std::ptr::null_mut(),
@@ -70,7 +70,7 @@ impl Foreign {
     }
 }
 
-/// What C sees of a packet.
+/// Returns C's view of a packet.
 fn show(packet: &Packet<'_>) -> HgPacket {
     let (buffer, bytes) = packet.buffer();
     let offset = packet.data().as_ptr().addr() - buffer.addr();

@@ -1,4 +1,4 @@
-//! What a network function in C may call.
+//! Functions that a network function in C may call.
 //!
 //! Every function here is declared in `headgate_nf.h`; the comment there is its contract.
 
@@ -14,7 +14,7 @@ use crate::disk::Files;
 pub struct Surroundings {
     /// The context of the call at hand; null between calls.
     context: *mut Context,
-    /// What `hg_fail` was told.
+    /// Text that `hg_fail` was given.
     failure: Option<String>,
     arguments: Map<String, Value>,
     asked: Vec<String>,
@@ -59,7 +59,7 @@ impl Surroundings {
         unsafe { self.context.as_mut() }.expect("a function of headgate_nf.h was called outside a callback")
     }
 
-    /// What a callback's return value means.
+    /// Returns the meaning of a callback's return value.
     pub fn outcome(&mut self, returned: c_int, callback: &str) -> Result<(), NfError> {
         let failure = self.failure.take();
         if returned == 0 {

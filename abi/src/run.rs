@@ -95,7 +95,7 @@ unsafe fn words(argc: c_int, argv: *mut *mut c_char) -> Vec<String> {
     (1..count).map(|place| unsafe { from_c(*argv.add(place)) }).collect()
 }
 
-/// What a command line asks for.
+/// Wish of a command line.
 enum Wish {
     Attach,
     Connect { path: OsString, name: String },

@@ -71,7 +71,7 @@ const FLOWS_MAX: usize = 1 << 20;
 /// Our choice: a file of 64 GiB.
 const RECORDS_MAX: u64 = 1 << 30;
 
-/// What is done with the packets of a flow.
+/// Policy for the packets of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// They are dropped.
@@ -173,7 +173,7 @@ impl Cache {
     /// Reads the arguments and opens the file.
     ///
     /// # Errors
-    /// What is wrong with either.
+    /// Errors of either.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { path, create, flows, on_error } = context.arguments()?;
         let flows_max = flows.unwrap_or(FLOWS);
@@ -242,7 +242,7 @@ fn record_of(done: &ReadDone<'_>) -> Option<Record> {
     done.result.ok().and_then(Record::read)
 }
 
-/// How many records the file has; makes it first if that is wanted.
+/// Returns the number of records of the file; makes it first if that is wanted.
 fn records_of(path: &Path, create: Option<u64>) -> Result<u64, NfError> {
     let said = |error: io::Error| format!("`path`: {}: {error}", path.display());
     if let Some(records) = create {

@@ -108,7 +108,7 @@ enum Action {
     To(String),
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy)]
 enum Fate {
     Passes,
@@ -189,7 +189,7 @@ impl Address for u128 {
     }
 }
 
-/// What a packet shows to the rules.
+/// Fields of a packet that the rules test.
 #[derive(Clone, Copy)]
 struct Tuple<A> {
     source: A,
@@ -241,7 +241,7 @@ impl<A: Address> Test<A> {
     }
 }
 
-/// What the rules say to a packet.
+/// Result of the rules for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Match {
     /// The rule at this place decides.
@@ -295,7 +295,7 @@ fn first<A: Address>(tests: &[Test<A>], tuple: Tuple<A>) -> Match {
     found.map_or(Match::Default, |test| Match::Rule(test.rule as usize))
 }
 
-/// What a rule does with packets, and with how many it did.
+/// Fate of the packets that match a rule, and their number.
 struct Verdict {
     action: Action,
     fate: Fate,
@@ -314,7 +314,7 @@ pub struct Firewall {
     denied: Counter,
     led: Counter,
     malformed: Counter,
-    /// Where a rule or the default rejects.
+    /// Responder, where a rule or the default rejects.
     reject: Option<Reject>,
 }
 
@@ -322,7 +322,7 @@ impl Firewall {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Errors in the arguments.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { rules, default, non_ip, reject_rate } = context.arguments()?;
         let reject = reject(&rules, &default, &non_ip, reject_rate, context)?;

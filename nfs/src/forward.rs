@@ -36,11 +36,11 @@ enum To {
     ByEntry(BTreeMap<String, String>),
 }
 
-/// Where packets go.
+/// Destination of packets.
 pub enum Forward {
     /// On to the next stage.
     Next,
-    /// All out of one port.
+    /// All packets leave by one port.
     Out(Port),
     /// By port of entry; `None` goes on to the next stage.
     ByEntry(Vec<Option<Port>>),

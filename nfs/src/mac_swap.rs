@@ -22,7 +22,7 @@ impl MacSwap {
     /// Takes no arguments.
     ///
     /// # Errors
-    /// When there are some.
+    /// Any argument is an error.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments {} = context.arguments()?;
         Ok(Self)

@@ -77,7 +77,7 @@ impl Default for Arguments {
     }
 }
 
-/// What is known of a flow.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Flow {
     packets: u64,
@@ -114,7 +114,7 @@ impl Monitor {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Errors in the arguments.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { flows, idle_timeout, report, top } = context.arguments()?;
         if !(1..=FLOWS_MAX).contains(&flows) {

@@ -163,7 +163,7 @@ impl Arguments {
     }
 }
 
-/// Where packets go.
+/// Destination of packets.
 enum Output {
     Buffered(Log),
     Direct(Direct),
@@ -181,7 +181,7 @@ pub struct PacketLogger {
     /// A file that was asked for and is not there yet.
     next: Option<PathBuf>,
     is_turn_due: bool,
-    /// What the NF's clock showed at the beginning of 1970, negated.
+    /// The NF's clock at the beginning of 1970, negated.
     since_1970: Duration,
     counts: Counts,
 }
@@ -198,7 +198,7 @@ impl PacketLogger {
     /// Reads the arguments and makes the first file.
     ///
     /// # Errors
-    /// What is wrong with the arguments, or why there is no file.
+    /// Errors in the arguments, or of the file.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let arguments: Arguments = context.arguments()?;
         arguments.check()?;
@@ -291,7 +291,7 @@ impl PacketLogger {
     }
 }
 
-/// What every file begins with: the ports are its interfaces.
+/// Returns the head of every file: the ports are its interfaces.
 fn head(context: &Context, snap_bytes: Option<u32>) -> Vec<u8> {
     let application = concat!("Headgate packet-logger ", env!("CARGO_PKG_VERSION"));
     let mut head = vec![0; pcapng::section_bytes(application)];

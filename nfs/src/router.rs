@@ -97,7 +97,7 @@ fn mac<'de, D: Deserializer<'de>>(from: D) -> Result<MacAddress, D::Error> {
     text.parse().map_err(|error| serde::de::Error::custom(format!("`{text}`: {error}")))
 }
 
-/// Where a route leads.
+/// Next hop of a route.
 #[derive(Clone, Copy)]
 struct Hop {
     port: Port,
@@ -107,7 +107,7 @@ struct Hop {
     source: MacAddress,
 }
 
-/// What is to happen to a packet.
+/// Fate of a packet.
 enum Fate {
     Send(Hop),
     /// Dropped, and its sender told.
@@ -126,7 +126,7 @@ pub struct Router {
     /// By port number: as whom errors are sent there.
     interfaces: Vec<Option<Sender>>,
     errors: Allowance,
-    /// Where an error is put together before it takes the packet's place.
+    /// Scratch memory in which an error is put together before it takes the packet's place.
     scratch: Box<[u8; ERROR_FRAME_MAX]>,
     counts: Counts,
 }
@@ -148,7 +148,7 @@ impl Router {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Errors in the arguments.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let arguments: Arguments = context.arguments()?;
         let mut router = Self {

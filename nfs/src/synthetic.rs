@@ -35,8 +35,8 @@ pub(crate) const ENTRY: Entry = Entry {
 
 /// The most a packet may cost, in cycles: about half a second, so that orders to the NF are still seen.
 pub const CYCLES_MAX: u64 = 1_000_000_000;
-/// How far behind the clock may be found after a packet, in cycles, and still count as the overshoot of
-/// one read of the TSC (20-40 cycles). More means the kernel or the hypervisor took the core away.
+/// Maximum delay of the clock after a packet, in cycles, that still counts as the overshoot of one read of
+/// the TSC (20-40 cycles). More means the kernel or the hypervisor took the core away.
 const OVERSHOOT_MAX: u64 = 500;
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ const fn first_seed() -> u64 {
     1
 }
 
-/// What a packet costs.
+/// Cost of a packet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
@@ -191,7 +191,7 @@ impl Synthetic {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Errors in the arguments.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         Self::of(context.arguments()?)
     }

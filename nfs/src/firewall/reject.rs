@@ -24,7 +24,7 @@ const BURST: u32 = 50;
 /// Bytes of the longest answer: an ICMP error over IPv6 (RFC 4443 §2.4 c) behind two VLAN tags.
 const ANSWER_BYTES_MAX: usize = 1280 + 14 + 2 * 4;
 
-/// What answers.
+/// Responder to packets that are rejected.
 pub(super) struct Reject {
     maker: Maker,
     limit: Option<Limit>,

@@ -10,7 +10,7 @@ use headgate_nf::disk::{DiskError, Rotation, make_file};
 
 pub struct Direct {
     file: File,
-    /// Where the last whole packet ends.
+    /// End of the last whole packet.
     offset: u64,
     /// The packets of the burst at hand.
     blocks: Vec<u8>,

@@ -11,11 +11,11 @@ const DIGITS: usize = 6;
 
 pub struct Files {
     folder: PathBuf,
-    /// What comes before and behind the number.
+    /// Parts of the name before and behind the number.
     stem: String,
     extension: String,
     most: usize,
-    /// Those that are there, the oldest first.
+    /// Files that are there, the oldest first.
     present: VecDeque<PathBuf>,
     number: u64,
 }

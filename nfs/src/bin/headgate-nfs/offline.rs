@@ -1,4 +1,4 @@
-//! What needs no manager: checking arguments, and running over a capture.
+//! Commands that need no manager: checking arguments, and running over a capture.
 
 use std::path::Path;
 use std::process::ExitCode;
