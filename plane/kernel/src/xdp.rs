@@ -5,12 +5,12 @@
 //! the memory of its sockets (UMEM), so between receive and send it copies nothing; the kernel copies once
 //! each way, or not at all where the interface's driver can (zero-copy).
 //!
-//! Who does what:
+//! Division of work:
 //! - the manager opens the socket, gives it memory and rings, binds it to the interface's one queue, and puts
 //!   a [program] onto the interface that sends packets to it;
 //! - the NF has the socket and the memory, maps the rings, and needs no rights.
 //!
-//! What an interface took out of a frame before, nobody says here: a checksum that was left to a card is
+//! Nobody says here what an interface took out of a frame before: a checksum that was left to a card is
 //! recognised by what stands in its place ([`frame::complete_checksum_left_out`]), a VLAN tag taken out by a
 //! card's driver is lost (`ethtool -K IFACE rxvlan off`).
 

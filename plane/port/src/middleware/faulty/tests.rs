@@ -60,7 +60,7 @@ fn without_faults_it_is_the_queue_inside() {
     }
 }
 
-/// What every queue does, one with a delay does too: it only takes longer.
+/// A queue with a delay does what every queue does: it only takes longer.
 #[test]
 fn a_delay_of_what_comes_is_no_more_than_that() {
     let slow = Faults { delay_cycles: HERTZ / 200_000, jitter_cycles: HERTZ / 500_000, ..NONE };
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// Of 20,000 packets, the parts that were asked for: within five deviations of a binomial distribution.
+/// Parts of 20,000 packets as asked for: within five deviations of a binomial distribution.
 #[test]
 fn faults_come_at_their_rates_both_ways() {
     const COUNT: usize = 20_000;
@@ -303,7 +303,7 @@ fn one_direction_leaves_the_other_alone() {
     assert_eq!((counters.sent, counters.sent_faults), (20, crate::FaultCounters::default()));
 }
 
-/// What there is no room for waits where it comes from; nothing ends here.
+/// Packets without room wait where they come from; nothing ends here.
 #[test]
 fn a_full_line_takes_no_more() {
     let link = TestLink::default();
