@@ -5,19 +5,19 @@ use std::ffi::{c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use headgate_nf::disk::Turn;
+use headgate_nf::disk::Rotation;
 use headgate_nf::{Disk, Log, LogId, LogSettings, Packet, ReadDone, ReadFile, WriteDone};
 
 use crate::functions::{Surroundings, behind, from_c};
 use crate::types::{HELD, HgDone, HgLogSettings, HgPacket, HgReadFn, HgWritten, HgWrittenFn};
 
-/// What an NF in C has asked of its disk.
+/// Requests of an NF in C to its disk.
 #[derive(Default)]
 pub struct Files {
     disk: Option<Disk>,
     logs: Vec<(Log, Option<HgWrittenFn>, u64)>,
     files: Vec<ReadFile>,
-    /// What to call for a word, and for how many reads.
+    /// Function to call for each word, and the number of reads that it waits for.
     reads: HashMap<u64, (HgReadFn, usize)>,
     /// Packets of the burst at hand that are to be held: where C sees them, and their words.
     wishes: Vec<(usize, u64)>,
@@ -33,7 +33,7 @@ fn negated(error: &std::io::Error) -> i32 {
 const ETIMEDOUT: i32 = 110;
 
 impl Files {
-    /// Whom to tell of a read that is done. The word is forgotten with its last read.
+    /// Returns the function to call for a read that is done. The word is forgotten with its last read.
     pub fn reader(&mut self, word: u64) -> Option<HgReadFn> {
         let (function, reads) = self.reads.get_mut(&word)?;
         let function = *function;
@@ -44,7 +44,7 @@ impl Files {
         Some(function)
     }
 
-    /// What C is told of a write, and the function that is told.
+    /// Returns the function to call for a write that is done, and what it is told.
     pub fn written(&self, log: LogId, done: &WriteDone) -> Option<(HgWrittenFn, HgWritten)> {
         let (place, (_, function, word)) =
             self.logs.iter().enumerate().find(|(_, (known, ..))| known.id() == log)?;
@@ -160,9 +160,9 @@ unsafe extern "C" fn hg_log_turn(
     let (this, make, head, remove) =
         unsafe { (behind(context), from_c(make), bytes_from_c(head, head_bytes as usize), from_c(remove)) };
     let remove = Some(PathBuf::from(remove)).filter(|path| !path.as_os_str().is_empty());
-    let turn = Turn { make: make.into(), head: head.to_vec(), remove };
+    let rotation = Rotation { make: make.into(), head: head.to_vec(), remove };
     let log = usize::try_from(log).ok().and_then(|log| this.files.logs.get(log));
-    if log.is_some_and(|(log, ..)| log.turn(turn).is_ok()) { 0 } else { -1 }
+    if log.is_some_and(|(log, ..)| log.rotate(rotation).is_ok()) { 0 } else { -1 }
 }
 
 #[unsafe(no_mangle)]

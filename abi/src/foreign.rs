@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_int};
 
 use headgate_nf::{
-    BURST_MAX, Burst, Context, Failure, LogId, NetworkFunction, Packet, ReadDone, Timer, Verdict, WriteDone,
+    BURST_MAX, Burst, Context, LogId, NetworkFunction, NfError, Packet, ReadDone, Timer, Verdict, WriteDone,
 };
 
 use crate::disk::shown;
@@ -15,7 +15,7 @@ pub struct Foreign {
     nf: HgNf,
     surroundings: Box<Surroundings>,
     packets: Box<[HgPacket; BURST_MAX]>,
-    /// Who is told of the read at hand.
+    /// Function to call for the read at hand.
     reading: Option<HgReadFn>,
 }
 
@@ -38,8 +38,8 @@ impl Foreign {
     /// Lets the NF start.
     ///
     /// # Errors
-    /// What it gave to `hg_fail`, or the arguments it did not ask for.
-    pub fn start(nf: HgNf, context: &mut Context) -> Result<Self, Failure> {
+    /// The text it gave to `hg_fail`, or the arguments it did not ask for.
+    pub fn start(nf: HgNf, context: &mut Context) -> Result<Self, NfError> {
         let empty = HgPacket {
             data: std::ptr::null_mut(),
             length: 0,
@@ -70,7 +70,7 @@ impl Foreign {
     }
 }
 
-/// What C sees of a packet.
+/// Returns C's view of a packet.
 fn show(packet: &Packet<'_>) -> HgPacket {
     let (buffer, bytes) = packet.buffer();
     let offset = packet.data().as_ptr().addr() - buffer.addr();
@@ -164,7 +164,7 @@ impl NetworkFunction for Foreign {
         }
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         let Some(message) = self.nf.message else {
             return Err("this network function takes no messages".into());
         };

@@ -1,11 +1,11 @@
-//! What a network function in C may call.
+//! Functions that a network function in C may call.
 //!
 //! Every function here is declared in `headgate_nf.h`; the comment there is its contract.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::time::Duration;
 
-use headgate_nf::{Context, Counter, Failure, Maker, Timer};
+use headgate_nf::{Context, Counter, Maker, NfError, Timer};
 use serde_json::{Map, Value};
 
 use crate::disk::Files;
@@ -14,7 +14,7 @@ use crate::disk::Files;
 pub struct Surroundings {
     /// The context of the call at hand; null between calls.
     context: *mut Context,
-    /// What `hg_fail` was told.
+    /// Text that `hg_fail` was given.
     failure: Option<String>,
     arguments: Map<String, Value>,
     asked: Vec<String>,
@@ -28,7 +28,7 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    pub fn new(context: &Context) -> Result<Self, Failure> {
+    pub fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             context: std::ptr::null_mut(),
             failure: None,
@@ -59,8 +59,8 @@ impl Surroundings {
         unsafe { self.context.as_mut() }.expect("a function of headgate_nf.h was called outside a callback")
     }
 
-    /// What a callback's return value means.
-    pub fn outcome(&mut self, returned: c_int, callback: &str) -> Result<(), Failure> {
+    /// Returns the meaning of a callback's return value.
+    pub fn outcome(&mut self, returned: c_int, callback: &str) -> Result<(), NfError> {
         let failure = self.failure.take();
         if returned == 0 {
             return Ok(());
@@ -69,7 +69,7 @@ impl Surroundings {
     }
 
     /// Refuses arguments that nobody asked for.
-    pub fn check_arguments(&self) -> Result<(), Failure> {
+    pub fn check_arguments(&self) -> Result<(), NfError> {
         let unknown = self.arguments.keys().find(|name| !self.asked.contains(name));
         match unknown {
             Some(name) if !self.reads_arguments_itself => {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use headgate_nf::testing::pcap::{self, Tally};
 use headgate_nf::testing::{Harness, Setup};
-use headgate_nf::{Connection, Trouble, heed_signals, serve};
+use headgate_nf::{Connection, RunError, heed_signals, serve};
 
 use crate::foreign::{Foreign, check};
 use crate::functions::from_c;
@@ -30,9 +30,9 @@ unsafe extern "C" fn hg_run(argc: c_int, argv: *mut *mut c_char, nf: *const HgNf
     let (words, nf) = unsafe { (words(argc, argv), nf.as_ref()) };
     let Some(nf) = sound(nf) else { return USAGE };
     match Wish::of(&words) {
-        Ok(Wish::Attach) => attach(nf, Connection::from_environment().map_err(Trouble::from)),
+        Ok(Wish::Attach) => attach(nf, Connection::from_environment().map_err(RunError::from)),
         Ok(Wish::Connect { path, name }) => {
-            attach(nf, Connection::connect(Path::new(&path), name).map_err(Trouble::from))
+            attach(nf, Connection::connect(Path::new(&path), name).map_err(RunError::from))
         }
         Ok(Wish::Capture { setup, input, output }) => over_capture(nf, setup, &input, Some(&output)).1,
         Ok(Wish::Help) => {
@@ -95,7 +95,7 @@ unsafe fn words(argc: c_int, argv: *mut *mut c_char) -> Vec<String> {
     (1..count).map(|place| unsafe { from_c(*argv.add(place)) }).collect()
 }
 
-/// What a command line asks for.
+/// Wish of a command line.
 enum Wish {
     Attach,
     Connect { path: OsString, name: String },
@@ -145,7 +145,7 @@ fn setup(arguments: String, ports: &str) -> Setup {
     Setup { ports: ports.split(',').map(str::to_owned).collect(), ..setup }
 }
 
-fn attach(nf: HgNf, link: Result<Connection, Trouble>) -> c_int {
+fn attach(nf: HgNf, link: Result<Connection, RunError>) -> c_int {
     heed_signals();
     match link.and_then(|connection| serve(connection, |context| Foreign::start(nf, context))) {
         Ok(_) => 0,

@@ -1,4 +1,5 @@
-//! How many packets of a chain may be inside at once, so that none takes longer than the chain's delay bound.
+//! Limits how many packets of a chain are inside at once, so that none takes longer than the chain's delay
+//! bound.
 //!
 //! The problem: a ring of thousands of packets in front of an expensive NF is milliseconds of delay for every
 //! packet that is let in, and shedding by the length of that ring (`pressure`) keeps it long. Shedding by the

@@ -1,4 +1,4 @@
-//! When to tell senders that a queue grows, so that they slow down before packets have to be shed.
+//! Marks packets (ECN) when a queue grows, so that senders slow down before packets have to be shed.
 //!
 //! The problem: a TCP sender notices congestion by loss. On this platform losses happen at the head of a
 //! chain, when an NF is overloaded already.

@@ -27,19 +27,20 @@
 use crate::units::{Instant, Span};
 use crate::wake::POLL;
 
-/// How long a sample counts: NFVnice's moving window (section 5.2.3).
+/// Age at which a sample no longer counts: NFVnice's moving window (section 5.2.3).
 pub const WINDOW: Span = Span::from_millis(100);
 /// Samples remembered. Our choice: one a millisecond (NFVnice, section 5.2.3), and room for what was read
 /// late.
 const SAMPLES_MAX: usize = 128;
-/// How far claim and account may be apart. Our choice: 2 would be proof if nothing were sampled (see above),
-/// and half of that again is for the sample and for a histogram's error of 1/16.
+/// Largest factor between an NF's claim and the kernel's account that is believed. Our choice: 2 would be
+/// proof if nothing were sampled (see above), and half of that again is for the sample and for a histogram's
+/// error of 1/16.
 pub const FACTOR: u64 = 3;
-/// What the account may hold for each packet beyond three times the claim. Our choice: ten times what the
-/// library's own part of a pass takes (25 ns), for what is not in the sample.
+/// Time for each packet that the account may hold beyond three times the claim. Our choice: ten times what
+/// the library's own part of a pass takes (25 ns), for what is not in the sample.
 const OVERHEAD: Span = Span(250);
-/// What it may hold for each sleep. Our choice: the time in which the NF polled the empty ring before it, and
-/// two switches of 2 us and their cold caches.
+/// Time for each sleep that the account may hold. Our choice: the time in which the NF polled the empty ring
+/// before it, and two switches of 2 us and their cold caches.
 const SLEEP: Span = Span(POLL.0 + 10_000);
 /// Windows in a row that change what is believed. Our choice: a ring that empties moves packets by one
 /// window.
@@ -60,7 +61,7 @@ pub struct ServiceTimes {
     pub mean: Span,
 }
 
-/// What the manager and the kernel know of an NF, counted since it started.
+/// Counts of the manager and the kernel for an NF, since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Account {
@@ -103,7 +104,7 @@ struct Sample {
 #[derive(Clone, Debug)]
 pub struct Cost {
     samples: [Sample; SAMPLES_MAX],
-    /// Where the next sample goes; the oldest is overwritten.
+    /// Place of the next sample; the oldest is overwritten.
     next: usize,
     claim: Option<ServiceTimes>,
     accounted: Option<Span>,
@@ -324,7 +325,7 @@ mod tests {
         assert_eq!((cost.service_time(), cost.is_overridden()), (Some(Span(50_000)), false));
     }
 
-    /// What is believed of NFs that say and do different things, after how many windows, and why.
+    /// The figures believed of NFs that say and do different things, after how many windows, and why.
     #[test]
     fn what_is_believed_is_a_table() {
         let mut table = String::from("claim ns  CPU ns a packet  idle us in 100 ms  ->  judged\n");

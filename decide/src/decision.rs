@@ -10,7 +10,7 @@
 //! see something that is not free to see, asking for it is an action too, and the answer an event: so it is
 //! the decision that chooses how often the kernel is asked.
 //!
-//! What runs by burst has no place here: those rules are inline functions on integers.
+//! Rules that run once a burst have no place here: they are inline functions on integers.
 //!
 //! What it refuses to do: give a decision anything else. A decision that wants more than `now` and its
 //! observations has to get it as an event, and then it is in the record.
@@ -24,13 +24,13 @@ use crate::units::Instant;
 
 /// A decision that runs by time: a state machine without a clock.
 pub trait Decision: Sized {
-    /// What it is made with.
+    /// Settings that it is made with.
     type Setup;
-    /// What it is told.
+    /// Things that happen and that it is told of.
     type Event;
-    /// What it must see at the moment in which it is polled; `()` when it asks by actions.
+    /// Observations that a poll takes at that moment; `()` when it asks by actions.
     type Sample: ToOwned + ?Sized;
-    /// What is to be done.
+    /// Commands that it gives.
     type Action;
 
     /// Returns one to which nothing has happened.

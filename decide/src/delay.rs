@@ -16,7 +16,7 @@
 
 use crate::units::{Instant, Span};
 
-/// How long a histogram is filled: NFVnice's moving window (section 5.2.3).
+/// Time for which a histogram is filled: NFVnice's moving window (section 5.2.3).
 pub const WINDOW: Span = Span::from_millis(100);
 
 /// Counts of the samples of the last one to two windows, by bucket.

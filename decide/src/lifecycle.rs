@@ -1,12 +1,12 @@
 //! The life of one NF instance, from the moment it is configured until it is gone.
 //!
-//! The problem: a process can die, hang, lie, be asked to leave or be replaced in any order, and whatever happens
-//! first, its packets must be accounted for exactly once, nothing may be given to a process that is not ready, and a
-//! successor may start only when every buffer of the one before is back.
+//! The problem: a process can die, hang, lie, be asked to leave or be replaced in any order, and whatever
+//! happens first, its packets must be accounted for exactly once, nothing may be given to a process that is
+//! not ready, and a successor may start only when every buffer of the one before is back.
 //!
-//! The intuition: one state machine that owns *what happens next* and nothing else. The manager tells it what it saw
-//! ([`Event`]) and does what it says ([`Action`]); it chooses nothing itself, so a death is handled the same way
-//! whoever noticed it.
+//! The intuition: one state machine that owns *what happens next* and nothing else. The manager tells it what
+//! it saw ([`Event`]) and does what it says ([`Action`]); it chooses nothing itself, so a death is handled
+//! the same way whoever noticed it.
 //!
 //! ```text
 //!            process            Ready               Remove            Exited
@@ -17,12 +17,12 @@
 //!    +-----+------------- a failure ----------------+----------- removed ---> Gone
 //! ```
 //!
-//! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is killed at
-//! most for one cause, and its end is always told by [`Event::Exited`], never assumed.
+//! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is
+//! killed at most for one cause, and its end is always told by [`Event::Exited`], never assumed.
 //!
 //! What it refuses to do: welcome one process twice, or believe a ready of one that was not welcomed; start a
-//! process while another one of this instance exists; give up for good (a chain in production is better off with a
-//! late NF than with none).
+//! process while another one of this instance exists; give up for good (a chain in production is better off
+//! with a late NF than with none).
 
 mod cause;
 #[cfg(test)]
@@ -37,7 +37,7 @@ use crate::decision::Decision;
 use crate::restart::{Policy, Restart};
 use crate::units::{Instant, Span};
 
-/// What an instance is doing.
+/// State of an instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum State {
@@ -58,35 +58,36 @@ pub enum State {
     Gone,
 }
 
-/// What an instance is held to.
+/// Settings of an instance's life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rules {
     /// Whether its processes are started by somebody else.
     pub attaches: bool,
-    /// Whether its processes say hello and are welcomed before they can be ready. External programs say nothing.
+    /// Whether its processes say hello and are welcomed before they can be ready. External programs say
+    /// nothing.
     pub greets: bool,
-    /// How long a process may take from its start to readiness.
+    /// Maximum time from a process's start to readiness.
     pub start_patience: Span,
-    /// How long it may take to return its packets, and again how long to end once it was asked.
+    /// Maximum time to return its packets, and again to end once it was asked.
     pub stop_patience: Span,
     /// Pauses before restarts.
     pub restart: Policy,
 }
 
-/// How long an NF may take from its start to readiness. Our choice: a thousand times what one takes.
+/// Maximum time from an NF's start to readiness. Our choice: a thousand times what one takes.
 pub const START_PATIENCE: Span = Span::from_secs(5);
-/// The same for an external program. Our choice: a hundred times what testpmd takes, which has a third of its core while
-/// others that poll have time slices of it.
+/// The same for an external program. Our choice: a hundred times what testpmd takes, which has a third of its
+/// core while others that poll have time slices of it.
 pub const EXTERNAL_START_PATIENCE: Span = Span::from_secs(30);
-/// How long an NF that is to stop may take to return its packets, and again to end. Our choice: a thousand times what one
-/// takes whose core is free.
+/// Maximum time in which an NF that is to stop returns its packets, and again ends. Our choice: a thousand
+/// times what one takes whose core is free.
 pub const STOP_PATIENCE: Span = Span::from_secs(2);
-/// Time between two samples of whether an instance that stops has returned its packets. Our choice: a thousandth of
-/// the patience with it.
+/// Time between two samples of whether an instance that stops has returned its packets. Our choice: a
+/// thousandth of the patience with it.
 pub const STOPPING_SAMPLE_EVERY: Span = Span::from_millis(1);
 
-/// What happened to an instance.
+/// Event in the life of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Event {
@@ -104,9 +105,9 @@ pub enum Event {
     Condemned(Cause),
     /// The process has ended.
     Exited {
-        /// What it said when it left; empty when nothing.
+        /// The reason that it gave when it left; empty when none.
         said: String,
-        /// How the kernel says that it ended.
+        /// Exit status as the kernel reports it.
         exit: String,
     },
     /// Its worker has taken back what it held.
@@ -118,7 +119,7 @@ pub enum Event {
     Remove,
 }
 
-/// What is to be seen of an instance whose time has come.
+/// Observations of an instance whose deadline has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sample {
@@ -126,11 +127,11 @@ pub struct Sample {
     pub held: u64,
     /// Whether its worker works by the newest plan, which gives it no packets any more once it stops.
     pub plan_is_current: bool,
-    /// What it lacks to be ready, if that can be seen.
+    /// Thing that it lacks to be ready, if that can be seen.
     pub lacks: Option<String>,
 }
 
-/// What is to be done for an instance.
+/// Command for an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {
@@ -142,8 +143,8 @@ pub enum Action {
     Post,
     /// Publish a plan: which instances of its stage run has changed.
     Publish,
-    /// Give the process its policy and its share of its core. After [`Action::Publish`]: the kernel may take milliseconds
-    /// for it, which its packets need not wait for.
+    /// Give the process its policy and its share of its core. After [`Action::Publish`]: the kernel may take
+    /// milliseconds for it, which its packets need not wait for.
     Place,
     /// Ask the process to end.
     AskToStop,
@@ -157,7 +158,7 @@ pub enum Action {
     Log(Report),
 }
 
-/// What people are told of an instance.
+/// Message about an instance, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Report {
@@ -177,7 +178,7 @@ pub enum Report {
     },
     /// It is gone, as it was to be.
     Gone {
-        /// How its process ended.
+        /// Reason for the end of its process.
         why: Ending,
         /// Packets that ended with it.
         lost: u32,
@@ -189,9 +190,9 @@ pub enum Report {
 pub struct Lifecycle {
     rules: Rules,
     state: State,
-    /// When the state calls for something.
+    /// Deadline of the current state, if it has one.
     due: Option<Instant>,
-    /// When the process was started or attached.
+    /// Time at which the process was started or attached.
     started: Instant,
     /// Since when the instance is being stopped.
     stopping_since: Instant,
@@ -203,9 +204,9 @@ pub struct Lifecycle {
     asked: bool,
     /// Whether the instance is to be gone after the end of its process.
     removing: bool,
-    /// Why the process is to die, found before it has ended.
+    /// Reason for killing the process, found before it has ended.
     cause: Option<Cause>,
-    /// How the process ended, until everything it held is back.
+    /// End of the process, kept until everything it held is back.
     ending: Option<Ending>,
     restart: Restart,
     start: Option<Span>,
@@ -268,8 +269,8 @@ impl Lifecycle {
         matches!(self.state, State::Starting | State::Running | State::Stopping)
     }
 
-    /// Returns whether packets may be taken in without it: it runs, is awaited from outside, or has failed, which is a
-    /// matter of its `on_failure`.
+    /// Returns whether packets may be taken in without it: it runs, is awaited from outside, or has failed,
+    /// which is a matter of its `on_failure`.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         matches!(self.state, State::Running | State::Awaited) || self.restart.failures() > 0

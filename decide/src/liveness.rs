@@ -34,7 +34,7 @@ use crate::units::{Instant, Span};
 /// Time between two counts. Our choice: a fifth of the shortest limit.
 pub const SAMPLE_EVERY: Span = Span::from_millis(100);
 
-/// How long is too long.
+/// Time limits after which an NF counts as hung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Limits {
@@ -66,7 +66,7 @@ impl Default for Limits {
     }
 }
 
-/// What the kernel says a process does.
+/// State of a process as the kernel reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum TaskState {
@@ -78,19 +78,19 @@ pub enum TaskState {
     Asleep,
 }
 
-/// What the kernel and the NF say of its process.
+/// Sample of an NF's process: the kernel's figures and the NF's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ProcessSample {
     /// CPU time accounted to it, ever.
     pub cpu: Span,
-    /// What it was doing.
+    /// Its state.
     pub state: TaskState,
     /// Its beat, while it says that packets wait for its disk.
     pub disk_beat: Option<u64>,
 }
 
-/// What happened.
+/// Event that the watch is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Event {
@@ -108,7 +108,7 @@ pub enum Event {
     Process(ProcessSample),
 }
 
-/// What is to be done.
+/// Command of the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {
@@ -120,7 +120,7 @@ pub enum Action {
     GiveUp(Hang),
 }
 
-/// Why an NF is given up.
+/// Reason for which an NF is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Hang {
@@ -149,7 +149,7 @@ impl Hang {
 pub struct Liveness {
     limits: Limits,
     next: Instant,
-    /// What the count of progress was last.
+    /// Count of progress at the last sample.
     progress: u64,
     stuck: Option<Stuck>,
     disk: Option<DiskWait>,

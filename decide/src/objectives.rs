@@ -34,7 +34,7 @@ pub const SAMPLE_EVERY: Span = Span::from_millis(500);
 /// Our choice: the counters are read one by one.
 const TOLERANCE: f64 = 0.02;
 
-/// What was counted of a chain with a rate floor, ever.
+/// Counters of a chain with a rate floor, since its start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct ChainSample {
@@ -60,7 +60,7 @@ pub struct FloorSample {
     pub chain: ChainId,
     /// Packets that an instance must have.
     pub floor: Rate,
-    /// What each costs it, in nanoseconds; 0 before that is known.
+    /// Cost of one packet, in nanoseconds; 0 before it is known.
     pub cost_ns: f64,
 }
 
@@ -74,7 +74,7 @@ pub struct CoreSample {
     pub floors: Vec<FloorSample>,
 }
 
-/// All chains with rate floors, and all cores.
+/// Sample of all chains with rate floors and of all cores.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Sample {
@@ -84,7 +84,7 @@ pub struct Sample {
     pub cores: Vec<CoreSample>,
 }
 
-/// What people are told of objectives.
+/// Message about an objective, for the operator.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {
@@ -94,7 +94,7 @@ pub enum Action {
         chain: ChainId,
         /// Its floor.
         floor: Rate,
-        /// What it had.
+        /// Rate that it had.
         rate: Rate,
     },
     /// A rate floor is kept again.
@@ -111,7 +111,7 @@ pub enum Action {
     },
 }
 
-/// How a chain with a rate floor stands.
+/// Standing of a chain with a rate floor: kept or missed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {
     /// Its floor.
@@ -222,7 +222,7 @@ impl Standing {
         self.lately.map(|(_, is_kept)| is_kept)
     }
 
-    /// What people are told, if that has changed.
+    /// Returns the message for the operator, if the standing has changed.
     fn change(&self, chain: ChainId, was_kept: bool) -> Option<Action> {
         let floor = self.floor;
         let (rate, is_kept) = self.lately?;

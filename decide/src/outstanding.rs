@@ -1,7 +1,7 @@
 //! Packets that were given to an external program and have not come back: a program that shares no memory
 //! with us says nothing of what it drops, so what stays away for too long is taken to be gone.
 //!
-//! What is known is how many were given and how many came back. The oldest are taken to come back first. So
+//! Only the numbers given and returned are known. The oldest are taken to come back first. So
 //! what was given [`SAMPLES`] samples ago and is not covered by what has come back since is *overdue*; what
 //! comes back beyond what is outstanding is *made* by the program: or one that was given up too early.
 //! Whatever a program does, `given + made = back + overdue + inside` holds.

@@ -1,4 +1,5 @@
-//! Which NF is overloaded, which chains are shed for it, and which NFs are blocked meanwhile.
+//! Backpressure: decides which NF is overloaded, which chains are shed for it, and which NFs are blocked
+//! meanwhile.
 //!
 //! The problem: an NF that cannot keep up fills its ring, and what does not fit is dropped there, after
 //! other NFs have worked on it. On a shared core that is worse than lost work: the work was taken from

@@ -1,6 +1,6 @@
 //! Profiles: where the time of a packet goes, and what to change first.
 //!
-//! The problem: a chain is slow, and what people look at (CPU, packets per second) does not say why.
+//! The problem: a chain is slow, and what people monitor (CPU, packets per second) does not say why.
 //!
 //! The intuition: the SCC paper answers with arithmetic: count events over an interval, divide by the packets
 //! of the interval, multiply by what one event costs on this machine ([`Counts`], [`UnitCosts`],
@@ -10,7 +10,7 @@
 //! table 3), and two ratios for what cannot be told by packet, [`Ratios`]: *wait/runtime* and
 //! *contention/runtime* (section 4.2.1).
 //!
-//! What is different here, and why:
+//! Differences from the paper, and reasons:
 //! - A source that this machine cannot count is absent, not zero: a total is then one *of what was counted*,
 //!   and says so ([`Breakdown::is_whole`]).
 //! - The first TLB level (the paper's L_T1) is left out: today's processors ask it while they ask the first
@@ -36,9 +36,9 @@ mod hierarchy;
 mod tried;
 
 pub use advice::{
-    Advice, CALL_BATCH, Calls, Core, Fusable, Knob, Proposal, SLICE_US_LONG, Stage, advise, propose,
+    Advice, CALL_BATCH, Calls, CoreLoad, Fusable, Knob, Proposal, SLICE_US_LONG, Stage, advise, propose,
 };
-pub use estimate::{Estimate, estimate};
+pub use estimate::{CostEstimate, estimate};
 pub use hierarchy::{Curve, Levels, Point, levels};
 pub use tried::{Effect, Kept, PAIRS, Ratio, Window, is_better};
 
@@ -66,7 +66,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// All of them, in the order of the paper's table 3.
+    /// All sources, in the order of the paper's table 3.
     pub const ALL: [Self; 9] = [
         Self::DataL1,
         Self::DataL2,
@@ -95,7 +95,7 @@ impl Source {
         }
     }
 
-    /// What it is, for people.
+    /// Returns its name in words, for the operator.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -149,7 +149,7 @@ impl DataAccesses {
     }
 }
 
-/// What an NF did between two samples. What was not counted is absent.
+/// Counters of an NF between two samples; absent where they could not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets it returned.
@@ -164,7 +164,7 @@ pub struct Counts {
     pub switches: Option<u64>,
     /// System calls it made.
     pub calls: Option<u64>,
-    /// Where its loads and stores found their data.
+    /// Levels of memory in which its loads and stores found their data.
     pub data: Option<DataAccesses>,
     /// Translations that the second TLB knew.
     pub translations_l2: Option<u64>,
@@ -210,14 +210,14 @@ impl Counts {
     }
 }
 
-/// What one event costs on this machine, in nanoseconds. What could not be measured is absent.
+/// Cost of one event on this machine, in nanoseconds; absent where it could not be measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct UnitCosts {
     /// A dependent load from each level of memory.
     pub levels: Levels,
-    /// What it takes longer when it is found in the second TLB.
+    /// Additional time of an address found in the second TLB.
     pub translation_l2_ns: Option<f64>,
-    /// What it takes longer when page tables have to be walked.
+    /// Additional time of an address for which page tables are walked.
     pub walk_ns: Option<f64>,
     /// A switch from one process to another, under the policy of the NF.
     pub switch_ns: Option<f64>,
@@ -250,7 +250,7 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// Of what was counted; `None` without packets.
+    /// Returns the breakdown of these counts; `None` without packets.
     #[must_use]
     pub fn of(counts: &Counts, costs: &UnitCosts) -> Option<Self> {
         if counts.packets == 0 {
@@ -264,13 +264,14 @@ impl Breakdown {
         Some(Self { by_source: Source::ALL.map(each), run_ns: counts.run_ns as f64 / packets })
     }
 
-    /// Of one source; `None` where it was not counted.
+    /// Returns the figure of one source; `None` where it was not counted.
     #[must_use]
     pub const fn at(&self, source: Source) -> Option<f64> {
         self.by_source[source as usize]
     }
 
-    /// Of all sources that were counted: the paper's latency per packet, and the scheduler's wait.
+    /// Returns the sum over all sources that were counted: the paper's latency per packet, and the
+    /// scheduler's wait.
     #[must_use]
     pub fn total_ns(&self) -> f64 {
         self.by_source.iter().flatten().sum()
@@ -282,7 +283,8 @@ impl Breakdown {
         self.by_source.iter().all(Option::is_some)
     }
 
-    /// That of a chain, from those of its NFs. A source that one of them did not count is not counted.
+    /// Returns the breakdown of a chain from those of its NFs. A source that one of them did not count is not
+    /// counted.
     #[must_use]
     pub fn of_chain(nfs: impl IntoIterator<Item = Self>) -> Option<Self> {
         let both = |one: &Self, two: &Self| {
@@ -303,7 +305,7 @@ pub struct Ratios {
 }
 
 impl Ratios {
-    /// Of all these NFs together; `None` when they did not run.
+    /// Returns the ratio over all these NFs together; `None` when they did not run.
     #[must_use]
     pub fn of<'a>(nfs: impl IntoIterator<Item = &'a Counts>) -> Option<Self> {
         let (mut run, mut ready, mut asleep) = (0, 0, 0);

@@ -1,12 +1,12 @@
 //! From one configuration to another while traffic runs: what is waited for, and for how long.
 //!
-//! The problem: new NFs may fail to start, packets may sit in chains that are gone, old NFs may hang; and nothing may be lost
-//! for any of it that could have been kept.
+//! The problem: new NFs may fail to start, packets may sit in chains that are gone, old NFs may hang; and
+//! nothing may be lost for any of it that could have been kept.
 //!
 //! The intuition: three steps, each of which is waited for, and only the first of which can be taken back.
 //! 1. *new NFs start*. If one fails, or takes too long, nothing has changed and nothing will;
-//! 2. *switch-over*: packets take the new ways, and chains that are gone run empty. After [`DRAIN_PATIENCE`] what is still in
-//!    them ends with its stage;
+//! 2. *switch-over*: packets take the new ways, and chains that are gone run empty. After [`DRAIN_PATIENCE`]
+//!    what is still in them ends with its stage;
 //! 3. *old NFs stop*: each has its own patience ([`crate::lifecycle`]), so this ends by itself.
 //!
 //! What it refuses to do: a second change while one is under way.
@@ -14,16 +14,18 @@
 use crate::lifecycle::{EXTERNAL_START_PATIENCE, START_PATIENCE};
 use crate::units::{Instant, Span};
 
-/// How long packets may take to leave chains that are gone. Our choice: a thousand times what a full chain takes.
+/// Maximum time for packets to leave chains that are gone. Our choice: a thousand times what a full chain
+/// takes.
 pub const DRAIN_PATIENCE: Span = Span::from_secs(2);
 
-/// How long new NFs may take to become ready: a little longer than each of them may, so that their own end is seen first.
+/// Maximum time for new NFs to become ready: a little longer than each of them may, so that their own end is
+/// seen first.
 const START: Span = Span::from_secs(6);
 /// The same where external programs are among them.
 const EXTERNAL_START: Span = Span::from_secs(31);
 const _: () = assert!(START.0 > START_PATIENCE.0 && EXTERNAL_START.0 > EXTERNAL_START_PATIENCE.0);
 
-/// Where a change has come to.
+/// Phase of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Step {
@@ -35,7 +37,7 @@ pub enum Step {
     Stopping,
 }
 
-/// What is to be seen of a change.
+/// Observations during a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Observation {
@@ -49,7 +51,7 @@ pub struct Observation {
     pub old_are_gone: bool,
 }
 
-/// What is to be done.
+/// Command for the next phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {
@@ -71,8 +73,8 @@ pub struct Reconfiguration {
 }
 
 impl Reconfiguration {
-    /// Returns a change whose new instances have just been launched. `external` says whether external programs are among
-    /// them.
+    /// Returns a change whose new instances have just been launched. `external` says whether external
+    /// programs are among them.
     #[must_use]
     pub fn begin(now: Instant, external: bool) -> Self {
         let patience = if external { EXTERNAL_START } else { START };

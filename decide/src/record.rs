@@ -54,27 +54,27 @@ pub type StepOf<D> = Step<
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Entry {
-    /// Of the weights of all NFs.
+    /// Step of the weights of all NFs.
     Weights(StepOf<Weights>),
-    /// Of the objectives of all chains.
+    /// Step of the objectives of all chains.
     Objectives(StepOf<Objectives>),
-    /// Of the relief of slow instances.
+    /// Step of the relief of slow instances.
     Relief(StepOf<Relief>),
-    /// Of the time slices of one core.
+    /// Step of the time slices of one core.
     Slices {
         /// The core.
         core: CoreId,
         /// The step.
         step: StepOf<Dispatcher>,
     },
-    /// Of the watch over one instance.
+    /// Step of the watch over one instance.
     Liveness {
         /// The instance.
         instance: InstanceId,
         /// The step.
         step: StepOf<Liveness>,
     },
-    /// Of the life of one instance.
+    /// Step of the life cycle of one instance.
     Lifecycle {
         /// The instance.
         instance: InstanceId,
@@ -95,16 +95,16 @@ pub struct Line {
     pub entry: Entry,
 }
 
-/// Where a replay differs from its record.
+/// Difference between a replay and its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayError {
     /// A decision is told something that was never made.
     NotBegun,
     /// It did something else.
     Differs {
-        /// What the record has; `None`: nothing more.
+        /// The recorded action; `None`: nothing more.
         recorded: Option<String>,
-        /// What it does now; `None`: nothing more.
+        /// The replayed action; `None`: nothing more.
         decided: Option<String>,
     },
     /// The record has a gap: what follows cannot be replayed.
@@ -136,7 +136,7 @@ impl core::error::Error for ReplayError {}
 #[derive(Debug)]
 struct Replayed<D: Decision> {
     decision: D,
-    /// What it did last and the record has not had yet.
+    /// Actions of the replay that the record has not had yet.
     open: VecDeque<D::Action>,
 }
 

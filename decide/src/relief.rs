@@ -34,7 +34,7 @@ pub struct InstanceSample {
     pub instance: InstanceId,
     /// Packets in its rings and hands.
     pub held: u64,
-    /// How long packets waited for it lately, in the median.
+    /// Median time that packets lately waited for it.
     pub queueing: Option<Span>,
 }
 
@@ -56,7 +56,7 @@ pub struct StageSample {
     pub instances: Vec<InstanceSample>,
 }
 
-/// What is to be done.
+/// Command for the balance between instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {

@@ -29,7 +29,7 @@ pub struct Policy {
     pub first: Span,
     /// The longest wait.
     pub longest: Span,
-    /// How long an NF must run for its failures to be forgotten.
+    /// Time for which an NF must run for its failures to be forgotten.
     pub settled: Span,
 }
 

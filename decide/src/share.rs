@@ -45,11 +45,11 @@ const CHANGE_MIN: u32 = 16;
 /// Shortest and longest slice the kernel takes (`__setparam_fair`, Linux 6.12).
 const SLICE_MIN: Span = Span::from_micros(100);
 const SLICE_MAX: Span = Span::from_millis(100);
-/// How fast the mean of arrivals follows. Our choice: half the window, because the median of service times
+/// Time constant of the mean of arrivals. Our choice: half the window, because the median of service times
 /// follows half a window after a change too.
 const FOLLOWS: Span = Span(cost::WINDOW.0 / 2);
 
-/// How packets come to one NF: moving means.
+/// Arrivals at one NF, as moving means.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Demand {
     seen: Option<(Instant, u64)>,
@@ -90,7 +90,7 @@ impl Demand {
 /// One NF of a core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Contender {
-    /// What it has to do in a window, in nanoseconds; not negative.
+    /// Work that comes to it in a window, in nanoseconds; not negative.
     pub work_ns: f64,
     /// Factor of its share, 1 to 100.
     pub priority: u32,

@@ -1,17 +1,17 @@
-//! How a manager ends: packets leave, then NFs, then it.
+//! Shutdown of a manager: packets leave, then NFs, then the manager.
 //!
-//! The problem: packets on their way would be lost by a sudden end, and an NF that does not listen must not keep the manager
-//! from ending.
+//! The problem: packets on their way would be lost by a sudden end, and an NF that does not listen must not
+//! keep the manager from ending.
 //!
-//! The rule: no more packets are taken in; those on their way have [`DRAIN_PATIENCE`] to leave; then NFs are told to stop and
-//! have [`GOODBYE_PATIENCE`]; who is left is killed, and waited for.
+//! The rule: no more packets are taken in; those on their way have [`DRAIN_PATIENCE`] to leave; then NFs are
+//! told to stop and have [`GOODBYE_PATIENCE`]; who is left is killed, and waited for.
 
 use crate::lifecycle::STOP_PATIENCE;
 use crate::units::{Instant, Span};
 
-/// How long packets on their way may take to leave. Our choice: a hundred times what a full chain takes.
+/// Maximum time for packets on their way to leave. Our choice: a hundred times what a full chain takes.
 pub const DRAIN_PATIENCE: Span = Span::from_secs(1);
-/// How long NFs may take to say goodbye. Longer than each of them may take to return its packets and then to stop.
+/// Maximum time for NFs to leave. Longer than each of them may take to return its packets and then to stop.
 pub const GOODBYE_PATIENCE: Span = Span::from_secs(5);
 const _: () = assert!(GOODBYE_PATIENCE.0 > 2 * STOP_PATIENCE.0);
 
@@ -24,7 +24,7 @@ enum Phase {
     Ending(Instant),
 }
 
-/// What is to be seen of a manager that ends.
+/// Observations of a manager that ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Observation {
@@ -34,7 +34,7 @@ pub struct Observation {
     pub all_gone: bool,
 }
 
-/// What is to be done.
+/// Command for the next phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {

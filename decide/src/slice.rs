@@ -79,24 +79,24 @@ const SPARE_PERCENT: u32 = 12;
 /// The rest of a slice is put off when it takes less than this many of the shortest slices and others have
 /// packets. Our choice: one more sample would be a quarter of it.
 const BRIEF_SLICES: u64 = 4;
-/// How long fewer packets than [`THETA_MIN`] wait while others have more. Our choice: some slices of light
-/// NFs, and what a sleeping NF waits for on a core that works (`wake::AGE_WORKING`).
+/// Maximum time for which fewer packets than [`THETA_MIN`] wait while others have more. Our choice: some
+/// slices of light NFs, and what a sleeping NF waits for on a core that works (`wake::AGE_WORKING`).
 pub const PATIENCE: Span = Span::from_micros(100);
 /// The longest slice. Our choice: a ring of 16,384 packets of 700 cycles takes as long; a more expensive NF,
 /// or one that seems to be, must not keep its neighbours waiting longer.
 pub const SLICE_MAX: Span = Span::from_millis(5);
-/// How long an NF may have the core without taking a packet. Our choice: four slices; a burst of 64 packets
-/// of 300 us takes as long, and is taken at its beginning.
+/// Maximum time for which an NF has the core without taking a packet. Our choice: four slices; a burst of 64
+/// packets of 300 us takes as long, and is taken at its beginning.
 pub(crate) const FRUITLESS_MAX: Span = Span::from_millis(20);
-/// How long an NF that had that waits for its next slice. Our choice: a hung one then has a twentieth of a
-/// core until it is noticed, and one that waited for something itself is soon back.
+/// Time for which an NF that had that waits for its next slice. Our choice: a hung one then has a twentieth
+/// of a core until it is noticed, and one that waited for something itself is soon back.
 pub(crate) const STALLED_FOR: Span = Span::from_millis(10);
 /// A slice for housekeeping. Our choice: a fifth of what the start of an NF takes; an NF with packets waits
 /// for one of them in three halves of a millisecond at most.
 pub(crate) const HOUSEKEEPING: Span = Span::from_micros(500);
-/// When housekeeping that is not done goes on. Our choice: twice as long after it as it lasts.
+/// Time after which unfinished housekeeping goes on. Our choice: twice as long after it as it lasts.
 const HOUSEKEEPING_AGAIN: Span = Span::from_millis(1);
-/// How long an NF may be without any slice. Our choice: as often as a sleeping NF wakes by itself.
+/// Maximum time for which an NF is without any slice. Our choice: as often as a sleeping NF wakes by itself.
 pub(crate) const HOUSEKEEPING_EVERY: Span = Span::from_millis(100);
 /// Bounds of the time between two samples of a core without packets: an eighth of the time since the last
 /// ones. Our choice: the first packet after a pause waits less than a wake-up from another core would take
@@ -106,7 +106,7 @@ pub(crate) const IDLE_SAMPLE_EVERY: [Span; 2] = [Span::from_micros(10), Span::fr
 /// traffic whose delay matters in microseconds.
 pub(crate) const DEMOTE_AFTER: Span = Span::from_millis(20);
 
-/// How slices are given on one core.
+/// Settings of the time slices of one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rules {
@@ -127,7 +127,7 @@ pub struct Member {
     pub ring: u32,
     /// Packets that the ring behind it holds: the one of the next NF, or its own to the port.
     pub capacity: u32,
-    /// What a packet costs it, as far as known.
+    /// Cost of one of its packets, as far as known.
     pub cost: PacketCost,
 }
 
@@ -140,7 +140,7 @@ impl Member {
     }
 }
 
-/// What the rings of one NF hold.
+/// Numbers of packets in the rings of one NF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rings {
     /// Packets before it.
@@ -153,7 +153,7 @@ pub struct Rings {
     pub in_hand: u32,
 }
 
-/// What is seen of an NF of the core at one moment.
+/// Sample of an NF of the core at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct RingSample {
@@ -191,14 +191,14 @@ impl RingSample {
     }
 }
 
-/// Which NF has the core, and until when.
+/// The NF that has the core, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// This NF runs, and no other.
     Run {
         /// Its place among the members.
         nf: usize,
-        /// When to sample again.
+        /// Time of the next sample.
         until: Instant,
     },
     /// No NF has packets. This one may poll: the first in the chain, so that packets that come find it
@@ -206,12 +206,12 @@ pub enum Choice {
     Idle {
         /// Its place among the members.
         nf: usize,
-        /// When to sample again.
+        /// Time of the next sample.
         until: Instant,
     },
     /// No NF has had packets for long, or none may have the core yet: none keeps a real-time priority.
     Demote {
-        /// When to sample again.
+        /// Time of the next sample.
         until: Instant,
     },
 }

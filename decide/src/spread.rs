@@ -1,4 +1,4 @@
-//! Which instance of an NF a flow goes to.
+//! Chooses the instance of an NF to which a flow goes.
 //!
 //! The problem: several instances of one NF share its load; a flow must stay with its instance, also
 //! when instances come and go, because the instance holds the flow's state.

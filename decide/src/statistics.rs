@@ -12,7 +12,7 @@ pub struct Summary {
     pub min: f64,
     /// The largest.
     pub max: f64,
-    /// How many there are.
+    /// Number of values.
     pub n: usize,
 }
 
@@ -33,7 +33,8 @@ impl Summary {
     }
 }
 
-/// Returns the value below which this part (0 to 1) of them lies, by nearest rank; `None` of none. Sorts them.
+/// Returns the value below which this part (0 to 1) of them lies, by nearest rank; `None` of none. Sorts
+/// them.
 #[must_use]
 pub fn quantile(values: &mut [u64], part: f64) -> Option<u64> {
     values.sort_unstable();

@@ -1,4 +1,4 @@
-//! Which sleeping NF is worth a wake-up call now, and who yields to it.
+//! Chooses the sleeping NF that is worth a wake-up call now, and who yields to it.
 //!
 //! The problem: a call costs the caller a system call, and much more when the sleeper's core is idle,
 //! because the interrupt leaves the virtual machine (14 us for the caller, 33-42 us until the sleeper
@@ -11,10 +11,10 @@
 //! its core *yield* ([`Cores::must_yield`]): they sleep after a batch, or at once when they have none, so
 //! polling takes nothing from a neighbour with work.
 //!
-//! What a call waits for depends on what the core does instead ([`CoreState`]). If it is idle, for nothing.
-//! If another NF has a burst of packets or more there, waking a second one only makes the two switch more
-//! often: it waits until its batch pays for the switch, a quarter of the ring, or until its oldest packet is
-//! [`CallMarks::age_working`] old. If the others only sample their rings, or have less than that
+//! A call may have to wait, depending on what the core does meanwhile ([`CoreState`]). If it is idle, for
+//! nothing. If another NF has a burst of packets or more there, waking a second one only makes the two switch
+//! more often: it waits until its batch pays for the switch, a quarter of the ring, or until its oldest
+//! packet is [`CallMarks::age_working`] old. If the others only sample their rings, or have less than that
 //! ([`TRICKLE`]), the same batch is worth waiting for, but not as long, and not at all when packets only
 //! trickle in.
 //!

@@ -13,12 +13,12 @@
 //! every `RENEW_EVERY`, so that a control group that is gone is noticed; what was refused is tried again
 //! every `RETRY_EVERY`, and told of once.
 //!
-//! Who competes: an NF in service that sleeps when it has no packets, whose packets pass a worker and whose
+//! Contenders: an NF in service that sleeps when it has no packets, whose packets pass a worker and whose
 //! cost can be known. What an NF that never sleeps needs cannot be told from what it uses; what comes to one
 //! on interfaces of the kernel passes us by; nobody knows what a packet costs an external program; and
 //! weights mean nothing to real-time NFs, which have a group of their own for the time they may have.
 //!
-//! Rejected: deciding when packets come, on the packet path, where a decision costs what it must spare.
+//! Rejected: deciding when packets come, on the packet path, where a decision costs what it must save.
 //!
 //! What it refuses to do: stop anything. Where weights cannot be set the kernel shares cores evenly
 //! meanwhile.
@@ -47,11 +47,11 @@ pub(crate) const COSTS_EVERY: Span = Span::from_millis(20);
 pub(crate) const RETRY_EVERY: Span = Span::from_secs(1);
 /// Time between two writes of shares that stay as they are. Our choice: as for `RETRY_EVERY`.
 pub(crate) const RENEW_EVERY: Span = Span::from_secs(1);
-/// What a packet is taken to cost before anything is known. Our choice: between the cheapest NFs (25 ns) and
+/// Assumed cost of a packet before anything is known. Our choice: between the cheapest NFs (25 ns) and
 /// expensive ones (tens of microseconds); it holds for a tenth of a second.
 pub(crate) const UNKNOWN_COST: Span = Span::from_micros(1);
 
-/// How weights are decided.
+/// Settings of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rules {
@@ -89,7 +89,7 @@ impl Nf {
     }
 }
 
-/// What has come for an instance, ever, and what waits.
+/// Number of packets that have come for an instance, ever, and of those that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Load {
@@ -112,7 +112,7 @@ impl Load {
     }
 }
 
-/// What happened.
+/// Event that the weights are told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Event {
@@ -120,7 +120,7 @@ pub enum Event {
     Begins {
         /// The instance.
         instance: InstanceId,
-        /// What it is.
+        /// Its properties.
         nf: Nf,
     },
     /// Chains or instances have changed: whether an instance feeds another NF of its core under backpressure.
@@ -161,19 +161,19 @@ pub enum Event {
         instance: InstanceId,
         /// The service time.
         time: Span,
-        /// How many samples had it.
+        /// Number of samples that had it.
         count: u32,
     },
-    /// All samples of an instance's service times were told. Follows them, and may be all there is.
+    /// End of the samples of an instance's service times. Follows them, and may be all there is.
     Costs {
         /// The instance.
         instance: InstanceId,
-        /// What the kernel counts, if [`Weights::wants_account`] and it could be read.
+        /// The kernel's counts, if [`Weights::wants_account`] and it could be read.
         account: Option<Account>,
     },
 }
 
-/// What is to be done.
+/// Command for the kernel's groups and the NFs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {
@@ -192,14 +192,14 @@ pub enum Action {
         share: u32,
         /// The slice to ask the kernel for.
         slice: Span,
-        /// How long it may work before it yields to others of its core.
+        /// Time for which it may work before it yields to others of its core.
         yields_after: Span,
     },
     /// Tell people.
     Report(Report),
 }
 
-/// What people are told of weights.
+/// Message about weights, for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Report {

@@ -486,7 +486,7 @@ impl Control {
             let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.seat.core);
             let turns = self.config.scheduler.mode.presses_back();
             let look = poll_before_sleep(beside_worker || !turns).as_micros() as u32;
-            side.orders().look_micros.store(look, Ordering::Relaxed);
+            side.orders().poll_micros.store(look, Ordering::Relaxed);
         }
     }
 

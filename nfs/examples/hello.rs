@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use headgate_nf::wire::ethernet::{Frame, ethertype};
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Timer};
+use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Timer};
 
 #[derive(Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -23,7 +23,7 @@ pub struct Hello {
 
 impl Hello {
     /// Called once. An error keeps the network function from starting; the operator is shown why.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let (ip, other) = (context.counter("ip")?, context.counter("other")?);
         context.every(Duration::from_secs(60));
         Ok(Self { arguments: context.arguments()?, ip, other })
@@ -43,7 +43,7 @@ impl NetworkFunction for Hello {
         }
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         Ok(context.tell(format!("hello, {body}! {} packets of IP so far", self.ip.get()))?)
     }
 

@@ -10,7 +10,7 @@ use headgate_nf::wire::checksum::Change;
 use headgate_nf::wire::ethernet::{Frame, ethertype};
 use headgate_nf::wire::ip::protocol;
 use headgate_nf::wire::ipv4;
-use headgate_nf::{Burst, Context, Counter, Failure, MakeError, Maker, NetworkFunction, Packet, Way};
+use headgate_nf::{Burst, Context, Counter, MakeError, Maker, NetworkFunction, NfError, Packet, Way};
 
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -46,7 +46,7 @@ enum Question {
 
 impl Responder {
     /// Reads the arguments, and asks for buffers.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { address, mac } = context.arguments()?;
         Ok(Self {
             address,

@@ -1,4 +1,5 @@
-//! How long an NF takes to say hello: started when it is needed, and waiting in its place until then.
+//! Measures the time that an NF takes to say hello: started when it is needed, and waiting in its place until
+//! then.
 //!
 //! ```sh
 //! cargo build --release -p headgate-nfs && cargo run --release -p headgate-nfs --example seats [ROUNDS]

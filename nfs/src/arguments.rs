@@ -18,7 +18,7 @@ fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(from: D) -> Re
 pub struct Prefix {
     /// The address; bits behind the length are 0.
     pub address: IpAddr,
-    /// How many leading bits count: 0-32, 0-128.
+    /// Number of leading bits that count: 0-32, 0-128.
     pub length: u8,
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use headgate_nf::wire::ethernet::ethertype;
 use headgate_nf::wire::flow_key::{self, Parsed};
 use headgate_nf::wire::{ipv4, ipv6};
-use headgate_nf::{Burst, Context, Counter, Disk, Failure, NetworkFunction, Packet, ReadDone, ReadFile};
+use headgate_nf::{Burst, Context, Counter, Disk, NetworkFunction, NfError, Packet, ReadDone, ReadFile};
 use serde::Deserialize;
 
 use crate::catalog::{Argument, Count, Entry, entry};
@@ -71,7 +71,7 @@ const FLOWS_MAX: usize = 1 << 20;
 /// Our choice: a file of 64 GiB.
 const RECORDS_MAX: u64 = 1 << 30;
 
-/// What is done with the packets of a flow.
+/// Policy for the packets of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// They are dropped.
@@ -173,8 +173,8 @@ impl Cache {
     /// Reads the arguments and opens the file.
     ///
     /// # Errors
-    /// What is wrong with either.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    /// Errors of either.
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { path, create, flows, on_error } = context.arguments()?;
         let flows_max = flows.unwrap_or(FLOWS);
         if !(1..=FLOWS_MAX).contains(&flows_max) {
@@ -242,8 +242,8 @@ fn record_of(done: &ReadDone<'_>) -> Option<Record> {
     done.result.ok().and_then(Record::read)
 }
 
-/// How many records the file has; makes it first if that is wanted.
-fn records_of(path: &Path, create: Option<u64>) -> Result<u64, Failure> {
+/// Returns the number of records of the file; makes it first if that is wanted.
+fn records_of(path: &Path, create: Option<u64>) -> Result<u64, NfError> {
     let said = |error: io::Error| format!("`path`: {}: {error}", path.display());
     if let Some(records) = create {
         match OpenOptions::new().write(true).create_new(true).open(path) {
@@ -317,7 +317,7 @@ impl NetworkFunction for Cache {
 }
 
 impl Counts {
-    fn new(context: &Context) -> Result<Self, Failure> {
+    fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             hits: context.counter("hits")?,
             misses: context.counter("misses")?,

@@ -1,25 +1,25 @@
 //! The list of shipped NFs: names, what they do, their arguments, and how each is made.
 
-use headgate_nf::{Build, Context, Failure, Member, NetworkFunction};
+use headgate_nf::{Build, Context, Member, NetworkFunction, NfError};
 use serde::Serialize;
 
 /// A shipped NF.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Entry {
-    /// What `run = "…"` calls it.
+    /// Its name in `run = "…"`.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Summary of its work, in one line.
     pub summary: &'static str,
     /// Its arguments.
     pub arguments: &'static [Argument],
-    /// Which of them is the path of files that it writes, if it writes any.
+    /// Name of the argument with the path of files that it writes, if it writes any.
     pub writes: Option<&'static str>,
     /// The messages it takes.
     pub messages: &'static [Message],
     /// The counters it publishes.
     pub counters: &'static [Count],
     #[serde(skip)]
-    pub(crate) build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>,
+    pub(crate) build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, NfError>,
 }
 
 /// One argument of an NF.
@@ -27,11 +27,11 @@ pub struct Entry {
 pub struct Argument {
     /// Its key in `args`.
     pub name: &'static str,
-    /// What kind of value it takes, in words.
+    /// Kind of its value, in words.
     pub kind: &'static str,
     /// Whether it must be there.
     pub required: bool,
-    /// What it means, and what holds without it.
+    /// Its meaning, and the default.
     pub text: &'static str,
 }
 
@@ -40,7 +40,7 @@ pub struct Argument {
 pub struct Message {
     /// Its body, or its shape.
     pub body: &'static str,
-    /// What it does.
+    /// Its effect.
     pub text: &'static str,
 }
 
@@ -49,15 +49,15 @@ pub struct Message {
 pub struct Count {
     /// Its name.
     pub name: &'static str,
-    /// What it counts.
+    /// Things that it counts.
     pub text: &'static str,
 }
 
-/// How an NF's file describes itself.
+/// Makes the description of an NF; each NF's file has one.
 pub(crate) const fn entry(
     name: &'static str,
     summary: &'static str,
-    build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>,
+    build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, NfError>,
 ) -> Entry {
     Entry { name, summary, arguments: &[], writes: None, messages: &[], counters: &[], build }
 }
@@ -66,8 +66,8 @@ impl Entry {
     /// Makes the NF.
     ///
     /// # Errors
-    /// What is wrong with its arguments.
-    pub fn build(&self, context: &mut Context) -> Result<Box<dyn NetworkFunction>, Failure> {
+    /// Errors in its arguments.
+    pub fn build(&self, context: &mut Context) -> Result<Box<dyn NetworkFunction>, NfError> {
         (self.build)(context)
     }
 

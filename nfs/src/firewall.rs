@@ -16,7 +16,7 @@ use std::ops::BitAnd;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
 use headgate_nf::wire::ip;
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Stage};
+use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -108,7 +108,7 @@ enum Action {
     To(String),
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy)]
 enum Fate {
     Passes,
@@ -118,7 +118,7 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(action: &Action, context: &Context) -> Result<Self, Failure> {
+    fn of(action: &Action, context: &Context) -> Result<Self, NfError> {
         Ok(match action {
             Action::Allow => Self::Passes,
             Action::Deny => Self::Ends,
@@ -141,7 +141,7 @@ struct Rule {
 }
 
 impl Rule {
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), NfError> {
         let version = |prefix: Option<Prefix>| prefix.map(|prefix| prefix.address.is_ipv4());
         if let (Some(source), Some(destination)) = (version(self.source), version(self.destination))
             && source != destination
@@ -189,7 +189,7 @@ impl Address for u128 {
     }
 }
 
-/// What a packet shows to the rules.
+/// Fields of a packet that the rules test.
 #[derive(Clone, Copy)]
 struct Tuple<A> {
     source: A,
@@ -241,7 +241,7 @@ impl<A: Address> Test<A> {
     }
 }
 
-/// What the rules say to a packet.
+/// Result of the rules for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Match {
     /// The rule at this place decides.
@@ -295,7 +295,7 @@ fn first<A: Address>(tests: &[Test<A>], tuple: Tuple<A>) -> Match {
     found.map_or(Match::Default, |test| Match::Rule(test.rule as usize))
 }
 
-/// What a rule does with packets, and with how many it did.
+/// Fate of the packets that match a rule, and their number.
 struct Verdict {
     action: Action,
     fate: Fate,
@@ -314,7 +314,7 @@ pub struct Firewall {
     denied: Counter,
     led: Counter,
     malformed: Counter,
-    /// Where a rule or the default rejects.
+    /// Responder, where a rule or the default rejects.
     reject: Option<Reject>,
 }
 
@@ -322,8 +322,8 @@ impl Firewall {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    /// Errors in the arguments.
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { rules, default, non_ip, reject_rate } = context.arguments()?;
         let reject = reject(&rules, &default, &non_ip, reject_rate, context)?;
         let (allowed, denied) = (context.counter("allowed")?, context.counter("denied")?);
@@ -368,7 +368,7 @@ fn reject(
     non_ip: &Action,
     rate: u32,
     context: &mut Context,
-) -> Result<Option<Reject>, Failure> {
+) -> Result<Option<Reject>, NfError> {
     if *non_ip == Action::Reject {
         return Err(
             "`non_ip` cannot reject: nothing can be told about frames that are not IP; say \"deny\"".into()
@@ -410,7 +410,7 @@ impl NetworkFunction for Firewall {
         }
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         if body != "report" {
             return Err(format!("no message `{body}`; there is `report`").into());
         }

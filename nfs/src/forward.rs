@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_nf::{Burst, Context, Failure, NetworkFunction, Port};
+use headgate_nf::{Burst, Context, NetworkFunction, NfError, Port};
 use serde::Deserialize;
 
 use crate::catalog::{Argument, Entry, entry};
@@ -36,11 +36,11 @@ enum To {
     ByEntry(BTreeMap<String, String>),
 }
 
-/// Where packets go.
+/// Destination of packets.
 pub enum Forward {
     /// On to the next stage.
     Next,
-    /// All out of one port.
+    /// All packets leave by one port.
     Out(Port),
     /// By port of entry; `None` goes on to the next stage.
     ByEntry(Vec<Option<Port>>),
@@ -51,7 +51,7 @@ impl Forward {
     ///
     /// # Errors
     /// An unknown argument or port.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { to } = context.arguments()?;
         let pairs = match to {
             To::Next => return Ok(Self::Next),
@@ -95,7 +95,7 @@ mod tests {
     use headgate_nf::testing::{Arrival, Harness, Setup};
     use std::time::Duration;
 
-    fn verdicts(arguments: &str) -> Result<Vec<Verdict>, Failure> {
+    fn verdicts(arguments: &str) -> Result<Vec<Verdict>, NfError> {
         let ports = ["west", "east", "north"].map(String::from).into();
         let setup = Setup { ports, ..Setup::with(arguments) };
         let arrival = |ingress| Arrival { at: Duration::ZERO, ingress, frame: vec![0; 60] };

@@ -28,7 +28,7 @@ pub struct Route<const BYTES: usize> {
     pub address: [u8; BYTES],
     /// Leading bits that count.
     pub length: u8,
-    /// What a lookup gives, below 2^31 - 1.
+    /// Result of a lookup, below 2^31 - 1.
     pub value: u32,
 }
 

@@ -1,7 +1,7 @@
 //! `mac-swap`: exchanges source and destination address, as a reflector at the end of a wire does.
 
 use headgate_nf::wire::ethernet::Frame;
-use headgate_nf::{Burst, Context, Failure, NetworkFunction};
+use headgate_nf::{Burst, Context, NetworkFunction, NfError};
 use serde::Deserialize;
 
 use crate::catalog::{Entry, entry};
@@ -22,8 +22,8 @@ impl MacSwap {
     /// Takes no arguments.
     ///
     /// # Errors
-    /// When there are some.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    /// Any argument is an error.
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments {} = context.arguments()?;
         Ok(Self)
     }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Timer};
+use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Timer};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ impl Default for Arguments {
     }
 }
 
-/// What is known of a flow.
+/// State of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Flow {
     packets: u64,
@@ -114,8 +114,8 @@ impl Monitor {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    /// Errors in the arguments.
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { flows, idle_timeout, report, top } = context.arguments()?;
         if !(1..=FLOWS_MAX).contains(&flows) {
             return Err(format!("`flows` is {flows}; it may be 1 to {FLOWS_MAX}").into());
@@ -260,7 +260,7 @@ impl NetworkFunction for Monitor {
         self.counts.bytes.add(bytes);
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         if body != "report" {
             return Err(format!("no message `{body}`; there is `report`").into());
         }
@@ -278,7 +278,7 @@ impl NetworkFunction for Monitor {
 }
 
 impl Counts {
-    fn new(context: &Context) -> Result<Self, Failure> {
+    fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             packets: context.counter("packets")?,
             bytes: context.counter("bytes")?,

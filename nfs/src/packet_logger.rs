@@ -10,10 +10,10 @@ mod files;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use headgate_nf::disk::Turn;
+use headgate_nf::disk::Rotation;
 use headgate_nf::wire::pcapng;
 use headgate_nf::{
-    BURST_MAX, Burst, Context, Counter, Failure, Log, LogId, LogSettings, NetworkFunction, Packet, Timer,
+    BURST_MAX, Burst, Context, Counter, Log, LogId, LogSettings, NetworkFunction, NfError, Packet, Timer,
     WriteDone,
 };
 use serde::Deserialize;
@@ -137,7 +137,7 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), NfError> {
         let at_least = |name: &str, value: Option<u64>, least: u64| match value {
             Some(value) if value < least => Err(format!("`{name}` is {value}; it is at least {least}")),
             _ => Ok(()),
@@ -163,7 +163,7 @@ impl Arguments {
     }
 }
 
-/// Where packets go.
+/// Destination of packets.
 enum Output {
     Buffered(Log),
     Direct(Direct),
@@ -181,7 +181,7 @@ pub struct PacketLogger {
     /// A file that was asked for and is not there yet.
     next: Option<PathBuf>,
     is_turn_due: bool,
-    /// What the NF's clock showed at the beginning of 1970, negated.
+    /// The NF's clock at the beginning of 1970, negated.
     since_1970: Duration,
     counts: Counts,
 }
@@ -198,8 +198,8 @@ impl PacketLogger {
     /// Reads the arguments and makes the first file.
     ///
     /// # Errors
-    /// What is wrong with the arguments, or why there is no file.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    /// Errors in the arguments, or of the file.
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let arguments: Arguments = context.arguments()?;
         arguments.check()?;
         let snap_bytes = arguments.snap_bytes.map_or(usize::MAX, |bytes| bytes as usize);
@@ -258,17 +258,17 @@ impl PacketLogger {
             return;
         }
         let (make, remove) = self.files.next();
-        let turn = Turn { make: make.clone(), head: self.head.clone(), remove };
+        let rotation = Rotation { make: make.clone(), head: self.head.clone(), remove };
         match &mut self.output {
             Output::Buffered(log) => {
-                if log.turn(turn).is_ok() {
+                if log.rotate(rotation).is_ok() {
                     self.next = Some(make);
                     (self.bytes, self.is_turn_due) = (self.head.len() as u64, false);
                 }
             }
             Output::Direct(direct) => {
                 direct.write(&self.counts.logged, &self.counts.lost, &self.counts.errors);
-                let rotated = direct.rotate(&turn).is_ok();
+                let rotated = direct.rotate(&rotation).is_ok();
                 self.next = Some(make);
                 self.bytes = self.head.len() as u64;
                 self.on_rotated(rotated);
@@ -291,7 +291,7 @@ impl PacketLogger {
     }
 }
 
-/// What every file begins with: the ports are its interfaces.
+/// Returns the head of every file: the ports are its interfaces.
 fn head(context: &Context, snap_bytes: Option<u32>) -> Vec<u8> {
     let application = concat!("Headgate packet-logger ", env!("CARGO_PKG_VERSION"));
     let mut head = vec![0; pcapng::section_bytes(application)];
@@ -310,7 +310,7 @@ fn output(
     arguments: &Arguments,
     first: &std::path::Path,
     head: &[u8],
-) -> Result<Output, Failure> {
+) -> Result<Output, NfError> {
     if arguments.write == Write::Sync {
         let first = if context.is_rehearsal() { std::path::Path::new("/dev/null") } else { first };
         return Ok(Output::Direct(Direct::new(first, head)?));
@@ -356,7 +356,7 @@ impl NetworkFunction for PacketLogger {
 }
 
 impl Counts {
-    fn new(context: &Context) -> Result<Self, Failure> {
+    fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             logged: context.counter("logged")?,
             lost: context.counter("lost")?,

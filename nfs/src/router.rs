@@ -15,7 +15,7 @@ use headgate_nf::wire::ethernet::{Frame, ethertype};
 use headgate_nf::wire::icmp::{self, Problem, Sender};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{MacAddress, ipv4, ipv6};
-use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction, Packet, Port};
+use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Packet, Port};
 use serde::{Deserialize, Deserializer};
 
 use crate::arguments::Prefix;
@@ -97,7 +97,7 @@ fn mac<'de, D: Deserializer<'de>>(from: D) -> Result<MacAddress, D::Error> {
     text.parse().map_err(|error| serde::de::Error::custom(format!("`{text}`: {error}")))
 }
 
-/// Where a route leads.
+/// Next hop of a route.
 #[derive(Clone, Copy)]
 struct Hop {
     port: Port,
@@ -107,7 +107,7 @@ struct Hop {
     source: MacAddress,
 }
 
-/// What is to happen to a packet.
+/// Fate of a packet.
 enum Fate {
     Send(Hop),
     /// Dropped, and its sender told.
@@ -126,7 +126,7 @@ pub struct Router {
     /// By port number: as whom errors are sent there.
     interfaces: Vec<Option<Sender>>,
     errors: Allowance,
-    /// Where an error is put together before it takes the packet's place.
+    /// Scratch memory in which an error is put together before it takes the packet's place.
     scratch: Box<[u8; ERROR_FRAME_MAX]>,
     counts: Counts,
 }
@@ -148,8 +148,8 @@ impl Router {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    /// Errors in the arguments.
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let arguments: Arguments = context.arguments()?;
         let mut router = Self {
             ipv4: Table::build::<4>(Vec::new()),
@@ -170,7 +170,7 @@ impl Router {
         Ok(router)
     }
 
-    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context) -> Result<(), Failure> {
+    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context) -> Result<(), NfError> {
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
         for (number, RouteArgument { prefix, port, next_hop }) in routes.iter().enumerate() {
             if routes[..number].iter().any(|earlier| earlier.prefix == *prefix) {
@@ -301,7 +301,7 @@ impl NetworkFunction for Router {
 }
 
 impl Counts {
-    fn new(context: &Context) -> Result<Self, Failure> {
+    fn new(context: &Context) -> Result<Self, NfError> {
         Ok(Self {
             routed: context.counter("routed")?,
             no_route: context.counter("no_route")?,

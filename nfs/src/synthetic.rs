@@ -5,7 +5,7 @@
 //! (NFVnice, §4: 120, 270 and 550 cycles), so it must spend the time on its core: it spins, and when the
 //! kernel took the core away in between, that time is not counted as work.
 
-use headgate_nf::{Burst, Context, Failure, NetworkFunction, cycles};
+use headgate_nf::{Burst, Context, NetworkFunction, NfError, cycles};
 use serde::Deserialize;
 
 use crate::catalog::{Argument, Entry, Message, entry};
@@ -35,8 +35,8 @@ pub(crate) const ENTRY: Entry = Entry {
 
 /// The most a packet may cost, in cycles: about half a second, so that orders to the NF are still seen.
 pub const CYCLES_MAX: u64 = 1_000_000_000;
-/// How far behind the clock may be found after a packet, in cycles, and still count as the overshoot of
-/// one read of the TSC (20-40 cycles). More means the kernel or the hypervisor took the core away.
+/// Maximum delay of the clock after a packet, in cycles, that still counts as the overshoot of one read of
+/// the TSC (20-40 cycles). More means the kernel or the hypervisor took the core away.
 const OVERSHOOT_MAX: u64 = 500;
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ const fn first_seed() -> u64 {
     1
 }
 
-/// What a packet costs.
+/// Cost of a packet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(
     untagged,
@@ -91,7 +91,7 @@ struct Choice {
 }
 
 impl Cost {
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<(), NfError> {
         let highest = match self {
             Self::Fixed(cycles) => *cycles,
             Self::Shaped(shape) => shape.check()?,
@@ -113,7 +113,7 @@ impl Cost {
 
 impl Shape {
     /// The highest cost, or the most frequent one where there is no highest.
-    fn check(&self) -> Result<u64, Failure> {
+    fn check(&self) -> Result<u64, NfError> {
         match self {
             Self::Steps(steps) => {
                 if !steps.is_sorted_by(|one, next| one.from < next.from) {
@@ -191,12 +191,12 @@ impl Synthetic {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub fn new(context: &mut Context) -> Result<Self, Failure> {
+    /// Errors in the arguments.
+    pub fn new(context: &mut Context) -> Result<Self, NfError> {
         Self::of(context.arguments()?)
     }
 
-    fn of(arguments: Arguments) -> Result<Self, Failure> {
+    fn of(arguments: Arguments) -> Result<Self, NfError> {
         arguments.cycles.check()?;
         Ok(Self { cost: arguments.cycles, random: Random(arguments.seed) })
     }
@@ -217,7 +217,7 @@ impl NetworkFunction for Synthetic {
         }
     }
 
-    fn message(&mut self, body: &str, _: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, _: &mut Context) -> Result<(), NfError> {
         *self = Self::of(serde_json::from_str(body)?)?;
         Ok(())
     }

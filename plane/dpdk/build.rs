@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// `packet_socket.rs`) is known of this one.
 const RELEASE: &str = "22.11";
 
-/// What we call directly. Drivers, buses and mempool handlers are loaded by EAL when it starts, so a
-/// program that never starts EAL loads these few libraries and no driver.
+/// Libraries that we call directly. Drivers, buses and mempool handlers are loaded by EAL when it starts, so
+/// a program that never starts EAL loads these few libraries and no driver.
 const LIBRARIES: [&str; 4] = ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_eal"];
 
 fn main() {

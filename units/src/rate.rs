@@ -1,4 +1,4 @@
-//! How often something happens.
+//! Rates: events per second.
 
 use crate::time::Span;
 

@@ -115,7 +115,7 @@ impl Add<Span> for Instant {
 
 impl Sub for Instant {
     type Output = Span;
-    /// How long `self` is after `earlier`; zero when it is not.
+    /// Returns the time from `earlier` to `self`; zero when it is negative.
     fn sub(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
@@ -136,7 +136,7 @@ impl AddAssign for Span {
 
 impl Sub for Span {
     type Output = Self;
-    /// What `self` is longer than `other`; zero when it is not.
+    /// Returns the difference; zero when it is negative.
     fn sub(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

@@ -76,7 +76,7 @@ impl Sum {
     }
 }
 
-/// What changed in data that a checksum covers; apply it to the checksum instead of summing again.
+/// Change of data that a checksum covers; apply it to the checksum instead of summing again.
 ///
 /// RFC 1624 §3, equation 3: `HC' = ~(~HC + ~m + m')`. Exact: equal to a full recomputation for
 /// every checksum that was right, except over data that are all zero, which no IP header is.

@@ -53,14 +53,14 @@ impl<B: AsRef<[u8]>> Frame<B> {
         MacAddress(array(self.bytes.as_ref(), 6))
     }
 
-    /// What follows the addresses; in a tagged frame the EtherType of the outer tag
+    /// Returns the type that follows the addresses; in a tagged frame the EtherType of the outer tag
     /// ([`crate::vlan::Tags`] sees through tags).
     #[inline]
     pub fn ethertype(&self) -> u16 {
         get16(self.bytes.as_ref(), 12)
     }
 
-    /// What follows the header, padding included.
+    /// Returns the bytes behind the header, padding included.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LENGTH..]
@@ -94,7 +94,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Frame<B> {
         put16(self.bytes.as_mut(), 12, ethertype);
     }
 
-    /// What follows the header, padding included.
+    /// Returns the bytes behind the header, padding included.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.bytes.as_mut()[HEADER_LENGTH..]
@@ -108,7 +108,7 @@ pub struct Header {
     pub destination: MacAddress,
     /// The sender.
     pub source: MacAddress,
-    /// What follows the header.
+    /// Protocol of the payload, or a tag's type.
     pub ethertype: u16,
 }
 

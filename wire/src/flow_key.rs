@@ -33,14 +33,14 @@ use crate::{MalformedError, ethernet, ipv4, tcp, udp};
 /// headers and the ports fit; our choice, because it is two cache lines.
 pub const HEADER_BYTES: usize = 128;
 
-/// Where in a frame the words begin that [`plain_ipv4`] reads, in bytes.
+/// Offset in a frame of the words that [`plain_ipv4`] reads, in bytes.
 pub const PLAIN_WORDS_AT: usize = 8;
-/// How many words of 8 bytes it reads: the end of Ethernet, IPv4 without options, and the ports.
+/// Number of words of 8 bytes that it reads: the end of Ethernet, IPv4 without options, and the ports.
 pub const PLAIN_WORDS: usize = 4;
 const PLAIN_END: usize = PLAIN_WORDS_AT + PLAIN_WORDS * size_of::<u64>();
 const _: () = assert!(PLAIN_L4 + 4 <= PLAIN_END && PLAIN_END <= PLAIN_L4 + udp::HEADER_LENGTH);
 
-/// Where IPv4 and its payload begin in a frame that [`plain_ipv4`] takes.
+/// Offset of IPv4 in a frame that [`plain_ipv4`] takes; the next is that of its payload.
 const PLAIN_L3: usize = ethernet::HEADER_LENGTH;
 const PLAIN_L4: usize = PLAIN_L3 + ipv4::HEADER_LENGTH;
 
@@ -66,18 +66,18 @@ pub enum Fragment {
     },
 }
 
-/// Where the parts of a frame are, in bytes since its first.
+/// Offsets of the parts of a frame, in bytes since its first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderOffsets {
     /// The network header, behind Ethernet and VLAN tags.
     pub l3: u16,
-    /// What follows the network header and its extensions; equal to `l3` where it is not IP.
+    /// The transport header, behind the network header and its extensions; equal to `l3` where it is not IP.
     pub l4: u16,
     /// Whether the packet is a part of a larger one.
     pub fragment: Fragment,
 }
 
-/// What [`parse`] found.
+/// Result of [`parse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// IPv4 behind at most one VLAN tag.

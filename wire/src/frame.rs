@@ -124,7 +124,7 @@ pub struct Frame {
     pub tags: [Option<Tag>; 2],
     /// IP.
     pub network: Network,
-    /// What is behind IP.
+    /// Header behind IP.
     pub transport: Transport,
 }
 

@@ -112,7 +112,7 @@ impl<B: AsRef<[u8]>> Message<B> {
         pseudo.bytes(self.bytes.as_ref()).finish() == 0
     }
 
-    /// What follows the header; of an error, the beginning of the packet that caused it.
+    /// Returns the bytes behind the header; of an error, the beginning of the packet that caused it.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LENGTH..]

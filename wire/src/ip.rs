@@ -1,4 +1,4 @@
-//! What IPv4 and IPv6 share: protocol numbers and the ECN field.
+//! Fields that IPv4 and IPv6 share: protocol numbers and the ECN field.
 
 use crate::bytes::{get16, put16};
 use crate::checksum::Change;

@@ -45,7 +45,7 @@ impl Lengths {
     }
 }
 
-/// Where a fragment belongs in its packet.
+/// Fragmentation fields: the place of a fragment in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentField {
     /// Identification: equal for all fragments of one packet, with source, destination and protocol.
@@ -54,7 +54,7 @@ pub struct FragmentField {
     pub dont_fragment: bool,
     /// Whether this is not the last fragment.
     pub more: bool,
-    /// Where this fragment's payload begins in the whole payload, in bytes, a multiple of 8.
+    /// Offset of this fragment's payload in the whole payload, in bytes, a multiple of 8.
     pub offset: u16,
 }
 
@@ -169,7 +169,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         Options::new(&self.header()[HEADER_LENGTH..])
     }
 
-    /// What follows the header, without Ethernet padding.
+    /// Returns the bytes behind the header, without Ethernet padding.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.lengths.header..self.lengths.total]
@@ -244,7 +244,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Packet<B> {
         put16(self.bytes.as_mut(), CHECKSUM_AT, checksum);
     }
 
-    /// What follows the header, without Ethernet padding.
+    /// Returns the bytes behind the header, without Ethernet padding.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let Lengths { header, total } = self.lengths;

@@ -17,7 +17,7 @@ pub const EXTENSIONS_MAX: usize = 8;
 /// Shortest extension header, in bytes; all lengths are decided by these.
 pub(crate) const EXTENSION_HEAD_LENGTH: usize = 8;
 
-/// Where the fragment data of a fragment header begins to be counted, and its flags: RFC 8200 §4.5.
+/// Bits of a fragment header's offset and of its flag: RFC 8200 §4.5.
 const FRAGMENT_OFFSET_MASK: u16 = 0xfff8;
 const FRAGMENT_MORE: u16 = 0x0001;
 
@@ -41,7 +41,7 @@ pub struct FragmentHeader {
     pub identification: u32,
     /// Whether this is not the last fragment.
     pub more: bool,
-    /// Where this fragment's data begins in the fragmentable part, in bytes, a multiple of 8.
+    /// Offset of this fragment's data in the fragmentable part, in bytes, a multiple of 8.
     pub offset: u16,
 }
 
@@ -59,7 +59,7 @@ impl FragmentHeader {
 /// fragment header of a fragment that is not the first: what follows there is not a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Walk {
-    /// What stands at `offset`.
+    /// Type of the header at `offset`.
     pub(crate) next_header: u8,
     /// Bytes since the IPv6 header's first.
     pub(crate) offset: usize,
@@ -136,7 +136,7 @@ fn fragment_header(head: &[u8; EXTENSION_HEAD_LENGTH]) -> FragmentHeader {
     }
 }
 
-/// What the extension headers lead to.
+/// Header behind the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UpperLayer<'a> {
     /// Protocol of `payload`: an upper layer, or a header that cannot be seen through, such as ESP.
@@ -144,9 +144,9 @@ pub struct UpperLayer<'a> {
     /// The fragment header passed, if any. When its offset is not 0, `payload` begins inside the
     /// packet that was fragmented.
     pub fragment: Option<FragmentHeader>,
-    /// Where `payload` begins, in bytes since the first of the IPv6 header.
+    /// Offset of `payload`, in bytes since the first of the IPv6 header.
     pub offset: usize,
-    /// What follows the extension headers.
+    /// Bytes behind the extension headers.
     pub payload: &'a [u8],
 }
 
@@ -200,7 +200,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         get32(self.bytes.as_ref(), 0) & 0x000f_ffff
     }
 
-    /// What follows the fixed header: see [`protocol`].
+    /// Returns the type of the header behind the fixed one: see [`protocol`].
     #[inline]
     pub fn next_header(&self) -> u8 {
         self.bytes.as_ref()[6]
@@ -224,7 +224,7 @@ impl<B: AsRef<[u8]>> Packet<B> {
         Ipv6Addr::from(array::<16>(self.bytes.as_ref(), 24))
     }
 
-    /// What follows the fixed header, extension headers included, Ethernet padding not.
+    /// Returns the bytes behind the fixed header, extension headers included, Ethernet padding not.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[HEADER_LENGTH..self.total_length]
@@ -295,7 +295,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Packet<B> {
         change
     }
 
-    /// What follows the fixed header, extension headers included, Ethernet padding not.
+    /// Returns the bytes behind the fixed header, extension headers included, Ethernet padding not.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let total_length = self.total_length;
@@ -314,7 +314,7 @@ pub struct Header {
     pub flow_label: u32,
     /// Hops left.
     pub hop_limit: u8,
-    /// What follows the header.
+    /// Type of the header behind this one.
     pub next_header: u8,
     /// The sender.
     pub source: Ipv6Addr,

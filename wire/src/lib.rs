@@ -13,8 +13,8 @@
 //!
 //! [`flow_key::parse`] does not use the views on its fast path: it is called for every packet.
 //!
-//! Nothing here blocks, chooses or keeps state, and nothing allocates but [`pcap::Records`], which remembers the
-//! interfaces of the file that it reads.
+//! Nothing here blocks, chooses or keeps state, and nothing allocates but [`pcap::Records`], which remembers
+//! the interfaces of the file that it reads.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ pub mod vlan;
 pub use address::MacAddress;
 pub use malformed::MalformedError;
 
-/// What a builder has to write does not fit.
+/// Error of a builder whose output does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoomError {
     /// The buffer is too short.

@@ -4,7 +4,7 @@ use core::fmt;
 
 macro_rules! reasons {
     ($($variant:ident $name:literal $sentence:literal;)*) => {
-        /// Why bytes are not the packet they claim to be.
+        /// Reason for which bytes are not the packet they claim to be.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
         pub enum MalformedError {
@@ -20,7 +20,7 @@ macro_rules! reasons {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What is wrong, for people.
+            /// Returns the reason as a sentence for the operator.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$variant => $sentence,)* }
             }

@@ -12,7 +12,7 @@ const NO_OPERATION: u8 = 1;
 pub struct HeaderOption<'a> {
     /// The kind octet; in IPv4 it includes the copied flag and the class.
     pub kind: u8,
-    /// What follows the kind and the length.
+    /// Bytes behind the kind and the length.
     pub data: &'a [u8],
 }
 

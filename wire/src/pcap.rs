@@ -33,18 +33,18 @@ pub struct Record {
     pub interface: u32,
     /// Nanoseconds since 1970, from 1970 to 2554; `None` where the capture states no time.
     pub time_ns: Option<u64>,
-    /// Where its bytes are in the file; without check sequence.
+    /// Range of its bytes in the file; without check sequence.
     pub bytes: Range<usize>,
     /// Bytes the packet had on the wire that the capture does not have.
     pub cut: u32,
 }
 
-/// What a packet measured on the wire, in bytes.
+/// Lengths of a packet on the wire, in bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Lengths {
-    /// Of all of it.
+    /// Length of all of it.
     pub(crate) original: u32,
-    /// Of the check sequence at its end.
+    /// Length of the check sequence at its end.
     pub(crate) check_sequence: u32,
 }
 

@@ -94,15 +94,15 @@ pub const fn packet_bytes(length: usize) -> usize {
 pub struct Packet {
     /// Number of its interface in the section.
     pub interface: u32,
-    /// When it came, since 1970.
+    /// Time of its arrival, in nanoseconds since 1970.
     pub time_ns: u64,
     /// Its bytes on the link.
     pub length: usize,
-    /// Those that are kept, from the first.
+    /// Number of its bytes that are kept, from the first.
     pub kept: usize,
 }
 
-/// Which way a packet passed its interface (option `epb_flags`, §4.3.1).
+/// Direction in which a packet passed its interface (option `epb_flags`, §4.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It came in.
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use std::vec;
 
-    /// What Wireshark's `editcap` would write for the same, byte by byte from the draft's figures.
+    /// Blocks as Wireshark's `editcap` would write them, byte by byte from the draft's figures.
     #[test]
     fn blocks_are_laid_out_as_the_draft_says() {
         let mut head = vec![9; section_bytes("abc")];

@@ -128,7 +128,7 @@ impl<B: AsRef<[u8]>> Segment<B> {
         pseudo.bytes(self.bytes.as_ref()).finish() == 0
     }
 
-    /// What follows the header.
+    /// Returns the bytes behind the header.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.bytes.as_ref()[self.header_length..]
@@ -166,7 +166,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Segment<B> {
         put16(self.bytes.as_mut(), CHECKSUM_AT, checksum);
     }
 
-    /// What follows the header. The checksum does not follow changes made here.
+    /// Returns the bytes behind the header. The checksum does not follow changes made here.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         &mut self.bytes.as_mut()[self.header_length..]

@@ -68,7 +68,7 @@ impl<B: AsRef<[u8]>> Datagram<B> {
         self.checksum() == 0 || pseudo.bytes(self.datagram()).finish() == 0
     }
 
-    /// What follows the header.
+    /// Returns the bytes behind the header.
     #[inline]
     pub fn payload(&self) -> &[u8] {
         &self.datagram()[HEADER_LENGTH..]
@@ -100,7 +100,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Datagram<B> {
         put16(self.bytes.as_mut(), CHECKSUM_AT, checksum);
     }
 
-    /// What follows the header. The checksum does not follow changes made here.
+    /// Returns the bytes behind the header. The checksum does not follow changes made here.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {
         let length = self.length;

@@ -76,7 +76,7 @@ pub struct Tags {
     pub inner: Option<Tag>,
     /// EtherType of what follows the tags.
     pub ethertype: u16,
-    /// Where what follows the tags begins: 14, 18 or 22 bytes into the frame.
+    /// Offset of the bytes behind the tags: 14, 18 or 22 bytes into the frame.
     pub payload_offset: usize,
 }
 

@@ -33,7 +33,7 @@ struct Model {
     limit: Limit,
     seen: ChainObservation,
     marks: BoundMarks,
-    /// Of the last run: delays, packets kept out, passes without work, changes of the window.
+    /// Figures of the last run: delays, packets kept out, passes without work, changes of the window.
     delays: Vec<u64>,
     idle: usize,
     changed: Vec<u64>,

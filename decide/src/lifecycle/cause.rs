@@ -1,11 +1,11 @@
-//! Why a process of an NF ended: what it did or did not do, what it said, and what the kernel says.
+//! Reasons for the end of an NF's process: what it did or did not do, what it said, and what the kernel says.
 
 use alloc::string::String;
 use core::fmt;
 
 use crate::liveness::Hang;
 
-/// Why a process is to die, or could not be started.
+/// Reason for which a process is to die, or could not be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Cause {
@@ -24,7 +24,7 @@ pub enum Cause {
     NotWelcomed(String),
     /// It was not ready in time.
     NotReady {
-        /// What it lacked.
+        /// The thing it lacked.
         lacks: Option<String>,
     },
     /// Its NF was removed before it was ready.
@@ -55,15 +55,15 @@ impl fmt::Display for Cause {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Ending {
-    /// Why it was to die, if it was.
+    /// Reason for which it was to die, if it was.
     pub cause: Option<Cause>,
-    /// What it said when it left; empty when nothing.
+    /// The reason that it gave when it left; empty when none.
     pub said: String,
-    /// How the kernel says that it ended; empty when there was no process.
+    /// Exit status as the kernel reports it; empty when there was no process.
     pub exit: String,
 }
 

@@ -220,8 +220,8 @@ impl World {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: one process at a time, taken back exactly once, killed at most once, and
-    /// gone for good after a removal.
+    /// Whatever happens in whatever order: one process at a time, taken back exactly once, killed at most
+    /// once, and gone for good after a removal.
     #[test]
     fn every_process_is_taken_back_once(
         attaches: bool, greets: bool,

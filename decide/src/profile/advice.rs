@@ -1,6 +1,6 @@
 //! Advice: what to change first.
 //!
-//! Every candidate is weighed by the nanoseconds that each packet would be spared; the heaviest comes first.
+//! Every candidate is weighed by the nanoseconds that each packet would save; the heaviest comes first.
 //! That is what it is hoped to gain: a change that looks best may gain nothing, which is why [`super::tried`]
 //! judges what was measured.
 //!
@@ -27,15 +27,15 @@ const CROWDED: f64 = 0.5;
 /// The busy part of a core below which it can take another NF.
 const QUIET: f64 = 0.5;
 /// The part of the CPU time of its chain, or of its NF for a change of one NF, that a change must promise to
-/// spare. Our choice: below, its effect is not told from noise.
+/// save. Our choice: below, its effect is not told from noise.
 const WORTH: f64 = 0.02;
 /// The slice of the batch policy that is proposed, in microseconds: two ticks of a kernel with 250 Hz, about
 /// five times the default.
 pub const SLICE_US_LONG: u32 = 8000;
-/// How many times the gain of the best change another source must be to be named instead: a knob that spares
-/// a little is not what to begin with where something else takes most.
+/// Factor by which another source must exceed the gain of the best change to be named instead: a knob that
+/// saves a little is not what to begin with where something else takes most.
 const OUTWEIGHS: f64 = 2.0;
-/// Packets of one system call from which more spare next to nothing (SCC, figure 8; the same here).
+/// Packets of one system call from which more save next to nothing (SCC, figure 8; the same here).
 pub const CALL_BATCH: u32 = 32;
 
 /// Whether an NF may go into one process with its neighbour behind it.
@@ -47,7 +47,7 @@ pub enum Fusable {
     No,
 }
 
-/// How an NF works on interfaces of the kernel.
+/// Use that an NF makes of system calls on interfaces of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calls {
     /// Most packets of one system call.
@@ -59,11 +59,11 @@ pub struct Calls {
 /// An NF of a chain, as it is and as it did.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage {
-    /// What was counted.
+    /// Its counters.
     pub counts: Counts,
     /// By packet.
     pub breakdown: Breakdown,
-    /// What a packet takes in its hands, in nanoseconds, where that is known.
+    /// Time that it takes for a packet, in nanoseconds, where that is known.
     pub work_ns: Option<f64>,
     /// Its core.
     pub core: u32,
@@ -94,14 +94,14 @@ impl Stage {
 
 /// A core that NFs may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Core {
+pub struct CoreLoad {
     /// Its number.
     pub number: u32,
     /// The part of the time it was busy, 0 to 1.
     pub busy: f64,
 }
 
-/// What can be changed.
+/// Setting of a chain that can be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knob {
     /// `loop = "notified"`.
@@ -133,7 +133,7 @@ pub struct Proposal {
     pub gain_ns: f64,
 }
 
-/// What to change first.
+/// Advice on the first thing to change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Advice {
     /// No packets passed: nothing can be said.
@@ -146,14 +146,14 @@ pub enum Advice {
         stage: usize,
         /// The source.
         source: Source,
-        /// What it takes there, in nanoseconds for each packet.
+        /// Time that it takes there, in nanoseconds for each packet.
         ns: f64,
     },
     /// The NF's own instructions are the largest: only another program, or more instances, make it faster.
     Work {
         /// The stage that takes longest.
         stage: usize,
-        /// What it takes, in nanoseconds for each packet.
+        /// Time that it takes, in nanoseconds for each packet.
         ns: f64,
     },
 }
@@ -163,7 +163,7 @@ const PROPOSALS_MAX: usize = 5;
 
 /// Every change that promises something, the one that promises most first.
 #[must_use]
-pub fn propose(stages: &[Stage], cores: &[Core]) -> [Option<Proposal>; PROPOSALS_MAX] {
+pub fn propose(stages: &[Stage], cores: &[CoreLoad]) -> [Option<Proposal>; PROPOSALS_MAX] {
     let chain_ns: f64 = stages.iter().map(|nf| nf.breakdown.run_ns).sum();
     let worth = |proposal: &Proposal| proposal.gain_ns > chain_ns * WORTH;
     let mut all = [notify(stages), fuse(stages), place(stages, cores), lengthen(stages), gather(stages)]
@@ -175,9 +175,9 @@ pub fn propose(stages: &[Stage], cores: &[Core]) -> [Option<Proposal>; PROPOSALS
     all
 }
 
-/// What to change first.
+/// Returns the first thing to change.
 #[must_use]
-pub fn advise(stages: &[Stage], cores: &[Core]) -> Advice {
+pub fn advise(stages: &[Stage], cores: &[CoreLoad]) -> Advice {
     let largest = stages
         .iter()
         .enumerate()
@@ -237,7 +237,7 @@ fn fuse(stages: &[Stage]) -> Option<Proposal> {
     })
 }
 
-fn place(stages: &[Stage], cores: &[Core]) -> Option<Proposal> {
+fn place(stages: &[Stage], cores: &[CoreLoad]) -> Option<Proposal> {
     let idle = cores.iter().filter(|core| core.busy < QUIET);
     let idle = idle.reduce(|one, two| if two.busy < one.busy { two } else { one })?;
     best(stages, |_, nf| {

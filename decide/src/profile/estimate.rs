@@ -14,21 +14,21 @@ const VARIES_NS: f64 = 10.0;
 
 /// The cost to plan with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct CostEstimate {
     /// Nanoseconds for each packet.
     pub ns: f64,
     /// Whether it follows the size.
     pub varies: bool,
 }
 
-/// From sizes in bytes and nanoseconds, the smallest size first; `None` of none.
+/// Estimates the cost from sizes in bytes and nanoseconds, the smallest size first; `None` of none.
 #[must_use]
-pub fn estimate(sizes: &[(u32, f64)]) -> Option<Estimate> {
+pub fn estimate(sizes: &[(u32, f64)]) -> Option<CostEstimate> {
     let &(_, smallest) = sizes.first()?;
     let ends = sizes.iter().fold((f64::MAX, 0.0_f64), |(low, high), &(_, ns)| (low.min(ns), high.max(ns)));
     let varies = ends.1 > ends.0 * VARIES && ends.1 > ends.0 + VARIES_NS;
     let mean = sizes.iter().map(|&(_, ns)| ns).sum::<f64>() / sizes.len() as f64;
-    Some(Estimate { ns: if varies { mean } else { smallest }, varies })
+    Some(CostEstimate { ns: if varies { mean } else { smallest }, varies })
 }
 
 #[cfg(test)]
@@ -38,11 +38,11 @@ mod tests {
     #[test]
     fn a_fixed_cost_is_that_of_the_smallest_and_a_varying_one_the_mean() {
         let fixed = [(64, 50.0), (512, 52.0), (1500, 58.0)];
-        assert_eq!(estimate(&fixed), Some(Estimate { ns: 50.0, varies: false }));
+        assert_eq!(estimate(&fixed), Some(CostEstimate { ns: 50.0, varies: false }));
         let steps = [(64, 50.0), (512, 100.0), (1500, 150.0)];
-        assert_eq!(estimate(&steps), Some(Estimate { ns: 100.0, varies: true }));
+        assert_eq!(estimate(&steps), Some(CostEstimate { ns: 100.0, varies: true }));
         let light = [(64, 9.0), (512, 6.0), (1500, 8.0)];
-        assert_eq!(estimate(&light), Some(Estimate { ns: 9.0, varies: false }));
+        assert_eq!(estimate(&light), Some(CostEstimate { ns: 9.0, varies: false }));
         assert_eq!(estimate(&[]), None);
     }
 }

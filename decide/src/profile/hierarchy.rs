@@ -13,7 +13,7 @@ pub struct Point {
     pub ns: f64,
 }
 
-/// Where the levels end, in bytes.
+/// Sizes at which the levels end, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Curve {
     /// Size of the first data cache.
@@ -44,7 +44,7 @@ const INSIDE: u64 = 2;
 /// all loads still hit it; points in between belong to nobody.
 const OUTSIDE: u64 = 2;
 
-/// What each level costs.
+/// Returns the latency of each level.
 #[must_use]
 pub fn levels(points: &[Point], curve: &Curve) -> Levels {
     let within = |beyond: u64, inside: u64| {

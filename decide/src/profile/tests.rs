@@ -132,9 +132,9 @@ fn a_chain_without_packets_gets_no_advice() {
 /// The policy, as a table: what is proposed first for what was seen.
 #[test]
 fn what_is_changed_first() {
-    let idle = [Core { number: 1, busy: 1.0 }, Core { number: 2, busy: 0.1 }];
-    let none: [Core; 1] = [Core { number: 1, busy: 1.0 }];
-    let of = |stages: &[Stage], cores: &[Core]| match advise(stages, cores) {
+    let idle = [CoreLoad { number: 1, busy: 1.0 }, CoreLoad { number: 2, busy: 0.1 }];
+    let none: [CoreLoad; 1] = [CoreLoad { number: 1, busy: 1.0 }];
+    let of = |stages: &[Stage], cores: &[CoreLoad]| match advise(stages, cores) {
         Advice::Change(Proposal { stage, knob, gain_ns }) => format!("{stage}: {knob:?}, {gain_ns:.0} ns"),
         other => format!("{other:?}"),
     };
@@ -232,7 +232,7 @@ proptest! {
         let stages: Vec<Stage> = stages.iter().enumerate().map(|(at, stage)| Stage {
             with_next: if at == last { Fusable::No } else { stage.with_next }, ..*stage
         }).collect();
-        let found = propose(&stages, &[Core { number: 1, busy: 1.0 }, Core { number: 2, busy }]);
+        let found = propose(&stages, &[CoreLoad { number: 1, busy: 1.0 }, CoreLoad { number: 2, busy }]);
         let gains: Vec<f64> = found.iter().flatten().map(|proposal| proposal.gain_ns).collect();
         prop_assert!(gains.is_sorted_by(|one, next| one >= next), "{gains:?}");
         for proposal in found.iter().flatten() {

@@ -1,7 +1,7 @@
 //! Trials: whether a change was one for the better, judged by what was measured and not by what was hoped
 //! for.
 //!
-//! What a chain does drifts: neighbours of a virtual machine come and go, and windows a minute apart differ
+//! A chain's figures drift: neighbours of a virtual machine come and go, and windows a minute apart differ
 //! by more than most changes gain. So a change is put on and off alternately, and each window with it is held
 //! against the two beside it, without it: what drifts slowly is the same in both. Of [`PAIRS`] such ratios
 //! the median says how much a change gains, and how far they lie apart says whether that is more than chance:
@@ -20,14 +20,14 @@ const AS_MANY: f64 = 0.1;
 /// By how much less latency is sooner: a queue's length is counted a hundred times a second.
 const SOONER: f64 = 0.1;
 
-/// What a chain did for a while.
+/// Measurements of a chain over one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Window {
     /// Packets that left, a second.
     pub rate: f64,
     /// CPU time of its NFs for each packet that left, in nanoseconds.
     pub cpu_ns: f64,
-    /// How long packets were at its NFs, in nanoseconds, where that is known.
+    /// Time that packets spent at its NFs, in nanoseconds, where that is known.
     pub latency_ns: Option<f64>,
 }
 
@@ -63,20 +63,20 @@ impl Ratio {
     }
 }
 
-/// What a change did.
+/// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effect {
-    /// To the packets that leave.
+    /// Effect on the rate of packets that leave.
     pub rate: Ratio,
-    /// To CPU time for each.
+    /// Effect on the CPU time for each.
     pub cpu: Ratio,
-    /// To how long they stay, where that is known.
+    /// Effect on the time that they stay, where that is known.
     pub latency: Option<Ratio>,
 }
 
 impl Effect {
-    /// Of windows in the order without, with, without, with, …, without. `None` when in one of them no packet
-    /// left.
+    /// Returns the effect from windows in the order without, with, without, with, …, without. `None` when in
+    /// one of them no packet left.
     #[must_use]
     pub fn of(without: &[Window; PAIRS + 1], with: &[Window; PAIRS]) -> Option<Self> {
         let ratio = |figure: fn(&Window) -> Option<f64>| {
@@ -91,7 +91,7 @@ impl Effect {
     }
 }
 
-/// What becomes of a change.
+/// Fate of a change: kept or undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// More packets leave.

@@ -22,7 +22,7 @@ const NS_MAX: f64 = 1e7;
 /// end.
 const PACKETS_MIN: u32 = 512;
 
-/// What a cost was formed from.
+/// Origin of a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum CostOrigin {

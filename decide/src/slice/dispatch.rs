@@ -31,7 +31,7 @@ pub enum Priority {
     Running,
 }
 
-/// What is to be done on a core.
+/// Command for the NFs of a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Action {
@@ -50,7 +50,7 @@ pub enum Action {
     },
 }
 
-/// What a core has done, for people.
+/// Counts of a core's slices, for the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Tally {
@@ -64,21 +64,21 @@ pub struct Tally {
     pub real_time: Span,
 }
 
-/// What a core is made with.
+/// Settings of a core's dispatcher.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Setup {
-    /// How slices are given.
+    /// Settings of the time slices.
     pub rules: Rules,
     /// Its NFs, in the order in which packets pass them, all at their own priority.
     pub members: Vec<Member>,
     /// Its part of the objectives of chains.
     pub objectives: Vec<Objective>,
-    /// What it has done before.
+    /// Counts from before.
     pub tally: Tally,
 }
 
-/// What happened on a core.
+/// Event on a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Event {
@@ -105,7 +105,7 @@ pub struct Dispatcher {
     /// By NF; `None`: gone.
     priorities: Vec<Option<Priority>>,
     tally: Tally,
-    /// When the core was sampled last, if some NF had a real-time priority from then on.
+    /// Time of the core's last sample, if some NF had a real-time priority from then on.
     real_time_since: Option<Instant>,
     /// Samples without those of NFs that are gone; kept for its memory.
     rings: Vec<RingSample>,

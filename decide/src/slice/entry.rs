@@ -1,4 +1,4 @@
-//! What a run queue keeps of its NFs, and of the slice under way.
+//! Entries of a run queue: its NFs, and the slice under way.
 
 use super::{GAMMA_PERCENT, Member, part_of};
 use crate::units::{Instant, Span};
@@ -15,7 +15,7 @@ pub(super) struct Entry {
     pub(super) stalled_since: Option<Instant>,
     /// Its last housekeeping ended then.
     pub(super) housekeeping_at: Option<Instant>,
-    /// When it last had the core, as far as known.
+    /// Time at which it last had the core, as far as known.
     pub(super) ran_at: Option<Instant>,
 }
 
@@ -37,7 +37,7 @@ impl Entry {
     }
 }
 
-/// How far before others an NF goes: the less, the further.
+/// Precedence of an NF: the less, the sooner it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// For a bound, shorter ones first.
@@ -52,12 +52,12 @@ pub(super) enum Rank {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) nf: usize,
-    /// How far before others it goes.
+    /// Its precedence.
     pub(super) rank: Rank,
     /// Whether it is one of the round.
     pub(super) in_round: bool,
     pub(super) began: Instant,
-    /// When it is over at the latest.
+    /// Latest time at which it is over.
     pub(super) ends: Instant,
     pub(super) taken: u32,
     /// Packets before it when it began, and since when the oldest of them is here.

@@ -61,13 +61,13 @@ pub struct ObjectiveStep {
     pub floor: Rate,
 }
 
-/// What a chain was promised on one core.
+/// Promise to a chain on one core.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Objective {
     /// Its NFs there, in its order.
     pub path: Vec<ObjectiveStep>,
-    /// How long packets may take there.
+    /// Maximum time that packets may take there.
     pub bound: Option<Span>,
 }
 
@@ -78,7 +78,7 @@ pub fn needs(floors: impl IntoIterator<Item = (Rate, f64)>) -> f64 {
     floors.into_iter().map(|(floor, ns)| floor.per_second() * ns / 1e9).sum()
 }
 
-/// How an objective stands.
+/// Objective and its standing.
 #[derive(Clone, Debug)]
 struct Goal {
     objective: Objective,
@@ -92,7 +92,7 @@ struct Goal {
     load: f64,
 }
 
-/// All objectives of a core.
+/// All goals of a core.
 #[derive(Clone, Debug)]
 pub(super) struct Goals {
     goals: Vec<Goal>,
@@ -145,7 +145,7 @@ impl Goals {
         self.goals.is_empty()
     }
 
-    /// How far before others a slice of the round goes.
+    /// Returns the precedence of a slice of the round.
     pub(super) const fn rank_of_round(&self) -> Rank {
         if self.round_first { Rank::Floor } else { Rank::Round }
     }
@@ -221,7 +221,7 @@ impl Goals {
         bounded.min().or_else(|| if self.round_first { None } else { owing.next() })
     }
 
-    /// When an NF will be due that goes before such a slice of an NF.
+    /// Returns the time at which an NF will be due that precedes a slice of this rank.
     pub(super) fn next_due(&self, rank: Rank, runs: Option<usize>, sample: Sample<'_>) -> Option<Instant> {
         let of_step = |number: usize, at: usize| {
             let (goal, step) = (&self.goals[number], self.goals[number].objective.path[at]);
@@ -241,7 +241,7 @@ impl Goals {
         steps.filter_map(|(number, at)| of_step(number, at)).min()
     }
 
-    /// When a step is due for its bound, of which so many eighths count.
+    /// Returns the time at which a step is due for its bound, of which so many eighths count.
     fn due_at(&self, number: usize, at: usize, sample: Sample<'_>, eighths: u64) -> Option<Instant> {
         let goal = &self.goals[number];
         let (bound, oldest) = (goal.objective.bound?, goal.oldest[at]?);
@@ -255,8 +255,8 @@ impl Goals {
         self.work(bound, sample).0 as f64 / age.0 as f64
     }
 
-    /// What a bound leaves when the switches of a round of all with it or shorter ones, and of the NF that
-    /// ran, are over.
+    /// Returns the part of a bound that is left when the switches of a round of all with it or shorter ones,
+    /// and of the NF that ran, are over.
     fn spare(&self, bound: Span) -> Span {
         let steps: usize = self.within(bound).map(|goal| goal.objective.path.len()).sum();
         bound - self.switch.times(steps as u64 + 1)
@@ -271,7 +271,7 @@ impl Goals {
         Span(self.within(bound).map(|goal| goal.work(sample).0).sum())
     }
 
-    /// How long no sample is needed when there are no packets, if all NFs have bounds.
+    /// Returns the time for which no sample is needed when there are no packets, if all NFs have bounds.
     pub(super) fn pause(&self) -> Option<Span> {
         let pause = |goal: &Goal| Some(part(self.spare(goal.objective.bound?), PLANNED_EIGHTHS, goal.load));
         if self.all_bounded { self.goals.iter().filter_map(pause).min() } else { None }
@@ -345,7 +345,8 @@ impl Goal {
         Span(self.objective.path.iter().map(step).sum())
     }
 
-    /// When a whole batch will be owed and half of one be there, if packets come as the floor says.
+    /// Returns the time at which a whole batch will be owed and half of one be there, if packets come as the
+    /// floor says.
     fn owes_a_batch_at(&self, at: usize, batch: u32, sample: Sample<'_>) -> Instant {
         let step = &self.objective.path[at];
         let owed = f64::from(batch) - self.owed[at];

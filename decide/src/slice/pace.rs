@@ -1,4 +1,4 @@
-//! How a scheduler of run queues waits between two samples.
+//! Waiting of a scheduler of run queues between two samples.
 //!
 //! On the NFs' own core it sleeps on a timer, and the switch is a change of priorities on the same core: the
 //! timer's interrupt is all that leaves a virtual machine. From another core each switch is an interrupt
@@ -14,11 +14,11 @@ const SLICE_MIN_OWN_CORE: Span = Span::from_micros(10);
 const SLICE_MIN_OTHER_CORE: Span = Span::from_micros(20);
 /// Time between two samples of a scheduler with a core of its own (UNiS, section 3.3: every microsecond).
 pub const SAMPLE_EVERY: Span = Span::from_micros(1);
-/// How soon a scheduler takes new plans at the latest. Our choice: a twenty-fifth of what the control loop
+/// Maximum time in which a scheduler takes a new plan. Our choice: a twenty-fifth of what the control loop
 /// waits for it.
 const HEAR_EVERY: Span = Span::from_millis(2);
 
-/// Where a scheduler runs.
+/// Core on which a scheduler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Seat {
@@ -31,7 +31,7 @@ pub enum Seat {
     },
 }
 
-/// What a scheduler does until its next sample.
+/// A scheduler's way to wait for its next sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// It sleeps until then.

@@ -1,4 +1,4 @@
-//! What each core has to know: its NFs in the order in which packets pass them, the NFs that are next, and
+//! Plans of all cores: each core's NFs in the order in which packets pass them, the NFs that are next, and
 //! its part of the objectives of chains.
 
 use alloc::vec;
@@ -14,7 +14,7 @@ pub struct Chain {
     pub stages: Vec<NfId>,
     /// Packets that it must have, if it has a rate floor.
     pub floor: Option<Rate>,
-    /// How long its packets may take, if it has a delay bound.
+    /// Maximum time that its packets may take, if it has a delay bound.
     pub bound: Option<Span>,
 }
 
@@ -29,7 +29,7 @@ pub struct Runnable {
     pub has_slices: bool,
 }
 
-/// What one core has to know. Instances are given by their place among those that were planned with.
+/// Plan of one core. Instances are given by their index among those that were planned with.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CorePlan {
     /// Its NFs, in the order in which packets pass them.

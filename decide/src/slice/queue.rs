@@ -27,7 +27,7 @@ pub struct RunQueue {
     entries: Vec<Entry>,
     goals: Goals,
     pub(super) slice: Option<Slice>,
-    /// Where the round goes on, and what is left of a slice there that let another pass.
+    /// Member at which the round goes on, and the rest of a slice there that let another pass.
     round: usize,
     left: Option<Span>,
     idle_since: Option<Instant>,
@@ -170,7 +170,7 @@ impl RunQueue {
         Choice::Run { nf: slice.nf, until }
     }
 
-    /// How long packets before it and room behind it last.
+    /// Returns the time for which packets before it and room behind it last.
     fn lasts(&self, nf: usize, rings: &[RingSample]) -> Span {
         let member = &self.entries[nf].member;
         let room = part_of(member.capacity, GAMMA_PERCENT + SPARE_PERCENT).saturating_sub(rings[nf].behind);
@@ -211,7 +211,8 @@ impl RunQueue {
         self.go_on(now, rings)
     }
 
-    /// How long a slice that begins may be: what fills the ring behind, or what was left of the last one.
+    /// Returns the maximum length of a slice that begins: what fills the ring behind, or what was left of the
+    /// last one.
     fn length(&self, nf: usize, left: Option<Span>, housekeeping: bool) -> Span {
         let Entry { member, stalled_since, .. } = &self.entries[nf];
         let batch = part_of(member.capacity, self.rules.gamma_percent);

@@ -1,4 +1,4 @@
-//! What a core does in representative scenarios, as a committed table.
+//! Decisions of a core in representative scenarios, as a committed table.
 
 use super::tests::{Model, RULES, ran};
 use super::*;

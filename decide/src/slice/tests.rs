@@ -25,7 +25,7 @@ pub(super) struct Model {
     pub(super) dropped: u64,
     owed: Vec<f64>,
     begun_ns: Vec<u64>,
-    /// When packets before each came to this core, oldest first: the moment, and how many.
+    /// Arrivals of packets before each at this core, oldest first: the time, and the number.
     ages: Vec<VecDeque<(Instant, u32)>>,
     /// The longest that a packet took, by the NF that it left last.
     pub(super) longest: Vec<Span>,

@@ -12,7 +12,7 @@ use crate::share::{self, Contender, Demand};
 use crate::units::{CoreId, InstanceId, Instant, Rate, RegionId, Span};
 use crate::wake;
 
-/// What is known of an instance.
+/// Everything known of an instance.
 #[derive(Clone, Debug)]
 struct Known {
     nf: Nf,

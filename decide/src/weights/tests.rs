@@ -31,10 +31,10 @@ struct Working {
     /// Packets that come in a millisecond, and what each costs.
     per_ms: u64,
     cost: Span,
-    /// What it says that each costs.
+    /// Cost of each by its own claim.
     claims: Span,
     in_service: bool,
-    /// What it has had and used, ever.
+    /// Packets that came and time that it used, ever.
     arrived: u64,
     cpu: Span,
 }
@@ -56,7 +56,7 @@ struct World {
     weights: Weights,
     now: Instant,
     nfs: Vec<Working>,
-    /// Why the machine refuses groups, if it does.
+    /// Reason for which the machine refuses groups, if it does.
     refuses: Option<&'static str>,
     grouped: Vec<bool>,
     /// Everything that was said, but for samples.
@@ -308,7 +308,7 @@ fn an_nf_that_feeds_another_has_an_even_part_also_when_that_was_known_before_its
     assert!((3_300..3_400).contains(&share), "half of the work, of three halves: {share}");
 }
 
-/// What is sampled and written when: two NFs, whose rates change, on a machine that refuses for a while.
+/// Samples and writes over time, for two NFs whose rates change, on a machine that refuses for a while.
 #[test]
 fn what_is_written_when_is_a_table() {
     let mut world = World::new(RULES, &[load(NF, 100, 1_000), load(NF, 100, 3_000)]);
@@ -349,8 +349,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Whatever NFs come, go and are refused: only NFs in service that are in a group are written, cores are
-    /// given once, reports of refusals alternate, attempts are a second apart, and a replay of the record does
-    /// the same.
+    /// given once, reports of refusals alternate, attempts are a second apart, and a replay of the record
+    /// does the same.
     #[test]
     fn lives_are_weighed_in_order(
         nfs in nfs(),

@@ -147,8 +147,8 @@ proptest! {
     }
 }
 
-/// What the cache lets pass when its record is there goes on to the NF behind it in the same process, and no
-/// packet twice.
+/// A packet that the cache lets pass when its record is there goes on to the NF behind it in the same
+/// process, and no packet twice.
 #[test]
 fn held_packets_go_on_to_the_next_nf_of_the_process() {
     let file = file(0..4, |flow| Record { drops: flow == 3, dscp: None }.write());

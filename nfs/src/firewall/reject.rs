@@ -15,7 +15,7 @@ use std::time::Duration;
 use headgate_nf::wire::icmp::{NoIcmpError, Problem, Sender, error_frame};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{ethernet, ipv4, ipv6, tcp};
-use headgate_nf::{Context, Counter, Failure, Maker, Packet, Way};
+use headgate_nf::{Context, Counter, Maker, NfError, Packet, Way};
 
 /// Answers in a second, without an argument: Linux's `icmp_msgs_per_sec`.
 pub(super) const RATE: u32 = 1000;
@@ -24,7 +24,7 @@ const BURST: u32 = 50;
 /// Bytes of the longest answer: an ICMP error over IPv6 (RFC 4443 §2.4 c) behind two VLAN tags.
 const ANSWER_BYTES_MAX: usize = 1280 + 14 + 2 * 4;
 
-/// What answers.
+/// Responder to packets that are rejected.
 pub(super) struct Reject {
     maker: Maker,
     limit: Option<Limit>,
@@ -36,7 +36,7 @@ pub(super) struct Reject {
 }
 
 impl Reject {
-    pub(super) fn new(context: &mut Context, rate: u32) -> Result<Self, Failure> {
+    pub(super) fn new(context: &mut Context, rate: u32) -> Result<Self, NfError> {
         Ok(Self {
             maker: context.maker(BURST)?,
             limit: Limit::new(rate, BURST),

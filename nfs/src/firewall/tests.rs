@@ -157,7 +157,7 @@ fn more_rules_than_counters_are_fine() {
     assert_eq!(firewall.counters().len(), 4 + RULE_COUNTERS_MAX);
 }
 
-/// What a rule means, read word for word from its fields.
+/// Returns whether a rule matches, word for word from its fields.
 fn slow(rule: &Rule, shown: &Shown) -> bool {
     let within = |address: IpAddr, prefix: Option<Prefix>| {
         prefix.is_none_or(|prefix| match (address, prefix.address) {

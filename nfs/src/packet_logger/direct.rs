@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use headgate_nf::Counter;
-use headgate_nf::disk::{DiskFailure, Turn, make_file};
+use headgate_nf::disk::{DiskError, Rotation, make_file};
 
 pub struct Direct {
     file: File,
-    /// Where the last whole packet ends.
+    /// End of the last whole packet.
     offset: u64,
     /// The packets of the burst at hand.
     blocks: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Direct {
 }
 
 impl Direct {
-    pub fn new(path: &Path, head: &[u8]) -> Result<Self, DiskFailure> {
+    pub fn new(path: &Path, head: &[u8]) -> Result<Self, DiskError> {
         let file = make_file(path, head)?;
         Ok(Self { file, offset: head.len() as u64, blocks: Vec::new(), packets: 0 })
     }
@@ -48,9 +48,9 @@ impl Direct {
         self.packets = 0;
     }
 
-    pub fn rotate(&mut self, turn: &Turn) -> io::Result<()> {
-        self.file = turn.perform()?;
-        self.offset = turn.head.len() as u64;
+    pub fn rotate(&mut self, rotation: &Rotation) -> io::Result<()> {
+        self.file = rotation.perform()?;
+        self.offset = rotation.head.len() as u64;
         Ok(())
     }
 }

@@ -4,18 +4,18 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use headgate_nf::Failure;
+use headgate_nf::NfError;
 
 /// Digits of a file's number, so that names sort as the files follow each other.
 const DIGITS: usize = 6;
 
 pub struct Files {
     folder: PathBuf,
-    /// What comes before and behind the number.
+    /// Parts of the name before and behind the number.
     stem: String,
     extension: String,
     most: usize,
-    /// Those that are there, the oldest first.
+    /// Files that are there, the oldest first.
     present: VecDeque<PathBuf>,
     number: u64,
 }
@@ -23,7 +23,7 @@ pub struct Files {
 impl Files {
     /// # Errors
     /// When the path names no file.
-    pub fn new(path: &Path, most: usize) -> Result<Self, Failure> {
+    pub fn new(path: &Path, most: usize) -> Result<Self, NfError> {
         let text = |part: &std::ffi::OsStr| part.to_str().map(str::to_owned);
         let stem = path.file_stem().and_then(text);
         let stem = stem.ok_or_else(|| format!("`path` is {}, which names no file", path.display()))?;
@@ -36,7 +36,7 @@ impl Files {
     ///
     /// # Errors
     /// When the folder cannot be read, or a file not be removed.
-    pub fn begin(&mut self) -> Result<PathBuf, Failure> {
+    pub fn begin(&mut self) -> Result<PathBuf, NfError> {
         let folder = if self.folder.as_os_str().is_empty() { Path::new(".") } else { &self.folder };
         let said = |error: io::Error| format!("`path`: folder {}: {error}", folder.display());
         let mut found = Vec::new();

@@ -112,7 +112,7 @@ fn a_snap_length_cuts_what_is_kept_and_tells_the_original() {
     assert!(bytes.windows(8).any(|lengths| lengths == [34, 0, 0, 0, 60, 0, 0, 0]));
 }
 
-/// What the disk takes no more of is counted; every packet passes, and the NF lives.
+/// Packets that the disk does not take are counted; every packet passes, and the NF lives.
 #[test]
 fn a_full_disk_costs_the_log_and_no_packet() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! The part of a hostile NF: a program that tries what an NF may not do and says what came of it, a line each.
+//! The part of a hostile NF: a program that tries what an NF may not do and says what came of it, a line
+//! each.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -45,8 +46,8 @@ fn call(number: libc::c_long, arguments: [usize; 4]) -> io::Result<()> {
     result(unsafe { libc::syscall(number, a, b, c, d, 0, 0) })
 }
 
-/// Every denied call, with arguments that would not do any harm if it were not. What is denied is denied before its
-/// arguments are looked at.
+/// Every denied call, with arguments that would not do any harm if it were not. What is denied is denied
+/// before its arguments are read.
 fn calls() {
     const NOWHERE: usize = usize::MAX;
     let all: [(&str, libc::c_long, [usize; 4]); 33] = [
@@ -156,7 +157,7 @@ fn open_memory(pid: u32) -> io::Result<()> {
     memory.read_exact(&mut [0; 4])
 }
 
-/// What can be done to another process of the same user.
+/// Attempts on another process of the same user.
 fn sibling(pid: u32) {
     tell("sibling-memory", open_memory(pid));
     tell("sibling-files", OpenOptions::new().write(true).open(format!("/proc/{pid}/fd/1")).map(drop));
@@ -170,14 +171,14 @@ fn sibling(pid: u32) {
 
 fn sleeper() -> Child {
     let child = Command::new("/bin/sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
-    // It is another program, dumpable again, before it is looked at.
+    // It is another program, dumpable again, before it is inspected.
     while fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap().trim() != "sleep" {
         thread::yield_now();
     }
     child
 }
 
-/// What ordinary programs do all day.
+/// System calls of ordinary programs.
 fn runtime() {
     let sum: u32 =
         (0..4).map(|number| thread::spawn(move || number)).map(|thread| thread.join().unwrap()).sum();

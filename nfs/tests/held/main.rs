@@ -1,4 +1,4 @@
-//! What holds an NF in its place, against a program that wants out: rights, system calls, files, other processes.
+//! Confinement of an NF, against a program that wants out: rights, system calls, files, other processes.
 //!
 //! The hostile program is this one in another part, so it brings its own `main`.
 
@@ -97,7 +97,7 @@ impl Held {
         line.trim_end().to_owned()
     }
 
-    /// What came of each attempt, once the program has ended: 0 or the number of its error.
+    /// Returns the result of each attempt, once the program has ended: 0 or the number of its error.
     fn outcomes(mut self) -> BTreeMap<String, i32> {
         let (mut text, mut errors) = (String::new(), String::new());
         self.said.read_to_string(&mut text).unwrap();
@@ -434,7 +434,7 @@ fn a_container_holds_its_nf_as_a_place_does() {
     }
 }
 
-/// What a program writes to its socket, until it has written this.
+/// Returns what a program writes to its socket, until it has written this.
 fn said_until(manager: &Manager, end: &str) -> String {
     let mut said = String::new();
     let mut bytes = [0; 4096];

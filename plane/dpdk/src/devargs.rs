@@ -1,4 +1,4 @@
-//! How a device is named: `net_af_packet0,iface=veth0` or `0000:00:05.0`, as EAL takes it.
+//! Names of devices: `net_af_packet0,iface=veth0` or `0000:00:05.0`, as EAL takes it.
 
 use crate::error::DpdkError;
 

@@ -56,7 +56,7 @@ pub(crate) struct Device {
     published: Published,
 }
 
-/// What a device needs to live and lets go of after its end.
+/// Resources that a device needs while it lives, and frees after its end.
 #[derive(Default)]
 pub(crate) struct Resources {
     pub(crate) region: Option<Arc<RegionPool>>,
@@ -95,7 +95,7 @@ impl Device {
         Some(device)
     }
 
-    /// What the driver says the device can do.
+    /// Returns the driver's information on the device.
     pub(crate) fn info(&self) -> Option<ffi::rte_eth_dev_info> {
         let mut info = ffi::rte_eth_dev_info::default();
         // SAFETY: the port exists; fills the structure.

@@ -15,7 +15,7 @@ pub(crate) struct Direct {
     pub(crate) region: u8,
     /// Buffers the driver holds.
     pub(crate) held: i64,
-    /// Those it holds when nothing waits to be sent: its receive ring.
+    /// Buffers it holds when nothing waits to be sent: its receive ring.
     resting: i64,
     /// Whether something was sent since the last tending.
     busy: bool,
@@ -55,7 +55,7 @@ impl Direct {
         (came, kept)
     }
 
-    /// What the driver filled in, as a descriptor. Mbufs are the manager's private memory, but a
+    /// Returns the driver's mbuf as a descriptor. Mbufs are the manager's private memory, but a
     /// driver's word is checked too before it becomes an index.
     #[inline(always)]
     fn describe(&self, lane: &Lane, mbuf: *mut rte_mbuf) -> Result<Descriptor, Lost> {

@@ -1,4 +1,4 @@
-//! What we learnt of each driver by reading DPDK 22.11.11 and by trying it.
+//! Properties of each driver, by reading DPDK 22.11.11 and by trying it.
 //!
 //! A driver that is not named here is treated as a network card's: direct, with receive rings.
 
@@ -28,10 +28,10 @@ const VIRTUAL: [(&str, &str); 12] = [
 /// 1 Mpps half a millisecond, 1.1 MiB of buffers.
 const RING_DESCRIPTORS: u16 = 512;
 
-/// How a device's driver is to be treated.
+/// Treatment of a device's driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Treatment {
-    /// Why it cannot receive into the packet region; `None` when it can.
+    /// Reason for which it cannot receive into the packet region; `None` when it can.
     pub copied: Option<&'static str>,
     /// Receive descriptors asked for; the driver may round them.
     pub descriptors: u16,
@@ -45,7 +45,7 @@ pub struct Treatment {
 }
 
 impl Treatment {
-    /// How the driver of `device` is to be treated.
+    /// Returns the treatment of `device`'s driver.
     #[must_use]
     pub fn of(device: &Devargs) -> Self {
         let usual = Self {

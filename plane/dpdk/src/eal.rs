@@ -1,6 +1,6 @@
 //! DPDK's environment layer (EAL), started once, when the first device is opened.
 //!
-//! How it is started, and why:
+//! Its start, and the reasons:
 //! - without huge pages (`--no-huge`): packets live in the packet region, which has its own, and mbufs
 //!   in memory of ours; the layer's heap only holds what drivers keep beside;
 //! - without files shared with other DPDK processes (`--no-shconf`) and without telemetry: nothing to

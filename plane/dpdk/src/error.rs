@@ -1,19 +1,19 @@
-//! Why a device could not be opened or closed.
+//! Errors of opening and closing devices.
 
 use std::io;
 
 use crate::log::Said;
 
-/// Why a device could not be opened or closed.
+/// Error of opening or closing a device.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DpdkError {
     /// DPDK's environment layer did not start.
     #[error("DPDK did not start: {cause}{said}; `headgate doctor` checks for the usual reasons")]
     NotStarted {
-        /// What failed.
+        /// Cause of the failure.
         cause: String,
-        /// What DPDK said.
+        /// DPDK's messages.
         said: Said,
     },
     /// The environment layer runs without having scanned the PCI bus, and can scan it only once.
@@ -28,9 +28,9 @@ pub enum DpdkError {
     /// A device description that is not one.
     #[error("{devargs:?} is not a DPDK device: {why}")]
     BadDevargs {
-        /// What was given.
+        /// The name that was given.
         devargs: String,
-        /// What is wrong.
+        /// The problem.
         why: &'static str,
     },
     /// No driver of this name is installed.
@@ -51,7 +51,7 @@ pub enum DpdkError {
         device: String,
         /// The interface.
         interface: String,
-        /// Those that are there.
+        /// The devices that are there.
         present: Vec<String>,
     },
     /// The device is open already.
@@ -84,7 +84,7 @@ pub enum DpdkError {
         mtu: u16,
         /// The longest frame of that MTU, in bytes.
         frame_bytes: u32,
-        /// What a buffer holds, in bytes.
+        /// Room of a buffer, in bytes.
         room: u32,
     },
     /// Another MTU was asked for than the kernel interface has, which is not ours to change.
@@ -107,11 +107,11 @@ pub enum DpdkError {
     Refused {
         /// The device.
         device: String,
-        /// What was being done: "opening it".
+        /// Step that failed: "opening it".
         step: &'static str,
         /// The error returned.
         cause: io::Error,
-        /// What DPDK said.
+        /// DPDK's messages.
         said: Said,
     },
     /// The device needs more buffers for its receive ring than it was given.
@@ -124,19 +124,19 @@ pub enum DpdkError {
         device: String,
         /// Free buffers offered.
         given: usize,
-        /// What DPDK said.
+        /// DPDK's messages.
         said: Said,
     },
     /// Memory for mbufs was refused.
     #[error("{bytes} bytes of memory for the mbufs of {what}: {cause}{said}")]
     NoMemory {
-        /// What for.
+        /// Purpose of the memory.
         what: String,
-        /// How much.
+        /// Size in bytes.
         bytes: usize,
-        /// What the kernel or DPDK said.
+        /// Error of the kernel or of DPDK.
         cause: io::Error,
-        /// What DPDK said.
+        /// DPDK's messages.
         said: Said,
     },
 }

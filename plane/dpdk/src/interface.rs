@@ -1,4 +1,4 @@
-//! What has to be known of a kernel interface that a device is laid over.
+//! Properties of a kernel interface that a device is laid over.
 //!
 //! Asked by `ioctl` in the network namespace of the calling thread, which is the driver's too.
 

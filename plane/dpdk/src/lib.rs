@@ -1,6 +1,6 @@
 //! The only place that knows DPDK.
 //!
-//! What a reader needs to know of it, from the ground up:
+//! Its modules, from the ground up:
 //! - [`eal`]: DPDK's environment layer, started once, when the first device is opened;
 //! - [`devargs`] and [`driver`]: how a device is named, and what we learnt of each driver by trying it;
 //! - `mempool`, `pool`, `handler`: mbufs that are a second face of the packet region's buffers, so that a

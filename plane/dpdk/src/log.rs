@@ -1,4 +1,4 @@
-//! What DPDK and its drivers say, kept instead of printed.
+//! Log of DPDK and its drivers, kept instead of printed.
 //!
 //! The last lines are kept, so that an error can be told with the driver's own words and the manager
 //! can hand the rest on as events.
@@ -9,9 +9,9 @@ use std::sync::{Mutex, Once, PoisonError};
 
 use crate::ffi;
 
-/// How many lines are kept (our choice: what fits a screen and no flood fills memory).
+/// Number of lines that are kept (our choice: what fits a screen and no flood fills memory).
 const LINES_MAX: usize = 64;
-/// Where a line is cut, in bytes (our choice, against a driver that never ends its line).
+/// Length at which a line is cut, in bytes (our choice, against a driver that never ends its line).
 const LINE_BYTES_MAX: usize = 512;
 
 struct Log {
@@ -74,12 +74,12 @@ pub(crate) fn during<T>(step: impl FnOnce() -> T) -> (T, Said) {
     (result, Said(said.join("; ")))
 }
 
-/// What EAL adds to whatever a driver said.
+/// Returns whether a line is one that EAL adds to every message of a driver.
 fn tells_nothing(line: &str) -> bool {
     ["EAL: Driver cannot attach", "EAL: Failed to attach"].iter().any(|start| line.starts_with(start))
 }
 
-/// What DPDK said while it refused something; shown in parentheses, or not at all.
+/// DPDK's messages while it refused something; shown in parentheses, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said(pub String);
 
@@ -89,7 +89,7 @@ impl std::fmt::Display for Said {
     }
 }
 
-/// What was said since line number `mark` (0 at first), and the mark for the next call.
+/// Returns the lines since number `mark` (0 at first), and the mark for the next call.
 #[must_use]
 pub fn since(mark: u64) -> (Vec<String>, u64) {
     let log = log();

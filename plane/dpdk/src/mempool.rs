@@ -18,7 +18,7 @@ const ANY_NODE: c_int = -1;
 /// Bytes of a cache line; mempools place their objects by it.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// What a pool is to be.
+/// Settings of a pool.
 pub(crate) struct Blueprint<'a> {
     /// For people.
     pub(crate) what: &'a str,
@@ -37,7 +37,7 @@ pub(crate) struct Mempool {
     first: NonNull<rte_mbuf>,
     stride: usize,
     mbufs: u32,
-    /// What the mbufs lie in. Unmapped after the pool is freed, which still reads it.
+    /// Memory of the mbufs. Unmapped after the pool is freed, which still reads it.
     memory: Anonymous,
 }
 

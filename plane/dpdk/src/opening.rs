@@ -1,4 +1,4 @@
-//! How a device is opened: found, set up, started.
+//! Opening of a device: it is found, set up, started.
 
 use std::ffi::{CStr, CString, c_int};
 use std::io;
@@ -127,7 +127,7 @@ impl Plan<'_> {
         Ok(Opened { queues, facts, port })
     }
 
-    /// What a device over a kernel interface needs before its driver's sockets are used.
+    /// Prepares a device over a kernel interface before its driver's sockets are used.
     fn take_interface(&mut self, device: &Device, files: &[RawFd]) -> Result<(), DpdkError> {
         let Some(interface) = &self.interface else { return Ok(()) };
         if let Some(ring) = self.ring {

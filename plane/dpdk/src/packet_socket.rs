@@ -1,4 +1,4 @@
-//! What the af_packet driver's sockets lack, mended.
+//! Repairs of the af_packet driver's sockets.
 //!
 //! The driver of DPDK 22.11 (`rte_eth_af_packet.c`) opens one packet socket for each queue and maps
 //! its rings. Four of the options it chooses spoil the traffic, and cannot be changed from outside:
@@ -38,7 +38,7 @@ const FANOUT_IGNORE_OUTGOING: u32 = 0x4000;
 
 /// Bytes of `struct tpacket2_hdr`, before which nothing else is in a frame to be sent.
 const SEND_HEADER_BYTES: u32 = 32;
-/// Where the kernel puts a received Ethernet frame: `TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14`.
+/// Offset at which the kernel puts a received Ethernet frame: `TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14`.
 const RECEIVE_HEADER_BYTES: u32 = 66;
 /// Frame sizes we choose are multiples of it, so that 16 fill whole pages (our choice).
 const FRAME_STEP_BYTES: u32 = 256;
@@ -46,7 +46,7 @@ const PAGE_BYTES: u32 = 4096;
 /// Frames of each ring. Our choice: 4 ms at 1 Mpps, which is how long the worker's thread may be kept
 /// off its core by another at the kernel's 250 ticks a second.
 const FRAMES: u32 = 4096;
-/// What the frames of a ring may take. Our choice: it is kernel memory that cannot be swapped.
+/// Maximum memory of the frames of a ring. Our choice: it is kernel memory that cannot be swapped.
 const RING_BYTES_MAX: u32 = 16 << 20;
 
 /// The shape of a socket's rings, one to receive and one to send.
@@ -212,7 +212,8 @@ fn take_mapping(ours: &OwnedFd, file: RawFd, bytes: usize) -> io::Result<()> {
     if mapped == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Where a file is mapped, if it is once and in this size. `maps` is `/proc/self/maps`.
+/// Returns the address at which a file is mapped, if it is once and in this size. `maps` is
+/// `/proc/self/maps`.
 fn mapping_of(maps: &str, link: &str, bytes: usize) -> Option<usize> {
     let mut found = maps.lines().filter(|line| line.split_whitespace().nth(5) == Some(link));
     let (line, more) = (found.next()?, found.next());

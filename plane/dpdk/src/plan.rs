@@ -16,9 +16,9 @@ pub(crate) struct Plan<'a> {
     pub(crate) device: Devargs,
     pub(crate) treatment: Treatment,
     pub(crate) interface: Option<Interface>,
-    /// Of af_packet's sockets.
+    /// Ring of af_packet's sockets.
     pub(crate) ring: Option<Ring>,
-    /// Why packets are copied.
+    /// Reason for which packets are copied.
     pub(crate) copied: Option<String>,
     pub(crate) notes: Vec<String>,
 }

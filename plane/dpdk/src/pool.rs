@@ -179,7 +179,7 @@ thread_local! {
     static CALL: Cell<*mut Call> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// What the handler sees of a pool.
+/// The handler's view of a pool.
 pub(crate) struct Shelf {
     first: NonNull<rte_mbuf>,
     stride: usize,

@@ -17,7 +17,7 @@ use crate::queue::Queue;
 
 pub use crate::device::Losses;
 
-/// What is asked of a device.
+/// Specification of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
     /// As EAL takes it: `net_af_packet0,iface=veth0`, `0000:00:05.0`.
@@ -42,14 +42,14 @@ impl Spec {
     }
 }
 
-/// What became of a device.
+/// Facts about a device that is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Its driver.
     pub driver: String,
     /// The device as it was opened, with the arguments we added.
     pub device: String,
-    /// Why packets are copied once each way; `None` when the driver works on the packet region.
+    /// Reason for which packets are copied once each way; `None` when the driver works on the packet region.
     pub copied: Option<String>,
     /// Its Ethernet address.
     pub mac: Option<[u8; 6]>,
@@ -57,7 +57,7 @@ pub struct Facts {
     pub frame_bytes_max: Option<u32>,
     /// The kernel interface it is laid over.
     pub interface: Option<String>,
-    /// What else the operator should know.
+    /// Other notes for the operator.
     pub notes: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub struct Link {
 pub struct Opened {
     /// One queue for each worker; sending them there is the caller's part.
     pub queues: Vec<Queue>,
-    /// What became of it.
+    /// Facts about it.
     pub facts: Facts,
     /// For the control thread.
     pub port: Port,
@@ -138,7 +138,7 @@ impl Port {
         Link { up, speed_mbps: speed.filter(|&speed| speed != 0 && speed != u32::MAX) }
     }
 
-    /// What was lost in driver and kernel so far. The first queue's counters include it from here on.
+    /// Returns the losses in driver and kernel so far. The first queue's counters include it from here on.
     /// To be called about every second: af_packet devices send then what they could not send before.
     #[must_use]
     pub fn losses(&self) -> Losses {

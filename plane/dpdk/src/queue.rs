@@ -15,7 +15,7 @@ use crate::ffi::{self, rte_mbuf};
 /// from here cost a little more; pointers of a burst fill 8 cache lines.
 pub(crate) const BURST: usize = 64;
 
-/// Which queue of which device, and what it can carry.
+/// Queue of a device, and what it can carry.
 pub(crate) struct Lane {
     pub(crate) device: Arc<Device>,
     pub(crate) number: u16,
@@ -95,7 +95,7 @@ impl port::Queue for Queue {
         }
     }
 
-    /// What it has counted; the first queue includes what the driver and the kernel lost, as of the
+    /// Returns its counters; the first queue includes what the driver and the kernel lost, as of the
     /// last [`crate::Port::losses`].
     fn counters(&self) -> QueueCounters {
         let mut counters = self.lane.counters;
@@ -125,14 +125,14 @@ impl port::Queue for Queue {
     }
 }
 
-/// Why a packet that came is not handed on.
+/// Reason for which a packet that came is not handed on.
 pub(crate) enum Lost {
     TooLong,
     Failed,
 }
 
 impl Lane {
-    /// What every received frame must be, however it gets into the region.
+    /// Checks what every received frame must be, however it gets into the region.
     #[inline(always)]
     pub(crate) fn accept(&self, mbuf: &rte_mbuf, room: u32) -> Result<(), Lost> {
         if mbuf.pkt_len > room.min(self.received_bytes_max) {
@@ -200,7 +200,8 @@ impl Batch {
         self.count += 1;
     }
 
-    /// How many packets of a burst of `all` are done with when the driver took the first `sent` mbufs.
+    /// Returns the number of packets of a burst of `all` that are done with when the driver took the first
+    /// `sent` mbufs.
     #[inline(always)]
     pub(crate) fn done(&self, sent: usize, all: usize) -> usize {
         if sent < self.count { usize::from(self.places[sent]) } else { all }

@@ -1,4 +1,5 @@
-//! What a packet costs in the generator and in the null port: `cargo run --release -p headgate-ports
+//! Measures the cost of a packet in the generator and in the null port: `cargo run --release -p
+//! headgate-ports
 //! --example generator_cost`.
 //!
 //! One thread makes bursts of 32 frames and ends them, at once or after as many as a ring holds, so

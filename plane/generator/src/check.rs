@@ -1,4 +1,4 @@
-//! What cannot be generated, and what to ask for instead.
+//! Checks of specifications: what cannot be generated, and what to ask for instead.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ fn mistake(field: &'static str, why: impl Into<String>, mend: impl Into<String>)
 }
 
 impl GeneratorSpec {
-    /// All that keeps this traffic from being made in buffers with room for frames of
+    /// Returns all that keeps this traffic from being made in buffers with room for frames of
     /// `frame_bytes_max` (without check sequence); nothing when all is well.
     #[must_use]
     pub fn errors(&self, frame_bytes_max: u32) -> Vec<SpecError> {
@@ -32,7 +32,7 @@ impl GeneratorSpec {
         found
     }
 
-    /// All flows, of all classes; saturates.
+    /// Returns the number of flows of all classes; saturates.
     pub(super) fn flows(&self) -> u32 {
         match &self.load {
             Load::Even { flows, .. } => *flows,

@@ -1,4 +1,4 @@
-//! Which flow the next packet belongs to.
+//! Choice of the flow of the next packet.
 
 use crate::spec::Selection;
 use headgate_port::random::Random;
@@ -26,7 +26,7 @@ impl Cursor {
         Self { first, end: to, stride, count, next: first, selection }
     }
 
-    /// How many flows.
+    /// Returns the number of flows.
     pub(super) const fn count(&self) -> u32 {
         self.count
     }

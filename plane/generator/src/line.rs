@@ -13,7 +13,7 @@ use crate::stamp;
 use crate::template::{Burst, IP_CHECKSUM, Layout, Template, checksum, checksum_udp, cycles_sum, fold};
 use headgate_port::random::Random;
 
-/// Where the IPv4 header starts, without and with a VLAN tag.
+/// Offset of the IPv4 header, without and with a VLAN tag.
 const UNTAGGED: usize = ethernet::HEADER_LENGTH;
 const TAGGED: usize = ethernet::HEADER_LENGTH + vlan::TAG_LENGTH;
 /// Packets that are computed before any is written. Our choice: as many as a worker asks for at once;

@@ -13,7 +13,7 @@ pub use measure::{FLOWS_JUDGED, Measurements, Report};
 use headgate_port::{Queue, QueueCounters, Setting, count_sent, give_back};
 use measure::Probe;
 
-/// What a null port measures of the stamps of generators.
+/// Measurements that a null port makes of the stamps of generators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
     /// Nothing: packets are not read.
@@ -33,7 +33,7 @@ pub enum Measure {
 pub struct NullPort {
     /// As many as were asked for.
     pub queues: Vec<Box<dyn Queue>>,
-    /// What they measure; to be read at any time.
+    /// Its measurements; to be read at any time.
     pub measurements: Arc<Measurements>,
 }
 

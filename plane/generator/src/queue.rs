@@ -13,7 +13,7 @@ use crate::template::{Burst, Layout, Template};
 use headgate_port::random::Random;
 use headgate_port::{Queue, QueueCounters, Setting, count_received, count_sent, give_back};
 
-/// How frames are made.
+/// Way of making frames.
 enum Maker {
     Line(Box<Line>),
     Any { layout: Layout, templates: Vec<Template>, bag: Bag },
@@ -39,7 +39,7 @@ pub(super) struct GeneratorQueue {
     random: Random,
     /// Low 32 bits of the source address of flow 0.
     address: u32,
-    /// Which generator queue, as the stamp holds it.
+    /// Number of the generator queue, as the stamp holds it.
     source: u32,
     /// Number of the next packet.
     sequence: u32,

@@ -1,4 +1,4 @@
-//! How many packets of which class are due.
+//! Schedule: the number of packets of each class that are due.
 
 use crate::spec::{GeneratorSpec, Load, Rate};
 use headgate_port::pace::Pace;
@@ -21,7 +21,7 @@ pub(super) struct RateSchedule {
     /// Later rates and their times in cycles since the start, the next one last.
     steps: Vec<(u64, Rate)>,
     started: Option<u64>,
-    /// When the next step is due; the end of time when none is.
+    /// Time of the next step; the end of time when there is none.
     next_step: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Which size the next frame has: a bag that is drawn empty and filled again.
+//! Choice of the next frame's size: a bag that is drawn empty and filled again.
 
 use crate::check::gcd;
 use headgate_port::random::Random;

@@ -1,4 +1,4 @@
-//! What traffic is asked for.
+//! Specification of generated traffic.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -12,8 +12,8 @@ pub const FLOWS_MAX: u32 = 1 << 24;
 pub const CLASSES_MAX: usize = 64;
 /// Sizes a weighted list can have: their templates stay within the second-level cache.
 pub const SIZES_MAX: usize = 256;
-/// What the weights of a list of sizes may add up to, once divided by their greatest common divisor.
-/// Our choice: a bag of 4,096 two-byte entries is a quarter of the first-level cache.
+/// Maximum sum of the weights of a list of sizes, once divided by their greatest common divisor. Our choice:
+/// a bag of 4,096 two-byte entries is a quarter of the first-level cache.
 pub const WEIGHTS_SUM_MAX: u32 = 4096;
 pub use headgate_port::pace::RATE_MAX;
 /// Bytes of an Ethernet frame check sequence, which sizes count and buffers do not hold
@@ -28,15 +28,15 @@ pub const FRAME_BYTES_MIN: u32 = 64;
 /// a "64-byte packet" is 60 bytes in its buffer, 64 on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratorSpec {
-    /// How many flows, and how fast.
+    /// Number of flows, and their rates.
     pub load: Load,
     /// Changes of the rate, in the order of their times.
     pub steps: Vec<RateStep>,
-    /// Which flow the next packet of a class belongs to.
+    /// Choice of the flow of a class's next packet.
     pub selection: Selection,
-    /// How long frames are.
+    /// Lengths of frames.
     pub sizes: Sizes,
-    /// What is above IP.
+    /// Protocol above IP.
     pub transport: Transport,
     /// Source address of flow 0; flow `n` has the `n`th address after it. Of the same IP version as
     /// `destination`.
@@ -86,10 +86,10 @@ impl Default for GeneratorSpec {
     }
 }
 
-/// How many flows, and how fast.
+/// Number of flows, and their rates.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
-    /// All flows alike.
+    /// All flows are alike.
     Even {
         /// Number of flows, 1 to [`FLOWS_MAX`].
         flows: u32,
@@ -109,7 +109,7 @@ pub struct Class {
     pub rate: f64,
 }
 
-/// How fast.
+/// Rate of packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// As many packets as are asked for.
@@ -127,7 +127,7 @@ pub struct RateStep {
     pub rate: Rate,
 }
 
-/// Which flow the next packet of a class belongs to.
+/// Choice of the flow of a class's next packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// Each in turn.
@@ -137,10 +137,10 @@ pub enum Selection {
     Random,
 }
 
-/// How long frames are, in bytes with their check sequence, at least [`FRAME_BYTES_MIN`].
+/// Lengths of frames, in bytes with their check sequence, at least [`FRAME_BYTES_MIN`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All alike.
+    /// All frames are of this length.
     Fixed(u32),
     /// The "simple IMIX" of the field: of 12 frames, 7 of 64, 4 of 594 and 1 of 1518 bytes, that is
     /// IP packets of 40 (padded), 576 and 1500. Where the headers asked for do not fit 64 bytes, the
@@ -151,7 +151,7 @@ pub enum Sizes {
     Weighted(Vec<(u32, u32)>),
 }
 
-/// What is above IP.
+/// Protocol above IP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transport {
     /// UDP.

@@ -1,4 +1,4 @@
-//! What tells a packet of the generator apart: its flow, its number, and when it was made.
+//! Stamps of the generator's packets: the flow, its number, and when it was made.
 //!
 //! The first bytes of the payload, little-endian:
 //!
@@ -16,7 +16,7 @@ use headgate_wire::{ip::protocol, tcp, udp};
 
 /// Bytes of a stamp.
 pub const BYTES: usize = 18;
-/// What a stamp starts with; our choice, unlikely to begin any payload ("hgS" and a byte that is not text).
+/// First word of a stamp; our choice, unlikely to begin any payload ("hgS" and a byte that is not text).
 pub const MAGIC: u32 = u32::from_le_bytes(*b"hgS\x9d");
 /// Bits of the clock that a stamp holds: at 2.5 GHz they wrap after 31 hours.
 pub const CYCLES_BITS: u32 = 48;
@@ -31,11 +31,11 @@ const FLOW_BITS: u32 = 24;
 /// A stamp read from a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// How many packets its generator queue gave before, modulo 2^32.
+    /// Number of packets that its generator queue gave before, modulo 2^32.
     pub sequence: u32,
     /// Number of the flow in its generator, below 2^24.
     pub flow: u32,
-    /// Which generator queue.
+    /// Number of the generator queue.
     pub source: u8,
     /// The low [`CYCLES_BITS`] of the time stamp counter when the burst was made.
     pub cycles: u64,

@@ -19,7 +19,7 @@ use crate::stamp;
 /// Receive window of TCP segments: the largest without scaling.
 const TCP_WINDOW: u16 = u16::MAX;
 
-/// Where things are in all frames of a generator, in bytes since the frame's start.
+/// Offsets in all frames of a generator, in bytes since the frame's start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) l3: usize,
@@ -142,18 +142,18 @@ pub(super) fn cycles_sum(now: u64) -> u32 {
     [[a, b], [c, d], [e, f]].iter().map(|word| u32::from(u16::from_ne_bytes(*word))).sum()
 }
 
-/// What the packets of a burst have in common beside their template.
+/// Values that the packets of a burst have in common beside their template.
 #[derive(Clone, Copy)]
 pub(super) struct Burst<'a> {
     /// Low 32 bits of the source address of flow 0.
     pub(super) address: u32,
-    /// Which generator queue, as the stamp holds it.
+    /// Number of the generator queue, as the stamp holds it.
     pub(super) source: u32,
     /// Number of the first.
     pub(super) sequence: u32,
     /// The clock.
     pub(super) now: u64,
-    /// Where the buffers are.
+    /// Region of the buffers.
     pub(super) region: &'a Region,
     /// The buffers, one for each packet.
     pub(super) buffers: &'a [u32],

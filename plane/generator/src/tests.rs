@@ -30,7 +30,7 @@ fn even(flows: u32) -> Load {
     Load::Even { flows, rate: Rate::Unlimited }
 }
 
-/// What a frame says of itself, after all its lengths and checksums were checked.
+/// Fields of a frame, after all its lengths and checksums were checked.
 struct Read {
     source: IpAddr,
     ports: (u16, u16),
@@ -250,7 +250,8 @@ proptest! {
     // Each case polls thousands of times.
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// What comes and what is lost follow the rate, however late and in whatever portions a worker asks.
+    /// Packets that come and packets that are lost follow the rate, however late and in whatever portions a
+    /// worker asks.
     #[test]
     fn packets_and_losses_follow_the_rate(
         rate in 1.0f64..40e6, portions in prop::collection::vec((1u64..400_000, 0usize..300), 1..200)

@@ -33,7 +33,7 @@ impl Backend for Generator {
         Abilities { gives: Gives::Supply { ends: true }, patience: 100, ..Abilities::default() }
     }
 
-    /// What another generator with the same seed makes, one by one.
+    /// Makes the frames of another generator with the same seed, one by one.
     fn incoming(&mut self, wanted: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let mut twin = self.queue(wanted.len());
         let (mut stack, mut frames) = (stack(1), Vec::new());

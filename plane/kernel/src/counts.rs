@@ -1,4 +1,4 @@
-//! What is counted of one interface.
+//! Counters of one interface.
 
 /// Counts since the cable was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What a frame that comes from the kernel lacks, and what puts it back.
+//! Repairs of frames that come from the kernel without a VLAN tag or a checksum.
 //!
 //! The kernel takes the outer VLAN tag out of every frame, and leaves the checksum of a packet that never
 //! left the machine to a network card that there is not (`CHECKSUM_PARTIAL`). Both are said beside the
@@ -27,7 +27,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const IPV6_HEADER_BYTES: usize = 40;
 
-/// What the kernel says beside a frame.
+/// The kernel's information beside a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Aside {
     /// The flags above, among others.

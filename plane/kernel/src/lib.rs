@@ -77,7 +77,7 @@ pub trait InterfaceIo {
     /// Readable when there are packets.
     fn ear(&self) -> BorrowedFd<'_>;
 
-    /// What was done so far.
+    /// Returns the counts so far.
     fn counts(&self) -> Counts;
 
     /// Asks the kernel how many packets found no room in the socket, and adds them to the counts; and whether
@@ -91,7 +91,7 @@ pub trait InterfaceIo {
 /// Makes a cable of a socket that [`open::open`] opened for the same I/O, with the memory of this pool.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn attach(socket: OwnedFd, io: &KernelIo, pool: &mut Pool) -> io::Result<Box<dyn InterfaceIo>> {
     let batch = (io.batch as usize).clamp(1, BATCH_MAX);
     Ok(match io.driver {
@@ -102,7 +102,8 @@ pub fn attach(socket: OwnedFd, io: &KernelIo, pool: &mut Pool) -> io::Result<Box
     })
 }
 
-/// Why this kernel, or what confines this process, has no such driver; `None` where it has.
+/// Returns the reason for which this kernel, or what confines this process, has no such driver; `None` where
+/// it has.
 #[must_use]
 pub fn missing(driver: Driver) -> Option<io::Error> {
     match driver {
@@ -112,7 +113,7 @@ pub fn missing(driver: Driver) -> Option<io::Error> {
     }
 }
 
-/// What a socket has to tell beside packets, when `poll` says that there is an error. It is told once.
+/// Reads the error of a socket, when `poll` says that there is one. It is told once.
 ///
 /// # Errors
 /// [`InterfaceError`].

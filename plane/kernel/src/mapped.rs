@@ -25,10 +25,10 @@ const WRONG_FORMAT: u32 = 4;
 
 /// Bytes of `struct tpacket2_hdr`, behind which a frame to be sent starts.
 const SEND_HEADER_BYTES: usize = 32;
-/// Where the kernel puts a received Ethernet frame: `TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14`.
+/// Offset at which the kernel puts a received Ethernet frame: `TPACKET_ALIGN(TPACKET2_HDRLEN + 16) - 14`.
 const RECEIVE_HEADER_BYTES: u32 = 66;
 const PAGE_BYTES: u32 = 4096;
-/// What one ring may take. Our choice: it is kernel memory that cannot be swapped.
+/// Maximum memory of one ring. Our choice: it is kernel memory that cannot be swapped.
 const RING_BYTES_MAX: u32 = 16 << 20;
 
 /// The shape of a ring.

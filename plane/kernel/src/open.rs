@@ -26,11 +26,11 @@ use crate::{mapped, xdp};
 // linux/if_packet.h
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
-/// What a frame of up to 192 bytes takes of a socket's receive buffer, in bytes: `truesize` of an skb on
-/// x86-64, 256 bytes of head and 512 of data.
+/// Memory that a frame of up to 192 bytes takes of a socket's receive buffer, in bytes: `truesize` of an skb
+/// on x86-64, 256 bytes of head and 512 of data.
 const SMALL_FRAME_BYTES: u32 = 768;
 
-/// Why an interface could not be opened.
+/// Error of opening an interface.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// There is no interface of this name.
@@ -38,7 +38,7 @@ pub enum OpenError {
     NoSuchInterface {
         /// The name.
         name: String,
-        /// Those that are.
+        /// The interfaces that are there.
         existing: Vec<String>,
     },
     /// We lack the right.
@@ -48,7 +48,7 @@ pub enum OpenError {
     NotPermitted {
         /// The interface.
         name: String,
-        /// What was tried.
+        /// Step that failed.
         step: &'static str,
     },
     /// The kernel refused.
@@ -56,9 +56,9 @@ pub enum OpenError {
     Refused {
         /// The interface.
         name: String,
-        /// What was tried.
+        /// Step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
 }
@@ -68,7 +68,7 @@ pub enum OpenError {
 pub struct Opened {
     /// The NF's.
     pub socket: OwnedFd,
-    /// What must stay open, by us, as long as the NF is to have packets.
+    /// Descriptors that we must keep open as long as the NF is to have packets.
     pub keeps: Vec<OwnedFd>,
     /// Whether the interface's driver lays packets where the NF has them, without a copy.
     pub is_zero_copy: bool,

@@ -16,7 +16,7 @@ use crate::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, loss, lost_since_asked
 // linux/if_packet.h
 const PACKET_AUXDATA: i32 = 8;
 
-/// What the kernel says beside a frame, as a control message.
+/// The kernel's information beside a frame, as a control message.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Control {
@@ -174,7 +174,7 @@ fn complete(packet: Descriptor, aside: Aside, pool: &mut Pool) -> Descriptor {
     packet
 }
 
-/// What the kernel said beside the frame of a message, in so many bytes.
+/// Returns the kernel's information beside the frame of a message, in so many bytes.
 pub(crate) fn aside(bytes: usize, control: &Control) -> Aside {
     let said = bytes >= size_of::<Control>()
         && control.header.cmsg_level == libc::SOL_PACKET

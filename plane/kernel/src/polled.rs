@@ -16,7 +16,7 @@ use crate::frame::{self, Aside, TAG_BYTES};
 use crate::mapped::MappedRings;
 use crate::{BATCH_MAX, open};
 
-/// What was done so far.
+/// Counts of its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Polled {
     /// Packets received.
@@ -37,8 +37,8 @@ pub struct Polled {
 pub struct PolledRings {
     rings: MappedRings,
     scratch: Vec<u8>,
-    /// The longest frame, without VLAN tag, that the interface carried when it was opened: the kernel drops what
-    /// is longer, and tells nobody.
+    /// The longest frame, without VLAN tag, that the interface carried when it was opened: the kernel drops
+    /// what is longer, and tells nobody.
     sent_bytes_max: u32,
     counts: Polled,
 }
@@ -47,7 +47,7 @@ impl PolledRings {
     /// Takes over a socket that [`crate::open::open`] opened for the driver `mapped`.
     ///
     /// # Errors
-    /// What the kernel said.
+    /// The kernel's error.
     pub fn new(socket: OwnedFd, io: &KernelIo) -> io::Result<Self> {
         let sent_bytes_max = open::frame_bytes_max(socket.as_fd())?;
         let rings = MappedRings::new(socket, BATCH_MAX, io.queue, io.frame_bytes)?;
@@ -78,8 +78,8 @@ impl PolledRings {
         count
     }
 
-    /// Lays packets into the ring, as many as there is room for, and has the kernel send them. Returns how many
-    /// are done with; their buffers are the caller's.
+    /// Lays packets into the ring, as many as there is room for, and has the kernel send them. Returns how
+    /// many are done with; their buffers are the caller's.
     pub fn transmit(&mut self, region: &Region, packets: &[Descriptor]) -> usize {
         let before = self.counts.sent;
         let mut done = 0;
@@ -120,7 +120,7 @@ impl PolledRings {
         let _ = self.rings.push_again();
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     #[must_use]
     pub const fn counts(&self) -> Polled {
         self.counts

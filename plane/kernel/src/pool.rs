@@ -42,7 +42,7 @@ impl Pool {
         Self { region, free }
     }
 
-    /// Where the packets lie.
+    /// Returns the region of the packets.
     #[must_use]
     pub const fn region(&self) -> &Region {
         &self.region

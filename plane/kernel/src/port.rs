@@ -13,7 +13,7 @@ use crate::polled::PolledRings;
 /// Makes a queue of a socket that [`crate::open`] opened with the driver `mapped`.
 ///
 /// # Errors
-/// What the kernel said.
+/// The kernel's error.
 pub fn queue(socket: OwnedFd, io: &KernelIo) -> io::Result<Box<dyn Queue>> {
     Ok(Box::new(KernelQueue(PolledRings::new(socket, io)?)))
 }

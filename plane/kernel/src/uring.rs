@@ -24,13 +24,13 @@ use crate::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, is_passing, loss, lost
 
 /// Bytes of `struct io_uring_recvmsg_out` (linux/io_uring.h), which stands before what was received.
 const TOLD_BYTES: usize = 16;
-/// Where a buffer that is provided starts, so that the packet in it lies behind the headroom.
+/// Offset at which a provided buffer starts, so that the packet in it lies behind the headroom.
 const START_BYTES: usize = HEADROOM_BYTES as usize - TOLD_BYTES - size_of::<Control>();
 /// The only group of buffers.
 const GROUP: u16 = 0;
 /// Buffers that may be provided: a power of two.
 const PLACES: usize = BATCH_MAX.next_power_of_two();
-/// Of requests that receive; those that send have their place in the batch.
+/// `user_data` of requests that receive; those that send have their place in the batch.
 const RECEIVES: u64 = u64::MAX;
 
 const _: () = assert!(TOLD_BYTES + size_of::<Control>() <= HEADROOM_BYTES as usize);
@@ -107,9 +107,9 @@ pub struct Uring {
     buffers: Vec<Option<u32>>,
     /// Numbers without a buffer.
     free: Vec<u16>,
-    /// What to receive beside a packet.
+    /// Parts of a message to receive beside a packet.
     header: Box<libc::msghdr>,
-    /// What became of each packet of a batch.
+    /// Result of each packet of a batch.
     outcomes: Vec<i32>,
 }
 
@@ -213,13 +213,13 @@ impl Uring {
     }
 }
 
-/// Why there is none here.
+/// Returns the reason for which there is none here.
 pub fn missing() -> Option<io::Error> {
     let ring = IoUring::builder().setup_single_issuer().build(1).map_err(explained);
     ring.and_then(|ring| Provided::register(&ring).map(|provided| drop((ring, provided)))).err()
 }
 
-/// Why there is no io_uring, and what to do about it.
+/// Adds to an error why there is no io_uring, and what to do about it.
 fn explained(error: io::Error) -> io::Error {
     let why = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {

@@ -5,12 +5,12 @@
 //! the memory of its sockets (UMEM), so between receive and send it copies nothing; the kernel copies once
 //! each way, or not at all where the interface's driver can (zero-copy).
 //!
-//! Who does what:
+//! Division of work:
 //! - the manager opens the socket, gives it memory and rings, binds it to the interface's one queue, and puts
 //!   a [program] onto the interface that sends packets to it;
 //! - the NF has the socket and the memory, maps the rings, and needs no rights.
 //!
-//! What an interface took out of a frame before, nobody says here: a checksum that was left to a card is
+//! Nobody says here what an interface took out of a frame before: a checksum that was left to a card is
 //! recognised by what stands in its place ([`frame::complete_checksum_left_out`]), a VLAN tag taken out by a
 //! card's driver is lost (`ethtool -K IFACE rxvlan off`).
 
@@ -35,11 +35,11 @@ const BUFFER_BYTES: u32 = 4096;
 const ROOM_BEFORE_BYTES: u32 = 256;
 /// The longest frame that fits.
 pub const FRAME_BYTES_MAX: u32 = BUFFER_BYTES - ROOM_BEFORE_BYTES;
-/// What buffers to receive into may take on each interface. Our choice: it is memory that cannot be swapped.
+/// Maximum memory of receive buffers on each interface. Our choice: it is memory that cannot be swapped.
 const RECEIVE_BYTES_MAX: u32 = 16 << 20;
 /// Packets on their way out of each interface. Our choice: two of the longest batches.
 const SENDING: u32 = 2 * BATCH_MAX as u32;
-/// Where a descriptor of the receive ring has its offset in unaligned mode, which is not ours: none is above.
+/// Bits of an address in a descriptor; above them is the offset of unaligned mode, which is not ours.
 const ADDRESS_MASK: u64 = (1 << 48) - 1;
 // linux/if_xdp.h
 const XDP_MAX_TX_SKB_BUDGET: i32 = 9;
@@ -61,11 +61,11 @@ pub fn geometry(queue: u32, spare: u32) -> Geometry {
     Geometry::announced(buffers, BUFFER_BYTES).unwrap_or_else(|| unreachable!("constants say that it fits"))
 }
 
-/// Why there is no such socket.
+/// Reason for which there is no such socket.
 pub struct Refused {
-    /// What was tried.
+    /// Step that failed.
     pub step: &'static str,
-    /// What the kernel said.
+    /// The kernel's error.
     pub cause: io::Error,
 }
 
@@ -116,7 +116,7 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(file) })
 }
 
-/// Why there are no such sockets here.
+/// Returns the reason for which there are no such sockets here.
 pub fn missing() -> Option<io::Error> {
     socket().err()
 }
@@ -168,7 +168,7 @@ struct Channels {
     command: u32,
     /// Most of receive, send, other, combined.
     most: [u32; 4],
-    /// Of them there are.
+    /// Numbers that there are, in the same order.
     are: [u32; 4],
 }
 

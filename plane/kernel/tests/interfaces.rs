@@ -1,5 +1,4 @@
-//! What every driver must do, each asked of all of them, over a veth pair in a namespace of its own. It
-//! takes root.
+//! Tests of all drivers by the same questions, over a veth pair in a namespace of its own. It takes root.
 
 use std::io::Write as _;
 use std::net::UdpSocket;
@@ -18,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 const DRIVERS: [Driver; 4] = [Driver::Packet, Driver::Mapped, Driver::Uring, Driver::Xdp];
 const BATCHES: [u32; 3] = [1, 32, 256];
 const FRAME_BYTES: u32 = 2048;
-/// How long anything may take before a test gives up.
+/// Maximum time of any step before a test gives up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Two interfaces with a cable between them: `near` is the one under test.
@@ -26,7 +25,7 @@ struct Bed {
     near: Box<dyn InterfaceIo>,
     far: Box<dyn InterfaceIo>,
     pool: Pool,
-    /// What the manager would keep open.
+    /// Descriptors that the manager would keep open.
     _keeps: Vec<OwnedFd>,
 }
 

@@ -8,7 +8,7 @@ use headgate_shm::{Descriptor, Region, Stack};
 
 use crate::ring::{ClientOffence, Piece, Shared, Watch};
 
-/// What was done so far.
+/// Counts of its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets received.
@@ -38,7 +38,7 @@ enum Sending {
 /// A connection to a client, as its worker uses it.
 pub struct Connection {
     shared: Arc<Shared>,
-    /// How far we are in the ring to the client and in that from it.
+    /// Our indices in the ring to the client and in that from it.
     sent: u16,
     received: u16,
     counts: Counts,
@@ -49,13 +49,13 @@ impl Connection {
         Self { shared, sent: 0, received: 0, counts: Counts::default() }
     }
 
-    /// What others see of it.
+    /// Returns a view of it for others.
     #[must_use]
     pub fn watch(&self) -> Watch {
         Watch(self.shared.clone())
     }
 
-    /// What was done so far.
+    /// Returns the counts so far.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.counts

@@ -5,10 +5,10 @@
 //! rings and hands them over a Unix socket; we are the *server* and copy packets in and out.
 //!
 //! ```text
-//! message   the control messages, 128 bytes each
-//! meeting   its own thread   listens, shakes hands, sees the client go; the control thread asks what came of it
-//! ring      both             one ring in the client's memory
-//! cable     worker           packets in and out
+//! message     the control messages, 128 bytes each
+//! meeting     its own thread   listens, shakes hands, sees the client go; control asks for its outcome
+//! ring        both             one ring in the client's memory
+//! connection  worker           packets in and out
 //! ```
 //!
 //! DPDK has a server too. It trusts its client: what stands in a descriptor is added to a base and copied, so

@@ -1,10 +1,11 @@
-//! How a client comes: we listen, it connects, brings memory and rings, and says that all is said.
+//! Connection setup: we listen, it connects, brings memory and rings, and says that all is said.
 //!
-//! The socket's name is abstract (unix(7)): there is no file that could stay behind, whatever ends us. Anybody
-//! may connect to it, so the kernel is asked who did, and only the user that the program runs as is let in.
+//! The socket's name is abstract (unix(7)): there is no file that could stay behind, whatever ends us.
+//! Anybody may connect to it, so the kernel is asked who did, and only the user that the program runs as is
+//! let in.
 //!
-//! The protocol needs files of the client, which may be anything, so a thread of its own is at the socket ([`host`]);
-//! whoever has the meeting never waits.
+//! The protocol needs files of the client, which may be anything, so a thread of its own is at the socket
+//! ([`host`]); whoever has the meeting never waits.
 
 mod host;
 
@@ -20,15 +21,15 @@ use self::host::{End, Host};
 use crate::connection::Connection;
 use crate::ring::{LOG2_RING_MAX, Watch};
 
-/// Why there is no connection, or none any more.
+/// Reason for which there is no connection, or none any more.
 #[derive(Debug, thiserror::Error)]
 pub enum MeetingError {
     /// The kernel refused.
     #[error("memif: cannot {step}: {cause}")]
     System {
-        /// What was tried.
+        /// Step that failed.
         step: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: Errno,
     },
     /// The client broke the protocol, or memory of its cannot be used.
@@ -47,7 +48,7 @@ fn refused<T>(why: impl Into<String>) -> Result<T, MeetingError> {
     Err(MeetingError::Refused(why.into()))
 }
 
-/// What comes of a meeting: a connection, and then its end.
+/// Outcome of a meeting: a connection, and then its end.
 enum Outcome {
     Connected(Connection),
     Ended(MeetingError),
@@ -82,7 +83,7 @@ impl Meeting {
         Ok(Self { name: name.to_owned(), outcomes, end, connected: None })
     }
 
-    /// What a client connects to.
+    /// Returns the name that a client connects to.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

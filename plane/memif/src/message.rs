@@ -21,14 +21,14 @@ const MODE_ETHERNET: u8 = 0;
 const NAME_BYTES: usize = 32;
 const REASON_BYTES: usize = 96;
 
-/// What a client says.
+/// Message of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromClient {
-    /// Who it is.
+    /// The client's version and wishes.
     Init {
         /// Its version of the protocol.
         version: u16,
-        /// Which of the server's interfaces it wants.
+        /// Number of the server's interface that it wants.
         interface: u32,
         /// Whether packets are Ethernet frames.
         ethernet: bool,
@@ -48,19 +48,19 @@ pub enum FromClient {
         index: u16,
         /// The memory it lies in.
         region: u16,
-        /// Where it lies.
+        /// Its offset in the memory.
         offset: u32,
         /// Its size.
         log2_size: u8,
     },
-    /// All is said.
+    /// The setup is complete.
     Connect,
     /// It goes.
     Disconnect {
         /// Why.
         reason: String,
     },
-    /// What a server does not ask for and does not mind.
+    /// Message that a server does not ask for and ignores.
     Ack,
 }
 
@@ -113,10 +113,10 @@ impl FromClient {
     }
 }
 
-/// What the server says.
+/// Message of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FromServer<'a> {
-    /// What there can be.
+    /// The server's versions and limits.
     Hello {
         /// The largest number of a region.
         region_max: u16,

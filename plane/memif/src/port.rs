@@ -7,29 +7,29 @@ use crate::{Connection, Watch};
 
 /// Makes a queue of a connection.
 #[must_use]
-pub fn queue(cable: Connection) -> Box<dyn Queue> {
-    let watch = cable.watch();
-    Box::new(MemifQueue { cable, watch })
+pub fn queue(connection: Connection) -> Box<dyn Queue> {
+    let watch = connection.watch();
+    Box::new(MemifQueue { connection, watch })
 }
 
 struct MemifQueue {
-    cable: Connection,
+    connection: Connection,
     watch: Watch,
 }
 
 impl Queue for MemifQueue {
     fn receive(&mut self, _now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
-        self.cable.receive(stack, into)
+        self.connection.receive(stack, into)
     }
 
     fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
-        let done = self.cable.transmit(stack.region(), packets);
+        let done = self.connection.transmit(stack.region(), packets);
         give_back(stack, &packets[..done]);
         done
     }
 
     fn counters(&self) -> QueueCounters {
-        let counts = self.cable.counts();
+        let counts = self.connection.counts();
         QueueCounters {
             received: counts.received,
             received_bytes: counts.received_bytes,

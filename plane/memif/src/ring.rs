@@ -6,9 +6,9 @@
 //! 128  descriptors, 16 bytes each          flags u16, region u16, length u32, offset u32, metadata u32
 //! ```
 //!
-//! Head and tail run freely. In the ring *from* the client, what lies from tail to head are packets. In the ring
-//! *to* the client, what lies there are empty buffers: we fill one and move the tail past it, and the client
-//! offers it anew, by its head, once it has taken the packet.
+//! Head and tail run freely. In the ring *from* the client, what lies from tail to head are packets. In the
+//! ring *to* the client, what lies there are empty buffers: we fill one and move the tail past it, and the
+//! client offers it anew, by its head, once it has taken the packet.
 //!
 //! Our place in each ring is kept in private memory, and what the client wrote is loaded once and checked.
 
@@ -57,7 +57,7 @@ pub struct Piece {
     pub goes_on: bool,
 }
 
-/// Where a ring lies. What it points to is kept by [`Shared`].
+/// Address of a ring. What it points to is kept by [`Shared`].
 #[derive(Debug)]
 pub struct Ring {
     head: NonNull<AtomicU16>,
@@ -98,7 +98,7 @@ impl Ring {
         self.size
     }
 
-    /// What lies from `tail` to the client's head.
+    /// Returns the number of descriptors from `tail` to the client's head.
     pub fn offered(&self, tail: u16) -> Result<u16, ClientOffence> {
         let offered = self.head().wrapping_sub(tail);
         if offered > self.size { Err(ClientOffence::Index) } else { Ok(offered) }
@@ -156,7 +156,7 @@ pub struct Shared {
     pub from_client: Ring,
     /// The first offence; 0: none.
     offence: AtomicU8,
-    /// Where the memory goes in the end.
+    /// Queue by which memory goes to be closed.
     graves: Sender<Vec<Memory>>,
 }
 
@@ -181,7 +181,7 @@ impl Shared {
         self.offence.store(offence as u8, Ordering::Relaxed);
     }
 
-    /// Where a piece lies, if it is one.
+    /// Returns the address of a piece, if it is one.
     pub fn place(&self, piece: Piece) -> Result<NonNull<u8>, ClientOffence> {
         let memory = self.regions.get(usize::from(piece.region)).ok_or(ClientOffence::Extent)?;
         let end = u64::from(piece.offset) + u64::from(piece.length);
@@ -201,7 +201,7 @@ impl Drop for Shared {
     }
 }
 
-/// What is seen of a connection from outside its worker. Figures that the client could have made up: they harm
+/// View of a connection from outside its worker. Figures that the client could have made up: they harm
 /// nobody but the client.
 #[derive(Clone, Debug)]
 pub struct Watch(pub(crate) Arc<Shared>);
@@ -239,7 +239,7 @@ impl Watch {
         self.0.to_client.head()
     }
 
-    /// What the client did that no client may do, if it did.
+    /// Returns the client's offence, if there is one.
     #[must_use]
     pub fn offence(&self) -> Option<ClientOffence> {
         self.0.offence()

@@ -4,15 +4,15 @@ use std::iter::Zip;
 use std::slice;
 
 use headgate_shm::descriptor::{ARGUMENT_COUNT, Descriptor};
-use headgate_shm::ring::{Consumer, Impossible};
+use headgate_shm::ring::{Consumer, RingIndexError};
 use headgate_shm::{Region, Verdict};
 
 use crate::context::Port;
 use crate::packet::Packet;
 
 /// Most packets in a burst. Our choice: the packets an NF is to see fit one word, the descriptors eight cache
-/// lines, and what is paid once a burst (two ring indices, a look at the orders, a read of the TSC) is spread
-/// over enough packets not to be noticed; twice as many would only let the first one wait longer.
+/// lines, and what is paid once a burst (two ring indices, a check of the orders, a read of the TSC) is
+/// spread over enough packets not to be noticed; twice as many would only let the first one wait longer.
 pub const BURST_MAX: usize = u64::BITS as usize;
 
 /// The tag of a packet that is to be held. It names no port and no stage, and reads as a drop: a later NF of
@@ -47,7 +47,7 @@ impl Burst {
 
     /// Takes the next packets out of the ring; returns how many.
     #[inline]
-    pub(crate) fn fill(&mut self, ring: &mut Consumer) -> Result<usize, Impossible> {
+    pub(crate) fn fill(&mut self, ring: &mut Consumer) -> Result<usize, RingIndexError> {
         let count = ring.pop(&mut self.received)?;
         self.open(count);
         Ok(count)
@@ -123,13 +123,13 @@ impl Burst {
         self.visible != 0
     }
 
-    /// All packets with their verdicts, to return to the manager.
+    /// Returns all packets with their verdicts, to return to the manager.
     #[inline(always)]
     pub(crate) fn decided(&self) -> &[Descriptor] {
         &self.packets[..self.count]
     }
 
-    /// How many packets there are to work on, at most [`BURST_MAX`].
+    /// Returns the number of packets to work on, at most [`BURST_MAX`].
     #[inline(always)]
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -153,7 +153,7 @@ impl Burst {
         }
     }
 
-    /// Sends every packet out of this port, without looking at any.
+    /// Sends every packet out of this port, without reading any.
     #[inline]
     pub fn send_all_to(&mut self, port: Port) {
         let verdict = Verdict::Port(port.number());

@@ -1,4 +1,4 @@
-//! The loop an NF lives in: a burst in, the NF's function, the burst out, a look at the orders.
+//! The loop an NF lives in: a burst in, the NF's function, the burst out, a check of the orders.
 //!
 //! While there is work the loop makes no system call, takes no lock and allocates nothing.
 
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use headgate_session::message::{AttachError, Loop, ToNf};
-use headgate_shm::ring::{Consumer, Impossible, Producer};
+use headgate_shm::ring::{Consumer, Producer, RingIndexError};
 use headgate_shm::{Descriptor, doorbell};
 
 use crate::burst::Burst;
-use crate::clock::{Clock, LOOK_EVERY, Machine, cycles};
+use crate::clock::{CLOCK_EVERY, Clock, Machine, cycles};
 use crate::context::Environment;
 use crate::fuse::Fused;
 use crate::maker::Made;
@@ -25,13 +25,13 @@ use sample::Sampler;
 /// Longest sleep. Our choice: orders and a dead manager are seen this soon even if no bell rings, and ten
 /// wake-ups a second cost nothing.
 pub const PATIENCE: Duration = Duration::from_millis(100);
-/// Turns of waiting for room in the transmit ring between two looks whether the manager lives.
-const FULL_TURNS: u32 = 1000;
+/// Passes of waiting for room in the transmit ring between two checks whether the manager lives.
+const FULL_PASSES: u32 = 1000;
 
 /// Set by SIGTERM and SIGINT.
 pub static TERMINATED: AtomicBool = AtomicBool::new(false);
 
-/// How an NF's life ended well.
+/// Reason for the regular end of an NF's loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The manager ordered it.
@@ -40,7 +40,7 @@ pub enum End {
     Terminated,
 }
 
-/// How it ended badly.
+/// Error that ends the loop.
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
     #[error("the manager is gone")]
@@ -51,8 +51,8 @@ pub enum LoopError {
     Connection(AttachError),
 }
 
-impl From<Impossible> for LoopError {
-    fn from(_: Impossible) -> Self {
+impl From<RingIndexError> for LoopError {
+    fn from(_: RingIndexError) -> Self {
         Self::Impossible
     }
 }
@@ -79,10 +79,10 @@ pub(crate) struct BurstLoop<'a> {
     sampler: Sampler,
     /// Bursts since a cooperative loop last yielded.
     since_yield: u32,
-    /// Looks at the clock since the last burst.
-    idle_looks: u32,
-    /// Where in the receive ring the NF was when it last woke, and when, in ticks.
-    turn_began: u32,
+    /// Samples of the clock since the last burst.
+    idle_samples: u32,
+    /// Index of the receive ring at which the NF last woke, and the time, in ticks.
+    slice_began: u32,
     woke_at: u64,
     /// Whether no packets are taken because the disk is behind.
     is_suspended: bool,
@@ -105,8 +105,8 @@ impl<'a> BurstLoop<'a> {
             mail_read: 0,
             sampler: Sampler::of_this_thread(),
             since_yield: 0,
-            idle_looks: 0,
-            turn_began: 0,
+            idle_samples: 0,
+            slice_began: 0,
             woke_at: 0,
             is_suspended: false,
         }
@@ -119,7 +119,7 @@ impl<'a> BurstLoop<'a> {
                 break end;
             }
             self.heed_orders()?;
-            if self.turn()? {
+            if self.pass()? {
                 self.after_burst();
             } else {
                 self.idle()?;
@@ -146,16 +146,16 @@ impl<'a> BurstLoop<'a> {
 
     /// Takes one burst, works on it, returns it. False when the ring was empty.
     #[inline(always)]
-    fn turn(&mut self) -> Result<bool, LoopError> {
+    fn pass(&mut self) -> Result<bool, LoopError> {
         let ticks = cycles();
         if self.clock.is_due(ticks) {
-            self.look()?;
+            self.tick()?;
         }
         let sampled = self.sampler.is_due(ticks);
         if sampled {
             self.sampler.begin();
         }
-        let count = if self.uses_disk() { self.turn_with_disk(sampled)? } else { self.turn_plain(sampled)? };
+        let count = if self.uses_disk() { self.pass_with_disk(sampled)? } else { self.pass_plain(sampled)? };
         if sampled && count > 0 {
             self.sampler.end(&self.attached.side, self.clock, count as u64);
         }
@@ -163,7 +163,7 @@ impl<'a> BurstLoop<'a> {
     }
 
     #[inline(always)]
-    fn turn_plain(&mut self, sampled: bool) -> Result<usize, LoopError> {
+    fn pass_plain(&mut self, sampled: bool) -> Result<usize, LoopError> {
         let count = self.burst.fill(&mut self.receive)?;
         if count > 0 {
             self.process(sampled);
@@ -222,7 +222,7 @@ impl<'a> BurstLoop<'a> {
 
     #[inline(always)]
     fn after_burst(&mut self) {
-        self.idle_looks = 0;
+        self.idle_samples = 0;
         if let Loop::Cooperative { yield_after } = self.attached.welcome.waits {
             self.since_yield += 1;
             if self.since_yield >= yield_after {
@@ -234,17 +234,17 @@ impl<'a> BurstLoop<'a> {
 
     /// Once a millisecond, or when a timer is due.
     #[cold]
-    fn look(&mut self) -> Result<(), LoopError> {
-        let now = self.clock.look();
+    fn tick(&mut self) -> Result<(), LoopError> {
+        let now = self.clock.sample();
         if let Some(due) = self.nfs.timers(now) {
-            self.environment.clock.look_by(due);
+            self.environment.clock.sample_by(due);
         }
         self.give_made()?;
         self.environment.tell_counters()?;
         self.beat();
-        self.idle_looks += 1;
-        if self.idle_looks >= (PATIENCE.as_millis() / LOOK_EVERY.as_millis()) as u32 {
-            self.idle_looks = 0;
+        self.idle_samples += 1;
+        if self.idle_samples >= (PATIENCE.as_millis() / CLOCK_EVERY.as_millis()) as u32 {
+            self.idle_samples = 0;
             self.check_link()?;
         }
         Ok(())
@@ -260,11 +260,11 @@ impl<'a> BurstLoop<'a> {
         if orders.mail.load(Ordering::Relaxed) != self.mail_read {
             self.read_mail()?;
         }
-        if orders.rest.load(Ordering::Relaxed) != 0 {
-            self.rest()?;
+        if orders.blocked.load(Ordering::Relaxed) != 0 {
+            self.block()?;
         }
-        if orders.take_turns.load(Ordering::Relaxed) != 0 {
-            self.take_turns()?;
+        if orders.must_yield.load(Ordering::Relaxed) != 0 {
+            self.yield_core()?;
         }
         Ok(())
     }
@@ -292,30 +292,31 @@ impl<'a> BurstLoop<'a> {
         }
     }
 
-    /// Ordered to give the core up: sleeps until the order is withdrawn, or another comes.
+    /// Blocked by backpressure: sleeps until the order is withdrawn, or another comes.
     #[cold]
-    fn rest(&mut self) -> Result<(), LoopError> {
-        while self.attached.side.orders().rest.load(Ordering::Relaxed) != 0 && !self.is_summoned() {
-            let resting = |this: &mut Self| {
-                Ok(this.attached.side.orders().rest.load(Ordering::Relaxed) != 0 && !this.is_summoned())
+    fn block(&mut self) -> Result<(), LoopError> {
+        while self.attached.side.orders().blocked.load(Ordering::Relaxed) != 0 && !self.is_summoned() {
+            let blocked = |this: &mut Self| {
+                Ok(this.attached.side.orders().blocked.load(Ordering::Relaxed) != 0 && !this.is_summoned())
             };
-            self.sleep_while(doorbell::announce, resting, PATIENCE)?;
+            self.sleep_while(doorbell::announce, blocked, PATIENCE)?;
             self.check_link()?;
         }
         Ok(())
     }
 
-    /// Others of this core have packets too: lets them work when this turn's batch is done, or its time over.
+    /// Others of this core have packets too: lets them work when this time slice's batch is done, or its time
+    /// over.
     #[cold]
-    fn take_turns(&mut self) -> Result<(), LoopError> {
+    fn yield_core(&mut self) -> Result<(), LoopError> {
         let orders = self.attached.side.orders();
         let batch = orders.batch.load(Ordering::Relaxed);
-        let time = Duration::from_micros(u64::from(orders.turn_micros.load(Ordering::Relaxed)));
-        let done = self.receive.consumed().wrapping_sub(self.turn_began) >= batch
+        let time = Duration::from_micros(u64::from(orders.slice_micros.load(Ordering::Relaxed)));
+        let done = self.receive.consumed().wrapping_sub(self.slice_began) >= batch
             || cycles().wrapping_sub(self.woke_at) >= self.clock.ticks(time);
         if done && self.attached.welcome.waits == Loop::Notified {
-            let turn = |this: &mut Self| Ok(!this.is_summoned() && !this.has_disk_news());
-            self.sleep_while(doorbell::announce, turn, PATIENCE)?;
+            let idle = |this: &mut Self| Ok(!this.is_summoned() && !this.has_disk_news());
+            self.sleep_while(doorbell::announce, idle, PATIENCE)?;
         }
         Ok(())
     }
@@ -348,10 +349,10 @@ impl<'a> BurstLoop<'a> {
 
     fn wait_for_bell(&mut self) -> Result<(), LoopError> {
         // Never by `sched_yield`: since Linux 6.6 a task that yields forfeits its slice.
-        let look = self.attached.side.orders().look_micros.load(Ordering::Relaxed);
-        let until = cycles() + self.clock.ticks(Duration::from_micros(u64::from(look)));
+        let micros = self.attached.side.orders().poll_micros.load(Ordering::Relaxed);
+        let until = cycles() + self.clock.ticks(Duration::from_micros(u64::from(micros)));
         let orders = self.attached.side.orders();
-        while orders.take_turns.load(Ordering::Relaxed) == 0 && cycles() < until {
+        while orders.must_yield.load(Ordering::Relaxed) == 0 && cycles() < until {
             if self.receive.refresh()? > 0 {
                 return Ok(());
             }
@@ -371,7 +372,7 @@ impl<'a> BurstLoop<'a> {
         Ok(())
     }
 
-    /// How long it may sleep: until something is due.
+    /// Returns the time that it may sleep: until something is due.
     fn patience(&self) -> Duration {
         let due = self.nfs.next_due().into_iter().chain(self.next_disk_due()).min();
         let wait = due.map(|due| due.saturating_sub(self.environment.clock.now()));
@@ -393,7 +394,7 @@ impl<'a> BurstLoop<'a> {
         if sleeps {
             add(&attached.side.progress().sleeps, 1);
             doorbell::sleep(word, patience);
-            (self.turn_began, self.woke_at) = (self.receive.consumed(), cycles());
+            (self.slice_began, self.woke_at) = (self.receive.consumed(), cycles());
         }
         doorbell::withdraw(word);
         Ok(sleeps)
@@ -403,7 +404,7 @@ impl<'a> BurstLoop<'a> {
     /// delivering does not keep the NF alive.
     fn drain(&mut self) -> Result<(), LoopError> {
         let end = self.receive.consumed().wrapping_add(self.receive.size());
-        while end.wrapping_sub(self.receive.consumed()) as i32 > 0 && self.turn()? {}
+        while end.wrapping_sub(self.receive.consumed()) as i32 > 0 && self.pass()? {}
         Ok(())
     }
 }
@@ -436,11 +437,11 @@ fn give_with_made(
 #[inline(always)]
 fn give(attached: &Attached, transmit: &mut Producer, burst: &[Descriptor]) -> Result<(), LoopError> {
     let mut given = transmit.push(burst)?;
-    let mut turns = 0;
+    let mut passes = 0;
     while given < burst.len() {
         rustix::thread::sched_yield();
-        turns += 1;
-        if turns % FULL_TURNS == 0 && (attached.is_closed() || TERMINATED.load(Ordering::Relaxed)) {
+        passes += 1;
+        if passes % FULL_PASSES == 0 && (attached.is_closed() || TERMINATED.load(Ordering::Relaxed)) {
             return Err(LoopError::ManagerGone);
         }
         given += transmit.push(&burst[given..])?;

@@ -1,19 +1,19 @@
 //! Time in an NF's process: the TSC between bursts, the kernel's clock once a millisecond.
 //!
 //! Nothing is calibrated at start, which would cost more time than an NF has to start in. The clock assumes
-//! a TSC slower than any machine's, so its first looks at the kernel's clock come early; each look corrects
+//! a TSC slower than any machine's, so its first reads of the kernel's clock come early; each one corrects
 //! the rate. A deadline is therefore never met early and late by at most one burst.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Longest time between two looks at the kernel's clock. Our choice: a look costs about 50 ns (a read
+/// Longest time between two reads of the kernel's clock. Our choice: a read costs about 50 ns (a read
 /// through the vDSO, no system call), once a millisecond is nothing.
-pub const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// TSC ticks a millisecond before the first look: 1 GHz, below every x86-64 machine's.
+pub const CLOCK_EVERY: Duration = Duration::from_millis(1);
+/// TSC ticks a millisecond before the first read: 1 GHz, below every x86-64 machine's.
 const TICKS_PER_MS_ASSUMED: u64 = 1_000_000;
-/// How long the clock must have run before its rate is believed: errors of a read (about 50 ns) are then
-/// below a percent.
+/// Time for which the clock must have run before its rate is believed: errors of a read (about 50 ns) are
+/// then below a percent.
 const RATE_AFTER: Duration = Duration::from_micros(10);
 
 /// The time stamp counter: ticks at a constant rate, read in about 10 ns without a system call.
@@ -43,8 +43,8 @@ pub(crate) struct Machine {
     started: Instant,
     ticks_started: u64,
     ticks_per_ms: Cell<u64>,
-    /// When to look next, in ticks.
-    next_look: Cell<u64>,
+    /// Time of the next read of the kernel's clock, in ticks.
+    next_sample: Cell<u64>,
 }
 
 impl Clock {
@@ -54,7 +54,7 @@ impl Clock {
             started: Instant::now(),
             ticks_started,
             ticks_per_ms: Cell::new(TICKS_PER_MS_ASSUMED),
-            next_look: Cell::new(ticks_started),
+            next_sample: Cell::new(ticks_started),
         })
     }
 
@@ -70,31 +70,31 @@ impl Clock {
         }
     }
 
-    /// Makes sure the next look comes by `due`.
-    pub(crate) fn look_by(&self, due: Duration) {
+    /// Makes sure that the next read of the kernel's clock comes by `due`.
+    pub(crate) fn sample_by(&self, due: Duration) {
         if let Self::Machine(machine) = self {
             let wait = due.saturating_sub(self.now());
             let by = cycles().saturating_add(machine.ticks(wait));
-            machine.next_look.set(machine.next_look.get().min(by));
+            machine.next_sample.set(machine.next_sample.get().min(by));
         }
     }
 }
 
 impl Machine {
-    /// Whether a look is due at this reading of the TSC.
+    /// Returns whether a read of the kernel's clock is due at this reading of the TSC.
     #[inline(always)]
     pub(crate) fn is_due(&self, ticks: u64) -> bool {
-        ticks >= self.next_look.get()
+        ticks >= self.next_sample.get()
     }
 
-    /// Reads the kernel's clock, corrects the rate, and plans the next look.
-    pub(crate) fn look(&self) -> Duration {
+    /// Reads the kernel's clock, corrects the rate, and plans the next read.
+    pub(crate) fn sample(&self) -> Duration {
         let (now, ticks) = (self.started.elapsed(), cycles());
         if now >= RATE_AFTER {
             let rate = u128::from(ticks - self.ticks_started) * 1_000_000 / now.as_nanos();
             self.ticks_per_ms.set((rate as u64).max(1));
         }
-        self.next_look.set(ticks + self.ticks(LOOK_EVERY));
+        self.next_sample.set(ticks + self.ticks(CLOCK_EVERY));
         now
     }
 
@@ -110,11 +110,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_teach_the_clock_its_rate() {
+    fn samples_teach_the_clock_its_rate() {
         let Clock::Machine(machine) = Clock::machine() else { unreachable!() };
         assert!(machine.is_due(cycles()));
         std::thread::sleep(Duration::from_millis(2));
-        machine.look();
+        machine.sample();
         let from = (Instant::now(), cycles());
         std::thread::sleep(Duration::from_millis(20));
         let (time, ticks) = (from.0.elapsed(), cycles() - from.1);
@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_brings_the_next_look_forward() {
+    fn a_deadline_brings_the_next_sample_forward() {
         let clock = Clock::machine();
         let Clock::Machine(machine) = &clock else { unreachable!() };
-        machine.look();
+        machine.sample();
         assert!(!machine.is_due(machine.ticks_started));
-        clock.look_by(Duration::ZERO);
+        clock.sample_by(Duration::ZERO);
         assert!(machine.is_due(cycles()));
     }
 }

@@ -1,4 +1,4 @@
-//! What an NF knows of its surroundings, and what it may ask of them.
+//! Context of an NF: its surroundings, and what it may ask of them.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::OwnedFd;
@@ -11,12 +11,12 @@ use headgate_shm::descriptor::ARGUMENT_COUNT;
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 
-use crate::Failure;
+use crate::NfError;
 use crate::clock::Clock;
-use crate::counter::{Board, Counter, NoCounterLeft};
+use crate::counter::{Board, Counter, NoCounterLeftError};
 use crate::disk::engine::{self, Bell, EngineChoice};
 use crate::disk::requests::Requests;
-use crate::disk::{Disk, DiskFailure};
+use crate::disk::{Disk, DiskError};
 use crate::maker::{Chain, Made, Maker, MakerError};
 use crate::timer::{Timer, Timers};
 
@@ -49,12 +49,12 @@ impl Stage {
 /// No port or stage has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {what} `{name}`; there {}", say(.known))]
-pub struct UnknownName {
+pub struct UnknownNameError {
     /// `port`, `stage`, or `chain through this NF`.
     pub what: &'static str,
     /// The name that was asked for.
     pub name: String,
-    /// Those that are.
+    /// The names that are known.
     pub known: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ fn say(names: &[String]) -> String {
 
 /// A message did not go to the manager.
 #[derive(Debug, thiserror::Error)]
-pub enum NotTold {
+pub enum TellError {
     /// Too long.
     #[error(
         "a message of {bytes} bytes is longer than the {MESSAGE_BYTES_MAX} a message may have with its wrapping"
@@ -98,12 +98,12 @@ impl Names {
         Self { what, known: RefCell::new(Vec::new()), open: true }
     }
 
-    fn number(&self, name: &str) -> Result<u16, UnknownName> {
+    fn number(&self, name: &str) -> Result<u16, UnknownNameError> {
         let mut known = self.known.borrow_mut();
         let place = known.iter().position(|known| known == name);
         let number = place.unwrap_or(known.len());
         if place.is_none() && !self.open || number >= ARGUMENT_COUNT as usize {
-            return Err(UnknownName { what: self.what, name: name.to_owned(), known: known.clone() });
+            return Err(UnknownNameError { what: self.what, name: name.to_owned(), known: known.clone() });
         }
         if place.is_none() {
             known.push(name.to_owned());
@@ -116,13 +116,13 @@ impl Names {
     }
 }
 
-/// Where messages go.
+/// Destination of messages.
 pub(crate) enum Outbox {
     Manager(Rc<OwnedFd>),
     Kept(RefCell<Vec<String>>),
 }
 
-/// What all NFs of a process share.
+/// Environment that all NFs of a process share.
 pub(crate) struct Environment {
     pub(crate) name: String,
     pub(crate) ports: Names,
@@ -144,9 +144,9 @@ pub(crate) struct Environment {
     pub(crate) frame_bytes_max: usize,
 }
 
-/// How a process comes to its disk.
+/// Access of a process to its disk.
 pub(crate) struct DiskAccess {
-    /// What tells the burst loop that a request is complete; none where no request is ever made.
+    /// Bell that tells the burst loop that a request is complete; none where no request is ever made.
     pub(crate) bell: Option<Bell>,
     pub(crate) choice: EngineChoice,
     /// Made when an NF asks for it.
@@ -158,18 +158,18 @@ impl DiskAccess {
         Self { bell, choice, requests: OnceCell::new() }
     }
 
-    fn requests(&self, window: usize) -> Result<Rc<RefCell<Requests>>, DiskFailure> {
+    fn requests(&self, window: usize) -> Result<Rc<RefCell<Requests>>, DiskError> {
         if let Some(requests) = self.requests.get() {
             return Ok(requests.clone());
         }
         let made = self.bell.as_ref().map(|bell| engine::make(self.choice, bell));
-        let made = made.transpose().map_err(DiskFailure::NoEngine)?;
+        let made = made.transpose().map_err(DiskError::NoEngine)?;
         Ok(self.requests.get_or_init(|| Rc::new(RefCell::new(Requests::new(made, window)))).clone())
     }
 }
 
 impl Environment {
-    pub(crate) fn tell(&self, body: String) -> Result<(), NotTold> {
+    pub(crate) fn tell(&self, body: String) -> Result<(), TellError> {
         let bytes = body.len();
         match &self.outbox {
             Outbox::Kept(kept) => {
@@ -178,9 +178,9 @@ impl Environment {
             }
             Outbox::Manager(socket) => {
                 message::send(socket, &FromNf::Message { body }, &[]).map_err(|error| match error {
-                    AttachError::Garbled(_) => NotTold::TooLong { bytes },
-                    AttachError::Socket(Errno::AGAIN) => NotTold::NotRead,
-                    other => NotTold::Connection(other),
+                    AttachError::Garbled(_) => TellError::TooLong { bytes },
+                    AttachError::Socket(Errno::AGAIN) => TellError::NotRead,
+                    other => TellError::Connection(other),
                 })
             }
         }
@@ -194,7 +194,7 @@ impl Environment {
         }
         if let Outbox::Manager(socket) = &self.outbox {
             match message::send(socket, &FromNf::Counters { names: self.board.names() }, &[]) {
-                Err(AttachError::Socket(Errno::AGAIN)) => return Ok(()), // The next look tries again.
+                Err(AttachError::Socket(Errno::AGAIN)) => return Ok(()), // The next tick tries again.
                 told => told?,
             }
         }
@@ -206,7 +206,7 @@ impl Environment {
 /// An NF's surroundings: its arguments, the ports and stages by name, counters, timers, messages.
 pub struct Context {
     pub(crate) environment: Rc<Environment>,
-    /// Where several NFs share the process: which of them this is.
+    /// Label of this NF, where several share the process.
     pub(crate) label: Option<String>,
     pub(crate) arguments: String,
     pub(crate) timers: Timers,
@@ -229,8 +229,8 @@ impl Context {
     /// it; costs those that do not ask nothing.
     ///
     /// # Errors
-    /// [`DiskFailure::NoEngine`].
-    pub fn disk(&mut self) -> Result<Disk, DiskFailure> {
+    /// [`DiskError::NoEngine`].
+    pub fn disk(&mut self) -> Result<Disk, DiskError> {
         if let Some(disk) = &self.disk {
             return Ok(disk.clone());
         }
@@ -263,12 +263,12 @@ impl Context {
     /// the NF started are not known.
     ///
     /// # Errors
-    /// [`UnknownName`] with the names that are.
-    pub fn chain(&self, name: &str) -> Result<Chain, UnknownName> {
+    /// [`UnknownNameError`] with the names that are.
+    pub fn chain(&self, name: &str) -> Result<Chain, UnknownNameError> {
         let Some(chains) = &self.environment.chains else { return Ok(Chain(0)) };
         let found =
             chains.iter().find(|(number, known)| known == name && Verdict::onto_chain(*number).is_some());
-        found.map(|(number, _)| Chain(*number)).ok_or_else(|| UnknownName {
+        found.map(|(number, _)| Chain(*number)).ok_or_else(|| UnknownNameError {
             what: "chain through this NF",
             name: name.to_owned(),
             known: chains.iter().map(|(_, name)| name.clone()).collect(),
@@ -298,8 +298,8 @@ impl Context {
     /// that a misspelt argument is an error and not silence.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    /// The arguments' errors.
+    pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, NfError> {
         serde_json::from_str(&self.arguments).map_err(|error| {
             // The place is one in the JSON that the manager made of the configuration: no help to anyone.
             let text = error.to_string();
@@ -316,8 +316,8 @@ impl Context {
     /// The port of this name.
     ///
     /// # Errors
-    /// [`UnknownName`] with the names that are.
-    pub fn port(&self, name: &str) -> Result<Port, UnknownName> {
+    /// [`UnknownNameError`] with the names that are.
+    pub fn port(&self, name: &str) -> Result<Port, UnknownNameError> {
         self.environment.ports.number(name).map(Port)
     }
 
@@ -336,8 +336,8 @@ impl Context {
     /// The stage of this name.
     ///
     /// # Errors
-    /// [`UnknownName`] with the names that are.
-    pub fn stage(&self, name: &str) -> Result<Stage, UnknownName> {
+    /// [`UnknownNameError`] with the names that are.
+    pub fn stage(&self, name: &str) -> Result<Stage, UnknownNameError> {
         self.environment.stages.number(name).map(Stage)
     }
 
@@ -345,8 +345,8 @@ impl Context {
     /// `nf.name`.
     ///
     /// # Errors
-    /// [`NoCounterLeft`]: a process has 64.
-    pub fn counter(&self, name: &str) -> Result<Counter, NoCounterLeft> {
+    /// [`NoCounterLeftError`]: a process has 64.
+    pub fn counter(&self, name: &str) -> Result<Counter, NoCounterLeftError> {
         let name = self.label.as_ref().map_or_else(|| name.to_owned(), |label| format!("{label}.{name}"));
         self.environment.board.counter(name)
     }
@@ -355,8 +355,8 @@ impl Context {
     /// several NFs it arrives as `nf message`.
     ///
     /// # Errors
-    /// [`NotTold`]: the message is lost.
-    pub fn tell(&self, body: impl Into<String>) -> Result<(), NotTold> {
+    /// [`TellError`]: the message is lost.
+    pub fn tell(&self, body: impl Into<String>) -> Result<(), TellError> {
         let body = body.into();
         self.environment.tell(self.label.as_ref().map_or(body.clone(), |label| format!("{label} {body}")))
     }
@@ -367,7 +367,7 @@ impl Context {
         self.environment.clock.now()
     }
 
-    /// A timer that comes due every `period`. Turns missed in a long burst are skipped.
+    /// A timer that comes due every `period`. Periods missed in a long burst are skipped.
     pub fn every(&mut self, period: Duration) -> Timer {
         self.add_timer(period, true)
     }
@@ -384,7 +384,7 @@ impl Context {
 
     fn add_timer(&mut self, wait: Duration, repeats: bool) -> Timer {
         let (timer, due) = self.timers.add(self.now(), wait, repeats);
-        self.environment.clock.look_by(due);
+        self.environment.clock.sample_by(due);
         timer
     }
 }

@@ -25,7 +25,7 @@ impl Counter {
         value.store(value.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// Returns the count so far.
     #[inline]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -38,7 +38,7 @@ impl Counter {
         unsafe { self.value.as_ref() }
     }
 
-    /// Where the value lies, for the C ABI. Valid as long as the process's last counter.
+    /// Returns the address of the value, for the C ABI. Valid as long as the process's last counter.
     #[must_use]
     pub const fn address(&self) -> NonNull<AtomicU64> {
         self.value
@@ -48,12 +48,12 @@ impl Counter {
 /// Every place for a counter is taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no place is left for the counter `{name}`: a process of network functions has {COUNTERS}")]
-pub struct NoCounterLeft {
+pub struct NoCounterLeftError {
     /// The counter that was asked for.
     pub name: String,
 }
 
-/// Where the counters of a process lie, and what they are called.
+/// Counters of a process: their places and names.
 pub(crate) struct Board {
     places: Places,
     names: RefCell<Vec<String>>,
@@ -75,12 +75,12 @@ impl Board {
     }
 
     /// The counter of this name; made on first use.
-    pub(crate) fn counter(self: &Rc<Self>, name: String) -> Result<Counter, NoCounterLeft> {
+    pub(crate) fn counter(self: &Rc<Self>, name: String) -> Result<Counter, NoCounterLeftError> {
         let mut names = self.names.borrow_mut();
         let known = names.iter().position(|known| *known == name);
         let index = known.unwrap_or(names.len());
         if index == COUNTERS {
-            return Err(NoCounterLeft { name });
+            return Err(NoCounterLeftError { name });
         }
         if known.is_none() {
             names.push(name);

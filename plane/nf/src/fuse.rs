@@ -9,14 +9,14 @@ use crate::burst::{BURST_MAX, Burst};
 use crate::context::{Context, Environment};
 use crate::disk::{LogId, ReadDone, WriteDone};
 use crate::maker::MadePacket;
-use crate::{Failure, NetworkFunction};
+use crate::{NetworkFunction, NfError};
 
 /// Makes an NF, once its surroundings are known.
-pub type Build = Box<dyn FnOnce(&mut Context) -> Result<Box<dyn NetworkFunction>, Failure>>;
+pub type Build = Box<dyn FnOnce(&mut Context) -> Result<Box<dyn NetworkFunction>, NfError>>;
 
 /// One of the NFs that share a process, before it is made.
 pub struct Member {
-    /// What it is called in counters, messages and errors.
+    /// Its name in counters, messages and errors.
     pub label: String,
     /// Makes it.
     pub build: Build,
@@ -34,8 +34,8 @@ impl Fused {
     pub(crate) fn alone<N: NetworkFunction + 'static>(
         environment: &Rc<Environment>,
         arguments: &str,
-        build: impl FnOnce(&mut Context) -> Result<N, Failure>,
-    ) -> Result<Self, Failure> {
+        build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+    ) -> Result<Self, NfError> {
         let mut context = Context::new(environment.clone(), None, object(arguments), 0);
         let nf = build(&mut context)?;
         Ok(Self { nfs: vec![(Box::new(nf), context)], made: None })
@@ -46,7 +46,7 @@ impl Fused {
         environment: &Rc<Environment>,
         arguments: &str,
         members: Vec<Member>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, NfError> {
         let arguments: Vec<Value> = serde_json::from_str(arguments)
             .map_err(|_| "the arguments of fused network functions are an array with one object for each")?;
         if arguments.len() != members.len() {
@@ -182,13 +182,13 @@ impl Fused {
     }
 
     /// Hands a message to the NF it is for: the first word where several share the process.
-    pub(crate) fn message(&mut self, body: &str) -> Result<(), Failure> {
+    pub(crate) fn message(&mut self, body: &str) -> Result<(), NfError> {
         let answer = self.hand_message(body);
         self.show_made();
         answer
     }
 
-    fn hand_message(&mut self, body: &str) -> Result<(), Failure> {
+    fn hand_message(&mut self, body: &str) -> Result<(), NfError> {
         if let [(nf, context)] = &mut self.nfs[..]
             && context.label.is_none()
         {

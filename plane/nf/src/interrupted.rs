@@ -11,7 +11,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What stands before a place to restart at, on x86 (linux/rseq.h, `RSEQ_SIG`).
+/// Signature that stands before a place to restart at, on x86 (linux/rseq.h, `RSEQ_SIG`).
 const SIGNATURE: u32 = 0x5305_3053;
 
 /// `struct rseq_cs` of linux/rseq.h.
@@ -24,8 +24,8 @@ struct Sequence {
     restart_at: u64,
 }
 
-/// Where the sequence that nobody runs lies: its place to restart at is the second word, behind the
-/// signature, and the sequence itself the last.
+/// The sequence that nobody runs: its place to restart at is the second word, behind the signature, and the
+/// sequence itself the last.
 static NOWHERE: [u32; 4] = [SIGNATURE; 4];
 
 /// Offset of `rseq_cs` in `struct rseq`.

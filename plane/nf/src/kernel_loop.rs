@@ -1,5 +1,5 @@
-//! The loop of an NF on interfaces of the kernel: a batch in, the NF's function, the batch out, a look at
-//! the orders.
+//! The loop of an NF on interfaces of the kernel: a batch in, the NF's function, the batch out, a check
+//! of the orders.
 //!
 //! An NF has two interfaces. What comes by one leaves by the other, unless the NF ends it or names a port:
 //! its ports are its interfaces, 0 towards the chain's entry and 1 towards its end. The loop never waits
@@ -30,11 +30,11 @@ use headgate_session::attach::Attached;
 
 /// Longest sleep. Our choice: an order to stop is seen this soon, and ten wake-ups a second cost nothing.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Batches after which the other interface is looked at, however many packets there are at this one. Our
-/// choice: a look costs one system call.
-const LOOK_AROUND_EVERY: u32 = 16;
+/// Batches after which the other interface is polled, however many packets there are at this one. Our
+/// choice: a poll costs one system call.
+const POLL_ALL_EVERY: u32 = 16;
 
-/// How work on interfaces ended badly.
+/// Error of work on interfaces.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelLoopError {
     #[error("the manager is gone")]
@@ -57,7 +57,7 @@ impl From<AttachError> for KernelLoopError {
 /// One of the two interfaces.
 struct Side {
     name: String,
-    cable: Box<dyn InterfaceIo>,
+    interface: Box<dyn InterfaceIo>,
     /// Whether there may be packets.
     is_ready: bool,
     is_down: bool,
@@ -80,8 +80,8 @@ pub(crate) struct KernelLoop<'a> {
     sampler: Sampler,
     /// Packets that the NF ended.
     dropped: u64,
-    /// Batches since both interfaces were looked at.
-    since_look: u32,
+    /// Batches since both interfaces were polled.
+    since_poll: u32,
     /// Batches since a cooperative loop last yielded.
     since_yield: u32,
 }
@@ -112,10 +112,10 @@ impl<'a> KernelLoop<'a> {
             made.borrow_mut().move_to(pool.region());
         }
         let mut side = |socket, name: &String| {
-            let cable = headgate_kernel::attach(socket, io, &mut pool)
+            let interface = headgate_kernel::attach(socket, io, &mut pool)
                 .map_err(|error| format!("its interface {name} cannot be used: {error}"))?;
             let outgoing = Vec::with_capacity(2 * BATCH_MAX);
-            Ok::<_, String>(Side { name: name.clone(), cable, is_ready: true, is_down: false, outgoing })
+            Ok::<_, String>(Side { name: name.clone(), interface, is_ready: true, is_down: false, outgoing })
         };
         let [towards_in, towards_out] = sockets;
         let sides = [side(towards_in, &io.interfaces[0])?, side(towards_out, &io.interfaces[1])?];
@@ -132,7 +132,7 @@ impl<'a> KernelLoop<'a> {
             batch: io.batch,
             sampler: Sampler::of_this_thread(),
             dropped: 0,
-            since_look: 0,
+            since_poll: 0,
             since_yield: 0,
         };
         work.lend();
@@ -153,7 +153,7 @@ impl<'a> KernelLoop<'a> {
             self.take_batch(orders.call_batch.load(Ordering::Relaxed));
             let mut moved = false;
             for from in 0..self.sides.len() {
-                moved |= self.sides[from].is_ready && self.turn(from)?;
+                moved |= self.sides[from].is_ready && self.pass(from)?;
             }
             if moved {
                 self.after_batch()?;
@@ -172,7 +172,7 @@ impl<'a> KernelLoop<'a> {
     fn take_batch(&mut self, ordered: u32) {
         if ordered != self.batch && (1..=BATCH_MAX as u32).contains(&ordered) {
             self.batch = ordered;
-            self.sides.iter_mut().for_each(|side| side.cable.set_batch(ordered as usize));
+            self.sides.iter_mut().for_each(|side| side.interface.set_batch(ordered as usize));
         }
     }
 
@@ -184,17 +184,17 @@ impl<'a> KernelLoop<'a> {
     }
 
     /// Takes one batch from an interface, works on it and sends it on. False when there was none.
-    fn turn(&mut self, from: usize) -> Result<bool, KernelLoopError> {
+    fn pass(&mut self, from: usize) -> Result<bool, KernelLoopError> {
         let ticks = cycles();
         if self.clock.is_due(ticks) {
-            self.look()?;
+            self.tick()?;
         }
         let sampled = self.sampler.is_due(ticks);
         if sampled {
             self.sampler.begin();
         }
         let side = &mut self.sides[from];
-        let more = side.cable.receive(&mut self.pool, &mut self.incoming);
+        let more = side.interface.receive(&mut self.pool, &mut self.incoming);
         side.is_ready = matches!(more, Ok(true));
         let count = self.incoming.len();
         if count > 0 {
@@ -283,7 +283,7 @@ impl<'a> KernelLoop<'a> {
         if side.outgoing.is_empty() {
             return Ok(());
         }
-        let sent = side.cable.send(&mut self.pool, &side.outgoing);
+        let sent = side.interface.send(&mut self.pool, &side.outgoing);
         side.outgoing.clear();
         match sent {
             Ok(()) => Ok(()),
@@ -315,7 +315,7 @@ impl<'a> KernelLoop<'a> {
 
     /// One that is down may be gone by now; nothing tells of that.
     fn check_those_down(&mut self) -> Result<(), KernelLoopError> {
-        let gone = |side: &&Side| side.is_down && !open::is_bound(side.cable.ear());
+        let gone = |side: &&Side| side.is_down && !open::is_bound(side.interface.ear());
         match self.sides.iter().find(gone) {
             Some(side) => Err(KernelLoopError::InterfaceGone(side.name.clone())),
             None => Ok(()),
@@ -335,8 +335,8 @@ impl<'a> KernelLoop<'a> {
     }
 
     fn after_batch(&mut self) -> Result<(), KernelLoopError> {
-        self.since_look += 1;
-        if self.since_look >= LOOK_AROUND_EVERY {
+        self.since_poll += 1;
+        if self.since_poll >= POLL_ALL_EVERY {
             self.wait(Duration::ZERO)?;
         }
         if let Loop::Cooperative { yield_after } = self.attached.welcome.waits {
@@ -350,10 +350,10 @@ impl<'a> KernelLoop<'a> {
     }
 
     /// Once a millisecond, or when a timer is due, or before a sleep.
-    fn look(&mut self) -> Result<(), KernelLoopError> {
-        let now = self.clock.look();
+    fn tick(&mut self) -> Result<(), KernelLoopError> {
+        let now = self.clock.sample();
         if let Some(due) = self.nfs.timers(now) {
-            self.environment.clock.look_by(due);
+            self.environment.clock.sample_by(due);
         }
         self.send_made()?;
         self.publish()?;
@@ -363,7 +363,7 @@ impl<'a> KernelLoop<'a> {
     /// There are no packets.
     fn idle(&mut self) -> Result<(), KernelLoopError> {
         if self.clock.is_due(cycles()) {
-            self.look()?;
+            self.tick()?;
         }
         self.check_those_down()?;
         match self.attached.welcome.waits {
@@ -372,20 +372,20 @@ impl<'a> KernelLoop<'a> {
                 self.publish_counts();
                 self.wait(due.map_or(PATIENCE, |due| due.min(PATIENCE)))
             }
-            Loop::Polling => self.look_at_all(),
+            Loop::Polling => self.poll_all(),
             Loop::Cooperative { .. } => {
                 self.since_yield = 0;
                 rustix::thread::sched_yield();
-                self.look_at_all()
+                self.poll_all()
             }
         }
     }
 
     /// One that never sleeps tries its interfaces instead of asking for them.
-    fn look_at_all(&mut self) -> Result<(), KernelLoopError> {
+    fn poll_all(&mut self) -> Result<(), KernelLoopError> {
         self.sides.iter_mut().for_each(|side| side.is_ready = true);
-        self.since_look += 1;
-        if self.since_look >= LOOK_AROUND_EVERY * LOOK_AROUND_EVERY {
+        self.since_poll += 1;
+        if self.since_poll >= POLL_ALL_EVERY * POLL_ALL_EVERY {
             self.wait(Duration::ZERO)?;
             self.sides.iter_mut().for_each(|side| side.is_ready = true);
         }
@@ -394,25 +394,25 @@ impl<'a> KernelLoop<'a> {
 
     /// Asks which interfaces have packets, and sleeps until one does.
     fn wait(&mut self, patience: Duration) -> Result<(), KernelLoopError> {
-        self.since_look = 0;
+        self.since_poll = 0;
         add(&self.attached.side.kernel_counts().waits, 1);
         let [one, other] = &self.sides;
         let mut polled = [
-            PollFd::from_borrowed_fd(one.cable.ear(), PollFlags::IN),
-            PollFd::from_borrowed_fd(other.cable.ear(), PollFlags::IN),
+            PollFd::from_borrowed_fd(one.interface.ear(), PollFlags::IN),
+            PollFd::from_borrowed_fd(other.interface.ear(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.attached.socket.as_fd(), PollFlags::IN),
         ];
         if !patience.is_zero() {
             add(&self.attached.side.progress().sleeps, 1);
         }
         let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
-        // Interrupted, the orders are looked at as well.
+        // Interrupted, the orders are checked as well.
         let _ = rustix::event::poll(&mut polled, Some(&patience));
         let [one, other, manager] = polled.map(|polled| polled.revents());
         for (at, seen) in [one, other].into_iter().enumerate() {
             self.sides[at].is_ready |= seen.contains(PollFlags::IN);
             if seen.contains(PollFlags::ERR)
-                && let Err(loss) = check_error(self.sides[at].cable.ear())
+                && let Err(loss) = check_error(self.sides[at].interface.ear())
             {
                 self.note_loss(at, loss)?;
             }
@@ -447,7 +447,7 @@ impl<'a> KernelLoop<'a> {
 
     fn publish(&mut self) -> Result<(), KernelLoopError> {
         for at in 0..self.sides.len() {
-            if let Err(loss) = self.sides[at].cable.check_losses() {
+            if let Err(loss) = self.sides[at].interface.check_losses() {
                 self.note_loss(at, loss)?;
             }
         }
@@ -465,7 +465,7 @@ impl<'a> KernelLoop<'a> {
 }
 
 fn publish(side: &Side, place: &InterfaceCounts) {
-    let counts = side.cable.counts();
+    let counts = side.interface.counts();
     place.received.store(counts.received, Ordering::Relaxed);
     place.sent.store(counts.sent, Ordering::Relaxed);
     place.calls.store(counts.calls, Ordering::Relaxed);

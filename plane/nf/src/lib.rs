@@ -3,7 +3,7 @@
 //! An NF is one function over a burst of packets, with a verdict for each:
 //!
 //! ```no_run
-//! use headgate_nf::{Burst, Context, Counter, Failure, NetworkFunction};
+//! use headgate_nf::{Burst, Context, Counter, NfError, NetworkFunction};
 //!
 //! struct ShortOnly {
 //!     refused: Counter,
@@ -21,7 +21,7 @@
 //! }
 //!
 //! fn main() -> std::process::ExitCode {
-//!     headgate_nf::run(|context: &mut Context| -> Result<_, Failure> {
+//!     headgate_nf::run(|context: &mut Context| -> Result<_, NfError> {
 //!         Ok(ShortOnly { refused: context.counter("refused")? })
 //!     })
 //! }
@@ -54,8 +54,8 @@ mod timer;
 pub use burst::{BURST_MAX, Burst, Packets};
 pub use burst_loop::End;
 pub use clock::cycles;
-pub use context::{Context, NotTold, Port, Stage, UnknownName};
-pub use counter::{Counter, NoCounterLeft};
+pub use context::{Context, Port, Stage, TellError, UnknownNameError};
+pub use counter::{Counter, NoCounterLeftError};
 pub use disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 pub use fuse::{Build, Member};
 pub use headgate_session::attach::{AttachFailure, Connection, NAME_VARIABLE, PATH_VARIABLE};
@@ -63,13 +63,13 @@ pub use headgate_session::message::SOCKET_VARIABLE;
 pub use headgate_shm::Verdict;
 pub use headgate_wire as wire;
 pub use maker::{Chain, MakeError, Maker, MakerError, Way};
-pub use packet::{NoRoom, Packet};
-pub use run::{Trouble, conclude, heed_signals, run, run_fused, serve, serve_fused};
+pub use packet::{NoRoomError, Packet};
+pub use run::{RunError, conclude, heed_signals, run, run_fused, serve, serve_fused};
 pub use timer::Timer;
 
-/// Why an NF could not start, or could not do what a message asked: a sentence for the operator.
+/// Error of an NF that could not start, or could not do what a message asked: a sentence for the operator.
 /// `?` makes one of any error, and of a string.
-pub type Failure = Box<dyn std::error::Error>;
+pub type NfError = Box<dyn std::error::Error>;
 
 /// A network function.
 pub trait NetworkFunction {
@@ -82,7 +82,7 @@ pub trait NetworkFunction {
     ///
     /// # Errors
     /// A sentence that is told to whoever listens, as `{"error": …}`.
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         let _ = (body, context);
         Err("this network function takes no messages".into())
     }
@@ -116,7 +116,7 @@ pub trait NetworkFunction {
         let _ = context;
     }
 
-    /// Whether [`process`](Self::process) looks into packets. When no NF of a process does, their first
+    /// Whether [`process`](Self::process) reads packets. When no NF of a process does, their first
     /// lines are not fetched into the cache. Asked once, at start.
     fn touches_packets(&self) -> bool {
         true
@@ -127,7 +127,7 @@ impl<N: NetworkFunction + ?Sized> NetworkFunction for Box<N> {
     fn process(&mut self, burst: &mut Burst, context: &mut Context) {
         (**self).process(burst, context);
     }
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         (**self).message(body, context)
     }
     fn timer(&mut self, timer: Timer, context: &mut Context) {

@@ -7,7 +7,7 @@
 //! buffer.
 //!
 //! ```no_run
-//! use headgate_nf::{Burst, Context, Counter, Failure, MakeError, Maker, NetworkFunction, Way};
+//! use headgate_nf::{Burst, Context, Counter, NfError, MakeError, Maker, NetworkFunction, Way};
 //!
 //! /// Sends each frame back to where it came from, and a copy of it on.
 //! struct Mirror {
@@ -30,7 +30,7 @@
 //! }
 //!
 //! fn main() -> std::process::ExitCode {
-//!     headgate_nf::run(|context: &mut Context| -> Result<_, Failure> {
+//!     headgate_nf::run(|context: &mut Context| -> Result<_, NfError> {
 //!         Ok(Mirror { maker: context.maker(64)?, missed: context.counter("missed")? })
 //!     })
 //! }
@@ -68,7 +68,7 @@ impl Chain {
     }
 }
 
-/// Where a made packet goes.
+/// Way that a made packet takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// On along the chain of the packet it follows.
@@ -110,7 +110,7 @@ impl Way {
 /// Reason why a packet was not made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MakeError {
-    /// All buffers that the NF is lent are used, and are replaced within microseconds.
+    /// No buffer is left: all that the NF is lent are used, and are replaced within microseconds.
     #[error("no buffer is lent now; go on without the packet, and count it")]
     NoneLent,
     /// The length is that of no frame that fits a buffer.
@@ -143,7 +143,7 @@ pub struct MakerError {
 #[derive(Clone)]
 pub struct Maker {
     pub(crate) made: Rc<RefCell<Made>>,
-    /// Which NF of the process this is.
+    /// Index of this NF in the process.
     pub(crate) owner: usize,
 }
 
@@ -224,7 +224,7 @@ pub(crate) struct MadePacket {
     pub follows: Option<u32>,
     /// The port which that one came by.
     pub ingress: Port,
-    /// Which NF of the process made it, if the ones behind that are still to see it.
+    /// NF of the process that made it, if the ones behind that are still to see it.
     unseen_from: Option<usize>,
 }
 
@@ -239,7 +239,7 @@ pub(crate) struct Made {
     packets: VecDeque<MadePacket>,
 }
 
-/// Where empty buffers come from.
+/// Source of empty buffers.
 pub(crate) enum Lent {
     /// The lend ring.
     Ring(Consumer),

@@ -16,7 +16,7 @@ pub struct Packet<'a> {
 /// A packet cannot grow or shrink by as much as was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{asked} bytes were asked for and {room} are there")]
-pub struct NoRoom {
+pub struct NoRoomError {
     /// Bytes asked for.
     pub asked: usize,
     /// Bytes the packet could have grown or shrunk by.
@@ -84,12 +84,12 @@ impl Packet<'_> {
     /// Grows the frame by `bytes` at its front and gives the new bytes, which hold anything.
     ///
     /// # Errors
-    /// [`NoRoom`] when the headroom is smaller; nothing is changed.
+    /// [`NoRoomError`] when the headroom is smaller; nothing is changed.
     #[inline]
-    pub fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
+    pub fn prepend(&mut self, bytes: usize) -> Result<&mut [u8], NoRoomError> {
         let room = self.headroom();
         if bytes > room {
-            return Err(NoRoom { asked: bytes, room });
+            return Err(NoRoomError { asked: bytes, room });
         }
         self.set_extent(self.descriptor.offset() - bytes as u32, self.descriptor.length() + bytes as u32);
         Ok(&mut self.data_mut()[..bytes])
@@ -98,13 +98,13 @@ impl Packet<'_> {
     /// Takes `bytes` off the frame's front.
     ///
     /// # Errors
-    /// [`NoRoom`] when less than an Ethernet header would be left, or the frame would start more than
+    /// [`NoRoomError`] when less than an Ethernet header would be left, or the frame would start more than
     /// 4095 bytes into its buffer; nothing is changed.
     #[inline]
-    pub fn trim_front(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn trim_front(&mut self, bytes: usize) -> Result<(), NoRoomError> {
         let room = self.trimmable().min((OFFSET_MAX.saturating_sub(self.descriptor.offset())) as usize);
         if bytes > room {
-            return Err(NoRoom { asked: bytes, room });
+            return Err(NoRoomError { asked: bytes, room });
         }
         self.set_extent(self.descriptor.offset() + bytes as u32, self.descriptor.length() - bytes as u32);
         Ok(())
@@ -113,12 +113,12 @@ impl Packet<'_> {
     /// Grows the frame by `bytes` at its end and gives the new bytes, which hold anything.
     ///
     /// # Errors
-    /// [`NoRoom`] when the tailroom is smaller; nothing is changed.
+    /// [`NoRoomError`] when the tailroom is smaller; nothing is changed.
     #[inline]
-    pub fn extend_back(&mut self, bytes: usize) -> Result<&mut [u8], NoRoom> {
+    pub fn extend_back(&mut self, bytes: usize) -> Result<&mut [u8], NoRoomError> {
         let room = self.tailroom();
         if bytes > room {
-            return Err(NoRoom { asked: bytes, room });
+            return Err(NoRoomError { asked: bytes, room });
         }
         let old = self.len();
         self.set_extent(self.descriptor.offset(), self.descriptor.length() + bytes as u32);
@@ -128,12 +128,12 @@ impl Packet<'_> {
     /// Takes `bytes` off the frame's end.
     ///
     /// # Errors
-    /// [`NoRoom`] when less than an Ethernet header would be left; nothing is changed.
+    /// [`NoRoomError`] when less than an Ethernet header would be left; nothing is changed.
     #[inline]
-    pub fn trim_back(&mut self, bytes: usize) -> Result<(), NoRoom> {
+    pub fn trim_back(&mut self, bytes: usize) -> Result<(), NoRoomError> {
         let room = self.trimmable();
         if bytes > room {
-            return Err(NoRoom { asked: bytes, room });
+            return Err(NoRoomError { asked: bytes, room });
         }
         self.set_extent(self.descriptor.offset(), self.descriptor.length() - bytes as u32);
         Ok(())

@@ -17,12 +17,12 @@ use crate::disk::engine::{Bell, EngineChoice};
 use crate::fuse::{Fused, Member};
 use crate::kernel_loop::KernelLoop;
 use crate::maker::{Lent, Made};
-use crate::{Failure, NetworkFunction};
+use crate::{NetworkFunction, NfError};
 use headgate_session::attach::{AttachFailure, Attached, Connection};
 
-/// Why a process of NFs ended badly.
+/// Error that ends a process of NFs.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum RunError {
     /// It did not get its memory.
     #[error("{0}")]
     Attach(#[from] AttachFailure),
@@ -31,7 +31,7 @@ pub enum Trouble {
     Start {
         /// The instance's name.
         name: String,
-        /// What the NF said.
+        /// The NF's error.
         reason: String,
     },
     /// The NF panicked. Its panic message went to standard error and to the manager.
@@ -47,12 +47,12 @@ pub enum Trouble {
     Manager {
         /// The instance's name.
         name: String,
-        /// What happened.
+        /// The error.
         reason: String,
     },
 }
 
-impl Trouble {
+impl RunError {
     /// The process's exit code: 1 failed, 3 environment, 4 configuration.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
@@ -71,10 +71,12 @@ impl Trouble {
 /// Launched by a manager, everything is set. Started by hand, set `HEADGATE_SOCKET` to the manager's
 /// socket and `HEADGATE_NF` to the NF's name in its configuration. Exit codes: 0 stopped, 1 failed,
 /// 3 no manager, 4 the arguments are wrong or the manager refused.
-pub fn run<N: NetworkFunction + 'static>(build: impl FnOnce(&mut Context) -> Result<N, Failure>) -> ExitCode {
+pub fn run<N: NetworkFunction + 'static>(build: impl FnOnce(&mut Context) -> Result<N, NfError>) -> ExitCode {
     heed_signals();
     conclude(
-        Connection::from_environment().map_err(Trouble::from).and_then(|connection| serve(connection, build)),
+        Connection::from_environment()
+            .map_err(RunError::from)
+            .and_then(|connection| serve(connection, build)),
     )
 }
 
@@ -83,13 +85,13 @@ pub fn run_fused(members: Vec<Member>) -> ExitCode {
     heed_signals();
     conclude(
         Connection::from_environment()
-            .map_err(Trouble::from)
+            .map_err(RunError::from)
             .and_then(|connection| serve_fused(connection, members)),
     )
 }
 
 /// A process's last step: says on standard error what went wrong, if anything did.
-pub fn conclude(ended: Result<End, Trouble>) -> ExitCode {
+pub fn conclude(ended: Result<End, RunError>) -> ExitCode {
     match ended {
         Ok(_) => ExitCode::SUCCESS,
         Err(trouble) => {
@@ -103,11 +105,11 @@ pub fn conclude(ended: Result<End, Trouble>) -> ExitCode {
 /// the usual way. Signals are left as they are: see [`heed_signals`].
 ///
 /// # Errors
-/// [`Trouble`]; the manager was told the reason where it still listens.
+/// [`RunError`]; the manager was told the reason where it still listens.
 pub fn serve<N: NetworkFunction + 'static>(
     connection: Connection,
-    build: impl FnOnce(&mut Context) -> Result<N, Failure>,
-) -> Result<End, Trouble> {
+    build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+) -> Result<End, RunError> {
     serve_nfs(connection, |environment, arguments| Fused::alone(environment, arguments, build))
 }
 
@@ -115,19 +117,19 @@ pub fn serve<N: NetworkFunction + 'static>(
 ///
 /// # Errors
 /// As [`serve`].
-pub fn serve_fused(connection: Connection, members: Vec<Member>) -> Result<End, Trouble> {
+pub fn serve_fused(connection: Connection, members: Vec<Member>) -> Result<End, RunError> {
     serve_nfs(connection, |environment, arguments| Fused::together(environment, arguments, members))
 }
 
 fn serve_nfs(
     connection: Connection,
-    make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, Failure>,
-) -> Result<End, Trouble> {
+    make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, NfError>,
+) -> Result<End, RunError> {
     let attached = connection.attach(&TERMINATED)?;
     remember_panics();
     let lived = catch_unwind(AssertUnwindSafe(|| live(&attached, make))).unwrap_or_else(|_| {
         let message = LAST_PANIC.lock().map_or_else(|_| String::new(), |mut last| std::mem::take(&mut last));
-        Err(Trouble::Panic { name: attached.welcome.name.clone(), message })
+        Err(RunError::Panic { name: attached.welcome.name.clone(), message })
     });
     attached.say_goodbye(lived.as_ref().err().map(ToString::to_string).unwrap_or_default());
     lived
@@ -135,13 +137,13 @@ fn serve_nfs(
 
 fn live(
     attached: &Attached,
-    make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, Failure>,
-) -> Result<End, Trouble> {
+    make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, NfError>,
+) -> Result<End, RunError> {
     let name = || attached.welcome.name.clone();
-    let ended = |error: LoopError| Trouble::Manager { name: name(), reason: error.to_string() };
+    let ended = |error: LoopError| RunError::Manager { name: name(), reason: error.to_string() };
     let environment = Rc::new(environment(attached));
     let mut nfs = make(&environment, &attached.welcome.arguments)
-        .map_err(|error| Trouble::Start { name: name(), reason: error.to_string() })?;
+        .map_err(|error| RunError::Start { name: name(), reason: error.to_string() })?;
     // Whoever did not ask by now never will be lent any.
     environment.making.take();
     environment.tell_counters().map_err(|error| ended(error.into()))?;
@@ -150,10 +152,10 @@ fn live(
         attached.say(&FromNf::Ready { lend }).map_err(|error| ended(error.into()))?;
         return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
     };
-    let failed = |reason: String| Trouble::Start { name: name(), reason };
+    let failed = |reason: String| RunError::Start { name: name(), reason };
     let mut work = KernelLoop::new(attached, &environment, &mut nfs, io, sockets).map_err(failed)?;
     attached.say(&FromNf::Ready { lend: 0 }).map_err(|error| ended(error.into()))?;
-    work.run().map_err(|error| Trouble::Manager { name: name(), reason: error.to_string() })
+    work.run().map_err(|error| RunError::Manager { name: name(), reason: error.to_string() })
 }
 
 pub(crate) fn environment(attached: &Attached) -> Environment {
@@ -183,7 +185,7 @@ pub(crate) fn environment(attached: &Attached) -> Environment {
     }
 }
 
-/// What the last panic said, and where.
+/// Message and place of the last panic.
 static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
 
 /// Keeps a panic's message for the goodbye; printing it stays with the hook that is there.

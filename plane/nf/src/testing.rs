@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use headgate_nf::testing::{self, Setup};
-//! use headgate_nf::{Burst, Context, Failure, NetworkFunction, Verdict};
+//! use headgate_nf::{Burst, Context, NfError, NetworkFunction, Verdict};
 //!
 //! struct OutOfEast;
 //! impl NetworkFunction for OutOfEast {
@@ -17,7 +17,7 @@
 //! let mut harness = testing::Harness::new(setup, |_| Ok(OutOfEast))?;
 //! let sent = harness.run(&[vec![0; 60]]);
 //! assert_eq!(sent[0].0, Verdict::Port(1));
-//! # Ok::<(), Failure>(())
+//! # Ok::<(), NfError>(())
 //! ```
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -35,7 +35,7 @@ use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
 use crate::counter::Board;
 use crate::fuse::{Fused, Member};
 use crate::maker::{Lent, Made, Way};
-use crate::{Failure, NetworkFunction};
+use crate::{NetworkFunction, NfError};
 
 mod bench;
 mod manager;
@@ -47,7 +47,7 @@ use bench::{Bench, WINDOW};
 pub use headgate_session::message::{Loop, Welcome};
 pub use manager::Manager;
 
-/// What the NF finds when it is made.
+/// Surroundings that the NF finds when it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setup {
     /// Its arguments, a JSON object.
@@ -58,7 +58,7 @@ pub struct Setup {
     pub stages: Vec<String>,
     /// The names of the chains that visit it; a chain's number is one more than its place.
     pub chains: Vec<String>,
-    /// What reads and writes for it, if it asks.
+    /// Engine that reads and writes for it, if it asks.
     pub disk: EngineChoice,
 }
 
@@ -86,7 +86,7 @@ impl Setup {
 /// A packet on its way into the NF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it comes, since the start.
+    /// Time of its arrival, since the start.
     pub at: Duration,
     /// The number of the port it comes by.
     pub ingress: u16,
@@ -107,11 +107,11 @@ pub struct Harness {
 /// A packet that the NF made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MadeFrame {
-    /// When it was made, since the start.
+    /// Time at which it was made, since the start.
     pub at: Duration,
     /// The frame that it followed, by its place in the run; none for one made by itself.
     pub follows: Option<usize>,
-    /// Where it goes; none for one that a later NF of the process dropped.
+    /// Its destination; none for one that a later NF of the process dropped.
     pub way: Option<Way>,
     /// The frame.
     pub frame: Vec<u8>,
@@ -121,11 +121,11 @@ impl Harness {
     /// Makes the NF.
     ///
     /// # Errors
-    /// What the NF said.
+    /// The NF's error.
     pub fn new<N: NetworkFunction + 'static>(
         setup: Setup,
-        build: impl FnOnce(&mut Context) -> Result<N, Failure>,
-    ) -> Result<Self, Failure> {
+        build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+    ) -> Result<Self, NfError> {
         let arguments = setup.arguments.clone();
         let environment = on_the_bench(setup);
         let nfs = Fused::alone(&environment, &arguments, build)?;
@@ -135,8 +135,8 @@ impl Harness {
     /// Makes several NFs that share a process; the arguments are a JSON array with one object for each.
     ///
     /// # Errors
-    /// What one of them said.
-    pub fn fused(setup: Setup, members: Vec<Member>) -> Result<Self, Failure> {
+    /// The error of one of them.
+    pub fn fused(setup: Setup, members: Vec<Member>) -> Result<Self, NfError> {
         let arguments = setup.arguments.clone();
         let environment = on_the_bench(setup);
         let nfs = Fused::together(&environment, &arguments, members)?;
@@ -225,8 +225,8 @@ impl Harness {
     /// Gives the NF a message.
     ///
     /// # Errors
-    /// What the NF answered.
-    pub fn message(&mut self, body: &str) -> Result<(), Failure> {
+    /// The NF's error.
+    pub fn message(&mut self, body: &str) -> Result<(), NfError> {
         let mut bench = self.bench(0, 1);
         bench.lend(&self.environment);
         let answer = self.nfs.message(body);
@@ -286,11 +286,11 @@ impl Harness {
 /// Makes an NF only to see whether it takes its arguments. Any port and any stage it names exists.
 ///
 /// # Errors
-/// What the NF said.
+/// The NF's error.
 pub fn check<N: NetworkFunction + 'static>(
     arguments: &str,
-    build: impl FnOnce(&mut Context) -> Result<N, Failure>,
-) -> Result<(), Failure> {
+    build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+) -> Result<(), NfError> {
     let environment = offline(Names::open("port"), Names::open("stage"), None, rehearsal());
     Fused::alone(&environment, arguments, build).map(|_| ())
 }
@@ -298,8 +298,8 @@ pub fn check<N: NetworkFunction + 'static>(
 /// As [`check`], for several NFs and a JSON array of their arguments.
 ///
 /// # Errors
-/// What one of them said.
-pub fn check_fused(arguments: &str, members: Vec<Member>) -> Result<(), Failure> {
+/// The error of one of them.
+pub fn check_fused(arguments: &str, members: Vec<Member>) -> Result<(), NfError> {
     let environment = offline(Names::open("port"), Names::open("stage"), None, rehearsal());
     Fused::together(&environment, arguments, members).map(|_| ())
 }

@@ -43,12 +43,12 @@ impl Timers {
         self.pending.retain(|pending| pending.timer != timer);
     }
 
-    /// When the next one is due.
+    /// Returns the time at which the next one is due.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.pending.iter().map(|pending| pending.due).min()
     }
 
-    /// One that is due, the earliest first. A periodic one that missed turns skips them.
+    /// One that is due, the earliest first. A periodic one that missed periods skips them.
     pub(crate) fn take_due(&mut self, now: Duration) -> Option<Timer> {
         let due = self.pending.iter().enumerate().filter(|(_, pending)| pending.due <= now);
         let (place, _) = due.min_by_key(|(_, pending)| pending.due)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use headgate_nf::testing::Manager;
 use headgate_nf::{
-    Burst, Connection, Context, Counter, End, Failure, MakeError, Maker, NetworkFunction, Timer, Trouble,
+    Burst, Connection, Context, Counter, End, MakeError, Maker, NetworkFunction, NfError, RunError, Timer,
     Verdict, Way, serve,
 };
 use headgate_session::message::{Loop, Welcome};
@@ -31,7 +31,7 @@ impl NetworkFunction for Sorter {
         }
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         match body {
             "odd" => Ok(context.tell(self.odd.get().to_string())?),
             "count" => {
@@ -55,7 +55,7 @@ impl NetworkFunction for Sorter {
     }
 }
 
-fn start(waits: Loop) -> (Manager, JoinHandle<Result<End, Trouble>>) {
+fn start(waits: Loop) -> (Manager, JoinHandle<Result<End, RunError>>) {
     let ports = vec!["west".to_owned(), "east".to_owned()];
     let (mut manager, socket) =
         Manager::new(Welcome { name: "sorter".into(), waits, ports, ..Welcome::default() });
@@ -94,7 +94,7 @@ fn packets_come_back_in_order_with_their_verdicts() {
 fn an_order_to_stop_works_off_what_was_delivered() {
     for waits in LOOPS {
         let (mut manager, nf) = start(waits);
-        manager.orders().rest.store(1, Ordering::Relaxed);
+        manager.orders().blocked.store(1, Ordering::Relaxed);
         wait_until(|| manager.is_asleep());
         assert_eq!(manager.send(&vec![vec![4u8; 60]; 200], 0), 200);
         assert_eq!(manager.stop(), "");
@@ -108,7 +108,7 @@ fn an_order_to_stop_works_off_what_was_delivered() {
 fn a_resting_nf_leaves_its_packets_and_works_again_when_called() {
     for waits in LOOPS {
         let (mut manager, nf) = start(waits);
-        manager.orders().rest.store(1, Ordering::Relaxed);
+        manager.orders().blocked.store(1, Ordering::Relaxed);
         manager.ring_bell();
         wait_until(|| manager.is_asleep());
         manager.send(&[[2u8; 60]], 0);
@@ -116,7 +116,7 @@ fn a_resting_nf_leaves_its_packets_and_works_again_when_called() {
         assert!(manager.collect().is_empty());
         manager.tell("odd");
         assert_eq!(manager.listen(), "0", "mail is read while at rest");
-        manager.orders().rest.store(0, Ordering::Relaxed);
+        manager.orders().blocked.store(0, Ordering::Relaxed);
         manager.ring_bell();
         let mut back = Vec::new();
         wait_until(|| {
@@ -170,7 +170,7 @@ fn a_panic_ends_the_nf_with_a_reason() {
     let reason = manager.wait_for_goodbye();
     assert!(reason.starts_with("sorter panicked: 255 is too much at "), "{reason}");
     assert_eq!(manager.lent(), 1, "the burst at hand stays with the manager's books");
-    assert!(matches!(nf.join().unwrap(), Err(Trouble::Panic { .. })));
+    assert!(matches!(nf.join().unwrap(), Err(RunError::Panic { .. })));
 }
 
 #[test]
@@ -215,7 +215,7 @@ impl NetworkFunction for Answerer {
         }
     }
 
-    fn message(&mut self, _: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, _: &str, context: &mut Context) -> Result<(), NfError> {
         let chain = context.chain("blue")?;
         Ok(self.maker.alone(Way::Chain(chain), 60, |frame| frame[0] = 201)?)
     }

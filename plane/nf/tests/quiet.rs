@@ -80,7 +80,7 @@ fn a_working_loop_is_quiet() {
     manager.admit().unwrap();
     let started = std::time::Instant::now();
     let mut exchanged = 0;
-    // Long enough for many looks at the clock, timers, and timed bursts.
+    // Long enough for many samples of the clock, timers, and timed bursts.
     while started.elapsed() < std::time::Duration::from_millis(50) || exchanged < 20_000 {
         exchanged += manager.exchange(&[[7u8; 60]; 200]).len();
     }

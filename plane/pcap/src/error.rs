@@ -1,4 +1,4 @@
-//! Why captures could not be opened.
+//! Errors of opening captures.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use headgate_port::SpecErrors;
 use headgate_wire::pcap::ReadError;
 
-/// Why a capture port could not be opened.
+/// Error of opening a capture port.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {
-    /// What was asked for cannot be.
+    /// The specification is wrong.
     #[error(transparent)]
     Specification(#[from] SpecErrors),
     /// The operating system refused a file.
@@ -23,9 +23,9 @@ pub enum PcapError {
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         cause: io::Error,
-        /// What to do.
+        /// The remedy.
         mend: &'static str,
     },
     /// A file is not a capture that can be replayed.
@@ -35,7 +35,7 @@ pub enum PcapError {
         port: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The problem, and its place.
         error: ReplayError,
     },
     /// A replay would overwrite the capture it reads.
@@ -60,7 +60,7 @@ pub enum PcapError {
         port: String,
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// Kind of the file.
         kind: &'static str,
     },
     /// Somebody else writes to the file.
@@ -81,12 +81,12 @@ pub enum PcapError {
     Thread {
         /// The port's name.
         port: String,
-        /// What the operating system said.
+        /// The operating system's error.
         cause: io::Error,
     },
 }
 
-/// Why a capture cannot be replayed.
+/// Reason for which a capture cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayError {
     /// It is no capture, or a broken one.
@@ -105,7 +105,7 @@ pub enum ReplayError {
 }
 
 impl ReplayError {
-    /// What to do about it.
+    /// Returns the remedy.
     #[must_use]
     pub const fn mend(&self) -> &'static str {
         match self {

@@ -29,7 +29,7 @@ pub use error::{PcapError, ReplayError};
 use recorder::Recorder;
 use replay::Replay;
 
-/// What a capture port reads and writes; at least one of them.
+/// Specification of a capture port: what it reads and writes, at least one of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PcapSpec {
     /// The capture to replay.
@@ -42,14 +42,14 @@ pub struct PcapSpec {
 pub struct PcapPort {
     /// As many as were asked for.
     pub queues: Vec<Box<dyn Queue>>,
-    /// What was found in the capture to replay.
+    /// Summary of the capture to replay.
     pub summary: Option<Summary>,
-    /// How the writing goes.
+    /// Status of the writing.
     pub status: Option<Arc<RecordStatus>>,
 }
 
 impl PcapSpec {
-    /// All that is wrong with it as far as can be said without opening files.
+    /// Returns all that is wrong with it as far as can be said without opening files.
     #[must_use]
     pub fn errors(&self) -> Vec<SpecError> {
         let mut found = Vec::new();
@@ -129,7 +129,8 @@ impl Queue for PcapQueue {
         }
     }
 
-    /// What the writing thread could not write counts as failed and no longer as sent.
+    /// Returns the counters; packets that the writing thread could not write count as failed and no longer as
+    /// sent.
     fn counters(&self) -> QueueCounters {
         let (packets, bytes) = self.recorder.as_ref().map_or((0, 0), Recorder::lost);
         QueueCounters {

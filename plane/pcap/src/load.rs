@@ -9,7 +9,7 @@ use headgate_wire::pcap::Records;
 
 use crate::{PcapError, ReplayError};
 
-/// What was found in a capture.
+/// Summary of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Frames that will be given.

@@ -36,12 +36,12 @@ struct Piece {
     bytes: Box<[u8]>,
     used: usize,
     packets: u64,
-    /// Of the packets alone.
+    /// Bytes of the packets alone.
     packet_bytes: u64,
     queue: usize,
 }
 
-/// What was handed over and never reached the file.
+/// Packets that were handed over and never reached the file.
 #[derive(Debug, Default)]
 struct Lost {
     packets: AtomicU64,
@@ -55,7 +55,7 @@ impl Lost {
     }
 }
 
-/// How the writing goes; for the control thread.
+/// Status of the writing; for the control thread.
 #[derive(Debug)]
 pub struct RecordStatus {
     path: PathBuf,
@@ -99,7 +99,7 @@ impl RecordStatus {
         self.is_broken.load(Relaxed)
     }
 
-    /// Why writing failed; said once.
+    /// Returns the error that ended the writing, once.
     pub fn take_error(&self) -> Option<PcapError> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -137,7 +137,7 @@ impl Drop for Writer {
 pub(super) struct Recorder {
     queue: usize,
     current: Option<Piece>,
-    /// When the first packet came into the current piece.
+    /// Time at which the first packet came into the current piece.
     since: u64,
     flush_cycles: u64,
     free: Receiver<Piece>,

@@ -17,14 +17,14 @@ use crate::{PcapError, ReplayError};
 /// wrong file name does not take the machine's memory.
 pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-/// What to replay, and how.
+/// Specification of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplaySpec {
     /// A pcap or pcapng file of Ethernet frames.
     pub path: PathBuf,
-    /// How often.
+    /// Number of replays.
     pub mode: Mode,
-    /// How fast.
+    /// Timing of packets.
     pub timing: Timing,
     /// The largest file that is read, in bytes.
     pub memory_bytes_max: u64,
@@ -38,7 +38,7 @@ impl ReplaySpec {
     }
 }
 
-/// How often a capture is replayed.
+/// Number of times that a capture is replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Once; then the port is finished.
@@ -48,7 +48,7 @@ pub enum Mode {
     Loop,
 }
 
-/// How fast a capture is replayed. A replay loses nothing: what is late is given late.
+/// Timing of a replay. A replay loses nothing: what is late is given late.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Timing {
     /// As fast as packets are asked for.
@@ -69,7 +69,7 @@ pub(super) struct Replay {
     clock: Clock,
 }
 
-/// When the next frame is due.
+/// Clock of the next frame.
 enum Clock {
     Fast,
     Rate { pace: Option<Pace>, packets_per_second: f64, cycles_per_second: u64 },

@@ -10,12 +10,12 @@ use headgate_wire::pcapng;
 use crate::PcapError;
 use crate::recorder::{self, RecordStatus, Recorder};
 
-/// Writes packets that pass a queue to a pcapng file, each with the way it passed. The queue never waits for the
-/// disk: what finds no memory is not written, and counted by [`RecordStatus::lost`].
+/// Writes packets that pass a queue to a pcapng file, each with the way it passed. The queue never waits for
+/// the disk: what finds no memory is not written, and counted by [`RecordStatus::lost`].
 pub struct CaptureSink(Recorder);
 
-/// Creates a pcapng file and makes a sink for each queue of a port; each is an interface of the file. Dropping the
-/// last sink waits until all is written.
+/// Creates a pcapng file and makes a sink for each queue of a port; each is an interface of the file.
+/// Dropping the last sink waits until all is written.
 ///
 /// # Errors
 /// [`PcapError`] when the file cannot be written.

@@ -42,7 +42,7 @@ fn replaying(replay: ReplaySpec) -> PcapSpec {
     PcapSpec { read: Some(replay), write: None }
 }
 
-/// What tshark says of a capture, one line a packet; `None` where it is not installed.
+/// Returns tshark's output for a capture, one line a packet; `None` where it is not installed.
 fn tshark(path: &Path, fields: &[&str]) -> Option<Vec<String>> {
     let fields = fields.iter().flat_map(|field| ["-e", field]);
     // Names are not looked up, checksums are.

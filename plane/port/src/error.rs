@@ -1,4 +1,4 @@
-//! What is wrong with the specification of a port.
+//! Errors in the specification of a port.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use std::fmt;
 pub struct SpecError {
     /// The field of the specification, in the words of the configuration file.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// The problem.
     pub why: String,
-    /// What to write instead.
+    /// The remedy: what to write instead.
     pub mend: String,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for SpecError {
 pub struct SpecErrors {
     /// The port's name.
     pub port: String,
-    /// All at once.
+    /// All errors of the specification.
     pub errors: Vec<SpecError>,
 }
 

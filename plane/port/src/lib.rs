@@ -27,7 +27,7 @@ pub use error::{SpecError, SpecErrors};
 pub struct Timebase {
     /// Rate of the time stamp counter in Hz.
     pub cycles_per_second: u64,
-    /// What the counter read when the wall clock read `unix_ns`.
+    /// Reading of the counter when the wall clock read `unix_ns`.
     pub cycles: u64,
     /// Nanoseconds since 1970.
     pub unix_ns: u64,
@@ -48,14 +48,14 @@ impl Timebase {
     }
 }
 
-/// Where a port that is opened will stand.
+/// Surroundings of a port that is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<'a> {
     /// Its name, for messages.
     pub name: &'a str,
-    /// How many queues to make.
+    /// Number of queues to make.
     pub queues: u16,
-    /// What generated packets are marked with, so that a null port tells their sources apart: queue
+    /// Mark of generated packets, so that a null port tells their sources apart: queue
     /// `n` marks with `source + n`, modulo 256.
     pub source: u8,
     /// The longest frame, without check sequence, that all regions it will be used with have room for
@@ -86,7 +86,7 @@ pub fn give_back(stack: &mut Stack, packets: &[Descriptor]) {
     stack.give_many(packets.iter().map(|packet| packet.index()));
 }
 
-/// What a queue has counted since it was opened. Frames and bytes without check sequences.
+/// Counters of a queue since it was opened. Frames and bytes without check sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
     /// Packets handed to the path.
@@ -101,16 +101,16 @@ pub struct QueueCounters {
     pub too_long: u64,
     /// Packets lost at the port because no buffer was free, or that the driver says it missed.
     pub missed: u64,
-    /// Packets the device or file could not take because of an error, or that are longer than it carries, lost at
-    /// the port.
+    /// Packets the device or file could not take because of an error, or that are longer than it carries,
+    /// lost at the port.
     pub failed: u64,
-    /// What was done on purpose to packets that came ([`middleware::faulty`]).
+    /// Faults injected into packets that came ([`middleware::faulty`]).
     pub received_faults: FaultCounters,
-    /// What was done on purpose to packets that were sent.
+    /// Faults injected into packets that were sent.
     pub sent_faults: FaultCounters,
 }
 
-/// What was done to packets on purpose, in one direction.
+/// Numbers of faults that were injected, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounters {
     /// Packets that were lost.
@@ -134,11 +134,11 @@ pub trait Queue: Send {
     /// the caller's.
     fn transmit(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize;
 
-    /// Called in every pass of the worker's loop, also when nothing was sent: a place to flush and to collect what
-    /// is sent.
+    /// Called in every pass of the worker's loop, also when nothing was sent: a place to flush and to collect
+    /// what is sent.
     fn tend(&mut self, _now: u64, _stack: &mut Stack) {}
 
-    /// What it has counted.
+    /// Returns its counters.
     fn counters(&self) -> QueueCounters;
 
     /// The only region this queue can receive into and transmit from; `None` when any will do.

@@ -4,8 +4,9 @@
 //! - [`recorded`]: gives a copy of each packet to a sink, such as a capture file;
 //! - [`mod@traced`]: notes when each packet passed and how it begins, for somebody else to read.
 //!
-//! They compose: `Recorded<Faulty<Q>, S>` records what the path sees of a failing link, `Faulty<Recorded<Q, S>>`
-//! what its device sees. One that is told to do nothing behaves as the queue inside does.
+//! They compose: `Recorded<Faulty<Q>, S>` records what the path sees of a failing link, and
+//! `Faulty<Recorded<Q, S>>` what its device sees. One that is told to do nothing behaves as the queue inside
+//! does.
 
 /// Questions that a queue answers as the one inside does.
 macro_rules! as_inside {
@@ -22,7 +23,7 @@ pub use faulty::{FaultSpec, Faults, Faulty};
 pub use recorded::{Recorded, Sink};
 pub use traced::{Trace, TraceEntry, Traced, traced};
 
-/// Which way a packet passes a queue.
+/// Direction in which a packet passes a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the device to the path.
@@ -34,6 +35,6 @@ pub enum Direction {
 #[cfg(test)]
 mod tests;
 
-/// Packets that are handed on together. Our choice: a burst as DPDK's drivers take it; the copies of its frames
-/// stay within the second-level cache.
+/// Packets that are handed on together. Our choice: a burst as DPDK's drivers take it; the copies of its
+/// frames stay within the second-level cache.
 const CHUNK: usize = 32;

@@ -83,7 +83,7 @@ mod tests {
             prop_assert!((wanted - given as f64).abs() <= 1.0, "{} of {}", given, wanted);
         }
 
-        /// What is due, was given and was lost adds up, also when nobody asks for a long time.
+        /// Packets due, given and lost add up, also when nobody asks for a long time.
         #[test]
         fn a_late_worker_finds_a_backlog_and_the_rest_is_lost(rate in 1e6f64..50e6, pause in 0u64..10 * HERTZ) {
             let mut pace = Pace::new(rate, HERTZ, 0);

@@ -1,7 +1,7 @@
-//! What the tests of all ports need.
+//! Helpers for the tests of all ports.
 
-pub mod cable;
 pub mod conformance;
+pub mod link;
 
 use std::ops::Range;
 
@@ -44,8 +44,8 @@ pub fn stack_of(buffers: u32, region: u8, free: Range<u32>) -> Stack {
     Stack::new(memory, region, free)
 }
 
-/// Returns a frame of `length` bytes, at least 19, of a protocol that nobody speaks, its number in its payload
-/// and an end that is unlike the rest.
+/// Returns a frame of `length` bytes, at least 19, of a protocol that nobody speaks, its number in its
+/// payload and an end that is unlike the rest.
 #[must_use]
 pub fn numbered(number: usize, length: usize) -> Vec<u8> {
     // Local experimental EtherType 1 (IEEE 802).

@@ -1,4 +1,4 @@
-//! What lies where in the memory of one NF instance.
+//! Layout of the memory of one NF instance.
 //!
 //! Two pieces. The *control region* is writable by both sides: rings, doorbell, the NF's counters. The
 //! *directives* page is written by the manager and mapped read-only by the NF: a seal forbids it any
@@ -60,7 +60,7 @@ pub const fn lent_for(asked: u32, ring: u32) -> u32 {
 #[repr(C, align(128))]
 pub struct Line<T>(pub T);
 
-/// What an NF says of its own work. The manager shows it and decides nothing on it alone.
+/// An NF's own counters of its work. The manager shows them and decides nothing on it alone.
 #[repr(C)]
 pub struct Progress {
     /// Packets the NF was given, ever.
@@ -75,11 +75,11 @@ pub struct Progress {
     pub handler_packets: AtomicU64,
     /// Not 0 while packets wait for its disk and not for it.
     pub disk_waits: AtomicU64,
-    /// Grows several times a second while [`Progress::disk_waits`] says so and its loop turns.
+    /// Grows several times a second while [`Progress::disk_waits`] says so and its loop runs.
     pub disk_beats: AtomicU64,
 }
 
-/// What an NF on interfaces of the kernel says of one of them: counts, ever.
+/// An NF's own counters of one of its interfaces of the kernel, since its start.
 #[repr(C)]
 pub struct InterfaceCounts {
     /// Packets that came in.
@@ -141,22 +141,22 @@ const _: () = {
 /// The manager's orders to an NF.
 #[repr(C)]
 pub struct Orders {
-    /// 1: give the core up between bursts and sleep until the doorbell rings.
-    pub rest: AtomicU32,
+    /// 1: sleep until the doorbell rings.
+    pub blocked: AtomicU32,
     /// 1: finish the burst at hand, return every packet, say goodbye and exit.
     pub stop: AtomicU32,
     /// Messages the manager has sent over the socket, ever.
     pub mail: AtomicU32,
-    /// How long to look at an empty ring before sleeping, in microseconds.
-    pub look_micros: AtomicU32,
-    /// 1: another NF of this core is awake and has packets: sleep after a batch, and without a look.
-    pub take_turns: AtomicU32,
-    /// Packets of one turn of the core.
+    /// Time for which to poll an empty ring before sleeping, in microseconds.
+    pub poll_micros: AtomicU32,
+    /// 1: another NF of this core is awake and has packets: sleep after a batch, and without polling.
+    pub must_yield: AtomicU32,
+    /// Packets of one time slice of the core.
     pub batch: AtomicU32,
     /// Most packets of one system call on interfaces of the kernel; 0 before that was changed.
     pub call_batch: AtomicU32,
-    /// Longest turn, in microseconds.
-    pub turn_micros: AtomicU32,
+    /// Longest time slice, in microseconds.
+    pub slice_micros: AtomicU32,
 }
 
 /// Sizes and offsets of a control region with rings of `ring` descriptors.
@@ -247,7 +247,7 @@ impl Shared {
 }
 
 /// The manager's ends of one incarnation of an NF. Split: the worker takes the rings, the control loop
-/// keeps the orders, both may look at the rest.
+/// keeps the orders, both may read the rest.
 pub struct ManagerSide {
     shared: Shared,
 }
@@ -312,13 +312,13 @@ impl ManagerSide {
         self.shared.orders()
     }
 
-    /// What the NF says of its work.
+    /// Returns the NF's own counters of its work.
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.header().progress.0
     }
 
-    /// What the NF says of interfaces of the kernel, if it works on some.
+    /// Returns the NF's own counters of interfaces of the kernel, if it works on some.
     #[must_use]
     pub fn kernel_counts(&self) -> &KernelCounts {
         &self.shared.header().kernel.0
@@ -333,7 +333,8 @@ impl ManagerSide {
         self.shared.counter(index).load(Ordering::Relaxed)
     }
 
-    /// How many samples of its service time fell into each bucket, ever, as the NF says; counts wrap.
+    /// Returns the number of samples of its service time in each bucket, ever, by the NF's own word; counts
+    /// wrap.
     #[must_use]
     pub fn service_counts(&self) -> &[AtomicU32; BUCKETS] {
         self.shared.service_counts()
@@ -418,7 +419,7 @@ impl NfSide {
         &self.shared.header().doorbell.0
     }
 
-    /// What rings the doorbell from another thread of the NF's process.
+    /// Returns the bell that rings the doorbell from another thread of the NF's process.
     #[must_use]
     pub fn bell(&self) -> Bell {
         Bell { control: self.shared.control.clone() }
@@ -430,13 +431,13 @@ impl NfSide {
         self.shared.orders()
     }
 
-    /// Where the NF says what it did.
+    /// Returns the place for the NF's own counters.
     #[must_use]
     pub fn progress(&self) -> &Progress {
         &self.shared.header().progress.0
     }
 
-    /// Where an NF on interfaces of the kernel says what it did there.
+    /// Returns the place for the NF's own counters of interfaces of the kernel.
     #[must_use]
     pub fn kernel_counts(&self) -> &KernelCounts {
         &self.shared.header().kernel.0

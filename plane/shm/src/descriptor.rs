@@ -69,7 +69,7 @@ impl Descriptor {
         (self.0 & mask(INDEX_BITS)) as u32
     }
 
-    /// Where the frame starts in its buffer, in bytes.
+    /// Returns the offset of the frame in its buffer, in bytes.
     #[inline(always)]
     #[must_use]
     pub const fn offset(self) -> u32 {
@@ -119,7 +119,7 @@ impl Descriptor {
     }
 }
 
-/// What an NF wants done with a packet.
+/// An NF's decision on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// On to the next stage of its chain, or out if this was the last.

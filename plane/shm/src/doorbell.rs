@@ -1,7 +1,7 @@
 //! The doorbell: how a sleeping NF is woken, without a lost wake-up.
 //!
-//! One word in the NF's control region. The sleeper announces itself, then looks once more; the ringer
-//! publishes work, then looks for a sleeper. A full fence stands on both sides between the own write and
+//! One word in the NF's control region. The sleeper announces itself, then checks once more; the ringer
+//! publishes work, then checks for a sleeper. A full fence stands on both sides between the own write and
 //! the other's read, so at least one of the two sees the other (Dekker's argument):
 //!
 //! ```text
@@ -21,7 +21,7 @@ pub const SLEEPING: u32 = 1;
 /// As [`SLEEPING`], and packets are no reason to wake it: it waits for something else, such as its disk.
 pub const SUSPENDED: u32 = 2;
 
-/// Announces sleep; then the caller must look for work once more before it really sleeps.
+/// Announces sleep; then the caller must check for work once more before it really sleeps.
 #[inline]
 pub fn announce(word: &AtomicU32) {
     word.store(SLEEPING, Ordering::Relaxed);
@@ -41,7 +41,7 @@ pub fn withdraw(word: &AtomicU32) {
     word.store(AWAKE, Ordering::Relaxed);
 }
 
-/// Orders the ringer's published work before its look at any doorbell. Once for all doorbells of a turn.
+/// Orders the ringer's published work before its read of any doorbell. Once for all doorbells of a pass.
 #[inline]
 pub fn published() {
     fence(Ordering::SeqCst); // D2, with D1

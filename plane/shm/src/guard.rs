@@ -1,4 +1,4 @@
-//! What happens when pages vanish under the manager.
+//! Guard of the manager against pages that vanish from shared memory.
 //!
 //! Whoever may write a memfd may take pages out of it. From ordinary memory the kernel makes up for them
 //! with zeroes. Huge pages go back to the machine's pool, and when the pool is empty by the next access, the
@@ -34,7 +34,7 @@ static RANGES: [Range; RANGES_MAX] = [const {
     }
 }; RANGES_MAX];
 
-/// Who handled the signal before.
+/// Handler of the signal before ours.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
 /// Keeps a range guarded while it lives.

@@ -4,7 +4,7 @@
 //! Below 8 each value has its bucket; from there on each power of two is cut into 8 equal parts. A bucket is
 //! at most an eighth of its lower bound wide, so its middle is within 1/16 of every value in it.
 
-/// How many buckets. The last one starts at 15 * 2^30 cycles, some seconds, and takes what is longer.
+/// Number of buckets. The last one starts at 15 * 2^30 cycles, some seconds, and takes what is longer.
 pub const BUCKETS: usize = 256;
 /// Parts of each power of two, as a power of two.
 const PARTS_BITS: u32 = 3;

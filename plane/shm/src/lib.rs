@@ -1,9 +1,9 @@
 //! The memory shared between the manager and the network functions (NFs), and the rules by which
-//! strangers may touch it.
+//! untrusted processes may touch it.
 //!
 //! From the ground up:
 //! - [`memory`]: a sealed memfd, mapped;
-//! - [`guard`]: what stands in for pages that a stranger takes away;
+//! - [`guard`]: what stands in for pages that an untrusted process takes away;
 //! - [`region`]: a packet region, fixed-size buffers of one trust domain;
 //! - [`descriptor`]: the word that names a packet, and the verdict an NF gives on it;
 //! - [`ring`]: one producer, one consumer, bulk operations;

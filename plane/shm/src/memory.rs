@@ -1,4 +1,4 @@
-//! A piece of memory that can be handed to a stranger: a memfd that can neither grow nor shrink.
+//! A piece of memory that can be handed to an untrusted process: a memfd that can neither grow nor shrink.
 //!
 //! Sealing matters because a mapping whose file shrinks kills the reader with SIGBUS. A hole punched
 //! into the file cannot be forbidden by a seal that still allows writing; ordinary pages then come back
@@ -21,11 +21,11 @@ pub const PAGE_BYTES: usize = 4096;
 /// Memory of ordinary pages handed over is touched at once up to this size. Our choice: any control region.
 const TOUCHED_BYTES_MAX: usize = 4 << 20;
 
-/// What all memory of ours is sealed with at once. The last of them forbids further seals: whoever is given the file
-/// could otherwise seal it against writing, and so shut out every process that is given it later.
+/// Seals of all memory of ours, set at once. The last of them forbids further seals: whoever is given the
+/// file could otherwise seal it against writing, and so shut out every process that is given it later.
 const SIZE_IS_FIXED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// What kind of pages back a piece of memory.
+/// Kind of pages that back a piece of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// 2 MiB pages of hugetlbfs.
@@ -45,7 +45,7 @@ impl Pages {
     }
 }
 
-/// What kind of pages the creator asks for.
+/// Kind of pages that the creator asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PagesWanted {
     /// Huge pages if enough are free, else ordinary ones.
@@ -57,7 +57,7 @@ pub enum PagesWanted {
     Ordinary,
 }
 
-/// Why a piece of memory could not be made or mapped.
+/// Error in making or mapping a piece of memory.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// Not enough free huge pages.
@@ -66,27 +66,27 @@ pub enum MemoryError {
          reserve them with `headgate doctor --fix`, or set memory.hugepages = \"auto\""
     )]
     NoHugePages {
-        /// What the memory is for.
+        /// Purpose of the memory.
         name: String,
-        /// How many pages of 2 MiB.
+        /// Number of pages of 2 MiB.
         needed: usize,
     },
     /// The kernel refused.
     #[error("{name}: the kernel refused to {step} {bytes} bytes of shared memory: {cause}")]
     Refused {
-        /// What the memory is for.
+        /// Purpose of the memory.
         name: String,
-        /// What was tried.
+        /// Step that failed.
         step: &'static str,
-        /// How much.
+        /// Size in bytes.
         bytes: usize,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: Errno,
     },
     /// A descriptor handed over by the manager is not what it should be.
     #[error("{name}: the file handed over is not a sealed memory of at least {bytes} bytes")]
     NotSealed {
-        /// What the memory is for.
+        /// Purpose of the memory.
         name: String,
         /// The size expected.
         bytes: usize,
@@ -134,7 +134,8 @@ impl Memory {
         Self::create_on(name, bytes.next_multiple_of(PAGE_BYTES), Pages::Ordinary, SIZE_IS_FIXED)
     }
 
-    /// Makes memory of ordinary pages that whoever is given its file can only read; this mapping stays writable.
+    /// Makes memory of ordinary pages that whoever is given its file can only read; this mapping stays
+    /// writable.
     ///
     /// # Errors
     /// [`MemoryError::Refused`].
@@ -156,7 +157,7 @@ impl Memory {
         rustix::fs::fcntl_add_seals(&memory.file, seals).map_err(refused("seal"))?;
         if pages == Pages::Huge {
             // SAFETY: mapped until `drop`, which ends the guard first; what lies there is checked or copied
-            // before use, because strangers write to it.
+            // before use, because untrusted processes write to it.
             memory.guard = unsafe { Guard::new(memory.base.as_ptr(), bytes, HUGE_PAGE_BYTES) };
         }
         Ok(memory)
@@ -202,7 +203,7 @@ impl Memory {
     /// (`fallocate` with `PUNCH_HOLE`, `madvise` with `MADV_REMOVE`), and no seal forbids only that.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        // A file that cannot be asked is none of the stranger's doing.
+        // A file that cannot be asked is not the fault of the process that gave it.
         let has_blocks = rustix::fs::fstat(&self.file).map_or(true, |status| status.st_blocks >= self.blocks);
         has_blocks && self.replaced_pages() == 0
     }
@@ -244,7 +245,7 @@ impl Memory {
         self.bytes
     }
 
-    /// What backs it.
+    /// Returns the kind of its pages.
     #[must_use]
     pub const fn pages(&self) -> Pages {
         self.pages

@@ -1,4 +1,4 @@
-//! What an NF can do wrong in shared memory, and on its socket. Each offence stops the NF with this name as the reason.
+//! Offences of NFs in shared memory, and on their sockets. Each stops the NF with its name as the reason.
 
 /// A breach of the rules between an NF and the manager, found by the manager while reading what the NF wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

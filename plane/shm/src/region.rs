@@ -55,7 +55,7 @@ impl Geometry {
         if sound { Some(Self { buffers, stride }) } else { None }
     }
 
-    /// How many buffers.
+    /// Returns the number of buffers.
     #[inline(always)]
     #[must_use]
     pub const fn buffers(self) -> u32 {
@@ -83,7 +83,7 @@ impl Geometry {
         self.buffers as usize * self.stride as usize
     }
 
-    /// Whether a descriptor from a stranger lies inside the region.
+    /// Whether a descriptor from an untrusted process lies inside the region.
     ///
     /// # Errors
     /// The offence it would be to believe it.
@@ -140,7 +140,7 @@ impl Region {
         self.geometry
     }
 
-    /// What backs it.
+    /// Returns the kind of its pages.
     #[must_use]
     pub fn pages(&self) -> Pages {
         self.memory.pages()
@@ -184,13 +184,13 @@ impl Region {
     #[inline(always)]
     pub fn write(&self, index: u32, offset: u32, bytes: &[u8]) {
         let frame = self.frame(index, offset, bytes.len());
-        // SAFETY: `frame` has room for `bytes`; a stranger writing there at the same time can only
+        // SAFETY: `frame` has room for `bytes`; an untrusted process writing there meanwhile can only
         // spoil the bytes of its own domain's packets.
         unsafe { frame.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
     }
 
-    /// Copies a frame, or its first `into.len()` bytes, out. The copy is private: what a stranger writes
-    /// afterwards does not change it.
+    /// Copies a frame, or its first `into.len()` bytes, out. The copy is private: what an untrusted process
+    /// writes afterwards does not change it.
     ///
     /// # Panics
     /// When the descriptor does not fit its buffer.
@@ -204,8 +204,8 @@ impl Region {
     }
 
     /// Fetches words of 8 bytes from the frame, from byte `at` on, the first byte of each its highest. Each
-    /// is loaded once, so what is checked is what is used even while a stranger writes. May bring bytes
-    /// beyond the frame's end, never beyond the buffer's.
+    /// is loaded once, so what is checked is what is used even while an untrusted process writes. May bring
+    /// bytes beyond the frame's end, never beyond the buffer's.
     ///
     /// # Panics
     /// When a word would leave the buffer.
@@ -261,7 +261,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever word a stranger writes, a descriptor that passes the check stays in the region.
+        /// Whatever word an untrusted process writes, a descriptor that passes the check stays in the region.
         #[test]
         fn a_checked_descriptor_lies_inside(word: u64, buffers in 1u32..5000, frame in 64u32..9100) {
             let geometry = Geometry::new(buffers, frame).unwrap();

@@ -23,11 +23,11 @@ pub const RING_MAX: u32 = 1 << 16;
 /// Slots of a cache line.
 const SLOTS_PER_LINE: usize = 8;
 
-/// The other side's index is impossible.
+/// Error: the other side's index ran backwards or out of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Impossible;
+pub struct RingIndexError;
 
-/// Where a ring's parts lie. Holds what keeps them alive.
+/// Places of a ring's parts. Holds what keeps them alive.
 #[derive(Clone)]
 pub struct Parts {
     produced: NonNull<AtomicU32>,
@@ -113,7 +113,7 @@ impl Producer {
         self.parts.size
     }
 
-    /// How many descriptors were put in, ever (wraps).
+    /// Returns the number of descriptors that were put in, ever (wraps).
     #[inline(always)]
     #[must_use]
     pub const fn produced(&self) -> u32 {
@@ -127,27 +127,28 @@ impl Producer {
         self.consumed_seen
     }
 
-    /// Looks where the consumer is; returns how many descriptors it has not yet taken.
+    /// Reads the consumer's index; returns the number of descriptors it has not yet taken.
     ///
     /// # Errors
-    /// [`Impossible`] when its index ran backwards or ahead.
+    /// [`RingIndexError`] when its index ran backwards or ahead.
     #[inline]
-    pub fn refresh(&mut self) -> Result<u32, Impossible> {
+    pub fn refresh(&mut self) -> Result<u32, RingIndexError> {
         let consumed = self.parts.consumed().load(Ordering::Acquire); // C-acquire, with C-release
         let waiting = self.produced.wrapping_sub(consumed);
         if waiting > self.produced.wrapping_sub(self.consumed_seen) {
-            return Err(Impossible);
+            return Err(RingIndexError);
         }
         self.consumed_seen = consumed;
         Ok(waiting)
     }
 
-    /// How many descriptors fit, without looking at the consumer unless fewer than `wanted` would.
+    /// Returns the number of descriptors that fit; reads the consumer's index only if fewer than `wanted`
+    /// would.
     ///
     /// # Errors
     /// As [`Producer::refresh`].
     #[inline(always)]
-    pub fn room(&mut self, wanted: u32) -> Result<u32, Impossible> {
+    pub fn room(&mut self, wanted: u32) -> Result<u32, RingIndexError> {
         let room = self.parts.size - self.produced.wrapping_sub(self.consumed_seen);
         if room >= wanted {
             return Ok(room);
@@ -160,7 +161,7 @@ impl Producer {
     /// # Errors
     /// As [`Producer::refresh`].
     #[inline]
-    pub fn push(&mut self, descriptors: &[Descriptor]) -> Result<usize, Impossible> {
+    pub fn push(&mut self, descriptors: &[Descriptor]) -> Result<usize, RingIndexError> {
         let count = descriptors.len().min(self.room(descriptors.len() as u32)? as usize);
         for (step, descriptor) in descriptors[..count].iter().enumerate() {
             let place = self.produced.wrapping_add(step as u32);
@@ -194,23 +195,23 @@ impl Consumer {
         self.parts.size
     }
 
-    /// How many descriptors were taken out, ever (wraps).
+    /// Returns the number of descriptors that were taken out, ever (wraps).
     #[inline(always)]
     #[must_use]
     pub const fn consumed(&self) -> u32 {
         self.consumed
     }
 
-    /// Looks where the producer is; returns how many descriptors wait.
+    /// Reads the producer's index; returns the number of descriptors that wait.
     ///
     /// # Errors
-    /// [`Impossible`] when its index ran backwards or past the ring's end.
+    /// [`RingIndexError`] when its index ran backwards or past the ring's end.
     #[inline]
-    pub fn refresh(&mut self) -> Result<u32, Impossible> {
+    pub fn refresh(&mut self) -> Result<u32, RingIndexError> {
         let produced = self.parts.produced().load(Ordering::Acquire); // P-acquire, with P-release
         let waiting = produced.wrapping_sub(self.consumed);
         if waiting > self.parts.size || waiting < self.produced_seen.wrapping_sub(self.consumed) {
-            return Err(Impossible);
+            return Err(RingIndexError);
         }
         self.produced_seen = produced;
         Ok(waiting)
@@ -221,7 +222,7 @@ impl Consumer {
     /// # Errors
     /// As [`Consumer::refresh`].
     #[inline]
-    pub fn pop(&mut self, into: &mut [Descriptor]) -> Result<usize, Impossible> {
+    pub fn pop(&mut self, into: &mut [Descriptor]) -> Result<usize, RingIndexError> {
         let mut waiting = self.produced_seen.wrapping_sub(self.consumed);
         if (waiting as usize) < into.len() {
             waiting = self.refresh()?;

@@ -35,7 +35,7 @@ impl Stack {
         self.id
     }
 
-    /// How many buffers are free here.
+    /// Returns the number of free buffers here.
     #[inline(always)]
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Which field is in which bits.
+//! Flow keys, and the bits in which each field is.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -127,7 +127,7 @@ impl FlowKey4 {
         Self(bits)
     }
 
-    /// All fields in one integer, for hashing and storing.
+    /// Returns all fields in one integer, for hashing and storing.
     #[inline]
     pub const fn bits(self) -> u128 {
         self.0
@@ -185,13 +185,13 @@ impl FlowKeyWide {
         Self { source, destination, rest }
     }
 
-    /// All fields in three integers, for hashing and storing.
+    /// Returns all fields in three integers, for hashing and storing.
     #[inline]
     pub const fn words(self) -> [u128; 3] {
         [self.source, self.destination, self.rest]
     }
 
-    /// What is behind the VLAN tags; 0 for IEEE 802.3 frames, which have a length in its place.
+    /// Returns the type behind the VLAN tags; 0 for IEEE 802.3 frames, which have a length in its place.
     #[inline]
     pub const fn ethertype(self) -> u16 {
         (self.rest >> ETHERTYPE_SHIFT) as u16

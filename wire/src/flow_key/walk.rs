@@ -15,7 +15,7 @@ const FRAGMENT_PAYLOAD_MIN: usize = 8;
 /// The longest that fragments may be put together to, in bytes: the length fields have 16 bits.
 const REASSEMBLED_MAX: usize = 65_535;
 
-/// Why the walk ended early.
+/// Reason for which the walk ended early.
 enum Stop {
     NeedMore { bytes: usize },
     Malformed(MalformedError),

@@ -1,6 +1,6 @@
 //! The errors a router sends about a packet it drops, and when it must stay silent.
 //!
-//! What is quoted: in IPv4 as much as keeps the whole packet within 576 bytes (RFC 1812 §4.3.2.3,
+//! An error quotes the packet: in IPv4 as much as keeps the whole packet within 576 bytes (RFC 1812 §4.3.2.3,
 //! which replaces the 8 bytes of RFC 792), in IPv6 within the minimum MTU of 1280 bytes (RFC 4443
 //! §2.4 c). When to be silent: RFC 1812 §4.3.2.7 and RFC 4443 §2.4 e. Limiting the rate (RFC 1812
 //! §4.3.2.8, RFC 4443 §2.4 f) is a choice, and so the caller's.
@@ -25,7 +25,7 @@ const QUOTED_PAYLOAD_MIN: usize = 8;
 /// RFC 1812 §4.3.2.5: errors should have precedence 6 or 7; as a code point, class selector 6.
 const DSCP_INTERNETWORK_CONTROL: u8 = 0b11_0000;
 
-/// What happened to the packet, in the words of both versions.
+/// Problem of the packet, in the words of both versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// TTL or hop limit ran out in transit: 11/0 in RFC 792, 3/0 in RFC 4443 §3.3.
@@ -77,7 +77,7 @@ impl Problem {
     }
 }
 
-/// Who sends the error.
+/// Addresses of the error's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// Link-layer address of the port the error leaves by.
@@ -88,7 +88,7 @@ pub struct Sender {
     pub ipv6: Option<Ipv6Addr>,
 }
 
-/// Why no error, and no reset, is sent.
+/// Reason for which no error, and no reset, is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoIcmpError {
     /// The packet is not understood, so no error about it can be sent.

@@ -14,16 +14,16 @@ pub const HEADER_BYTES: usize = 24;
 /// Bytes before the data of each packet.
 pub const RECORD_HEADER_BYTES: usize = 16;
 
-/// Returns what a file of Ethernet frames starts with: little-endian, times in nanoseconds. Of a packet at most
-/// `snap_bytes` are kept.
+/// Returns what a file of Ethernet frames starts with: little-endian, times in nanoseconds. Of a packet at
+/// most `snap_bytes` are kept.
 #[must_use]
 pub fn header(snap_bytes: u32) -> [u8; HEADER_BYTES] {
     let version = u32::from(VERSION[0]) | u32::from(VERSION[1]) << 16;
     words([MAGIC_NANOSECONDS, version, 0, 0, snap_bytes, u32::from(ETHERNET)])
 }
 
-/// Returns what stands before the `kept` bytes of a packet that had `length` on the wire. Seconds have 32 bits:
-/// what is later than 2106 is dated at their end.
+/// Returns what stands before the `kept` bytes of a packet that had `length` on the wire. Seconds have 32
+/// bits: what is later than 2106 is dated at their end.
 #[must_use]
 pub fn record_header(time_ns: u64, kept: u32, length: u32) -> [u8; RECORD_HEADER_BYTES] {
     const SECOND_NS: u64 = 1_000_000_000;
@@ -40,7 +40,7 @@ fn words<const COUNT: usize, const BYTES: usize>(words: [u32; COUNT]) -> [u8; BY
     bytes
 }
 
-/// What the header of a file says of its packets.
+/// Header of a file: the format of its packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header {
     order: Order,

@@ -1,8 +1,8 @@
-//! Why bytes are not a capture, and where.
+//! Errors of captures, with the place in the file.
 
 use core::fmt;
 
-/// Why bytes are not a capture that can be read to its end.
+/// Reason for which bytes are not a capture that can be read to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// There are none.
@@ -16,23 +16,23 @@ pub enum ReadError {
     },
     /// The file ends within a header, block or packet.
     Truncated {
-        /// Where that starts in the file, in bytes.
+        /// Its start in the file, in bytes.
         at: usize,
         /// Packets before it.
         packets: u64,
     },
     /// A field has a value that cannot be.
     BadField {
-        /// Where its block starts in the file, in bytes.
+        /// Start of its block in the file, in bytes.
         at: usize,
         /// Packets before it.
         packets: u64,
-        /// Which field, and why it cannot be.
+        /// The field, and the reason it cannot be.
         what: &'static str,
     },
     /// Packets are not Ethernet frames.
     NotEthernet {
-        /// Where the file's header or the first such packet starts, in bytes.
+        /// Start of the file's header or of the first such packet, in bytes.
         at: usize,
         /// Packets before it.
         packets: u64,
@@ -42,7 +42,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// What to do about it.
+    /// Returns the remedy, for the operator.
     #[must_use]
     pub const fn mend(&self) -> &'static str {
         match self {
@@ -88,7 +88,7 @@ impl fmt::Display for Packets {
     }
 }
 
-/// What is wrong with a block, by whoever does not know where the block is.
+/// Problem of a block, before its place in the file is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     Truncated,

@@ -160,8 +160,8 @@ proptest! {
         prop_assert_eq!(contents(&writer.into_inner()), packets);
     }
 
-    /// Both readers find the same in a file of several interfaces with resolutions of their own, also in one that
-    /// breaks off.
+    /// Both readers find the same in a file of several interfaces with resolutions of their own, also in one
+    /// that breaks off.
     #[test]
     fn both_readers_find_the_same_packets_on_the_same_interfaces(
         resolutions in prop::collection::vec(prop::option::of(0u8..10), 1..4),

@@ -13,11 +13,11 @@ use crate::pcap::{ETHERNET, Fault, Lengths, Order, Record};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sections {
     order: Order,
-    /// Those of the section that is being read.
+    /// Interfaces of the section that is being read.
     interfaces: Vec<Interface>,
 }
 
-/// What an interface description says of its packets.
+/// Description of an interface: the format of its packets.
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link_type: u16,
@@ -142,7 +142,7 @@ impl Sections {
     }
 }
 
-/// Where so many captured bytes lie behind the fields of a block.
+/// Returns the range of so many captured bytes behind the fields of a block.
 fn within(body: &Range<usize>, fields: usize, captured: usize) -> Result<Range<usize>, Fault> {
     let start = body.start + fields;
     if captured > body.end - start {

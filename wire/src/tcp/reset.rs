@@ -12,7 +12,7 @@ use crate::{NoRoomError, ipv4, ipv6};
 /// Writes the frame that resets the connection which `frame` is a segment of: the same VLAN tags, to the MAC
 /// address it came from, from where it was to go. Returns the length in bytes.
 ///
-/// The offending segment's own checksum is not looked at: between hosts of one machine it is often not filled
+/// The offending segment's own checksum is not checked: between hosts of one machine it is often not filled
 /// in yet.
 ///
 /// # Errors

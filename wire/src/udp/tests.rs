@@ -56,7 +56,7 @@ fn lengths_that_lie_are_named() {
 }
 
 proptest! {
-    /// What a NAT does: addresses and ports change, checksums follow without the payload.
+    /// A NAT's rewriting: addresses and ports change, checksums follow without the payload.
     #[test]
     fn address_translation_keeps_both_checksums(source: u32, destination: u32, ports: [u16; 2]) {
         let mut frame = hex(UDP4);

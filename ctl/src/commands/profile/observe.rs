@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use headgate_api::status::{NfState, NfStatus, Snapshot};
 use headgate_api::{self as api, Request};
-use headgate_decide::profile::{Calls, Core, Counts, DataAccesses};
+use headgate_decide::profile::{Calls, CoreLoad, Counts, DataAccesses};
 use headgate_host::perf::counters::{Kind, Reading, Watch};
 use headgate_host::perf::tally::{self, Tally};
 use headgate_host::{Pid, accounting, cores};
@@ -32,7 +32,7 @@ pub struct Observation {
     /// The NFs, as the manager lists them.
     pub nfs: Vec<NfObservation>,
     /// Cores that NFs may use: no worker's.
-    pub cores: Vec<Core>,
+    pub cores: Vec<CoreLoad>,
     /// What was not counted and why, and what disturbed, in sentences.
     pub notes: Vec<String>,
 }
@@ -254,7 +254,7 @@ fn busy_cores() -> Vec<(u32, accounting::MachineTime)> {
     allowed.into_iter().filter_map(|core| Some((core, accounting::core(core).ok()?))).collect()
 }
 
-fn free_cores(before: &[(u32, accounting::MachineTime)], workers: &[u32]) -> Vec<Core> {
+fn free_cores(before: &[(u32, accounting::MachineTime)], workers: &[u32]) -> Vec<CoreLoad> {
     let free = before.iter().filter(|(core, _)| !workers.contains(core));
     free.filter_map(|&(number, then)| {
         let now = accounting::core(number).ok()?;
@@ -262,7 +262,7 @@ fn free_cores(before: &[(u32, accounting::MachineTime)], workers: &[u32]) -> Vec
             now.busy.saturating_sub(then.busy).as_secs_f64(),
             now.idle.saturating_sub(then.idle).as_secs_f64(),
         );
-        (busy + idle > 0.0).then(|| Core { number, busy: busy / (busy + idle) })
+        (busy + idle > 0.0).then(|| CoreLoad { number, busy: busy / (busy + idle) })
     })
     .collect()
 }

@@ -7,7 +7,7 @@ use headgate_api::status::{ChainStatus, Snapshot};
 use headgate_api::{self as api, Request};
 use headgate_config::{self as config, Config, Machine};
 use headgate_decide::profile::{
-    Core, Effect, Kept, PAIRS, Proposal, Ratio, Stage, Window, is_better, propose,
+    CoreLoad, Effect, Kept, PAIRS, Proposal, Ratio, Stage, Window, is_better, propose,
 };
 use headgate_decide::statistics::Summary;
 use headgate_host::signals::{self, Wish};
@@ -185,7 +185,12 @@ struct Written {
 
 impl Tuner<'_> {
     /// Proposes, and with a time to measure for tries.
-    pub fn run(&self, stages: &[Stage], cores: &[Core], try_for: Option<Duration>) -> Result<Tuned, Failure> {
+    pub fn run(
+        &self,
+        stages: &[Stage],
+        cores: &[CoreLoad],
+        try_for: Option<Duration>,
+    ) -> Result<Tuned, Failure> {
         let names = &self.chain.stages;
         let proposals: Vec<Proposal> = if stages.is_empty() {
             Vec::new()

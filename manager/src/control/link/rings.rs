@@ -77,7 +77,7 @@ pub(super) fn post(side: &Arc<ManagerSide>, lend: u32, seat: &Seat, ground: &Gro
     let cycles_per_micro = ground.cycles_per_micro();
     let marks = CallMarks::new(seat.nf.ring, cycles_per_micro);
     side.orders().batch.store(marks.backlog, Ordering::Relaxed);
-    side.orders().turn_micros.store(SLICE.as_micros() as u32, Ordering::Relaxed);
+    side.orders().slice_micros.store(SLICE.as_micros() as u32, Ordering::Relaxed);
     Command::Attach(Box::new(InstanceEnds {
         number: seat.number,
         region: RegionId(seat.nf.domain.index() as u8),

@@ -144,7 +144,7 @@ impl Control {
         let Some(process) = process else { return Ok(()) };
         process.group.weigh(share).map_err(|error| error.to_string())?;
         if let Some(side) = process.link.side() {
-            side.orders().turn_micros.store(yields_after.as_micros() as u32, Ordering::Relaxed);
+            side.orders().slice_micros.store(yields_after.as_micros() as u32, Ordering::Relaxed);
         }
         // A kernel without slices for each task said so when the NF was placed.
         let _ = sched::set(Some(process.origin.pid()), with_slice(kernel_policy(seat.nf.policy), slice));

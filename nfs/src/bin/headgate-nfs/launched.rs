@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use headgate_nf::{Connection, Trouble, conclude, heed_signals, serve_fused};
+use headgate_nf::{Connection, RunError, conclude, heed_signals, serve_fused};
 use headgate_nfs::catalog::{self, Entry};
 use headgate_session::{
     launch::{Launch, Program},
@@ -53,7 +53,7 @@ fn be(launch: &Launch) -> ExitCode {
     }
     heed_signals();
     let fused = matches!(launch.program, Program::Fuse(_));
-    conclude(Connection::from_standard_input().map_err(Trouble::from).and_then(|connection| {
+    conclude(Connection::from_standard_input().map_err(RunError::from).and_then(|connection| {
         if fused { serve_fused(connection, members(&entries)) } else { serve_all(connection, &entries) }
     }))
 }

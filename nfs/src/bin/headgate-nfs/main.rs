@@ -10,7 +10,7 @@ mod words;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use headgate_nf::{Connection, Member, Trouble, conclude, heed_signals, serve, serve_fused};
+use headgate_nf::{Connection, Member, RunError, conclude, heed_signals, serve, serve_fused};
 use headgate_nfs::catalog::{self, CATALOG, Entry};
 
 use words::{Usage, Words};
@@ -83,11 +83,11 @@ fn run(mut words: Words) -> Result<ExitCode, Usage> {
         (None, None) => Connection::from_environment(),
         _ => return Err(Usage("--socket and --as belong together".to_owned())),
     };
-    Ok(conclude(connection.map_err(Trouble::from).and_then(|connection| serve_all(connection, &entries))))
+    Ok(conclude(connection.map_err(RunError::from).and_then(|connection| serve_all(connection, &entries))))
 }
 
 /// Serves one NF, or several fused.
-fn serve_all(connection: Connection, entries: &[&'static Entry]) -> Result<headgate_nf::End, Trouble> {
+fn serve_all(connection: Connection, entries: &[&'static Entry]) -> Result<headgate_nf::End, RunError> {
     match entries {
         [only] => serve(connection, |context| only.build(context)),
         several => serve_fused(connection, members(several)),

@@ -1,9 +1,9 @@
-//! What needs no manager: checking arguments, and running over a capture.
+//! Commands that need no manager: checking arguments, and running over a capture.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use headgate_nf::Failure;
+use headgate_nf::NfError;
 use headgate_nf::testing::pcap::{self, Tally};
 use headgate_nf::testing::{self, Harness, Setup};
 use headgate_nfs::catalog::Entry;
@@ -26,7 +26,7 @@ pub fn check(mut words: Words) -> Result<ExitCode, Usage> {
     Ok(accepted(&entries, checked))
 }
 
-fn accepted(entries: &[&Entry], checked: Result<(), Failure>) -> ExitCode {
+fn accepted(entries: &[&Entry], checked: Result<(), NfError>) -> ExitCode {
     match (entries, checked) {
         (_, Ok(())) => ExitCode::SUCCESS,
         ([only], Err(error)) => {

@@ -48,7 +48,8 @@ const fn datagram() -> Transport {
 const HERE: (&str, &str) = ("10.0.0.1", "192.0.2.9");
 const HERE6: (&str, &str) = ("2001:db8::1", "2001:db8:f::9");
 
-/// What an independent parser says of frames, one line each with its details; none where it is not installed.
+/// Returns an independent parser's output for frames, one line each with its details; none where it is not
+/// installed.
 fn tcpdump(frames: &[MadeFrame]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("answers.pcap");

@@ -1,4 +1,4 @@
-//! What cannot be opened, and what it says.
+//! Devices that cannot be opened, and their errors.
 
 use headgate_dpdk::{DpdkError, Port, Spec};
 

@@ -10,7 +10,7 @@ use headgate_dpdk::{DpdkError, Facts, Opened, Port, Queue, Spec};
 use headgate_port::Queue as _;
 use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
 
-/// How long packets that must come are waited for.
+/// Maximum time for which packets that must come are waited for.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A region whose buffers are all on one stack.

@@ -129,7 +129,7 @@ pub fn ring() {
     ground.close(ring);
 }
 
-/// Where the peer of [`memif`] finds the socket; set in the peer's environment.
+/// Variable with the path of the socket for the peer of [`memif`]; set in the peer's environment.
 pub const MEMIF_SOCKET: &str = "HEADGATE_TEST_MEMIF_SOCKET";
 
 fn memif_device(number: u8, role: &str, socket: &Path) -> String {

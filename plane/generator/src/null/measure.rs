@@ -20,7 +20,7 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Significant decimal digits of a report: what the counters give.
 const DIGITS: u8 = 2;
 
-/// What one queue has seen; written by its worker only.
+/// Measurements of one queue; written by its worker only.
 #[derive(Debug)]
 struct QueueMeasurements {
     stamped: AtomicU64,
@@ -30,7 +30,7 @@ struct QueueMeasurements {
     sources: Vec<SourceMeasurements>,
 }
 
-/// What one queue has seen of one generator queue.
+/// Measurements of one queue for one generator queue.
 #[derive(Debug, Default)]
 struct SourceMeasurements {
     packets: AtomicU64,
@@ -43,14 +43,14 @@ fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Relaxed) + count, Relaxed);
 }
 
-/// What the queues of a null port measure. Read it at any time from any thread.
+/// Measurements of all queues of a null port. Read them at any time from any thread.
 #[derive(Debug)]
 pub struct Measurements {
     queues: Vec<QueueMeasurements>,
     cycles_per_second: u64,
 }
 
-/// What was measured since the port was opened. Take the difference of two for an interval
+/// Measurements since the port was opened. Take the difference of two for an interval
 /// ([`Histogram::subtract`] for the latency).
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -76,7 +76,7 @@ impl Measurements {
         Self { queues: (0..queues).map(seen).collect(), cycles_per_second }
     }
 
-    /// What was measured until now. While packets come, `missing` may be off by those of a burst.
+    /// Returns the measurements until now. While packets come, `missing` may be off by those of a burst.
     ///
     /// # Panics
     /// Never: the bounds of the histogram are constants that fit it.
@@ -98,7 +98,7 @@ impl Measurements {
         }
     }
 
-    /// Of one source, over all queues its packets ended at.
+    /// Returns the packets of one source that are missing, over all queues its packets ended at.
     fn missing(&self, source: usize) -> u64 {
         let seen = || self.queues.iter().filter_map(|seen| seen.sources.get(source));
         let end = seen().map(|seen| seen.end.load(Relaxed)).max().unwrap_or(0);
@@ -167,7 +167,7 @@ impl Probe {
     }
 }
 
-/// Of the differences of 32-bit numbers, half are ahead and half behind (RFC 1982).
+/// Returns whether a difference of 32-bit numbers is ahead; half are, half are behind (RFC 1982).
 const fn is_ahead(difference: u32) -> bool {
     difference <= u32::MAX / 2
 }

@@ -1,5 +1,5 @@
-//! What an interface runs for each packet so that it goes to the socket: six instructions of eBPF, which a
-//! link holds on the interface as long as the link's descriptor is open.
+//! Program that an interface runs for each packet so that it goes to the socket: six instructions of eBPF,
+//! which a link holds on the interface as long as the link's descriptor is open.
 //!
 //! `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`: to the socket of the packet's
 //! queue, and up to the host from a queue without one.
@@ -18,7 +18,7 @@ const BPF_XDP: u32 = 37;
 const BPF_FUNC_REDIRECT_MAP: i32 = 51;
 const BPF_PSEUDO_MAP_FD: u8 = 1;
 const XDP_PASS: i32 = 2;
-/// Where `struct xdp_md` has `rx_queue_index`.
+/// Offset of `rx_queue_index` in `struct xdp_md`.
 const QUEUE_OFFSET: i16 = 16;
 // linux/if_link.h
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;

@@ -137,13 +137,13 @@ impl<T: Copy> Inbound<T> {
     }
 }
 
-/// All four of a socket.
+/// All four rings of a socket.
 pub struct Rings {
     /// Buffers to receive into: their addresses in the memory.
     pub fill: Outbound<u64>,
-    /// What came.
+    /// Packets that came.
     pub received: Inbound<libc::xdp_desc>,
-    /// What is to be sent.
+    /// Packets to send.
     pub send: Outbound<libc::xdp_desc>,
     /// Buffers whose packets went: their addresses.
     pub sent: Inbound<u64>,

@@ -1,8 +1,8 @@
 //! The thread at a meeting's socket.
 //!
-//! A client brings files, and to receive one is to have to close it, which takes as long as whoever made it likes: a
-//! socket may linger, a file may be of a file system in user space. So all that comes is received, looked at and closed
-//! here, and the sockets are too, in whose queues there may be more.
+//! A client brings files, and to receive one is to have to close it, which takes as long as whoever made it
+//! likes: a socket may linger, a file may be of a file system in user space. So all that comes is received,
+//! inspected and closed here, and the sockets are too, in whose queues there may be more.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -33,10 +33,11 @@ const REGION_BYTES_MAX: u64 = 1 << 30;
 
 /// Messages of one client. Our choice: many times what an honest one says.
 const MESSAGES_MAX: u32 = 1024;
-/// How long nobody is let in after somebody who was not expected: whoever comes again and again must not cost a core.
+/// Time for which nobody is let in after somebody who was not expected: whoever comes again and again must
+/// not cost a core.
 const DEAF_FOR: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// How a meeting ends its thread.
+/// Signal that ends a meeting's thread.
 #[derive(Debug)]
 pub(super) struct End {
     nudge: OwnedFd,
@@ -59,7 +60,7 @@ impl End {
     }
 }
 
-/// What the thread has.
+/// State of the thread.
 pub(super) struct Host {
     listener: OwnedFd,
     user: u32,
@@ -67,7 +68,7 @@ pub(super) struct Host {
     end: Arc<End>,
     outcomes: SyncSender<Outcome>,
     guest: Option<Guest>,
-    /// Where memory comes to be closed, whoever was the last to use it.
+    /// Queue of memory to be closed, whoever was the last to use it.
     graves: (Sender<Vec<Memory>>, Receiver<Vec<Memory>>),
 }
 
@@ -125,7 +126,8 @@ impl Host {
         Ok(())
     }
 
-    /// Lets a client in, if it is of the user that is expected. Whoever comes while there is one waits in vain.
+    /// Lets a client in, if it is of the user that is expected. Whoever comes while there is one waits in
+    /// vain.
     fn let_in(&mut self) -> Result<(), MeetingError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match accept_with(&self.listener, flags) {
@@ -164,7 +166,8 @@ struct Guest {
     rings: [Option<(u16, u32, u8)>; 2],
     is_connected: bool,
     messages: u32,
-    /// What came with the last message. It is closed after everything that there is to say of that message was said.
+    /// File that came with the last message. It is closed after everything that there is to say of that
+    /// message was said.
     file: Option<OwnedFd>,
 }
 

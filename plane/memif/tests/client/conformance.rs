@@ -52,7 +52,7 @@ impl Backend for Memif {
 struct Ends {
     queue: Box<dyn Queue>,
     client: Client,
-    /// How far the client is in the ring to it and in that from it.
+    /// The client's indices in the ring to it and in that from it.
     taken: u16,
     offered: u16,
     _meeting: Meeting,

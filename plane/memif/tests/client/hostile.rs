@@ -209,7 +209,7 @@ fn only_the_expected_user_is_let_in() {
     assert!(meeting.tend().is_ok_and(|cable| cable.is_none()));
 }
 
-/// How long an attacker would have whoever closes his file wait.
+/// Time for which an attacker would have whoever closes his file wait.
 const LINGER: Duration = Duration::from_secs(600);
 
 /// A socket that lingers, with something to send that nobody takes; the second is who does not.
@@ -261,7 +261,7 @@ fn a_client_that_never_stops_talking_is_shown_out() {
     panic!("it was never shown out");
 }
 
-/// What a worker still has of a connection stays usable after its meeting, and goes with it.
+/// Memory that a worker still has of a connection stays usable after its meeting, and goes with it.
 #[test]
 fn memory_outlives_its_meeting_as_long_as_somebody_has_it() {
     let (meeting, client, mut cable) = connected("outlive", SMALL);

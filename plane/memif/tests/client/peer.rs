@@ -35,12 +35,12 @@ impl Shape {
         128 + 16 * self.ring()
     }
 
-    /// Where the buffers start.
+    /// Returns the offset of the buffers.
     pub const fn buffers_at(self) -> usize {
         2 * self.ring_bytes()
     }
 
-    /// Where the buffer of a place of a ring starts.
+    /// Returns the offset of the buffer of a ring's slot.
     pub const fn buffer_at(self, ring: Which, slot: usize) -> usize {
         self.buffers_at() + (ring as usize * self.ring() + slot) * self.buffer_bytes
     }
@@ -49,7 +49,7 @@ impl Shape {
         self.buffers_at() + 2 * self.ring() * self.buffer_bytes
     }
 
-    /// What the memory begins as.
+    /// Returns the memory's first contents.
     fn filled(self) -> Vec<u8> {
         let mut bytes = vec![0; self.bytes()];
         for ring in [Which::ToClient, Which::FromClient] {
@@ -66,7 +66,7 @@ impl Shape {
     }
 }
 
-/// Which ring of the client's memory.
+/// Ring of the client's memory.
 #[derive(Clone, Copy)]
 pub enum Which {
     ToClient = 0,
@@ -146,7 +146,7 @@ impl Client {
         self.say(&[&6u16.to_ne_bytes()], None);
     }
 
-    /// All that an honest one says.
+    /// Says all that an honest client says.
     pub fn introduce(&self) {
         self.init(VERSION);
         let Shape { log2_ring, .. } = self.shape;

@@ -3,7 +3,7 @@ use headgate_shm::descriptor::{LENGTH_MAX, OFFSET_MAX};
 use headgate_shm::{Geometry, PagesWanted};
 use proptest::prelude::*;
 
-use crate::packet::NoRoom;
+use crate::packet::NoRoomError;
 
 fn region() -> Region {
     let geometry = Geometry::new(BURST_MAX as u32, 2048).unwrap();
@@ -67,7 +67,7 @@ proptest! {
                 2 => packet.trim_front(bytes).map(|()| drop(model.drain(..bytes))),
                 _ => packet.trim_back(bytes).map(|()| model.truncate(model.len() - bytes)),
             };
-            if let Err(NoRoom { asked, room }) = done {
+            if let Err(NoRoomError { asked, room }) = done {
                 prop_assert!(asked > room);
                 prop_assert_eq!(before, (packet.headroom(), packet.tailroom()));
             }
@@ -86,7 +86,7 @@ fn a_frame_starts_and_ends_where_a_descriptor_can_say_so() {
     let mut packet = burst.packets().next().unwrap();
     assert_eq!((packet.headroom(), packet.tailroom()), (0, 0));
     let room = (OFFSET_MAX - 128) as usize;
-    assert_eq!(packet.trim_front(5000), Err(NoRoom { asked: 5000, room }));
+    assert_eq!(packet.trim_front(5000), Err(NoRoomError { asked: 5000, room }));
     packet.trim_front(room).unwrap();
-    assert_eq!(packet.trim_front(1), Err(NoRoom { asked: 1, room: 0 }));
+    assert_eq!(packet.trim_front(1), Err(NoRoomError { asked: 1, room: 0 }));
 }

@@ -12,9 +12,9 @@ use crate::burst::Burst;
 use crate::disk::drive;
 use crate::disk::requests::Requests;
 
-/// How long packets may wait for their reads when the NF ends, and then records for their file. Our choice:
-/// the two together end before the manager's patience of 2 s, and the slowest disk there is writes two
-/// buffers of 1 MiB in less.
+/// Maximum time that packets wait for their reads when the NF ends, and then records for their file. Our
+/// choice: the two together end before the manager's patience of 2 s, and the slowest disk there is writes
+/// two buffers of 1 MiB in less.
 const LAST_READS: Duration = Duration::from_millis(700);
 const LAST_WRITES: Duration = Duration::from_millis(800);
 
@@ -24,9 +24,9 @@ impl BurstLoop<'_> {
         self.environment.disk.requests.get().expect("an NF of the process uses the disk").clone()
     }
 
-    /// As `turn_plain`, with what the disk has done before and what it is to do after.
+    /// As `pass_plain`, with what the disk has done before and what it is to do after.
     #[inline(never)]
-    pub(super) fn turn_with_disk(&mut self, sampled: bool) -> Result<usize, LoopError> {
+    pub(super) fn pass_with_disk(&mut self, sampled: bool) -> Result<usize, LoopError> {
         let requests = self.requests();
         self.hear_disk(&requests)?;
         self.is_suspended = !requests.borrow().has_room();
@@ -54,7 +54,7 @@ impl BurstLoop<'_> {
         self.give_made()
     }
 
-    /// Says that the loop turns, for the manager that sees packets waiting.
+    /// Says that the loop runs, for the manager that sees packets waiting.
     pub(super) fn beat(&self) {
         if self.uses_disk() {
             add(&self.attached.side.progress().disk_beats, 1);
@@ -92,7 +92,7 @@ impl BurstLoop<'_> {
         let mut until = Some(self.environment.clock.now() + LAST_READS);
         loop {
             let may_take = end.wrapping_sub(self.receive.consumed()) as i32 > 0;
-            if may_take && self.turn()? {
+            if may_take && self.pass()? {
                 continue;
             }
             self.hear_disk(&requests)?;

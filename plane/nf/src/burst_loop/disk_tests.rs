@@ -19,7 +19,7 @@ use crate::disk::requests::Requests;
 use crate::disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 use crate::fuse::Fused;
 use crate::testing::Manager;
-use crate::{Counter, Failure, NetworkFunction, Verdict, run};
+use crate::{Counter, NetworkFunction, NfError, Verdict, run};
 use headgate_session::attach::Connection;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -71,7 +71,7 @@ struct Both {
 }
 
 impl Both {
-    fn new(context: &mut Context) -> Result<Self, Failure> {
+    fn new(context: &mut Context) -> Result<Self, NfError> {
         let disk = context.disk()?;
         let settings =
             LogSettings { buffer_bytes: 64 * 60 * 2, burst_bytes: 64 * 60, ..LogSettings::default() };
@@ -162,7 +162,7 @@ fn an_nf_whose_disk_is_behind_sleeps_until_it_is_not() {
             progress.disk_waits.load(Ordering::Relaxed) == 1
                 && progress.disk_beats.load(Ordering::Relaxed) > before + 3
         });
-        // Not for packets: who looks for sleepers to wake does not see it.
+        // Not for packets: whoever searches for sleepers to wake does not see it.
         assert!(!manager.is_asleep());
         assert_eq!(manager.lent(), 256);
         gate.open();

@@ -1,6 +1,6 @@
-//! Once a millisecond one turn is timed: what a packet costs its core, taking and returning it included,
+//! Once a millisecond one pass is timed: what a packet costs its core, taking and returning it included,
 //! because for an NF that does little that is the larger part. NFVnice times the handler alone; that is told
-//! beside it. A turn during which the kernel gave the core to somebody else is no sample.
+//! beside it. A pass during which the kernel gave the core to somebody else is no sample.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::add;
 use crate::clock::{Machine, cycles};
 use crate::interrupted::TellTale;
 
-/// Time one turn in each such interval: NFVnice samples once a millisecond.
+/// Times one pass in each such interval: NFVnice samples once a millisecond.
 const SAMPLE_EVERY: Duration = Duration::from_millis(1);
 /// Samples at the start that do not count: caches and branch predictors are cold (NFVnice drops ten).
 const SAMPLES_COLD: u32 = 10;
 
 pub(crate) struct Sampler {
-    /// When to time a turn next, in ticks.
+    /// Time of the next timed pass, in ticks.
     next: u64,
     /// Samples still to be forgotten.
     cold: u32,
     tell_tale: TellTale,
     began: u64,
-    /// Ticks of this turn's handler.
+    /// Ticks of this pass's handler.
     handler: u64,
 }
 
@@ -36,19 +36,19 @@ impl Sampler {
         ticks >= self.next
     }
 
-    /// A turn begins. One that finds no packets is begun again.
+    /// Begins a pass. One that finds no packets is begun again.
     #[cold]
     pub(crate) fn begin(&mut self) {
         self.tell_tale.set();
         self.began = cycles();
     }
 
-    /// How long the handler took.
+    /// Notes the time of the handler.
     pub(crate) fn handled(&mut self, ticks: u64) {
         self.handler = ticks;
     }
 
-    /// The turn is over: so many packets went back.
+    /// Ends a pass that returned so many packets.
     #[cold]
     pub(crate) fn end(&mut self, side: &NfSide, clock: &Machine, packets: u64) {
         let ended = cycles();

@@ -12,36 +12,36 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::engine::{Action, Outcome};
-use super::{Full, LogSettings, Turn, TurnPending, WriteDone};
+use super::{LogFullError, LogSettings, Rotation, RotationPendingError, WriteDone};
 
 /// Records on their way to a file.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
-    /// Where each record ends.
+    /// End of each record.
     ends: Vec<u32>,
-    /// Where a new file begins.
-    turn: Option<Turning>,
+    /// Rotation within this batch, if there is one.
+    rotation: Option<Rotating>,
 }
 
-struct Turning {
-    turn: Turn,
+struct Rotating {
+    rotation: Rotation,
     /// Bytes and records before it.
     at: usize,
     records: usize,
 }
 
-/// What is being done with a batch: what is before a turn, the turn, what is behind it.
+/// Phase of writing a batch: the part before a rotation, the rotation, the part behind it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Before,
-    Turning,
+    Rotating,
     Behind,
 }
 
 struct Writing {
     ends: Vec<u32>,
-    turn: Option<Turning>,
+    rotation: Option<Rotating>,
     bytes: usize,
     phase: Phase,
     /// Bytes of the buffer that are in the file.
@@ -54,10 +54,10 @@ impl Writing {
     /// The bytes and the records of the part at hand.
     fn part(&self) -> (Range<usize>, Range<usize>) {
         let all = (self.bytes, self.ends.len());
-        let (at, records) = self.turn.as_ref().map_or(all, |turning| (turning.at, turning.records));
+        let (at, records) = self.rotation.as_ref().map_or(all, |rotating| (rotating.at, rotating.records));
         match self.phase {
             Phase::Before => (0..at, 0..records),
-            Phase::Turning | Phase::Behind => (at..all.0, records..all.1),
+            Phase::Rotating | Phase::Behind => (at..all.0, records..all.1),
         }
     }
 }
@@ -65,9 +65,9 @@ impl Writing {
 pub struct Buffers {
     settings: LogSettings,
     file: Arc<File>,
-    /// Where the file's last whole record ends.
+    /// End of the file's last whole record.
     offset: u64,
-    /// Where the file ends: later than that when half a record is behind.
+    /// End of the file: later than that when half a record is behind.
     extent: u64,
     filling: Batch,
     spare: Option<Batch>,
@@ -111,9 +111,14 @@ impl Buffers {
     }
 
     /// Appends a record that `fill` writes; returns its number.
-    pub fn append(&mut self, now: Duration, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Result<u64, Full> {
+    pub fn append(
+        &mut self,
+        now: Duration,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<u64, LogFullError> {
         if self.is_given_up || !self.fits(bytes) {
-            return Err(Full);
+            return Err(LogFullError);
         }
         if self.filling.bytes.is_empty() {
             self.flush_due = Some(now + self.settings.flush_interval);
@@ -126,13 +131,13 @@ impl Buffers {
         Ok(self.next_record - 1)
     }
 
-    /// What is appended from now on goes to another file.
-    pub fn turn(&mut self, turn: Turn) -> Result<(), TurnPending> {
-        if self.filling.turn.is_some() {
-            return Err(TurnPending);
+    /// Has everything that is appended from now on go to another file.
+    pub fn rotate(&mut self, rotation: Rotation) -> Result<(), RotationPendingError> {
+        if self.filling.rotation.is_some() {
+            return Err(RotationPendingError);
         }
         let (at, records) = (self.filling.bytes.len(), self.filling.ends.len());
-        self.filling.turn = Some(Turning { turn, at, records });
+        self.filling.rotation = Some(Rotating { rotation, at, records });
         Ok(())
     }
 
@@ -171,11 +176,12 @@ impl Buffers {
         self.flush_due = None;
         let first = self.next_record - full.ends.len() as u64;
         let (phase, bytes) = (Phase::Before, full.bytes.len());
-        self.writing = Some(Writing { ends: full.ends, turn: full.turn, bytes, phase, done: 0, first });
+        self.writing =
+            Some(Writing { ends: full.ends, rotation: full.rotation, bytes, phase, done: 0, first });
         self.go_on(full.bytes, done)
     }
 
-    /// What was asked for has been done, or has failed. Returns what is to be done next.
+    /// Takes the result of an action; returns the next one.
     pub fn on_finished(
         &mut self,
         buffer: Vec<u8>,
@@ -190,13 +196,14 @@ impl Buffers {
             Ok(Outcome::Bytes(0)) => self.end_part(Some(io::ErrorKind::WriteZero.into()), done),
             Ok(Outcome::Bytes(bytes)) => writing.done += bytes,
             Ok(Outcome::File(file)) => {
-                let head = writing.turn.as_ref().map_or(0, |turning| turning.turn.head.len() as u64);
+                let head =
+                    writing.rotation.as_ref().map_or(0, |rotating| rotating.rotation.head.len() as u64);
                 (self.file, self.offset, self.extent) = (Arc::new(file), head, head);
                 writing.phase = Phase::Behind;
                 done.push(WriteDone { first: writing.first, written: 0, lost: 0, error: None });
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if writing.phase == Phase::Turning => {
+            Err(error) if writing.phase == Phase::Rotating => {
                 let first = writing.first;
                 // The log goes on in its old file, from where half a record may just have been cut off.
                 self.extent = self.offset;
@@ -211,10 +218,10 @@ impl Buffers {
     fn go_on(&mut self, buffer: Vec<u8>, done: &mut Vec<WriteDone>) -> Option<(Action, Vec<u8>)> {
         while let Some(writing) = &mut self.writing {
             let (part, _) = writing.part();
-            if writing.phase == Phase::Turning {
-                let turn = writing.turn.as_ref().map(|turning| turning.turn.clone())?;
+            if writing.phase == Phase::Rotating {
+                let rotation = writing.rotation.as_ref().map(|rotating| rotating.rotation.clone())?;
                 let cut = self.is_torn().then(|| (self.file.clone(), self.offset));
-                return Some((Action::Turn { turn, cut }, buffer));
+                return Some((Action::Rotation { rotation, cut }, buffer));
             }
             if writing.done < part.end {
                 let offset = self.offset + (writing.done - part.start) as u64;
@@ -256,7 +263,7 @@ impl Buffers {
     fn next_phase(&mut self) {
         let Some(writing) = &mut self.writing else { return };
         match writing.phase {
-            Phase::Before if writing.turn.is_some() => writing.phase = Phase::Turning,
+            Phase::Before if writing.rotation.is_some() => writing.phase = Phase::Rotating,
             _ => {
                 let ended = self.writing.take();
                 let ends = ended.map(|writing| writing.ends).unwrap_or_default();
@@ -284,7 +291,7 @@ impl Buffers {
         if let Some(writing) = self.writing.take() {
             let start = match writing.phase {
                 Phase::Before => 0,
-                Phase::Turning | Phase::Behind => writing.part().1.start,
+                Phase::Rotating | Phase::Behind => writing.part().1.start,
             };
             lose(writing.first + start as u64, writing.ends.len() - start);
         }

@@ -26,7 +26,7 @@ impl Disk {
                 file[start..start + bytes.len()].copy_from_slice(bytes);
                 Ok(Outcome::Bytes(bytes.len()))
             }
-            Action::Turn { cut, .. } => {
+            Action::Rotation { cut, .. } => {
                 if let Some((_, bytes)) = cut {
                     file.truncate(*bytes as usize);
                 }
@@ -43,7 +43,7 @@ fn buffers(settings: LogSettings) -> Buffers {
     Buffers::new(tempfile::tempfile().unwrap(), 0, settings)
 }
 
-fn append(buffers: &mut Buffers, bytes: usize, value: u8) -> Result<u64, Full> {
+fn append(buffers: &mut Buffers, bytes: usize, value: u8) -> Result<u64, LogFullError> {
     buffers.append(Duration::ZERO, bytes, |room| room.fill(value))
 }
 
@@ -56,7 +56,7 @@ fn one_buffer_is_filled_while_the_other_is_written() {
     assert_eq!(append(&mut buffers, 60, 2), Ok(1));
     // Both are taken now, and another burst would not fit.
     assert!(!buffers.has_room());
-    assert_eq!(append(&mut buffers, 60, 3), Err(Full));
+    assert_eq!(append(&mut buffers, 60, 3), Err(LogFullError));
     assert!(buffers.hand_over(&mut disk.done).is_none());
     let result = disk.perform(&action, &buffer, Some(1000));
     assert!(buffers.on_finished(buffer, result, &mut disk.done).is_none());
@@ -87,22 +87,22 @@ fn what_is_given_up_is_told_as_lost() {
     let lost: Vec<_> = disk.done.iter().map(|done| (done.first, done.written, done.lost)).collect();
     assert_eq!(lost, [(0, 0, 1), (1, 0, 1)]);
     assert!(!buffers.is_busy() && buffers.has_room());
-    assert_eq!(append(&mut buffers, 1, 3), Err(Full));
+    assert_eq!(append(&mut buffers, 1, 3), Err(LogFullError));
 }
 
 #[derive(Clone, Debug)]
 enum Step {
     Append(usize),
-    Turn,
+    Rotation,
     HandOver,
-    /// What is under way is done, for so many bytes at most; `None` fails.
+    /// Finishes the action under way, for so many bytes at most; `None` fails.
     Finish(Option<usize>),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1usize..40).prop_map(Step::Append),
-        1 => Just(Step::Turn),
+        1 => Just(Step::Rotation),
         2 => Just(Step::HandOver),
         4 => prop::option::weighted(0.8, 1usize..200).prop_map(Step::Finish),
     ]
@@ -151,7 +151,7 @@ proptest! {
                 }
                 Step::Append(_) => {}
                 // Refused while one is pending, which is no more than that.
-                Step::Turn => drop(buffers.turn(Turn { make: "next".into(), head: Vec::new(), remove: None })),
+                Step::Rotation => drop(buffers.rotate(Rotation { make: "next".into(), head: Vec::new(), remove: None })),
                 Step::HandOver => {
                     let next = buffers.hand_over(&mut disk.done);
                     prop_assert!(next.is_none() || under_way.is_none());

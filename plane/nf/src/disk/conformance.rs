@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Turn;
+use super::Rotation;
 use super::engine::{Action, Bell, Engine, Finished, Outcome, Request};
 use super::threads::Threads;
 use super::uring::Uring;
@@ -133,24 +133,28 @@ fn a_turn_makes_a_file_cuts_one_and_removes_another() {
         std::fs::write(path("next"), "what an earlier run left").unwrap();
         let torn = Arc::new(File::create(path("torn")).unwrap());
         torn.write_all_at(b"whole and ha", 0).unwrap();
-        let turn = |remove: &Path, make: &Path| Action::Turn {
-            turn: Turn { make: make.to_owned(), head: b"head ".to_vec(), remove: Some(remove.to_owned()) },
+        let rotation = |remove: &Path, make: &Path| Action::Rotation {
+            rotation: Rotation {
+                make: make.to_owned(),
+                head: b"head ".to_vec(),
+                remove: Some(remove.to_owned()),
+            },
             cut: Some((torn.clone(), 5)),
         };
-        let done = ask(engine, turn(&path("oldest"), &path("next")), Vec::new());
+        let done = ask(engine, rotation(&path("oldest"), &path("next")), Vec::new());
         let Ok(Outcome::File(file)) = done.result else { panic!("{}: no file", engine.name()) };
         file.write_all_at(b"new", 5).unwrap();
         assert!(!path("oldest").exists());
         assert_eq!(std::fs::read(path("next")).unwrap(), b"head new");
         assert_eq!(std::fs::read(path("torn")).unwrap(), b"whole");
-        let failed = ask(engine, turn(&path("not there"), Path::new("/dev/full")), Vec::new());
+        let failed = ask(engine, rotation(&path("not there"), Path::new("/dev/full")), Vec::new());
         assert_eq!(error(failed, engine).kind(), ErrorKind::StorageFull);
-        let failed = ask(engine, turn(&path("not there"), &path("no/such/folder")), Vec::new());
+        let failed = ask(engine, rotation(&path("not there"), &path("no/such/folder")), Vec::new());
         assert_eq!(error(failed, engine).kind(), ErrorKind::NotFound);
     });
 }
 
-/// What nobody waits for any more ends without harm to whom it was asked by.
+/// Requests that nobody waits for any more end without harm to whoever made them.
 #[test]
 fn an_engine_may_end_in_the_middle() {
     each(|engine| {

@@ -1,4 +1,4 @@
-//! What does the reading and writing: one trait, two ways. `uring.rs` where the kernel allows it, else
+//! Engines that read and write: one trait, two ways. `uring.rs` where the kernel allows it, else
 //! `threads.rs`. One suite, `conformance.rs`, holds both to the same behaviour.
 
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Turn;
+use super::Rotation;
 use super::threads::Threads;
 use super::uring::Uring;
 
@@ -19,7 +19,7 @@ pub struct Request {
     /// Comes back with the answer.
     pub ticket: u64,
     pub action: Action,
-    /// What is written, or where it is read to: as many bytes as it is long.
+    /// Bytes to write, or room for those that are read: as many as it is long.
     pub buffer: Vec<u8>,
 }
 
@@ -35,19 +35,19 @@ pub enum Action {
         range: std::ops::Range<usize>,
     },
     /// Cuts a file to `cut` bytes, removes another, and makes a third, which begins with `head`.
-    Turn {
-        turn: Turn,
+    Rotation {
+        rotation: Rotation,
         cut: Option<(Arc<File>, u64)>,
     },
 }
 
-/// What became of a request.
+/// A request that is complete, and its result.
 pub struct Finished {
     pub request: Request,
     pub result: io::Result<Outcome>,
 }
 
-/// What a request brought.
+/// Success of a request.
 pub enum Outcome {
     /// Bytes read or written; fewer than asked for at a file's end, or when the disk took no more.
     Bytes(usize),
@@ -56,7 +56,7 @@ pub enum Outcome {
 
 /// Reads and writes while the caller does something else. Everything is called by one thread.
 pub trait Engine {
-    /// What it is called in messages.
+    /// Returns its name for messages.
     fn name(&self) -> &'static str;
     /// Takes a request. It need not begin before [`Engine::start`].
     fn submit(&mut self, request: Request);
@@ -68,7 +68,7 @@ pub trait Engine {
     fn has_finished(&mut self) -> bool;
 }
 
-/// Which engine.
+/// Choice of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
     /// io_uring, or threads where the kernel refuses it.
@@ -99,19 +99,19 @@ fn ignore_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Does the work of [`Action::Turn`]. Blocks. A file whose head finds no room is not left behind.
-pub fn turn(turn: &Turn, cut: Option<&(Arc<File>, u64)>) -> io::Result<File> {
+/// Does the work of [`Action::Rotation`]. Blocks. A file whose head finds no room is not left behind.
+pub fn rotate(rotation: &Rotation, cut: Option<&(Arc<File>, u64)>) -> io::Result<File> {
     if let Some((file, bytes)) = cut {
         // What is behind is half a record; a device cannot be cut and needs not.
         let _ = file.set_len(*bytes);
     }
-    if let Some(old) = &turn.remove {
+    if let Some(old) = &rotation.remove {
         match std::fs::remove_file(old) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
-    make_file(&turn.make, &turn.head)
+    make_file(&rotation.make, &rotation.head)
 }
 
 /// Makes a file anew, with these first bytes. Blocks.

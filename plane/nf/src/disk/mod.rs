@@ -12,7 +12,7 @@
 //! on its doorbell until a buffer is free, and the ring fills, so that what is upstream of it learns what
 //! it must, by the same signs as from any slow NF. Nothing is spun on, and no record is thrown away because
 //! the disk is slow; an NF that would rather lose records than delay packets asks for no room
-//! ([`LogSettings::burst_bytes`] of 0) and is told [`Full`].
+//! ([`LogSettings::burst_bytes`] of 0) and is told [`LogFullError`].
 //!
 //! **Reading** ([`Disk::read`]). A read has a *word* that the NF chooses, usually its flow. While a read of a
 //! word is under way, packets may be put on *hold* under it ([`Disk::hold`]); later packets of the flow queue
@@ -63,7 +63,7 @@ use crate::packet::Packet;
 /// their memory to 32 MiB.
 pub const READ_BYTES_MAX: usize = 64 << 10;
 
-/// How a log is written.
+/// Settings of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     /// Bytes of each of its two buffers; at least twice [`LogSettings::burst_bytes`] is taken, lest every
@@ -87,7 +87,7 @@ impl Default for LogSettings {
 
 /// A file that follows the one being written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct Rotation {
     /// The new file. An older one of this name is overwritten.
     pub make: PathBuf,
     /// Its first bytes.
@@ -96,33 +96,33 @@ pub struct Turn {
     pub remove: Option<PathBuf>,
 }
 
-impl Turn {
+impl Rotation {
     /// Does it here and now, and returns the new file. For an NF that writes by itself; blocks.
     ///
     /// # Errors
-    /// What the kernel said; then there is no new file.
+    /// The kernel's error; then there is no new file.
     pub fn perform(&self) -> io::Result<File> {
-        engine::turn(self, None)
+        engine::rotate(self, None)
     }
 }
 
 /// Makes a file anew, with these first bytes. For an NF that writes by itself; blocks.
 ///
 /// # Errors
-/// [`DiskFailure::Open`]; then there is no file.
-pub fn make_file(path: &Path, head: &[u8]) -> Result<File, DiskFailure> {
-    engine::make_file(path, head).map_err(|cause| DiskFailure::Open { path: path.to_owned(), cause })
+/// [`DiskError::Open`]; then there is no file.
+pub fn make_file(path: &Path, head: &[u8]) -> Result<File, DiskError> {
+    engine::make_file(path, head).map_err(|cause| DiskError::Open { path: path.to_owned(), cause })
 }
 
-/// Why a file could not be used.
+/// Error in the use of a file.
 #[derive(Debug, thiserror::Error)]
-pub enum DiskFailure {
+pub enum DiskError {
     /// It could not be opened or made.
     #[error("cannot open {}: {cause}{}", path.display(), mend(cause))]
     Open {
         /// The file.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// A process has 16 logs.
@@ -146,20 +146,20 @@ fn mend(cause: &io::Error) -> &'static str {
 /// A record found no room in either buffer, and is not logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("both buffers are full and the disk is behind")]
-pub struct Full;
+pub struct LogFullError;
 
-/// A turn was asked for while an earlier one was still in the buffer; the log goes on in its file.
+/// A rotation was asked for while an earlier one was still in the buffer; the log goes on in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the last turn to a new file is still to be done")]
-pub struct TurnPending;
+#[error("the last rotation to a new file is still to be done")]
+pub struct RotationPendingError;
 
 /// A read was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadRefused {
+pub enum ReadRequestError {
     /// Longer than [`READ_BYTES_MAX`].
     #[error("{bytes} bytes are more than the {READ_BYTES_MAX} of a read")]
     TooLong {
-        /// What was asked for.
+        /// Bytes asked for.
         bytes: usize,
     },
     /// Too many are under way. Does not happen to an NF that begins at most one for each packet.
@@ -167,16 +167,16 @@ pub enum ReadRefused {
     TooMany,
 }
 
-/// What became of a read.
+/// Result of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadDone<'a> {
-    /// What the NF called it.
+    /// The NF's word for it.
     pub word: u64,
-    /// What was read; shorter than asked for where the file ends. Or why nothing was.
+    /// The bytes, fewer than asked for where the file ends; or the error.
     pub result: Result<&'a [u8], &'a io::Error>,
 }
 
-/// What became of records of a log, in their order.
+/// Result of records of a log, in their order.
 #[derive(Debug)]
 pub struct WriteDone {
     /// Number of the first of them, as [`Log::append`] gave it.
@@ -185,8 +185,8 @@ pub struct WriteDone {
     pub written: u64,
     /// So many behind those are not, and will not be.
     pub lost: u64,
-    /// Why. With nothing written and nothing lost this is about a turn: without an error it is done, with
-    /// one the log goes on in its old file.
+    /// The error. With nothing written and nothing lost this is about a rotation: without an error it is
+    /// done, with one the log goes on in its old file.
     pub error: Option<io::Error>,
 }
 
@@ -222,7 +222,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// What does the work: `io_uring`, `threads`, or `none` in a rehearsal.
+    /// Returns the name of the engine: `io_uring`, `threads`, or `none` in a rehearsal.
     #[must_use]
     pub fn engine(&self) -> &'static str {
         self.requests.borrow().engine_name()
@@ -231,19 +231,25 @@ impl Disk {
     /// Opens a file to read from. Blocks: for the start.
     ///
     /// # Errors
-    /// [`DiskFailure::Open`].
-    pub fn open(&self, path: &Path) -> Result<ReadFile, DiskFailure> {
+    /// [`DiskError::Open`].
+    pub fn open(&self, path: &Path) -> Result<ReadFile, DiskError> {
         let path = if self.requests.borrow().is_rehearsal() { Path::new("/dev/null") } else { path };
         let opened = File::open(path);
-        opened.map(ReadFile::new).map_err(|cause| DiskFailure::Open { path: path.to_owned(), cause })
+        opened.map(ReadFile::new).map_err(|cause| DiskError::Open { path: path.to_owned(), cause })
     }
 
     /// Begins to read `bytes` from `offset` on, under a word. Packets may be held under it until it is done;
     /// then [`NetworkFunction::read`](crate::NetworkFunction::read) is called.
     ///
     /// # Errors
-    /// [`ReadRefused`]: nothing was begun.
-    pub fn read(&self, file: &ReadFile, offset: u64, bytes: usize, word: u64) -> Result<(), ReadRefused> {
+    /// [`ReadRequestError`]: nothing was begun.
+    pub fn read(
+        &self,
+        file: &ReadFile,
+        offset: u64,
+        bytes: usize,
+        word: u64,
+    ) -> Result<(), ReadRequestError> {
         self.requests.borrow_mut().read(self.owner, &file.0, offset, bytes, word)
     }
 
@@ -267,8 +273,8 @@ impl Disk {
     /// Begins a log in a file that is made anew and begins with `head`. Blocks: for the start.
     ///
     /// # Errors
-    /// [`DiskFailure`].
-    pub fn log(&self, path: &Path, head: &[u8], settings: LogSettings) -> Result<Log, DiskFailure> {
+    /// [`DiskError`].
+    pub fn log(&self, path: &Path, head: &[u8], settings: LogSettings) -> Result<Log, DiskError> {
         let number = self.requests.borrow_mut().add_log(self.owner, path, head, settings)?;
         Ok(Log { disk: self.clone(), number })
     }
@@ -290,19 +296,19 @@ impl Log {
     /// Appends a record; returns its number, counted from 0.
     ///
     /// # Errors
-    /// [`Full`]; does not happen within the `burst_bytes` of a burst, but may for packets that come back from
-    /// a hold: they do not wait a second time.
+    /// [`LogFullError`]; does not happen within the `burst_bytes` of a burst, but may for packets that come
+    /// back from a hold: they do not wait a second time.
     #[inline]
-    pub fn append(&self, record: &[u8]) -> Result<u64, Full> {
+    pub fn append(&self, record: &[u8]) -> Result<u64, LogFullError> {
         self.append_with(record.len(), |room| room.copy_from_slice(record))
     }
 
     /// As [`Log::append`], for a record of `bytes` that `fill` writes into the zeroes it is given.
     ///
     /// # Errors
-    /// [`Full`].
+    /// [`LogFullError`].
     #[inline]
-    pub fn append_with(&self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Result<u64, Full> {
+    pub fn append_with(&self, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Result<u64, LogFullError> {
         self.disk.requests.borrow_mut().append(self.number, bytes, fill)
     }
 
@@ -310,9 +316,9 @@ impl Log {
     /// one. Never blocks: the new file is made while packets go on.
     ///
     /// # Errors
-    /// [`TurnPending`]: ask again after a buffer was written.
-    pub fn turn(&self, turn: Turn) -> Result<(), TurnPending> {
-        self.disk.requests.borrow_mut().turn(self.number, turn)
+    /// [`RotationPendingError`]: ask again after a buffer was written.
+    pub fn rotate(&self, rotation: Rotation) -> Result<(), RotationPendingError> {
+        self.disk.requests.borrow_mut().rotate(self.number, rotation)
     }
 
     /// Hands what was appended to the disk as soon as it is free.

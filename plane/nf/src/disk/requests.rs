@@ -12,7 +12,10 @@ use headgate_shm::descriptor::Descriptor;
 use super::buffers::Buffers;
 use super::engine::{Action, Engine, Finished, Outcome, REQUESTS_MAX, Request};
 use super::hold::{Hold, Line};
-use super::{DiskFailure, Full, LogSettings, READ_BYTES_MAX, ReadRefused, Turn, TurnPending, WriteDone};
+use super::{
+    DiskError, LogFullError, LogSettings, READ_BYTES_MAX, ReadRequestError, Rotation, RotationPendingError,
+    WriteDone,
+};
 use crate::burst::{BURST_MAX, Burst};
 
 /// Logs of a process. Our choice: far more than one writes, and a bound on memory.
@@ -20,7 +23,7 @@ const LOGS_MAX: usize = 16;
 /// Reads under way at a time: what an engine takes, less one request of each log.
 const READS_MAX: usize = REQUESTS_MAX - LOGS_MAX;
 
-/// What the NFs are to be told.
+/// Event that the NFs are told of.
 pub enum Event {
     Read { owner: u32, word: u64, result: io::Result<usize>, buffer: Vec<u8> },
     Written { owner: u32, log: usize, done: WriteDone },
@@ -96,9 +99,9 @@ impl Requests {
         path: &Path,
         head: &[u8],
         settings: LogSettings,
-    ) -> Result<usize, DiskFailure> {
+    ) -> Result<usize, DiskError> {
         if self.logs.len() == LOGS_MAX {
-            return Err(DiskFailure::TooManyLogs);
+            return Err(DiskError::TooManyLogs);
         }
         // Where nothing is written, nothing is to be made either.
         let path = if self.is_rehearsal() { Path::new("/dev/null") } else { path };
@@ -107,15 +110,20 @@ impl Requests {
         Ok(self.logs.len() - 1)
     }
 
-    pub fn append(&mut self, log: usize, bytes: usize, fill: impl FnOnce(&mut [u8])) -> Result<u64, Full> {
+    pub fn append(
+        &mut self,
+        log: usize,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<u64, LogFullError> {
         if self.logs[log].buffers.is_full_for(bytes) {
             self.hand_over(log);
         }
         self.logs[log].buffers.append(self.now, bytes, fill)
     }
 
-    pub fn turn(&mut self, log: usize, turn: Turn) -> Result<(), TurnPending> {
-        self.logs[log].buffers.turn(turn)
+    pub fn rotate(&mut self, log: usize, rotation: Rotation) -> Result<(), RotationPendingError> {
+        self.logs[log].buffers.rotate(rotation)
     }
 
     pub fn flush(&mut self, log: usize) {
@@ -143,12 +151,12 @@ impl Requests {
         offset: u64,
         bytes: usize,
         word: u64,
-    ) -> Result<(), ReadRefused> {
+    ) -> Result<(), ReadRequestError> {
         if bytes > READ_BYTES_MAX {
-            return Err(ReadRefused::TooLong { bytes });
+            return Err(ReadRequestError::TooLong { bytes });
         }
-        let Some(engine) = &mut self.engine else { return Err(ReadRefused::TooMany) };
-        let Some(slot) = self.reads_free.pop() else { return Err(ReadRefused::TooMany) };
+        let Some(engine) = &mut self.engine else { return Err(ReadRequestError::TooMany) };
+        let Some(slot) = self.reads_free.pop() else { return Err(ReadRequestError::TooMany) };
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.clear();
         buffer.resize(bytes, 0);
@@ -257,7 +265,7 @@ impl Requests {
         !self.events.is_empty() || self.engine.as_mut().is_some_and(|engine| engine.has_finished())
     }
 
-    /// When a log is to be flushed next.
+    /// Returns the time at which a log is to be flushed next.
     pub fn next_due(&self) -> Option<Duration> {
         self.logs.iter().filter_map(|log| log.buffers.flush_due()).min()
     }
@@ -307,7 +315,7 @@ impl Requests {
         }
     }
 
-    /// What is not written is lost.
+    /// Gives logs up; records that are not written are lost.
     pub fn give_up_logs(&mut self) {
         for log in 0..self.logs.len() {
             self.logs[log].buffers.give_up(&mut self.done);

@@ -18,7 +18,7 @@ struct Shared {
     waiting: Mutex<VecDeque<Request>>,
     is_work: Condvar,
     finished: Mutex<VecDeque<Finished>>,
-    /// Whether `finished` may hold something; spares the caller the lock.
+    /// Whether `finished` may hold something; saves the caller the lock.
     is_finished: AtomicBool,
     ended: AtomicBool,
 }
@@ -112,6 +112,6 @@ fn perform(request: &mut Request) -> io::Result<Outcome> {
         Action::Write { file, offset, range } => {
             file.write_at(&request.buffer[range.clone()], *offset).map(Outcome::Bytes)
         }
-        Action::Turn { turn, cut } => engine::turn(turn, cut.as_ref()).map(Outcome::File),
+        Action::Rotation { rotation, cut } => engine::rotate(rotation, cut.as_ref()).map(Outcome::File),
     }
 }

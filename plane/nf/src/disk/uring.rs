@@ -21,7 +21,7 @@ use super::threads::Threads;
 
 pub struct Uring {
     ring: IoUring,
-    /// What the kernel works on; the place is its `user_data`.
+    /// Requests that the kernel works on; the index is the `user_data`.
     slots: Vec<Option<Request>>,
     free: Vec<usize>,
     finished: VecDeque<Finished>,
@@ -102,7 +102,7 @@ fn entry(request: &mut Request, slot: usize) -> Option<squeue::Entry> {
                 .offset(*offset)
                 .build()
         }
-        Action::Turn { .. } => return None,
+        Action::Rotation { .. } => return None,
     };
     Some(entry.user_data(slot as u64))
 }
@@ -157,7 +157,7 @@ impl Engine for Uring {
 }
 
 impl Drop for Uring {
-    /// What the kernel still works on is never freed: it may write there until the process has ended.
+    /// Never frees what the kernel still works on: it may write there until the process has ended.
     fn drop(&mut self) {
         self.slots.drain(..).flatten().for_each(std::mem::forget);
     }
@@ -178,7 +178,7 @@ impl Ringer {
         let thread = thread::Builder::new().name("disk bell".to_owned()).spawn(move || {
             let mut count = [0; 8];
             while !is_ended.load(Ordering::Acquire) {
-                // An interrupted read is followed by a look at nothing, which harms nobody.
+                // An interrupted read is followed by an empty check, which harms nobody.
                 let _ = rustix::io::read(&*waits, &mut count);
                 bell();
             }

@@ -1,5 +1,5 @@
 use crate::testing::{Harness, Setup};
-use crate::{Build, Burst, Context, Counter, Failure, Member, NetworkFunction, Verdict};
+use crate::{Build, Burst, Context, Counter, Member, NetworkFunction, NfError, Verdict};
 
 /// Drops frames whose first byte is its own, counts what it sees, answers `say`.
 struct Picky {
@@ -23,7 +23,7 @@ impl NetworkFunction for Picky {
         }
     }
 
-    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), Failure> {
+    fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         if body != "say" {
             return Err("only `say`".into());
         }

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::testing::{Arrival, Harness, MadeFrame, Setup};
-use crate::{Build, Burst, Context, Failure, Member, NetworkFunction, Timer};
+use crate::{Build, Burst, Context, Member, NetworkFunction, NfError, Timer};
 
 const LENGTH: usize = 60;
 
-/// What a [`Says`] does with a packet, by the frame's first byte.
+/// Verdicts of a [`Says`], by the frame's first byte.
 const DROPS: u8 = 1;
 const COPIES: u8 = 2;
 const ANSWERS: u8 = 3;
@@ -19,13 +19,13 @@ struct Says {
 }
 
 impl Says {
-    fn maker(context: &mut Context) -> Result<Self, Failure> {
+    fn maker(context: &mut Context) -> Result<Self, NfError> {
         context.every(Duration::from_millis(10));
         let maker = Some(context.maker(3)?);
         Ok(Self { maker, seen: context.counter("seen")?, chain: context.chain("other").ok() })
     }
 
-    fn viewer(context: &mut Context) -> Result<Self, Failure> {
+    fn viewer(context: &mut Context) -> Result<Self, NfError> {
         Ok(Self { maker: None, seen: context.counter("seen")?, chain: None })
     }
 }
@@ -118,7 +118,7 @@ fn a_timer_makes_packets_for_a_chain() {
     );
 }
 
-fn member(label: &str, build: impl FnOnce(&mut Context) -> Result<Says, Failure> + 'static) -> Member {
+fn member(label: &str, build: impl FnOnce(&mut Context) -> Result<Says, NfError> + 'static) -> Member {
     let build: Build = Box::new(|context| build(context).map(|nf| Box::new(nf) as Box<dyn NetworkFunction>));
     Member { label: label.to_owned(), build }
 }
@@ -200,7 +200,7 @@ fn what_cannot_be_made_is_an_error_with_its_reason() {
 #[test]
 fn an_unknown_chain_is_named_with_those_there_are() {
     let setup = Setup { chains: vec!["one".into()], ..Setup::default() };
-    let build = |context: &mut Context| -> Result<Says, Failure> {
+    let build = |context: &mut Context| -> Result<Says, NfError> {
         context.chain("two")?;
         Says::viewer(context)
     };

@@ -1,4 +1,4 @@
-//! Where the packets of a [`Harness`] lie, and how it waits for a disk.
+//! Buffers of the packets of a [`Harness`], and its wait for a disk.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use crate::maker::Way;
 
 /// Packets that may be in the NF's hands at a time: our choice, as many as wait in a short ring.
 pub const WINDOW: usize = 1024;
-/// How long a test waits for a disk before it gives up. Long, because machines that test are busy.
+/// Maximum time for which a test waits for a disk. Long, because machines that test are busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Bench {
@@ -25,17 +25,17 @@ pub struct Bench {
     pub books: Books,
 }
 
-/// Which packet is where, and what became of it.
+/// Books of the packets: the buffer of each, and its outcome.
 pub struct Books {
     region: Region,
     free: Vec<u32>,
-    /// Which arrival is in a buffer.
+    /// Arrival that is in each buffer.
     lent: HashMap<u32, usize>,
     pub outcomes: Vec<Option<(Verdict, Vec<u8>)>>,
     pub order: Vec<usize>,
     /// Packets that one NF of the process made and another held for a while.
     made: Vec<Descriptor>,
-    /// Which arrival was last in a buffer, for made packets that follow it.
+    /// Arrival that was last in each buffer, for made packets that follow it.
     last_in: HashMap<u32, usize>,
 }
 

@@ -14,7 +14,7 @@ use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, Ve
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socketpair};
 
-/// How long a test waits for an NF before it gives up. Long, because machines that test are busy.
+/// Maximum time for which a test waits for an NF. Long, because machines that test are busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const FAMILY: AddressFamily = AddressFamily::UNIX;
@@ -245,7 +245,7 @@ impl Manager {
         outcomes
     }
 
-    /// How many packets are in the rings or in the NF's hands.
+    /// Returns the number of packets in the rings or in the NF's hands.
     #[must_use]
     pub fn lent(&self) -> usize {
         self.welcome.buffers as usize - self.free.len() - self.empty.len()
@@ -310,7 +310,7 @@ impl Manager {
         self.side.orders()
     }
 
-    /// What the NF says of its work.
+    /// Returns the NF's own counters of its work.
     #[must_use]
     pub fn progress(&self) -> &Progress {
         self.side.progress()

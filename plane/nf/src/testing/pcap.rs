@@ -15,7 +15,7 @@ use headgate_wire::pcapng;
 use super::{Arrival, Harness, MadeFrame};
 use crate::maker::Way;
 
-/// Why a capture could not be read or written.
+/// Error in reading or writing a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The file system refused.
@@ -23,7 +23,7 @@ pub enum CaptureError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// The file is no capture of Ethernet frames, or a broken one.
@@ -31,7 +31,7 @@ pub enum CaptureError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// The problem, and its place.
         error: ReadError,
     },
 }
@@ -39,7 +39,7 @@ pub enum CaptureError {
 /// The packets of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capture {
-    /// When the first packet came, since 1970.
+    /// Time of the first packet, since 1970.
     pub started: Duration,
     /// The packets that fit a buffer; times count from the first, and the port is the interface's number.
     pub arrivals: Vec<Arrival>,
@@ -80,18 +80,18 @@ impl Capture {
     }
 }
 
-/// What became of the packets of a capture.
+/// Outcomes of the packets of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Packets the NF was given.
     pub packets: usize,
-    /// Those it sent on to the next stage.
+    /// Packets sent on to the next stage.
     pub next: usize,
-    /// Those it dropped.
+    /// Packets dropped.
     pub dropped: usize,
-    /// Those it sent out of a port, by the port's name.
+    /// Packets sent out of a port, by the port's name.
     pub ports: BTreeMap<String, usize>,
-    /// Those it sent to a stage, by the stage's number.
+    /// Packets sent to a stage, by the stage's number.
     pub stages: BTreeMap<u16, usize>,
     /// Packets that the NF made and that went on; they are in none of the counts above.
     pub made: usize,

@@ -34,7 +34,7 @@ fn time_is_that_of_the_packets_and_timers_fire_between() {
 
 #[test]
 fn a_check_takes_any_port_and_an_nf_at_work_only_those_there_are() {
-    let build = |context: &mut Context| -> Result<Diary, Failure> {
+    let build = |context: &mut Context| -> Result<Diary, NfError> {
         assert_ne!(context.port("north")?, context.port("south")?);
         Ok(Diary { beat: context.every(Duration::from_secs(1)) })
     };

@@ -137,7 +137,7 @@ impl Rings {
     pub fn set_blocked(&mut self, blocked: bool) {
         if blocked != self.is_blocked {
             self.is_blocked = blocked;
-            self.side.orders().rest.store(u32::from(blocked), Ordering::Relaxed);
+            self.side.orders().blocked.store(u32::from(blocked), Ordering::Relaxed);
         }
     }
 
@@ -167,7 +167,7 @@ impl Rings {
         if self.handling.yields
             && let Some(must_yield) = self.sleep.must_yield(view.now, self.held, cores)
         {
-            self.side.orders().take_turns.store(u32::from(must_yield), Ordering::Relaxed);
+            self.side.orders().must_yield.store(u32::from(must_yield), Ordering::Relaxed);
         }
     }
 

@@ -36,7 +36,7 @@ fn overload(world: &mut World, passes: u32) {
 }
 
 fn is_blocked(world: &mut World, number: u16) -> bool {
-    world.nf(number).side.orders().rest.load(Ordering::Relaxed) != 0
+    world.nf(number).side.orders().blocked.load(Ordering::Relaxed) != 0
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use headgate_port::middleware::Recorded;
-use headgate_port::testing::cable::Cable;
+use headgate_port::testing::link::TestLink;
 
 use headgate_generator::{self as generator, GeneratorSpec, Load, Rate, Sizes, Transport};
 
@@ -290,14 +290,14 @@ fn what_passes_another_queue_is_captured_with_its_direction() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("passed.pcapng");
     let (mut sinks, status) = capture(&path, &setting(1)).unwrap();
-    let cable = Cable::default();
-    let mut queue = Recorded::new(cable.queue(), sinks.remove(0));
+    let link = TestLink::default();
+    let mut queue = Recorded::new(link.queue(), sinks.remove(0));
     let mut stack = stack(64);
     let frames: Vec<_> = (0..20).map(|number| numbered(number, 60 + number)).collect();
-    cable.offer(&frames[..10]);
+    link.offer(&frames[..10]);
     assert_eq!(receive(&mut queue, 1_000, &mut stack, 32), frames[..10]);
     transmit(&mut queue, 1_000 + HERTZ / 1_000_000, &frames[10..]);
-    assert_eq!(cable.take_left(), frames[10..]);
+    assert_eq!(link.take_left(), frames[10..]);
     drop(queue);
     let start = setting(1).timebase.unix_ns;
     let time = |number| start + if number < 10 { 0 } else { 1_000 };
@@ -317,12 +317,12 @@ fn a_capture_that_cannot_be_written_loses_copies_and_no_packet() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("passed.pcapng");
     let (mut sinks, status) = capture(&path, &setting(1)).unwrap();
-    let cable = Cable::default();
-    let mut queue = Recorded::new(cable.queue(), sinks.remove(0));
+    let link = TestLink::default();
+    let mut queue = Recorded::new(link.queue(), sinks.remove(0));
     let frames: Vec<_> = (0..64).map(|number| numbered(number, 1_500)).collect();
     for _ in 0..700 {
         transmit(&mut queue, 0, &frames);
-        assert_eq!(cable.take_left().len(), 64);
+        assert_eq!(link.take_left().len(), 64);
     }
     assert_eq!((queue.counters().sent, queue.counters().failed), (700 * 64, 0));
     drop(queue);

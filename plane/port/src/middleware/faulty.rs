@@ -1,16 +1,17 @@
 //! A link that fails: loss, duplication, delay, reordering and corruption, by a seed.
 //!
 //! Each direction has faults of its own. For each packet one number is drawn for each kind of fault, from a
-//! sequence of its own: so with the same seed the same packets meet the same faults, however they are grouped into
-//! bursts, and another rate of one fault changes nothing about the others. Packets that wait keep their buffers;
-//! [`Queue::holds`] counts them.
+//! sequence of its own: so with the same seed the same packets meet the same faults, however they are grouped
+//! into bursts, and another rate of one fault changes nothing about the others. Packets that wait keep their
+//! buffers; [`Queue::holds`] counts them.
 //!
-//! A direction without faults is handed through. One with faults holds at most as many packets as it was given
-//! room for. When that is full, the next ones stay where they come from: with the device, which loses and counts
-//! what it has no room for, or with the caller of `transmit`. So a link with a rate `r` and a delay `d` needs
-//! `r * d` buffers, and is slower than `r` where it has not as many.
+//! A direction without faults is handed through. One with faults holds at most as many packets as it was
+//! given room for. When that is full, the next ones stay where they come from: with the device, which loses
+//! and counts what it has no room for, or with the caller of `transmit`. So a link with a rate `r` and a
+//! delay `d` needs `r * d` buffers, and is slower than `r` where it has not as many.
 //!
-//! Not modelled: check sequences. A corrupted frame arrives, as one does whose error the check sequence missed.
+//! Not modelled: check sequences. A corrupted frame arrives, as one does whose error the check sequence
+//! missed.
 
 mod delay_line;
 mod draw;
@@ -24,11 +25,12 @@ use crate::{FaultCounters, Queue, QueueCounters, count_received};
 use delay_line::DelayLine;
 use draw::{Draws, Outcome};
 
-/// How long a reordered packet is held back, in microseconds. Our choice: packets of a flow of a few thousand a
-/// second still pass it, and it is far below the 200 ms in which Linux's TCP gives a segment up (`TCP_RTO_MIN`).
+/// Delay of a reordered packet, in microseconds. Our choice: packets of a flow of a few thousand a
+/// second still pass it, and it is far below the 200 ms in which Linux's TCP gives a segment up
+/// (`TCP_RTO_MIN`).
 pub const REORDER_US: u64 = 1_000;
 
-/// What happens to the packets of one direction. Rates are parts of all packets, 0 to 1.
+/// Faults of one direction. Rates are parts of all packets, 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
     /// Packets that are lost.
@@ -39,9 +41,9 @@ pub struct Faults {
     pub reorder: f64,
     /// Packets of which one bit is flipped.
     pub corrupt: f64,
-    /// How long every packet takes, in cycles of the clock that the queue is called with.
+    /// Delay of every packet, in cycles of the clock that the queue is called with.
     pub delay_cycles: u64,
-    /// How much longer it takes at most; each packet draws its own, and none overtakes because of it.
+    /// Largest additional delay; each packet draws its own, and none overtakes because of it.
     pub jitter_cycles: u64,
 }
 
@@ -53,18 +55,18 @@ impl Faults {
     }
 }
 
-/// What happens to the packets of a queue.
+/// Faults of both directions of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultSpec {
     /// The same seed and the same packets give the same faults.
     pub seed: u64,
-    /// Which of the links with this seed: each has its own faults.
+    /// Number of the link among those with this seed: each has its own faults.
     pub link: u16,
     /// From the device to the path.
     pub receive: Faults,
     /// From the path to the device.
     pub transmit: Faults,
-    /// How long a reordered packet is held back: [`REORDER_US`] in cycles.
+    /// Delay of a reordered packet: [`REORDER_US`] in cycles.
     pub reorder_cycles: u64,
     /// Packets that may wait in each direction.
     pub room: usize,
@@ -162,7 +164,8 @@ impl<Q: Queue> Faulty<Q> {
         &self.inner
     }
 
-    /// Loses all packets that wait, so that their buffers are free: for whoever ends a port before its region.
+    /// Loses all packets that wait, so that their buffers are free: for whoever ends a port before its
+    /// region.
     pub fn lose_all(&mut self, stack: &mut Stack) {
         for way in [&mut self.receive, &mut self.transmit].into_iter().flatten() {
             way.counters.lost += way.line.len() as u64;

@@ -6,8 +6,8 @@ use headgate_shm::{Descriptor, Region, Stack};
 use super::{CHUNK, Direction};
 use crate::{Queue, QueueCounters};
 
-/// Takes copies of packets, such as a capture file. Like the queue it must not wait, so it may lose some; it keeps
-/// count of that itself.
+/// Takes copies of packets, such as a capture file. Like the queue it must not wait, so it may lose some; it
+/// keeps count of that itself.
 pub trait Sink: Send {
     /// Takes a copy of a packet that passed when the clock read `now`.
     fn record(&mut self, now: u64, direction: Direction, frame: &[u8]);
@@ -26,7 +26,7 @@ pub struct Recorded<Q, S> {
 /// Frames in private memory.
 struct Frames {
     bytes: Box<[u8]>,
-    /// Where each ends; it starts where the one before it ends.
+    /// End of each; it starts where the one before it ends.
     ends: [usize; CHUNK],
     count: usize,
 }
@@ -74,7 +74,7 @@ impl<Q: Queue, S: Sink> Queue for Recorded<Q, S> {
         count
     }
 
-    /// What the queue inside takes is its own from then on, so the copies are made before.
+    /// Copies packets before the queue inside takes them, because they are its own from then on.
     fn transmit(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
         let mut taken = 0;
         for burst in packets.chunks(CHUNK) {

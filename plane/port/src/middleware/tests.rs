@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use super::traced::START_BYTES;
 use super::{Direction, FaultSpec, Faulty, Recorded, Sink, traced};
 use crate::Queue;
-use crate::testing::cable::{Cable, Wrapped};
 use crate::testing::conformance::run;
+use crate::testing::link::{TestLink, Wrapped};
 use crate::testing::{numbered, packets, receive, stack};
 
 type Record = (u64, Direction, Vec<u8>);
@@ -52,10 +52,10 @@ fn frames(count: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn what_passes_is_recorded_and_what_is_refused_is_not() {
-    let (cable, kept) = (Cable::default(), Kept::default());
-    let (mut queue, mut stack) = (Recorded::new(cable.queue(), kept.clone()), stack(512));
+    let (link, kept) = (TestLink::default(), Kept::default());
+    let (mut queue, mut stack) = (Recorded::new(link.queue(), kept.clone()), stack(512));
     let all = frames(100);
-    cable.offer(&all);
+    link.offer(&all);
     assert_eq!(receive(&mut queue, 5, &mut stack, 128), all);
     let recorded = |now, direction, frames: &[Vec<u8>]| {
         frames.iter().map(|frame| (now, direction, frame.clone())).collect::<Vec<_>>()
@@ -68,21 +68,21 @@ fn what_passes_is_recorded_and_what_is_refused_is_not() {
         stack.give_many(burst[taken..].iter().map(|packet| packet.index()));
         sent.extend(recorded(now, Direction::Sent, &all[..taken]));
     }
-    assert_eq!(sent.len(), Cable::ROOM, "the cable is full");
+    assert_eq!(sent.len(), TestLink::ROOM, "the link is full");
     assert_eq!(kept.take(), sent);
 }
 
 #[test]
 fn a_trace_is_off_until_it_is_switched_on_and_counts_what_it_misses() {
-    let cable = Cable::default();
-    let ((mut queue, trace), mut stack) = (traced(cable.queue(), 70), stack(512));
+    let link = TestLink::default();
+    let ((mut queue, trace), mut stack) = (traced(link.queue(), 70), stack(512));
     let all = frames(50);
     let pass = |queue: &mut dyn Queue, now: u64, stack: &mut _| {
-        cable.offer(&all);
+        link.offer(&all);
         assert_eq!(receive(queue, now, stack, 128), all);
         let sent = packets(stack, &all);
         assert_eq!(queue.transmit(now + 1, stack, &sent), 50);
-        cable.take_left();
+        link.take_left();
     };
     pass(&mut queue, 1, &mut stack);
     assert_eq!(trace.take(), None);
@@ -106,11 +106,11 @@ fn a_trace_is_off_until_it_is_switched_on_and_counts_what_it_misses() {
 
 #[test]
 fn a_short_packet_is_traced_as_far_as_it_goes() {
-    let cable = Cable::default();
-    let ((mut queue, trace), mut stack) = (traced(cable.queue(), 1), stack(8));
+    let link = TestLink::default();
+    let ((mut queue, trace), mut stack) = (traced(link.queue(), 1), stack(8));
     trace.set_on(true);
     let short = numbered(7, 20);
-    cable.offer(std::slice::from_ref(&short));
+    link.offer(std::slice::from_ref(&short));
     receive(&mut queue, 0, &mut stack, 1);
     let entry = trace.take().unwrap();
     assert_eq!(

@@ -1,7 +1,7 @@
 //! A queue that notes what passes, for somebody else to read while it works.
 //!
-//! Off it costs one branch for a burst. On it notes the first bytes of each packet in a bounded channel that never
-//! blocks; what finds the channel full is counted and not noted.
+//! Off it costs one branch for a burst. On it notes the first bytes of each packet in a bounded channel that
+//! never blocks; what finds the channel full is counted and not noted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -18,9 +18,9 @@ pub const START_BYTES: usize = 40;
 /// One packet that passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceEntry {
-    /// What the clock read.
+    /// The clock's reading.
     pub ticks: u64,
-    /// Which way.
+    /// Direction of the packet.
     pub direction: Direction,
     /// Its bytes.
     pub length: u32,
@@ -38,7 +38,7 @@ impl TraceEntry {
     }
 }
 
-/// What both ends know. Nothing else is read because of these values, so no order is needed.
+/// State that both ends share. Nothing else is read because of these values, so no order is needed.
 #[derive(Debug, Default)]
 struct Switch {
     is_on: AtomicBool,
@@ -101,7 +101,7 @@ impl<Q> Traced<Q> {
 }
 
 impl<Q: Queue> Traced<Q> {
-    /// What the queue inside takes is its own from then on, so it is read before.
+    /// Reads packets before the queue inside takes them, because they are its own from then on.
     fn transmit_noting(&mut self, now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
         let mut taken = 0;
         for burst in packets.chunks(CHUNK) {

@@ -1,8 +1,8 @@
-//! What every [`Queue`] does, asked of each back end by the same questions.
+//! Conformance suite of [`Queue`]: the same questions to each back end.
 //!
-//! A back end is described by a [`Backend`], which opens devices, and a [`Device`], which is one of them together
-//! with what happens at its other end. [`run`] asks everything and panics with all that was found; [`check`]
-//! returns it. Each answer that is wrong names the [`Behaviour`] that was missed.
+//! A back end is described by a [`Backend`], which opens devices, and a [`Device`], which is one of them
+//! together with what happens at its other end. [`run`] asks everything and panics with all that was found;
+//! [`check`] returns it. Each answer that is wrong names the [`Behaviour`] that was missed.
 //!
 //! ```text
 //! bed         one device with its stack: every call to the queue, and what must hold after each
@@ -34,7 +34,7 @@ pub const LONG_BYTES: usize = FRAME_BYTES_MAX as usize + 2 * headgate_shm::regio
 
 /// A kind of port under test.
 pub trait Backend {
-    /// What it can do.
+    /// Returns its abilities.
     fn abilities(&self) -> Abilities;
 
     /// Frames that come where these are wanted: a back end that makes its own frames says which, as many.
@@ -42,8 +42,8 @@ pub trait Backend {
         wanted.to_vec()
     }
 
-    /// Opens a device, which may take buffers of `stack`. `incoming` is what will come from outside: at once from
-    /// one with a supply of its own, else when it is offered.
+    /// Opens a device, which may take buffers of `stack`. `incoming` is what will come from outside: at once
+    /// from one with a supply of its own, else when it is offered.
     fn open(&mut self, stack: &mut Stack, incoming: &[Vec<u8>]) -> Box<dyn Device>;
 }
 
@@ -74,10 +74,10 @@ pub trait Device {
     }
 }
 
-/// What a back end can do, so that nothing else is asked of it.
+/// Abilities of a back end, so that nothing else is asked of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
-    /// Where packets come from.
+    /// Origin of its packets.
     pub gives: Gives,
     /// Whether [`Device::take_left`] and [`Device::close`] tell what left.
     pub shows_what_left: bool,
@@ -89,11 +89,12 @@ pub struct Abilities {
     pub sent_bytes_max: Option<u32>,
     /// Buffers it needs to work.
     pub buffers: u32,
-    /// Calls in a row without progress, and [`Device::wait`] after each, until what is waited for counts as lost.
+    /// Calls in a row without progress, and [`Device::wait`] after each, until what is waited for counts as
+    /// lost.
     pub patience: usize,
 }
 
-/// Where a device's packets come from.
+/// Origin of a device's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gives {
     /// From nowhere.
@@ -125,15 +126,15 @@ impl Default for Abilities {
 
 macro_rules! behaviours {
     ($($(#[doc = $about:literal])+ $behaviour:ident,)+) => {
-        /// What a queue must do, whatever is behind it.
+        /// Behaviour that every queue must have, whatever is behind it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Behaviour { $($(#[doc = $about])+ $behaviour,)+ }
 
         impl Behaviour {
-            /// All of them.
+            /// All behaviours.
             pub const ALL: &[Self] = &[$(Self::$behaviour,)+];
 
-            /// What it is, in a sentence.
+            /// Returns the behaviour as a sentence.
             #[must_use]
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$behaviour => concat!($($about),+),)+ }
@@ -190,7 +191,7 @@ pub struct Violation {
     pub behaviour: Behaviour,
     /// In which scenario.
     pub scenario: &'static str,
-    /// What was seen.
+    /// Observation that showed it.
     pub why: String,
 }
 
@@ -201,7 +202,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What a step of a scenario found.
+/// Result of a step of a scenario.
 type Checked<T = ()> = Result<T, Missed>;
 
 /// A behaviour that was missed, before it is known in which scenario.

@@ -104,7 +104,7 @@ mod arithmetic {
                 heap.consumed.store(index, Ordering::Relaxed);
                 match producer.push(&descriptors(0, 5)) {
                     Ok(count) => prop_assert!(count <= 5),
-                    Err(Impossible) => return Ok(()),
+                    Err(RingIndexError) => return Ok(()),
                 }
                 prop_assert!(producer.produced().wrapping_sub(producer.consumed_seen()) <= 8);
             }
@@ -120,7 +120,7 @@ mod arithmetic {
                 heap.produced.store(index, Ordering::Relaxed);
                 match consumer.pop(&mut into) {
                     Ok(count) => prop_assert!(count <= 5),
-                    Err(Impossible) => return Ok(()),
+                    Err(RingIndexError) => return Ok(()),
                 }
                 prop_assert!(consumer.produced_seen.wrapping_sub(consumer.consumed) <= 8);
             }
@@ -137,9 +137,9 @@ mod arithmetic {
         assert_eq!(consumer.pop(&mut into), Ok(4));
         assert_eq!(producer.refresh(), Ok(2));
         heap.produced.store(5, Ordering::Relaxed);
-        assert_eq!(consumer.pop(&mut into), Err(Impossible));
+        assert_eq!(consumer.pop(&mut into), Err(RingIndexError));
         heap.consumed.store(3, Ordering::Relaxed);
-        assert_eq!(producer.refresh(), Err(Impossible));
+        assert_eq!(producer.refresh(), Err(RingIndexError));
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) struct DelayLine {
     /// Never more than there is room for, so it does not grow.
     packets: VecDeque<Waiting>,
     room: usize,
-    /// When the last one is due that nobody overtakes.
+    /// Time at which the last one is due that nobody overtakes.
     last_due: u64,
     /// A frame on its way from one buffer to another.
     frame: Box<[u8]>,
@@ -36,8 +36,8 @@ impl DelayLine {
         self.room.saturating_sub(self.packets.len())
     }
 
-    /// Adds a packet. One that is late is overtaken by those that are due before it; any other waits for those
-    /// before it, so that it overtakes none but late ones.
+    /// Adds a packet. One that is late is overtaken by those that are due before it; any other waits for
+    /// those before it, so that it overtakes none but late ones.
     pub(super) fn put(&mut self, packet: Descriptor, due: u64, is_late: bool) {
         let due = if is_late { due } else { due.max(self.last_due) };
         if !is_late {

@@ -1,25 +1,25 @@
-//! What happens to a packet: one random number for each kind of fault.
+//! Outcome of a packet: one random number for each kind of fault.
 
 use super::{FaultSpec, Faults};
 use crate::random::Random;
 
-/// What happens to one packet.
+/// Faults of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) is_lost: bool,
     pub(super) is_doubled: bool,
-    /// Those behind it overtake.
+    /// Whether those behind it overtake.
     pub(super) is_late: bool,
-    /// Which bit is flipped, counted round the frame.
+    /// The bit that is flipped, counted round the frame; `None`: none.
     pub(super) flipped: Option<u32>,
-    /// How long it takes, in cycles.
+    /// Its delay, in cycles.
     pub(super) delay: u64,
 }
 
 /// Something that happens to a part of all packets.
 struct Chance {
     random: Random,
-    /// Of 2^32 numbers, those below this.
+    /// Number of 2^32 random numbers for which it happens: those below this.
     below: u64,
 }
 
@@ -33,8 +33,9 @@ impl Chance {
     }
 }
 
-/// The random numbers of one direction of a queue. Each kind of fault has a sequence of its own, which moves on with
-/// every packet, so that neither another rate nor another outcome of one packet changes what happens to the next.
+/// The random numbers of one direction of a queue. Each kind of fault has a sequence of its own, which moves
+/// on with every packet, so that neither another rate nor another outcome of one packet changes what happens
+/// to the next.
 pub(super) struct Draws {
     loss: Chance,
     duplicate: Chance,

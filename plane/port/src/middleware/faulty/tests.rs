@@ -1,11 +1,11 @@
-//! What happens to packets, by the other end's word and by the counters'.
+//! Faults of packets, by the other end's word and by the counters'.
 
 use headgate_shm::{Descriptor, Stack};
 use proptest::prelude::*;
 
 use super::{FaultSpec, Faults, Faulty};
-use crate::testing::cable::{Cable, CableQueue, Wrapped};
 use crate::testing::conformance::run;
+use crate::testing::link::{TestLink, TestLinkQueue, Wrapped};
 use crate::testing::{HERTZ, numbered, packets, receive, stack};
 use crate::{Queue, QueueCounters};
 
@@ -24,14 +24,14 @@ fn frames(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|number| numbered(number, 60)).collect()
 }
 
-/// What comes in of frames that are offered, in bursts of that length, an hour between two calls.
+/// Returns what comes in of frames that are offered, in bursts of that length, an hour between two calls.
 fn come_in(spec: &FaultSpec, frames: &[Vec<u8>], burst: usize) -> (Vec<Vec<u8>>, QueueCounters) {
-    let cable = Cable::default();
-    let (mut queue, mut stack) = (Faulty::new(cable.queue(), spec), stack(BUFFERS));
+    let link = TestLink::default();
+    let (mut queue, mut stack) = (Faulty::new(link.queue(), spec), stack(BUFFERS));
     let (mut now, mut came) = (0, Vec::new());
     let mut offered = 0;
     while offered < frames.len() || queue.holds() > 0 {
-        offered += cable.offer(&frames[offered..(offered + burst).min(frames.len())]);
+        offered += link.offer(&frames[offered..(offered + burst).min(frames.len())]);
         now += 3_600 * HERTZ;
         came.extend(receive_holding(&mut queue, now, &mut stack, burst));
     }
@@ -60,7 +60,7 @@ fn without_faults_it_is_the_queue_inside() {
     }
 }
 
-/// What every queue does, one with a delay does too: it only takes longer.
+/// A queue with a delay does what every queue does: it only takes longer.
 #[test]
 fn a_delay_of_what_comes_is_no_more_than_that() {
     let slow = Faults { delay_cycles: HERTZ / 200_000, jitter_cycles: HERTZ / 500_000, ..NONE };
@@ -72,8 +72,8 @@ fn a_delay_of_what_comes_is_no_more_than_that() {
 
 /// A queue with faults both ways, and all that is known of it.
 struct Bed {
-    cable: Cable,
-    queue: Faulty<CableQueue>,
+    link: TestLink,
+    queue: Faulty<TestLinkQueue>,
     stack: Stack,
     now: u64,
     offered: usize,
@@ -121,17 +121,17 @@ proptest! {
         seed: u64, receive in faults(), transmit in faults(), keeps: bool,
         calls in prop::collection::vec((0u8..5, 0usize..100, 0..2 * MILLISECOND), 1..150),
     ) {
-        let cable = Cable::default();
-        let inner = if keeps { cable.queue().keeping(0) } else { cable.queue() };
+        let link = TestLink::default();
+        let inner = if keeps { link.queue().keeping(0) } else { link.queue() };
         let queue = Faulty::new(inner, &spec(seed, receive, transmit));
-        let mut bed = Bed { cable, queue, stack: stack(BUFFERS), now: 0, offered: 0, came: 0, taken: 0 };
+        let mut bed = Bed { link, queue, stack: stack(BUFFERS), now: 0, offered: 0, came: 0, taken: 0 };
         let mut hands: Vec<Descriptor> = Vec::new();
         for (call, count, pause) in calls {
             bed.now += pause;
             match call {
                 0 => {
                     let frames: Vec<_> = (0..count).map(|number| numbered(bed.offered + number, 60)).collect();
-                    bed.offered += bed.cable.offer(&frames);
+                    bed.offered += bed.link.offer(&frames);
                 }
                 1 => {
                     let mut burst = vec![Descriptor::default(); count];
@@ -146,7 +146,7 @@ proptest! {
                     hands.extend(&burst[taken..]);
                 }
                 3 => bed.queue.tend(bed.now, &mut bed.stack),
-                _ => drop(bed.cable.take_left()),
+                _ => drop(bed.link.take_left()),
             }
             bed.audit(hands.len());
         }
@@ -188,8 +188,8 @@ proptest! {
     ) {
         let slow = Faults { delay_cycles: delay, jitter_cycles: jitter + 1, ..NONE };
         let spec = if out { spec(7, NONE, slow) } else { spec(7, slow, NONE) };
-        let cable = Cable::default();
-        let (mut queue, mut stack) = (Faulty::new(cable.queue(), &spec), stack(BUFFERS));
+        let link = TestLink::default();
+        let (mut queue, mut stack) = (Faulty::new(link.queue(), &spec), stack(BUFFERS));
         let (mut now, mut entered, mut left) = (0, Vec::new(), 0);
         for step in steps.iter().copied().chain([100 * MILLISECOND]) {
             now += step;
@@ -200,9 +200,9 @@ proptest! {
                 let taken = queue.transmit(now, &mut stack, &sent);
                 prop_assert_eq!(taken, 1);
                 queue.tend(now, &mut stack);
-                cable.take_left()
+                link.take_left()
             } else {
-                cable.offer(&[frame]);
+                link.offer(&[frame]);
                 receive_holding(&mut queue, now, &mut stack, 128)
             };
             for frame in passed {
@@ -217,7 +217,7 @@ proptest! {
     }
 }
 
-/// Of 20,000 packets, the parts that were asked for: within five deviations of a binomial distribution.
+/// Parts of 20,000 packets as asked for: within five deviations of a binomial distribution.
 #[test]
 fn faults_come_at_their_rates_both_ways() {
     const COUNT: usize = 20_000;
@@ -227,16 +227,16 @@ fn faults_come_at_their_rates_both_ways() {
     };
     let one = Faults { loss: 0.3, duplicate: 0.01, corrupt: 0.1, reorder: 0.05, ..NONE };
     let other = Faults { loss: 0.001, duplicate: 0.2, corrupt: 0.5, reorder: 0.25, ..NONE };
-    let cable = Cable::default();
-    let (mut queue, mut stack) = (Faulty::new(cable.queue(), &spec(11, one, other)), stack(BUFFERS));
+    let link = TestLink::default();
+    let (mut queue, mut stack) = (Faulty::new(link.queue(), &spec(11, one, other)), stack(BUFFERS));
     let mut now = 0;
     for burst in frames(COUNT).chunks(32) {
         now += 2 * MILLISECOND;
-        assert_eq!(cable.offer(burst), burst.len());
+        assert_eq!(link.offer(burst), burst.len());
         receive_holding(&mut queue, now, &mut stack, 64);
         let sent = packets(&mut stack, burst);
         assert_eq!(queue.transmit(now, &mut stack, &sent), sent.len());
-        cable.take_left();
+        link.take_left();
     }
     let counters = queue.counters();
     for (faults, counted) in [(one, counters.received_faults), (other, counters.sent_faults)] {
@@ -271,15 +271,15 @@ fn a_duplicate_follows_its_packet_and_is_the_same() {
 
 #[test]
 fn a_late_packet_is_overtaken_and_comes_after_a_millisecond() {
-    let cable = Cable::default();
+    let link = TestLink::default();
     let faults = Faults { reorder: 0.3, ..NONE };
-    let (mut queue, mut stack) = (Faulty::new(cable.queue(), &spec(5, faults, NONE)), stack(BUFFERS));
-    cable.offer(&frames(50));
+    let (mut queue, mut stack) = (Faulty::new(link.queue(), &spec(5, faults, NONE)), stack(BUFFERS));
+    link.offer(&frames(50));
     let first: Vec<_> = receive_holding(&mut queue, 0, &mut stack, 50).iter().map(|f| number_of(f)).collect();
     let late = queue.counters().received_faults.reordered as usize;
     assert!(first.is_sorted() && first.len() == 50 - late && late > 5, "{first:?}");
     assert_eq!(queue.holds(), late);
-    cable.offer(&[numbered(50, 60)]);
+    link.offer(&[numbered(50, 60)]);
     let next: Vec<_> =
         receive_holding(&mut queue, MILLISECOND - 1, &mut stack, 50).iter().map(|f| number_of(f)).collect();
     assert!(next.iter().all(|&number| number == 50), "{next:?}");
@@ -290,25 +290,25 @@ fn a_late_packet_is_overtaken_and_comes_after_a_millisecond() {
 
 #[test]
 fn one_direction_leaves_the_other_alone() {
-    let cable = Cable::default();
+    let link = TestLink::default();
     let all = Faults { loss: 1.0, ..NONE };
-    let (mut queue, mut stack) = (Faulty::new(cable.queue(), &spec(5, all, NONE)), stack(BUFFERS));
-    cable.offer(&frames(20));
+    let (mut queue, mut stack) = (Faulty::new(link.queue(), &spec(5, all, NONE)), stack(BUFFERS));
+    link.offer(&frames(20));
     assert!(receive(&mut queue, 0, &mut stack, 32).is_empty());
     let sent = packets(&mut stack, &frames(20));
     assert_eq!(queue.transmit(0, &mut stack, &sent), 20);
-    assert_eq!(cable.take_left(), frames(20));
+    assert_eq!(link.take_left(), frames(20));
     let counters = queue.counters();
     assert_eq!((counters.received, counters.received_faults.lost), (0, 20));
     assert_eq!((counters.sent, counters.sent_faults), (20, crate::FaultCounters::default()));
 }
 
-/// What there is no room for waits where it comes from; nothing ends here.
+/// Packets without room wait where they come from; nothing ends here.
 #[test]
 fn a_full_line_takes_no_more() {
-    let cable = Cable::default();
+    let link = TestLink::default();
     let slow = Faults { delay_cycles: MILLISECOND, ..NONE };
-    let mut queue = Faulty::new(cable.queue(), &FaultSpec { room: 20, ..spec(5, slow, slow) });
+    let mut queue = Faulty::new(link.queue(), &FaultSpec { room: 20, ..spec(5, slow, slow) });
     let mut stack = stack(BUFFERS);
     let sent = packets(&mut stack, &frames(30));
     // Room for a double of each is kept.
@@ -317,7 +317,7 @@ fn a_full_line_takes_no_more() {
     assert!((0..20).all(|_| queue.transmit(0, &mut stack, &sent[25..26]) <= 1));
     let waiting = queue.waiting().unwrap();
     assert!((15..20).contains(&waiting), "{waiting}");
-    assert_eq!(cable.offer(&frames(30)), 30);
+    assert_eq!(link.offer(&frames(30)), 30);
     for _ in 0..10 {
         receive_holding(&mut queue, 0, &mut stack, 32);
     }
@@ -330,10 +330,10 @@ fn a_full_line_takes_no_more() {
 /// A device that is full makes packets wait in order, and none is lost.
 #[test]
 fn what_a_full_device_refuses_waits_in_the_line() {
-    let cable = Cable::default();
+    let link = TestLink::default();
     let slow = Faults { delay_cycles: 1, ..NONE };
-    let (mut queue, mut stack) = (Faulty::new(cable.queue(), &spec(5, NONE, slow)), stack(BUFFERS));
-    let all = frames(Cable::ROOM + 50);
+    let (mut queue, mut stack) = (Faulty::new(link.queue(), &spec(5, NONE, slow)), stack(BUFFERS));
+    let all = frames(TestLink::ROOM + 50);
     let (mut left, mut taken) = (Vec::new(), 0);
     for now in 0.. {
         let burst = &all[taken..(taken + 32).min(all.len())];
@@ -346,7 +346,7 @@ fn what_a_full_device_refuses_waits_in_the_line() {
             assert_eq!(queue.waiting(), Some(all.len() as u32), "the device and the line are full");
         }
         if now > 40 {
-            left.extend(cable.take_left());
+            left.extend(link.take_left());
             if queue.waiting() == Some(0) {
                 break;
             }

@@ -13,7 +13,7 @@ use crate::testing::{HERTZ, frame, numbered, stack_of};
 
 /// Cycles between two calls: a microsecond, about what a worker's pass takes.
 const STEP_CYCLES: u64 = HERTZ / 1_000_000;
-/// What a descriptor holds that a queue has not written.
+/// Value of a descriptor that a queue has not written.
 const UNWRITTEN: Descriptor = Descriptor(u64::MAX);
 
 /// The stack a device is opened with; a queue that works on any region also meets the other.
@@ -37,7 +37,7 @@ pub(super) struct Bed {
     is_finished: bool,
     /// The number of the next frame that is sent.
     number: usize,
-    /// Where a buffer was found, by its index.
+    /// Whether each buffer was found, by its index.
     places: Vec<bool>,
 }
 
@@ -209,7 +209,7 @@ impl Bed {
         self.transmit(on, &packets, &frames).map(|taken| (count, taken))
     }
 
-    /// What was not taken is last in our hands.
+    /// Sends packets; those that were not taken come last in our hands.
     fn transmit(&mut self, on: usize, packets: &[Descriptor], frames: &[Vec<u8>]) -> Checked<usize> {
         let now = self.step();
         let taken = self.device.queue().transmit(now, &mut self.stacks[on], packets);
@@ -293,7 +293,7 @@ impl Bed {
         }
     }
 
-    /// What must hold at any time.
+    /// Checks what must hold at any time.
     fn audit(&mut self) -> Checked {
         self.device.count_losses();
         let queue = self.device.queue();
@@ -325,7 +325,7 @@ impl Bed {
         require(self.region.is_none_or(|region| region == OWN_REGION), Behaviour::RegionHonoured, told)
     }
 
-    /// How many packets it says are waiting.
+    /// Returns the number of packets that it says are waiting.
     pub(super) fn waiting(&mut self) -> Option<u32> {
         self.device.queue().waiting()
     }

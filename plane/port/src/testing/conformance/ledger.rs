@@ -1,4 +1,4 @@
-//! What must have come, left and been counted.
+//! Books of packets that must have come, left and been counted.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -100,7 +100,7 @@ impl Ledger {
         require(skipped <= lost, Behaviour::NothingLost, silent)
     }
 
-    /// When nothing comes any more: whether all came but what is counted.
+    /// Checks, when nothing comes any more, that all came but what is counted.
     pub(super) fn close_in(&mut self, now: QueueCounters) -> Checked {
         self.skipped += self.expected.drain(..).len() as u64;
         let (lost, skipped) = (now.too_long + now.missed, self.skipped);
@@ -108,7 +108,7 @@ impl Ledger {
         require(skipped == lost, Behaviour::NothingLost, silent)
     }
 
-    /// When nothing leaves any more: whether what was sent left, in order.
+    /// Checks, when nothing leaves any more, that what was sent left, in order.
     pub(super) fn close_out(&self) -> Checked {
         for (number, (left, sent)) in self.left.iter().zip(&self.sent).enumerate() {
             if left == sent {

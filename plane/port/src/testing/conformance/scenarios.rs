@@ -1,4 +1,4 @@
-//! What is asked of a queue.
+//! Scenarios of the conformance suite.
 
 use super::bed::{Bed, OWN};
 use super::{Abilities, BURST_MAX, Behaviour, Checked, FRAME_BYTES_MAX, Gives, LONG_BYTES, Missed, require};
@@ -41,7 +41,7 @@ const fn length(number: usize) -> usize {
 
 type Scenario = (&'static str, Need, fn(&mut Bed) -> Checked);
 
-/// All of them.
+/// All scenarios.
 pub(super) const ALL: &[Scenario] = &[
     ("empty bursts", Need::Frames(20), empty_bursts),
     ("bursts of every length in", Need::Frames(BURST_MAX * (BURST_MAX + 1) / 2), bursts_in),
@@ -157,7 +157,7 @@ fn long_frames_out(bed: &mut Bed) -> Checked {
     bed.send_all(OWN, frames).map_err(about_long_frames)
 }
 
-/// What a queue misses at the first frame that does not fit, it misses because of that.
+/// Blames long frames for what a queue misses at the first frame that does not fit.
 fn about_long_frames(missed: Missed) -> Missed {
     let Missed(behaviour, why) = missed;
     match behaviour {

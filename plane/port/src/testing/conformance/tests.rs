@@ -1,11 +1,12 @@
-//! The suite itself: a good queue passes, and for each behaviour there is a queue that misses it and is found.
+//! The suite itself: a good queue passes, and for each behaviour there is a queue that misses it and is
+//! found.
 
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
 use super::{Behaviour, LONG_BYTES, check, run};
-use crate::testing::cable::{Cable, CableQueue, Wrapped};
 use crate::testing::frame;
+use crate::testing::link::{TestLink, TestLinkQueue, Wrapped};
 use crate::{Queue, QueueCounters};
 
 #[test]
@@ -15,7 +16,7 @@ fn good_queues_pass() {
     }
 }
 
-/// What a planted queue does wrong.
+/// Fault of a planted queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     KeepsABuffer,
@@ -116,7 +117,7 @@ fn each_behaviour_has_a_queue_that_misses_it() {
 }
 
 struct Planted {
-    inner: CableQueue,
+    inner: TestLinkQueue,
     fault: Fault,
     calls: u64,
     /// Added to the counters, wrapping.
@@ -146,7 +147,7 @@ impl Planted {
     }
 
     fn is_blocked(&self) -> bool {
-        let next = self.inner.cable.lines().incoming.front().map_or(0, Vec::len);
+        let next = self.inner.link.lines().incoming.front().map_or(0, Vec::len);
         self.fault == Fault::BlocksAtLongFramesIn && next >= LONG_BYTES
     }
 }
@@ -164,7 +165,7 @@ impl Queue for Planted {
             Fault::StarvesShortBursts if asked < 4 => return 0,
             Fault::CountsEmptyBursts if asked == 0 => self.extra.received += 1,
             Fault::ForgetsWithoutBuffers if stack.is_empty() => {
-                self.inner.cable.lines().incoming.pop_front();
+                self.inner.link.lines().incoming.pop_front();
             }
             Fault::InventsWithoutBuffers if stack.is_empty() && asked > 0 => {
                 into[0] = Descriptor::new(0, HEADROOM_BYTES, 60, 0);
@@ -210,11 +211,11 @@ impl Queue for Planted {
             }
             Fault::NeverEmptyAgain if self.kept > 0 => return 0,
             Fault::BlocksAtLongFramesOut => {
-                let long = packets.iter().position(|packet| packet.length() > Cable::FRAME_BYTES_MAX);
+                let long = packets.iter().position(|packet| packet.length() > TestLink::FRAME_BYTES_MAX);
                 packets.truncate(long.unwrap_or(count));
             }
             Fault::CountsLongFramesSent => {
-                let long = packets.iter().filter(|packet| packet.length() > Cable::FRAME_BYTES_MAX);
+                let long = packets.iter().filter(|packet| packet.length() > TestLink::FRAME_BYTES_MAX);
                 self.extra.sent += long.count() as u64;
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! A port in memory with somebody at its other end: the plainest queue there is.
+//! Links in memory, with the test at the other end: the plainest queue there is.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,18 +10,18 @@ use super::conformance::{Abilities, Backend, Device, Gives};
 use super::frame;
 use crate::{Queue, QueueCounters, count_received, count_sent};
 
-/// Frames on their way, each way at most [`Cable::ROOM`].
+/// Frames on their way, each way at most [`TestLink::ROOM`].
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub(super) incoming: VecDeque<Vec<u8>>,
     outgoing: VecDeque<Vec<u8>>,
 }
 
-/// What is at the other end.
+/// Handle for the test's end of a link in memory.
 #[derive(Clone, Debug, Default)]
-pub struct Cable(Arc<Mutex<Lines>>);
+pub struct TestLink(Arc<Mutex<Lines>>);
 
-impl Cable {
+impl TestLink {
     /// Frames on their way in one direction. Our choice: a few bursts.
     pub const ROOM: usize = 300;
     /// The longest frame it carries, in bytes: that of an ordinary link.
@@ -46,9 +46,9 @@ impl Cable {
 
     /// Makes the queue at this end.
     #[must_use]
-    pub fn queue(&self) -> CableQueue {
-        CableQueue {
-            cable: self.clone(),
+    pub fn queue(&self) -> TestLinkQueue {
+        TestLinkQueue {
+            link: self.clone(),
             keeps: None,
             supply: None,
             unsent: VecDeque::with_capacity(Self::ROOM),
@@ -57,11 +57,11 @@ impl Cable {
     }
 }
 
-/// The queue of a cable. Copies, unless it keeps what it sends.
-pub struct CableQueue {
-    pub(super) cable: Cable,
-    /// Like a driver's, its buffers come back by `tend` once the other end has taken the frames; then it works
-    /// on one region alone.
+/// The queue of a link. Copies, unless it keeps what it sends.
+pub struct TestLinkQueue {
+    pub(super) link: TestLink,
+    /// Like a driver's, its buffers come back by `tend` once the other end has taken the frames; then it
+    /// works on one region alone.
     keeps: Option<u8>,
     /// Frames that come by themselves, until they end.
     supply: Option<VecDeque<Vec<u8>>>,
@@ -70,7 +70,7 @@ pub struct CableQueue {
     counters: QueueCounters,
 }
 
-impl CableQueue {
+impl TestLinkQueue {
     /// Lets it keep the buffers of what it sends, of this region, until the frames are taken.
     #[must_use]
     pub fn keeping(self, region: u8) -> Self {
@@ -80,12 +80,12 @@ impl CableQueue {
     fn next_frame(&mut self) -> Option<Vec<u8>> {
         match &mut self.supply {
             Some(supply) => supply.pop_front(),
-            None => self.cable.lines().incoming.pop_front(),
+            None => self.link.lines().incoming.pop_front(),
         }
     }
 }
 
-impl Queue for CableQueue {
+impl Queue for TestLinkQueue {
     fn receive(&mut self, _now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
         let mut count = 0;
         while count < into.len() && !stack.is_empty() {
@@ -104,11 +104,11 @@ impl Queue for CableQueue {
     }
 
     fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
-        let outgoing = &mut self.cable.lines().outgoing;
-        let room = Cable::ROOM - outgoing.len().max(self.unsent.len());
+        let outgoing = &mut self.link.lines().outgoing;
+        let room = TestLink::ROOM - outgoing.len().max(self.unsent.len());
         let taken = &packets[..packets.len().min(room)];
         for packet in taken {
-            if packet.length() > Cable::FRAME_BYTES_MAX {
+            if packet.length() > TestLink::FRAME_BYTES_MAX {
                 self.counters.failed += 1;
                 stack.give(packet.index());
                 continue;
@@ -124,7 +124,7 @@ impl Queue for CableQueue {
     }
 
     fn tend(&mut self, _now: u64, stack: &mut Stack) {
-        let done = self.unsent.len().saturating_sub(self.cable.lines().outgoing.len());
+        let done = self.unsent.len().saturating_sub(self.link.lines().outgoing.len());
         for index in self.unsent.drain(..done) {
             stack.give(index);
         }
@@ -143,7 +143,7 @@ impl Queue for CableQueue {
     }
 
     fn waiting(&self) -> Option<u32> {
-        Some(self.cable.lines().outgoing.len() as u32)
+        Some(self.link.lines().outgoing.len() as u32)
     }
 
     fn is_finished(&self) -> bool {
@@ -151,17 +151,17 @@ impl Queue for CableQueue {
     }
 }
 
-/// Cables as a back end, each queue wrapped by whatever is under test.
+/// Links as a back end, each queue wrapped by whatever is under test.
 pub struct Wrapped<W> {
     /// Whether queues keep buffers of what they send.
     pub keeps: bool,
     /// Whether frames come from a supply that ends.
     pub ends: bool,
-    /// What is put around a queue.
+    /// Wrapper put around a queue.
     pub wrap: W,
 }
 
-impl<W: FnMut(CableQueue) -> Q, Q: Queue + 'static> Backend for Wrapped<W> {
+impl<W: FnMut(TestLinkQueue) -> Q, Q: Queue + 'static> Backend for Wrapped<W> {
     fn abilities(&self) -> Abilities {
         let gives = if self.ends { Gives::Supply { ends: true } } else { Gives::Offered };
         Abilities {
@@ -169,23 +169,23 @@ impl<W: FnMut(CableQueue) -> Q, Q: Queue + 'static> Backend for Wrapped<W> {
             shows_what_left: true,
             fills: true,
             brings_long_frames: !self.ends,
-            sent_bytes_max: Some(Cable::FRAME_BYTES_MAX),
+            sent_bytes_max: Some(TestLink::FRAME_BYTES_MAX),
             ..Abilities::default()
         }
     }
 
     fn open(&mut self, stack: &mut Stack, incoming: &[Vec<u8>]) -> Box<dyn Device> {
-        let cable = Cable::default();
-        let mut queue = cable.queue();
+        let link = TestLink::default();
+        let mut queue = link.queue();
         queue.keeps = self.keeps.then(|| stack.id());
         queue.supply = self.ends.then(|| incoming.iter().cloned().collect());
-        Box::new(Ends { cable, queue: (self.wrap)(queue) })
+        Box::new(Ends { link, queue: (self.wrap)(queue) })
     }
 }
 
-/// Both ends of a cable.
+/// Both ends of a link.
 struct Ends<Q> {
-    cable: Cable,
+    link: TestLink,
     queue: Q,
 }
 
@@ -195,15 +195,15 @@ impl<Q: Queue> Device for Ends<Q> {
     }
 
     fn offer(&mut self, frames: &[Vec<u8>]) -> usize {
-        self.cable.offer(frames)
+        self.link.offer(frames)
     }
 
     fn take_left(&mut self) -> Vec<Vec<u8>> {
-        self.cable.take_left()
+        self.link.take_left()
     }
 
     fn close(mut self: Box<Self>, stack: &mut Stack) -> Vec<Vec<u8>> {
-        let left = self.cable.take_left();
+        let left = self.link.take_left();
         self.queue.tend(u64::MAX, stack);
         left
     }
