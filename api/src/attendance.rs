@@ -1,4 +1,4 @@
-//! What an attended daemon and its attendant say to each other.
+//! Messages between an attended daemon and its attendant.
 //!
 //! The daemon's standard input is one end of a pair of Unix stream sockets, the attendant has the other. Both
 //! write lines of JSON:
@@ -24,9 +24,9 @@ pub const LEAVE: &str = r#"{"leave":true}"#;
 /// A configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Text {
-    /// What messages call it; relative paths in it lead from the folder that this names.
+    /// Name in messages; relative paths in it lead from the folder that this names.
     pub name: String,
-    /// As a file would have it.
+    /// Text in the form of a file.
     pub text: String,
 }
 
@@ -39,12 +39,12 @@ pub struct Ready {
     pub warnings: String,
 }
 
-/// Why a daemon did not start, or did not end in order.
+/// Reason why a daemon did not start, or did not end in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failed {
     /// The exit code.
     pub code: u8,
-    /// What, why, and what mends it.
+    /// Message: what happened, why, and what to do.
     pub message: String,
     /// The mistakes of a configuration that was refused, as `headgate check --json` has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,17 +80,17 @@ impl fmt::Display for Failed {
 /// A line of a daemon's. Answers are written as on the API socket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Said {
-    /// It is ready.
+    /// The daemon is ready.
     #[serde(rename = "ready")]
     Ready(Ready),
-    /// It did not start, or not end in order: its last line.
+    /// The daemon did not start, or did not end in order: its last line.
     #[serde(rename = "failed")]
     Failed(Failed),
     /// An answer.
     Ok(Json),
     /// A refusal.
     Err(RequestError),
-    /// It has ended in order, with this last, audited snapshot: its last line.
+    /// The daemon ended in order, with this last, audited snapshot: its last line.
     #[serde(rename = "ended")]
     Ended(Box<Snapshot>),
 }

@@ -1,4 +1,4 @@
-//! Asking a manager that runs on this machine.
+//! Client of a manager that runs on this machine.
 
 use std::io::{BufRead as _, BufReader, ErrorKind};
 use std::os::unix::net::UnixStream;
@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Request, RequestError, shaped, write_line};
 
-/// Why a manager could not be asked.
+/// Reason why a manager could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// Nobody listens.
+    /// There is no manager at the socket.
     #[error(
         "no manager named {name:?} is running (nobody listens at {socket}); start one with `headgate up FILE`"
     )]
@@ -21,13 +21,13 @@ pub enum CallError {
         /// Its socket.
         socket: String,
     },
-    /// The socket belongs to somebody else.
+    /// The socket belongs to another user.
     #[error("not permitted to ask the manager at {socket}; ask as the user that started it, or as root")]
     NotPermitted {
         /// Its socket.
         socket: String,
     },
-    /// It refused.
+    /// The manager refused.
     #[error(transparent)]
     Refused(#[from] RequestError),
     /// The conversation broke.
@@ -35,12 +35,12 @@ pub enum CallError {
     Broken {
         /// Its socket.
         socket: String,
-        /// What happened.
+        /// Cause.
         cause: std::io::Error,
     },
 }
 
-/// Asks the manager of this name that runs on this machine.
+/// Sends a request to the manager of this name that runs on this machine.
 ///
 /// # Errors
 /// [`CallError`].

@@ -1,4 +1,4 @@
-//! A daemon of one's own: `headgate-manager`, started, asked and stopped by whoever attends it.
+//! An attended daemon: `headgate-manager`, started, asked and stopped by the process that attends it.
 //!
 //! This is the attendant's side of [`crate::attendance`]. A daemon is in the network namespace and on the
 //! cores of the thread that starts it, and in a session of its own, so that no terminal's Ctrl-C reaches it.
@@ -24,11 +24,11 @@ use crate::exit::Exit;
 use crate::request::{ANSWER_PATIENCE, Answer, CLIENT_PATIENCE, Request, RequestError, shaped, write_line};
 use crate::status::Snapshot;
 
-/// Time between two questions whether somebody wants a daemon that is starting to stop. Our choice: nobody
+/// Time between two checks whether a daemon that is starting is to stop. Our choice: nobody
 /// notices it.
 const ASKED_EVERY: Duration = Duration::from_millis(50);
 
-/// What a daemon works by.
+/// Source of a daemon's configuration.
 #[derive(Clone, Debug)]
 pub enum Configuration {
     /// A file.
@@ -37,12 +37,12 @@ pub enum Configuration {
     Text(Text),
 }
 
-/// How a daemon is to run.
+/// Options for starting a daemon.
 #[derive(Debug)]
 pub struct Options {
     /// The program: [`headgate_host::programs::Program::Manager`].
     pub program: PathBuf,
-    /// What it works by.
+    /// The configuration.
     pub configuration: Configuration,
     /// Whether it takes its place in [`crate::place`], so that other commands find it.
     pub listed: bool,
@@ -54,7 +54,7 @@ pub struct Options {
     pub costs: bool,
     /// The new file in which it records what policies see and do, if it is to.
     pub record: Option<PathBuf>,
-    /// Where its messages go.
+    /// Destination of its messages.
     pub messages: Stdio,
 }
 
@@ -101,7 +101,7 @@ impl Options {
     }
 }
 
-/// Why there is no daemon, or no end of it in order.
+/// Reason why there is no daemon, or no end of it in order.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The program cannot be run.
@@ -109,21 +109,21 @@ pub enum DaemonError {
     Spawn {
         /// The program.
         program: String,
-        /// Why.
+        /// Cause.
         cause: std::io::Error,
     },
-    /// It cannot be watched.
+    /// The process cannot be watched.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// It said why.
+    /// The daemon failed and said why.
     #[error("{0}")]
     Failed(Failed),
-    /// It did not.
+    /// The daemon ended without a reason.
     #[error(
         "the manager ended without a last word ({status}); what it had changed on this machine is being undone"
     )]
     Died {
-        /// How its process ended.
+        /// Exit status of its process.
         status: ExitStatus,
     },
 }
@@ -145,7 +145,7 @@ impl DaemonError {
 pub struct Ended {
     /// Its last, audited snapshot.
     pub last: Snapshot,
-    /// How its process ended.
+    /// Exit code of its process.
     pub exit: Exit,
 }
 
@@ -266,7 +266,7 @@ impl Daemon {
     /// Leaves it to itself: it goes on when we end. Returns its process id.
     ///
     /// # Errors
-    /// When it cannot be told, and so stops.
+    /// Fails if it cannot be told, and so stops.
     pub fn leave(mut self) -> Result<u32, RequestError> {
         self.conversation().ask(LEAVE.as_bytes())?;
         self.is_over = true;
@@ -299,7 +299,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         if !self.is_over {
-            // Nobody is left to be told how it ended.
+            // There is no listener left for its end.
             let _ = self.finish();
         }
     }
@@ -310,7 +310,7 @@ impl Drop for Daemon {
 pub struct Handle(Arc<Mutex<Conversation>>);
 
 impl Handle {
-    /// Asks and waits.
+    /// Sends a request and waits for the answer.
     ///
     /// # Errors
     /// The daemon's refusal, or that it is gone.
@@ -319,7 +319,7 @@ impl Handle {
         locked(&self.0).ask(&line)
     }
 
-    /// Asks for something of a known shape.
+    /// Sends a request whose answer has a known shape.
     ///
     /// # Errors
     /// As [`Handle::ask`].
@@ -327,7 +327,7 @@ impl Handle {
         shaped(self.ask(request)?)
     }
 
-    /// Asks for everything at this moment, without taking accounts.
+    /// Requests a snapshot without an audit of the accounts.
     ///
     /// # Errors
     /// As [`Handle::ask`].
@@ -350,12 +350,12 @@ impl Killer {
     }
 }
 
-/// How a conversation was over.
+/// End of a conversation.
 #[derive(Clone, Debug)]
 enum Over {
     Ended(Box<Snapshot>),
     Failed(Failed),
-    /// It broke off.
+    /// The connection broke.
     Broken,
 }
 
@@ -392,7 +392,7 @@ impl Conversation {
         let _ = self.stream.get_ref().set_read_timeout(None);
     }
 
-    /// Whether there is something to hear within that time, if only the end.
+    /// Returns whether a message, or the end of the connection, comes within that time.
     fn has_more(&self, patience: Duration) -> bool {
         let patience = Timespec::try_from(patience).ok();
         let mut watched = [PollFd::new(self.stream.get_ref(), PollFlags::IN)];
@@ -423,7 +423,7 @@ fn not_understood() -> Failed {
 }
 
 fn locked(conversation: &Mutex<Conversation>) -> MutexGuard<'_, Conversation> {
-    // Whoever panicked did so between two lines.
+    // The thread that panicked did so between two lines.
     conversation.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,4 +1,4 @@
-//! Events: what happened, to whom, and how bad it is.
+//! Events: what happened, to which part, and how severe it is.
 //!
 //! A kind of event has one [`EventCode`], a stable word that programs may compare, and each code one
 //! [`Severity`]. The sentence in [`Event::what`] is for people and may change.
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 /// Something that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, in nanoseconds since the manager started.
+    /// Time in nanoseconds since the manager started.
     pub at_ns: u64,
-    /// What kind of event it is.
+    /// Kind of event.
     #[serde(default)]
     pub code: EventCode,
-    /// How bad it is.
+    /// Severity.
     #[serde(default)]
     pub severity: Severity,
-    /// To whom: an instance, a chain, a port, or `manager`.
+    /// Subject: an instance, a chain, a port, or `manager`.
     pub who: String,
-    /// What, in a sentence.
+    /// Description in a sentence.
     pub what: String,
 }
 
@@ -30,14 +30,14 @@ impl Event {
     }
 }
 
-/// How bad an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// As it should be.
+    /// Normal operation.
     #[default]
     Info,
-    /// It works, and not as well as was asked for.
+    /// Reduced operation: something works, and not as well as was asked for.
     Warning,
     /// Something failed.
     Error,

@@ -1,4 +1,4 @@
-//! How a program of ours ends: its exit codes.
+//! Exit codes of our programs.
 
 use std::process::{ExitCode, ExitStatus};
 
@@ -6,21 +6,21 @@ use serde_json::{Value as Json, json};
 
 use crate::status::Snapshot;
 
-/// How a command or a daemon ended. Code 2, wrong usage, is mostly the command line parser's to give.
+/// Result of a command or a daemon. Code 2, wrong usage, is mostly the command line parser's to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// It did what it was asked.
+    /// Success.
     Ok = 0,
-    /// It could not.
+    /// Failure.
     Failed = 1,
-    /// It was asked for something that makes no sense.
+    /// The request makes no sense.
     Usage = 2,
     /// This machine, or the rights of this user, do not allow it.
     Environment = 3,
     /// The configuration is refused.
     Configuration = 4,
-    /// What was to be checked does not hold.
+    /// A condition that was to be checked does not hold.
     CheckNotMet = 5,
 }
 

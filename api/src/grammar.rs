@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct Grammar {
     /// Its name.
     pub name: String,
-    /// What it does, in a line.
+    /// Description in a line.
     pub about: String,
     /// Its arguments.
     pub arguments: Vec<Argument>,
@@ -20,9 +20,9 @@ pub struct Grammar {
 pub struct Argument {
     /// Its name, which no other argument of the command has.
     pub name: String,
-    /// What stands behind `--`; `None` of one that is known by its place.
+    /// Word behind `--`; `None` for an argument that is known by its place.
     pub long: Option<String>,
-    /// What it means, in a line.
+    /// Meaning in a line.
     pub help: String,
     /// Whether it takes values.
     pub takes_values: bool,

@@ -1,9 +1,9 @@
-//! What is asked of a manager and what it tells, and how a daemon is started and asked.
+//! Interface of a manager: its requests and answers, and functions that start a daemon and ask it.
 //!
 //! - [`request`]: what can be asked, and refusals;
 //! - [`status`]: one snapshot, from which every view takes what it shows;
 //! - [`event`]: what happened, each kind with its word;
-//! - [`progress`]: the same as lines, for whoever watches;
+//! - [`progress`]: the same as lines, for people who watch;
 //! - [`client`]: asking a manager that runs on this machine;
 //! - [`place`]: where a manager leaves what others must find;
 //! - [`attendance`]: what an attended daemon and its attendant say to each other;

@@ -1,4 +1,4 @@
-//! Where a manager leaves what others must find: its sockets and its lock.
+//! Paths of a manager's sockets and lock.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a manager is doing, as lines for whoever watches it start, work and end.
+//! Lines about what a manager is doing, for people who watch it start, work and end.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use crate::status::{NfState, NfStatus, PortStatus, Snapshot};
 
 /// Time between two samples of NFs that start. Our choice: they take a millisecond or two.
 const START_SAMPLE_EVERY: Duration = Duration::from_millis(1);
-/// How long to wait for NFs before going on without saying they are ready. Our choice: longer than the
-/// manager itself gives an NF to become ready.
+/// Longest wait for NFs before going on without saying they are ready. Our choice: longer than the manager
+/// itself gives an NF to become ready.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until every NF is ready or has failed once, or somebody asked for the end. Returns the last snapshot
+/// Waits until every NF is ready or has failed once, or an end is requested. Returns the last snapshot
 /// that `sample` took.
 ///
 /// # Errors
-/// Those of `sample`.
+/// Errors of `sample`.
 pub fn settled(
     sample: impl Fn() -> Result<Snapshot, RequestError>,
     is_asked: impl Fn() -> bool,

@@ -1,4 +1,4 @@
-//! What can be asked of a manager, and how it refuses.
+//! Requests to a manager, and its refusals.
 //!
 //! One JSON request a line over a Unix socket, one JSON answer a line.
 
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 
 /// The longest request, in bytes: a configuration of ten thousand chains fits.
 pub const REQUEST_BYTES_MAX: u64 = 16 << 20;
-/// How long a client may take to send or take a line.
+/// Longest time for a client to send or take a line.
 pub const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
-/// How long the control loop may take to answer. Applying a configuration drains what is removed.
+/// Longest time for the control loop to answer. Applying a configuration drains what is removed.
 pub const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What can be asked.
+/// A request to a manager.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ask")]
 pub enum Request {
     /// A [`crate::status::Snapshot`].
     Snapshot {
-        /// Also count every buffer: the workers stand still for some 100 us.
+        /// Whether every buffer is counted too: the workers stand still for some 100 us.
         audit: bool,
     },
     /// Known flows: a list of [`crate::status::FlowStatus`].
     Flows {
-        /// At most so many.
+        /// Maximum number.
         most: usize,
     },
     /// A message to all instances of an NF.
@@ -52,13 +52,13 @@ pub enum Request {
     Stop,
 }
 
-/// Why a request could not be met.
+/// A request's error: the reason why it could not be met.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct RequestError {
     /// The exit code of a command that is refused so: 1 failed, 3 environment, 4 configuration.
     pub code: u8,
-    /// What, why, and what mends it.
+    /// Message: what happened, why, and what to do.
     pub message: String,
 }
 
@@ -86,7 +86,7 @@ pub fn shaped<T: DeserializeOwned>(value: serde_json::Value) -> Result<T, Reques
 /// parts, of which none is a request.
 ///
 /// # Errors
-/// Those of the stream.
+/// Errors of the stream.
 pub fn read_line(stream: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = Vec::new();
     stream.take(REQUEST_BYTES_MAX).read_until(b'\n', &mut line)?;
@@ -96,7 +96,7 @@ pub fn read_line(stream: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 /// Writes a value as one line of JSON.
 ///
 /// # Errors
-/// Those of the stream.
+/// Errors of the stream.
 pub fn write_line(stream: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');

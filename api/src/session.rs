@@ -1,4 +1,4 @@
-//! One daemon of one's own that is measured, from its configuration to its last audit.
+//! A daemon that is measured, from its configuration to its last audit.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -12,23 +12,23 @@ use crate::exit::Exit;
 use crate::request::{Request, RequestError};
 use crate::status::{ChainStatus, NfState, NfStatus, Snapshot};
 
-/// How long NFs may take to be ready. Our choice: they take some milliseconds, and a machine so busy that
+/// Longest time for NFs to become ready. Our choice: they take some milliseconds, and a machine so busy that
 /// they take seconds measures nothing.
 const START_PATIENCE: Duration = Duration::from_secs(10);
-/// How long it may take until every flow has been seen. Our choice: a million flows at 100,000 packets a
-/// second, a hundredth of what is expected.
+/// Longest time until every flow has been seen. Our choice: a million flows at 100,000 packets a second, a
+/// hundredth of what is expected.
 const LEARN_PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two samples while waiting.
 const SAMPLE_EVERY: Duration = Duration::from_millis(2);
 
-/// Why a daemon could not be measured.
+/// Reason why a daemon could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// It did not start, or not end in order. A configuration that was made for an experiment is refused for
-    /// too little memory, mostly.
+    /// The daemon did not start, or did not end in order. A configuration that was made for an experiment is
+    /// refused for too little memory, mostly.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// It did not answer.
+    /// The daemon did not answer.
     #[error(transparent)]
     Asked(#[from] RequestError),
     /// An NF failed.
@@ -36,15 +36,15 @@ pub enum SessionError {
     Nf {
         /// The instance.
         instance: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// Something took too long.
     #[error("{what} within {} s; is the machine busy with something else?", patience.as_secs())]
     Late {
-        /// What did not happen.
+        /// Condition that was not met.
         what: &'static str,
-        /// How long it was waited for.
+        /// Time for which it was awaited.
         patience: Duration,
     },
 }
@@ -112,7 +112,7 @@ impl Session {
         })
     }
 
-    /// Has the cost of each station measured from now on.
+    /// Switches on measurement of the cost of each station from now on.
     ///
     /// # Errors
     /// [`SessionError`].
@@ -188,9 +188,9 @@ fn failed(nf: &NfStatus) -> SessionError {
 /// A daemon's state at two moments.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// At the first.
+    /// Snapshot at the beginning.
     pub before: Snapshot,
-    /// At the second.
+    /// Snapshot at the end.
     pub after: Snapshot,
 }
 

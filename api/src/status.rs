@@ -308,10 +308,10 @@ pub struct NfStatus {
     /// CPU time that the kernel accounts for each returned packet, in nanoseconds, polls of an empty ring
     /// included.
     pub cpu_time_per_packet_ns: Option<u64>,
-    /// How long packets waited for it; `None` before any was sampled.
+    /// Time that packets waited for it; `None` before any was sampled.
     #[serde(default)]
     pub queueing: Option<DelayStatus>,
-    /// How long it kept packets, the rest of their burst included; `None` before any was sampled.
+    /// Time that it kept packets, the rest of their burst included; `None` before any was sampled.
     #[serde(default)]
     pub processing: Option<DelayStatus>,
     /// Whether its service time is overridden by CPU accounting, because the two disagree.
@@ -372,9 +372,10 @@ pub struct DelayStatus {
 pub struct StageDelayStatus {
     /// Name of the stage.
     pub stage: String,
-    /// From the end of the stage before until the NF took them; `None` before any was sampled.
+    /// Time from the end of the stage before until the NF took them; `None` before any was sampled.
     pub queueing: Option<DelayStatus>,
-    /// From then until the NF returned them, the rest of their burst included; `None` before any was sampled.
+    /// Time from then until the NF returned them, the rest of their burst included; `None` before any was
+    /// sampled.
     pub processing: Option<DelayStatus>,
 }
 
@@ -491,7 +492,7 @@ pub struct ObjectiveStatus {
 /// An Open vSwitch between the stages of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchStatus {
-    /// Its datapath: `system`, the kernel's module, or `netdev`, the process itself.
+    /// Kind of datapath: `system`, the kernel's module, or `netdev`, the process itself.
     pub datapath: String,
     /// Process id; `None` while it is down.
     pub pid: Option<u32>,

@@ -36,10 +36,10 @@ const BESIDE: &str = "tend";
 const THREE_HOPS: f64 = 3.0;
 /// The command promises to end within 60 s. No round is begun that would end later than this.
 const QUICK_LIMIT: Duration = Duration::from_secs(56);
-/// Load above which somebody else wants one of our cores.
+/// Load above which other programs want one of our cores.
 const LOAD_OF_OTHERS: f64 = 1.0;
 
-/// What to measure.
+/// Options of `bench hop`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Measure in shorter windows, within 60 s in all
@@ -53,7 +53,7 @@ pub struct Options {
     rounds: Option<u32>,
 }
 
-/// How long and how often.
+/// Duration and number of rounds.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     rounds: u32,
@@ -74,7 +74,7 @@ impl Pace {
         Self { rounds: options.rounds.unwrap_or(pace.rounds), ..pace }
     }
 
-    /// Whether there is time for a round as long as the last one.
+    /// Returns whether there is time for a round as long as the last one.
     fn allows(&self, elapsed: Duration, last: Duration) -> bool {
         self.limit.is_none_or(|limit| elapsed + last <= limit)
     }
@@ -101,7 +101,7 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
-/// Says so when somebody else wanted the machine before we began.
+/// Prints a note when other programs loaded the machine before the measurement.
 pub(crate) fn busy(environment: &Environment) -> Vec<String> {
     let load = environment.load_average.filter(|load| *load > LOAD_OF_OTHERS);
     let words = |load| {

@@ -1,5 +1,5 @@
-//! What the experiments of all papers have in common: tables of cases, measured in turn, round after round,
-//! and compared within rounds.
+//! Framework for the experiments of all papers: tables of cases, measured one after another, round after
+//! round, and compared within rounds.
 //!
 //! Every case of an experiment is a configuration, measured by a manager of its own. What a case is and what
 //! is compared stands in tables, which a paper's module brings as a [`Suite`].
@@ -31,7 +31,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::hop::busy;
 use crate::report::Report;
-use experiment::{Experiment, How};
+use experiment::{Experiment, Measurement};
 use headgate_api::session::Launcher;
 use runner::{Pace, Runner};
 
@@ -54,7 +54,7 @@ pub struct Suite {
     pub named: fn(&str, Machine) -> Vec<Experiment>,
 }
 
-/// What the tables need to know of the machine.
+/// Facts about the machine that the tables need.
 #[derive(Clone, Copy, Debug)]
 pub struct Machine<'a> {
     /// Cycles of the TSC in a second.
@@ -65,14 +65,14 @@ pub struct Machine<'a> {
     pub nf_cores: usize,
 }
 
-/// How to measure.
+/// Options of a paper's experiments.
 #[derive(Debug, clap::Args)]
 #[group(skip)]
 pub struct Options {
     /// Shorter windows, and 3 rounds of experiments with many cases; all of them end within 15 minutes
     #[arg(long)]
     quick: bool,
-    /// How often everything is measured [default: 5]
+    /// Number of rounds in which everything is measured [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
     /// Writes EXPERIMENT.csv and EXPERIMENT-rounds.csv into this folder
@@ -113,7 +113,7 @@ pub fn run(suite: Suite, name: &str, options: &Options, json: bool) -> anyhow::R
     Ok(found)
 }
 
-/// What one run of the command has.
+/// State of one run of the command.
 struct Lab<'a> {
     suite: Suite,
     options: &'a Options,
@@ -165,7 +165,7 @@ impl Lab<'_> {
 
     fn measure(&self, experiment: &Experiment, until: Option<Instant>) -> anyhow::Result<Report> {
         for case in &experiment.cases {
-            if let How::Own(method) = &case.how {
+            if let Measurement::Own(method) = &case.measurement {
                 method.check()?;
             }
         }

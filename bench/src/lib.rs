@@ -1,7 +1,7 @@
 //! The papers' experiments, each one command.
 //!
-//! An experiment starts daemons of its own ([`headgate_api::session`]), one after another, and measures each from
-//! outside: the difference of two snapshots. What is to be compared is measured in turn, round after
+//! An experiment starts daemons of its own ([`headgate_api::session`]), one after another, and measures each
+//! from outside: the difference of two snapshots. What is to be compared is measured in turn, round after
 //! round, so that a machine that grows slower does so for all; ratios are formed within a round.
 //!
 //! - [`hop`]: what a hop through an NF costs (`headgate bench hop`);

@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Why it could not be done. Nobody is told whose pipe is closed: that is their good right.
+/// Prints the error and returns the exit code. A closed pipe is no error: nothing is printed.
 fn tell(error: &anyhow::Error, as_json: bool) -> Exit {
     let io = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
     if io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe) {

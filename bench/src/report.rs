@@ -1,4 +1,4 @@
-//! What is printed: tables for people, or one JSON object.
+//! Report of a benchmark: tables for people, or one JSON object.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -13,10 +13,10 @@ use crate::statistics::{Name, Summary};
 pub struct Row {
     /// Its name.
     pub name: Name,
-    /// What it is shown in. The value behind `Mpps` is in packets per second, that behind `Gbit/s` in bits
-    /// per second.
+    /// Unit in which it is shown. The value behind `Mpps` is in packets per second, that behind `Gbit/s` in
+    /// bits per second.
     pub unit: &'static str,
-    /// What to see it beside.
+    /// Value to compare it with.
     pub note: &'static str,
     /// The values.
     pub summary: Summary,
@@ -40,18 +40,18 @@ pub struct Ratio {
     pub name: Name,
     /// The values.
     pub summary: Summary,
-    /// What is aimed at, in words; empty if nothing is.
+    /// Aim in words; empty if there is none.
     pub aim: String,
 }
 
-/// All that an experiment found.
+/// Results of an experiment.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The experiment.
     pub bench: Name,
-    /// How it was measured, in a line.
+    /// Description of the measurement, in a line.
     pub heading: String,
-    /// How it was measured.
+    /// Settings of the measurement.
     pub settings: Json,
     /// The machine, before it was busy with us.
     pub environment: Environment,
@@ -61,7 +61,7 @@ pub struct Report {
     pub ratios: Vec<Ratio>,
     /// Whether no audit found packets or buffers unaccounted for.
     pub conserved: bool,
-    /// What the reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Report {
     /// Prints it to standard output.
     ///
     /// # Errors
-    /// When standard output cannot be written to.
+    /// Fails if standard output cannot be written to.
     pub fn print(&self, json: bool) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         if json {
@@ -81,7 +81,7 @@ impl Report {
         stdout.flush()
     }
 
-    /// As a JSON object.
+    /// Returns the report as a JSON object.
     #[must_use]
     pub fn document(&self) -> Json {
         let rows = || self.sections.iter().flat_map(|section| &section.rows);
@@ -101,7 +101,7 @@ impl Report {
         })
     }
 
-    /// As tables.
+    /// Returns the report as tables.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("{}\n", self.heading);
@@ -144,7 +144,7 @@ fn numbers(summary: &Summary, scale: f64) -> [String; 3] {
     [summary.median, summary.min, summary.max].map(|value| figures(value * scale))
 }
 
-/// At least three figures.
+/// Formats a number with at least three figures.
 fn figures(value: f64) -> String {
     match value.abs() {
         size if size < 10.0 => format!("{value:.3}"),

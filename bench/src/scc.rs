@@ -20,14 +20,14 @@ use clap::builder::PossibleValuesParser;
 use crate::lab::{self, Suite};
 use experiments::{NAMES, named};
 
-/// What to measure.
+/// Options of `bench scc`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Name of the experiment, or `all`
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
     #[command(flatten)]
-    how: lab::Options,
+    lab: lab::Options,
 }
 
 /// Measures and prints.
@@ -36,5 +36,5 @@ pub struct Options {
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
 pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    lab::run(Suite { name: "scc", named }, &options.experiment, &options.how, json)
+    lab::run(Suite { name: "scc", named }, &options.experiment, &options.lab, json)
 }

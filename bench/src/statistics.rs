@@ -1,4 +1,4 @@
-//! What rounds measured, and ratios formed within them.
+//! Values of rounds, and ratios formed within them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ pub use headgate_decide::statistics::{Summary, quantile};
 /// The name of what was measured.
 pub type Name = Cow<'static, str>;
 
-/// What one round measured, by name.
+/// Values of one round, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Round(BTreeMap<Name, f64>);
 
 impl Round {
-    /// Of nothing yet.
+    /// Makes a round without values.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -46,7 +46,7 @@ impl<const N: usize> From<[(&'static str, f64); N]> for Round {
     }
 }
 
-/// What all rounds measured.
+/// Values of all rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds(Vec<Round>);
 
@@ -56,26 +56,26 @@ impl Rounds {
         self.0.push(round);
     }
 
-    /// How many there are.
+    /// Returns the number of rounds.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Of one thing over all rounds.
+    /// Returns the statistics of one value over all rounds.
     #[must_use]
     pub fn summary(&self, name: &str) -> Option<Summary> {
         Summary::of(self.values(name))
     }
 
-    /// Of the ratio that two things had within each round, so that what changed between rounds is
-    /// divided out.
+    /// Returns the statistics of the ratio that two things had within each round, so that what changed
+    /// between rounds is divided out.
     #[must_use]
     pub fn ratio(&self, over: &str, under: &str) -> Option<Summary> {
         let of_round = |round: &Round| {
@@ -85,7 +85,8 @@ impl Rounds {
         self.derived(of_round)
     }
 
-    /// Of something that is computed from each round; rounds it cannot be computed from are left out.
+    /// Returns the statistics of a value that is computed from each round; rounds it cannot be computed from
+    /// are left out.
     #[must_use]
     pub fn derived(&self, of: impl Fn(&Round) -> Option<f64>) -> Option<Summary> {
         Summary::of(self.0.iter().filter_map(of))

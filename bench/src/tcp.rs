@@ -24,7 +24,7 @@ use serde_json::json;
 use crate::hop::busy;
 use crate::report::{Ratio, Report, Row, Section};
 use crate::statistics::{Round, Rounds};
-use beds::Bed;
+use beds::TestBed;
 use headgate_api::session::{Interval, Launcher, Session};
 use headgate_host::cores::Placement;
 use transfer::{Times, Transfer, TransferSample};
@@ -45,7 +45,7 @@ const STATIONS: [(&str, &str); 8] = [
     ("tend", "tend_ns"),
 ];
 
-/// What to measure.
+/// Options of `bench tcp`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Measure shorter transfers in 3 rounds, within 60 s in all
@@ -56,7 +56,7 @@ pub struct Options {
     rounds: Option<u32>,
 }
 
-/// How long and how often.
+/// Duration and number of rounds.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     rounds: u32,
@@ -72,20 +72,20 @@ impl Pace {
         Self { rounds: options.rounds.unwrap_or(pace.rounds), ..pace }
     }
 
-    /// Whether there is time for a round as long as the last one.
+    /// Returns whether there is time for a round as long as the last one.
     fn allows(&self, elapsed: Duration, last: Duration) -> bool {
         self.limit.is_none_or(|limit| elapsed + last <= limit)
     }
 }
 
-/// What lies between the hosts.
+/// Path between the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
     /// Headgate.
     Chain,
     /// Headgate, while the worker takes the time at each station.
     MeasuredChain,
-    /// So many kernels that route.
+    /// This number of kernels that route.
     Routers { count: u8, offloads: bool },
 }
 
@@ -118,7 +118,7 @@ macro_rules! variant {
     };
 }
 
-/// All of them, in the order of a round.
+/// Every variant, in the order of a round.
 const VARIANTS: [Variant; 6] = [
     variant!("headgate", Between::Chain),
     variant!("routing", Between::Routers { count: ROUTERS, offloads: true }),
@@ -159,10 +159,10 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 impl Variant {
-    fn bed(&self) -> anyhow::Result<Bed> {
+    fn bed(&self) -> anyhow::Result<TestBed> {
         Ok(match self.between {
-            Between::Chain | Between::MeasuredChain => Bed::ports()?,
-            Between::Routers { count, offloads } => Bed::row(count, offloads)?,
+            Between::Chain | Between::MeasuredChain => TestBed::ports()?,
+            Between::Routers { count, offloads } => TestBed::row(count, offloads)?,
         })
     }
 }
@@ -171,8 +171,8 @@ struct Bench {
     launcher: Launcher,
     placement: Placement,
     pace: Pace,
-    /// One for each variant.
-    beds: Vec<Bed>,
+    /// Test beds, one for each variant.
+    beds: Vec<TestBed>,
 }
 
 #[derive(Default)]
@@ -216,7 +216,7 @@ impl Bench {
     fn measure_one(
         &self,
         variant: &Variant,
-        bed: &Bed,
+        bed: &TestBed,
         round: &mut Round,
         measured: &mut Measured,
     ) -> anyhow::Result<()> {
@@ -245,7 +245,7 @@ impl Bench {
     }
 
     /// A manager where the cables of the hosts end.
-    fn start(&self, bed: &Bed) -> anyhow::Result<Session> {
+    fn start(&self, bed: &TestBed) -> anyhow::Result<Session> {
         let text = configuration(self.placement, &bed.client.port, &bed.server.port);
         Ok(bed.between[0].run(|| self.launcher.start("tcp (made by headgate bench)", &text))??)
     }
@@ -369,7 +369,7 @@ fn interval(transfer: &Transfer) -> Interval {
     Interval { before: of(&transfer.before), after: of(&transfer.after) }
 }
 
-/// What every variant has.
+/// Adds the values of every variant.
 fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
     let Transfer { goodput, resent, before, after } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
@@ -391,7 +391,7 @@ fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
     round.insert(variant.rest, (cores(|sample| sample.machine.busy) - client - server).max(0.0));
 }
 
-/// What only Headgate has.
+/// Adds the values that only Headgate has.
 fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
     let Transfer { before, after, .. } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();

@@ -14,14 +14,14 @@ use headgate_host::cores;
 use crate::lab::{self, Suite};
 use experiments::{NAMES, named};
 
-/// What to measure.
+/// Options of `bench unis`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Name of the experiment, or `all`
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
     #[command(flatten)]
-    how: lab::Options,
+    lab: lab::Options,
 }
 
 /// Measures and prints.
@@ -33,5 +33,5 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
     // NFs with time slices leave nothing of their core to a thread that waits while the rings are sampled.
     let all = cores::allowed()?;
     cores::keep_current_thread_off(all.as_slice().get(1..).unwrap_or_default())?;
-    lab::run(Suite { name: "unis", named }, &options.experiment, &options.how, json)
+    lab::run(Suite { name: "unis", named }, &options.experiment, &options.lab, json)
 }

@@ -1,4 +1,4 @@
-//! What a configuration is checked against: the NFs that are shipped.
+//! Catalog of the shipped NFs, which a configuration is checked against.
 //!
 //! An argument of the check, as the machine is; [`Catalog::of`] asks the program that hosts them.
 
@@ -23,17 +23,17 @@ pub struct Catalog {
 /// Whether the NF of this name takes these arguments; else why not.
 type Ask = dyn Fn(&str, &Map<String, Json>) -> Result<(), String> + Send + Sync;
 
-/// One of them.
+/// An NF that is shipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShippedNf {
-    /// What `run` says.
+    /// Name as `run` has it.
     pub name: String,
-    /// What it does, in one sentence.
+    /// Description in one sentence.
     pub summary: String,
-    /// What its `args` may hold; `None` when only the NF itself can tell.
+    /// Arguments that its `args` may hold; `None` when only the NF itself can tell.
     #[serde(default)]
     pub arguments: Option<Vec<Argument>>,
-    /// Which of them is the path of files that it writes, if it writes any.
+    /// Argument that is the path of files that it writes, if it writes any.
     #[serde(default)]
     pub writes: Option<String>,
 }
@@ -41,13 +41,13 @@ pub struct ShippedNf {
 /// One argument of a shipped NF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Argument {
-    /// Its key in `args`.
+    /// Key in `args`.
     pub name: String,
-    /// What kind of value it takes, in words.
+    /// Kind of value, in words.
     pub kind: String,
     /// Whether it must be there.
     pub required: bool,
-    /// What it means.
+    /// Meaning.
     pub text: String,
 }
 
@@ -86,8 +86,8 @@ impl Catalog {
         Self { nfs, ask: None }
     }
 
-    /// With a way to ask an NF, by its name, whether it takes its arguments. Which keys there are the
-    /// catalog knows; what their values may be only the NF does.
+    /// Adds a way to ask an NF, by its name, whether it takes its arguments. Which keys there are the catalog
+    /// knows; what their values may be only the NF does.
     pub fn asking(
         self,
         ask: impl Fn(&str, &Map<String, Json>) -> Result<(), String> + Send + Sync + 'static,
@@ -95,7 +95,7 @@ impl Catalog {
         Self { ask: Some(Arc::new(ask)), ..self }
     }
 
-    /// Why the NF called `name` refuses `args`, if it can be asked and does.
+    /// Returns the reason why the NF called `name` refuses `args`, if it can be asked and does.
     pub fn refusal(&self, name: &str, args: &Map<String, Json>) -> Option<String> {
         self.ask.as_ref().and_then(|ask| ask(name, args).err())
     }

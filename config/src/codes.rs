@@ -32,12 +32,12 @@ macro_rules! codes {
                 match self { $(Self::$code => $name,)+ }
             }
 
-            /// Whether the file is refused because of it.
+            /// Returns the severity: an error refuses the file, a warning does not.
             pub const fn severity(self) -> Severity {
                 match self { $(Self::$code => Severity::$severity,)+ }
             }
 
-            /// What it means, in one sentence.
+            /// Returns the meaning in one sentence.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$code => $sentence,)+ }
             }

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, why, and how to mend it.
+//! Findings about a configuration: what is wrong, where, why, and how to mend it.
 
 use std::fmt;
 
@@ -19,9 +19,9 @@ pub struct Diagnostic {
     pub line: usize,
     /// Column in characters, from 1; 0 when the finding concerns the file as a whole.
     pub column: usize,
-    /// What is wrong, and why.
+    /// Description of what is wrong, and why.
     pub message: String,
-    /// How to mend it.
+    /// Cure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
     /// The lines to show, the one that is wrong first.
@@ -40,7 +40,7 @@ pub struct Excerpt {
     pub width: usize,
     /// The whole line, without control characters, one character for each of the file's.
     pub text: String,
-    /// What stands beside the underline.
+    /// Text beside the underline.
     pub label: String,
 }
 
@@ -52,7 +52,7 @@ pub struct Excerpt {
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
 impl Diagnostics {
-    /// Whether the file must be refused.
+    /// Returns whether the file must be refused.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
     }

@@ -1,4 +1,4 @@
-//! What a file may say: every table, every key, its type, its default, its description.
+//! Grammar of a configuration file: every table, every key, its type, its default, its description.
 //!
 //! This is the one place for all four; the reader, the list of known keys and the published schema
 //! come from it.
@@ -298,7 +298,7 @@ tables! {
         defaulted domain: Name = "default";
         /// While no instance runs: "drop" its packets at the head of their chain, or "bypass" it.
         defaulted on_failure: OnFailure = "drop";
-        /// When a failed instance is started again.
+        /// Delay before a failed instance is started again, and limit of restarts.
         defaulted restart: RestartTable = EMPTY;
         /// Packets that may wait for each instance; a power of two, 64 to 65536. Default: 4096, and 16384
         /// where "unis" gives time slices.
@@ -308,14 +308,14 @@ tables! {
         optional user: User;
         /// Processes and threads of an instance, 1 to 32768.
         defaulted processes: Whole<1, 32_768> = 256;
-        /// MiB of memory of an instance, packet memory not counted; one that needs more is ended. Default: half of
-        /// what the machine has.
+        /// MiB of memory of an instance, packet memory not counted; one that needs more is ended. Default:
+        /// half of what the machine has.
         optional memory_mib: Whole<1, 16_777_216>;
-        /// What it may do that an NF may not: "namespaces", "ptrace", "bpf", "perf", "keys", "userfaultfd",
-        /// "scheduling", "mount", "network" (TCP) or "abstract-sockets".
+        /// Permissions that NFs do not have otherwise: "namespaces", "ptrace", "bpf", "perf", "keys",
+        /// "userfaultfd", "scheduling", "mount", "network" (TCP) or "abstract-sockets".
         optional allow: Many<Allowed>;
-        /// Files and folders, which are there, that it may write as far as its user may. A shipped NF may write the
-        /// folder that its arguments name.
+        /// Files and folders, which are there, that it may write as far as its user may. A shipped NF may
+        /// write the folder that its arguments name.
         optional write: Many<Text>;
         /// Factor of its share of a core, 1 to 100.
         defaulted priority: Whole<1, 100> = 1;

@@ -1,5 +1,5 @@
-//! The only place of the configuration that touches the file system: reading the file itself, and
-//! checking whether the files it names are there.
+//! Access to files, the only place of the configuration that has any: reading the file itself, and checking
+//! whether the files it names are there.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,11 +17,11 @@ use super::resolve::{FileUse, Purpose, ToolUse};
 /// given by mistake has no end.
 const TEXT_BYTES_MAX: u64 = 64 << 20;
 
-/// Why a file could not be read: the byte, the text before it, what is wrong, how to mend it.
-pub type Unreadable = (Option<usize>, String, String, String);
+/// Error of reading a file: the byte, the text before it, what is wrong, how to mend it.
+pub type FileError = (Option<usize>, String, String, String);
 
 /// The text of the file at `path`.
-pub fn read(path: &Path) -> Result<String, Unreadable> {
+pub fn read(path: &Path) -> Result<String, FileError> {
     let about_file = |message: String, help: &str| (None, String::new(), message, help.to_owned());
     let mut bytes = Vec::new();
     let result = fs::File::open(path).and_then(|file| file.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes));
@@ -79,7 +79,7 @@ pub fn check(files: &[FileUse], tools: &[ToolUse], report: &mut Report) {
     }
 }
 
-/// What makes a file that file: its inode when it is there, else its folder's true name and its own.
+/// Identity of a file: its inode when it is there, else its folder's true name and its own.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     Inode(u64, u64),

@@ -10,7 +10,7 @@ use super::tree::{Entry, Node, Value};
 /// Arrays and objects within each other. Our choice: a configuration has six.
 const DEPTH_MAX: usize = 64;
 
-/// Whether a file is JSON and not TOML: by its name, or as no TOML file starts with a brace.
+/// Returns whether a file is JSON and not TOML: by its name, or as no TOML file starts with a brace.
 pub fn is_json(name: &str, text: &str) -> bool {
     name.ends_with(".json") || text.trim_start().starts_with('{')
 }
@@ -95,7 +95,7 @@ impl Reader<'_> {
         Ok(Node { span: start..self.at, value })
     }
 
-    /// What other findings point at is the opening bracket.
+    /// Reads a nested value; other findings point at its opening bracket.
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, JsonError>) -> Result<Node, JsonError> {
         let start = self.at;
         if self.depth == DEPTH_MAX {
@@ -262,7 +262,7 @@ mod tests {
             }
         }
 
-        /// Whatever it is given, it ends, and finds fault where another parser does.
+        /// Tests that the parser ends on any input, and finds errors where another parser does.
         #[test]
         fn what_is_not_json_is_refused(text in "[\\[\\]{}:,\" a0.\\\\n-]{0,40}") {
             let mut report = Report::default();

@@ -1,4 +1,4 @@
-//! How much of everything there can be.
+//! Limits on the size of everything.
 
 use headgate_shm::descriptor::{BUFFERS_MAX, LENGTH_MAX};
 

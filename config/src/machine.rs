@@ -1,4 +1,4 @@
-//! What a configuration is checked against: the machine.
+//! The machine that a configuration is checked against.
 //!
 //! An argument of the check, so that it touches nothing itself and a test can invent any machine;
 //! [`Machine::observe`] is the real one.

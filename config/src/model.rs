@@ -31,7 +31,7 @@ macro_rules! index {
         pub struct $name(pub u16);
 
         impl $name {
-            /// As the index of a slice.
+            /// Returns the number as the index of a slice.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -59,7 +59,7 @@ pub struct Config {
     pub memory: Memory,
     /// The flow table.
     pub flows: Flows,
-    /// Who gets a shared core, and what happens to what is too much.
+    /// Scheduler of shared cores, and handling of overload.
     pub scheduler: Scheduler,
     /// Trust domains; "default" is among them when the file defines or uses it.
     pub domains: Vec<Domain>,
@@ -114,7 +114,7 @@ pub struct Manager {
 pub struct Memory {
     /// Longest frame that a buffer holds, in bytes.
     pub buffer_bytes: u32,
-    /// Which pages.
+    /// Kind of pages.
     pub hugepages: Hugepages,
 }
 
@@ -127,10 +127,10 @@ pub struct Flows {
     pub idle_timeout_ns: u64,
 }
 
-/// Who gets a shared core, and what happens to what is too much.
+/// Scheduler of shared cores, and handling of overload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Scheduler {
-    /// Which of it is decided here.
+    /// Parts of scheduling that are decided here.
     pub mode: Mode,
     /// Percent of its ring from which on an NF is overloaded, 1 to 99.
     pub high_watermark: u32,
@@ -148,7 +148,7 @@ pub struct Scheduler {
     pub weights_every_ms: u32,
     /// Milliseconds of a time slice of round-robin NFs; `None` leaves it as it is.
     pub rr_quantum_ms: Option<u32>,
-    /// How polling NFs get their time slices.
+    /// Time slices of polling NFs.
     pub unis: Unis,
     /// Whether real-time tasks may use all of a core while the manager runs.
     pub lift_rt_limit: bool,
@@ -156,7 +156,7 @@ pub struct Scheduler {
     pub reserve_cores: bool,
 }
 
-/// How polling NFs get their time slices, where the mode is [`Mode::Unis`].
+/// Time slices of polling NFs, where the mode is [`Mode::Unis`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unis {
     /// Percent of the ring behind an NF that it may fill in one time slice.
@@ -185,22 +185,22 @@ pub struct Port {
     pub name: String,
     /// The trust domain whose memory it receives into.
     pub domain: DomainId,
-    /// What it is.
+    /// Kind and settings.
     #[serde(flatten)]
     pub backend: Backend,
-    /// What happens to its packets on purpose.
+    /// Faults that are injected into its packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
 }
 
 impl Port {
-    /// Whether it sends only what lies in the memory of its own domain: packets of others are copied.
+    /// Returns whether it sends only what lies in the memory of its own domain: packets of others are copied.
     pub fn is_bound(&self) -> bool {
         self.faults.is_some() || matches!(&self.backend, Backend::Dpdk(dpdk) if dpdk.direct)
     }
 }
 
-/// Where a port's packets come from or go to.
+/// Source or destination of a port's packets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Backend {
@@ -215,7 +215,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    /// Whether packets can come from it.
+    /// Returns whether packets can come from it.
     pub fn gives(&self) -> bool {
         match self {
             Self::Generator(_) | Self::Dpdk(_) => true,
@@ -224,7 +224,7 @@ impl Backend {
         }
     }
 
-    /// Whether packets can be sent to it.
+    /// Returns whether packets can be sent to it.
     pub fn takes(&self) -> bool {
         match self {
             Self::Generator(_) => false,
@@ -269,11 +269,11 @@ pub struct Generator {
     pub timestamps: bool,
 }
 
-/// How much a generator sends.
+/// Load of a generator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// All flows alike.
+    /// The same rate for all flows.
     Even {
         /// Flows.
         flows: u32,
@@ -303,7 +303,7 @@ pub struct RateStep {
 }
 
 impl Generator {
-    /// What the port takes.
+    /// Returns the specification that the port takes.
     pub fn spec(&self) -> GeneratorSpec {
         GeneratorSpec {
             load: match &self.load {
@@ -361,7 +361,7 @@ impl Rate {
 /// Capture files, at least one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pcap {
-    /// What it replays.
+    /// Settings of a replay, if it replays.
     pub replay: Option<Replay>,
     /// The file it writes packets to.
     pub write: Option<PathBuf>,
@@ -372,16 +372,16 @@ pub struct Pcap {
 pub struct Replay {
     /// The pcap or pcapng file.
     pub file: PathBuf,
-    /// How often.
+    /// Repetition.
     pub mode: ReplayMode,
-    /// How fast.
+    /// Timing of packets.
     pub timing: Timing,
 }
 
 /// A DPDK device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Dpdk {
-    /// What EAL takes: a virtual device or a PCI address, with arguments.
+    /// Argument for EAL: a virtual device or a PCI address, with arguments.
     pub devargs: String,
     /// Whether EAL has to scan the PCI bus for it.
     pub pci: bool,
@@ -396,20 +396,20 @@ pub struct Dpdk {
 pub struct Nf {
     /// Its name.
     pub name: String,
-    /// What its instances are reached by.
+    /// Connection of its instances to packets.
     pub link: Link,
-    /// Where its processes come from, and what they run.
+    /// Origin of its processes, and the program that they run.
     pub origin: Origin,
     /// The core of each instance, at least one.
     pub cores: Vec<u32>,
-    /// How it waits for packets.
+    /// Way in which it waits for packets.
     #[serde(rename = "loop")]
     pub waits: Loop,
     /// The trust domain whose memory it sees.
     pub domain: DomainId,
-    /// What happens to its packets while no instance runs.
+    /// Handling of its packets while no instance runs.
     pub on_failure: OnFailure,
-    /// When a failed instance is started again.
+    /// Delay before a failed instance is started again, and limit of restarts.
     pub restart: Restart,
     /// Descriptors in each of its rings, a power of two.
     pub ring: u32,
@@ -417,13 +417,13 @@ pub struct Nf {
     pub user: User,
     /// Factor of its share of a core, 1 to 100.
     pub priority: u32,
-    /// How the kernel schedules it.
+    /// Scheduling policy of the kernel.
     pub policy: Policy,
-    /// What its processes may have and do.
+    /// Limits and permissions of its processes.
     pub confinement: Confinement,
 }
 
-/// What the instances of an NF are reached by: how packets come to them and leave them.
+/// Connection of an NF's instances to packets: how packets come to them and leave them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
@@ -435,21 +435,21 @@ pub enum Link {
     External(BoxPorts),
 }
 
-/// Where the processes of an NF come from, and what they run. It composes with any [`Link`] but for the pairs
-/// that `resolve/compose.rs` refuses.
+/// Origin of an NF's processes, and the program that they run. It composes with any [`Link`] but for the
+/// pairs that `resolve/compose.rs` refuses.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The manager starts them.
     Launched(Program),
-    /// Somebody else starts them, and they attach.
+    /// The processes are started by others, and attach.
     Attached {
-        /// Given to the NF as JSON.
+        /// Arguments, given to the NF as JSON.
         args: Map<String, Json>,
     },
     /// The manager has them started in containers.
     Contained {
-        /// What runs in it.
+        /// Program in it.
         program: Program,
         /// The folder with its file system; `None`: the machine's.
         rootfs: Option<PathBuf>,
@@ -489,7 +489,7 @@ impl Origin {
 /// The interfaces of one NF.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interfaces {
-    /// Between kernel and NF.
+    /// Driver between kernel and NF.
     pub driver: Driver,
     /// Most packets of one system call.
     pub batch: u32,
@@ -497,21 +497,21 @@ pub struct Interfaces {
     pub sides: [Side; 2],
 }
 
-/// What an NF has at one side.
+/// Connection of an NF at one side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// An interface that is there.
     Interface(String),
-    /// One that is made, between it and another NF of its chain.
+    /// An interface that is made, between it and another NF of its chain.
     Hop {
         /// The chain.
         chain: String,
-        /// Which hop of it: 0 lies between the first two stages.
+        /// Number of the hop: 0 lies between the first two stages.
         number: u16,
         /// Whether the NF stands after it.
         after: bool,
-        /// What it is made of.
+        /// Kind of connection.
         wiring: Wiring,
         /// The core of an Open vSwitch.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -530,7 +530,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// How the kernel schedules an NF, sched(7).
+/// Scheduling policy of an NF in the kernel, sched(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -543,9 +543,9 @@ pub enum Policy {
     },
     /// A fair share; it does not pre-empt when it wakes.
     Batch {
-        /// As for `Normal`.
+        /// Nice value, as for `Normal`.
         nice: i8,
-        /// As for `Normal`.
+        /// Length of slices, as for `Normal`.
         slice_us: Option<u32>,
     },
     /// Real time, round-robin with others of its priority.
@@ -561,7 +561,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Whether it goes before all NFs with a share, whatever theirs is.
+    /// Returns whether it runs before all NFs with a share, whatever theirs is.
     pub const fn is_real_time(self) -> bool {
         matches!(self, Self::RoundRobin { .. } | Self::Fifo { .. })
     }
@@ -584,7 +584,7 @@ impl Nf {
         }
     }
 
-    /// Whether its processes come by themselves instead of being started by the manager.
+    /// Returns whether its processes come by themselves instead of being started by the manager.
     pub const fn attaches(&self) -> bool {
         matches!(self.origin, Origin::Attached { .. })
     }
@@ -597,7 +597,7 @@ impl Nf {
         }
     }
 
-    /// Whether it is a program that knows nothing of us.
+    /// Returns whether it is a program that knows nothing of us.
     pub const fn is_external(&self) -> bool {
         matches!(self.link, Link::External(_))
     }
@@ -612,7 +612,7 @@ pub struct Restart {
     pub longest_ns: u64,
 }
 
-/// What an NF runs.
+/// Program of an NF.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Program {
@@ -622,7 +622,7 @@ pub enum Program {
     Exec {
         /// The program and its arguments, at least the program.
         command: Vec<String>,
-        /// Given to the NF as JSON.
+        /// Arguments, given to the NF as JSON.
         args: Map<String, Json>,
     },
     /// Shipped NFs in one process, one after another, at least one.
@@ -644,7 +644,7 @@ impl Program {
 pub struct Shipped {
     /// Its name in the catalog.
     pub run: String,
-    /// Given to the NF as JSON.
+    /// Arguments, given to the NF as JSON.
     pub args: Map<String, Json>,
 }
 
@@ -655,7 +655,7 @@ pub struct Chain {
     pub name: String,
     /// Its NFs, at least one, all different.
     pub stages: Vec<NfId>,
-    /// Where it ends.
+    /// End of the chain.
     pub out: Out,
     /// No packet shall take longer through it, in microseconds; `None`: as long as it takes.
     pub delay_bound_us: Option<u32>,
@@ -667,7 +667,7 @@ pub struct Chain {
     pub io: Option<ChainIo>,
 }
 
-/// How a chain works on interfaces of the kernel.
+/// Settings of a chain that works on interfaces of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChainIo {
     /// The interface at its entry.
@@ -676,11 +676,11 @@ pub struct ChainIo {
     /// The interface at its end.
     #[serde(rename = "out")]
     pub end: String,
-    /// Between kernel and NF.
+    /// Driver between kernel and NF.
     pub driver: IoDriver,
     /// Most packets of one system call.
     pub batch: u32,
-    /// What lies between two stages.
+    /// Connection between two stages.
     pub wiring: Wiring,
     /// The core of the Open vSwitch between them, if it is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -693,7 +693,7 @@ pub struct ChainIo {
 pub enum Out {
     /// A port, which takes packets.
     Port(PortId),
-    /// Wherever the last NF says.
+    /// The last NF names the port.
     Nf,
     /// An interface of the kernel.
     Interface,

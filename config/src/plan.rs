@@ -1,4 +1,4 @@
-//! What a configuration will do to this machine: what `headgate check` prints.
+//! Plan of what a configuration will do to this machine, as `headgate check` prints it.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -9,7 +9,7 @@ use super::machine::Machine;
 use super::model::{Chain, ChainIo, Config, Link, Nf, Out, Port, Program, Rule};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
-/// Who runs where, who gets which memory, which packets take which path.
+/// Assignment of NFs to cores, of memory to domains, and of packets to paths.
 ///
 /// `Display` is the text for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -28,7 +28,7 @@ pub struct Plan {
     pub chains: Vec<ChainPlan>,
 }
 
-/// What runs on one core.
+/// Tasks of one core.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CorePlan {
     /// The core.
@@ -44,7 +44,7 @@ pub struct CorePlan {
 pub struct ControlPlan {
     /// The NF.
     pub nf: String,
-    /// What it runs.
+    /// Program that it runs.
     pub runs: String,
     /// Its instances.
     pub instances: usize,
@@ -52,11 +52,11 @@ pub struct ControlPlan {
     pub ring: u32,
     /// Bytes of one instance; an external program shares none.
     pub bytes_each: u64,
-    /// What its processes may do beyond what any NF may.
+    /// Permissions of its processes beyond those of any NF.
     pub rights: Vec<String>,
 }
 
-/// One chain.
+/// Plan of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChainPlan {
     /// Its name.
@@ -73,18 +73,18 @@ pub struct ChainPlan {
     /// Its interfaces, if it works on some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<ChainIo>,
-    /// How often a packet is copied because the path leaves a trust domain, by the port it came in by.
+    /// Number of copies of a packet because the path leaves a trust domain, by the port it came in by.
     pub copies: BTreeMap<String, usize>,
     /// The rules that lead to it.
     pub rules: Vec<RulePlan>,
 }
 
-/// One rule.
+/// Plan of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RulePlan {
     /// Its place in the file, from 1; lower places win.
     pub place: usize,
-    /// What it matches, in words.
+    /// Description of the packets that it matches.
     pub matches: String,
 }
 
@@ -175,7 +175,8 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
 }
 
 /// A packet is copied wherever the next holder sees the memory of another domain. Ports without memory
-/// of their own (null, captures, devices that are not `direct`) read it where it is, unless packets wait in them.
+/// of their own (null, captures, devices that are not `direct`) read it where it is, unless packets wait in
+/// them.
 fn copies_from(config: &Config, chain: &Chain, from: &Port) -> usize {
     let mut domains = vec![from.domain];
     domains.extend(chain.stages.iter().map(|id| config.nfs[id.index()].domain));
@@ -216,7 +217,7 @@ fn matches(config: &Config, rule: &Rule) -> String {
     if conditions.is_empty() { "every packet".to_owned() } else { conditions.join(", ") }
 }
 
-/// How a chain with so many hops works on interfaces.
+/// Describes how a chain with so many hops works on interfaces.
 fn io_text(io: &ChainIo, hops: usize) -> String {
     let packets = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
     let switch = io.switch_core.map_or(String::new(), |core| format!(" on core {core}"));

@@ -1,4 +1,4 @@
-//! Reading tables and values off a [`Node`] tree, every mistake reported, none ending the walk.
+//! Reader of tables and values from a [`Node`] tree, every mistake reported, none ending the walk.
 //!
 //! What a file may say is declared once, in `document.rs`, by the [`tables!`] macro: from one
 //! declaration come the struct, the reader, the list of known keys and the published schema, so
@@ -12,12 +12,12 @@ use super::report::{Finding, Report, Span};
 use super::suggest;
 use super::tree::{Entry, Node, Value};
 
-/// What can be read off a node.
+/// A value that can be read from a node.
 pub trait Read: Sized {
     /// The value, or `None` after a report of why not.
     fn read(node: &Node, report: &mut Report) -> Option<Self>;
 
-    /// How a file writes a table of this type, like `[memory]` or `[[port]]`; `None` for values.
+    /// Notation of a table of this type, like `[memory]` or `[[port]]`; `None` for values.
     const PLACE: Option<&'static str> = None;
 
     /// The JSON schema of what [`Read::read`] accepts.
@@ -29,11 +29,11 @@ pub trait Read: Sized {
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// Where it stands; for a default, the table that omits it.
+    /// Place where it stands; for a default, the table that omits it.
     pub span: Span,
 }
 
-/// What a table says under one key.
+/// Content of a table under one key.
 #[derive(Debug, Clone)]
 pub struct Field<T> {
     /// The bytes of the key, when the file has it.
@@ -48,7 +48,7 @@ impl<T> Field<T> {
         self.found.as_ref().map(|at| &at.value)
     }
 
-    /// Whether the file has the key and its value was reported as wrong.
+    /// Returns whether the file has the key and its value was reported as wrong.
     pub fn is_broken(&self) -> bool {
         self.key.is_some() && self.found.is_none()
     }
@@ -324,7 +324,7 @@ macro_rules! tables {
         }
 
         impl $table {
-            /// What the schema says of the table.
+            /// Description of the table in the schema.
             pub const ABOUT: &'static str = concat!($($about, "\n"),+);
 
             /// Takes the keys of this table; others may take more of the same node.

@@ -1,4 +1,4 @@
-//! Keys that were renamed. Whoever still writes the old name is told the new one.
+//! Keys that were renamed; an error about an old name tells the new one.
 
 /// A key that has another name now.
 struct RenamedKey {

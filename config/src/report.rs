@@ -1,4 +1,4 @@
-//! Collecting findings while a file is walked, and turning byte ranges into lines and columns.
+//! Collection of findings while a file is walked, and turning byte ranges into lines and columns.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
@@ -39,7 +39,7 @@ impl Finding {
         self
     }
 
-    /// How to mend it.
+    /// Cure.
     pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
         self.help = Some(help.into());
         self
@@ -84,12 +84,12 @@ impl Report {
         &mut self.findings[place]
     }
 
-    /// Whether the file will be refused.
+    /// Returns whether the file will be refused.
     pub fn has_errors(&self) -> bool {
         self.findings.iter().any(|finding| finding.code.severity() == Severity::Error)
     }
 
-    /// Whether there is a finding of this kind.
+    /// Returns whether there is a finding of this kind.
     pub fn has(&self, code: Code) -> bool {
         self.findings.iter().any(|finding| finding.code == code)
     }

@@ -1,4 +1,4 @@
-//! What can be said of rules without seeing a packet: which exclude themselves, which are covered.
+//! Static checks of rules: contradictory conditions, and rules that earlier ones cover.
 //!
 //! A rule is covered when *one* earlier rule takes every packet it could take. That several earlier
 //! rules together cover a later one is not noticed: deciding it is hard in general (it is the complement
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::model::{PortId, Rule};
 use super::values::{EtherType, PortRange, Prefix, Protocol, Vlan};
 
-/// Why no packet can match `rule`, if its conditions exclude each other.
+/// Returns the reason why no packet can match `rule`, if its conditions exclude each other.
 pub fn impossible(rule: &Rule) -> Option<&'static str> {
     let ports = rule.source_port.is_some() || rule.destination_port.is_some();
     let prefixes = [rule.source, rule.destination];
@@ -35,7 +35,7 @@ pub fn impossible(rule: &Rule) -> Option<&'static str> {
     }
 }
 
-/// Whether `broad` takes every packet that `narrow` could take.
+/// Returns whether `broad` takes every packet that `narrow` could take.
 pub fn covers(broad: &Rule, narrow: &Rule) -> bool {
     wider(&broad.port, &narrow.port, PartialEq::eq)
         && wider(&broad.vlan, &narrow.vlan, PartialEq::eq)
@@ -63,7 +63,7 @@ fn ethertype(rule: &Rule) -> Option<EtherType> {
     rule.ethertype.or_else(|| rule.source.or(rule.destination).map(by_address))
 }
 
-/// As [`wider`]; and a prefix of length 0 covers every packet of its IP version.
+/// Compares prefixes as [`wider`] does; a prefix of length 0 covers every packet of its IP version.
 fn addresses_wider(broad: Option<Prefix>, narrow: Option<Prefix>, rule: &Rule) -> bool {
     match (broad, narrow) {
         (Some(broad), None) if broad.length == 0 => {
@@ -74,7 +74,7 @@ fn addresses_wider(broad: Option<Prefix>, narrow: Option<Prefix>, rule: &Rule) -
     }
 }
 
-/// Which conditions a rule has; of its prefixes, how many bits count.
+/// Shape of a rule: the conditions that it has, and the lengths of its prefixes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Shape {
     port: bool,
@@ -85,7 +85,7 @@ struct Shape {
     destination: u8,
 }
 
-/// What those conditions say.
+/// Values of those conditions.
 type Key =
     (Option<PortId>, Option<Vlan>, Option<EtherType>, Option<Protocol>, Option<Prefix>, Option<Prefix>);
 
@@ -102,7 +102,7 @@ impl Shape {
         }
     }
 
-    /// What a rule of this shape that covers `rule` must say; it need not cover it then.
+    /// Returns the values that a rule of this shape that covers `rule` must say; it need not cover it then.
     fn key(&self, rule: &Rule) -> Key {
         (
             rule.port.filter(|_| self.port),
@@ -117,7 +117,7 @@ impl Shape {
     }
 }
 
-/// For every rule, the first earlier rule that covers it. Rules that are `None` were reported as
+/// Returns for every rule the first earlier rule that covers it. Rules that are `None` were reported as
 /// broken and neither cover nor are covered.
 ///
 /// Ten thousand rules come with ten thousand chains, so not every pair is compared: rules that have the

@@ -25,7 +25,7 @@ pub fn help<'k>(what: &str, word: &str, known: impl IntoIterator<Item = &'k str>
     }
 }
 
-/// At most 20 words (our choice: two lines of a terminal), then how many more.
+/// Returns at most 20 words (our choice: two lines of a terminal), then how many more.
 fn list(known: &[&str]) -> String {
     let shown = known.len().min(20);
     let mut text = known[..shown].join(", ");

@@ -17,7 +17,7 @@ pub struct Node {
     pub value: Value,
 }
 
-/// What a document can hold.
+/// A value of a document.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A string.
@@ -110,7 +110,7 @@ fn is_sign_of_unclosed(message: &str) -> bool {
     ["missing comma", "unexpected `=`", "unclosed array"].iter().any(|start| message.starts_with(start))
 }
 
-/// What mends a syntax error, told by the parser's message; without it the message must do.
+/// Returns the cure of a syntax error, found by the parser's message; `None` where only the message helps.
 fn cure(message: &str, at: &str) -> Option<String> {
     if message.starts_with("string values must be quoted") {
         return Some(format!("write \"{at}\""));

@@ -6,7 +6,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{apply, bench, check, completions, doctor, down, profile, show, status, tell, up};
 use crate::demo;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output};
 
 const AFTER_HELP: &str = "\
@@ -55,11 +55,11 @@ pub fn grammar() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let out = Output::of_process(cli.json);
-    cli.command.run(&out).unwrap_or_else(|failure| tell_failure(&failure, &out)).into()
+    cli.command.run(&out).unwrap_or_else(|error| tell_error(&error, &out)).into()
 }
 
 impl Command {
-    fn run(self, out: &Output) -> Result<Exit, Failure> {
+    fn run(self, out: &Output) -> Result<Exit, CommandError> {
         match self {
             Self::Demo(args) => demo::run(&args, out),
             Self::Doctor(args) => doctor::run(&args, out),
@@ -77,19 +77,19 @@ impl Command {
     }
 }
 
-fn tell_failure(failure: &Failure, out: &Output) -> Exit {
-    if let Some(document) = failure.document() {
+fn tell_error(error: &CommandError, out: &Output) -> Exit {
+    if let Some(document) = error.document() {
         // If that fails too there is nobody left to tell.
         let _ = out.document(&document);
     }
-    match failure {
-        Failure::NoReader => {}
-        Failure::Refused { .. } => out.narrate(format!("{failure}\n")),
-        Failure::Said { .. } => {
-            out.narrate(format!("{} {failure}\n", out.note_paint.ink(Ink::Red, "headgate:")));
+    match error {
+        CommandError::NoReader => {}
+        CommandError::Refused { .. } => out.narrate(format!("{error}\n")),
+        CommandError::Said { .. } => {
+            out.narrate(format!("{} {error}\n", out.note_paint.ink(Ink::Red, "headgate:")));
         }
     }
-    failure.exit()
+    error.exit()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One file for each subcommand.
+//! Subcommands, one file for each.
 
 pub mod apply;
 pub mod bench;
@@ -12,7 +12,7 @@ pub mod status;
 pub mod tell;
 pub mod up;
 
-/// Which manager a command is about.
+/// Manager that a command is about.
 #[derive(Debug, clap::Args)]
 pub struct Name {
     /// The manager's name, as manager.name of its configuration says

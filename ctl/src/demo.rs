@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use headgate_host::programs::Program;
 use headgate_host::signals;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::stop::Stop;
 use play::Play;
@@ -55,7 +55,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if args.config {
         return print_configuration(args, out);
     }
@@ -73,8 +73,8 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let play = Play { out, stop: &stop, program: &program, seconds: args.seconds };
     let summary = match play.perform(&scene) {
         // A kernel or a DPDK without packet sockets should not spoil everything.
-        Err(failure) if args.pcap.is_none() && scene.has_hosts() && failure.exit() == Exit::Environment => {
-            out.note(format!("the hosts cannot be reached: {failure}"));
+        Err(error) if args.pcap.is_none() && scene.has_hosts() && error.exit() == Exit::Environment => {
+            out.note(format!("the hosts cannot be reached: {error}"));
             out.note("running the same chain over a capture instead (`headgate demo --pcap`)");
             play.perform(&Scene::capture(None)?)
         }
@@ -86,7 +86,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     Ok(summary.verdict())
 }
 
-fn print_configuration(args: &Args, out: &Output) -> Result<Exit, Failure> {
+fn print_configuration(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let text = match &args.pcap {
         Some(file) => scene::capture_configuration(file.as_deref()),
         None => scene::hosts_configuration(),

@@ -3,7 +3,7 @@
 mod cli;
 mod commands;
 mod demo;
-mod failure;
+mod error;
 mod output;
 mod shipped;
 mod stop;

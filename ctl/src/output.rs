@@ -1,11 +1,11 @@
-//! Where words go: data to standard output, messages to standard error, colour only to people.
+//! Output of the command: data to standard output, messages to standard error, colour only to people.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
-/// How a word stands out, where a terminal can show it.
+/// Style of a word, where a terminal can show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
     /// A heading.
@@ -40,14 +40,15 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// On for a terminal, unless `NO_COLOR` (no-color.org) or a dumb terminal speaks against it.
+    /// Returns whether to use colour: for a terminal, unless `NO_COLOR` (no-color.org) is set or the terminal
+    /// is dumb.
     fn of(stream: &impl IsTerminal) -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self { on: stream.is_terminal() && !is_set("NO_COLOR") && !dumb }
     }
 
-    /// Whether a terminal shows it.
+    /// Returns whether a terminal shows it.
     pub const fn is_on(self) -> bool {
         self.on
     }
@@ -73,7 +74,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// For this process.
+    /// Makes the output of this process.
     pub fn of_process(json: bool) -> Self {
         Self { json, data_paint: Paint::of(&io::stdout()), note_paint: Paint::of(&io::stderr()) }
     }
@@ -99,7 +100,7 @@ impl Output {
         stdout.flush()
     }
 
-    /// A message for whoever watches. One that nobody can read is no reason to stop.
+    /// Prints a message for people. One that cannot be written is no reason to stop.
     pub fn note(&self, message: impl fmt::Display) {
         let _ = writeln!(io::stderr(), "headgate: {message}");
     }

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use headgate_config::Catalog;
 use headgate_host::programs::Program;
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 
 /// The program that hosts NFs and the NFs it ships.
 #[derive(Clone, Debug)]
 pub struct Shipped {
-    /// Where it is.
+    /// Path of the program.
     pub program: PathBuf,
-    /// What it ships.
+    /// Catalog of the NFs that it ships.
     pub catalog: Catalog,
 }
 
 impl Shipped {
     /// Finds the program and asks it.
-    pub fn find() -> Result<Self, Failure> {
+    pub fn find() -> Result<Self, CommandError> {
         let program = Program::Nfs.find()?;
         let catalog = Catalog::of(&program)?;
         Ok(Self { program, catalog })

@@ -7,7 +7,7 @@ use headgate_api::daemon::{Daemon, Killer};
 use headgate_host::signals::{self, Wish};
 use headgate_host::stop;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Whether the process was asked to end.
@@ -18,14 +18,14 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Watches over signals that are caught already. Asked a second time, the process ends at once, and its daemon
-    /// with it.
-    pub fn watch(wish: &'static Wish, out: Output) -> Result<Self, Failure> {
+    /// Watches over signals that are caught already. Asked a second time, the process ends at once, and its
+    /// daemon with it.
+    pub fn watch(wish: &'static Wish, out: Output) -> Result<Self, CommandError> {
         let daemon = Arc::<Mutex<Option<Killer>>>::default();
         let attended = daemon.clone();
         let at_once = move || {
             out.note("asked twice: ending at once; packets on their way are lost");
-            // A poisoned value is as good: whoever panicked is past caring for it.
+            // A poisoned value is as good: the thread that panicked does not use it any more.
             if let Some(killer) = attended.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
                 // One that has ended needs no killing.
                 let _ = killer.kill();
@@ -34,7 +34,7 @@ impl Stop {
         };
         let stop = stop::Stop::watch(wish, at_once);
         let stop =
-            stop.map_err(|error| Failure::environment(format!("no thread could be started: {error}")))?;
+            stop.map_err(|error| CommandError::environment(format!("no thread could be started: {error}")))?;
         Ok(Self { stop, daemon })
     }
 

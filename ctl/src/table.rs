@@ -9,7 +9,7 @@ use crate::output::{Ink, Paint};
 /// Columns stand this far apart.
 const GAP: usize = 2;
 
-/// Where the text of a column stands.
+/// Alignment of a column's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -47,7 +47,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

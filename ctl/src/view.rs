@@ -1,4 +1,4 @@
-//! What a manager tells, as tables: `status`, `show` and `demo` print the same ones.
+//! Tables of a manager's status: `status`, `show` and `demo` print the same ones.
 
 mod interval;
 mod tables;

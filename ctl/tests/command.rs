@@ -29,7 +29,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
 }
 
-/// What people read first. Committed, so that a change is a readable diff.
+/// Compares the help texts with a committed file, so that a change is a readable diff.
 #[test]
 fn help_is_as_committed() {
     let folder = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn without_a_program_that_it_starts_it_says_where_it_looked() {
     }
 }
 
-/// What it starts links DPDK; it does not.
+/// The command does not link DPDK; the daemon that it starts does.
 #[test]
 fn the_command_loads_no_library_of_dpdk() {
     let loads = |program: &str| {

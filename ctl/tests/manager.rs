@@ -162,7 +162,8 @@ fn without_control_groups_the_kernel_shares_cores_and_that_is_told() {
     assert_eq!(told.filter(|what| what.contains("weights cannot be set")).count(), 1, "{messages}");
 }
 
-/// Whoever is killed: the command, whose daemon then stops in order, or the daemon, whose janitor tidies up.
+/// Nothing is left when the command is killed, whose daemon then stops in order, nor when the daemon is,
+/// whose janitor tidies up.
 #[test]
 fn a_killed_manager_leaves_nothing_and_can_be_started_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -304,7 +305,7 @@ fn a_capture_that_finds_no_room_is_a_failure() {
     assert!(messages.contains("(writing failed: File too large (os error 27); "), "{messages}");
 }
 
-/// The manager works in another folder than whoever asks it to change.
+/// The manager works in another folder than the client that asks it to change.
 #[test]
 fn a_configuration_is_applied_from_any_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -323,7 +324,7 @@ fn a_configuration_is_applied_from_any_folder() {
     assert_eq!(manager.end().0, 0);
 }
 
-/// What attaches from outside is awaited, shown, and found at the path that is shown.
+/// A process that attaches from outside is awaited, shown, and found at the path that is shown.
 #[test]
 fn an_nf_that_attaches_is_shown() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,7 +13,7 @@ fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
 }
 
-/// What the kept costs of a machine look like; measuring them takes ten seconds and a quiet machine.
+/// Makes a folder with kept costs of a machine; measuring them takes ten seconds and a quiet machine.
 fn with_costs(folder: &Path) -> PathBuf {
     let state = folder.join("state");
     fs::create_dir_all(&state).unwrap();
@@ -24,7 +24,7 @@ fn with_costs(folder: &Path) -> PathBuf {
         "curve": [{ "bytes": 4096, "random_ns": 2.0, "stride_ns": [1.0, 1.0, 1.0, 1.0] }],
         "translation_l2_ns": 2.0, "walk_ns": 20.0,
         "kernel": { "normal": of_policy, "batch": of_policy, "rr": of_policy, "fifo": of_policy },
-        "troubles": [],
+        "limitations": [],
     });
     let kept = serde_json::json!({ "machine": machine, "costs": costs });
     fs::write(state.join("machine-costs.json"), kept.to_string()).unwrap();

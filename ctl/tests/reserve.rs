@@ -1,7 +1,8 @@
-//! `reserve_cores`: other programs leave the cores of NFs and get them back, also from a manager that is killed.
+//! `reserve_cores`: other programs leave the cores of NFs and get them back, also from a manager that is
+//! killed.
 //!
-//! The manager is in a control group and a namespace of control groups of its own, for which that group is the
-//! top: the rest of the machine keeps its cores. It takes root, two cores, and cpusets of version 1.
+//! The manager is in a control group and a namespace of control groups of its own, for which that group is
+//! the top: the rest of the machine keeps its cores. It takes root, two cores, and cpusets of version 1.
 
 mod common;
 
@@ -16,7 +17,7 @@ use headgate_host::{Pid, cores};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value as Json;
 
-/// What stands for the machine: a group with one program in it.
+/// Stand-in for the machine: a group with one program in it.
 struct Machine {
     group: PathBuf,
     program: Child,

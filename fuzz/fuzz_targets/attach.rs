@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use headgate_session::message::{AttachError, FromNf, MESSAGE_BYTES_MAX, ToNf, Welcome, receive, send};
+use headgate_session::message::{MessageError, FromNf, MESSAGE_BYTES_MAX, ToNf, Welcome, receive, send};
 use headgate_shm::{ControlLayout, Geometry};
 use libfuzzer_sys::fuzz_target;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
@@ -28,8 +28,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What is understood is what a JSON parser finds by itself, and survives being sent; what is not leaves
-/// the socket as it was.
+/// Checks that a message that is understood is what a JSON parser finds by itself, and survives being sent;
+/// one that is not leaves the socket as it was.
 fn check<M: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
     here: &OwnedFd,
     there: &OwnedFd,
@@ -45,12 +45,12 @@ fn check<M: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
             Some(message)
         }
         Ok(None) => panic!("a blocking socket had nothing"),
-        Err(AttachError::Garbled(why)) => {
+        Err(MessageError::Garbled(why)) => {
             assert!(!why.is_empty());
             None
         }
         // A message of no bytes cannot be told from the end of a connection.
-        Err(AttachError::Closed) => return bytes.is_empty().then(|| None).expect("only for no bytes"),
+        Err(MessageError::Closed) => return bytes.is_empty().then(|| None).expect("only for no bytes"),
         Err(error) => panic!("{error}"),
     };
     if let Some(message) = &understood {
@@ -70,7 +70,7 @@ fn sent_again<M: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
             let (again, files) = receive::<M>(there).expect("ours").expect("a message");
             assert_eq!((&again, files.len()), (message, 1));
         }
-        Err(AttachError::Garbled(_)) => {
+        Err(MessageError::Garbled(_)) => {
             assert!(serde_json::to_vec(message).expect("it was JSON").len() > MESSAGE_BYTES_MAX);
         }
         Err(error) => panic!("{error}"),

@@ -42,6 +42,7 @@ fn catalog() -> Catalog {
         name: name.to_owned(),
         summary: String::new(),
         arguments: (name == "router").then(|| vec![argument.clone()]),
+        writes: None,
     };
     Catalog::new(
         ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"].map(nf).into(),
@@ -59,7 +60,7 @@ fn check_findings(findings: &Diagnostics, text: &str) {
     assert!(!rendered.contains(|c: char| c.is_control() && c != '\n'), "{rendered:?}");
 }
 
-/// What the types of a configuration do not say and the manager relies on.
+/// Checks what the types of a configuration do not say and the manager relies on.
 fn check_promises(config: &Config, machine: &Machine) {
     assert!(!config.manager.cores.is_empty());
     for port in &config.ports {

@@ -37,9 +37,9 @@ fn check_cuts(frame: &[u8], parsed: Parsed) {
     assert_eq!(parse(&longer, frame.len()), parsed);
 }
 
-/// What the views say of a frame, in the words of its flow key.
+/// Fields that the views read from a frame, in the words of its flow key.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct FrameFields {
     addresses: Option<(IpAddr, IpAddr)>,
     protocol: u8,
     l3: usize,
@@ -47,23 +47,23 @@ struct Seen {
     fragment: Fragment,
 }
 
-fn seen_by_views(frame: &[u8]) -> Result<Seen, MalformedError> {
+fn seen_by_views(frame: &[u8]) -> Result<FrameFields, MalformedError> {
     let tags = Tags::parse(frame)?;
     let l3 = tags.payload_offset;
     match tags.ethertype {
         ethertype::IPV4 => seen_ipv4(&ipv4::Packet::new(&frame[l3..])?, l3),
         ethertype::IPV6 => seen_ipv6(&ipv6::Packet::new(&frame[l3..])?, l3),
-        _ => Ok(Seen { addresses: None, protocol: 0, l3, l4: l3, fragment: Fragment::None }),
+        _ => Ok(FrameFields { addresses: None, protocol: 0, l3, l4: l3, fragment: Fragment::None }),
     }
 }
 
-fn seen_ipv4(packet: &ipv4::Packet<&[u8]>, l3: usize) -> Result<Seen, MalformedError> {
+fn seen_ipv4(packet: &ipv4::Packet<&[u8]>, l3: usize) -> Result<FrameFields, MalformedError> {
     let field = packet.fragment();
     let identification = u32::from(field.identification);
     if usize::from(field.offset) + packet.total_length() > 65_535 {
         return Err(MalformedError::FragmentOverflow);
     }
-    Ok(Seen {
+    Ok(FrameFields {
         addresses: Some((packet.source().into(), packet.destination().into())),
         protocol: packet.protocol(),
         l3,
@@ -72,7 +72,7 @@ fn seen_ipv4(packet: &ipv4::Packet<&[u8]>, l3: usize) -> Result<Seen, MalformedE
     })
 }
 
-fn seen_ipv6(packet: &ipv6::Packet<&[u8]>, l3: usize) -> Result<Seen, MalformedError> {
+fn seen_ipv6(packet: &ipv6::Packet<&[u8]>, l3: usize) -> Result<FrameFields, MalformedError> {
     let upper = packet.upper_layer()?;
     let fragment = match upper.fragment {
         None => Fragment::None,
@@ -81,7 +81,7 @@ fn seen_ipv6(packet: &ipv6::Packet<&[u8]>, l3: usize) -> Result<Seen, MalformedE
         }
         Some(header) => fragment(header.is_fragment(), header.offset, header.identification),
     };
-    Ok(Seen {
+    Ok(FrameFields {
         addresses: Some((packet.source().into(), packet.destination().into())),
         protocol: upper.protocol,
         l3,
@@ -122,7 +122,7 @@ fn check_against_views(frame: &[u8], parsed: Parsed) {
     };
     let HeaderOffsets { l3, l4, fragment } = place;
     let (l3, l4) = (usize::from(l3), usize::from(l4));
-    let seen = Seen { addresses, protocol, l3, l4, fragment };
+    let seen = FrameFields { addresses, protocol, l3, l4, fragment };
     assert_eq!(seen_by_views(frame), Ok(seen));
     let has_ports =
         addresses.is_some() && ip::has_ports(protocol) && !matches!(fragment, Fragment::Later { .. });

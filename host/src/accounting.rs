@@ -1,7 +1,8 @@
-//! What the kernel counts: CPU time of the machine, of a process and of its threads, frames of an interface.
+//! Counters of the kernel: CPU time of the machine, of a process and of its threads, frames of an interface.
 //!
-//! The kernel charges the work it does for arriving frames to whoever happens to run when it does it: the
-//! network stack of a receiver is often part of the sender's system time. The sums are right all the same.
+//! The kernel charges the work it does for arriving frames to the task that happens to run when it does it:
+//! the network stack of a receiver is often part of the sender's system time. The sums are right all the
+//! same.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,31 +15,31 @@ const INTERFACES: &str = "/proc/thread-self/net/dev";
 /// CPU time of all cores since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineTime {
-    /// In which they worked for somebody, interrupts included.
+    /// Time in which they worked for a task, interrupts included.
     pub busy: Duration,
-    /// In which they had nothing to do.
+    /// Time in which they had nothing to do.
     pub idle: Duration,
 }
 
 /// CPU time of a process and all its threads, children not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessTime {
-    /// In its own code.
+    /// Time in its own code.
     pub user: Duration,
-    /// In the kernel.
+    /// Time in the kernel.
     pub system: Duration,
 }
 
 /// Context switches of a thread since it began (proc_pid_status(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// It slept or gave up its core.
+    /// Switches because the task slept or gave up its core.
     pub voluntary: u64,
-    /// Its core was given to another.
+    /// Switches because its core was given to another.
     pub involuntary: u64,
 }
 
-/// What went through an interface since it was made.
+/// Frames and bytes of an interface since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// Frames that came in; what the kernel glued together or did not cut counts once.
@@ -51,7 +52,7 @@ pub struct InterfaceCounters {
     pub sent_bytes: u64,
 }
 
-/// That of the machine.
+/// Returns the CPU time of the machine.
 ///
 /// # Errors
 /// [`FileError`] where `/proc` is not what it should be.
@@ -60,7 +61,7 @@ pub fn machine() -> Result<MachineTime, FileError> {
     times_in(&text, "cpu ").ok_or_else(|| content(MACHINE, text, "the CPU times of proc_stat(5)"))
 }
 
-/// That of one core.
+/// Returns the CPU time of one core.
 ///
 /// # Errors
 /// As [`machine`], also when there is no such core.
@@ -92,14 +93,14 @@ pub fn thread(pid: u32, name: &str) -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// How often a process's first thread gave up its core, and how often it was taken from it; `None` when the
-/// process is gone.
+/// Returns how often a process's first thread gave up its core, and how often it was taken from it; `None`
+/// when the process is gone.
 #[must_use]
 pub fn switches(pid: u32) -> Option<Switches> {
     switches_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
-/// That of an interface of the calling thread's network namespace.
+/// Returns the counters of an interface of the calling thread's network namespace.
 ///
 /// # Errors
 /// As [`machine`], also when there is no such interface.

@@ -1,5 +1,5 @@
-//! Control groups: which controllers this machine has and where, groups of our own that weigh, limit, hold and end
-//! processes, and cores that are kept free.
+//! Control groups: which controllers this machine has and where, groups of our own that weigh, limit, hold
+//! and end processes, and cores that are kept free.
 
 mod error;
 mod hierarchy;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Pid;
 use serde::Serialize;
 
-/// Which hierarchy holds the `cpu` controller.
+/// Hierarchy that holds the `cpu` controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "version", content = "mount")]
 pub enum CpuController {
@@ -59,8 +59,8 @@ impl CpuController {
     }
 }
 
-/// Where a group of this name would be at the top of every hierarchy that is mounted: an OCI runtime makes
-/// one in each.
+/// Returns the paths that a group of this name would have at the top of every hierarchy that is mounted: an
+/// OCI runtime makes one in each.
 pub fn everywhere(name: &str) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let root = |line: &str| {

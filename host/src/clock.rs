@@ -1,7 +1,7 @@
 //! Time: nanoseconds from the processor's time stamp counter.
 //!
 //! Reading the counter is one instruction, cheap enough for an NF's loop, so costs are sampled in
-//! cycles ([`now_cycles`]) and turned into nanoseconds by whoever needs them
+//! cycles ([`now_cycles`]) and turned into nanoseconds by the code that needs them
 //! ([`Clock::cycles_to_ns`]): one multiplication and one shift.
 //!
 //! The counter is time only where it ticks at one rate on all cores, also in deep sleep
@@ -16,7 +16,7 @@ use std::time::Duration;
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// How long [`Clock::calibrate`] watches both clocks.
+/// Time for which [`Clock::calibrate`] watches both clocks.
 ///
 /// Our choice: a pair of readings is good to the width of its bracket, the cost of one
 /// `clock_gettime`, so 5 ms bound the error of the rate to about 10 parts per million (200
@@ -41,10 +41,10 @@ const CPUID_POWER_MANAGEMENT: u32 = 0x8000_0007;
 const INVARIANT_TSC: u32 = 1 << 8;
 const CPUID_HIGHEST_EXTENDED: u32 = 0x8000_0000;
 
-/// Where the kernel lists the clocks it still trusts; it strikes out a TSC it found unstable.
+/// File in which the kernel lists the clocks it still trusts; it strikes out a TSC it found unstable.
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// What [`Clock::now_ns`] reads.
+/// Source of [`Clock::now_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The processor's time stamp counter.
@@ -82,7 +82,7 @@ pub fn now_cycles() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// Whether the time stamp counter is time on this machine.
+/// Returns whether the time stamp counter runs at a constant rate on this machine.
 pub fn tsc_is_invariant() -> bool {
     let promised = __cpuid(CPUID_HIGHEST_EXTENDED).eax >= CPUID_POWER_MANAGEMENT
         && __cpuid(CPUID_POWER_MANAGEMENT).edx & INVARIANT_TSC != 0;
@@ -105,7 +105,7 @@ impl Clock {
         Self { source, ns_per_cycle: rate(start, end), anchor: end }
     }
 
-    /// Which clock [`Clock::now_ns`] reads.
+    /// Returns the clock that [`Clock::now_ns`] reads.
     pub fn source(&self) -> Source {
         self.source
     }
@@ -130,7 +130,7 @@ impl Clock {
             tv_sec: from.tv_sec + (ns / NS_PER_SECOND) as i64,
             tv_nsec: (ns % NS_PER_SECOND) as i64,
         };
-        // Interrupted, whoever sleeps looks around a little sooner.
+        // Interrupted, the sleeper checks a little sooner.
         let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
     }
 

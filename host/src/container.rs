@@ -5,9 +5,9 @@
 //! ends: from then on the process is watched and ended by its descriptor, as any other, and what the
 //! runtime leaves (its folder, its control groups) is removed as files are.
 //!
-//! Nobody in a container has a right, but those to its interfaces where it was given a network with some. Its
-//! file system is read-only but for empty folders in memory, its network has no interface otherwise, and
-//! system calls that only make sense with rights are refused.
+//! No process in a container has a capability, but those to its interfaces where it was given a network with
+//! some. Its file system is read-only but for empty folders in memory, its network has no interface
+//! otherwise, and system calls that only make sense with rights are refused.
 
 use std::ffi::OsString;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::process::{self, Child, Launch, Output, ProcessError};
 
 /// OCI runtimes, the one that is taken first in front.
 pub const RUNTIMES: [&str; 2] = ["runc", "crun"];
-/// What to do where there is none.
+/// Advice where there is no runtime.
 pub const INSTALL: &str = "install an OCI runtime (Debian: apt install runc)";
 
 /// Folders that a file system must have, for what is put there.
@@ -80,13 +80,13 @@ const UNKNOWN_CALLS: [&str; 1] = ["clone3"];
 /// Rights of a container that was given a network: to its interfaces and to raw sockets on them.
 const NETWORK_RIGHTS: [&str; 2] = ["CAP_NET_ADMIN", "CAP_NET_RAW"];
 
-/// Why there is no container.
+/// Error of making or running a container.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerError {
     /// No runtime.
     #[error("there is neither `runc` nor `crun` on this machine: {INSTALL}")]
     NoRuntime,
-    /// Its file system lacks a folder.
+    /// The file system lacks a folder.
     #[error("{} has no folder `{folder}`, where a container needs one; make an empty one", rootfs.display())]
     Rootfs {
         /// The file system.
@@ -99,7 +99,7 @@ pub enum ContainerError {
     Bundle {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The runtime did not do it.
@@ -107,7 +107,7 @@ pub enum ContainerError {
     Refused {
         /// The runtime.
         runtime: &'static str,
-        /// What it said, or how it ended.
+        /// Output of the runtime, or the way in which it ended.
         said: String,
     },
     /// A process cannot be started or watched.
@@ -115,10 +115,10 @@ pub enum ContainerError {
     Process(#[from] ProcessError),
 }
 
-/// What is wanted of a container.
+/// Description of a container.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its name for the runtime and in its own eyes; also that of its control groups.
+    /// Name for the runtime and in its own eyes; also that of its control groups.
     pub name: String,
     /// The command of its first process.
     pub command: Vec<String>,
@@ -260,8 +260,8 @@ pub struct Making {
 }
 
 impl Making {
-    /// Has a runtime make one. The folder is there, is empty, and is nobody else's; the first process gets
-    /// `stdin`, and the cores of the calling thread.
+    /// Starts a container with a runtime. The folder is there, is empty, and is nobody else's; the first
+    /// process gets `stdin`, and the cores of the calling thread.
     ///
     /// # Errors
     /// [`ContainerError`].
@@ -342,12 +342,12 @@ pub struct Container {
 }
 
 impl Container {
-    /// Its process id here. It is nobody else's while [`Container::is_alive`].
+    /// Returns the process id here; no other process has it while [`Container::is_alive`].
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Whether it still runs (or is stopped).
+    /// Returns whether the process runs (or is stopped).
     ///
     /// # Errors
     /// [`ProcessError`].

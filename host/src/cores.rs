@@ -1,4 +1,4 @@
-//! Cores: which there are, which we may use, and staying on one.
+//! Cores: those that there are, those that we may use, and pinning to one.
 
 mod placement;
 
@@ -19,7 +19,7 @@ use crate::files::{self, FileError};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 
-/// Why a thread could not be put on a core.
+/// Reason why a thread could not be put on a core.
 #[derive(Debug, thiserror::Error)]
 pub enum CoresError {
     /// The machine has no such core, or it is offline.
@@ -50,7 +50,7 @@ pub enum CoresError {
         /// The task that was to be moved.
         task: Pid,
     },
-    /// The task belongs to somebody else.
+    /// The task belongs to another user.
     #[error(
         "not permitted to move {}: it runs as another user; run as root or with CAP_SYS_NICE",
         name_of(task)
@@ -92,17 +92,17 @@ impl CoreList {
         &self.0
     }
 
-    /// Whether `core` is one of them.
+    /// Returns whether `core` is one of them.
     pub fn contains(&self, core: u32) -> bool {
         self.0.binary_search(&core).is_ok()
     }
 
-    /// How many there are.
+    /// Returns their number.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -219,8 +219,8 @@ pub fn pin(task: Option<Pid>, cores: &CoreList) -> Result<(), CoresError> {
         .map_err(|error| blame_cpuset(error, cores))
 }
 
-/// Looks for threads of a process that started while others were moved. Our choice: a thread that is moved
-/// has its children where it is, so a process needs more only to escape.
+/// Searches again for threads of a process that started while others were moved. Our choice: a thread that is
+/// moved has its children where it is, so a process needs more only to escape.
 const PIN_PASSES: usize = 4;
 
 /// Keeps every thread of a process on the given cores.

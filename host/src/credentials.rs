@@ -1,4 +1,4 @@
-//! Who we are and what we may do.
+//! User and capabilities of this process.
 
 use rustix::process::geteuid;
 use rustix::thread::{CapabilitySet, capabilities};
@@ -52,23 +52,24 @@ impl Capability {
     }
 }
 
-/// Whether the effective user is root. Rights are better asked for by [`has_capability`].
+/// Returns whether the effective user is root. Rights are better asked for by [`has_capability`].
 pub fn is_root() -> bool {
     geteuid().is_root()
 }
 
-/// Whether the calling thread has a right in force.
+/// Returns whether the calling thread has a right in force.
 pub fn has_capability(capability: Capability) -> bool {
     // `capget` on oneself does not fail on any kernel this runs on (3.x and later).
     capabilities(None).is_ok_and(|sets| sets.effective.contains(capability.entry().1))
 }
 
-/// The score of a process that is ended after all others when memory runs out (proc_pid_oom_score_adj(5)). Our choice: not
+/// The score of a process that is ended after all others when memory runs out (proc_pid_oom_score_adj(5)).
+/// Our choice: not
 /// -1000, which would have the kernel end everybody else for a leak of ours.
 const OOM_LAST: i32 = -900;
 
-/// Has the kernel end this process after all others when memory runs out. Processes that it starts begin with the same
-/// score, so NFs raise theirs.
+/// Tells the kernel to end this process last when memory runs out. Processes that it starts begin with the
+/// same score, so NFs raise theirs.
 ///
 /// # Errors
 /// [`FileError`]: to lower the score takes CAP_SYS_RESOURCE.

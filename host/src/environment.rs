@@ -18,7 +18,7 @@ const HYPERVISOR_PRESENT: u32 = 1 << 31;
 /// The leaf where hypervisors give their name, in EBX, ECX, EDX.
 const CPUID_HYPERVISOR: u32 = 0x4000_0000;
 
-/// What this machine is. A fact that the machine does not tell is `None` (`null`).
+/// Description of this machine. A fact that the machine does not tell is `None` (`null`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Environment {
     /// Release and build of the kernel, as `uname -rv` prints them.
@@ -35,7 +35,7 @@ pub struct Environment {
     pub cores_isolated: Option<String>,
     /// Whether two hardware threads share a core.
     pub smt_active: Option<bool>,
-    /// How the clock of core 0 is governed, such as `performance`.
+    /// Frequency governor of core 0, such as `performance`.
     pub frequency_governor: Option<String>,
     /// Memory of the machine, in bytes.
     pub memory_bytes: Option<u64>,
@@ -43,11 +43,11 @@ pub struct Environment {
     pub memory_available_bytes: Option<u64>,
     /// Pages of 2 MiB in the machine's pool.
     pub hugepages_total: Option<u64>,
-    /// Of these, pages nobody has touched yet.
+    /// Number of them that nobody has touched yet.
     pub hugepages_free: Option<u64>,
     /// Whether ordinary shared memory may come in 2 MiB pages: `never`, `advise`, `always`, ….
     pub hugepages_transparent_shared: Option<String>,
-    /// Which control groups can weigh CPU time.
+    /// Control groups that can weigh CPU time.
     pub cpu_controller: CpuController,
     /// Time in each second that real-time tasks may use, in us; -1: all of it.
     pub real_time_us_per_second: Option<i64>,
@@ -63,7 +63,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Asks the machine.
+    /// Reads the facts from the machine.
     pub fn observe() -> Self {
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let pool = hugepages::pool().ok();

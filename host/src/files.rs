@@ -12,7 +12,7 @@ pub enum FileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The value could not be written.
@@ -20,9 +20,9 @@ pub enum FileError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What should have been written.
+        /// Value that should have been written.
         value: String,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The file was read and holds something else than its format promises.
@@ -30,9 +30,9 @@ pub enum FileError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Content of the file.
         content: String,
-        /// What it should hold.
+        /// Content that was expected.
         expected: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Pages of 2 MiB: how many there are, getting more, giving them back.
+//! Pages of 2 MiB: their number, reserving more, giving them back.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ pub struct Pool {
     pub total: u64,
     /// Pages nobody has touched yet (`free_hugepages`).
     pub free: u64,
-    /// Of the free pages, those promised to a mapping (`resv_hugepages`).
+    /// Number of the free pages that are promised to a mapping (`resv_hugepages`).
     pub reserved: u64,
 }
 
@@ -29,7 +29,7 @@ impl Pool {
     }
 }
 
-/// Why there are no hugepages.
+/// Error of reading or reserving hugepages.
 #[derive(Debug, thiserror::Error)]
 pub enum HugepagesError {
     /// The kernel or the processor has none.

@@ -1,8 +1,8 @@
-//! Hands on the operating system.
+//! Interface to the operating system.
 //!
 //! One file per thing the rest of Headgate needs from the kernel: a clock, cores, scheduling
 //! classes, hugepages, processes, counters, signals, credentials, the network's interfaces, namespaces, and
-//! somebody who undoes what was changed. Nothing here decides anything; nothing here moves a packet.
+//! a janitor that undoes what was changed. Nothing here decides anything; nothing here moves a packet.
 //!
 //! Every error says what failed, why, and what mends it. Process and thread ids are
 //! [`Pid`]; where an `Option<Pid>` is taken, `None` is the calling thread.

@@ -16,8 +16,8 @@ use rustix::process::Pid;
 use crate::process;
 use crate::undo::Action;
 
-/// How long a lock may be held whose holder has ended: its janitor takes it to remove the file. Our choice: a thousand
-/// times what that takes.
+/// Longest time for which a lock may be held after its holder ended: its janitor takes it to remove the file.
+/// Our choice: a thousand times what that takes.
 const JANITOR_PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -37,7 +37,7 @@ impl Lock {
         let start = Instant::now();
         loop {
             let mut options = OpenOptions::new();
-            // Whoever can open it can lock it, so nobody else may.
+            // A process that can open it can lock it, so no other user may.
             let open = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
             let mut file = open?;
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -47,7 +47,7 @@ impl Lock {
                 thread::sleep(PAUSE);
                 continue;
             }
-            // Whoever held it may have removed it after we had opened it: then this lock keeps nobody out.
+            // Its holder may have removed it after we had opened it: then this lock keeps nobody out.
             let (ours, there) = (file.metadata()?, fs::metadata(path));
             if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
                 continue;
@@ -69,7 +69,7 @@ impl Drop for Lock {
     }
 }
 
-/// Whether the process that wrote its number into a lock file runs.
+/// Returns whether the process that wrote its number into a lock file runs.
 fn runs(file: &mut File) -> bool {
     let mut pid = String::new();
     let _ = file.read_to_string(&mut pid);

@@ -27,10 +27,10 @@ const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
 /// TCP sockets of the calling thread's namespace (proc_net_tcp).
 const TCP_SOCKETS: &str = "/proc/thread-self/net/tcp";
 
-/// Why a namespace could not be made or entered.
+/// Reason why a namespace could not be made or entered.
 #[derive(Debug, thiserror::Error)]
 pub enum NamespaceError {
-    /// We lack the right.
+    /// The right is missing.
     #[error("not permitted to {doing} a network namespace: this takes CAP_SYS_ADMIN; run as root")]
     NotPermitted {
         /// "make" or "enter".
@@ -41,10 +41,10 @@ pub enum NamespaceError {
     System {
         /// "make" or "enter".
         doing: &'static str,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// Its interfaces could not be set up.
+    /// The interfaces could not be set up.
     #[error(transparent)]
     Network(#[from] NetworkError),
     /// A file of its could not be read or written.
@@ -83,7 +83,7 @@ impl Namespace {
         enter(self.descriptor.as_fd()).map_err(refused("enter"))
     }
 
-    /// Does some work inside, on a thread of its own, and waits for it.
+    /// Runs a function inside, on a thread of its own, and waits for it.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
         on_own_thread(|| self.enter().map(|()| work()))
     }
@@ -98,7 +98,7 @@ impl Namespace {
         Ok(self.run(|| files::write(FORWARDING, "1"))??)
     }
 
-    /// Whether somebody inside listens at a TCP port, over IPv4.
+    /// Returns whether a process inside listens at a TCP port, over IPv4.
     pub fn has_tcp_listener(&self, port: u16) -> Result<bool, NamespaceError> {
         Ok(listens(&self.run(|| files::read(TCP_SOCKETS))??, port))
     }
@@ -171,7 +171,7 @@ fn refused(doing: &'static str) -> impl FnOnce(Errno) -> NamespaceError {
     }
 }
 
-/// What one side of [`Namespaces`] is to look like.
+/// Description of one side of [`Namespaces`].
 #[derive(Clone, Debug)]
 pub struct EndpointPlan {
     /// Name of the interface in the middle.
@@ -186,7 +186,7 @@ pub struct EndpointPlan {
     pub gateways: Vec<IpAddr>,
 }
 
-/// What [`Namespaces`] are to look like.
+/// Description of [`Namespaces`].
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The left side.

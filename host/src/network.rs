@@ -1,4 +1,4 @@
-//! Interfaces: which there are, which one carries the way out, and setting them up.
+//! Interfaces: a list of them, those that default routes leave by, and setting them up.
 //!
 //! All of it is asked of the kernel by rtnetlink rather than read from `/sys/class/net` and
 //! `/proc/net`: those show the namespace of a mount or of the main thread, and only one of
@@ -17,7 +17,7 @@ mod routes;
 
 pub use offload::Offload;
 
-use netlink::{CREATE, Refusal, Request, Socket, attribute, number, text_of, u32_at};
+use netlink::{CREATE, NetlinkError, Request, Socket, attribute, number, text_of, u32_at};
 
 // linux/rtnetlink.h
 const NEW_LINK: u16 = 16;
@@ -68,7 +68,7 @@ const NEIGHBOUR_PERMANENT: u16 = 0x80;
 /// Longest name of an interface, in bytes (`IFNAMSIZ` less the terminating zero).
 pub const NAME_BYTES_MAX: usize = 15;
 
-/// Why an interface could not be found or changed.
+/// Reason why an interface could not be found or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     /// There is no interface of this name in this namespace.
@@ -76,7 +76,7 @@ pub enum NetworkError {
     NoSuchInterface {
         /// The name.
         name: String,
-        /// Those that exist.
+        /// Interfaces that exist.
         existing: Vec<String>,
     },
     /// A name the kernel could not take.
@@ -85,18 +85,18 @@ pub enum NetworkError {
         /// The name.
         name: String,
     },
-    /// We lack the right.
+    /// The right is missing.
     #[error("not permitted to {doing}: this takes CAP_NET_ADMIN; run as root")]
     NotPermitted {
-        /// What was to be done.
+        /// Action that failed.
         doing: String,
     },
     /// The kernel refused.
     #[error("cannot {doing}: {source}{}", explained(explanation))]
     Refused {
-        /// What was to be done.
+        /// Action that failed.
         doing: String,
-        /// Why.
+        /// Cause.
         source: io::Error,
         /// The kernel's own explanation, where it gives one.
         explanation: Option<String>,
@@ -210,7 +210,7 @@ impl Links {
         Ok(Self { socket })
     }
 
-    /// All interfaces, in the order of their making.
+    /// Returns all interfaces, in the order of their making.
     pub fn interfaces(&mut self) -> Result<Vec<Interface>, NetworkError> {
         let request = Request::new(GET_LINK, 0, &link_header(0, 0));
         let bodies = self.socket.dump(request).map_err(refused("list the interfaces"))?;
@@ -385,7 +385,7 @@ impl Links {
     }
 }
 
-fn refused(doing: impl Into<String>) -> impl FnOnce(Refusal) -> NetworkError {
+fn refused(doing: impl Into<String>) -> impl FnOnce(NetlinkError) -> NetworkError {
     let doing = doing.into();
     move |refusal| match Errno::from_io_error(&refusal.source) {
         Some(Errno::PERM) => NetworkError::NotPermitted { doing },

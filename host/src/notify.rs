@@ -1,5 +1,5 @@
-//! Telling the service manager how we are (sd_notify(3)): a datagram to the socket that systemd
-//! names in the environment of a unit with `Type=notify`.
+//! Notification of the service manager (sd_notify(3)): a datagram to the socket that systemd names in the
+//! environment of a unit with `Type=notify`.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,7 +10,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 const VARIABLE: &str = "NOTIFY_SOCKET";
 
-/// Why the service manager could not be told.
+/// Reason why the service manager could not be told.
 #[derive(Debug, thiserror::Error)]
 pub enum NotifyError {
     /// The variable holds something that is no socket's address.
@@ -21,12 +21,12 @@ pub enum NotifyError {
         /// Its value.
         value: OsString,
     },
-    /// Nobody takes the message.
+    /// The message cannot be delivered.
     #[error("cannot notify the service manager at {value:?}: {source}; unset {VARIABLE} to run without")]
     Send {
         /// The address.
         value: OsString,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
 }
@@ -45,7 +45,7 @@ struct Manager {
 }
 
 impl Notifier {
-    /// As the environment says.
+    /// Reads the environment.
     pub fn from_environment() -> Result<Self, NotifyError> {
         match env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             Some(value) => Self::to(&value),
@@ -53,7 +53,7 @@ impl Notifier {
         }
     }
 
-    /// To a path, or to the abstract name behind an `@`.
+    /// Connects to a path, or to the abstract name behind an `@`.
     fn to(value: &OsStr) -> Result<Self, NotifyError> {
         let address = match value.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
@@ -66,7 +66,7 @@ impl Notifier {
         Ok(Self { manager: Some(Manager { socket, address, value: value.into() }) })
     }
 
-    /// Whether somebody listens.
+    /// Returns whether there is a service manager to notify.
     pub fn is_listened_to(&self) -> bool {
         self.manager.is_some()
     }
@@ -81,7 +81,7 @@ impl Notifier {
         self.send("STOPPING=1")
     }
 
-    /// One line for people, as shown by `systemctl status`.
+    /// Sends one line for people
     pub fn status(&self, line: &str) -> Result<(), NotifyError> {
         // A line's end would begin another assignment.
         self.send(&format!("STATUS={}", line.replace('\n', " ")))

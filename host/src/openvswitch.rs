@@ -20,20 +20,20 @@ use crate::process::{self, Child, Exit, ProcessError};
 
 /// The programs it takes.
 pub const PROGRAMS: [&str; 5] = ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"];
-/// What to do where one of them is missing.
+/// Advice where one of them is missing.
 pub const INSTALL: &str = "install Open vSwitch (Debian: apt install openvswitch-switch)";
 
-/// Where packages have the schema of the database.
+/// Paths at which packages have the schema of the database.
 const SCHEMAS: [&str; 2] =
     ["/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema"];
 /// There while the kernel's datapath is loaded.
 const KERNEL_MODULE: &str = "/sys/module/openvswitch";
 const BRIDGE: &str = "switch";
-/// How long its parts may take to be ready, each. Our choice: a hundred times what they take.
+/// Longest wait for each part to become ready. Our choice: a hundred times what they take.
 const PATIENCE: Duration = Duration::from_secs(5);
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
-/// Why there is no switch.
+/// Error of running a switch.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
     /// A part of it is not on this machine.
@@ -42,28 +42,28 @@ pub enum SwitchError {
         /// The program or file.
         what: &'static str,
     },
-    /// One of its programs did not do as it was told.
+    /// One of its programs failed.
     #[error("{program} {how}{}", after_colon(said))]
     Failed {
         /// The program.
         program: &'static str,
-        /// How it failed.
+        /// Description of the failure.
         how: String,
         /// The last line of what it said.
         said: String,
     },
-    /// Its folder cannot be used.
+    /// The folder cannot be used.
     #[error("{}: {source}", path.display())]
     Folder {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
     /// There is no folder for it.
     #[error("{0}")]
     NoFolder(String),
-    /// Its namespace cannot be entered.
+    /// The namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
     /// A process of it cannot be watched.
@@ -75,7 +75,7 @@ fn after_colon(line: &str) -> String {
     if line.is_empty() { String::new() } else { format!(": {line}") }
 }
 
-/// What passes the packets on.
+/// Datapath that forwards the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datapath {
     /// The kernel's module.
@@ -90,7 +90,7 @@ impl Datapath {
         if Path::new(KERNEL_MODULE).exists() { Self::System } else { Self::Netdev }
     }
 
-    /// As Open vSwitch calls it (`datapath_type`).
+    /// Returns Open vSwitch's word for it (`datapath_type`).
     pub const fn word(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -124,7 +124,7 @@ impl OpenVSwitch {
     /// # Errors
     /// [`SwitchError`].
     pub fn start(namespace: &Namespace, folder: &Path, datapath: Datapath) -> Result<Self, SwitchError> {
-        let place = Place { namespace, folder };
+        let place = SwitchPlace { namespace, folder };
         let database = folder.join("db");
         let schema = SCHEMAS.map(Path::new).into_iter().find(|path| path.exists());
         let schema = schema.ok_or(SwitchError::Missing { what: "vswitch.ovsschema" })?;
@@ -139,8 +139,9 @@ impl OpenVSwitch {
         Ok(made)
     }
 
-    /// One handler and one revalidator instead of one for each core: what they do is set up the few flows.
-    fn add_bridge(&mut self, place: &Place<'_>) -> Result<(), SwitchError> {
+    /// Adds a bridge with one handler and one revalidator instead of one for each core: what they do is set
+    /// up the few flows.
+    fn add_bridge(&mut self, place: &SwitchPlace<'_>) -> Result<(), SwitchError> {
         let database = format!("--db={}", database_socket(&self.folder));
         let datapath = format!("datapath_type={}", self.datapath.word());
         let words = [
@@ -173,7 +174,7 @@ impl OpenVSwitch {
     /// # Errors
     /// [`SwitchError`].
     pub fn join(&self, namespace: &Namespace, ends: &[Port; 2]) -> Result<(), SwitchError> {
-        let place = Place { namespace, folder: &self.folder };
+        let place = SwitchPlace { namespace, folder: &self.folder };
         let mut words = vec![format!("--db={}", database_socket(&self.folder)), "--timeout=5".to_owned()];
         for Port { interface, number } in ends {
             let number = format!("ofport_request={number}");
@@ -194,12 +195,12 @@ impl OpenVSwitch {
         &self.switch.0
     }
 
-    /// What passes the packets on.
+    /// Returns the datapath that forwards the packets.
     pub const fn datapath(&self) -> Datapath {
         self.datapath
     }
 
-    /// Which of its programs has ended, and how; `None` while both run.
+    /// Returns which of its programs has ended, and how; `None` while both run.
     ///
     /// # Errors
     /// [`ProcessError`].
@@ -225,13 +226,13 @@ impl Drop for Running {
     }
 }
 
-/// Where its programs run.
-struct Place<'a> {
+/// Folder and namespace in which its programs run.
+struct SwitchPlace<'a> {
     namespace: &'a Namespace,
     folder: &'a Path,
 }
 
-impl Place<'_> {
+impl SwitchPlace<'_> {
     fn command(&self, program: &'static str, words: &[&str]) -> Result<Command, SwitchError> {
         let path = process::find_program(program).ok_or(SwitchError::Missing { what: program })?;
         process::keep_descriptors_private()?;
@@ -285,7 +286,7 @@ impl Place<'_> {
                 let how = format!("was not ready within {} s", PATIENCE.as_secs());
                 return Err(SwitchError::Failed { program, how, said });
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_EVERY);
         }
         Ok(())
     }

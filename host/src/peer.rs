@@ -16,16 +16,16 @@ use crate::process::{self, ProcessError};
 /// Linux 6.5, `include/uapi/asm-generic/socket.h`: x86 and ARM. The `libc` crate does not have it.
 const SO_PEERPIDFD: libc::c_int = 77;
 
-/// Why a peer is nobody to deal with.
+/// Reason why a peer is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// It is in a namespace of process ids that we do not see into.
+    /// The process is in a namespace of process ids that we do not see into.
     #[error(
         "its process cannot be seen from here, because it is not in this namespace of process ids or one \
          below it; start it from the machine that the manager runs on, not from a container beside it"
     )]
     Hidden,
-    /// It has ended.
+    /// The process has ended.
     #[error("its process has ended")]
     Ended,
     /// The kernel cannot name it for good.
@@ -73,7 +73,7 @@ impl Peer {
         credentials(socket.as_fd()).map(|credentials| credentials.uid)
     }
 
-    /// Its process id here. It is nobody else's while [`Peer::is_alive`].
+    /// Returns the process id here; no other process has it while [`Peer::is_alive`].
     pub fn pid(&self) -> Pid {
         self.pid
     }
@@ -83,7 +83,7 @@ impl Peer {
         self.uid
     }
 
-    /// Whether it still runs (or is stopped).
+    /// Returns whether the process runs (or is stopped).
     pub fn is_alive(&self) -> Result<bool, ProcessError> {
         Ok(!process::has_ended(self.pidfd.as_fd())?)
     }
@@ -93,7 +93,7 @@ impl Peer {
         process::send_signal(self.pidfd.as_fd(), signal)
     }
 
-    /// Whether we may signal it.
+    /// Returns whether we may signal it.
     pub fn may_be_signalled(&self) -> bool {
         let no_information = std::ptr::null::<libc::siginfo_t>();
         let fd = self.pidfd.as_raw_fd();

@@ -1,4 +1,4 @@
-//! What the kernel and the processor count for a process, and what one event of it costs on this machine.
+//! Performance counters of the kernel and the processor, and the costs of single events on this machine.
 //!
 //! - [`tally`]: time on a core, time waited for one, switches, migrations, faults: from `/proc`, for
 //!   everybody;

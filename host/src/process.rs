@@ -29,7 +29,7 @@ use crate::files::{self, FileError};
 /// First descriptor that no child is given.
 const FIRST_PRIVATE_DESCRIPTOR: libc::c_uint = 3;
 
-/// Why a process could not be started, watched or ended.
+/// Reason why a process could not be started, watched or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// The program could not be run.
@@ -37,7 +37,7 @@ pub enum ProcessError {
     Spawn {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// The process has ended and was waited for, or never was.
@@ -46,7 +46,7 @@ pub enum ProcessError {
         /// Its id.
         pid: Pid,
     },
-    /// The process belongs to somebody else.
+    /// The process belongs to another user.
     #[error("not permitted to signal the process: it runs as another user; run as root")]
     NotPermitted,
     /// `/proc` could not be read.
@@ -70,12 +70,12 @@ fn mend_program(error: &io::Error) -> &'static str {
     }
 }
 
-/// Where a child's output goes.
+/// Destination of a child's output.
 #[derive(Debug)]
 pub enum Output {
     /// Nowhere.
     Null,
-    /// Where ours goes.
+    /// The destination of our own.
     Inherit,
     /// Into a file or anything else with a descriptor.
     File(File),
@@ -119,8 +119,8 @@ impl Launch {
         Child::of(spawned)
     }
 
-    /// Starts it inside a control group of version 2, such as [`crate::cgroup::NfGroup::birthplace`]: it is never
-    /// outside.
+    /// Starts it inside a control group of version 2, such as [`crate::cgroup::NfGroup::birthplace`]: it is
+    /// never outside.
     ///
     /// # Errors
     /// [`ProcessError`]; also when the group is no such group, or may have no processes.
@@ -186,7 +186,7 @@ fn duplicate(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// Programs of administrators, which lie beside those of `PATH` where a service has none of their folders.
 const FOLDERS: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
-/// Where the program of this name is.
+/// Returns the path of the program of this name.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.map(PathBuf::from));
@@ -223,12 +223,13 @@ impl Child {
         Ok(Self { pid, pidfd, exit: None })
     }
 
-    /// Its process id, ours to use until [`Child::wait`] or [`Child::try_wait`] told of the end.
+    /// Returns the process id, which is ours to use until [`Child::wait`] or [`Child::try_wait`] told of the
+    /// end.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// Whether it still runs (or is stopped).
+    /// Returns whether the process runs (or is stopped).
     pub fn is_alive(&self) -> Result<bool, ProcessError> {
         Ok(!has_ended(self.pidfd.as_fd())?)
     }
@@ -263,7 +264,7 @@ impl Child {
         }
     }
 
-    /// How it ended, if it has.
+    /// Returns how the process ended, if it has.
     pub fn try_wait(&mut self) -> Result<Option<Exit>, ProcessError> {
         self.wait_with(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
     }
@@ -292,12 +293,12 @@ impl AsFd for Child {
     }
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this code.
+    /// An exit by itself, with this code.
     Code(i32),
-    /// By this signal.
+    /// A death by this signal.
     Signal(i32),
 }
 
@@ -310,7 +311,7 @@ impl Exit {
         }
     }
 
-    /// Whether it ended by itself with code 0.
+    /// Returns whether it ended by itself with code 0.
     pub fn is_success(self) -> bool {
         self == Exit::Code(0)
     }
@@ -375,7 +376,7 @@ pub fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> Result<(), ProcessE
     }
 }
 
-/// Whether the process behind a descriptor has ended, waited for or not.
+/// Returns whether the process behind a descriptor has ended, waited for or not.
 pub fn has_ended(pidfd: BorrowedFd<'_>) -> Result<bool, ProcessError> {
     poll_end(pidfd, Duration::ZERO)
 }
@@ -418,7 +419,7 @@ pub fn threads(pid: Pid) -> Vec<Pid> {
     }
 }
 
-/// What the kernel says of a process's main thread, at one moment.
+/// State of a process's main thread at one moment, from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// `R` running or waiting for a core, `S` asleep, `D` asleep and not to be disturbed,
@@ -450,8 +451,8 @@ pub fn observe(pid: Pid) -> Result<Observation, ProcessError> {
     Ok(Observation { state, on_core_ns, waiting_ns, voluntary_switches, involuntary_switches })
 }
 
-/// When a process began, in clock ticks since the start of the machine; `None` when there is none. With its
-/// id it names a process for good.
+/// Returns when a process began, in clock ticks since the start of the machine; `None` when there is none.
+/// With its id it names a process for good.
 pub fn started_ticks(pid: Pid) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     // Field 22 of proc_pid_stat(5); the second is a name in parentheses that may hold anything.
@@ -465,8 +466,8 @@ pub fn parent(pid: Pid) -> Option<Pid> {
     Pid::from_raw(stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?)
 }
 
-/// Whether a process with this id runs (a zombie does not). Ids are used again: where the process
-/// is at hand, prefer [`open`] and [`has_ended`].
+/// Returns whether a process with this id runs (a zombie does not). Ids are used again: where the process is
+/// at hand, prefer [`open`] and [`has_ended`].
 pub fn is_alive(pid: Pid) -> Result<bool, ProcessError> {
     match observe(pid) {
         Ok(observation) => Ok(!matches!(observation.state, 'Z' | 'X')),

@@ -1,4 +1,4 @@
-//! Programs of ours that other programs of ours start: where they are.
+//! Paths of our programs that other programs of ours start.
 
 use std::path::PathBuf;
 

@@ -23,7 +23,7 @@ const NICE: std::ops::RangeInclusive<i8> = -20..=19;
 /// Range of real-time priorities, sched(7).
 const PRIORITY: std::ops::RangeInclusive<u8> = 1..=99;
 
-/// How the kernel schedules a task. Illegal mixtures cannot be written.
+/// Scheduling policy of a task in the kernel. Illegal mixtures cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
@@ -38,10 +38,10 @@ pub enum Policy {
     Batch {
         /// -20 (most) to 19 (least).
         nice: i8,
-        /// As for `Normal`.
+        /// Length of slices, as for `Normal`.
         slice_ns: Option<u64>,
     },
-    /// `SCHED_RR`: before every fair task, in turns with others of its priority.
+    /// `SCHED_RR`: before every fair task, alternating with others of its priority.
     RoundRobin {
         /// 1 (lowest) to 99.
         priority: u8,
@@ -68,7 +68,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// Why a task's scheduling could not be set or read.
+/// Reason why a task's scheduling could not be set or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedError {
     /// The kernel refused for want of a right.
@@ -76,19 +76,19 @@ pub enum SchedError {
     NotPermitted {
         /// The task; `None` is the calling thread.
         task: Option<Pid>,
-        /// What was asked for.
+        /// Requested policy.
         policy: Policy,
-        /// Which right is wanting.
-        reason: Refusal,
+        /// Missing right.
+        reason: MissingRight,
     },
     /// A number outside the kernel's range.
     #[error("{what} {value} is out of range: {range}")]
     OutOfRange {
-        /// Which number.
+        /// Name of the number.
         what: &'static str,
         /// Its value.
         value: i64,
-        /// What it may be.
+        /// Allowed range.
         range: &'static str,
     },
     /// The kernel took the request and left the slice as it was.
@@ -126,9 +126,9 @@ pub enum SchedError {
     },
 }
 
-/// Which right was wanting.
+/// Right that is missing.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum MissingRight {
     /// Neither the capability nor a resource limit allows it.
     NoCapability,
     /// Version 1 groups give real-time tasks no time unless told to.
@@ -137,17 +137,19 @@ pub enum Refusal {
     Unknown,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for MissingRight {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NoCapability => f.write_str("this process lacks CAP_SYS_NICE; run as root or grant it"),
-            Refusal::NoRealTimeInGroup(file) => write!(
+            MissingRight::NoCapability => {
+                f.write_str("this process lacks CAP_SYS_NICE; run as root or grant it")
+            }
+            MissingRight::NoRealTimeInGroup(file) => write!(
                 f,
                 "its control group gives real-time tasks no time; \
                  write for example 950000 (us per second) to {}, parent groups first",
                 file.display()
             ),
-            Refusal::Unknown => f.write_str(
+            MissingRight::Unknown => f.write_str(
                 "the capability CAP_SYS_NICE is there, so a security module or a container forbids it",
             ),
         }
@@ -214,24 +216,25 @@ pub fn get(task: Option<Pid>) -> Result<Policy, SchedError> {
     }
 }
 
-/// Where the kernel keeps the turn of round-robin tasks (sched(7)).
+/// File with the time slice of round-robin tasks (sched(7)).
 pub const ROUND_ROBIN_QUANTUM: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
-/// How long a round-robin task runs before another of its priority does, in ms, for the whole machine.
+/// Returns how long a round-robin task runs before another of its priority does, in ms, for the whole
+/// machine.
 pub fn round_robin_quantum_ms() -> Result<u64, FileError> {
     files::read_number(ROUND_ROBIN_QUANTUM)
 }
 
-/// Sets it, for tasks that begin a turn from now on. The kernel rounds to its tick.
+/// Sets it, for tasks that begin a time slice from now on. The kernel rounds to its tick.
 pub fn set_round_robin_quantum_ms(ms: u32) -> Result<(), FileError> {
     files::write(ROUND_ROBIN_QUANTUM, &ms.to_string())
 }
 
-/// How many microseconds of each second real-time tasks may use of a core, for the whole machine; -1 is all
-/// (sched(7)).
+/// File with the number of microseconds of each second that real-time tasks may use of a core, for the whole
+/// machine; -1 is all (sched(7)).
 pub const REAL_TIME_LIMIT: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// What that file holds; `None` where the kernel has no such bound.
+/// Returns the value in that file; `None` where the kernel has no such bound.
 pub fn real_time_limit_us() -> Option<i64> {
     fs::read_to_string(REAL_TIME_LIMIT).ok()?.trim().parse().ok()
 }
@@ -311,25 +314,25 @@ fn explain(call: &'static str, task: Option<Pid>, policy: Option<Policy>) -> Sch
     match (Errno::from_io_error(&source), task, policy) {
         (Some(Errno::SRCH), Some(task), _) => SchedError::NoSuchTask { task },
         (Some(Errno::PERM), task, Some(policy)) => {
-            SchedError::NotPermitted { task, policy, reason: refusal(task, policy) }
+            SchedError::NotPermitted { task, policy, reason: missing_right(task, policy) }
         }
         _ => SchedError::System { call, source },
     }
 }
 
-fn refusal(task: Option<Pid>, policy: Policy) -> Refusal {
+fn missing_right(task: Option<Pid>, policy: Policy) -> MissingRight {
     if !has_capability(Capability::SysNice) {
-        return Refusal::NoCapability;
+        return MissingRight::NoCapability;
     }
     let real_time = matches!(policy, Policy::RoundRobin { .. } | Policy::Fifo { .. });
     let group = CpuController::find().group_of(task);
     let Some(file) = group.map(|group| group.join("cpu.rt_runtime_us")) else {
-        return Refusal::Unknown;
+        return MissingRight::Unknown;
     };
     let no_time = fs::read_to_string(&file).is_ok_and(|us| us.trim() == "0");
     match real_time && no_time {
-        true => Refusal::NoRealTimeInGroup(file),
-        false => Refusal::Unknown,
+        true => MissingRight::NoRealTimeInGroup(file),
+        false => MissingRight::Unknown,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Being asked to end: SIGINT, SIGTERM and SIGHUP become a number that can be waited for.
+//! Requests to end: SIGINT, SIGTERM and SIGHUP become a number that can be waited for.
 //!
 //! They are caught and not blocked: a blocked signal would stay blocked in every program we start,
 //! a caught one is theirs again after `exec`.
@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// How often we were asked. Written by the handler.
+/// Number of requests to end. Written by the handler.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 /// The descriptor the handler pokes; set before the handler is.
 static POKED: AtomicI32 = AtomicI32::new(-1);
 
 const CAUGHT: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Why the signals cannot be caught.
+/// Reason why the signals cannot be caught.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot catch signals: {call}: {source}")]
 pub struct SignalsError {
@@ -53,7 +53,7 @@ pub fn catch() -> Result<&'static Wish, SignalsError> {
 }
 
 impl Wish {
-    /// How often the process was asked to end so far.
+    /// Returns how often the process was asked to end so far.
     pub fn count(&self) -> u32 {
         ASKED.load(Ordering::SeqCst)
     }
@@ -75,7 +75,7 @@ impl Wish {
 }
 
 impl AsFd for Wish {
-    /// Readable when somebody asked since the last [`Wish::wait`].
+    /// Readable when a signal came since the last [`Wish::wait`].
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.poked.as_fd()
     }

@@ -1,4 +1,4 @@
-//! Stopping when asked: in order the first time, at once the second.
+//! Handling of requests to stop: in order the first time, at once the second.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::signals::Wish;
 
-/// How long after the first wish another one is the same: timeout(1) and some shells signal both a process
-/// and its group. Our choice: well below what a person takes to think again.
+/// Time after a signal in which another one counts as the same: timeout(1) and some shells signal both a
+/// process and its group. Our choice: well below what a person takes to think again.
 const ONE_WISH: Duration = Duration::from_millis(200);
 
 /// Whether this process was asked to stop in order. Clones are of one wish.
@@ -26,7 +26,7 @@ impl Stop {
     /// is busy with, the second wish is met by `at_once`, which is to end it.
     ///
     /// # Errors
-    /// When no thread can be started.
+    /// Fails if no thread can be started.
     pub fn watch(wish: &'static Wish, at_once: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let stop = Self::default();
         let asked = stop.clone();
@@ -42,19 +42,19 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Asks, as the first signal does.
+    /// Requests a stop, as the first signal does.
     pub fn ask(&self) {
         *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.0.changed.notify_all();
     }
 
-    /// Returns whether somebody asked.
+    /// Returns whether a stop was requested.
     #[must_use]
     pub fn is_asked(&self) -> bool {
         *self.0.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until somebody asks, for `patience` at most. Returns whether somebody did.
+    /// Waits until a stop is requested, for `patience` at most. Returns whether it was.
     pub fn wait(&self, patience: Duration) -> bool {
         let asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.0.changed.wait_timeout_while(asked, patience, |asked| !*asked);

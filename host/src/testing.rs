@@ -1,4 +1,4 @@
-//! What several tests of this room need.
+//! Helpers for several tests of this room.
 
 use std::io::{self, Write};
 use std::process::Command;

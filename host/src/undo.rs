@@ -1,6 +1,6 @@
-//! Undoing what was changed on the machine, also after `kill -9`.
+//! Undo of changes to the machine, also after `kill -9`.
 //!
-//! A program that is killed cannot tidy up, so somebody else has to: a small child process, the
+//! A program that is killed cannot tidy up, so another process has to: a small child process, the
 //! janitor, started before anything is changed. It holds the reading end of a pipe. What is to be
 //! undone is told through that pipe, where it is safe in the kernel the moment it was written.
 //! When the program ends, in whatever way, the janitor does what was not withdrawn, the latest
@@ -34,14 +34,14 @@ use crate::process::{self, ProcessError};
 use crate::sched::{self, Policy, SchedError};
 use crate::signals;
 
-/// How long a directory may stay busy before it is left behind.
+/// Longest time for which a directory is tried again while it is busy.
 ///
 /// Our choice: a control group is busy until the last of its processes has died; a killed process
 /// dies when it is next scheduled, milliseconds on a loaded core, and seconds mean that it is
 /// stuck.
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
-/// After how long whoever holds a lock is taken for the next one. Our choice: many times what the end of a
+/// Time after which the holder of a lock is taken for the next one. Our choice: many times what the end of a
 /// process takes on a busy core.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -54,14 +54,14 @@ const NAME: &std::ffi::CStr = c"headgate-undo";
 pub enum Action {
     /// Take so many 2 MiB pages from the machine's pool.
     GiveBackHugepages {
-        /// How many were added.
+        /// Number of pages that were added.
         pages: u64,
     },
     /// Write a value to a file that exists, such as a sysctl.
     WriteFile {
         /// The file.
         path: PathBuf,
-        /// What it held before.
+        /// Value that it held before.
         value: String,
     },
     /// Remove an empty directory, such as a control group, waiting a while for its processes' end. One
@@ -103,7 +103,7 @@ pub enum Action {
     EndProcess {
         /// Its process id.
         pid: i32,
-        /// When it began ([`process::started_ticks`]): the number may be another's by then.
+        /// Start time of the process ([`process::started_ticks`]): the number may be another's by then.
         started: u64,
     },
     /// Remove a directory of ours and all that is in it.
@@ -116,7 +116,7 @@ pub enum Action {
         /// The file.
         path: PathBuf,
     },
-    /// Remove files that a lock file was for, and it last, unless somebody holds the lock by now.
+    /// Remove files that a lock file was for, and it last, unless the lock is held by now.
     RemoveUnlocked {
         /// The lock file.
         lock: PathBuf,
@@ -132,23 +132,23 @@ pub enum Action {
     SetOffload {
         /// The interface's name.
         interface: String,
-        /// Which offload.
+        /// Kind of offload.
         offload: Offload,
-        /// What it was before.
+        /// Whether it was on before.
         on: bool,
     },
     /// Put a process's main thread under the policy it had, unless it has ended.
     Reschedule {
         /// Its process id.
         pid: i32,
-        /// When it began ([`process::started_ticks`]): the number may be another's by then.
+        /// Start time of the process ([`process::started_ticks`]): the number may be another's by then.
         started: u64,
         /// The policy.
         policy: Policy,
     },
 }
 
-/// Why something could not be undone, or not be registered.
+/// Reason why something could not be undone, or not be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The program has threads already.
@@ -157,18 +157,18 @@ pub enum UndoError {
          them held: start the janitor first thing in main"
     )]
     TooLate {
-        /// How many.
+        /// Number of threads.
         threads: usize,
     },
-    /// Somebody killed the janitor.
+    /// The janitor was killed.
     #[error("the janitor process has ended: nothing more can be undone after a crash; start anew")]
     JanitorGone,
     /// The path is not text.
     #[error("cannot tell the janitor of {action:?}: {source}")]
     NotTellable {
-        /// What was to be registered.
+        /// Action that was to be registered.
         action: Action,
-        /// Why.
+        /// Cause.
         source: serde_json::Error,
     },
     /// The janitor could not undo everything.
@@ -179,7 +179,7 @@ pub enum UndoError {
     Remove {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// A file could not be written.
@@ -208,7 +208,7 @@ pub enum UndoError {
 }
 
 impl Action {
-    /// Does it, at once. What is gone already counts as removed.
+    /// Undoes it at once. A thing that is gone already counts as removed.
     pub fn perform(&self) -> Result<(), UndoError> {
         match self {
             Action::GiveBackHugepages { pages } => Ok(hugepages::give_back(*pages)?),
@@ -247,7 +247,7 @@ impl Action {
         }
     }
 
-    /// Does it, and does it again for some seconds while a directory is busy or filled.
+    /// Undoes it, and tries again for some seconds while a directory is busy or filled.
     pub fn perform_patiently(&self) -> Result<(), UndoError> {
         let start = Instant::now();
         loop {
@@ -262,7 +262,7 @@ impl Action {
         }
     }
 
-    /// With absolute paths, for the janitor has moved to the root directory.
+    /// Makes paths absolute, because the janitor has moved to the root directory.
     fn absolute(mut self) -> Self {
         if let Action::EmptyGroup { into, .. } = &mut self
             && let Ok(absolute) = std::path::absolute(&*into)
@@ -319,7 +319,7 @@ fn end(pid: i32, started: u64) -> Result<(), UndoError> {
     }
 }
 
-/// Whoever uses it may be dying.
+/// Returns whether an error says that a thing is in use; its user may be ending.
 fn is_in_use(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::DirectoryNotEmpty)
 }
@@ -350,7 +350,7 @@ fn gone_or(result: Result<(), NetworkError>) -> Result<(), UndoError> {
     }
 }
 
-/// What passes through the pipe, one line of JSON each.
+/// Messages through the pipe, one line of JSON each.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Message {
@@ -408,7 +408,7 @@ impl Janitor {
         Ok(Self { pipe: Some(pipe), child: process::open(child)? })
     }
 
-    /// Has `action` done when the program ends.
+    /// Registers an action to be done when the program ends.
     pub fn register(&self, action: Action) -> Result<Ticket, UndoError> {
         self.tell(|ticket| Message::Register { ticket, action: action.absolute() })
     }
@@ -418,7 +418,7 @@ impl Janitor {
         self.tell(|_| Message::Withdraw { ticket: ticket.0 }).map(|_| ())
     }
 
-    /// Has everything undone now and waits for that.
+    /// Tells the janitor to undo everything now, and waits for that.
     pub fn finish(mut self) -> Result<(), UndoError> {
         self.close()
     }
@@ -481,7 +481,7 @@ fn serve(pipe: File, parent: &OwnedFd) -> bool {
 }
 
 /// Listens until the program ends. The pipe's end says so, and the process's end does where
-/// somebody else was given a copy of the pipe.
+/// another process was given a copy of the pipe.
 fn told(mut pipe: File, parent: &OwnedFd) -> Ledger {
     let mut ledger = Ledger::default();
     // Without it the end of the pipe alone counts.
@@ -492,7 +492,7 @@ fn told(mut pipe: File, parent: &OwnedFd) -> Ledger {
             continue;
         }
         let parent_ended = !watched[1].revents().is_empty();
-        // Read after the look at the parent, so that nothing it wrote is missed.
+        // Read after the check of the parent, so that nothing it wrote is missed.
         let mut bytes = Vec::new();
         let end = pipe.read_to_end(&mut bytes);
         ledger.enter(&bytes);
@@ -503,7 +503,7 @@ fn told(mut pipe: File, parent: &OwnedFd) -> Ledger {
     }
 }
 
-/// What is registered and not withdrawn, in the order of registration.
+/// Actions that are registered and not withdrawn, in the order of registration.
 #[derive(Default)]
 struct Ledger {
     actions: BTreeMap<u64, Action>,

@@ -1,10 +1,10 @@
-//! Numbers of users of our own: one for each trust domain of each manager of this machine.
+//! User ids of our own: one for each trust domain of each manager of this machine.
 //!
-//! They need no entry in `/etc/passwd`; they lie where neither people nor systemd's dynamic users (61184-65519) nor
-//! containers' subordinate users usually are. A domain gets the same number again whenever it can, because files that
-//! its NFs wrote belong to it: the first choice follows from the names of manager and domain. Two first choices may be
-//! the same, and two managers must never share a user, so a number is held by a lock; where it is taken, the next one
-//! is tried.
+//! They need no entry in `/etc/passwd`; they lie where neither people nor systemd's dynamic users
+//! (61184-65519) nor containers' subordinate users usually are. A domain gets the same number again whenever
+//! it can, because files that its NFs wrote belong to it: the first choice follows from the names of manager
+//! and domain. Two first choices may be the same, and two managers must never share a user, so a number is
+//! held by a lock; where it is taken, the next one is tried.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -16,12 +16,12 @@ use crate::undo::Action;
 
 /// The first number: "hg" in ASCII, shifted up.
 const FIRST: u32 = 0x6867_0000;
-/// How many there are. Our choice: with ten domains, two first choices are the same once in 1,500 machines.
+/// Number of user ids. Our choice: with ten domains, two first choices are the same once in 1,500 machines.
 const COUNT: u32 = 1 << 16;
 /// Numbers tried. Our choice: more than domains of a machine.
 const TRIES: u32 = 1024;
 
-/// Why there is no number.
+/// Reason why no user id could be had.
 #[derive(Debug, thiserror::Error)]
 pub enum UserError {
     /// The folder cannot be used.
@@ -29,10 +29,10 @@ pub enum UserError {
     Folder {
         /// The folder.
         folder: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// All that were tried are taken.
+    /// All ids that were tried are taken.
     #[error(
         "no user number is left for trust domain {domain:?}: {TRIES} locks in {} are held by managers of this machine; \
          stop some, or name a user in the [[nf]] (`user = …`)", folder.display()
@@ -83,14 +83,15 @@ impl UserNumber {
     }
 }
 
-/// FNV-1a over both names, folded to the range. The names cannot run into each other: neither has a zero byte.
+/// FNV-1a over both names, folded to the range. The names cannot run into each other: neither has a zero
+/// byte.
 fn first_choice(manager: &str, domain: &str) -> u32 {
     let bytes = manager.bytes().chain([0]).chain(domain.bytes());
     let hash = bytes.fold(0x811c_9dc5u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     (hash >> 16 ^ hash) % COUNT
 }
 
-/// Makes the folder unless it is there, and refuses one that somebody else made, who could hold every lock.
+/// Makes the folder unless it is there, and refuses one that another user made, who could hold every lock.
 fn make_own(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = fs::symlink_metadata(folder)?;

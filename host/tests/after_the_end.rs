@@ -1,4 +1,4 @@
-//! What is left of a process after its end: nothing.
+//! Tests that a process leaves nothing behind after its end.
 //!
 //! Each test runs this program again in the role of the process that ends. The usual test runner
 //! would do so with several threads, which the janitor refuses; so this file brings its own `main`.
@@ -18,7 +18,7 @@ use headgate_host::undo::{Action, Janitor};
 use headgate_host::{Pid, Signal};
 use rustix::process::{kill_process, kill_process_group};
 
-/// How long the kernel may take to do what it does in the background; not a measurement.
+/// Longest wait for what the kernel does in the background; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() {
@@ -99,7 +99,7 @@ fn errors_of(child: &mut Child) -> String {
     errors
 }
 
-/// What [`changer`] changes.
+/// Things that [`changer`] changes.
 struct Changes {
     setting: PathBuf,
     group: PathBuf,
@@ -282,7 +282,8 @@ fn hosts_vanish_with_their_maker() {
     }
 }
 
-/// A program that has groups, and in one of them a process that starts others without end, in sessions of their own.
+/// A program that has groups, and in one of them a process that starts others without end, in sessions of
+/// their own.
 fn keeper() {
     let janitor = Janitor::start().unwrap();
     let mut roots = Vec::new();

@@ -11,7 +11,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 /// Writes frames to a pcap file, a millisecond apart.
 ///
 /// # Panics
-/// When the file cannot be written.
+/// Panics if the file cannot be written.
 pub fn write<F: AsRef<[u8]>>(path: &Path, frames: &[F]) {
     let header = PcapHeader { datalink: DataLink::ETHERNET, ..PcapHeader::default() };
     let file = File::create(path).expect("a file can be made");
@@ -26,7 +26,7 @@ pub fn write<F: AsRef<[u8]>>(path: &Path, frames: &[F]) {
 /// The frames of a pcapng file, in order.
 ///
 /// # Panics
-/// When it cannot be read.
+/// Panics if it cannot be read.
 #[must_use]
 pub fn read_pcapng(path: &Path) -> Vec<Vec<u8>> {
     let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -45,7 +45,7 @@ pub fn read_pcapng(path: &Path) -> Vec<Vec<u8>> {
 /// The frames of a pcap file, in order.
 ///
 /// # Panics
-/// When it cannot be read.
+/// Panics if it cannot be read.
 #[must_use]
 pub fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
     let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

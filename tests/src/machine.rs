@@ -24,7 +24,7 @@ fn placement() -> Placement {
     Placement::choose().expect("the kernel says which cores there are")
 }
 
-/// Whether this process is root.
+/// Returns whether this process is root.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
@@ -36,7 +36,7 @@ pub fn skip(test: &str, reason: &str) {
     let _ = writeln!(std::io::stderr(), "{test}: skipped: {reason}");
 }
 
-/// Whether a program is there; says so when it is not.
+/// Returns whether a program is there; says so when it is not.
 #[must_use]
 pub fn has_program(test: &str, program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -51,7 +51,7 @@ pub fn has_program(test: &str, program: &str) -> bool {
 /// Lets one test at a time have the cores, over all processes of this build.
 ///
 /// # Panics
-/// When the build folder cannot be written.
+/// Panics if the build folder cannot be written.
 #[must_use]
 pub fn alone() -> File {
     let path = programs::folder().join("headgate-tests.lock");

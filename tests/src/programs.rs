@@ -10,10 +10,10 @@ use headgate_config::Catalog;
 use headgate_host::programs::Program;
 use tempfile::TempDir;
 
-/// Where cargo puts the binaries of this build: the folder above the test's own.
+/// Returns the folder in which cargo puts the binaries of this build: the folder above the test's own.
 ///
 /// # Panics
-/// When this is no test of cargo's.
+/// Panics if this is no test of cargo's.
 #[must_use]
 pub fn folder() -> PathBuf {
     let this = std::env::current_exe().expect("a process knows its program");
@@ -23,7 +23,7 @@ pub fn folder() -> PathBuf {
 /// Returns the program that hosts NFs.
 ///
 /// # Panics
-/// When it does not build.
+/// Panics if it does not build.
 #[must_use]
 pub fn nfs() -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
@@ -33,14 +33,15 @@ pub fn nfs() -> PathBuf {
 /// Returns the daemon.
 ///
 /// # Panics
-/// When it does not build.
+/// Panics if it does not build.
 #[must_use]
 pub fn manager() -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
     there(Program::Manager, &BUILT)
 }
 
-/// `cargo test` builds the programs of the packages it tests, so it is mostly there; otherwise it is built now.
+/// `cargo test` builds the programs of the packages it tests, so it is mostly there; otherwise it is built
+/// now.
 fn there(program: Program, built: &OnceLock<()>) -> PathBuf {
     let path = folder().join(program.name());
     if !path.is_file() {
@@ -50,10 +51,10 @@ fn there(program: Program, built: &OnceLock<()>) -> PathBuf {
     path
 }
 
-/// What the NF program ships.
+/// Returns the catalog of the NFs that the NF program ships.
 ///
 /// # Panics
-/// When the program cannot be asked.
+/// Panics if the program cannot be asked.
 #[must_use]
 pub fn catalog() -> Catalog {
     Catalog::of(&nfs()).expect("the NF program lists its NFs")
@@ -62,7 +63,7 @@ pub fn catalog() -> Catalog {
 /// A copy of a program in a folder that every user may enter, for as long as the folder's value lives.
 ///
 /// # Panics
-/// When it cannot be copied.
+/// Panics if it cannot be copied.
 #[must_use]
 pub fn for_everybody(program: &Path) -> (TempDir, PathBuf) {
     let folder = tempfile::Builder::new().prefix("headgate-tests-").tempdir().expect("a folder can be made");
@@ -75,7 +76,7 @@ pub fn for_everybody(program: &Path) -> (TempDir, PathBuf) {
 /// Builds what cargo is asked for and returns where it lies, in the folder of this build.
 ///
 /// # Panics
-/// When it does not build.
+/// Panics if it does not build.
 #[must_use]
 pub fn built(what: &[&str], file: &str) -> PathBuf {
     cargo_build(what);

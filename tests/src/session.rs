@@ -13,11 +13,11 @@ use headgate_manager::{Handle, Manager, Options};
 
 use crate::{machine, programs};
 
-/// How long anything may take before a test gives up. Our choice: a thousand times what it takes on a free
-/// machine, because a test that is right must not fail on a busy one.
+/// Longest wait of a test before it gives up. Our choice: a thousand times what it takes on a free machine,
+/// because a test that is right must not fail on a busy one.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Time between two samples while waiting.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_EVERY: Duration = Duration::from_millis(2);
 
 /// A manager that runs. No other test has one meanwhile.
 pub struct Session {
@@ -30,7 +30,7 @@ impl Session {
     /// Starts a manager and waits until its NFs run. `{manager}` and `{nf}` in the text stand for cores.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics if it does not start.
     #[must_use]
     pub fn start(text: &str) -> Self {
         let session = Self::launch(Path::new("test.toml"), text, false);
@@ -41,7 +41,7 @@ impl Session {
     /// The same with costs of NFs that are kept in a folder.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics if it does not start.
     #[must_use]
     pub fn with_costs(text: &str, folder: &Path) -> Self {
         let session = Self::begin(Path::new("test.toml"), text, false, Some(folder));
@@ -53,7 +53,7 @@ impl Session {
     /// Paths in the text lead from the folder of `file`.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics if it does not start.
     #[must_use]
     pub fn once(file: &Path, text: &str) -> Self {
         Self::launch(file, text, true)
@@ -62,7 +62,7 @@ impl Session {
     /// Starts a manager whose NFs need not ever be ready.
     ///
     /// # Panics
-    /// When it does not start.
+    /// Panics if it does not start.
     #[must_use]
     pub fn launch(file: &Path, text: &str, once: bool) -> Self {
         Self::begin(file, text, once, None)
@@ -88,10 +88,10 @@ impl Session {
         Self { handle: manager.handle(), manager: Some(manager), _alone: alone }
     }
 
-    /// What it tells of itself.
+    /// Returns the manager's status.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// Panics if it does not answer.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.handle.get(Request::Snapshot { audit: false }).expect("the manager answers")
@@ -100,7 +100,7 @@ impl Session {
     /// The same, with every packet and buffer counted; all must be there.
     ///
     /// # Panics
-    /// When it does not answer, or something is missing.
+    /// Panics if it does not answer, or something is missing.
     #[must_use]
     pub fn audited(&self) -> Snapshot {
         // On a busy machine a worker may not get its core while the others stand still.
@@ -115,7 +115,7 @@ impl Session {
     /// Waits until something is so, and returns the snapshot that showed it.
     ///
     /// # Panics
-    /// When it is not so within [`PATIENCE`].
+    /// Panics if it is not so within [`PATIENCE`].
     pub fn wait_for(&self, what: &str, mut is_so: impl FnMut(&Snapshot) -> bool) -> Snapshot {
         let started = Instant::now();
         loop {
@@ -131,14 +131,14 @@ impl Session {
                 snapshot.chains,
                 snapshot.events
             );
-            sleep(LOOK_EVERY);
+            sleep(POLL_EVERY);
         }
     }
 
     /// Waits until `packets` more have left a chain than had when this was called.
     ///
     /// # Panics
-    /// When they do not within [`PATIENCE`].
+    /// Panics if they do not within [`PATIENCE`].
     pub fn wait_for_packets(&self, name: &str, packets: u64) -> Snapshot {
         let target = chain(&self.snapshot(), name).left + packets;
         self.wait_for(&format!("{packets} more packets leave chain {name}"), |now| {
@@ -146,7 +146,7 @@ impl Session {
         })
     }
 
-    /// Asks for something.
+    /// Sends a request.
     ///
     /// # Errors
     /// The manager's refusal.
@@ -173,7 +173,7 @@ impl Session {
     /// Stops it; everything must be accounted for.
     ///
     /// # Panics
-    /// When something is missing, or the manager panicked.
+    /// Panics if something is missing, or the manager panicked.
     pub fn stop(mut self) -> Snapshot {
         let manager = self.manager.take().expect("a session is stopped once");
         let last = manager.stop().expect("the control loop did not panic");
@@ -184,13 +184,13 @@ impl Session {
     /// Waits until it has ended by itself; everything must be accounted for.
     ///
     /// # Panics
-    /// When it does not end within [`PATIENCE`], something is missing, or it panicked.
+    /// Panics if it does not end within [`PATIENCE`], something is missing, or it panicked.
     pub fn end(mut self) -> Snapshot {
         let manager = self.manager.take().expect("a session ends once");
         let started = Instant::now();
         while !manager.has_ended() {
             assert!(started.elapsed() < PATIENCE, "the manager did not end: {:#?}", self.snapshot());
-            sleep(LOOK_EVERY);
+            sleep(POLL_EVERY);
         }
         let last = manager.wait().expect("the control loop did not panic");
         assert_conserved(&last);
@@ -198,8 +198,8 @@ impl Session {
     }
 }
 
-/// A configuration: a generator, a sink, and one chain called `path` through NFs in this order, each with its name and
-/// keys.
+/// A configuration: a generator, a sink, and one chain called `path` through NFs in this order, each with its
+/// name and keys.
 #[must_use]
 pub fn path_through(nfs: &[(&str, &str)]) -> String {
     let mut text = r#"
@@ -242,7 +242,7 @@ fn all_run(snapshot: &Snapshot) -> bool {
 /// Every packet is where it is said to be, and every buffer is in one place.
 ///
 /// # Panics
-/// When something is missing.
+/// Panics if something is missing.
 pub fn assert_conserved(snapshot: &Snapshot) {
     for memory in &snapshot.memory {
         assert_eq!(memory.missing, Some(0), "buffers of domain {}: {memory:#?}", memory.domain);
@@ -256,7 +256,7 @@ pub fn assert_conserved(snapshot: &Snapshot) {
 /// A chain of a snapshot, by name.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is none.
 #[must_use]
 pub fn chain<'a>(snapshot: &'a Snapshot, name: &str) -> &'a ChainStatus {
     let mut chains = snapshot.chains.iter().rev();
@@ -268,7 +268,7 @@ pub fn chain<'a>(snapshot: &'a Snapshot, name: &str) -> &'a ChainStatus {
 /// An NF instance of a snapshot, by its own name.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is none.
 #[must_use]
 pub fn nf<'a>(snapshot: &'a Snapshot, instance: &str) -> &'a NfStatus {
     let mut nfs = snapshot.nfs.iter();
@@ -278,7 +278,7 @@ pub fn nf<'a>(snapshot: &'a Snapshot, instance: &str) -> &'a NfStatus {
 /// A port of a snapshot, by name.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if there is none.
 #[must_use]
 pub fn port<'a>(snapshot: &'a Snapshot, name: &str) -> &'a PortStatus {
     let mut ports = snapshot.ports.iter();

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which room may know which others, besides `units`, which every room may. `tests` stands above all of them.
+/// Rooms that each room may depend on, besides `units`, which every room may. `tests` stands above all of
+/// them.
 const ARROWS: &[(&str, &[&str])] = &[
     ("headgate-units", &[]),
     ("headgate-wire", &[]),
@@ -84,18 +85,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 const ABOVE: &[&str] = &["headgate-tests"];
-/// What everybody may know.
+/// Package that every room may depend on.
 const UNITS: &str = "headgate-units";
 /// The only room that links DPDK, which takes root, memory and a driver's address tricks along.
 const DPDK: &str = "headgate-dpdk";
-/// Whose programs and tests must be without it.
+/// Packages whose programs and tests must not link DPDK.
 const WITHOUT_DPDK: &[&str] =
     &["headgate", "headgate-bench", "headgate-nfs", "headgate-abi", "headgate-path"];
 
 /// The only rooms with code that the compiler cannot check.
 const UNSAFE_ROOMS: &[&str] =
     &["plane/shm", "plane/session", "plane/dpdk", "plane/kernel", "plane/memif", "plane/nf", "host", "abi"];
-/// What depends on nothing of the machine.
+/// Rooms that depend on nothing of the machine.
 const PURE_ROOMS: &[&str] = &["units", "wire", "decide"];
 
 fn root() -> &'static Path {
@@ -107,7 +108,7 @@ struct Package {
     folder: PathBuf,
     /// Packages of the workspace that it is made of.
     dependencies: BTreeSet<String>,
-    /// Those that only its tests, examples and benchmarks are made of.
+    /// Dependencies that only its tests, examples and benchmarks are made of.
     of_tests: BTreeSet<String>,
 }
 
@@ -158,7 +159,8 @@ fn rooms_know_only_the_rooms_they_may() {
     assert!(wrong.is_empty(), "arrows that the architecture does not allow: {wrong:#?}");
 }
 
-/// The way from a package, its tests included, to another, if there is one. What a feature alone brings along counts.
+/// The way from a package, its tests included, to another, if there is one. What a feature alone brings along
+/// counts.
 fn way(packages: &BTreeMap<String, Package>, from: &str, to: &str) -> Option<Vec<String>> {
     let mut ways = vec![vec![from.to_owned()]];
     let mut seen = BTreeSet::new();
@@ -230,7 +232,7 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// Whether a line has the keyword outside comments.
+/// Returns whether a line has the keyword outside comments.
 fn is_unsafe(line: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';

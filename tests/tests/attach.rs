@@ -1,5 +1,5 @@
 //! Network functions that the manager does not start: they attach by themselves, die and come back, and
-//! whoever may not is told why, all while traffic runs.
+//! one that may not is told why, all while traffic runs.
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -77,7 +77,7 @@ fn start(keys: &str) -> Session {
     session
 }
 
-/// An NF that somebody starts as the guide says.
+/// An NF that is started as the guide says.
 fn guest(program: &Path, name: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["run", "monitor"]).env("HEADGATE_SOCKET", socket()).env("HEADGATE_NF", name);
@@ -207,7 +207,7 @@ fn connection() -> OwnedFd {
     socket
 }
 
-/// What the manager says to somebody it does not let in.
+/// Returns the manager's answer to a process that it does not let in.
 fn answer(socket: impl AsFd) -> String {
     match message::receive::<ToNf>(socket) {
         Ok(Some((ToNf::Refused { reason }, _))) => reason,

@@ -98,7 +98,7 @@ fn pid(now: &Snapshot, instance: &str) -> Pid {
     Pid::from_raw(pid as i32).expect("a process has a number")
 }
 
-/// What of a chain is in none of its ends any more.
+/// Returns whether all packets of a chain have ended.
 fn is_over(now: &Snapshot, packets: u64) -> bool {
     let path = chain(now, "path");
     path.entered >= packets && path.entered == path.left + path.dropped
@@ -299,9 +299,9 @@ fn a_box_that_never_gives_back_and_one_that_cannot_start_are_told_of() {
     session.stop();
 }
 
-/// Whether NFs can have time slices here.
+/// Returns whether NFs can have time slices here.
 fn has_slices(test: &str) -> bool {
-    // Whoever waits on the NFs' core waits for them to have no packets.
+    // A task that waits on the NFs' core waits for them to have no packets.
     cores::keep_current_thread_off(&[machine::nf_core()]).expect("there are others");
     let tried = std::thread::spawn(|| sched::raise(None, 1)).join().expect("it does not panic");
     let why = match tried {

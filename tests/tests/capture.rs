@@ -23,13 +23,13 @@ const DENIED_PORT: u16 = 666;
 /// Protocol number of IPv6's fragment header (RFC 8200, 4.5).
 const IPV6_FRAGMENT: u8 = 44;
 
-/// What is to become of a frame.
+/// Expected end of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Passes,
     /// The firewall denies it.
     Denied,
-    /// Its headers contradict themselves: it is not let in.
+    /// The headers contradict themselves: the frame is not let in.
     Malformed,
 }
 
@@ -277,7 +277,7 @@ mac = "{GATEWAY}"
     compare_by_tshark(folder.path(), &expected);
 }
 
-/// What a router makes of a frame, written down without the router's code.
+/// Returns the frame that a router sends on, written down without the router's code.
 fn routed(frame: &[u8]) -> Vec<u8> {
     let mut bytes = [&PEER.0[..], &UPLINK.0, &frame[12..]].concat();
     let at = vlan::Tags::parse(frame).unwrap().payload_offset;
@@ -312,7 +312,7 @@ fn compare_by_tshark(folder: &Path, expected: &[Vec<u8>]) {
     assert!(!got.contains("Bad"), "{got}");
 }
 
-/// What tshark sees in each packet, one line each.
+/// Returns the fields that tshark sees in each packet, one line each.
 fn fields(file: &Path) -> String {
     let mut command = Command::new("tshark");
     command.arg("-n").arg("-r").arg(file).args(["-T", "fields", "-E", "separator=|"]);

@@ -11,7 +11,7 @@ use headgate_tests::session::{Session, chain, nf};
 /// Packets that leave each chain between two changes.
 const PACKETS: u64 = 1_000;
 
-/// What stays the same: two generators and a sink.
+/// The part of the configuration that stays the same: two generators and a sink.
 const FIXED: &str = r#"
 [manager]
 name = "tests"

@@ -1,5 +1,5 @@
-//! NFs in containers that the manager has an OCI runtime make: they pass packets, have shares of their core, die
-//! and come back as others do, and leave nothing. It takes root, and runc or crun.
+//! NFs in containers that the manager has an OCI runtime make: they pass packets, have shares of their core,
+//! die and come back as others do, and leave nothing. It takes root, and runc or crun.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The daemon as whoever attends it sees it, and by itself.
+//! Tests of the daemon as its attendant sees it, and by itself.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -37,8 +37,8 @@ fn own(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
-/// The daemon's program, with the NFs beside it, and SIGINT as it should be: whoever runs tests in the background of
-/// a script ignores it.
+/// The daemon's program, with the NFs beside it, and SIGINT as it should be: a shell that runs tests in the
+/// background of a script ignores it.
 fn command() -> Command {
     let _ = programs::nfs();
     let mut command = Command::new("env");
@@ -111,7 +111,7 @@ fn pid(child: &Child) -> Pid {
     Pid::from_child(child)
 }
 
-/// Whether a manager of this name has its place.
+/// Returns whether a manager of this name has its sockets and lock.
 fn is_placed(name: &str) -> bool {
     place::files(&own(name)).iter().any(|path| path.exists())
 }
@@ -241,7 +241,7 @@ fn one_that_was_told_to_stop_by_others_tells_its_attendant() {
     assert!(!is_placed("down"));
 }
 
-/// What a real manager's policies did in its whole life, they do again.
+/// Replays the decisions of a real manager's whole life; they come out the same.
 #[test]
 fn its_record_replays_and_is_never_overwritten() {
     let folder = tempfile::tempdir().unwrap();
@@ -270,7 +270,7 @@ fn its_record_replays_and_is_never_overwritten() {
     assert_eq!(fs::read_to_string(&record).unwrap(), text);
 }
 
-/// As a service: nobody attends it, and a service manager is told.
+/// Runs the daemon as a service: nobody attends it, and a service manager is told.
 #[test]
 fn by_itself_it_tells_the_service_manager_and_stops_at_a_signal() {
     let _alone = machine::alone();

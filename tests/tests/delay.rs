@@ -1,4 +1,4 @@
-//! How long packets take is told, and a chain's bound on it is held by shedding and by moving flows.
+//! Tests of delays: they are reported, and a chain's bound on it is held by shedding and by moving flows.
 
 use headgate_tests::session::{Session, assert_conserved, chain, drops, nf};
 

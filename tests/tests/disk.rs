@@ -70,7 +70,7 @@ fn logged(folder: &Path) -> Vec<Vec<u8>> {
     files(folder).iter().flat_map(|file| capture::read_pcapng(file)).collect()
 }
 
-/// How many packets tshark sees in a file; nothing where there is no tshark.
+/// Returns the number of packets that tshark sees in a file; nothing where there is no tshark.
 fn tshark(file: &Path) -> Option<usize> {
     let output =
         Command::new("tshark").args(["-n", "-T", "fields", "-e", "frame.len", "-r"]).arg(file).output();
@@ -156,8 +156,8 @@ fn does(program: &str, arguments: &[&str]) -> bool {
 /// Longer than a blocked NF is given: 5 s.
 const FROZEN: Duration = Duration::from_secs(7);
 
-/// The file system is frozen: writes take as long as it likes. The logger takes no more packets, sleeps, and is
-/// not taken for one that hangs; when the disk is back, so is it, and nothing is missing.
+/// The file system is frozen: writes take as long as it likes. The logger takes no more packets, sleeps, and
+/// is not taken for one that hangs; when the disk is back, so is it, and nothing is missing.
 #[test]
 fn a_logger_whose_disk_stands_still_waits_and_lives() {
     let images = folder();
@@ -222,7 +222,8 @@ impl Drop for Unmounted {
     }
 }
 
-/// What a killed logger had flushed is there and can be read; its successor begins a file of its own.
+/// Packets that a killed logger had flushed are there and can be read; its successor begins a file of its
+/// own.
 #[test]
 fn a_killed_logger_leaves_what_it_flushed() {
     let folder = folder();

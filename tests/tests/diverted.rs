@@ -3,7 +3,8 @@
 use headgate_api::status::Snapshot;
 use headgate_tests::session::{Session, chain, drops, nf};
 
-/// Two flows of 10,000 packets a second; the firewall leads the first past an NF that takes a millisecond for each.
+/// Two flows of 10,000 packets a second; the firewall leads the first past an NF that takes a millisecond for
+/// each.
 const CONFIGURATION: &str = r#"
 [manager]
 name = "tests"

@@ -56,7 +56,7 @@ chain = "back"
 const SERVER: &str = "192.0.2.2:9000";
 const BYTES: usize = 12 << 20;
 
-/// Whether connections of a host ask for ECN (ip-sysctl, `tcp_ecn`: 1 asks and answers, 0 does neither).
+/// Sets whether connections of a host ask for ECN (ip-sysctl, `tcp_ecn`: 1 asks and answers, 0 does neither).
 fn set_ecn(host: &Endpoint, on: bool) {
     let write = || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", if on { "1" } else { "0" });
     host.namespace.run(write).expect("the namespace can be entered").expect("root sets a sysctl");

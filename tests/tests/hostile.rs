@@ -131,7 +131,7 @@ fn is_stopped(mode: &str, reasons: &[&str], failures: u32) {
     leave_well(field);
 }
 
-/// What the foe does is a nuisance and no offence: it runs on, and its own packets pass.
+/// Checks that a mode is a nuisance and no offence: the NF runs on, and its own packets pass.
 fn is_borne(mode: &str) {
     let field = start(mode);
     for _ in 0..3 {
@@ -343,12 +343,13 @@ fn packets_never_returned_behind_a_show_of_work() {
     is_stopped("keep-and-pretend", &["used the CPU without returning packets", "receive-index"], 1);
 }
 
-/// Its own end, or what its children wrote in its name before it came to that.
+/// Offences of modes with children: the NF's own end, or what its children wrote in its name before it ended.
 const CHILDS_PLAY: &[&str] =
     &["exited with code 9", "receive-index", "transmit-index", "not-held", "bad-length", "no-such-buffer"];
 
-/// Its children end with it, also those that escaped into a session of their own where control groups tell whose
-/// they are. Until then they write into memory that nobody reads any more, and into packets of their own domain.
+/// Its children end with it, also those that escaped into a session of their own where control groups tell
+/// whose they are. Until then they write into memory that nobody reads any more, and into packets of their
+/// own domain.
 #[test]
 fn children_that_outlive_it() {
     let field = start("children");

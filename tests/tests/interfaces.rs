@@ -70,7 +70,7 @@ impl Bed {
         Some(Self { middle, hosts, session })
     }
 
-    /// What one host says, the other answers, until it works.
+    /// Sends from one host and answers from the other, until it works.
     fn talk(&self) {
         let server = socket(&self.hosts.right, 7000);
         let client = socket(&self.hosts.left, 7001);

@@ -13,9 +13,10 @@ use headgate_tests::session::{PATIENCE, Session, chain, port};
 
 /// The usual MTU of networks with jumbo frames, in bytes.
 const MTU: u32 = 9000;
-/// What is left of it behind the headers of IPv4 and UDP, in bytes.
+/// Bytes that are left of it behind the headers of IPv4 and UDP, in bytes.
 const ECHO_BYTES_MAX: usize = MTU as usize - 20 - 8;
-/// What a frame of that MTU takes, with a VLAN tag and the packet socket's own headers: the guide's figure.
+/// Size of a buffer for a frame of that MTU, with a VLAN tag and the packet socket's own headers: the guide's
+/// figure.
 const BUFFER_BYTES: u32 = 9184;
 /// Bytes of one transfer. Our choice: some hundred frames.
 const BYTES: u64 = 4 << 20;
@@ -49,7 +50,8 @@ fn run(host: &Endpoint, program: &str, arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("the program runs")
 }
 
-/// One datagram there and back, in a frame each way: it is no longer than the MTU. Whether it came whole.
+/// Sends one datagram there and back, in a frame each way, as it is no longer than the MTU; returns whether
+/// it came whole.
 fn echo(hosts: &Namespaces, bytes: usize, patience: Duration) -> bool {
     let bind = |host: &Endpoint| -> UdpSocket {
         let bound = host.namespace.run(|| UdpSocket::bind((host.addresses[0], 0)));

@@ -9,7 +9,7 @@ fn allowed() -> Vec<String> {
     list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Whether an SPDX expression can be met: `OR` offers, `AND` demands. `/` is an old spelling of `OR`.
+/// Returns whether an SPDX expression can be met: `OR` offers, `AND` demands. `/` is an old spelling of `OR`.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let expression = expression.replace('/', " OR ").replace(['(', ')'], " ");
     expression

@@ -116,7 +116,7 @@ fn until_it_works(what: &str, mut attempt: impl FnMut() -> Output) -> String {
     }
 }
 
-/// One iperf3 run; returns the bytes that the receiver had counted when the sender had sent all, which is
+/// Runs iperf3 once; returns the bytes that the receiver had counted when the sender had sent all, which is
 /// when iperf3 stops counting.
 fn iperf(hosts: &Namespaces, address: &str, how: &[&str]) -> u64 {
     let mut command = hosts.right.namespace.command("iperf3").expect("the namespace can be entered");

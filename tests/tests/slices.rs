@@ -52,9 +52,9 @@ kind = "null"
 
 const THREE: (&str, &[&str]) = ("path", &["run = \"forward\"", "run = \"mac-swap\"", "run = \"forward\""]);
 
-/// Whether NFs can have time slices here.
+/// Returns whether NFs can have time slices here.
 fn has_slices(test: &str) -> bool {
-    // Whoever waits on the NFs' core waits for them to have no packets.
+    // A task that waits on the NFs' core waits for them to have no packets.
     cores::keep_current_thread_off(&[machine::nf_core()]).unwrap();
     let tried = std::thread::spawn(|| sched::raise(None, 1)).join().unwrap();
     let why = match tried {
@@ -97,7 +97,7 @@ fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
         path.entered >= 200_000 && path.left + path.dropped == path.entered
     });
     assert!(now.nfs.iter().all(|nf| nf.slices > 3), "{:#?}", now.nfs);
-    // Whoever else takes the machine for a while lets a slice last longer than planned.
+    // Another program that takes the machine for a while lets a slice last longer than planned.
     assert!(chain(&now, "path").wasted < 20_000, "what was worked on got through");
     session.wait_for("nobody is before the rest of the machine", |now| are_fair(&policies(now)));
     let now = session.audited();
@@ -171,8 +171,8 @@ fn slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
     session.stop();
 }
 
-/// Chains `other`, four NFs, and `asked`, one, each offered more than they take, also by a debug build; `key` is one of
-/// the latter.
+/// Chains `other`, four NFs, and `asked`, one, each offered more than they take, also by a debug build; `key`
+/// is one of the latter.
 fn overloaded(key: &str) -> String {
     let run = "run = \"synthetic\"\nargs = { cycles = 20000 }";
     let chains: [(&str, &[&str]); 2] = [("other", &[run; 4]), ("asked", &[run])];

@@ -62,7 +62,8 @@ fn group_of_all() -> Option<PathBuf> {
     Some(home.join(format!("headgate-tests-{}", std::process::id())))
 }
 
-/// Whether groups can be made here and read by these tests: version 1, which any group may have children in.
+/// Returns whether groups can be made here and read by these tests: version 1, which any group may have
+/// children in.
 fn has_weights(test: &str) -> bool {
     let possible = machine::is_root() && matches!(CpuController::find(), CpuController::V1(_));
     if !possible {
@@ -79,7 +80,7 @@ fn groups_of_nfs(group: &Path) -> Vec<PathBuf> {
     below(group).iter().flat_map(|domain| below(domain)).collect()
 }
 
-/// What the kernel holds for an instance, as a part of its core.
+/// Returns the weight that the kernel has for an instance, as a part of its core.
 fn written(group: &Path, instance: &str) -> f64 {
     let of_instance = |path: &PathBuf| path.to_string_lossy().ends_with(&format!(".{instance}"));
     let group = groups_of_nfs(group).into_iter().find(of_instance).unwrap();
@@ -134,7 +135,7 @@ fn a_priority_is_a_factor() {
     session.stop();
 }
 
-/// It is told of once, made again, and stops nobody.
+/// The failure is reported once, made again, and stops nobody.
 #[test]
 fn a_group_that_disappears_is_made_again() {
     if !has_weights("a_group_that_disappears_is_made_again") {

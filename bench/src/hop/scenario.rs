@@ -7,7 +7,7 @@ use headgate_host::cores::Placement;
 /// Source address of flow 0, as a number; flow `n` has the `n`th after it (the generator's default).
 const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 
-/// What an NF does with a packet.
+/// Work of an NF on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// `forward`: nothing.
@@ -16,14 +16,14 @@ pub enum Work {
     Cycles(u32),
 }
 
-/// How the NFs are run.
+/// Arrangement of the NFs in processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Each a process, which sleeps while it has nothing to do.
     Isolated,
     /// Each a process, which never sleeps.
     Polling,
-    /// All in one process.
+    /// All NFs in one process.
     Fused,
 }
 
@@ -32,7 +32,7 @@ pub enum Shape {
 pub struct Scenario {
     /// The NFs, in the order of the path.
     pub work: &'static [Work],
-    /// How they are run.
+    /// Arrangement in processes.
     pub shape: Shape,
     /// Flows; each packet belongs to the next.
     pub flows: u32,
@@ -47,13 +47,13 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// One flow through one chain at overload.
+    /// Makes a scenario of one flow through one chain at overload.
     #[must_use]
     pub const fn plain(work: &'static [Work], shape: Shape) -> Self {
         Self { work, shape, flows: 1, flow_capacity: None, chains: 1, rate: None, timestamps: false }
     }
 
-    /// As a configuration file.
+    /// Returns the configuration file.
     #[must_use]
     pub fn to_toml(&self, placement: Placement) -> String {
         let mut text = format!("[manager]\nname = \"bench\"\ncores = [{}]\n", placement.manager);

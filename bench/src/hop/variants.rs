@@ -1,8 +1,8 @@
-//! What is measured, by name: variants, and the ratios between them.
+//! Names of what is measured: variants, and the ratios between them.
 
 use super::scenario::{Scenario, Shape, Work};
 
-/// What a variant measures.
+/// Measurement of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The bare wake-up latency.
@@ -20,7 +20,7 @@ pub enum Kind {
 pub struct Variant {
     /// Its name.
     pub name: &'static str,
-    /// What it measures.
+    /// Kind of measurement.
     pub kind: Kind,
     /// Variants that must be measured in the same round, before.
     pub needs: &'static [&'static str],
@@ -41,7 +41,7 @@ const fn variant(name: &'static str, kind: Kind) -> Variant {
     Variant { name, kind, needs: &[] }
 }
 
-/// All of them, in the order of a round.
+/// Every variant, in the order of a round.
 pub const VARIANTS: [Variant; 14] = [
     variant("bare_wakeup", Kind::Wakeup),
     variant("one", Kind::Throughput),
@@ -90,15 +90,15 @@ pub fn scenario(variant: &Variant, one_rate: f64) -> Scenario {
 pub struct Ratio {
     /// Its name.
     pub name: &'static str,
-    /// What is divided.
+    /// Variant that is divided.
     pub over: &'static str,
-    /// By what.
+    /// Variant that divides.
     pub under: &'static str,
-    /// What issue 2 of the project aims at.
+    /// Aim of issue 2 of the project.
     pub aim: Option<Aim>,
 }
 
-/// What a ratio should be.
+/// Aim of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Aim {
     /// This or more.
@@ -107,7 +107,7 @@ pub enum Aim {
     AtMost(f64),
 }
 
-/// All of them.
+/// Every ratio.
 pub const RATIOS: [Ratio; 5] = [
     Ratio {
         name: "isolated_over_fused",

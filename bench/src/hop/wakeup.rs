@@ -12,18 +12,18 @@ use rustix::thread::futex;
 
 use headgate_host::cores::Placement;
 
-/// How long the sleeper's core has been idle when it is called, in nanoseconds. Our choice: longer than
-/// an idle Linux guest polls for work before it halts (`guest_halt_poll_ns`, 200 us by default), so that
-/// what is measured is a core that really stopped.
+/// Time for which the sleeper's core has been idle when it is called, in nanoseconds. Our choice: longer than
+/// an idle Linux guest polls for work before it halts (`guest_halt_poll_ns`, 200 us by default), so that what
+/// is measured is a core that really stopped.
 const IDLE_NS: u64 = 300_000;
 
 const AWAKE: u32 = 0;
 const SLEEPING: u32 = 1;
 const ENDED: u32 = 2;
 
-struct Bed {
+struct TestBed {
     state: AtomicU32,
-    /// When the sleeper ran, in the clock's nanoseconds; published by `state`.
+    /// Time at which the sleeper ran, in the clock's nanoseconds; published by `state`.
     ran_ns: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ struct Bed {
 /// [`CoresError`] when a thread cannot be pinned.
 pub fn measure(placement: Placement, samples: usize) -> Result<Vec<u64>, CoresError> {
     let clock = Clock::calibrate();
-    let bed = Bed { state: AtomicU32::new(AWAKE), ran_ns: AtomicU64::new(0) };
+    let bed = TestBed { state: AtomicU32::new(AWAKE), ran_ns: AtomicU64::new(0) };
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
             let pinned = cores::pin_current_thread(placement.nfs);
@@ -58,7 +58,7 @@ pub fn measure(placement: Placement, samples: usize) -> Result<Vec<u64>, CoresEr
     })
 }
 
-fn sleep_again_and_again(bed: &Bed, clock: &Clock) {
+fn sleep_again_and_again(bed: &TestBed, clock: &Clock) {
     loop {
         // A failed exchange means that the waker has ended.
         if bed.state.compare_exchange(AWAKE, SLEEPING, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -72,7 +72,7 @@ fn sleep_again_and_again(bed: &Bed, clock: &Clock) {
     }
 }
 
-fn wake_again_and_again(bed: &Bed, clock: &Clock, samples: usize) -> Vec<u64> {
+fn wake_again_and_again(bed: &TestBed, clock: &Clock, samples: usize) -> Vec<u64> {
     let mut all = Vec::with_capacity(samples);
     let mut called_ns = None;
     loop {

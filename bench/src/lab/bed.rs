@@ -45,7 +45,7 @@ pub fn line_rate(frame_bytes: u32) -> f64 {
     LINK / 8.0 / (f64::from(frame_bytes) + BETWEEN_FRAMES_BYTES)
 }
 
-/// What schedules, as `[scheduler] mode` has it.
+/// Kind of scheduling, as `[scheduler] mode` has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Mode {
     /// The kernel alone.
@@ -61,10 +61,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Those of NFs that sleep.
+    /// Modes for NFs that sleep.
     pub const ALL: [Self; 4] = [Self::Os, Self::Weights, Self::Backpressure, Self::Nfvnice];
 
-    /// Its name, in the configuration and in results.
+    /// Returns the name in the configuration and in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Mode {
     }
 }
 
-/// How the kernel schedules NFs.
+/// Scheduling policy of NFs in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Policy {
     /// A fair share each; who wakes may pre-empt.
@@ -91,12 +91,12 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them.
+    /// Every policy.
     pub const ALL: [Self; 4] = [Self::Normal, Self::Batch, Self::RoundRobin, Self::RoundRobinShort];
-    /// Those of the paper's section 3.2.
+    /// Policies of the paper's section 3.2.
     pub const THREE: [Self; 3] = [Self::Normal, Self::Batch, Self::RoundRobin];
 
-    /// Its name in results.
+    /// Returns the name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -124,18 +124,18 @@ impl Policy {
     }
 }
 
-/// What an NF does with a packet.
+/// Work of an NF on a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// It takes so many TSC cycles.
+    /// A number of TSC cycles.
     Cycles(u32),
-    /// It takes so many from each of these sizes of frames on.
+    /// A number of cycles for frames from each of these sizes on.
     Steps(Vec<(u32, u32)>),
-    /// It takes one of these numbers of cycles, each as often.
+    /// One of these numbers of cycles, each as often.
     OneOf(Vec<u32>),
-    /// It swaps its Ethernet addresses, and is a program that nobody here wrote: dpdk-testpmd, which polls.
+    /// A swap of the Ethernet addresses, by a program that nobody here wrote: dpdk-testpmd, which polls.
     Testpmd,
-    /// It writes it to a file in this folder.
+    /// A write to a file in this folder.
     Log {
         /// The folder.
         folder: String,
@@ -153,18 +153,18 @@ pub struct Chain {
     pub rate: f64,
 }
 
-/// How NFs wait for packets.
+/// Way in which NFs wait for packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Waits {
     /// Asleep.
     Notified,
     /// Never.
     Polling,
-    /// Not asleep, but yielding after so many bursts.
+    /// No sleep, and a yield after so many bursts.
     Cooperative(u32),
 }
 
-/// What comes.
+/// Load of a chain.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Traffic {
     /// Frames of one size, check sequence included.
@@ -177,26 +177,26 @@ pub enum Traffic {
 
 /// NFs, chains, traffic and scheduler.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bed {
+pub struct TestBed {
     /// The NFs; number `n` is called `nf{n + 1}`, as the paper does.
     pub nfs: Vec<Work>,
     /// The chains; number `n` is called `chain{n + 1}`.
     pub chains: Vec<Chain>,
     /// Frames.
     pub traffic: Traffic,
-    /// How NFs wait.
+    /// Way in which NFs wait.
     pub waits: Waits,
     /// Places of each ring, where they are not the default.
     pub ring: Option<u32>,
     /// Packet buffers, where they are not the default.
     pub buffers: Option<u32>,
-    /// Who schedules.
+    /// Mode of scheduling.
     pub mode: Mode,
-    /// How the kernel does.
+    /// Policy of the kernel.
     pub policy: Policy,
     /// High and low watermark in percent of a ring, where they are not the defaults.
     pub watermarks: Option<(u32, u32)>,
-    /// All NFs in one process; there is one chain over all of them then.
+    /// Whether all NFs are in one process; there is one chain over all of them then.
     pub fused: bool,
     /// Each NF on the next core, as far as there are some; else all on one.
     pub spread: bool,
@@ -208,7 +208,7 @@ pub struct Bed {
     pub more: String,
 }
 
-impl Bed {
+impl TestBed {
     /// NFs of these costs in one chain, with so many packets per second.
     #[must_use]
     pub fn chain(cycles: &[u32], rate: f64) -> Self {
@@ -250,7 +250,7 @@ impl Bed {
         Self { mode, policy, ..self }
     }
 
-    /// As a configuration file: the manager's worker on the first of `cores`, NFs on the others.
+    /// Returns a configuration file with the manager's worker on the first of `cores`, NFs on the others.
     #[must_use]
     pub fn to_toml(&self, cores: &[u32]) -> String {
         let (manager, nf_cores) = cores.split_first().unwrap_or((&0, &[]));

@@ -1,4 +1,4 @@
-//! What an experiment is: cases, and what is compared between them.
+//! Experiments: cases, and comparisons between them.
 
 use std::fmt::Debug;
 use std::rc::Rc;
@@ -6,16 +6,16 @@ use std::rc::Rc;
 use crate::statistics::{Name, Round};
 use headgate_api::session::Session;
 
-use super::bed::{Bed, Mode, Policy};
-use super::measure::{Read, Value};
+use super::bed::{Mode, Policy, TestBed};
+use super::measure::{Reading, Value};
 use super::runner::Runner;
 
-/// How a case is measured.
+/// Way in which a case is measured.
 #[derive(Clone, Debug)]
-pub enum How {
-    /// For a window, in which nothing changes.
-    Window(&'static [Read]),
-    /// In a way that the experiment brings with it.
+pub enum Measurement {
+    /// A window in which nothing changes.
+    Window(&'static [Reading]),
+    /// A method that the experiment brings with it.
     Own(Rc<dyn Method>),
 }
 
@@ -24,10 +24,10 @@ pub type Curve = Vec<(f64, f64)>;
 
 /// A way of measuring one case.
 pub trait Method: Debug {
-    /// Whether what it needs is there; asked before anything is measured.
+    /// Checks that what it needs is there, before anything is measured.
     ///
     /// # Errors
-    /// What is not.
+    /// Names what is missing.
     fn check(&self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -36,7 +36,7 @@ pub trait Method: Debug {
     ///
     /// # Errors
     /// Whatever kept it from starting.
-    fn start(&self, runner: &Runner, name: &str, bed: &Bed) -> anyhow::Result<Session> {
+    fn start(&self, runner: &Runner, name: &str, bed: &TestBed) -> anyhow::Result<Session> {
         Ok(runner.launcher.start(name, &bed.to_toml(&runner.cores))?)
     }
 
@@ -48,28 +48,28 @@ pub trait Method: Debug {
         &self,
         runner: &Runner,
         session: &Session,
-        bed: &Bed,
+        bed: &TestBed,
     ) -> anyhow::Result<(Vec<Value>, Option<Curve>)>;
 }
 
 /// Something that is measured.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What it has in common with others: a policy, a length. May be empty, and several words with dots
+    /// Property in common with other cases: a policy, a length. May be empty, and several words with dots
     /// between.
     pub group: String,
-    /// What it differs in: mostly the mode.
+    /// Property that differs from other cases: mostly the mode.
     pub variant: &'static str,
-    /// What runs.
-    pub bed: Bed,
-    /// How it is measured.
-    pub how: How,
+    /// Test bed that runs.
+    pub bed: TestBed,
+    /// Way in which it is measured.
+    pub measurement: Measurement,
 }
 
 impl Case {
     /// A case measured for a window, named after its mode.
-    pub fn new(group: impl Into<String>, bed: Bed, reads: &'static [Read]) -> Self {
-        Self { group: group.into(), variant: bed.mode.name(), bed, how: How::Window(reads) }
+    pub fn new(group: impl Into<String>, bed: TestBed, reads: &'static [Reading]) -> Self {
+        Self { group: group.into(), variant: bed.mode.name(), bed, measurement: Measurement::Window(reads) }
     }
 
     /// The name of its values.
@@ -79,7 +79,7 @@ impl Case {
     }
 }
 
-/// With a dot between, where there are two.
+/// Joins group and variant with a dot between, where there are two.
 #[must_use]
 pub fn joined(one: &str, other: &str) -> String {
     match (one, other) {
@@ -88,24 +88,24 @@ pub fn joined(one: &str, other: &str) -> String {
     }
 }
 
-/// How a ratio is formed from the values of a round.
+/// Formula of a ratio from the values of a round.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Formed {
-    /// One by another.
+pub enum Formula {
+    /// One value over another.
     Over(String, String),
-    /// One by the largest of others.
+    /// One value over the largest of others.
     OverBest(String, Vec<String>),
     /// The largest of these; of one, itself.
     Largest(Vec<String>),
-    /// By how much the first of a pair is less than the second, as a part of it; the most of all pairs.
-    Loss(Vec<(String, String)>),
-    /// By how much the least of these is less than the largest, as a part of it.
+    /// Part by which the first of a pair is less than the second; the largest of all pairs.
+    Shortfall(Vec<(String, String)>),
+    /// Part by which the least of these is less than the largest.
     Spread(Vec<String>),
-    /// How many of these, from the first on, are at least so much.
+    /// Number of these, from the first on, that are at least so much.
     Reach(Vec<String>, f64),
 }
 
-impl Formed {
+impl Formula {
     /// The ratio of a round; `None` if a value it needs is missing, or nothing would be divided by.
     #[must_use]
     pub fn of(&self, round: &Round) -> Option<f64> {
@@ -116,7 +116,7 @@ impl Formed {
         let value = |name: &String| round.get(&**name).copied();
         let (over, under) = match self {
             Self::Largest(names) => return largest(names),
-            Self::Loss(pairs) => {
+            Self::Shortfall(pairs) => {
                 let loss = |(one, other): &(String, String)| Some(1.0 - value(one)? / value(other)?);
                 return pairs.iter().filter_map(loss).reduce(f64::max);
             }
@@ -141,30 +141,30 @@ impl Formed {
 pub struct Comparison {
     /// Its name.
     pub name: Name,
-    /// How it is formed.
-    pub formed: Formed,
-    /// What is aimed at, in words; may be empty.
+    /// Formula.
+    pub formula: Formula,
+    /// Aim in words; may be empty.
     pub aim: &'static str,
 }
 
 impl Comparison {
     /// A comparison.
-    pub fn new(name: impl Into<Name>, formed: Formed, aim: &'static str) -> Self {
-        Self { name: name.into(), formed, aim }
+    pub fn new(name: impl Into<Name>, formula: Formula, aim: &'static str) -> Self {
+        Self { name: name.into(), formula, aim }
     }
 
-    /// One case by another.
+    /// Compares one case with another.
     pub fn over(name: impl Into<Name>, over: &str, under: &str, aim: &'static str) -> Self {
-        Self::new(name, Formed::Over(over.to_owned(), under.to_owned()), aim)
+        Self::new(name, Formula::Over(over.to_owned(), under.to_owned()), aim)
     }
 
     /// A value that is a ratio already.
     pub fn same(name: impl Into<Name>, value: &str, aim: &'static str) -> Self {
-        Self::new(name, Formed::Largest(vec![value.to_owned()]), aim)
+        Self::new(name, Formula::Largest(vec![value.to_owned()]), aim)
     }
 }
 
-/// What an experiment's plot shows.
+/// Content of an experiment's plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plot {
     /// The value behind the name of a case; empty for its throughput.
@@ -181,17 +181,17 @@ pub const THROUGHPUT: Plot = Plot { value: "", axis: "throughput, Mpps" };
 pub struct Experiment {
     /// Its name.
     pub name: &'static str,
-    /// What is done, in a line.
+    /// Description in a line.
     pub about: &'static str,
-    /// Where the paper has it.
+    /// Place in the paper.
     pub source: &'static str,
-    /// What is measured, in the order of a round.
+    /// Cases in the order of a round.
     pub cases: Vec<Case>,
-    /// What is compared.
+    /// Comparisons between cases.
     pub comparisons: Vec<Comparison>,
     /// The paper's own figures, by the name of the value or ratio.
     pub paper: &'static [(&'static str, &'static str)],
-    /// What is drawn.
+    /// Plot to draw.
     pub plot: Plot,
     /// Cores for NFs that the paper had; with fewer the report says so.
     pub nf_cores: usize,
@@ -243,9 +243,9 @@ impl Experiment {
         for group in self.groups_with(variant) {
             let others = others.iter().filter(|other| **other != variant);
             let others = others.map(|other| joined(&group, other)).collect();
-            let formed = Formed::OverBest(joined(&group, variant), others);
+            let formula = Formula::OverBest(joined(&group, variant), others);
             let name = joined(&group, &format!("{variant}_over_best"));
-            self.comparisons.push(Comparison::new(name, formed, aim));
+            self.comparisons.push(Comparison::new(name, formula, aim));
         }
         self
     }
@@ -255,8 +255,8 @@ impl Experiment {
     pub fn compare_waste(mut self, variant: &str) -> Self {
         let cases = self.cases.iter().filter(|case| case.variant == variant);
         let names = cases.map(|case| joined(&case.name(), "wasted_over_delivered")).collect();
-        let formed = Formed::Largest(names);
-        self.comparisons.push(Comparison::new("wasted_over_delivered", formed, "at most 0.001"));
+        let formula = Formula::Largest(names);
+        self.comparisons.push(Comparison::new("wasted_over_delivered", formula, "at most 0.001"));
         self
     }
 
@@ -280,8 +280,8 @@ pub fn grid(
     policies: &[Policy],
     modes: &[Mode],
     label: &str,
-    bed: &Bed,
-    reads: &'static [Read],
+    bed: &TestBed,
+    reads: &'static [Reading],
 ) -> Vec<Case> {
     let mut all = Vec::new();
     for &policy in policies {
@@ -300,14 +300,14 @@ mod tests {
     fn ratios_are_formed_from_what_a_round_has() {
         let round = Round::from([("os", 2.0), ("weights", 4.0), ("nfvnice", 5.0), ("none", 0.0)]);
         let name = str::to_owned;
-        let of = |formed: Formed| formed.of(&round);
-        assert_eq!(of(Formed::Over(name("nfvnice"), name("os"))), Some(2.5));
-        assert_eq!(of(Formed::OverBest(name("nfvnice"), vec![name("os"), name("weights")])), Some(1.25));
-        assert_eq!(of(Formed::Largest(vec![name("os"), name("weights"), name("absent")])), Some(4.0));
-        assert_eq!(of(Formed::Loss(vec![(name("weights"), name("nfvnice"))])), Some(1.0 - 4.0 / 5.0));
-        assert_eq!(of(Formed::Spread(vec![name("os"), name("weights")])), Some(0.5));
-        assert_eq!(of(Formed::Reach(vec![name("weights"), name("os"), name("nfvnice")], 3.0)), Some(1.0));
-        assert_eq!(of(Formed::Over(name("os"), name("absent"))), None);
-        assert_eq!(of(Formed::Over(name("os"), name("none"))), None, "nothing is divided by nothing");
+        let of = |formula: Formula| formula.of(&round);
+        assert_eq!(of(Formula::Over(name("nfvnice"), name("os"))), Some(2.5));
+        assert_eq!(of(Formula::OverBest(name("nfvnice"), vec![name("os"), name("weights")])), Some(1.25));
+        assert_eq!(of(Formula::Largest(vec![name("os"), name("weights"), name("absent")])), Some(4.0));
+        assert_eq!(of(Formula::Shortfall(vec![(name("weights"), name("nfvnice"))])), Some(1.0 - 4.0 / 5.0));
+        assert_eq!(of(Formula::Spread(vec![name("os"), name("weights")])), Some(0.5));
+        assert_eq!(of(Formula::Reach(vec![name("weights"), name("os"), name("nfvnice")], 3.0)), Some(1.0));
+        assert_eq!(of(Formula::Over(name("os"), name("absent"))), None);
+        assert_eq!(of(Formula::Over(name("os"), name("none"))), None, "nothing is divided by nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! One case, measured: what the manager and the kernel counted in a window, as named values.
+//! Measurement of a case: what the manager and the kernel counted in a window, as named values.
 //!
 //! The value without a name of its own is the case's throughput; the others are named behind the case:
 //! `normal.os` and `normal.os.wasted`.
@@ -22,7 +22,7 @@ const STAGE_FULL: &str = "stage-full";
 pub struct Value {
     /// Behind the name of the case; empty for its throughput.
     pub name: Name,
-    /// What it is shown in; see [`crate::report::Row::unit`].
+    /// Unit in which it is shown; see [`crate::report::Row::unit`].
     pub unit: &'static str,
     /// The value.
     pub value: f64,
@@ -35,12 +35,12 @@ impl Value {
     }
 }
 
-/// What is read besides throughput and wasted work.
+/// A reading besides throughput and wasted work.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Read {
+pub enum Reading {
     /// Packets per second that left each chain.
     Chains,
-    /// Of each NF: packets per second it worked on, its part of a core in percent, and packets per second
+    /// For each NF: packets per second it worked on, its part of a core in percent, and packets per second
     /// that it had worked on and the next NF's ring had no room for (where NFs follow each other).
     Nfs,
     /// Context switches per second of each NF.
@@ -49,14 +49,15 @@ pub enum Read {
     Jain,
     /// Time from generator to null port, since the manager started.
     Latency,
-    /// Of the first core with time slices: switches and samples a second, and the part of its time during
+    /// For the first core with time slices: switches and samples a second, and the part of its time during
     /// which an NF had real-time priority, in percent.
     Slices,
     /// Delay of the first chain's packets, and its 99th percentile by the chain's bound.
     Delay,
     /// CPU time of the control thread, as a part of a core.
     Control,
-    /// What left this chain, to what the CPU time of this NF of it allows at its cost in cycles.
+    /// Ratio of the packets that left this chain to those that the CPU time of this NF of it allows at its
+    /// cost in cycles.
     Bottleneck {
         /// The chain's number.
         chain: usize,
@@ -113,7 +114,7 @@ fn switches(snapshot: &Snapshot) -> BTreeMap<String, Switches> {
     snapshot.nfs.iter().filter_map(of).collect()
 }
 
-/// What two samples enclose.
+/// Interval between two samples.
 pub struct Window {
     /// The first.
     pub before: BedSample,
@@ -126,7 +127,7 @@ pub struct Window {
 impl Window {
     /// Throughput, wasted work, and what is asked for.
     #[must_use]
-    pub fn values(&self, reads: &[Read]) -> Vec<Value> {
+    pub fn values(&self, reads: &[Reading]) -> Vec<Value> {
         let left = self.chains(|chain| chain.left);
         let wasted: f64 = self.chains(|chain| chain.wasted).iter().sum();
         let delivered: f64 = left.iter().sum();
@@ -140,24 +141,24 @@ impl Window {
         all
     }
 
-    fn read(&self, read: Read, left: &[f64], all: &mut Vec<Value>) {
+    fn read(&self, read: Reading, left: &[f64], all: &mut Vec<Value>) {
         match read {
-            Read::Chains => {
+            Reading::Chains => {
                 let of = |(at, rate): (usize, &f64)| Value::new(format!("chain{}", at + 1), "Mpps", *rate);
                 all.extend(left.iter().enumerate().map(of));
             }
-            Read::Nfs => self.read_nfs(all),
-            Read::Switches => self.read_switches(all),
-            Read::Jain => all.extend(jain(left).map(|index| Value::new("jain", "", index))),
-            Read::Latency => {
+            Reading::Nfs => self.read_nfs(all),
+            Reading::Switches => self.read_switches(all),
+            Reading::Jain => all.extend(jain(left).map(|index| Value::new("jain", "", index))),
+            Reading::Latency => {
                 let ports = &self.after.snapshot.ports;
                 if let Some(latency) = ports.iter().find_map(|port| port.latency.as_ref()) {
                     all.push(Value::new("p50", "us", latency.p50_ns as f64 / 1e3));
                     all.push(Value::new("p99", "us", latency.p99_ns as f64 / 1e3));
                 }
             }
-            Read::Slices => self.read_slices(all),
-            Read::Delay => {
+            Reading::Slices => self.read_slices(all),
+            Reading::Delay => {
                 let chain = self.after.snapshot.chains.get(1);
                 let Some((chain, delay)) = chain.and_then(|chain| Some((chain, chain.delay?))) else {
                     return;
@@ -168,13 +169,13 @@ impl Window {
                     all.push(Value::new("p99_over_bound", "", delay.p99_ns as f64 / bound as f64));
                 }
             }
-            Read::Control => {
+            Reading::Control => {
                 if let (Some(before), Some(after)) = (self.before.control, self.after.control) {
                     let part = after.saturating_sub(before).as_secs_f64() / self.seconds();
                     all.push(Value::new("control_cpu", "cores", part));
                 }
             }
-            Read::Bottleneck { chain, nf, cycles } => {
+            Reading::Bottleneck { chain, nf, cycles } => {
                 let cpu = self.nf(nf, |nf| nf.cpu_ns).unwrap_or(0.0) / 1e9;
                 let most = cpu * self.cycles_per_second / f64::from(cycles);
                 if most > 0.0 {
@@ -233,14 +234,14 @@ impl Window {
         self.after.at.duration_since(self.before.at).as_secs_f64().max(1e-9)
     }
 
-    /// Of each chain, in their order and without that of packets no rule claims: how much a count grew in
-    /// a second.
+    /// Returns for each chain, in their order and without that of packets no rule claims, how much a count
+    /// grew in a second.
     fn chains(&self, count: impl Fn(&ChainStatus) -> u64) -> Vec<f64> {
         let pairs = self.before.snapshot.chains.iter().zip(&self.after.snapshot.chains).skip(1);
         pairs.map(|(before, after)| self.rate(count(before), count(after))).collect()
     }
 
-    /// How much a count of an NF grew in a second.
+    /// Returns how much a count of an NF grew in a second.
     fn nf(&self, number: usize, count: impl Fn(&NfStatus) -> u64) -> Option<f64> {
         let (before, after) = (self.before.snapshot.nfs.get(number)?, self.after.snapshot.nfs.get(number)?);
         Some(self.rate(count(before), count(after)))
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn a_window_tells_throughput_and_what_was_wasted() {
         let window = window([&[(100, 10)], &[(1_100, 60)]], [&[], &[]]);
-        let values = window.values(&[Read::Control]);
+        let values = window.values(&[Reading::Control]);
         assert_eq!(value(&values, ""), 2_000.0);
         assert_eq!(value(&values, "wasted"), 100.0);
         assert_eq!(value(&values, "wasted_over_delivered"), 0.05);
@@ -316,7 +317,7 @@ mod tests {
     fn what_a_ring_had_no_room_for_was_the_work_of_the_nf_before_it() {
         let before = [(0, 0, 0), (0, 0, 0)];
         let after = [(1_000, 125_000_000, 50), (700, 375_000_000, 300)];
-        let values = window([&[(0, 0)], &[(700, 300)]], [&before, &after]).values(&[Read::Nfs]);
+        let values = window([&[(0, 0)], &[(700, 300)]], [&before, &after]).values(&[Reading::Nfs]);
         assert_eq!(value(&values, "nf1.served"), 2_000.0);
         assert_eq!(value(&values, "nf1.wasted"), 600.0);
         assert_eq!([value(&values, "nf1.cpu"), value(&values, "nf2.cpu")], [25.0, 75.0]);
@@ -325,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_chain_is_compared_with_what_its_slowest_nf_had_time_for() {
-        let read = Read::Bottleneck { chain: 1, nf: 0, cycles: 1_000 };
+        let read = Reading::Bottleneck { chain: 1, nf: 0, cycles: 1_000 };
         // A quarter of a second of 2 GHz is 500,000 packets of 1,000 cycles, in half a second.
         let values =
             window([&[(0, 0), (0, 0)], &[(9, 0), (490_000, 0)]], [&[(0, 0, 0)], &[(0, 250_000_000, 0)]])

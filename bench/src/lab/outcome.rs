@@ -55,7 +55,7 @@ fn section_of(experiment: &Experiment, name: &str) -> &'static str {
     SECTIONS.iter().find(|(of, _)| *of == word).map_or("other", |(_, title)| title)
 }
 
-/// What is printed.
+/// Returns the report of an experiment.
 pub fn report(
     bench: String,
     experiment: &Experiment,
@@ -136,7 +136,7 @@ fn notes(experiment: &Experiment, outcome: &Outcome, runner: &Runner) -> Vec<Str
 /// Ratios of all rounds, with what is aimed at and what the paper has.
 fn ratios(experiment: &Experiment, outcome: &Outcome) -> Vec<Ratio> {
     let of = |comparison: &super::experiment::Comparison| {
-        let summary = outcome.rounds.derived(|round| comparison.formed.of(round))?;
+        let summary = outcome.rounds.derived(|round| comparison.formula.of(round))?;
         let aim = match (comparison.aim, experiment.paper_of(&comparison.name)) {
             (aim, "") => aim.to_owned(),
             ("", paper) => format!("the paper's: {paper}"),
@@ -150,7 +150,7 @@ fn ratios(experiment: &Experiment, outcome: &Outcome) -> Vec<Ratio> {
 /// Writes `NAME.csv`, a line for each value and ratio, and `NAME-rounds.csv`, one for each value and round.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write_csv(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
     let name = experiment.name;
     let mut file = csv::Writer::from_path(folder.join(format!("{name}.csv")))?;
@@ -186,7 +186,7 @@ pub fn write_csv(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::bed::Bed;
+    use crate::lab::bed::TestBed;
     use crate::lab::experiment::{Case, Comparison, THROUGHPUT};
     use crate::statistics::Round;
 
@@ -195,7 +195,7 @@ mod tests {
             name: "chain",
             about: "",
             source: "",
-            cases: vec![Case::new("normal", Bed::chain(&[1], 1.0), &[])],
+            cases: vec![Case::new("normal", TestBed::chain(&[1], 1.0), &[])],
             comparisons: vec![Comparison::same("waste", "normal.nfvnice.wasted_over_delivered", "none")],
             paper: &[("normal.nfvnice", "2, and more"), ("waste", "little")],
             plot: THROUGHPUT,

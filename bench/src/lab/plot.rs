@@ -1,4 +1,4 @@
-//! One picture of an experiment: bars by group and variant with their spread, or lines over time.
+//! Picture of an experiment: bars by group and variant with their spread, or lines over time.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ const SIZE: (u32, u32) = (900, 480);
 const SIZE_OF_MANY: (u32, u32) = (1800, 520);
 /// Groups from which on there are many.
 const MANY_GROUPS: usize = 12;
-/// Of the room of a group, what its bars take.
+/// Part of a group's room that its bars take.
 const BARS_PART: f64 = 0.8;
 /// Five colours that people with any colour vision tell apart (Okabe, Ito, 2008).
 const COLOURS: [RGBColor; 5] = [
@@ -37,7 +37,7 @@ struct Bar {
 /// Draws `NAME.svg`.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if it cannot be written.
 pub fn write(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
     let path = folder.join(format!("{}.svg", experiment.name));
     let mut text = String::new();
@@ -178,7 +178,7 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::bed::{Bed, Mode, Policy};
+    use crate::lab::bed::{Mode, Policy, TestBed};
     use crate::lab::experiment::{THROUGHPUT, grid};
     use crate::statistics::Round;
     use std::path::Path;
@@ -188,7 +188,7 @@ mod tests {
             name: "chain",
             about: "",
             source: "figure 5.6",
-            cases: grid(&Policy::ALL, &Mode::ALL, "", &Bed::chain(&[1], 1.0), &[]),
+            cases: grid(&Policy::ALL, &Mode::ALL, "", &TestBed::chain(&[1], 1.0), &[]),
             comparisons: Vec::new(),
             paper: &[],
             plot: THROUGHPUT,

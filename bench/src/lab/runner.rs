@@ -10,7 +10,7 @@ use crate::statistics::{Round, Rounds};
 use headgate_api::session::{Launcher, Session};
 
 use super::bed::Policy;
-use super::experiment::{Case, Curve, Experiment, How, joined};
+use super::experiment::{Case, Curve, Experiment, Measurement, joined};
 use super::measure::{BedSample, Value, Window};
 
 /// Cases of an experiment from which on it has fewer rounds where time is short.
@@ -18,7 +18,7 @@ const MANY_CASES: usize = 16;
 /// Time slices of 100 ms of three NFs, twice.
 const LONG_SLICES_WINDOW: Duration = Duration::from_millis(600);
 
-/// How long and how often.
+/// Duration and number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// Shorter.
@@ -26,7 +26,7 @@ pub struct Pace {
     rounds: Option<u32>,
     /// Time before a case is measured.
     pub warm_up: Duration,
-    /// For how long it is.
+    /// Length of a window.
     pub window: Duration,
     /// No round of an experiment is begun that would end later than this.
     limit: Option<Duration>,
@@ -56,22 +56,22 @@ impl Pace {
         self.rounds.unwrap_or(few)
     }
 
-    /// Whether there is time for a round as long as the last one.
+    /// Returns whether there is time for a round as long as the last one.
     fn allows(&self, elapsed: Duration, last: Duration) -> bool {
         self.limit.is_none_or(|limit| elapsed + last <= limit)
     }
 }
 
-/// What all rounds of an experiment measured.
+/// Results of all rounds of an experiment.
 #[derive(Default)]
 pub struct Outcome {
     /// The values.
     pub rounds: Rounds,
     /// Names of values and what they are shown in, in the order in which they were first measured.
     pub units: Vec<(String, &'static str)>,
-    /// What changes over time, of the last round, by case.
+    /// Values over time, of the last round, by case.
     pub curves: BTreeMap<String, Curve>,
-    /// What the reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
     /// Managers whose last audit found something missing.
     pub lost: u32,
@@ -88,18 +88,18 @@ impl Outcome {
         }
     }
 
-    /// What a value is shown in.
+    /// Returns the unit in which a value is shown.
     #[must_use]
     pub fn unit(&self, name: &str) -> &'static str {
         self.units.iter().find(|(known, _)| known == name).map_or("", |(_, unit)| unit)
     }
 }
 
-/// What every experiment needs.
+/// State that every experiment needs.
 pub struct Runner {
     /// Starts managers.
     pub launcher: Launcher,
-    /// That of the manager's worker first, then those of NFs.
+    /// Core of the manager's worker first, then those of NFs.
     pub cores: Vec<u32>,
     /// Times.
     pub pace: Pace,
@@ -108,7 +108,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// All rounds of an experiment, or as many as end before `until`; at least one.
+    /// Runs all rounds of an experiment, or as many as end before `until`; at least one.
     ///
     /// # Errors
     /// Whatever kept it from measuring.
@@ -145,17 +145,17 @@ impl Runner {
         outcome: &mut Outcome,
     ) -> anyhow::Result<()> {
         let name = format!("{} {} (made by headgate bench)", experiment.name, case.name());
-        let session = match &case.how {
-            How::Own(method) => method.start(self, &name, &case.bed)?,
-            How::Window(_) => self.launcher.start(&name, &case.bed.to_toml(&self.cores))?,
+        let session = match &case.measurement {
+            Measurement::Own(method) => method.start(self, &name, &case.bed)?,
+            Measurement::Window(_) => self.launcher.start(&name, &case.bed.to_toml(&self.cores))?,
         };
-        let values = match &case.how {
-            How::Own(method) => {
+        let values = match &case.measurement {
+            Measurement::Own(method) => {
                 let (values, curve) = method.measure(self, &session, &case.bed)?;
                 outcome.curves.extend(curve.map(|curve| (case.name(), curve)));
                 values
             }
-            How::Window(reads) => self.window(case, &session, outcome)?.values(reads),
+            Measurement::Window(reads) => self.window(case, &session, outcome)?.values(reads),
         };
         match session.stop()? {
             Some(true) => {}

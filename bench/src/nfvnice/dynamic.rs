@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use headgate_api::Request;
 use headgate_api::status::Snapshot;
 
-use crate::lab::bed::{Bed, Work};
+use crate::lab::bed::{TestBed, Work};
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::{Value, jain};
 use crate::lab::runner::Runner;
@@ -20,7 +20,7 @@ use headgate_api::session::Session;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Samples in the window of a share: 100 ms.
 const WINDOW_LOOKS: usize = 5;
-/// How near the ideal is near enough, in points of percent.
+/// Largest distance from the ideal that counts as settled, in points of percent.
 const NEAR_POINTS: f64 = 5.0;
 /// The factor of the change (section 5.4.4.6).
 const FACTOR: u32 = 3;
@@ -38,7 +38,7 @@ impl Method for Change {
         &self,
         runner: &Runner,
         session: &Session,
-        bed: &Bed,
+        bed: &TestBed,
     ) -> anyhow::Result<(Vec<Value>, Option<Curve>)> {
         sleep(runner.pace.warm_up);
         let (values, shares) = measure(session, bed, if runner.pace.quick { PHASE_QUICK } else { PHASE })?;
@@ -53,7 +53,7 @@ struct Sample {
 }
 
 /// Three phases of this length: as it is, costing more, as it was; with the first NF's share over time.
-fn measure(session: &Session, bed: &Bed, phase: Duration) -> anyhow::Result<(Vec<Value>, Curve)> {
+fn measure(session: &Session, bed: &TestBed, phase: Duration) -> anyhow::Result<(Vec<Value>, Curve)> {
     let [first, second] = costs(bed);
     let (began, handle) = (Instant::now(), session.handle());
     let (mut samples, mut changes) = (Vec::new(), Vec::new());
@@ -83,7 +83,7 @@ fn measure(session: &Session, bed: &Bed, phase: Duration) -> anyhow::Result<(Vec
     Ok((values(&phases, &delivered, phase), plotted))
 }
 
-fn costs(bed: &Bed) -> [u32; 2] {
+fn costs(bed: &TestBed) -> [u32; 2] {
     let cycles = |number: usize| match bed.nfs.get(number) {
         Some(Work::Cycles(cycles)) => *cycles,
         _ => 1,
@@ -103,7 +103,7 @@ fn fairness(before: &Snapshot, after: &Snapshot) -> Option<f64> {
     jain(&left)
 }
 
-/// At each sample: the first NF's percentage of what both used since the sample a window ago.
+/// Returns for each sample the first NF's percentage of what both used since the sample a window ago.
 fn shares(samples: &[Sample]) -> Vec<(Instant, f64)> {
     let of = |pair: &[Sample]| {
         let (first, last) = (pair.first()?, pair.last()?);
@@ -142,7 +142,7 @@ fn mean(shares: &[(Instant, f64)]) -> Option<f64> {
     (!shares.is_empty()).then(|| sum / shares.len() as f64)
 }
 
-/// How long after `from` the share has settled; `None` if it has not.
+/// Returns how long after `from` the share has settled; `None` if it has not.
 fn settled(from: Instant, ideal: f64, shares: &[(Instant, f64)]) -> Option<Duration> {
     let near = |share: f64| (share - ideal).abs() <= NEAR_POINTS;
     let is_settled = |at: usize| near(shares[at].1) && mean(&shares[at..]).is_some_and(near);

@@ -11,9 +11,11 @@ use std::rc::Rc;
 use super::dynamic::Change;
 use super::isolation::Transfer;
 use crate::lab::Machine;
-use crate::lab::bed::{Bed, Chain, Mode, Policy, Traffic, Work, line_rate};
-use crate::lab::experiment::{Case, Comparison, Experiment, Formed, How, Plot, grid, joined, one_or_all};
-use crate::lab::measure::Read;
+use crate::lab::bed::{Chain, Mode, Policy, TestBed, Traffic, Work, line_rate};
+use crate::lab::experiment::{
+    Case, Comparison, Experiment, Formula, Measurement, Plot, grid, joined, one_or_all,
+};
+use crate::lab::measure::Reading;
 
 /// Low, medium and high cost (section 5.4.3.1).
 const COSTS: [u32; 3] = [120, 270, 550];
@@ -98,13 +100,13 @@ const fn no_aim(_: &str) -> &'static str {
 
 /// Even and uneven load on three NFs of these costs, side by side.
 fn motivation(costs: [u32; 3]) -> Vec<Case> {
-    const READS: &[Read] = &[Read::Chains, Read::Nfs, Read::Switches, Read::Jain];
+    const READS: &[Reading] = &[Reading::Chains, Reading::Nfs, Reading::Switches, Reading::Jain];
     // Section 3.2.2: 5 million each, or 6, 6 and 3.
     let loads = [("even", [5e6, 5e6, 5e6]), ("uneven", [6e6, 6e6, 3e6])];
     let mut cases = Vec::new();
     for (label, rates) in loads {
         let nfs: Vec<_> = costs.into_iter().zip(rates).collect();
-        cases.extend(grid(&Policy::THREE, &OS_AND_NFVNICE, label, &Bed::side_by_side(&nfs), READS));
+        cases.extend(grid(&Policy::THREE, &OS_AND_NFVNICE, label, &TestBed::side_by_side(&nfs), READS));
     }
     cases
 }
@@ -154,8 +156,8 @@ fn motivation_cost() -> Experiment {
 
 fn motivation_chain() -> Experiment {
     // Section 3.2.2.3.
-    let bed = Bed::chain(&COSTS, 10e6);
-    let cases = grid(&Policy::THREE, &OS_AND_NFVNICE, "", &bed, &[Read::Nfs, Read::Switches]);
+    let bed = TestBed::chain(&COSTS, 10e6);
+    let cases = grid(&Policy::THREE, &OS_AND_NFVNICE, "", &bed, &[Reading::Nfs, Reading::Switches]);
     Experiment::new(
         "motivation-chain",
         "a chain of 120, 270 and 550 cycles on one core, 10 Mpps offered",
@@ -167,10 +169,10 @@ fn motivation_chain() -> Experiment {
 }
 
 fn chain() -> Experiment {
-    let bed = Bed::chain(&COSTS, line_rate(64));
-    let mut cases = grid(&Policy::ALL, &Mode::ALL, "", &bed, &[Read::Nfs, Read::Switches]);
-    let fused = Bed { fused: true, ..bed.scheduled(Policy::Normal, Mode::Os) };
-    cases.push(Case { variant: "fused", ..Case::new("normal", fused, &[Read::Nfs]) });
+    let bed = TestBed::chain(&COSTS, line_rate(64));
+    let mut cases = grid(&Policy::ALL, &Mode::ALL, "", &bed, &[Reading::Nfs, Reading::Switches]);
+    let fused = TestBed { fused: true, ..bed.scheduled(Policy::Normal, Mode::Os) };
+    cases.push(Case { variant: "fused", ..Case::new("normal", fused, &[Reading::Nfs]) });
     let aim = |name: &str| match name {
         "normal.nfvnice_over_os" | "batch.nfvnice_over_os" => "at least 1.8",
         _ => "",
@@ -219,8 +221,8 @@ fn chain() -> Experiment {
 }
 
 fn cores() -> Experiment {
-    let bed = Bed { spread: true, ..Bed::chain(&COSTS_OF_CORES, line_rate(64)) };
-    let cases = grid(&[Policy::Normal], &OS_AND_NFVNICE, "", &bed, &[Read::Nfs]);
+    let bed = TestBed { spread: true, ..TestBed::chain(&COSTS_OF_CORES, line_rate(64)) };
+    let cases = grid(&[Policy::Normal], &OS_AND_NFVNICE, "", &bed, &[Reading::Nfs]);
     let mut cores = Experiment::new(
         "cores",
         "a chain of 550, 2200 and 4500 cycles, each on a core of its own as far as there are some",
@@ -254,12 +256,12 @@ fn cores() -> Experiment {
 }
 
 fn shared_instances() -> Experiment {
-    const READS: &[Read] =
-        &[Read::Chains, Read::Nfs, Read::Bottleneck { chain: 1, nf: 2, cycles: COSTS_SHARED[2] }];
+    const READS: &[Reading] =
+        &[Reading::Chains, Reading::Nfs, Reading::Bottleneck { chain: 1, nf: 2, cycles: COSTS_SHARED[2] }];
     let rate = line_rate(64) / 2.0;
     let chain = |stages: [usize; 3]| Chain { stages: stages.to_vec(), rate };
     let nfs = COSTS_SHARED.map(Work::Cycles).to_vec();
-    let bed = Bed { spread: true, ..Bed::of(nfs, vec![chain([0, 1, 3]), chain([0, 2, 3])]) };
+    let bed = TestBed { spread: true, ..TestBed::of(nfs, vec![chain([0, 1, 3]), chain([0, 2, 3])]) };
     let cases = grid(&[Policy::Normal], &OS_AND_NFVNICE, "", &bed, READS);
     let over_os = |number| {
         let (over, under) = (format!("normal.nfvnice.chain{number}"), format!("normal.os.chain{number}"));
@@ -300,7 +302,7 @@ fn shared_instances() -> Experiment {
 
 fn variable_cost() -> Experiment {
     let nfs = vec![Work::OneOf(COSTS.to_vec()); 3];
-    let bed = Bed::of(nfs, vec![Chain { stages: vec![0, 1, 2], rate: line_rate(64) }]);
+    let bed = TestBed::of(nfs, vec![Chain { stages: vec![0, 1, 2], rate: line_rate(64) }]);
     let cases = grid(&Policy::ALL, &Mode::ALL, "", &bed, &[]);
     Experiment::new(
         "variable-cost",
@@ -320,7 +322,7 @@ fn orders() -> Experiment {
     let words = ["low", "med", "high"];
     let mut cases = Vec::new();
     for order in ORDERS {
-        let bed = Bed::chain(&order.map(|at| COSTS[at]), line_rate(64));
+        let bed = TestBed::chain(&order.map(|at| COSTS[at]), line_rate(64));
         let label = order.map(|at| words[at]).join("_");
         cases.extend(grid(&Policy::ALL, &OS_AND_NFVNICE, &label, &bed, &[]));
     }
@@ -345,7 +347,7 @@ fn workload_mix() -> Experiment {
         let rate = line_rate(64) / flows as f64;
         let chain = |order: &[usize; 3]| Chain { stages: order.to_vec(), rate };
         // Homogeneous; the paper does not say which. Our choice: the medium one.
-        let bed = Bed::of(vec![Work::Cycles(COSTS[1]); 3], ORDERS[..flows].iter().map(chain).collect());
+        let bed = TestBed::of(vec![Work::Cycles(COSTS[1]); 3], ORDERS[..flows].iter().map(chain).collect());
         cases.extend(grid(&Policy::ALL, &OS_AND_NFVNICE, &format!("type{flows}"), &bed, &[]));
     }
     Experiment::new(
@@ -368,10 +370,10 @@ fn isolation() -> Experiment {
         ("past_udp", udp(vec![2]), UDP_FLOWS),
         ("with_udp", udp(vec![0, 1, 2]), UDP_FLOWS),
     ] {
-        let bed = Bed { spread: true, ..Bed::of(nfs.clone(), vec![udp; flows as usize]) };
+        let bed = TestBed { spread: true, ..TestBed::of(nfs.clone(), vec![udp; flows as usize]) };
         let of = |&mode| {
             let bed = bed.clone().scheduled(Policy::Normal, mode);
-            Case { how: How::Own(transfer.clone()), ..Case::new(group, bed, &[]) }
+            Case { measurement: Measurement::Own(transfer.clone()), ..Case::new(group, bed, &[]) }
         };
         cases.extend(OS_AND_NFVNICE.iter().map(of));
     }
@@ -415,12 +417,12 @@ fn disk(folder: &Path) -> Experiment {
         let chain = |stages: &[usize]| Chain { stages: stages.to_vec(), rate };
         for (variant, mode, sync) in variants {
             let nfs = vec![Work::Cycles(COSTS[0]), Work::Log { folder: folder.clone(), sync }];
-            let bed = Bed {
+            let bed = TestBed {
                 traffic: Traffic::Even(frame_bytes),
-                ..Bed::of(nfs, vec![chain(&[0, 1]), chain(&[0])])
+                ..TestBed::of(nfs, vec![chain(&[0, 1]), chain(&[0])])
             };
             let bed = bed.scheduled(Policy::Batch, mode);
-            cases.push(Case { variant, ..Case::new(frame_bytes.to_string(), bed, &[Read::Chains]) });
+            cases.push(Case { variant, ..Case::new(frame_bytes.to_string(), bed, &[Reading::Chains]) });
         }
         let name = |what: &str| format!("{frame_bytes}.{what}");
         comparisons.extend([
@@ -446,8 +448,8 @@ fn disk(folder: &Path) -> Experiment {
 
 fn dynamic() -> Experiment {
     let of = |&mode| {
-        let bed = Bed::side_by_side(&DYNAMIC).scheduled(Policy::Normal, mode);
-        Case { how: How::Own(Rc::new(Change)), ..Case::new("", bed, &[]) }
+        let bed = TestBed::side_by_side(&DYNAMIC).scheduled(Policy::Normal, mode);
+        Case { measurement: Measurement::Own(Rc::new(Change)), ..Case::new("", bed, &[]) }
     };
     let mut dynamic = Experiment::new(
         "dynamic",
@@ -478,10 +480,10 @@ fn fairness() -> Experiment {
     for diversity in 1..=DIVERSITY.len() {
         let nfs: Vec<_> =
             DIVERSITY[..diversity].iter().map(|cost| (cost * DIVERSITY_CYCLES, DIVERSITY_RATE)).collect();
-        let bed = Bed::side_by_side(&nfs);
+        let bed = TestBed::side_by_side(&nfs);
         let of = |&mode| {
             let bed = bed.clone().scheduled(Policy::Normal, mode);
-            Case::new(diversity.to_string(), bed, &[Read::Chains, Read::Nfs, Read::Jain])
+            Case::new(diversity.to_string(), bed, &[Reading::Chains, Reading::Nfs, Reading::Jain])
         };
         cases.extend(OS_AND_NFVNICE.iter().map(of));
     }
@@ -520,10 +522,10 @@ fn length(nf_cores: usize) -> Experiment {
     for &(place, spread) in places {
         for nfs in 1..=LENGTH_MAX {
             let costs: Vec<_> = COSTS.iter().copied().cycle().take(nfs).collect();
-            let bed = Bed { spread, ..Bed::chain(&costs, line_rate(64)) };
+            let bed = TestBed { spread, ..TestBed::chain(&costs, line_rate(64)) };
             let of = |&mode| {
                 let bed = bed.clone().scheduled(Policy::Normal, mode);
-                Case::new(format!("{place}.{nfs}"), bed, &[Read::Control])
+                Case::new(format!("{place}.{nfs}"), bed, &[Reading::Control])
             };
             cases.extend(OS_AND_NFVNICE.iter().map(of));
         }
@@ -545,8 +547,8 @@ const MARKS: [(u32, u32); 10] =
 fn watermarks() -> Experiment {
     let group = |(high, low): (u32, u32)| format!("high{high}_low{low}");
     let of = |marks| {
-        let bed = Bed { watermarks: Some(marks), ..Bed::chain(&COSTS, line_rate(64)) };
-        Case::new(group(marks), bed, &[Read::Switches])
+        let bed = TestBed { watermarks: Some(marks), ..TestBed::chain(&COSTS, line_rate(64)) };
+        Case::new(group(marks), bed, &[Reading::Switches])
     };
     let mut watermarks = Experiment::new(
         "watermarks",
@@ -557,8 +559,8 @@ fn watermarks() -> Experiment {
     .compare_waste("nfvnice");
     let chosen = joined(&group((80, 60)), "nfvnice");
     let all = MARKS.into_iter().map(|marks| joined(&group(marks), "nfvnice")).collect();
-    let formed = Formed::OverBest(chosen, all);
-    watermarks.comparisons.push(Comparison::new("high80_low60_over_best", formed, ""));
+    let formula = Formula::OverBest(chosen, all);
+    watermarks.comparisons.push(Comparison::new("high80_low60_over_best", formula, ""));
     watermarks.paper = &[("high80_low60.nfvnice", "the paper's choice")];
     watermarks
 }
@@ -569,9 +571,10 @@ fn latency(cycles_per_second: f64) -> Experiment {
     let overload = ("overload".to_owned(), line_rate(64));
     let mut cases = Vec::new();
     for (group, rate) in loads.into_iter().chain([overload]) {
-        let bed = Bed::chain(&COSTS, rate);
-        let of =
-            |&mode| Case::new(group.clone(), bed.clone().scheduled(Policy::Normal, mode), &[Read::Latency]);
+        let bed = TestBed::chain(&COSTS, rate);
+        let of = |&mode| {
+            Case::new(group.clone(), bed.clone().scheduled(Policy::Normal, mode), &[Reading::Latency])
+        };
         cases.extend(OS_AND_NFVNICE.iter().map(of));
     }
     let mut latency = Experiment::new(
@@ -598,8 +601,8 @@ fn latency(cycles_per_second: f64) -> Experiment {
 }
 
 fn control() -> Experiment {
-    let bed = Bed::chain(&[COSTS[0]; CONTROL_NFS], line_rate(64));
-    let cases = grid(&[Policy::Normal], &OS_AND_NFVNICE, "", &bed, &[Read::Control]);
+    let bed = TestBed::chain(&[COSTS[0]; CONTROL_NFS], line_rate(64));
+    let cases = grid(&[Policy::Normal], &OS_AND_NFVNICE, "", &bed, &[Reading::Control]);
     let mut control = Experiment::new(
         "control",
         "what observing and deciding costs: a chain of 16 NFs of 120 cycles on one core, overloaded",

@@ -1,8 +1,8 @@
 //! TCP beside UDP that goes on to a slow NF (figure 5.12).
 //!
-//! On few cores the UDP packets also take CPU time that the hosts and their iperf3 would have. What that takes is
-//! told apart by a case in which they go to the slow NF alone, past the NFs of TCP: what TCP reaches beside
-//! them there, with the kernel sharing the core evenly, is its fair part.
+//! On few cores the UDP packets also take CPU time that the hosts and their iperf3 would have. What that
+//! takes is told apart by a case in which they go to the slow NF alone, past the NFs of TCP: what TCP reaches
+//! beside them there, with the kernel sharing the core evenly, is its fair part.
 //!
 //! Two hosts, network namespaces, speak TCP by iperf3 through the first two NFs, which both directions
 //! share. The UDP flows are made by the manager's generator: iperf3 could not offer more than packet sockets
@@ -14,11 +14,11 @@ use std::fmt::Write as _;
 
 use headgate_api::status::Snapshot;
 
-use crate::lab::bed::{Bed, Work};
+use crate::lab::bed::{TestBed, Work};
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::Value;
 use crate::lab::runner::Runner;
-use crate::tcp::beds::Bed as Network;
+use crate::tcp::beds::TestBed as Network;
 use crate::tcp::transfer::{self, Times, TransferError};
 use headgate_api::session::Session;
 
@@ -27,7 +27,7 @@ const SHARED_NFS: usize = 2;
 
 /// The bed with ports to both hosts and a chain each way.
 #[must_use]
-pub fn with_hosts(bed: &Bed, network: &Network) -> Bed {
+pub fn with_hosts(bed: &TestBed, network: &Network) -> TestBed {
     let mut text = String::new();
     for (number, (name, host)) in [("left", &network.client), ("right", &network.server)].iter().enumerate() {
         let interface = &host.port;
@@ -45,10 +45,11 @@ pub fn with_hosts(bed: &Bed, network: &Network) -> Bed {
              \n[[rule]]\nin = \"{from}\"\nchain = \"{chain}\"\n"
         );
     }
-    Bed { more: text, ..bed.clone() }
+    TestBed { more: text, ..bed.clone() }
 }
 
-/// By a TCP transfer through the first two NFs between two hosts. The hosts are there for as long as this.
+/// Load by a TCP transfer through the first two NFs between two hosts. The hosts are there for as long as
+/// this.
 #[derive(Default)]
 pub struct Transfer {
     network: OnceCell<Network>,
@@ -77,7 +78,7 @@ impl Method for Transfer {
     }
 
     /// A manager where the cables of the hosts end.
-    fn start(&self, runner: &Runner, name: &str, bed: &Bed) -> anyhow::Result<Session> {
+    fn start(&self, runner: &Runner, name: &str, bed: &TestBed) -> anyhow::Result<Session> {
         let network = self.network()?;
         let text = with_hosts(bed, network).to_toml(&runner.cores);
         Ok(network.between[0].run(|| runner.launcher.start(name, &text))??)
@@ -87,18 +88,18 @@ impl Method for Transfer {
         &self,
         runner: &Runner,
         session: &Session,
-        bed: &Bed,
+        bed: &TestBed,
     ) -> anyhow::Result<(Vec<Value>, Option<Curve>)> {
         let times = Times { warm_up_s: 1, window_s: if runner.pace.quick { 1 } else { 4 } };
         Ok((measure(session, self.network()?, bed, times, runner.cycles_per_second)?, None))
     }
 }
 
-/// One transfer.
+/// Measures one transfer.
 fn measure(
     session: &Session,
     network: &Network,
-    bed: &Bed,
+    bed: &TestBed,
     times: Times,
     cycles_per_second: f64,
 ) -> anyhow::Result<Vec<Value>> {

@@ -1,4 +1,4 @@
-//! One case: routers in a row on interfaces of the kernel, or what they are compared with.
+//! A case: routers in a row on interfaces of the kernel, or what they are compared with.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use headgate_api::status::{NfStatus, Snapshot};
 use headgate_host::Pid;
 use headgate_host::{openvswitch, process};
 
-use crate::lab::bed::Bed;
+use crate::lab::bed::TestBed;
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::Value;
 use crate::lab::runner::Runner;
@@ -30,12 +30,12 @@ const OFFERED: f64 = 0.95;
 /// The wiring `ovs` with the switch on another core than the NFs (SCC, figure 7b; `ovs` is 7a).
 pub const OVS_APART: &str = "ovs_apart";
 
-/// How packets pass between the kernel and NFs.
+/// Way in which packets pass between the kernel and NFs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Io {
-    /// On interfaces of the kernel.
+    /// A chain on interfaces of the kernel.
     Kernel {
-        /// As the configuration has it.
+        /// Word in the configuration.
         driver: &'static str,
         /// Packets of one system call.
         batch: u32,
@@ -50,10 +50,10 @@ pub enum Io {
     Routing,
 }
 
-/// How the kernel schedules NFs.
+/// Scheduling policy of NFs in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// As the configuration has it.
+    /// Word in the configuration.
     pub word: &'static str,
     /// The slice asked for, in microseconds.
     pub slice_us: Option<u32>,
@@ -67,7 +67,7 @@ const FIRST_PRIORITY: usize = 10;
 /// The kernel's default.
 pub const DEFAULT: Policy = Policy { word: "normal", slice_us: None, is_rising: false };
 
-/// What all cases of an experiment share.
+/// State that all cases of an experiment share.
 #[derive(Default)]
 pub struct Shared {
     hosts: OnceCell<Hosts>,
@@ -77,16 +77,16 @@ pub struct Shared {
     sustained: RefCell<BTreeMap<usize, f64>>,
 }
 
-/// One case.
+/// A case.
 #[derive(Clone)]
 pub struct Chain {
-    /// What it shares with others.
+    /// State shared with other cases.
     pub shared: Rc<Shared>,
-    /// How packets pass.
+    /// Way in which packets pass.
     pub io: Io,
     /// Routers in a row.
     pub length: usize,
-    /// How the kernel schedules them.
+    /// Scheduling policy of the kernel.
     pub policy: Policy,
     /// Bytes of a frame, check sequence included.
     pub frame_bytes: usize,
@@ -102,7 +102,7 @@ impl fmt::Debug for Chain {
 }
 
 impl Chain {
-    /// One router with one packet a call under the kernel's default policy.
+    /// Makes a chain of one router with one packet a call under the kernel's default policy.
     #[must_use]
     pub fn baseline(shared: &Rc<Shared>) -> Self {
         let io = Io::Kernel { driver: "packet", batch: 1, wiring: "direct" };
@@ -128,8 +128,8 @@ impl Chain {
         Ok(cell.get_or_init(|| made))
     }
 
-    /// As a configuration: NFs on the last of `cores`, the first is that of the host. Where a worker has
-    /// work, it shares the NFs' core: what is compared is what one core does.
+    /// Returns a configuration with NFs on the last of `cores`, the first is that of the host. Where a worker
+    /// has work, it shares the NFs' core: what is compared is what one core does.
     #[must_use]
     pub fn to_toml(&self, cores: &[u32]) -> String {
         let (host, nf) = (cores.first().copied().unwrap_or(0), cores.last().copied().unwrap_or(0));
@@ -237,7 +237,7 @@ impl Method for Chain {
         self.hosts(&[]).map(|_| ())
     }
 
-    fn start(&self, runner: &Runner, name: &str, _: &Bed) -> anyhow::Result<Session> {
+    fn start(&self, runner: &Runner, name: &str, _: &TestBed) -> anyhow::Result<Session> {
         self.offered(runner)?;
         self.launch(runner, name)
     }
@@ -246,7 +246,7 @@ impl Method for Chain {
         &self,
         runner: &Runner,
         session: &Session,
-        _: &Bed,
+        _: &TestBed,
     ) -> anyhow::Result<(Vec<Value>, Option<Curve>)> {
         let most = self.send(runner, None)?;
         let before = ChainSample::at(session.snapshot()?);
@@ -266,7 +266,7 @@ impl Method for Chain {
     }
 }
 
-/// What the kernel and the NFs had counted at one moment.
+/// Counts of the kernel and the NFs at one moment.
 struct ChainSample {
     at_ns: u64,
     ran_ns: u64,

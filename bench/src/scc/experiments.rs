@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::lab::Machine;
-use crate::lab::bed::Bed;
-use crate::lab::experiment::{Case, Comparison, Experiment, Formed, How, Plot, joined};
+use crate::lab::bed::TestBed;
+use crate::lab::experiment::{Case, Comparison, Experiment, Formula, Measurement, Plot, joined};
 
 use super::chain::{Chain, DEFAULT, Io, OVS_APART, Policy, Shared};
 
@@ -37,18 +37,18 @@ pub fn named(name: &str, _: Machine) -> Vec<Experiment> {
 }
 
 fn case(group: impl Into<String>, variant: &'static str, chain: Chain) -> Case {
-    let bed = Bed::of(Vec::new(), Vec::new());
-    Case { group: group.into(), variant, bed, how: How::Own(Rc::new(chain)) }
+    let bed = TestBed::of(Vec::new(), Vec::new());
+    Case { group: group.into(), variant, bed, measurement: Measurement::Own(Rc::new(chain)) }
 }
 
 const fn kernel(driver: &'static str, batch: u32, wiring: &'static str) -> Io {
     Io::Kernel { driver, batch, wiring }
 }
 
-/// One value of a case by that of another.
+/// Compares a value of one case with that of another.
 fn over(name: &str, value: &str, over: &str, under: &str, aim: &'static str) -> Comparison {
-    let formed = Formed::Over(joined(over, value), joined(under, value));
-    Comparison::new(name.to_owned(), formed, aim)
+    let formula = Formula::Over(joined(over, value), joined(under, value));
+    Comparison::new(name.to_owned(), formula, aim)
 }
 
 fn drivers(shared: &Rc<Shared>) -> Experiment {
@@ -296,7 +296,7 @@ mod tests {
             };
             let ratios: BTreeSet<&str> = experiment.comparisons.iter().map(|one| &*one.name).collect();
             for comparison in &experiment.comparisons {
-                let Formed::Over(over, under) = &comparison.formed else { unreachable!("all are ratios") };
+                let Formula::Over(over, under) = &comparison.formula else { unreachable!("all are ratios") };
                 assert!(is_measured(over) && is_measured(under), "{comparison:?}");
             }
             for (name, _) in experiment.paper {

@@ -1,4 +1,4 @@
-//! Where the packets of an experiment come from and go to: a host whose two cables end where the chain is.
+//! Host that an experiment's packets come from and go to: a host whose two cables end where the chain is.
 //!
 //! Both places are namespaces without a name, so nothing of the machine's is touched and nothing stays,
 //! however this process ends.
@@ -28,10 +28,10 @@ pub const MACS: [[u8; 6]; 4] =
     [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3], [2, 0, 0, 0, 0, 4]];
 /// RFC 2544, C.2.2: 198.18.0.0/15 is for networks that are measured. Where packets come from and go to.
 pub const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 2), Ipv4Addr::new(198, 18, 1, 2)];
-/// Those of a kernel between them that routes.
+/// Addresses of a kernel between them that routes.
 const ROUTER: [Ipv4Addr; 2] = [Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 1, 1)];
 
-/// Where a switch is: its process and its files.
+/// A switch between the cables: its process and its files.
 struct Between {
     /// Ends before its files go.
     _switch: OpenVSwitch,
@@ -40,11 +40,11 @@ struct Between {
 
 /// The host, and the place of the chain.
 pub struct Hosts {
-    /// Where the chain's interfaces are.
+    /// Namespace of the chain's interfaces.
     pub middle: Namespace,
-    /// Where the host is.
+    /// Namespace of the host.
     pub host: Namespace,
-    /// What both cables lead through, if through anything.
+    /// Switch that both cables lead through, if there is one.
     _between: Option<Between>,
 }
 

@@ -20,16 +20,16 @@ use super::hosts::{ADDRESSES, Hosts, MACS, SINK, SOURCE};
 const BURST: u32 = 4;
 /// Bytes of Ethernet, IPv4 and UDP headers.
 const HEADERS_BYTES: usize = 14 + 20 + 8;
-/// What a stamp starts with; our choice, unlikely to begin any payload.
+/// First bytes of a stamp; our choice, unlikely to begin any payload.
 const MAGIC: u64 = 0x9d53_4343_6867_5343;
 /// Bytes of a frame that the rings hold.
 const FRAME_BYTES: u32 = 2048;
-/// Of a frame's check sequence, which frame sizes count and no buffer holds.
+/// Size of a frame's check sequence, which frame sizes count and no buffer holds.
 const CHECK_BYTES: usize = 4;
-/// How long packets on their way may take after the last was sent.
+/// Longest time for packets on their way after the last was sent.
 const DRAIN: Duration = Duration::from_millis(60);
 
-/// How much to send.
+/// Load to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Bytes of a frame, check sequence included.
@@ -42,14 +42,14 @@ pub struct Load {
     pub window: Duration,
 }
 
-/// What was sent and what came back.
+/// Counts of packets sent and received.
 #[derive(Clone, Debug, Default)]
 pub struct TrafficResult {
     /// Packets sent in the window, a second.
     pub offered: f64,
     /// Packets that came back in the window, a second.
     pub came: f64,
-    /// Of those sent in the window: the time each took, in nanoseconds, in rising order.
+    /// Delays of those sent in the window, in nanoseconds, in rising order.
     pub took_ns: Vec<u64>,
 }
 

@@ -26,16 +26,16 @@ const OFFLOADS: [Offload; 4] = [
 ];
 
 /// Two hosts, and what lies between them.
-pub struct Bed {
-    /// Who sends.
+pub struct TestBed {
+    /// Host that sends.
     pub client: Endpoint,
-    /// Who receives.
+    /// Host that receives.
     pub server: Endpoint,
-    /// What lies between: the namespace of the ports, or routers from left to right.
+    /// Namespaces between them: that of the ports, or routers from left to right.
     pub between: Vec<Namespace>,
 }
 
-impl Bed {
+impl TestBed {
     /// Two hosts whose cables end in a third place, as the ports of a manager. Their own ends finish their
     /// frames: a port takes them as they are.
     ///
@@ -75,7 +75,7 @@ impl Bed {
         })
     }
 
-    /// What the client's interface does for its kernel, by the names that `ethtool -K` has.
+    /// Returns the offloads of the client's interface, by the names that `ethtool -K` has.
     ///
     /// # Errors
     /// [`NamespaceError`].
@@ -112,7 +112,8 @@ fn connect(link: u8, near: &Namespace, far: &Namespace, offloads: bool) -> Resul
     Ok(())
 }
 
-/// Everybody sends what is for the client's network to the left and everything else to the right.
+/// Sets routes so that each namespace sends what is for the client's network to the left and everything else
+/// to the right.
 fn route(all: &[Namespace]) -> Result<(), NamespaceError> {
     let everywhere = IpAddr::from([0; 4]);
     let last = all.len() - 1;
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn hosts_reach_each_other_through_any_number_of_routers() {
         for routers in [0, 1, 3] {
-            let bed = match Bed::row(routers, routers != 1) {
+            let bed = match TestBed::row(routers, routers != 1) {
                 Err(NamespaceError::NotPermitted { .. }) => return,
                 bed => bed.unwrap(),
             };

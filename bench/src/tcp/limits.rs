@@ -1,4 +1,4 @@
-//! What limits TCP through the chain, said from the figures of the run itself.
+//! Limits of TCP through the chain, found in the figures of the run itself.
 //!
 //! Three things can: the number of frames (a frame of 64 KiB between kernels costs little more than one of
 //! 1500 bytes), CPU, or waiting. The first is seen by comparing with kernels that must cut segments too, the

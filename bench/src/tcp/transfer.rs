@@ -1,4 +1,4 @@
-//! One transfer by iperf3, and what the machine did meanwhile.
+//! A transfer by iperf3, and the machine's counters meanwhile.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Stdio};
@@ -13,13 +13,13 @@ use headgate_host::namespace::Endpoint;
 use headgate_host::process;
 use serde_json::Value as Json;
 
-use super::beds::Bed;
+use super::beds::TestBed;
 
 /// The program.
 const IPERF: &str = "iperf3";
 /// iperf3's own port.
 const PORT: u16 = 5201;
-/// How long the server may take to listen, and the client beyond its own time. Our choice: a thousand
+/// Longest wait for the server to listen, and for the client beyond its own time. Our choice: a thousand
 /// times what they take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time between two checks while waiting.
@@ -28,23 +28,23 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// the program's start nor its end is seen. Our choice: some slices of the scheduler.
 const MARGIN: Duration = Duration::from_millis(100);
 
-/// Why there was no transfer.
+/// Error of a transfer.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// There is no iperf3.
     #[error("iperf3 cannot be run: {0}; install it (Debian: apt install iperf3)")]
     NoProgram(io::Error),
-    /// It failed.
+    /// The program iperf3 failed.
     #[error("iperf3 {what}: {why}")]
     Failed {
-        /// What it did.
+        /// Action of the program.
         what: &'static str,
-        /// Why.
+        /// Error output.
         why: String,
     },
 }
 
-/// How long.
+/// Durations of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     /// Seconds that are not counted, in which windows grow.
@@ -56,9 +56,9 @@ pub struct Times {
 /// The state of things at one moment.
 #[derive(Clone, Debug)]
 pub struct TransferSample {
-    /// When.
+    /// Time of the reading.
     pub at: Instant,
-    /// All cores.
+    /// CPU time of all cores.
     pub machine: MachineTime,
     /// The process of the manager; no time where there is none.
     pub manager: ProcessTime,
@@ -72,7 +72,7 @@ pub struct TransferSample {
     pub snapshot: Option<Snapshot>,
 }
 
-/// What came of it.
+/// Result of a transfer.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     /// Payload that arrived, in bits per second.
@@ -95,11 +95,11 @@ pub fn find_program() -> Result<(), TransferError> {
     command.status().map(|_| ()).map_err(TransferError::NoProgram)
 }
 
-/// From the client to the server, through a manager if there is one.
+/// Transfers from the client to the server, through a manager if there is one.
 ///
 /// # Errors
 /// [`TransferError`], or the error of a sample.
-pub fn run(bed: &Bed, times: Times, session: Option<&Session>) -> anyhow::Result<Transfer> {
+pub fn run(bed: &TestBed, times: Times, session: Option<&Session>) -> anyhow::Result<Transfer> {
     let to = bed.server.addresses[0].to_string();
     let server = Program::start(&bed.server, &["-s", "-1", "-B", &to])?;
     let waiting = Instant::now();
@@ -152,7 +152,7 @@ impl Program {
         Ok(Duration::from_nanos(process::cpu_time_ns(pid)?))
     }
 
-    /// What it printed, once it has ended.
+    /// Returns the program's report, once it has ended.
     fn report(mut self, patience: Duration) -> Result<Json, TransferError> {
         let broken = |error: io::Error| failed("cannot be waited for", error.to_string());
         let waiting = Instant::now();

@@ -6,9 +6,9 @@
 
 use super::trace;
 use crate::lab::Machine;
-use crate::lab::bed::{Bed, Chain, Mode, Policy, Traffic, Waits, Work, line_rate};
-use crate::lab::experiment::{Case, Comparison, Experiment, Formed, Plot, joined, one_or_all};
-use crate::lab::measure::Read;
+use crate::lab::bed::{Chain, Mode, Policy, TestBed, Traffic, Waits, Work, line_rate};
+use crate::lab::experiment::{Case, Comparison, Experiment, Formula, Plot, joined, one_or_all};
+use crate::lab::measure::Reading;
 
 /// Light, medium and heavy NFs (section 4.1.2).
 const LIGHT: u32 = 50;
@@ -23,8 +23,8 @@ const K: u32 = 8;
 const OFFERED: f64 = 30e6;
 /// Buffers of packet memory. Our choice: all rings of the longest chain may be full.
 const BUFFERS: u32 = 131_072;
-/// What a packet costs an NF beside its work, in cycles: the way through two rings. Our choice by measurement;
-/// only for the load of `latency`.
+/// Cost of a packet for an NF beside its work, in cycles: the way through two rings. Our choice by
+/// measurement; only for the load of `latency`.
 const WAY_CYCLES: f64 = 15.0;
 /// Load of `latency`, of what is sustained (section 4.1.3).
 const LOAD: f64 = 0.8;
@@ -42,8 +42,8 @@ const LONG_CHAIN: usize = 5;
 /// Time slices of `occupancy-rule`, in percent of what fills the ring behind (section 4.4).
 const SLICES: [u32; 5] = [25, 50, 75, 100, 125];
 
-/// What is asked in `slo`: packets per second, twice as many as a fair part is; and microseconds, from about what a
-/// round of light NFs takes when they are not loaded.
+/// Objectives of `slo`: packets per second, twice as many as a fair part is; and microseconds, from about
+/// what a round of light NFs takes when they are not loaded.
 const FLOOR: f64 = 5e6;
 const BOUNDS: [(&str, u32); 3] = [("unis_500us", 500), ("unis_1000us", 1000), ("unis_5000us", 5000)];
 /// Packets per second of the chain with a bound. Our choice: a thirtieth of what the core can do.
@@ -88,28 +88,28 @@ pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
 }
 
 /// NFs of one cost in one chain, offered more than they take.
-fn chain(costs: &[u32]) -> Bed {
-    Bed { buffers: Some(BUFFERS), ..Bed::chain(costs, OFFERED) }
+fn chain(costs: &[u32]) -> TestBed {
+    TestBed { buffers: Some(BUFFERS), ..TestBed::chain(costs, OFFERED) }
 }
 
 /// NFs that poll, switched by their own core.
-fn unis(bed: &Bed) -> Bed {
+fn unis(bed: &TestBed) -> TestBed {
     // The kernel's bound on real time is lifted for the run: it would cost a twentieth of everything.
     let scheduler = format!("{}lift_rt_limit = true\n", bed.scheduler);
-    Bed { mode: Mode::Unis, waits: Waits::Polling, scheduler, ..bed.clone() }
+    TestBed { mode: Mode::Unis, waits: Waits::Polling, scheduler, ..bed.clone() }
 }
 
 /// NFs that yield after so many bursts, beside the kernel.
-fn cooperative(bed: &Bed, bursts: u32) -> Bed {
-    Bed { mode: Mode::Os, waits: Waits::Cooperative(bursts), policy: Policy::Normal, ..bed.clone() }
+fn cooperative(bed: &TestBed, bursts: u32) -> TestBed {
+    TestBed { mode: Mode::Os, waits: Waits::Cooperative(bursts), policy: Policy::Normal, ..bed.clone() }
 }
 
-fn case(group: &str, variant: &'static str, bed: Bed, reads: &'static [Read]) -> Case {
+fn case(group: &str, variant: &'static str, bed: TestBed, reads: &'static [Reading]) -> Case {
     Case { variant, ..Case::new(group, bed, reads) }
 }
 
 /// The baseline and time slices, over one bed.
-fn pair(group: &str, bed: &Bed, reads: &'static [Read]) -> [Case; 2] {
+fn pair(group: &str, bed: &TestBed, reads: &'static [Reading]) -> [Case; 2] {
     [case(group, "coop", cooperative(bed, K), reads), case(group, "unis", unis(bed), reads)]
 }
 
@@ -127,12 +127,13 @@ fn motivation() -> Experiment {
     for bytes in [64, 1500] {
         let costs = [LIGHT; CHAIN];
         let rate = line_rate(bytes);
-        let bed = Bed { traffic: Traffic::Even(bytes), buffers: Some(BUFFERS), ..Bed::chain(&costs, rate) };
+        let bed =
+            TestBed { traffic: Traffic::Even(bytes), buffers: Some(BUFFERS), ..TestBed::chain(&costs, rate) };
         let group = bytes.to_string();
-        let polling = |policy| Bed { waits: Waits::Polling, ..bed.clone().scheduled(policy, Mode::Os) };
-        cases.push(case(&group, "os", polling(Policy::Normal), &[Read::Nfs]));
-        cases.push(case(&group, "os_rr", polling(Policy::RoundRobin), &[Read::Nfs]));
-        cases.push(case(&group, "unis", unis(&bed), &[Read::Nfs]));
+        let polling = |policy| TestBed { waits: Waits::Polling, ..bed.clone().scheduled(policy, Mode::Os) };
+        cases.push(case(&group, "os", polling(Policy::Normal), &[Reading::Nfs]));
+        cases.push(case(&group, "os_rr", polling(Policy::RoundRobin), &[Reading::Nfs]));
+        cases.push(case(&group, "unis", unis(&bed), &[Reading::Nfs]));
     }
     let mut motivation = Experiment::new(
         "motivation",
@@ -195,9 +196,13 @@ fn latency(cycles_per_second: f64) -> Experiment {
             let rate = LOAD * cycles_per_second / (length as f64 * (f64::from(cycles) + WAY_CYCLES));
             let costs = vec![cycles; length];
             // Frames with room for a stamp (section 4.1.3).
-            let bed = Bed { traffic: Traffic::Even(128), buffers: Some(BUFFERS), ..Bed::chain(&costs, rate) };
+            let bed = TestBed {
+                traffic: Traffic::Even(128),
+                buffers: Some(BUFFERS),
+                ..TestBed::chain(&costs, rate)
+            };
             let group = group_of(flavour, length);
-            cases.extend(pair(&group, &bed, &[Read::Latency]));
+            cases.extend(pair(&group, &bed, &[Reading::Latency]));
             let [over, under] = ["unis", "coop"].map(|variant| format!("{group}.{variant}.p50"));
             comparisons.push(Comparison::over(format!("{group}.p50.unis_over_coop"), &over, &under, ""));
         }
@@ -229,7 +234,7 @@ fn density() -> Experiment {
         for variant in ["coop", "unis"] {
             let names = (2..=DENSITY_MAX).map(|length| joined(&group_of(flavour, length), variant)).collect();
             let name = format!("{flavour}.{variant}.longer_than_one");
-            comparisons.push(Comparison::new(name, Formed::Reach(names, target), ""));
+            comparisons.push(Comparison::new(name, Formula::Reach(names, target), ""));
         }
     }
     let mut density = Experiment::new(
@@ -271,8 +276,8 @@ fn variable(machine: Machine) -> Experiment {
         // A folder that cannot be written to ends the run at its first case.
         let traffic = traffic.unwrap_or_else(|_| Traffic::Capture(machine.folder.join("bimodal.pcap")));
         for length in [CHAIN, LONG_CHAIN] {
-            let bed = Bed { nfs: vec![Work::Steps(STEPS.to_vec()); length], ..chain(&vec![0; length]) };
-            let bed = Bed { traffic: traffic.clone(), ..bed };
+            let bed = TestBed { nfs: vec![Work::Steps(STEPS.to_vec()); length], ..chain(&vec![0; length]) };
+            let bed = TestBed { traffic: traffic.clone(), ..bed };
             let group = format!("{label}.{length}");
             cases.extend(pair(&group, &bed, &[]));
             let name = match (label, length) {
@@ -295,7 +300,7 @@ fn variable(machine: Machine) -> Experiment {
 }
 
 fn multi() -> Experiment {
-    const READS: &[Read] = &[Read::Chains];
+    const READS: &[Reading] = &[Reading::Chains];
     let bed = |lengths: &[usize], spread: bool| {
         let (mut next, mut chains) = (0, Vec::new());
         for length in lengths {
@@ -306,7 +311,7 @@ fn multi() -> Experiment {
             next += length;
         }
         let nfs = vec![Work::Cycles(MEDIUM); next];
-        Bed { spread, buffers: Some(BUFFERS), ..Bed::of(nfs, chains) }
+        TestBed { spread, buffers: Some(BUFFERS), ..TestBed::of(nfs, chains) }
     };
     let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
     for (group, bed) in [("a", bed(&[3, 1], false)), ("b", bed(&[4, 4], true)), ("c", bed(&[8], true))] {
@@ -315,7 +320,7 @@ fn multi() -> Experiment {
         if bed.chains.len() > 1 {
             let names = ["chain1", "chain2"].map(|chain| format!("{group}.unis.{chain}")).to_vec();
             let name = format!("{group}.chains_differ");
-            comparisons.push(Comparison::new(name, Formed::Spread(names), "at most 0.02"));
+            comparisons.push(Comparison::new(name, Formula::Spread(names), "at most 0.02"));
         }
     }
     let mut multi = Experiment::new(
@@ -345,7 +350,7 @@ fn multi() -> Experiment {
 }
 
 fn gap(nf_cores: usize) -> Experiment {
-    const READS: &[Read] = &[Read::Nfs, Read::Switches];
+    const READS: &[Reading] = &[Reading::Nfs, Reading::Switches];
     /// The core of the manager's worker, and with enough cores the one behind those of NFs.
     const fn remote_core(nf_cores: usize) -> usize {
         if nf_cores > 1 { nf_cores } else { 0 }
@@ -359,13 +364,13 @@ fn gap(nf_cores: usize) -> Experiment {
         cases.push(case(flavour, "unis", unis(&bed), READS));
         for (variant, ring) in [("unis_ring4096", 4096), ("unis_ring8192", 8192), ("unis_ring32768", 32_768)]
         {
-            cases.push(case(flavour, variant, Bed { ring: Some(ring), ..unis(&bed) }, READS));
+            cases.push(case(flavour, variant, TestBed { ring: Some(ring), ..unis(&bed) }, READS));
         }
-        let large = Bed { ring: Some(16_384), ..bed.clone() };
+        let large = TestBed { ring: Some(16_384), ..bed.clone() };
         cases.push(case(flavour, "coop_ring16384", cooperative(&large, K), READS));
         let remote = unis(&bed);
         let scheduler = format!("{}unis_core = {}\n", remote.scheduler, remote_core(nf_cores));
-        cases.push(case(flavour, "remote", Bed { scheduler, ..remote }, READS));
+        cases.push(case(flavour, "remote", TestBed { scheduler, ..remote }, READS));
     }
     let mut gap = Experiment::new(
         "gap",
@@ -391,7 +396,7 @@ fn occupancy_rule() -> Experiment {
             let bed = chain(&[*cycles; LONG_CHAIN]);
             let of = |occupancy: bool| {
                 let scheduler = format!("unis_gamma = {slice}\nunis_occupancy = {occupancy}\n");
-                unis(&Bed { scheduler, ..bed.clone() })
+                unis(&TestBed { scheduler, ..bed.clone() })
             };
             cases.push(case(&group, "rule", of(true), &[]));
             cases.push(case(&group, "no_rule", of(false), &[]));
@@ -409,8 +414,8 @@ fn occupancy_rule() -> Experiment {
         cases,
     );
     rule.comparisons = vec![
-        Comparison::new("occupancy_loss", Formed::Loss(pairs), "at most 0.03"),
-        Comparison::new("occupancy_loss.no_rule", Formed::Loss(without), ""),
+        Comparison::new("occupancy_loss", Formula::Shortfall(pairs), "at most 0.03"),
+        Comparison::new("occupancy_loss.no_rule", Formula::Shortfall(without), ""),
     ];
     rule.paper = &[
         ("occupancy_loss", "0.008-0.03 (section 4.4)"),
@@ -420,23 +425,23 @@ fn occupancy_rule() -> Experiment {
 }
 
 fn slo() -> Experiment {
-    const READS: &[Read] = &[Read::Chains, Read::Slices, Read::Delay];
+    const READS: &[Reading] = &[Reading::Chains, Reading::Slices, Reading::Delay];
     /// The first NFs of a bed in one chain, the others in a second.
-    fn two(first: &[u32], rate: f64, others: &[u32]) -> Bed {
+    fn two(first: &[u32], rate: f64, others: &[u32]) -> TestBed {
         let nfs = first.iter().chain(others).map(|&cycles| Work::Cycles(cycles)).collect();
         let (count, all) = (first.len(), first.len() + others.len());
         let chains = [((0..count).collect(), rate), ((count..all).collect(), OFFERED / 2.0)];
         let chains = chains.map(|(stages, rate): (Vec<usize>, f64)| Chain { stages, rate });
         let chains = chains.into_iter().filter(|chain| !chain.stages.is_empty()).collect();
-        Bed { buffers: Some(BUFFERS), ..unis(&Bed::of(nfs, chains)) }
+        TestBed { buffers: Some(BUFFERS), ..unis(&TestBed::of(nfs, chains)) }
     }
-    let bounded = |bed: &Bed, us| Bed { asked: format!("delay_bound_us = {us}\n"), ..bed.clone() };
+    let bounded = |bed: &TestBed, us| TestBed { asked: format!("delay_bound_us = {us}\n"), ..bed.clone() };
     let floors = two(&[MEDIUM], OFFERED / 2.0, &[MEDIUM; 4]);
-    let asked = Bed { asked: format!("rate_floor = {FLOOR:.0}\n"), ..floors.clone() };
+    let asked = TestBed { asked: format!("rate_floor = {FLOOR:.0}\n"), ..floors.clone() };
     let mut cases = vec![case("floor", "unis", floors, READS), case("floor", "unis_floor", asked, READS)];
     let mut kept = vec![Comparison::new(
         "floor.is_kept",
-        Formed::Reach(vec!["floor.unis_floor.chain1".to_owned()], FLOOR * 0.98),
+        Formula::Reach(vec!["floor.unis_floor.chain1".to_owned()], FLOOR * 0.98),
         "1",
     )];
     for (group, others) in [("alone", &[][..]), ("beside", &[HEAVY; CHAIN][..])] {
@@ -469,11 +474,11 @@ fn boxes() -> Experiment {
     ];
     let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
     for (group, nfs) in chains {
-        let bed = Bed { nfs, ..chain(&[0; CHAIN]) };
-        let polling = |policy| Bed { waits: Waits::Polling, ..bed.clone().scheduled(policy, Mode::Os) };
-        cases.push(case(group, "os", polling(Policy::Normal), &[Read::Nfs]));
-        cases.push(case(group, "os_rr", polling(Policy::RoundRobin), &[Read::Nfs]));
-        cases.push(case(group, "unis", unis(&bed), &[Read::Nfs]));
+        let bed = TestBed { nfs, ..chain(&[0; CHAIN]) };
+        let polling = |policy| TestBed { waits: Waits::Polling, ..bed.clone().scheduled(policy, Mode::Os) };
+        cases.push(case(group, "os", polling(Policy::Normal), &[Reading::Nfs]));
+        cases.push(case(group, "os_rr", polling(Policy::RoundRobin), &[Reading::Nfs]));
+        cases.push(case(group, "unis", unis(&bed), &[Reading::Nfs]));
         for under in ["os", "os_rr"] {
             let (name, under) = (format!("{group}.over_{under}_polling"), joined(group, under));
             comparisons.push(Comparison::over(name, &joined(group, "unis"), &under, ""));

@@ -19,7 +19,7 @@ const CHECK_SEQUENCE: usize = 4;
 /// Writes it into the folder.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Fails if it cannot be written.
 pub fn write(folder: &Path) -> io::Result<PathBuf> {
     let path = folder.join("bimodal.pcap");
     let mut file = io::BufWriter::new(std::fs::File::create(&path)?);

@@ -1,4 +1,4 @@
-//! What an NF may have and do.
+//! Limits and permissions of an NF.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub struct Confinement {
     pub processes: u32,
     /// Memory of an instance, in bytes; `None`: a part of the machine's. Packet memory is not counted.
     pub memory_bytes: Option<u64>,
-    /// What it may do that an NF may not.
+    /// Permissions that NFs do not have otherwise.
     pub allow: Vec<Allowed>,
     /// The files and folders that it may write, as far as its user may.
     pub write: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! What a port does to packets on purpose.
+//! Faults that a port injects.
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use crate::values::{FaultDirection, duration_text};
 
-/// What happens to packets of a port on purpose, at least one thing. Rates are parts of all packets, 0 to 1.
+/// Faults that a port injects, at least one. Rates are parts of all packets, 0 to 1.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Faults {
     /// Seed of everything that is drawn at random.
     pub seed: u64,
-    /// Which packets.
+    /// Direction of the packets.
     pub direction: FaultDirection,
     /// Packets that are lost.
     pub loss: f64,
@@ -21,14 +21,14 @@ pub struct Faults {
     pub reorder: f64,
     /// Packets of which one bit is flipped.
     pub corrupt: f64,
-    /// How long every packet takes, in nanoseconds.
+    /// Delay of every packet, in nanoseconds.
     pub delay_ns: u64,
-    /// How much longer it takes at most, in nanoseconds.
+    /// Largest additional delay, in nanoseconds.
     pub jitter_ns: u64,
 }
 
 impl fmt::Display for Faults {
-    /// For lists of ports: "loses 10 %, delays by 5ms".
+    /// Writes the faults for lists of ports: "loses 10 %, delays by 5ms".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { loss, duplicate, reorder, corrupt, delay_ns, jitter_ns, .. } = *self;
         let parts = [("loses", loss), ("doubles", duplicate), ("reorders", reorder), ("corrupts", corrupt)];

@@ -1,4 +1,4 @@
-//! What composes with what: how an NF is reached, where its processes come from, and what its chain wants.
+//! Checks of combinations: how an NF is reached, where its processes come from, and what its chain needs.
 //!
 //! A [`Link`](super::super::model::Link) and an [`Origin`](super::super::model::Origin) compose freely, and
 //! so do both with the objectives of chains. The pairs that do not are refused here and nowhere else, each

@@ -1,4 +1,4 @@
-//! What an NF may have and do: limits, permissions, and the files that it writes.
+//! Resolution of confinement: limits, permissions, and the files that an NF writes.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,16 @@ use super::super::values::Environment;
 use super::{Purpose, Resolver};
 
 impl Resolver<'_> {
-    /// The limits and permissions of an NF, which are its processes' whoever starts them; files and permissions are
-    /// held only where the manager does.
+    /// The limits and permissions of an NF, which hold for its processes no matter who starts them; files and
+    /// permissions are held only where the manager does.
     pub(super) fn confinement(&mut self, table: &NfTable, program: Option<&Program>) -> Option<Confinement> {
         if program.is_none() {
             for (key, name) in [(&table.allow.key, "allow"), (&table.write.key, "write")] {
                 if let (Some(attach), Some(key)) = (&table.attach.key, key) {
                     let message = format!("`{name}` has no effect on an NF that the manager does not start");
-                    let help = format!("leave `{name}` out; whoever starts the process says what it may do");
+                    let help = format!(
+                        "leave `{name}` out; the service that starts the process says what it may do"
+                    );
                     self.conflict((attach, "attaches"), key, &message, &help);
                 }
             }

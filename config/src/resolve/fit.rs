@@ -1,4 +1,4 @@
-//! Whether the memory that the configuration asks for is there.
+//! Check that the memory that the configuration asks for is there.
 
 use headgate_path::flows::Flows as Table;
 use headgate_path::holders::Holders;

@@ -1,6 +1,6 @@
-//! From what the file says to what the manager uses: names become indices, defaults that depend on
-//! other values or on the machine are filled in, and everything is checked that needs more than one
-//! value to be seen.
+//! Resolution of a file into the model that the manager uses: names become indices, defaults that depend on
+//! other values or on the machine are filled in, and everything is checked that needs more than one value to
+//! be seen.
 //!
 //! Nothing here stops at a mistake. A table that cannot be resolved becomes `None` and keeps its place,
 //! so that indices stay true and later tables can still be checked against it.
@@ -32,7 +32,7 @@ use super::report::{Report, Span};
 use super::values::Mode;
 use names::Names;
 
-/// What a configuration is resolved against, and what was found on the way.
+/// Context that a configuration is resolved against, and findings so far.
 pub struct Resolver<'a> {
     /// The shipped NFs.
     pub known: &'a Catalog,
@@ -40,7 +40,7 @@ pub struct Resolver<'a> {
     pub machine: &'a Machine,
     /// The folder of the configuration, from which its paths lead.
     pub folder: &'a Path,
-    /// Where mistakes go.
+    /// Destination of findings.
     pub report: &'a mut Report,
     /// Every file that the configuration names, in the order of the file.
     pub files: Vec<FileUse>,
@@ -51,28 +51,28 @@ pub struct Resolver<'a> {
 /// Programs that a part of the configuration takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolUse {
-    /// That part.
+    /// Place of that part.
     pub span: Span,
     /// Their names.
     pub programs: &'static [&'static str],
     /// Whether one of them is enough.
     pub any: bool,
-    /// What to do where they are missing.
+    /// Advice where they are missing.
     pub install: &'static str,
 }
 
 /// A file that the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileUse {
-    /// Where the configuration names it.
+    /// Place where the configuration names it.
     pub span: Span,
     /// The file, its folder resolved.
     pub path: PathBuf,
-    /// What for.
+    /// Purpose.
     pub purpose: Purpose,
 }
 
-/// What a file is for.
+/// Purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A capture to replay.
@@ -88,7 +88,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether it is a capture, which one alone may write.
+    /// Returns whether it is a capture, which one alone may write.
     pub const fn is_capture(self) -> bool {
         matches!(self, Self::Replay | Self::Write)
     }
@@ -107,7 +107,7 @@ fn items<T>(list: &Field<Many<T>>) -> &[At<T>] {
     list.value().map_or(&[], |many| &many.items)
 }
 
-/// Whether every element of a list, if it is there, could be read.
+/// Returns whether every element of a list, if it is there, could be read.
 fn is_whole<T>(list: &Field<Many<T>>) -> bool {
     !list.is_broken() && list.value().is_none_or(|many| many.complete)
 }

@@ -86,7 +86,7 @@ impl Resolver<'_> {
         nfs
     }
 
-    /// Where processes of an NF come from, and what they run.
+    /// Returns the origin of an NF's processes, and the program that they run.
     fn origin(&mut self, table: &NfTable) -> Option<Origin> {
         let ran = self.program(table);
         let rootfs = self.container(table);
@@ -148,7 +148,7 @@ impl Resolver<'_> {
         Some(Shipped { run: name.to_owned(), args: table })
     }
 
-    /// Whether `args` has the keys that the NF knows, all that it needs among them.
+    /// Returns whether `args` has the keys that the NF knows, all that it needs among them.
     fn check_arguments(&mut self, run: &At<Text>, known: &[Argument], args: &Field<Args>) -> bool {
         let name = &run.value.0;
         let mut good = true;
@@ -228,7 +228,7 @@ impl Resolver<'_> {
         }
         let at = table.environment.found.as_ref()?;
         if let Some(attach) = table.attach.key.as_ref().filter(|_| table.attach.value() == Some(&true)) {
-            let help = "leave `environment` out; whoever starts the process says what it runs in";
+            let help = "leave `environment` out; the service that starts the process says what it runs in";
             let word = at.value.word();
             let message = format!("`{word}` has no effect on an NF that the manager does not start");
             self.conflict((attach, "attaches"), &at.span, &message, help);
@@ -245,7 +245,8 @@ impl Resolver<'_> {
 
     fn attached(&mut self, table: &NfTable) -> Option<Map<String, Json>> {
         if let (Some(attach), Some(restart)) = (&table.attach.key, &table.restart.key) {
-            let help = "leave `restart` out; whoever started the process may start it again at any time";
+            let help =
+                "leave `restart` out; the service that started the process may start it again at any time";
             let message = "`restart` has no effect on an NF that the manager does not start";
             self.conflict((attach, "attaches"), restart, message, help);
         }
@@ -402,7 +403,7 @@ impl Resolver<'_> {
     }
 }
 
-/// What `args` says, `{}` when it is absent, `None` when it is broken.
+/// Returns the value of `args`, `{}` when it is absent, `None` when it is broken.
 fn args_table(args: &Field<Args>) -> Option<Map<String, serde_json::Value>> {
     match args.value() {
         Some(args) => Some(args.table.clone()),
@@ -410,10 +411,10 @@ fn args_table(args: &Field<Args>) -> Option<Map<String, serde_json::Value>> {
     }
 }
 
-/// What an [[nf]] names.
+/// Program that an [[nf]] names.
 enum Ran {
     Program(Program),
-    /// Whatever attaches, and what it is told.
+    /// A process that attaches by itself, with the arguments that it is sent.
     Attach(Map<String, Json>),
 }
 
@@ -422,7 +423,7 @@ struct Container {
     rootfs: Option<PathBuf>,
 }
 
-/// What was found for an NF by its tables and those of others.
+/// Findings for an NF from its tables and those of others.
 struct Resolved {
     restart: Restart,
     domain: super::super::model::DomainId,

@@ -56,7 +56,7 @@ impl Resolver<'_> {
         ports
     }
 
-    /// What a port does to packets on purpose; refuses what would do nothing.
+    /// Resolves the faults that a port injects; refuses those that would do nothing.
     fn faults(&mut self, field: &Field<FaultTable>, backend: Option<&Backend>) -> Option<Faults> {
         let FaultTable { seed, loss, duplicate, reorder, corrupt, delay, jitter, direction, span } =
             field.value()?;

@@ -55,7 +55,7 @@ fn every_key_arrives() {
     assert_snapshot(&path.with_extension("plan.json"), &format!("{json}\n"));
 }
 
-/// What TOML says, JSON says too.
+/// Tests that JSON and TOML say the same.
 #[test]
 fn json_and_toml_are_two_spellings_of_one_thing() {
     let paths = examples().into_iter().chain([here("src/tests/good/everything.toml")]);

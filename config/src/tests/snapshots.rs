@@ -1,4 +1,5 @@
-//! What is said of bad files. Each `bad/NAME.toml` has its findings beside it in `bad/NAME.txt`.
+//! Snapshots of the findings about bad files. Each `bad/NAME.toml` has its findings beside it in
+//! `bad/NAME.txt`.
 //!
 //! `HEADGATE_UPDATE_SNAPSHOTS=1 cargo test -p headgate-config` writes them anew; read the difference
 //! before committing it.

@@ -1,12 +1,12 @@
-//! What only chains on interfaces of the kernel have.
+//! Values for chains on interfaces of the kernel.
 
 use headgate_session::kernel_io::Driver;
 use serde_json::{Value as Json, json};
 
-use super::{Word, Wrong, choice, quoted};
+use super::{ValueError, Word, choice, quoted};
 
 choice! {
-    /// What passes packets between the kernel and an NF.
+    /// Driver that passes packets between the kernel and an NF.
     pub enum IoDriver, "a driver" {
         /// A packet socket.
         Packet "packet",
@@ -20,7 +20,7 @@ choice! {
 }
 
 impl IoDriver {
-    /// As an NF is told.
+    /// Returns the driver in the messages to an NF.
     pub const fn driver(self) -> Driver {
         match self {
             Self::Packet => Driver::Packet,
@@ -32,7 +32,7 @@ impl IoDriver {
 }
 
 choice! {
-    /// What lies between two stages.
+    /// Connection between two stages.
     pub enum Wiring, "a wiring" {
         /// A cable: a veth pair.
         Direct "direct",
@@ -53,12 +53,15 @@ const BYTES_MAX: usize = 15;
 impl Word for InterfaceName {
     const WHAT: &'static str = "an interface's name";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         let fits = (1..=BYTES_MAX).contains(&text.len()) && text != "." && text != "..";
         if !fits || text.contains(bad) {
             let help = "write the name that `ip link` shows: 1 to 15 bytes, without `/`, `:` and spaces";
-            return Err(Wrong::bad(format!("{} cannot be the name of an interface", quoted(text)), help));
+            return Err(ValueError::bad(
+                format!("{} cannot be the name of an interface", quoted(text)),
+                help,
+            ));
         }
         Ok(Self(text.to_owned()))
     }

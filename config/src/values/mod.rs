@@ -21,24 +21,24 @@ pub use port::{
 };
 pub use quantity::{Period, Rate, Whole, duration_text};
 
-/// Why a string or an integer is not the value wanted.
+/// Error of a value: the reason why a string or an integer is not the value wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct ValueError {
     /// [`Code::BadValue`] or [`Code::OutOfRange`].
     pub code: Code,
-    /// What is wrong.
+    /// Description of what is wrong.
     pub message: String,
-    /// How to mend it.
+    /// Cure.
     pub help: String,
 }
 
-impl Wrong {
-    /// Not to be understood.
+impl ValueError {
+    /// Makes the error of a value that cannot be understood.
     pub fn bad(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { code: Code::BadValue, message: message.into(), help: help.into() }
     }
 
-    /// Understood and impossible.
+    /// Makes the error of a value that is understood and impossible.
     pub fn out_of_range(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self { code: Code::OutOfRange, message: message.into(), help: help.into() }
     }
@@ -46,14 +46,14 @@ impl Wrong {
 
 /// A value that the file writes as a string, some also as an integer.
 pub trait Word: Sized {
-    /// What it is, with its article.
+    /// Name of the kind of value, with its article.
     const WHAT: &'static str;
 
     /// Reads a string.
-    fn from_text(text: &str) -> Result<Self, Wrong>;
+    fn from_text(text: &str) -> Result<Self, ValueError>;
 
     /// Reads an integer; `None` when only strings are possible.
-    fn from_integer(_number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(_number: i128) -> Option<Result<Self, ValueError>> {
         None
     }
 
@@ -119,7 +119,7 @@ macro_rules! choice {
         impl $crate::values::Word for $name {
             const WHAT: &'static str = $what;
 
-            fn from_text(text: &str) -> Result<Self, $crate::values::Wrong> {
+            fn from_text(text: &str) -> Result<Self, $crate::values::ValueError> {
                 match text {
                     $($word => Ok(Self::$variant),)+
                     _ => Err($crate::values::no_such_word($what, text, &[$($word),+])),
@@ -135,18 +135,18 @@ macro_rules! choice {
 use choice;
 
 /// The mistake of a word that is not among the possible ones.
-fn no_such_word(what: &str, text: &str, words: &[&str]) -> Wrong {
+fn no_such_word(what: &str, text: &str, words: &[&str]) -> ValueError {
     let help = match super::suggest::nearest(text, words.iter().copied()) {
         Some(word) => format!("did you mean \"{word}\"?"),
         None => format!("one of {}", words.join(", ")),
     };
-    Wrong::bad(format!("{} is not {what}", quoted(text)), help)
+    ValueError::bad(format!("{} is not {what}", quoted(text)), help)
 }
 
 choice! {
-    /// When packet memory uses 2 MiB pages.
+    /// Use of 2 MiB pages for packet memory.
     pub enum Hugepages, "a choice of pages" {
-        /// Where enough are free, else ordinary pages.
+        /// 2 MiB pages where enough are free, else ordinary pages.
         Auto "auto",
         /// Always; the file is refused where too few are free.
         Require "require",
@@ -156,7 +156,7 @@ choice! {
 }
 
 choice! {
-    /// What of a core's time and of overload is decided here, and what by the kernel.
+    /// Division of work between Headgate and the kernel in sharing cores and handling overload.
     pub enum Mode, "a mode" {
         /// Both by the kernel: equal weights, and packets end where a ring is full.
         Os "os",
@@ -172,7 +172,7 @@ choice! {
 }
 
 impl Mode {
-    /// Whether NFs get the share of their core that their packets need.
+    /// Returns whether NFs get the share of their core that their packets need.
     pub const fn weighs(self) -> bool {
         matches!(self, Self::Weights | Self::Nfvnice)
     }
@@ -184,19 +184,19 @@ impl Mode {
 }
 
 choice! {
-    /// How an NF waits for packets.
+    /// Way in which an NF waits for packets.
     pub enum LoopKind, "a loop" {
-        /// It sleeps on its doorbell.
+        /// The NF sleeps on its doorbell.
         Notified "notified",
-        /// It never sleeps.
+        /// The NF never sleeps.
         Polling "polling",
-        /// It never sleeps, and lets others run after some bursts and when it has nothing to do.
+        /// The NF never sleeps, and lets others run after some bursts and when it has nothing to do.
         Cooperative "cooperative",
     }
 }
 
 choice! {
-    /// Where a port's packets come from or go to.
+    /// Source or destination of a port's packets.
     pub enum PortKind, "a kind of port" {
         /// Packets made here.
         Generator "generator",
@@ -220,13 +220,13 @@ const NAME_BYTES_MAX: usize = 63;
 impl Word for Name {
     const WHAT: &'static str = "a name";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         let starts_well = text.as_bytes().first().is_some_and(u8::is_ascii_alphanumeric);
         if starts_well && text.len() <= NAME_BYTES_MAX && text.bytes().all(good) {
             return Ok(Self(text.to_owned()));
         }
-        Err(Wrong::bad(
+        Err(ValueError::bad(
             format!("{} is not a name", quoted(text)),
             format!(
                 "a name has 1 to {NAME_BYTES_MAX} letters, digits, `_`, `.` or `-` and starts \
@@ -247,10 +247,10 @@ pub struct Text(pub String);
 impl Word for Text {
     const WHAT: &'static str = "a string";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         if text.contains('\0') {
             let help = "neither a path nor an argument can hold it";
-            return Err(Wrong::bad("the string holds a NUL character", help));
+            return Err(ValueError::bad("the string holds a NUL character", help));
         }
         Ok(Self(text.to_owned()))
     }
@@ -265,7 +265,7 @@ impl Word for Text {
 pub struct Args {
     /// The table.
     pub table: Map<String, Json>,
-    /// Its keys and where they stand.
+    /// Keys and their places.
     pub keys: Vec<(String, super::report::Span)>,
 }
 

@@ -1,4 +1,4 @@
-//! What rules and generators say about packets: prefixes, ports, protocols.
+//! Values for rules and generators: prefixes, ports, protocols.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::super::suggest;
-use super::{Word, Wrong, quoted};
+use super::{ValueError, Word, quoted};
 
 /// An IPv4 or IPv6 prefix without bits behind its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,7 +40,7 @@ impl Prefix {
         Self { address: Self::network(self.address, length), length }
     }
 
-    /// Whether every address of `other` is one of this prefix.
+    /// Returns whether every address of `other` is one of this prefix.
     pub fn covers(&self, other: &Self) -> bool {
         self.address.is_ipv4() == other.address.is_ipv4()
             && self.length <= other.length
@@ -63,10 +63,10 @@ impl Serialize for Prefix {
 impl Word for Prefix {
     const WHAT: &'static str = "an address or a prefix";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let wrong = || {
             let help = "write it like \"10.0.0.0/8\", \"2001:db8::/32\" or \"192.0.2.1\"";
-            Wrong::bad(format!("{} is not an address or a prefix", quoted(text)), help)
+            ValueError::bad(format!("{} is not an address or a prefix", quoted(text)), help)
         };
         let (address, length) = text.split_once('/').map_or((text, None), |(a, l)| (a, Some(l)));
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
@@ -82,7 +82,7 @@ impl Word for Prefix {
         if prefix.address != address {
             let message = format!("{} has bits behind its length", quoted(text));
             let help = format!("the network is \"{prefix}\", the address \"{address}\"");
-            return Err(Wrong::bad(message, help));
+            return Err(ValueError::bad(message, help));
         }
         Ok(prefix)
     }
@@ -100,10 +100,10 @@ pub struct Address(pub IpAddr);
 impl Word for Address {
     const WHAT: &'static str = "an address";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         text.parse().map(Self).map_err(|_| {
             let help = "write it like \"192.0.2.1\" or \"2001:db8::1\"";
-            Wrong::bad(format!("{} is not an address", quoted(text)), help)
+            ValueError::bad(format!("{} is not an address", quoted(text)), help)
         })
     }
 
@@ -125,10 +125,10 @@ impl Serialize for Mac {
 impl Word for Mac {
     const WHAT: &'static str = "a MAC address";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         text.parse().map(Self).map_err(|_| {
             let help = "write it like \"02:00:00:00:00:01\"";
-            Wrong::bad(format!("{} is not a MAC address", quoted(text)), help)
+            ValueError::bad(format!("{} is not a MAC address", quoted(text)), help)
         })
     }
 
@@ -147,7 +147,7 @@ pub struct PortRange {
 }
 
 impl PortRange {
-    /// Whether every port of `other` is one of this range.
+    /// Returns whether every port of `other` is one of this range.
     pub fn covers(&self, other: &Self) -> bool {
         self.first <= other.first && other.last <= self.last
     }
@@ -167,7 +167,7 @@ const PORT_RANGE_HELP: &str = "write it like 80, \"80\" or \"1000-2000\"; ports 
 impl Word for PortRange {
     const WHAT: &'static str = "a port or a range of ports";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let number = |part: &str| {
             let part = part.trim();
@@ -175,18 +175,18 @@ impl Word for PortRange {
         };
         match (number(first), number(last)) {
             (Some(first), Some(last)) if first <= last => Ok(Self { first, last }),
-            (Some(first), Some(last)) => Err(Wrong::bad(
+            (Some(first), Some(last)) => Err(ValueError::bad(
                 format!("{} ends before it starts", quoted(text)),
                 format!("write \"{last}-{first}\""),
             )),
-            _ => Err(Wrong::bad(format!("{} is not a range of ports", quoted(text)), PORT_RANGE_HELP)),
+            _ => Err(ValueError::bad(format!("{} is not a range of ports", quoted(text)), PORT_RANGE_HELP)),
         }
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(match u16::try_from(number) {
             Ok(port) => Ok(Self { first: port, last: port }),
-            Err(_) => Err(Wrong::out_of_range(format!("there is no port {number}"), PORT_RANGE_HELP)),
+            Err(_) => Err(ValueError::out_of_range(format!("there is no port {number}"), PORT_RANGE_HELP)),
         })
     }
 
@@ -220,15 +220,15 @@ impl fmt::Display for Vlan {
 impl Word for Vlan {
     const WHAT: &'static str = "a VLAN identifier";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         if text == "untagged" {
             return Ok(Self::UNTAGGED);
         }
         let help = format!("write 1 to {VLAN_MAX}, or \"untagged\"");
-        Err(Wrong::bad(format!("{} is not a VLAN identifier", quoted(text)), help))
+        Err(ValueError::bad(format!("{} is not a VLAN identifier", quoted(text)), help))
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(plain_number(number, Self::WHAT, 1..=VLAN_MAX).map(Self))
     }
 
@@ -246,7 +246,7 @@ fn named_number(
     what: &str,
     names: &[(&'static str, u16)],
     range: std::ops::RangeInclusive<u16>,
-) -> Result<u16, Wrong> {
+) -> Result<u16, ValueError> {
     if let Some((_, number)) = names.iter().find(|(name, _)| *name == text) {
         return Ok(*number);
     }
@@ -264,15 +264,15 @@ fn named_number(
         if suggest::nearest(text, known).is_none() {
             help.push_str(&format!("; or a number {first} to {last}"));
         }
-        Wrong::bad(format!("{} is not {what}", quoted(text)), help)
+        ValueError::bad(format!("{} is not {what}", quoted(text)), help)
     })
 }
 
 /// The number by itself, through the same checks.
-fn plain_number(number: i128, what: &str, range: std::ops::RangeInclusive<u16>) -> Result<u16, Wrong> {
+fn plain_number(number: i128, what: &str, range: std::ops::RangeInclusive<u16>) -> Result<u16, ValueError> {
     u16::try_from(number).ok().filter(|number| range.contains(number)).ok_or_else(|| {
         let help = format!("possible: {} to {}", range.start(), range.end());
-        Wrong::out_of_range(format!("{number} is not {what}"), help)
+        ValueError::out_of_range(format!("{number} is not {what}"), help)
     })
 }
 
@@ -302,7 +302,7 @@ const PROTOCOLS: &[(&str, u16)] = &[
 const PROTOCOL_RANGE: std::ops::RangeInclusive<u16> = 1..=255;
 
 impl Protocol {
-    /// Whether its packets have ports where TCP has them: TCP, UDP, DCCP, SCTP and UDP-Lite.
+    /// Returns whether its packets have ports where TCP has them: TCP, UDP, DCCP, SCTP and UDP-Lite.
     pub fn has_ports(self) -> bool {
         matches!(self.0, 6 | 17 | 33 | 132 | 136)
     }
@@ -320,12 +320,12 @@ impl fmt::Display for Protocol {
 impl Word for Protocol {
     const WHAT: &'static str = "an IP protocol";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let number = named_number(text, Self::WHAT, PROTOCOLS, PROTOCOL_RANGE)?;
         Ok(Self(number as u8))
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(plain_number(number, Self::WHAT, PROTOCOL_RANGE).map(|number| Self(number as u8)))
     }
 
@@ -377,11 +377,11 @@ impl fmt::Display for EtherType {
 impl Word for EtherType {
     const WHAT: &'static str = "an EtherType";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         named_number(text, Self::WHAT, ETHERTYPES, ETHERTYPE_MIN..=u16::MAX).map(Self)
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(plain_number(number, Self::WHAT, ETHERTYPE_MIN..=u16::MAX).map(Self))
     }
 

@@ -1,23 +1,23 @@
-//! What only NFs have: the user they run as, how the kernel schedules them, what happens when they die.
+//! Values for NFs: the user they run as, the kernel's scheduling, the handling of failures.
 
 use headgate_session::launch::Permission;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::{Word, Wrong, choice, quoted};
+use super::{ValueError, Word, choice, quoted};
 
 choice! {
-    /// What happens to an NF's packets while none of its instances runs.
+    /// Handling of an NF's packets while none of its instances runs.
     pub enum OnFailure, "a choice on failure" {
-        /// They are dropped at the head of their chain.
+        /// Packets are dropped at the head of their chain.
         Drop "drop",
-        /// They pass on to the next stage.
+        /// Packets pass on to the next stage.
         Bypass "bypass",
     }
 }
 
 choice! {
-    /// Where an NF's process is.
+    /// Place of an NF's process.
     pub enum Environment, "an environment" {
         /// A process of the manager's.
         Process "process",
@@ -63,7 +63,7 @@ choice! {
 }
 
 impl Allowed {
-    /// As a launched process is told.
+    /// Returns the permission in the messages to a launched process.
     pub const fn permission(self) -> Permission {
         match self {
             Self::Namespaces => Permission::Namespaces,
@@ -105,14 +105,19 @@ const NICE: std::ops::RangeInclusive<i128> = -20..=19;
 impl Word for Nice {
     const WHAT: &'static str = "an integer";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
-        Err(Wrong::bad(format!("{} is not a nice value", quoted(text)), "write a whole number, -20 to 19"))
+    fn from_text(text: &str) -> Result<Self, ValueError> {
+        Err(ValueError::bad(
+            format!("{} is not a nice value", quoted(text)),
+            "write a whole number, -20 to 19",
+        ))
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(match NICE.contains(&number) {
             true => Ok(Self(number as i8)),
-            false => Err(Wrong::out_of_range(format!("{number} is out of range"), "possible: -20 to 19")),
+            false => {
+                Err(ValueError::out_of_range(format!("{number} is out of range"), "possible: -20 to 19"))
+            }
         })
     }
 
@@ -139,19 +144,19 @@ const UID_MAX: u32 = u32::MAX - 1;
 impl Word for User {
     const WHAT: &'static str = "a user's name or id";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let good = |c: char| c.is_ascii_graphic() && c != ':' && c != '/';
         if text.is_empty() || !text.chars().all(good) {
             let help = "write a name of /etc/passwd or a user id";
-            return Err(Wrong::bad(format!("{} is not a user", quoted(text)), help));
+            return Err(ValueError::bad(format!("{} is not a user", quoted(text)), help));
         }
         Ok(Self::Name(text.to_owned()))
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(match u32::try_from(number) {
             Ok(id) if id <= UID_MAX => Ok(Self::Id(id)),
-            _ => Err(Wrong::out_of_range(
+            _ => Err(ValueError::out_of_range(
                 format!("{number} is not a user id"),
                 format!("possible: 0 to {UID_MAX}"),
             )),

@@ -1,4 +1,4 @@
-//! What only ports have: packet sizes, replay, DPDK devices.
+//! Values for ports: packet sizes, replay, DPDK devices.
 
 use headgate_generator::{CHECK_SEQUENCE_BYTES, FRAME_BYTES_MIN};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::super::limits::BUFFER_BYTES_MAX;
 use super::super::read::{Many, Read, wrong_type};
 use super::super::report::{Report, counted};
 use super::super::tree::{Node, Value};
-use super::{Rate, Whole, Word, Wrong, choice, quoted};
+use super::{Rate, ValueError, Whole, Word, choice, quoted};
 
 choice! {
     /// The transport header of generated packets.
@@ -22,9 +22,9 @@ choice! {
 }
 
 choice! {
-    /// How often a capture is replayed.
+    /// Repetition of a replay.
     pub enum ReplayMode, "a replay mode" {
-        /// From its first to its last packet.
+        /// Once, from its first to its last packet.
         Once "once",
         /// Over and over.
         Loop "loop",
@@ -32,13 +32,13 @@ choice! {
 }
 
 choice! {
-    /// Which packets of a port meet its faults.
+    /// Direction of the packets that meet a port's faults.
     pub enum FaultDirection, "a direction" {
-        /// Those that come and those that are sent.
+        /// Received and sent packets.
         Both "both",
-        /// Those that come.
+        /// Received packets.
         Receive "receive",
-        /// Those that are sent.
+        /// Sent packets.
         Transmit "transmit",
     }
 }
@@ -86,15 +86,15 @@ pub enum IpVersion {
 impl Word for IpVersion {
     const WHAT: &'static str = "4 or 6";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         match text {
             "4" => Ok(Self::V4),
             "6" => Ok(Self::V6),
-            _ => Err(Wrong::bad(format!("{} is not an IP version", quoted(text)), "write 4 or 6")),
+            _ => Err(ValueError::bad(format!("{} is not an IP version", quoted(text)), "write 4 or 6")),
         }
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(Self::from_text(&number.to_string()))
     }
 
@@ -120,7 +120,7 @@ pub type FrameSize = Whole<{ FRAME_BYTES_MIN as u64 }, { BUFFER_BYTES_MAX + CHEC
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SizeMix {
-    /// Of 12 frames, 7 as short as possible, 4 of 594 and 1 of 1518 bytes.
+    /// A mix: of 12 frames, 7 as short as possible, 4 of 594 and 1 of 1518 bytes.
     Imix,
     /// Sizes and their weights, at least one.
     Weighted(Vec<(u32, u32)>),
@@ -182,7 +182,7 @@ impl Read for SizeWeight {
     }
 }
 
-/// When a replay sends its packets.
+/// Timing of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timing {
@@ -190,18 +190,18 @@ pub enum Timing {
     Fast,
     /// With the pauses of the capture.
     Original,
-    /// So many packets per second.
+    /// This number of packets per second.
     PacketsPerSecond(u64),
 }
 
 const TIMING_HELP: &str = "\"fast\", \"original\", or packets per second like \"1M\"";
 
 impl Timing {
-    fn from_rate(rate: Rate) -> Result<Self, Wrong> {
+    fn from_rate(rate: Rate) -> Result<Self, ValueError> {
         match rate {
             Rate::Max => Ok(Self::Fast),
             Rate::PacketsPerSecond(0) => {
-                Err(Wrong::out_of_range("a replay at 0 packets/s sends nothing", TIMING_HELP))
+                Err(ValueError::out_of_range("a replay at 0 packets/s sends nothing", TIMING_HELP))
             }
             Rate::PacketsPerSecond(rate) => Ok(Self::PacketsPerSecond(rate)),
         }
@@ -211,18 +211,18 @@ impl Timing {
 impl Word for Timing {
     const WHAT: &'static str = "a timing";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         match text {
             "fast" => Ok(Self::Fast),
             "original" => Ok(Self::Original),
             _ if text.starts_with(|first: char| first.is_ascii_digit()) => {
                 Rate::from_text(text).and_then(Self::from_rate)
             }
-            _ => Err(Wrong::bad(format!("{} is not a timing", quoted(text)), TIMING_HELP)),
+            _ => Err(ValueError::bad(format!("{} is not a timing", quoted(text)), TIMING_HELP)),
         }
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Rate::from_integer(number).map(|rate| rate.and_then(Self::from_rate))
     }
 
@@ -236,7 +236,7 @@ impl Word for Timing {
 pub struct Device {
     /// Virtual device, or PCI address with its domain in lower case: what EAL knows it by.
     pub name: String,
-    /// All of it, as EAL takes it.
+    /// The whole text, as EAL takes it.
     pub devargs: String,
 }
 
@@ -249,7 +249,7 @@ impl Device {
             .map(|(_, value)| value)
     }
 
-    /// Whether EAL has to scan the PCI bus for it.
+    /// Returns whether EAL has to scan the PCI bus for it.
     pub fn is_pci(&self) -> bool {
         self.name.contains(':')
     }
@@ -273,7 +273,7 @@ fn pci_address(text: &str) -> Option<String> {
 impl Word for Device {
     const WHAT: &'static str = "a DPDK device";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let (name, args) = text.split_once(',').map_or((text, None), |(n, a)| (n, Some(a)));
         let word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         let virtual_name = (name.starts_with("net_") || name.starts_with("eth_")) && name.bytes().all(word);
@@ -281,7 +281,7 @@ impl Word for Device {
             Some(address) => address,
             None if virtual_name => name.to_owned(),
             None => {
-                return Err(Wrong::bad(
+                return Err(ValueError::bad(
                     format!("{} is not a DPDK device", quoted(text)),
                     "write a virtual device like \"net_af_packet0,iface=veth0\" or a PCI address \
                      like \"0000:00:05.0\"",
@@ -289,7 +289,7 @@ impl Word for Device {
             }
         };
         if args.is_some_and(|args| args.is_empty() || !args.chars().all(|c| c.is_ascii_graphic())) {
-            return Err(Wrong::bad(
+            return Err(ValueError::bad(
                 format!("{} has arguments that EAL cannot read", quoted(text)),
                 "write them like \",key=value,key=value\", without spaces",
             ));

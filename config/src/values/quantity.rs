@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::{Word, Wrong, quoted};
+use super::{ValueError, Word, quoted};
 
 /// A kind of number with a unit.
 struct Quantity {
@@ -78,12 +78,12 @@ fn split_unit(text: &str) -> (&str, &str) {
 }
 
 impl Quantity {
-    fn read(&self, text: &str) -> Result<u64, Wrong> {
+    fn read(&self, text: &str) -> Result<u64, ValueError> {
         let (number, unit) = split_unit(text);
         let factor = self.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
         factor
             .and_then(|factor| exact(number, factor))
-            .ok_or_else(|| Wrong::bad(format!("{} is not {}", quoted(text), self.what), self.help))
+            .ok_or_else(|| ValueError::bad(format!("{} is not {}", quoted(text), self.what), self.help))
     }
 }
 
@@ -93,10 +93,10 @@ impl Quantity {
 pub struct Whole<const MIN: u64, const MAX: u64>(pub u64);
 
 impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
-    fn checked(number: i128) -> Result<Self, Wrong> {
+    fn checked(number: i128) -> Result<Self, ValueError> {
         match u64::try_from(number) {
             Ok(number) if (MIN..=MAX).contains(&number) => Ok(Self(number)),
-            _ => Err(Wrong::out_of_range(
+            _ => Err(ValueError::out_of_range(
                 format!("{number} is out of range"),
                 format!("possible: {MIN} to {MAX}"),
             )),
@@ -107,11 +107,11 @@ impl<const MIN: u64, const MAX: u64> Whole<MIN, MAX> {
 impl<const MIN: u64, const MAX: u64> Word for Whole<MIN, MAX> {
     const WHAT: &'static str = "an integer";
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         Self::checked(COUNT.read(text)?.into())
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(Self::checked(number))
     }
 
@@ -129,7 +129,7 @@ impl<const MIN: u64, const MAX: u64> Word for Whole<MIN, MAX> {
 pub enum Rate {
     /// As fast as possible.
     Max,
-    /// So many packets per second; 0 is silence.
+    /// This number of packets per second; 0 is silence.
     PacketsPerSecond(u64),
 }
 
@@ -137,10 +137,10 @@ pub enum Rate {
 const RATE_MAX: u64 = headgate_generator::RATE_MAX as u64;
 
 impl Rate {
-    fn checked(number: u64) -> Result<Self, Wrong> {
+    fn checked(number: u64) -> Result<Self, ValueError> {
         if number > RATE_MAX {
             let help = "possible: 0 to 1G, or \"max\"";
-            return Err(Wrong::out_of_range(format!("{number} packets/s is out of range"), help));
+            return Err(ValueError::out_of_range(format!("{number} packets/s is out of range"), help));
         }
         Ok(Self::PacketsPerSecond(number))
     }
@@ -149,13 +149,13 @@ impl Rate {
 impl Word for Rate {
     const WHAT: &'static str = RATE.what;
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         if text == "max" {
             return Ok(Self::Max);
         }
         let lower = text.to_ascii_lowercase();
         if lower.ends_with("bps") || lower.ends_with("bit/s") || lower.ends_with("b/s") {
-            return Err(Wrong::bad(
+            return Err(ValueError::bad(
                 format!("{} is not a rate in packets per second", quoted(text)),
                 "rates count packets: divide by the bits of a packet",
             ));
@@ -164,7 +164,7 @@ impl Word for Rate {
         Self::checked(RATE.read(count)?)
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         Some(Self::checked(u64::try_from(number).unwrap_or(u64::MAX)))
     }
 
@@ -184,19 +184,19 @@ pub struct Period<const MIN: u64, const MAX: u64>(pub u64);
 impl<const MIN: u64, const MAX: u64> Word for Period<MIN, MAX> {
     const WHAT: &'static str = TIME.what;
 
-    fn from_text(text: &str) -> Result<Self, Wrong> {
+    fn from_text(text: &str) -> Result<Self, ValueError> {
         let nanoseconds = TIME.read(text)?;
         if !(MIN..=MAX).contains(&nanoseconds) {
             let help = format!("possible: {} to {}", duration_text(MIN), duration_text(MAX));
-            return Err(Wrong::out_of_range(format!("{} is out of range", quoted(text)), help));
+            return Err(ValueError::out_of_range(format!("{} is out of range", quoted(text)), help));
         }
         Ok(Self(nanoseconds))
     }
 
-    fn from_integer(number: i128) -> Option<Result<Self, Wrong>> {
+    fn from_integer(number: i128) -> Option<Result<Self, ValueError>> {
         let message = format!("{number} is a duration without its unit");
         let help = format!("write it with its unit, like \"{number}s\" or \"{number}ms\"");
-        Some(Err(Wrong::bad(message, help)))
+        Some(Err(ValueError::bad(message, help)))
     }
 
     fn shape() -> Json {

@@ -6,7 +6,7 @@ use headgate_api::{self as api, Request};
 use headgate_config::{self as config, Machine};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::shipped::Shipped;
 
@@ -27,7 +27,7 @@ struct Applied {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let shipped = Shipped::find()?;
     let mut machine = Machine::observe();
     // The memory is reserved already, by the manager that is asked to go on with it.
@@ -36,7 +36,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     out.narrate(&loaded.warnings);
     let text = std::fs::read_to_string(&args.file);
     let text = text.map_err(|error| {
-        Failure::new(Exit::Configuration, format!("cannot read {}: {error}", args.file.display()))
+        CommandError::new(Exit::Configuration, format!("cannot read {}: {error}", args.file.display()))
     })?;
     // Relative paths lead from the file's folder, wherever the manager was started.
     let path = std::path::absolute(&args.file).unwrap_or_else(|_| args.file.clone());

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use headgate_api::grammar::Grammar;
 use headgate_host::programs::Program;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Run an experiment of the papers, each one command
@@ -20,10 +20,10 @@ pub struct Args {
 }
 
 /// Becomes the program.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let program = Program::Bench.find()?;
     let error = Command::new(&program).args(out.json.then_some("--json")).args(&args.words).exec();
-    Err(Failure::environment(format!("cannot run {}: {error}", program.display())))
+    Err(CommandError::environment(format!("cannot run {}: {error}", program.display())))
 }
 
 /// Returns its command line, for completions; `None` where the program is missing.

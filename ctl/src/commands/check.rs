@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use headgate_config::{self as config, Machine, plan};
 use serde_json::json;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::shipped::Shipped;
 
@@ -23,7 +23,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let Some(file) = &args.file else {
         let schema = config::schema();
         out.document(&schema)?;

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::bench;
 use crate::cli;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Print the completions of a shell
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let mut grammar = cli::grammar();
     if let Some(bench) = bench::grammar() {
         grammar = grammar.mut_subcommand("bench", |stub| {

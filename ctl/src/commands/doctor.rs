@@ -15,7 +15,7 @@ mod software;
 use headgate_host::environment::Environment;
 use serde_json::json;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
 use check::{Check, Verdict};
 use rights::Right;
@@ -31,7 +31,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let environment = Environment::observe();
     let fixed = if args.fix { Some(fix::reserve_hugepages(out)?) } else { None };
     let checks: Vec<Check> = [machine::checks(&environment), rights::checks(), software::checks()].concat();

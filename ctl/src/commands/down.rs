@@ -9,7 +9,7 @@ use headgate_api::{self as api, Request};
 use headgate_host::{Pid, process};
 
 use super::Name;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::view;
 
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let name = &args.name.name;
     let last: Snapshot = api::call(name, &Request::Stop)?;
     wait_for_end(last.manager.pid)?;
@@ -36,7 +36,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     Ok(Exit::of_accounts(&last))
 }
 
-fn wait_for_end(pid: u32) -> Result<(), Failure> {
+fn wait_for_end(pid: u32) -> Result<(), CommandError> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     // It may have ended before we could ask.
     let Some(process) = pid.and_then(|pid| process::open(pid).ok()) else { return Ok(()) };
@@ -48,7 +48,7 @@ fn wait_for_end(pid: u32) -> Result<(), Failure> {
                  nothing is lost and nothing stays behind",
                 pid.map_or(0, Pid::as_raw_pid)
             );
-            return Err(Failure::new(Exit::Failed, message));
+            return Err(CommandError::new(Exit::Failed, message));
         }
         thread::sleep(PAUSE);
     }

@@ -14,10 +14,10 @@ mod report;
 mod simulate;
 mod tune;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// What to profile.
+/// Object to profile.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
     Chain(chain::Args),
@@ -26,7 +26,7 @@ pub enum Command {
 }
 
 /// Runs it.
-pub fn run(command: &Command, out: &Output) -> Result<Exit, Failure> {
+pub fn run(command: &Command, out: &Output) -> Result<Exit, CommandError> {
     match command {
         Command::Chain(args) => chain::run(args, out),
         Command::Nf(args) => nf::run(args, out),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::Name;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::view::{self, Interval};
 
@@ -49,7 +49,7 @@ enum What {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let name = &args.name.name;
     if args.what == What::Flows {
         let flows: Vec<FlowStatus> = api::call(name, &Request::Flows { most: args.most })?;
@@ -85,13 +85,13 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     }
 }
 
-/// What is told of delays alone, with the names it has in `status`.
+/// Returns the delays alone, with the names it has in `status`.
 fn delays(snapshot: &Snapshot) -> Json {
     let chain = |chain: &ChainStatus| json!({ "name": chain.name, "delay": chain.delay, "delay_bound_ns": chain.delay_bound_ns, "window": chain.window, "stage_delays": chain.stage_delays });
     snapshot.chains.iter().map(chain).collect()
 }
 
-fn both(out: &Output, document: &impl Serialize, text: String) -> Result<Exit, Failure> {
+fn both(out: &Output, document: &impl Serialize, text: String) -> Result<Exit, CommandError> {
     out.document(document)?;
     out.text(text)?;
     Ok(Exit::Ok)

@@ -7,7 +7,7 @@ use headgate_api::status::Snapshot;
 use headgate_api::{self as api, Request};
 
 use super::Name;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::view::{self, Interval};
 
@@ -33,9 +33,9 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if args.watch && out.json {
-        return Err(Failure::usage(
+        return Err(CommandError::usage(
             "--watch prints again and again, --json one document; leave one of them out",
         ));
     }
@@ -56,7 +56,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     Ok(Exit::of_accounts(&now))
 }
 
-fn watch(name: &str, out: &Output) -> Result<Exit, Failure> {
+fn watch(name: &str, out: &Output) -> Result<Exit, CommandError> {
     let fresh = if out.data_paint.is_on() { FRESH_SCREEN } else { "" };
     let mut before = snapshot(name, false)?;
     loop {
@@ -67,7 +67,7 @@ fn watch(name: &str, out: &Output) -> Result<Exit, Failure> {
     }
 }
 
-fn snapshot(name: &str, audit: bool) -> Result<Snapshot, Failure> {
+fn snapshot(name: &str, audit: bool) -> Result<Snapshot, CommandError> {
     Ok(api::call(name, &Request::Snapshot { audit })?)
 }
 

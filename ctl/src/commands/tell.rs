@@ -4,7 +4,7 @@ use headgate_api::{self as api, Request};
 use serde::{Deserialize, Serialize};
 
 use super::Name;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Send a message to all instances of an NF
@@ -28,12 +28,12 @@ struct Told {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let request = Request::Tell { nf: args.nf.clone(), body: args.body.clone() };
     let told: Told = api::call(&args.name.name, &request)?;
     if told.told == 0 {
         let message = format!("no instance of {} is running; see `headgate show nfs`", args.nf);
-        return Err(Failure::new(Exit::Failed, message));
+        return Err(CommandError::new(Exit::Failed, message));
     }
     out.document(&told)?;
     out.note(format!(

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use headgate_api::daemon::{Configuration, Options};
 use headgate_host::programs::Program;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Start a manager and run it until Ctrl-C, SIGTERM or `headgate down`
@@ -28,20 +28,21 @@ pub struct Args {
     /// End when all ports have delivered their last packet and all packets have left, as after a replay
     #[arg(long)]
     once: bool,
-    /// Write what policies saw and did to this new file: JSON lines, 1 GiB at most, for a bug report or a replay
+    /// Write what policies saw and did to this new file: JSON lines, 1 GiB at most, for a bug report or a
+    /// replay
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
 }
 
 impl Args {
-    /// How the daemon is to run.
-    fn options(&self) -> Result<Options, Failure> {
+    /// Returns the options for starting the daemon.
+    fn options(&self) -> Result<Options, CommandError> {
         let options = Options::new(Program::Manager.find()?, Configuration::File(self.file.clone()));
         Ok(Options { once: self.once, record: self.record.clone(), ..options })
     }
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if args.detach { detach::run(args, out) } else { foreground::run(args, out) }
 }

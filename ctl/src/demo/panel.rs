@@ -1,4 +1,4 @@
-//! What is seen while it runs: one table, drawn anew every second.
+//! Live view of the demo: one table, drawn anew every second.
 
 use headgate_api::status::PortStatus;
 use headgate_units::text as units;
@@ -72,7 +72,7 @@ fn columns() -> usize {
     size.map_or(COLUMNS_DEFAULT, |size| usize::from(size.ws_col)).max(1)
 }
 
-/// What came in by each port: bits from hosts, packets from elsewhere.
+/// Describes what came in by each port: bits from hosts, packets from elsewhere.
 fn streams(interval: Interval<'_>) -> String {
     let stream = |port: &PortStatus| {
         let rates = interval.port(port);

@@ -1,4 +1,4 @@
-//! What happens when.
+//! Schedule of the demo.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use super::panel::Panel;
 use super::scene::{Scene, VICTIM};
 use super::summary::{Killed, Summary};
 use super::traffic;
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output::Output;
 use crate::stop::Stop;
 use crate::view::Interval;
@@ -28,8 +28,8 @@ const KILL_AT: f64 = 0.35;
 const TAIL: Duration = Duration::from_secs(2);
 const SECOND: Duration = Duration::from_secs(1);
 /// Time between two checks whether the killed NF is back.
-const BACK_LOOK: Duration = Duration::from_micros(200);
-/// How long it may take. Our choice: a hundred times what it takes.
+const BACK_POLL: Duration = Duration::from_micros(200);
+/// Longest time for a killed NF to be back. Our choice: a hundred times what it takes.
 const BACK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A performance.
@@ -40,13 +40,13 @@ pub struct Play<'a> {
     pub stop: &'a Stop,
     /// The daemon's.
     pub program: &'a Path,
-    /// How long.
+    /// Length in seconds.
     pub seconds: u64,
 }
 
 impl Play<'_> {
     /// Starts a daemon, lets the scene play, stops it, and sums up.
-    pub fn perform(&self, scene: &Scene) -> Result<Summary, Failure> {
+    pub fn perform(&self, scene: &Scene) -> Result<Summary, CommandError> {
         let name = format!("demo-{}", std::process::id());
         let daemon = self.start(scene.configuration(&name))?;
         if self.stop.is_asked() {
@@ -77,7 +77,7 @@ impl Play<'_> {
         Ok(Summary::new(scene.has_hosts(), transfers, killed, self.stop.is_asked(), last))
     }
 
-    fn start(&self, text: String) -> Result<Daemon, Failure> {
+    fn start(&self, text: String) -> Result<Daemon, CommandError> {
         let configuration = Configuration::Text(Text { name: "demo".to_owned(), text });
         let options = Options::new(self.program.to_owned(), configuration);
         // What happens is told beside the panel.
@@ -93,7 +93,7 @@ impl Play<'_> {
         handle: &Handle,
         ready: &Snapshot,
         doing: &Mutex<String>,
-    ) -> Result<Option<Killed>, Failure> {
+    ) -> Result<Option<Killed>, CommandError> {
         let mut panel = Panel::new(self.out);
         let mut events = progress::Events::default();
         events.seen(ready);
@@ -120,7 +120,7 @@ impl Play<'_> {
     }
 
     /// Kills the monitor, and waits until it is back.
-    fn kill(&self, handle: &Handle, panel: &mut Panel<'_>) -> Result<Option<Killed>, Failure> {
+    fn kill(&self, handle: &Handle, panel: &mut Panel<'_>) -> Result<Option<Killed>, CommandError> {
         let before = handle.sample()?;
         let Some(pid) = victim(&before).and_then(|nf| nf.pid) else { return Ok(None) };
         let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
@@ -142,7 +142,7 @@ impl Play<'_> {
                 ));
                 return Ok(Some(killed));
             }
-            thread::sleep(BACK_LOOK);
+            thread::sleep(BACK_POLL);
         }
         panel.say(&format!("{VICTIM} is not back"));
         Ok(Some(Killed::not_back()))

@@ -50,8 +50,8 @@ fn bytes() -> Result<Vec<u8>, NoRoomError> {
     Ok(file)
 }
 
-/// Of every eight packets: four of TCP (one of them telnet, which the firewall denies), two of UDP
-/// over IPv4, one over IPv6, one in a VLAN; every 64th is cut short behind its Ethernet header.
+/// Writes a packet. Of every eight packets: four of TCP (one of them telnet, which the firewall denies), two
+/// of UDP over IPv4, one over IPv6, one in a VLAN; every 64th is cut short behind its Ethernet header.
 fn packet(number: u32, buffer: &mut [u8]) -> Result<usize, NoRoomError> {
     let [.., high, low] = number.to_be_bytes();
     let (client, server) = match number % 8 {

@@ -1,4 +1,4 @@
-//! Where packets come from, and the configuration that follows.
+//! Origin of the demo's packets, and the configuration that follows.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -11,7 +11,7 @@ use headgate_host::namespace::{Endpoint, EndpointPlan, Namespace, NamespaceError
 use headgate_host::network::Mac;
 
 use super::sample;
-use crate::failure::Failure;
+use crate::error::CommandError;
 
 /// Addresses from the blocks reserved for documentation (RFC 5737), which no real route names.
 const LEFT: Side = Side {
@@ -79,14 +79,14 @@ impl Side {
     }
 }
 
-/// Where packets come from.
+/// Origin of the packets.
 #[derive(Debug)]
 pub enum Scene {
     /// Two hosts.
     Hosts(Namespaces),
     /// A capture.
     Capture {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// Keeps a capture without a name.
         _memory: Option<File>,
@@ -96,7 +96,7 @@ pub enum Scene {
 impl Scene {
     /// Makes two hosts, and moves this thread and all it starts later to where their cables end:
     /// a namespace of its own, so that nothing of the machine's is touched.
-    pub fn hosts() -> Result<Self, Failure> {
+    pub fn hosts() -> Result<Self, CommandError> {
         let middle = Namespace::new()?;
         let plan = Plan { left: LEFT.plan(), right: RIGHT.plan(), mtu: MTU };
         let hosts = Namespaces::planned(&middle, &plan)?;
@@ -107,11 +107,11 @@ impl Scene {
     }
 
     /// Takes a capture, or makes one in memory.
-    pub fn capture(file: Option<&Path>) -> Result<Self, Failure> {
+    pub fn capture(file: Option<&Path>) -> Result<Self, CommandError> {
         if let Some(file) = file {
             // Said here, for the configuration below has no file whose line could be blamed.
             File::open(file).map_err(|error| {
-                Failure::environment(format!(
+                CommandError::environment(format!(
                     "cannot read the capture {}: {error}; name a pcap or pcapng file, or none",
                     file.display()
                 ))
@@ -119,13 +119,14 @@ impl Scene {
             let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
             return Ok(Self::Capture { path, _memory: None });
         }
-        let memory = sample::in_memory()
-            .map_err(|error| Failure::environment(format!("cannot make a capture in memory: {error}")))?;
+        let memory = sample::in_memory().map_err(|error| {
+            CommandError::environment(format!("cannot make a capture in memory: {error}"))
+        })?;
         let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()));
         Ok(Self::Capture { path, _memory: Some(memory) })
     }
 
-    /// Whether there are two hosts.
+    /// Returns whether there are two hosts.
     pub fn has_hosts(&self) -> bool {
         matches!(self, Self::Hosts(_))
     }
@@ -150,7 +151,7 @@ pub fn capture_configuration(file: Option<&Path>) -> String {
     capture_text("demo", placement(), file.unwrap_or(Path::new("in.pcap")))
 }
 
-/// Where this machine does not say which cores there are, there is one.
+/// Returns the cores to use; one where this machine does not say which there are.
 fn placement() -> Placement {
     Placement::choose().unwrap_or(Placement { manager: 0, nfs: 0 })
 }

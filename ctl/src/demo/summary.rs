@@ -1,4 +1,4 @@
-//! What is said at the end, and whether it was well.
+//! Summary at the end of the demo, and its verdict.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use super::scene::VICTIM;
 use super::traffic::Transfer;
-use crate::failure::Exit;
+use crate::error::Exit;
 use crate::output::{Ink, Paint};
 use crate::view;
 
 /// The NF that was killed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Killed {
-    /// Which.
+    /// Name of the NF.
     pub nf: &'static str,
     /// Time until it was in service again, in nanoseconds; `None` if it never was.
     pub back_after_ns: Option<u64>,
@@ -24,7 +24,7 @@ pub struct Killed {
 }
 
 impl Killed {
-    /// It is back.
+    /// Makes the record of an NF that is back.
     pub fn back(before: &Snapshot, now: &Snapshot, after: Duration) -> Self {
         let left = |snapshot: &Snapshot| snapshot.chains.iter().map(|chain| chain.left).sum::<u64>();
         Self {
@@ -34,7 +34,7 @@ impl Killed {
         }
     }
 
-    /// It is not.
+    /// Makes the record of an NF that is not back.
     pub fn not_back() -> Self {
         Self { nf: VICTIM, back_after_ns: None, passed_meanwhile: 0 }
     }
@@ -43,7 +43,7 @@ impl Killed {
 /// Something that should hold.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What, in a sentence.
+    /// Condition, in a sentence.
     pub what: String,
     /// Whether it does.
     pub holds: bool,
@@ -56,11 +56,11 @@ pub struct Summary {
     pub hosts: bool,
     /// Whether it was stopped early.
     pub interrupted: bool,
-    /// What the hosts sent.
+    /// Transfers of the hosts.
     pub transfers: Vec<Transfer>,
-    /// Who was killed.
+    /// NF that was killed, if any.
     pub killed: Option<Killed>,
-    /// What should hold.
+    /// Conditions that should hold.
     pub checks: Vec<Check>,
     /// The manager's last words.
     pub manager: Snapshot,
@@ -80,7 +80,7 @@ impl Summary {
         summary
     }
 
-    /// What was not done, because there was no time for it, is not judged.
+    /// Checks what was done; parts that there was no time for are left out.
     fn judge(&self) -> Vec<Check> {
         let check = |what: String, holds| Check { what, holds };
         let mut checks = Vec::new();
@@ -116,7 +116,7 @@ impl Summary {
         if self.checks.iter().all(|check| check.holds) { Exit::Ok } else { Exit::CheckNotMet }
     }
 
-    /// For people.
+    /// Returns the summary as text.
     pub fn render(&self, paint: Paint) -> String {
         let mut text = format!("\n{}\n\n", paint.ink(Ink::Bold, "What happened"));
         for transfer in &self.transfers {

@@ -1,4 +1,4 @@
-//! What the two hosts do: real programs where they are installed, our own otherwise.
+//! Traffic of the two hosts: real programs where they are installed, our own otherwise.
 
 mod iperf;
 mod own;
@@ -22,13 +22,13 @@ const FIRST_PART: f64 = 0.75;
 /// One transfer between the hosts.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Transfer {
-    /// Who sent what, for people.
+    /// Description of sender and data, for people.
     pub what: String,
-    /// From which host to which.
+    /// Direction: from which host to which.
     pub way: String,
     /// Bytes that arrived, headers not counted.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
     /// Segments that TCP sent again, where that is known.
     pub retransmissions: Option<u64>,
@@ -38,7 +38,7 @@ pub struct Transfer {
     pub cut_short: bool,
     /// Whether the demo ended before it did.
     pub interrupted: bool,
-    /// Why it failed.
+    /// Reason for the failure, if it failed.
     pub failure: Option<String>,
 }
 
@@ -78,16 +78,16 @@ impl Transfer {
     }
 }
 
-/// Where the traffic takes place.
+/// Hosts of the traffic, and its progress.
 #[derive(Clone, Copy)]
 pub struct Stage<'a> {
     /// The hosts.
     pub hosts: &'a Namespaces,
     /// Set when it is time to end.
     pub enough: &'a AtomicBool,
-    /// What is being done, for people.
+    /// Current activity, for people.
     pub doing: &'a Mutex<String>,
-    /// What was done.
+    /// Transfers that were done.
     pub done: &'a Mutex<Vec<Transfer>>,
 }
 
@@ -112,7 +112,7 @@ impl Stage<'_> {
         &self.hosts.right
     }
 
-    /// Whether somebody on a host listens at a TCP port.
+    /// Returns whether a process on a host listens at a TCP port.
     fn is_listening(&self, host: &Endpoint, port: u16) -> bool {
         host.namespace.has_tcp_listener(port).unwrap_or(false)
     }
@@ -123,7 +123,7 @@ fn address(host: &Endpoint, port: u16) -> SocketAddr {
     SocketAddr::new(host.addresses.first().copied().unwrap_or(IpAddr::from([0; 4])), port)
 }
 
-/// All transfers, one after another, within that time.
+/// Runs all transfers, one after another, within that time.
 pub fn run(stage: &Stage<'_>, budget: Duration) {
     let began = Instant::now();
     let first = budget.mul_f64(FIRST_PART);

@@ -1,10 +1,10 @@
-//! From two snapshots to rates.
+//! Rates, from two snapshots.
 
 use std::collections::BTreeMap;
 
 use headgate_api::status::{ChainStatus, NfStatus, PortStatus, Snapshot, WorkerStatus};
 
-/// What happened between two snapshots of one manager.
+/// Time between two snapshots of one manager, and what happened in it.
 ///
 /// Something that is only in the later one began at zero.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub struct Interval<'a> {
     pub after: &'a Snapshot,
 }
 
-/// What an NF instance did, per second.
+/// Rates of an NF instance, per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NfRates {
     /// Packets put into its ring.
@@ -27,7 +27,7 @@ pub struct NfRates {
     pub drops: BTreeMap<String, f64>,
 }
 
-/// What passed a port, per second.
+/// Rates of a port, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PortRates {
     /// Packets in.
@@ -42,7 +42,7 @@ pub struct PortRates {
     pub lost: f64,
 }
 
-/// What passed a chain, per second.
+/// Rates of a chain, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ChainRates {
     /// Packets that entered.
@@ -54,12 +54,12 @@ pub struct ChainRates {
 }
 
 impl<'a> Interval<'a> {
-    /// Between these two.
+    /// Makes the interval between two snapshots.
     pub fn between(before: &'a Snapshot, after: &'a Snapshot) -> Self {
         Self { before, after }
     }
 
-    /// How long it was, in seconds.
+    /// Returns the length in seconds.
     pub fn seconds(self) -> f64 {
         self.after.at_ns.saturating_sub(self.before.at_ns) as f64 / 1e9
     }

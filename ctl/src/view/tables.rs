@@ -1,4 +1,4 @@
-//! One function for each table.
+//! Tables of the status, one function for each.
 
 use headgate_api::status::{
     DelayStatus, Event, ExternalStatus, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
@@ -136,7 +136,7 @@ pub fn latencies(snapshot: &Snapshot, paint: Paint) -> String {
     if table.is_empty() { String::new() } else { table.render(paint) }
 }
 
-/// The word for a state, and its ink where somebody should act.
+/// Returns the word for a state, and its colour where an operator should act.
 fn state(nf: &NfStatus) -> (&'static str, Option<Ink>) {
     match nf.state {
         NfState::Running if nf.throttled => ("throttled", Some(Ink::Yellow)),
@@ -222,7 +222,7 @@ fn drop_rates(rates: &NfRates) -> String {
     drops.collect::<Vec<_>>().join(", ")
 }
 
-/// How full its ring is.
+/// Describes how full its ring is.
 fn queue(nf: &NfStatus) -> String {
     if let Some(external) = &nf.external {
         let seen = external.waiting.zip(external.ring);
@@ -286,7 +286,7 @@ fn details(nf: &NfStatus) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What is known of an external program.
+/// Describes an external program.
 fn outside(nf: &NfStatus, external: &ExternalStatus) -> Vec<(&'static str, String)> {
     let waiting = external.waiting.zip(external.ring).map(|(waiting, ring)| {
         format!(", {} of {} places taken", units::whole(waiting.into()), units::whole(ring.into()))
@@ -297,7 +297,7 @@ fn outside(nf: &NfStatus, external: &ExternalStatus) -> Vec<(&'static str, Strin
     ]
 }
 
-/// What it does on interfaces of the kernel.
+/// Describes its work on interfaces of the kernel.
 fn interfaces(io: &IoStatus) -> Vec<(&'static str, String)> {
     let packets: u64 = io.interfaces.iter().map(|interface| interface.received).sum();
     let each = if packets == 0 { 0.0 } else { io.calls() as f64 / packets as f64 };
@@ -319,7 +319,7 @@ fn interfaces(io: &IoStatus) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// How it is scheduled, and the figures that decide it.
+/// Describes how it is scheduled, and the figures that decide it.
 fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     if !nf.policy.is_empty() {
@@ -486,7 +486,7 @@ pub fn memory(snapshot: &Snapshot, paint: Paint) -> String {
     table.render(paint)
 }
 
-/// What a manager did in its life, when that is over.
+/// Describes what a manager did in its life, when that is over.
 pub fn totals(last: &Snapshot, paint: Paint) -> String {
     let mut chains = Table::new(&["chain", ">entered", ">made", ">left", ">dropped", ">missing"]);
     for chain in last.chains.iter().filter(|chain| chain.name != UNCLAIMED || chain.entered + chain.made > 0)
@@ -522,7 +522,7 @@ pub fn totals(last: &Snapshot, paint: Paint) -> String {
     .concat()
 }
 
-/// Whether the accounts add up: a line.
+/// Returns a line on whether the accounts add up.
 pub fn accounts(snapshot: &Snapshot, paint: Paint) -> String {
     match snapshot.conserved {
         Some(true) => {
@@ -548,7 +548,7 @@ pub fn flows(flows: &[FlowStatus], paint: Paint) -> String {
     if table.is_empty() { "no flow is known\n".into() } else { table.render(paint) }
 }
 
-/// What happened, oldest first.
+/// Returns the events, oldest first.
 pub fn events(events: &[Event], paint: Paint) -> String {
     let mut table = Table::new(&[">at", "who", "what"]);
     for event in events {

@@ -1,4 +1,4 @@
-//! What the tests of the command share: running it, and knowing that nothing of it is left.
+//! Helpers for the tests of the command: they run it, and check that nothing of it is left.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::fs;
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 use headgate_host::programs::Program;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long the machine may take for what it does in the background; not a measurement.
+/// Longest wait for what the machine does in the background; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The command under test.
 pub const HEADGATE: &str = env!("CARGO_BIN_EXE_headgate");
 
 /// The command with these words, its standard input empty and its streams caught. The manager's
-/// places are in `folder` for everybody but root, whose place is fixed. Whoever runs the tests in the background
-/// of a script ignores SIGINT, and so would it.
+/// places are in `folder` for everybody but root, whose place is fixed. A shell that runs the tests in the
+/// background of a script ignores SIGINT, and so would it.
 pub fn headgate(folder: &Path, words: &[&str]) -> Command {
     build_programs();
     let mut command = Command::new("/usr/bin/env");
@@ -45,8 +45,8 @@ pub fn told(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
-/// `cargo test` builds the programs of the packages it tests; of this one alone, those that the command starts
-/// would be missing.
+/// `cargo test` builds the programs of the packages it tests; of this one alone, those that the command
+/// starts would be missing.
 fn build_programs() {
     static BUILT: OnceLock<()> = OnceLock::new();
     let folder = Path::new(HEADGATE).parent().unwrap();
@@ -127,12 +127,12 @@ pub fn name_of(test: &str) -> String {
     format!("{test}-{}", std::process::id())
 }
 
-/// Where managers of this user leave their sockets.
+/// Returns the folder in which managers of this user leave their sockets.
 pub fn sockets(folder: &Path) -> PathBuf {
     if is_root() { PathBuf::from("/run/headgate") } else { folder.join("headgate") }
 }
 
-/// Whether this is root.
+/// Returns whether this is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -152,7 +152,7 @@ pub fn descendants(root: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Whether a process runs; one that ended and was not waited for does not.
+/// Returns whether a process runs; one that ended and was not waited for does not.
 pub fn runs(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());

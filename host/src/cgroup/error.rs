@@ -1,4 +1,4 @@
-//! What can go wrong with a group, and making one.
+//! Errors of making and using groups.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::files::FileError;
 
-/// Why a group could not be made or used.
+/// Reason why a group could not be made or used.
 #[derive(Debug, thiserror::Error)]
 pub enum GroupError {
     /// A name is no directory's.
@@ -20,7 +20,7 @@ pub enum GroupError {
     Make {
         /// The group.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// A file of a group could not be read or written.

@@ -1,7 +1,9 @@
-//! Which controllers of control groups this machine has, and in which group of each hierarchy this process is.
+//! Hierarchies of control groups: the controllers that this machine has, and the group of each hierarchy this
+//! process is.
 //!
-//! A controller is in one hierarchy at a time: in one of version 1, by itself or with others, or in the only one of
-//! version 2. Machines of either version, and of both at once, are read alike, from `mountinfo` and `cgroup` of proc(5).
+//! A controller is in one hierarchy at a time: in one of version 1, by itself or with others, or in the only
+//! one of version 2. Machines of either version, and of both at once, are read alike, from `mountinfo` and
+//! `cgroup` of proc(5).
 
 use std::fmt;
 use std::fs;
@@ -25,7 +27,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All of them.
+    /// Every controller.
     pub const ALL: [Self; 5] = [Self::Cpu, Self::Cpuset, Self::Pids, Self::Memory, Self::Freezer];
 
     /// Returns the kernel's name of it.
@@ -61,7 +63,7 @@ impl Controller {
 pub struct Missing {
     /// The controller.
     pub controller: Controller,
-    /// Why, and what mends it.
+    /// Reason and cure.
     pub why: String,
 }
 
@@ -76,17 +78,17 @@ impl fmt::Display for Missing {
 pub struct Hierarchy {
     /// Its version.
     pub version: Version,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: PathBuf,
     /// The group that this process is in.
     pub own: PathBuf,
-    /// Which of our controllers are in it.
+    /// Our controllers that are in it.
     pub controllers: Vec<Controller>,
 }
 
 impl Hierarchy {
-    /// Returns those that are mounted here and have one of our controllers, and that of version 2 in any case: its
-    /// groups can be killed at once.
+    /// Returns those that are mounted here and have one of our controllers, and that of version 2 in any
+    /// case: its groups can be killed at once.
     pub fn all() -> Vec<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -183,7 +185,7 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    /// What a default Debian 12 boots with.
+    /// The hierarchies of a default Debian 12.
     #[test]
     fn one_hierarchy_of_version_2_has_all_of_them() {
         let mounts = "25 20 0:20 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";

@@ -1,9 +1,9 @@
-//! Ending all processes of groups, however fast they start others.
+//! Termination of all processes of groups, however fast they start others.
 //!
 //! A process that is killed may have started another one just before. Version 2 kills a whole group at once
-//! (`cgroup.kill`, Linux 5.14). Where it does not, the group is first kept from growing: by a limit of no process
-//! (`pids.max`), or, without that controller, by freezing it. Then whoever is in it is killed, again and again until
-//! it is empty. A process that is dying is in no group any more, reaped or not.
+//! (`cgroup.kill`, Linux 5.14). Where it does not, the group is first kept from growing: by a limit of no
+//! process (`pids.max`), or, without that controller, by freezing it. Then every process in it is killed,
+//! again and again until it is empty. A process that is dying is in no group any more, reaped or not.
 
 use std::fs;
 use std::io;
@@ -41,8 +41,9 @@ pub fn end_members(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Kills who is in these groups and whomever they start meanwhile, and returns how many were still there: a process
-/// dies when it is next scheduled, so the caller comes again until there is none. The groups are of no use afterwards.
+/// Kills who is in these groups and whomever they start meanwhile, and returns how many were still there: a
+/// process dies when it is next scheduled, so the caller comes again until there is none. The groups are of
+/// no use afterwards.
 pub(super) fn end_for_good(directories: &[&Path]) -> io::Result<usize> {
     for directory in directories {
         // What a version or a kernel has no file for is done by one of the others.
@@ -70,8 +71,8 @@ pub(super) fn end_for_good(directories: &[&Path]) -> io::Result<usize> {
     Ok(left.len())
 }
 
-/// Ends who is in a group and in groups below it, and removes them all, the lowest first. While somebody is left in
-/// them, the error says that they are busy.
+/// Ends the processes in a group and in groups below it, and removes the groups, the lowest first. While a
+/// process is left in them, the error says that they are busy.
 pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     if !top.exists() {
         return Ok(());

@@ -1,8 +1,9 @@
-//! The group of one NF: what holds it on its core, limits it, weighs it, and finds all of it when it ends.
+//! The group of one NF: it keeps the NF on its core, limits and weighs it, and finds all its processes when
+//! it ends.
 //!
-//! It is made before there is a process, in every hierarchy of the manager's tree. A process is born inside it where
-//! the kernel can (version 2), or enters it before any code of an NF runs; whatever it starts is inside too, because
-//! leaving takes rights that an NF has not.
+//! It is made before there is a process, in every hierarchy of the manager's tree. A process is born inside
+//! it where the kernel can (version 2), or enters it before any code of an NF runs; whatever it starts is
+//! inside too, because leaving takes rights that an NF has not.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -23,11 +24,12 @@ use crate::cores;
 use crate::files;
 use crate::undo::Action;
 
-/// Between two looks at whether killed processes have died. Our choice: they die when they are next scheduled.
+/// Time between two checks whether killed processes have died. Our choice: they die when they are next
+/// scheduled.
 const DYING_PAUSE: Duration = Duration::from_millis(1);
 const PROCESSES: &str = "cgroup.procs";
 
-/// What an NF and all it starts may have.
+/// Limits of an NF and of all processes that it starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Number of processes and threads.
@@ -45,7 +47,7 @@ pub struct NfGroupPlan {
     pub name: String,
     /// The core to stay on; none leaves all that the manager has.
     pub core: Option<u32>,
-    /// What it may have.
+    /// Limits.
     pub limits: Limits,
     /// Whether its tasks will be real-time tasks, which share one budget of the `cpu` controller (version 1).
     pub real_time: bool,
@@ -54,9 +56,9 @@ pub struct NfGroupPlan {
 /// The group of one NF.
 #[derive(Debug, Default)]
 pub struct NfGroup {
-    /// Those that are its alone.
+    /// Directories that are its alone.
     directories: Vec<GroupDirectory>,
-    /// That of all real-time tasks, if it is there in place of one of its own.
+    /// Group of all real-time tasks, if the NF is in it instead of one of its own.
     shared: Option<GroupDirectory>,
     weight: Option<Weight>,
     birthplace: Option<File>,
@@ -111,14 +113,15 @@ impl NfGroup {
         Ok(())
     }
 
-    /// Returns where a process can be born inside it, with `CLONE_INTO_CGROUP`. In the other hierarchies it is not yet.
+    /// Returns where a process can be born inside it, with `CLONE_INTO_CGROUP`. In the other hierarchies it
+    /// is not yet.
     pub fn birthplace(&self) -> Option<BorrowedFd<'_>> {
         self.birthplace.as_ref().map(AsFd::as_fd)
     }
 
-    /// Returns the files that a process enters by, all of them: it writes its id, or 0 for itself. One that was born
-    /// inside has fewer left. A write can take 250 ms with version 1, so what is to start fast enters before it is
-    /// needed, and what must not wait has others enter by themselves.
+    /// Returns the files that a process enters by, all of them: it writes its id, or 0 for itself. One that
+    /// was born inside has fewer left. A write can take 250 ms with version 1, so what is to start fast
+    /// enters before it is needed, and what must not wait has others enter by themselves.
     pub fn entrances(&self, born_inside: bool) -> Vec<PathBuf> {
         let is_left = |directory: &&GroupDirectory| !born_inside || directory.version == Version::V1;
         self.all().filter(is_left).map(|directory| directory.path.join(PROCESSES)).collect()
@@ -160,7 +163,8 @@ impl NfGroup {
         members
     }
 
-    /// Returns threads in it that may run on another core than this one. Where a cpuset holds it there are none.
+    /// Returns threads in it that may run on another core than this one. Where a cpuset holds it there are
+    /// none.
     pub fn off_core(&self, core: u32) -> Vec<Pid> {
         let is_off = |thread: &Pid| {
             let cores = cores::affinity(Some(*thread));
@@ -169,8 +173,8 @@ impl NfGroup {
         self.members().into_iter().flat_map(crate::process::threads).filter(is_off).collect()
     }
 
-    /// Kills who is in it and whomever they start meanwhile, and returns how many have not died yet. It is to be called
-    /// again until there are none; nobody can be started in the group any more.
+    /// Kills who is in it and whomever they start meanwhile, and returns how many have not died yet. It is to
+    /// be called again until there are none; nobody can be started in the group any more.
     ///
     /// # Errors
     /// The kernel's.
@@ -182,7 +186,7 @@ impl NfGroup {
     /// Kills until it is empty, for at most this long.
     ///
     /// # Errors
-    /// The kernel's, or `ResourceBusy` when there still was somebody.
+    /// The kernel's, or `ResourceBusy` when a process was left.
     pub fn kill_until_empty(&self, patience: Duration) -> io::Result<()> {
         let start = Instant::now();
         while self.kill()? > 0 {
@@ -194,8 +198,8 @@ impl NfGroup {
         Ok(())
     }
 
-    /// Returns what lets its processes go, in place of ending them. Registered after the tree, it is done before the
-    /// tree ends whoever is in it.
+    /// Returns what lets its processes go, in place of ending them. Registered after the tree, it is done
+    /// before the tree ends the processes in it.
     pub fn letting_go(&self) -> Vec<Action> {
         let let_go = |directory: &GroupDirectory| {
             let (path, into) = (directory.path.clone(), directory.outside.clone());
@@ -207,7 +211,7 @@ impl NfGroup {
     /// Removes it once nobody is in it.
     ///
     /// # Errors
-    /// The kernel's, while somebody is.
+    /// The kernel's, while a process is left.
     pub fn remove(&self) -> io::Result<()> {
         remove_empty(&self.directories)
     }

@@ -2,7 +2,7 @@
 //!
 //! Other programs that share a group with us, or with a group above ours, are put into a group below it
 //! that lacks the cores; groups in which we are not lose the cores themselves. What comes later is found by
-//! sweeping again: whoever is started by a program without the cores has none of them either, so later
+//! sweeping again: a process that a program without the cores starts has none of them either, so later
 //! sweeps find little. Kernel threads that belong to a core, and those the kernel does not let go, stay.
 //!
 //! ```text
@@ -26,13 +26,13 @@ use crate::undo::Action;
 const CORES: &str = "cpuset.cpus";
 const NODES: &str = "cpuset.mems";
 const PROCESSES: &str = "cgroup.procs";
-/// How the group of others is called: this, our process id, and `-rest`.
+/// Prefix of the name of the group of other tasks: this, our process id, and `-rest`.
 const PREFIX: &str = "headgate-";
 const SUFFIX: &str = "-rest";
 /// Groups above one another that are looked through. Our choice: deeper than anybody nests containers.
 const DEPTH_MAX: usize = 32;
 
-/// Why cores cannot be kept free.
+/// Reason why cores cannot be kept free.
 #[derive(Debug, thiserror::Error)]
 pub enum ReserveError {
     /// No controller.
@@ -44,10 +44,10 @@ pub enum ReserveError {
     /// Nothing would be left for the rest.
     #[error("{0} would leave no core to other programs: NFs must leave one")]
     NothingLeft(CoreList),
-    /// Somebody else keeps cores free.
+    /// Another manager keeps cores free.
     #[error("{} shows that another manager (process {pid}) keeps cores free already; one can at a time", path.display())]
     Taken {
-        /// Its group.
+        /// Path of its group.
         path: PathBuf,
         /// Its process.
         pid: i32,
@@ -57,7 +57,7 @@ pub enum ReserveError {
     Make {
         /// The group.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
     /// A file of a group could not be read or written.
@@ -68,12 +68,12 @@ pub enum ReserveError {
     Cores(#[from] CoresError),
 }
 
-/// Where the groups are.
+/// Paths of the groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpusets {
     /// The group at the top.
     top: PathBuf,
-    /// Our own.
+    /// Path of our own group.
     own: PathBuf,
 }
 
@@ -106,7 +106,7 @@ impl Cpusets {
     }
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Processes that were moved.
@@ -123,7 +123,7 @@ pub struct Reserve {
     cpusets: Cpusets,
     name: String,
     cores: CoreList,
-    /// What groups had before.
+    /// Cores that groups had before.
     before: BTreeMap<PathBuf, CoreList>,
     stuck: HashSet<Pid>,
 }
@@ -288,8 +288,8 @@ fn is_rest(group: &Path) -> bool {
     keeper_of(group).is_some()
 }
 
-/// Whether a group holds NFs of ours: containers are called `headgate-PID-…`, and the tree of the others
-/// `headgate-NAME-PID`.
+/// Returns whether a group holds NFs of ours: containers are called `headgate-PID-…`, and the tree of the
+/// others `headgate-NAME-PID`.
 fn is_of_ours(group: &Path) -> bool {
     let name = group.file_name().unwrap_or_default().to_string_lossy();
     let pid = std::process::id();

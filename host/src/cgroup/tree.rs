@@ -9,10 +9,11 @@
 //!    `- real-time             v1, cpu: real-time tasks, which share one budget
 //! ```
 //!
-//! Version 1 lets a group be made below any other. Version 2 allows processes in leaves only, so a tree's home is the
-//! nearest group, from the manager's own upwards, that lets its children have controllers; that it does is left so in
-//! the end, for others can have come to rely on it. Where a service manager delegated the manager's own group to it
-//! (systemd's `Delegate=`), the manager moves into a leaf of that group, and the tree is beside it.
+//! Version 1 lets a group be made below any other. Version 2 allows processes in leaves only, so a tree's
+//! home is the nearest group, from the manager's own upwards, that lets its children have controllers; that
+//! it does is left so in the end, for others can have come to rely on it. Where a service manager delegated
+//! the manager's own group to it (systemd's `Delegate=`), the manager moves into a leaf of that group, and
+//! the tree is beside it.
 //!
 //! Each root is registered with the janitor before it is made, as something in which nobody is to survive us.
 
@@ -34,7 +35,7 @@ use crate::undo::Action;
 const REAL_TIME: &str = "real-time";
 /// The leaf that a manager moves into where its own group was delegated to it.
 const MANAGER: &str = "manager";
-/// What a service manager marks a delegated group with; the second is for managers of users.
+/// Attributes by which a service manager marks a delegated group; the second is for managers of users.
 const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
 
 /// One hierarchy's part of a group.
@@ -77,7 +78,7 @@ impl GroupDirectory {
     }
 }
 
-/// All groups of one manager. The janitor removes them; who is in them then is killed.
+/// All groups of one manager. The janitor removes them, and kills the processes in them.
 #[derive(Debug)]
 pub struct GroupTree {
     roots: Vec<GroupDirectory>,
@@ -85,9 +86,10 @@ pub struct GroupTree {
 }
 
 impl GroupTree {
-    /// Makes a tree called `name` in each of these hierarchies. `undo` is told what undoes a change before it is made.
+    /// Makes a tree called `name` in each of these hierarchies. `undo` is told what undoes a change before it
+    /// is made.
     ///
-    /// What a hierarchy refuses is no error: [`GroupTree::missing`] says what does not hold then, and why.
+    /// A setting that a hierarchy refuses is no error: [`GroupTree::missing`] says what is missing, and why.
     pub fn make(name: &str, hierarchies: &[Hierarchy], undo: &mut dyn FnMut(Action)) -> Self {
         let mut tree = Self { roots: Vec::new(), missing: Vec::new() };
         for hierarchy in hierarchies {
@@ -154,8 +156,8 @@ impl GroupTree {
         Some(root.below(REAL_TIME))
     }
 
-    /// Lets a thread of ours be a real-time task: puts it into the group of all of them, where there is a budget
-    /// of real time for groups.
+    /// Lets a thread of ours be a real-time task: puts it into the group of all of them, where there is a
+    /// budget of real time for groups.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -168,13 +170,13 @@ impl GroupTree {
     /// Removes all groups of it, and kills who is in them.
     ///
     /// # Errors
-    /// The kernel's, also while somebody has not died yet: it may be tried again.
+    /// The kernel's, also while a process has not died yet: it may be tried again.
     pub fn remove(&self) -> io::Result<()> {
         self.roots.iter().map(|root| kill::remove_tree(&root.path)).fold(Ok(()), Result::and)
     }
 }
 
-/// What a trust domain has of a core.
+/// Share of a core that a trust domain has.
 #[derive(Debug)]
 pub struct DomainGroup {
     pub(super) directories: Vec<GroupDirectory>,
@@ -183,7 +185,8 @@ pub struct DomainGroup {
 }
 
 impl DomainGroup {
-    /// Weighs it among the domains of its core: a share in parts of 10,000. Without a cpu controller nothing happens.
+    /// Weighs it among the domains of its core: a share in parts of 10,000. Without a cpu controller nothing
+    /// happens.
     ///
     /// # Errors
     /// [`GroupError::File`].

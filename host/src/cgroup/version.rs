@@ -1,4 +1,4 @@
-//! What differs between the two versions of control groups: names of files, and what is written to them.
+//! Differences between the two versions of control groups: names of files, and the values written to them.
 
 use std::path::Path;
 
@@ -25,7 +25,8 @@ impl Version {
         }
     }
 
-    /// Returns what is written for a share, in parts of 10,000: weights are relative, so a share is taken as it is.
+    /// Returns what is written for a share, in parts of 10,000: weights are relative, so a share is taken as
+    /// it is.
     pub fn weight(self, share: u32) -> u64 {
         match self {
             Version::V1 => u64::from(share).clamp(2, 262_144),
@@ -41,8 +42,8 @@ impl Version {
         }
     }
 
-    /// Lets real-time tasks of the last of these groups, each of which is in the one before and the first in `home`,
-    /// have as much time as the kernel grants.
+    /// Lets real-time tasks of the last of these groups, each of which is in the one before and the first in
+    /// `home`, have as much time as the kernel grants.
     pub(super) fn grant_real_time(self, home: &Path, groups: &[&Path]) -> Result<(), FileError> {
         const FILE: &str = "cpu.rt_runtime_us";
         if self == Version::V2 || !home.join(FILE).exists() {

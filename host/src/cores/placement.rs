@@ -1,4 +1,4 @@
-//! Which core does what where nobody said: the manager has the first that we may use, NFs share the second.
+//! Default placement on cores: the manager has the first that we may use, NFs share the second.
 
 use serde::Serialize;
 
@@ -7,9 +7,9 @@ use super::{CoresError, allowed};
 /// Cores of a manager's one worker and of its NFs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Placement {
-    /// That of the manager's one worker.
+    /// Core of the manager's one worker.
     pub manager: u32,
-    /// That of all NFs.
+    /// Core of all NFs.
     pub nfs: u32,
 }
 

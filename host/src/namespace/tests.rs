@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::testing::skip;
 
-/// How long the kernel may take to do what it does in the background; not a measurement.
+/// Longest wait for what the kernel does in the background; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A fresh middle with both hosts, or the printed reason why not.

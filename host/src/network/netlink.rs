@@ -39,17 +39,17 @@ pub(super) const CREATE: u16 = 0x400 | 0x200;
 /// changed ten times in a row while one list is read, or something is badly wrong.
 const DUMP_ATTEMPTS: usize = 10;
 
-/// What the kernel said instead of "done".
+/// Error in the kernel's answer.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct NetlinkError {
     pub source: io::Error,
     /// The kernel's own explanation, where it gives one.
     pub explanation: Option<String>,
 }
 
-impl From<Errno> for Refusal {
+impl From<Errno> for NetlinkError {
     fn from(errno: Errno) -> Self {
-        Refusal { source: errno.into(), explanation: None }
+        NetlinkError { source: errno.into(), explanation: None }
     }
 }
 
@@ -146,14 +146,14 @@ impl Socket {
         Ok(Self { descriptor })
     }
 
-    /// Has something done.
-    pub fn execute(&mut self, request: Request) -> Result<(), Refusal> {
+    /// Sends a request and waits for its confirmation.
+    pub fn execute(&mut self, request: Request) -> Result<(), NetlinkError> {
         self.send(&request.encode(ACK))?;
         self.receive(|_| ()).map(|_| ())
     }
 
-    /// Has everything of a kind listed; gives the body of each message.
-    pub fn dump(&mut self, request: Request) -> Result<Vec<Vec<u8>>, Refusal> {
+    /// Requests a list of everything of a kind; returns the body of each message.
+    pub fn dump(&mut self, request: Request) -> Result<Vec<Vec<u8>>, NetlinkError> {
         for _ in 0..DUMP_ATTEMPTS {
             self.send(&request.encode(DUMP))?;
             let mut found = Vec::new();
@@ -171,7 +171,7 @@ impl Socket {
     }
 
     /// Reads to the end of an answer. False if the list changed while it was being told.
-    fn receive(&self, mut each: impl FnMut(&[u8])) -> Result<bool, Refusal> {
+    fn receive(&self, mut each: impl FnMut(&[u8])) -> Result<bool, NetlinkError> {
         let mut buffer = vec![0; ANSWER_BYTES];
         let mut complete = true;
         loop {
@@ -212,7 +212,7 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = Message<'_>> {
 
 /// An error message starts with a negative error number, zero if all went well; a "done" message
 /// ends a dump in the same way.
-fn outcome(message: &Message<'_>) -> Result<(), Refusal> {
+fn outcome(message: &Message<'_>) -> Result<(), NetlinkError> {
     let number = u32_at(message.body, 0).unwrap_or(0) as i32;
     if number == 0 {
         return Ok(());
@@ -225,7 +225,7 @@ fn outcome(message: &Message<'_>) -> Result<(), Refusal> {
         .filter(|_| explained)
         .and_then(|rest| attribute(rest, ERROR_ATTRIBUTE_MESSAGE))
         .map(text_of);
-    Err(Refusal { source: io::Error::from_raw_os_error(-number), explanation })
+    Err(NetlinkError { source: io::Error::from_raw_os_error(-number), explanation })
 }
 
 /// The attributes in `bytes`: kind and value.

@@ -1,4 +1,4 @@
-//! Work an interface does for the kernel, which is in the way of whoever reads its frames raw.
+//! Offloads: work that an interface does for the kernel, and that hinders a program that reads raw frames.
 //!
 //! Between two namespaces a veth pair hands over packets of 64 KiB whose checksum nobody wrote,
 //! for it trusts the other end to be a kernel too. A port that takes frames from it sees them as
@@ -57,7 +57,7 @@ struct Value {
 }
 
 impl Links {
-    /// Whether an interface has an offload switched on.
+    /// Returns whether an interface has an offload switched on.
     pub fn offload(&mut self, interface: &str, offload: Offload) -> Result<bool, NetworkError> {
         let (name, get, _, bit) = offload.entry();
         let doing = format!("read the offload {name} of {interface}");

@@ -1,4 +1,4 @@
-//! Which interfaces carry the way to the rest of the world.
+//! Interfaces that default routes leave by.
 //!
 //! Taking such an interface away from the kernel cuts the machine off, so this errs on the side
 //! of "carries": every routing table counts, the halves of the address space that VPNs route in
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use rustix::net::AddressFamily;
 
 use super::Interface;
-use super::netlink::{Refusal, Request, Socket, attribute, number, u16_at, u32_at};
+use super::netlink::{NetlinkError, Request, Socket, attribute, number, u16_at, u32_at};
 
 // linux/rtnetlink.h
 const GET_ROUTE: u16 = 26;
@@ -29,7 +29,7 @@ fn is_default(family: AddressFamily, prefix_bits: u8) -> bool {
 }
 
 /// Numbers of the interfaces that default routes name.
-pub(super) fn default_outputs(socket: &mut Socket) -> Result<BTreeSet<u32>, Refusal> {
+pub(super) fn default_outputs(socket: &mut Socket) -> Result<BTreeSet<u32>, NetlinkError> {
     let mut outputs = BTreeSet::new();
     for family in [AddressFamily::INET, AddressFamily::INET6] {
         let mut header = [0; HEADER_BYTES];

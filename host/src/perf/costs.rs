@@ -1,4 +1,4 @@
-//! What this machine's memory and kernel cost, measured once and kept.
+//! Costs of this machine's memory and kernel, measured once and kept.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,13 +25,13 @@ const PAGES_BEYOND: usize = 16_384;
 pub struct Row {
     /// Bytes walked over.
     pub bytes: u64,
-    /// In random order.
+    /// Time of a load in random order.
     pub random_ns: f64,
-    /// In steps of each of [`STRIDES`].
+    /// Time of a load in steps of each of [`STRIDES`].
     pub stride_ns: [f64; STRIDES.len()],
 }
 
-/// What the kernel costs under a policy; absent where it was not allowed.
+/// Costs of the kernel under a policy; absent where it was not allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OfPolicy {
     /// A switch from one process to another, in nanoseconds.
@@ -54,7 +54,7 @@ pub struct ByPolicy {
 }
 
 impl ByPolicy {
-    /// Those of a policy by its name in the configuration; of a normal task under any other name.
+    /// Returns the costs of a policy by its name in the configuration; of a normal task under any other name.
     #[must_use]
     pub fn of(&self, policy: &str) -> OfPolicy {
         match policy {
@@ -69,35 +69,36 @@ impl ByPolicy {
 /// Everything that was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineCosts {
-    /// When, in seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     pub measured_at: u64,
     /// The caches the curve was measured over.
     pub caches: Caches,
     /// The curve, in rising order of bytes.
     pub curve: Vec<Row>,
-    /// How much longer a load takes whose translation only the second TLB knows, in nanoseconds.
+    /// Additional time of a load whose translation only the second TLB knows, in nanoseconds.
     pub translation_l2_ns: f64,
-    /// How much longer one takes whose translation has to be walked for.
+    /// Additional time of a load whose translation has to be walked for.
     pub walk_ns: f64,
     /// The kernel.
     pub kernel: ByPolicy,
-    /// What could not be measured, in sentences.
-    pub troubles: Vec<String>,
+    /// Costs that could not be measured, and the reasons, in sentences.
+    #[serde(alias = "troubles")] // Its earlier name; kept files have it.
+    pub limitations: Vec<String>,
 }
 
 /// Measures: some ten seconds on `core`, and up to 2 GiB of memory for a moment. `progress` hears what is
 /// next.
 ///
 /// # Errors
-/// When the kernel gives no memory.
+/// Fails if the kernel gives no memory.
 pub fn measure(core: u32, progress: &mut dyn FnMut(&str)) -> std::io::Result<MachineCosts> {
     let caches = Identity::observe().caches;
     progress("context switches and system calls by policy");
-    let (kernel, mut troubles) = by_policy(core);
+    let (kernel, mut limitations) = by_policy(core);
     progress("loads from each level of memory");
     let largest = largest_bytes(&caches, Environment::observe().memory_available_bytes.unwrap_or(0));
     if (largest as u64) < 2 * last_bytes(&caches) {
-        troubles.push(format!(
+        limitations.push(format!(
             "memory beyond the last cache was not walked over: it takes {} MiB, and {} MiB may be used here",
             (2 * last_bytes(&caches)) >> 20,
             largest >> 20
@@ -114,7 +115,7 @@ pub fn measure(core: u32, progress: &mut dyn FnMut(&str)) -> std::io::Result<Mac
         std::thread::scope(|scope| scope.spawn(measure).join().expect("measuring does not panic"))?;
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let measured_at = since.map_or(0, |since| since.as_secs());
-    Ok(MachineCosts { measured_at, caches, curve, translation_l2_ns, walk_ns, kernel, troubles })
+    Ok(MachineCosts { measured_at, caches, curve, translation_l2_ns, walk_ns, kernel, limitations })
 }
 
 const fn last_bytes(caches: &Caches) -> u64 {
@@ -147,7 +148,8 @@ fn curve(largest: usize) -> std::io::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// As many lines in as many pages, less the same lines side by side: what is left is translation.
+/// Returns the costs of translation: as many lines in as many pages, less the same lines side by side: what
+/// is left is translation.
 fn translations() -> std::io::Result<(f64, f64)> {
     let mut sparse = Arena::new(PAGES_BEYOND * PAGE_BYTES, Pages::Small)?;
     let mut dense = Arena::new(PAGES_BEYOND * LINE_BYTES, Pages::Large)?;
@@ -159,15 +161,15 @@ fn translations() -> std::io::Result<(f64, f64)> {
 }
 
 fn by_policy(core: u32) -> (ByPolicy, Vec<String>) {
-    let mut troubles = Vec::new();
+    let mut limitations = Vec::new();
     let mut of = |name: &str, policy: Policy| match kernel::measure(core, policy) {
         Ok(costs) => OfPolicy { switch_ns: Some(costs.switch_ns), call_ns: Some(costs.call_ns) },
         Err(error) => {
-            troubles.push(trouble(name, &error));
+            limitations.push(limitation(name, &error));
             OfPolicy::default()
         }
     };
-    // Low among real-time tasks: whoever is there for a purpose goes first.
+    // Low among real-time tasks: tasks that are there for a purpose run first.
     let priority = 1;
     let costs = ByPolicy {
         normal: of("normal", Policy::Normal { nice: 0, slice_ns: None }),
@@ -175,10 +177,10 @@ fn by_policy(core: u32) -> (ByPolicy, Vec<String>) {
         rr: of("rr", Policy::RoundRobin { priority }),
         fifo: of("fifo", Policy::Fifo { priority }),
     };
-    (costs, troubles)
+    (costs, limitations)
 }
 
-fn trouble(policy: &str, error: &KernelCostError) -> String {
+fn limitation(policy: &str, error: &KernelCostError) -> String {
     format!("policy {policy} was not measured: {error}")
 }
 

@@ -5,9 +5,9 @@
 //! nothing changes for anybody. Caches and TLBs are the generic events of the kernel, which it maps to what
 //! the processor has; virtual machines often have none.
 //!
-//! Where there are more events than counters, the kernel counts them in turns and says for how long; the
-//! count is then scaled to the whole time ([`scaled`]), and [`Reading::counted_part`] says how much of it was
-//! seen.
+//! Where there are more events than counters, the kernel counts them one after another and says for how long;
+//! the count is then scaled to the whole time ([`scaled`]), and [`Reading::counted_part`] says how much of it
+//! was seen.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -21,7 +21,7 @@ use rustix::process::Pid;
 
 use super::tally;
 
-/// What is counted.
+/// Event that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// System calls.
@@ -47,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// Every event.
     pub const ALL: [Self; 10] = [
         Self::Calls,
         Self::Loads,
@@ -78,9 +78,9 @@ impl Kind {
     }
 }
 
-/// Why something is not counted.
+/// Reason why something is not counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Uncounted {
+pub enum CounterError {
     /// The processor, or the hypervisor, offers no such counter.
     #[error(
         "this machine has no hardware counters for data accesses (no PMU, as in most virtual machines): \
@@ -93,7 +93,7 @@ pub enum Uncounted {
          or lower /proc/sys/kernel/perf_event_paranoid"
     )]
     NotPermitted {
-        /// What was to be counted.
+        /// Event that was to be counted.
         what: &'static str,
         /// The kernel's setting, or `unknown`.
         paranoid: String,
@@ -101,15 +101,15 @@ pub enum Uncounted {
     /// The kernel has no tracepoints, or shows them to nobody.
     #[error("system calls cannot be counted: no tracepoint raw_syscalls:sys_enter: {why}")]
     NoTracepoint {
-        /// What failed.
+        /// Error of opening it.
         why: String,
     },
     /// Something else.
     #[error("cannot count {what}: {why}")]
     Other {
-        /// What was to be counted.
+        /// Event that was to be counted.
         what: &'static str,
-        /// What the kernel said.
+        /// Error from the kernel.
         why: String,
     },
 }
@@ -117,12 +117,12 @@ pub enum Uncounted {
 /// Counters of one process, from now on.
 pub struct Watch {
     counters: Vec<(Kind, Counter)>,
-    troubles: Vec<Uncounted>,
+    errors: Vec<CounterError>,
     /// Whether the kernel's part in the process is counted too.
     with_kernel: bool,
 }
 
-/// What was counted since the watch began. Absent: not countable here.
+/// Counts since the watch began. Absent: not countable here.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
     counts: [Option<u64>; Kind::ALL.len()],
@@ -165,10 +165,10 @@ pub fn scaled(count: u64, enabled_ns: u64, running_ns: u64) -> Option<u64> {
 
 impl Watch {
     /// Counts what the threads that a process has now do from now on. What cannot be counted is left out and
-    /// told by [`Watch::troubles`].
+    /// has its reason in [`Watch::errors`].
     #[must_use]
     pub fn start(process: Pid) -> Self {
-        let mut watch = Self { counters: Vec::new(), troubles: Vec::new(), with_kernel: true };
+        let mut watch = Self { counters: Vec::new(), errors: Vec::new(), with_kernel: true };
         let threads = tally::threads(process).unwrap_or_default();
         for kind in Kind::ALL {
             let mut opened = Vec::new();
@@ -180,27 +180,27 @@ impl Watch {
                 Ok(()) => watch.counters.append(&mut opened),
                 // Not every processor counts stores; loads stand for both then.
                 Err(_) if kind_is_optional(kind) => {}
-                Err(trouble) if !watch.troubles.contains(&trouble) => watch.troubles.push(trouble),
+                Err(error) if !watch.errors.contains(&error) => watch.errors.push(error),
                 Err(_) => {}
             }
         }
         watch
     }
 
-    /// Why something is not counted.
+    /// Returns the reasons why events are not counted.
     #[must_use]
-    pub fn troubles(&self) -> &[Uncounted] {
-        &self.troubles
+    pub fn errors(&self) -> &[CounterError] {
+        &self.errors
     }
 
-    /// Whether hardware counters hold what the kernel did for the process too; without the right to that,
-    /// they hold its own code alone.
+    /// Returns whether hardware counters hold what the kernel did for the process too; without the right to
+    /// that, they hold its own code alone.
     #[must_use]
     pub const fn with_kernel(&self) -> bool {
         self.with_kernel
     }
 
-    /// What was counted until now.
+    /// Returns the counts until now.
     #[must_use]
     pub fn read(&mut self) -> Reading {
         let mut reading = Reading { counted_part: 1.0, ..Reading::default() };
@@ -218,12 +218,12 @@ impl Watch {
         reading
     }
 
-    fn open(&mut self, kind: Kind, thread: Pid) -> Result<Counter, Uncounted> {
+    fn open(&mut self, kind: Kind, thread: Pid) -> Result<Counter, CounterError> {
         match kind.cache() {
             None => {
                 let id = tracepoint("raw_syscalls/sys_enter").map_err(|error| match is_refusal(&error) {
                     true => explain("system calls", &error),
-                    false => Uncounted::NoTracepoint { why: error.to_string() },
+                    false => CounterError::NoTracepoint { why: error.to_string() },
                 })?;
                 begin(Tracepoint::with_id(id), thread, true).map_err(|error| explain("system calls", &error))
             }
@@ -254,20 +254,20 @@ fn is_refusal(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::ACCESS | Errno::PERM))
 }
 
-fn explain(what: &'static str, error: &io::Error) -> Uncounted {
+fn explain(what: &'static str, error: &io::Error) -> CounterError {
     match Errno::from_io_error(error) {
         Some(Errno::ACCESS | Errno::PERM) => {
             let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
             let paranoid = paranoid.map_or("unknown".to_owned(), |text| text.trim().to_owned());
-            Uncounted::NotPermitted { what, paranoid }
+            CounterError::NotPermitted { what, paranoid }
         }
         // What kernels say of an event that no PMU has, or of hardware without a PMU (perf_event_open(2)).
-        Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::NXIO) => Uncounted::NoHardware,
-        _ => Uncounted::Other { what, why: error.to_string() },
+        Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::NXIO) => CounterError::NoHardware,
+        _ => CounterError::Other { what, why: error.to_string() },
     }
 }
 
-/// Where tracefs is by convention.
+/// Conventional mount points of tracefs.
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The number of a tracepoint, `group/name`.
@@ -309,10 +309,10 @@ mod tests {
     #[test]
     fn what_the_kernel_refuses_is_told_apart() {
         let of = |errno: Errno| explain("data accesses", &errno.into());
-        assert_eq!(of(Errno::NOENT), Uncounted::NoHardware);
-        assert_eq!(of(Errno::OPNOTSUPP), Uncounted::NoHardware);
-        assert!(matches!(of(Errno::ACCESS), Uncounted::NotPermitted { .. }));
-        assert!(matches!(of(Errno::MFILE), Uncounted::Other { .. }));
+        assert_eq!(of(Errno::NOENT), CounterError::NoHardware);
+        assert_eq!(of(Errno::OPNOTSUPP), CounterError::NoHardware);
+        assert!(matches!(of(Errno::ACCESS), CounterError::NotPermitted { .. }));
+        assert!(matches!(of(Errno::MFILE), CounterError::Other { .. }));
         assert!(of(Errno::PERM).to_string().contains("CAP_PERFMON"));
     }
 
@@ -328,10 +328,10 @@ mod tests {
         let after = watch.read();
         match (before.at(Kind::Calls), after.at(Kind::Calls)) {
             (Some(before), Some(after)) => assert!(after >= before + 1000, "{before} {after}"),
-            _ => assert!(!watch.troubles().is_empty()),
+            _ => assert!(!watch.errors().is_empty()),
         }
         if after.at(Kind::Loads).is_none() {
-            assert!(watch.troubles().len() <= 3 && !watch.troubles().is_empty(), "{:?}", watch.troubles());
+            assert!(watch.errors().len() <= 3 && !watch.errors().is_empty(), "{:?}", watch.errors());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where the time of processes goes by function, as the program `perf` tells it.
+//! Time of processes by function, measured by the program `perf`.
 //!
 //! `perf record` samples the clock a thousand times a second, so a PMU is not needed; `perf report` sums up.
 //! Unlike counters this is sampling: parts of a percent mean nothing.
@@ -24,18 +24,18 @@ pub struct Function {
     pub part: f64,
 }
 
-/// Why nothing is known.
+/// Reason why there are no samples.
 #[derive(Debug, thiserror::Error)]
 pub enum FunctionsError {
     /// There is no such program.
     #[error("the program perf is not installed (Debian: linux-perf)")]
     NotInstalled,
-    /// It failed.
+    /// The program `perf` failed.
     #[error("perf {step}: {why}")]
     Failed {
-        /// What it was to do.
+        /// Step that failed.
         step: &'static str,
-        /// What it said.
+        /// Error output.
         why: String,
     },
 }

@@ -36,7 +36,7 @@ pub fn folder() -> PathBuf {
     std::env::var_os("XDG_STATE_HOME").map_or_else(home, PathBuf::from).join("headgate")
 }
 
-/// Why kept costs cannot be used.
+/// Reason why kept costs cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CostsError {
     /// Nothing was measured yet.
@@ -45,30 +45,30 @@ pub enum CostsError {
         /// The file.
         path: PathBuf,
     },
-    /// They are those of another machine.
+    /// The costs are those of another machine.
     #[error("{} is of another machine: {}; measure again", path.display(), differences.join(", "))]
     OtherMachine {
         /// The file.
         path: PathBuf,
-        /// What differs.
+        /// Differences between the machines.
         differences: Vec<String>,
     },
     /// The file cannot be read or written, or is not what it should be.
     #[error("cannot {step} {}: {why}", path.display())]
     File {
-        /// What was tried.
+        /// Step that failed.
         step: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Reason why not.
         why: String,
     },
 }
 
-/// What one NF costs.
+/// Costs of one NF.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NfCost {
-    /// What was measured: the name of a shipped NF, or the command of another.
+    /// Measured program: the name of a shipped NF, or the command of another.
     pub runs: String,
     /// Its arguments.
     pub args: Map<String, Json>,
@@ -78,15 +78,15 @@ pub struct NfCost {
     pub cost_cycles: f64,
     /// Whether the cost follows the size of the packet; `cost_ns` is then the mean over all sizes.
     pub varies: bool,
-    /// By frame size.
+    /// Costs by frame size.
     pub sizes: Vec<SizeCost>,
     /// Cycles of the time stamp counter in a second.
     pub cycles_per_second: u64,
-    /// When, in seconds since 1970.
+    /// Time of the measurement, in seconds since 1970.
     pub measured_at: u64,
 }
 
-/// What packets of one size cost.
+/// Costs of packets of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SizeCost {
     /// Bytes of the frame, check sequence included.
@@ -138,7 +138,7 @@ pub fn keep_machine(costs: MachineCosts) -> Result<PathBuf, CostsError> {
     Ok(path)
 }
 
-/// What an NF with these arguments costs, by what is kept in a state folder.
+/// Returns the costs of an NF with these arguments, by what is kept in a state folder.
 ///
 /// `runs` is the name of a shipped NF, or the command of another, its words joined by spaces.
 ///

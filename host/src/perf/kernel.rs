@@ -1,4 +1,4 @@
-//! What the kernel costs: a context switch and a system call, by scheduling policy.
+//! Costs of the kernel: a context switch and a system call, by scheduling policy.
 //!
 //! A token goes back and forth between two processes of one core over two pipes, each waiting for it: two
 //! switches a round, and what the pipes cost by themselves is taken off (lmbench's `lat_ctx`, McVoy and
@@ -23,7 +23,7 @@ const CALLS: u32 = 10_000;
 /// Batches, of which the fastest counts.
 const BATCHES: usize = 25;
 
-/// Why it could not be measured.
+/// Reason why it could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelCostError {
     /// The core is not ours.
@@ -35,14 +35,14 @@ pub enum KernelCostError {
     /// The kernel refused something else.
     #[error("{call}: {source}")]
     System {
-        /// What was asked for.
+        /// System call that failed.
         call: &'static str,
-        /// What it said.
+        /// Error from the kernel.
         source: io::Error,
     },
 }
 
-/// What the kernel costs under one policy.
+/// Costs of the kernel under one policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelCosts {
     /// A switch from one process to another, in nanoseconds.
@@ -98,7 +98,8 @@ fn best(each: u32, mut act: impl FnMut()) -> f64 {
     (0..BATCHES).map(batch).fold(f64::MAX, f64::min)
 }
 
-/// One byte; whether it went. No allocation and no lock, so that a forked child may use it.
+/// Writes one byte; returns whether it went. Makes no allocation and takes no lock, so that a forked child
+/// may use it.
 fn pass(to: BorrowedFd<'_>) -> bool {
     // SAFETY: one byte of a local is read.
     unsafe { libc::write(to.as_raw_fd(), (&raw const TOKEN).cast(), 1) == 1 }

@@ -1,4 +1,4 @@
-//! Whose costs these are: what two measurements must share to be compared.
+//! Identity of a measured machine: what two measurements must share to be compared.
 
 use std::fs;
 use std::path::Path;
@@ -38,7 +38,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of this machine.
+    /// Returns the identity of this machine.
     #[must_use]
     pub fn observe() -> Self {
         let environment = Environment::observe();
@@ -52,7 +52,7 @@ impl Identity {
         }
     }
 
-    /// What differs from another, in words; empty when they are one machine.
+    /// Returns what differs from another, in words; empty when they are one machine.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let facts = [

@@ -1,4 +1,4 @@
-//! What a load costs, by how much memory is walked over and how.
+//! Cost of a load, by how much memory is walked over and how.
 //!
 //! A chain of pointers is followed: each load needs the one before, so nothing is fetched in parallel, as
 //! with the headers of a packet that was not seen before. In random order no prefetcher helps either: the
@@ -23,7 +23,7 @@ const LOADS: usize = 200_000;
 /// Passes, of which the fastest counts.
 const PASSES: usize = 5;
 
-/// How a working set is walked over.
+/// Order in which a working set is walked over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Every line once, in random order.
@@ -34,12 +34,12 @@ pub enum Order {
     Pages,
 }
 
-/// Which pages hold it.
+/// Kind of pages that hold it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pages {
     /// Large ones, where the kernel gives some: translations cost little.
     Large,
-    /// Those of 4 KiB.
+    /// Pages of 4 KiB.
     Small,
 }
 
@@ -50,10 +50,11 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// So much; at least a page. Nothing is taken from the machine before it is walked over.
+    /// Makes a working set of this size; at least a page. Nothing is taken from the machine before it is
+    /// walked over.
     ///
     /// # Errors
-    /// When the kernel gives none.
+    /// Fails if the kernel gives none.
     pub fn new(bytes: usize, pages: Pages) -> std::io::Result<Self> {
         let bytes = bytes.next_multiple_of(PAGE_BYTES).max(PAGE_BYTES);
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -74,7 +75,7 @@ impl Arena {
     /// Time of one load in the first `bytes`, in nanoseconds.
     ///
     /// # Panics
-    /// When there are fewer bytes, or none.
+    /// Panics if there are fewer bytes, or none.
     #[must_use]
     pub fn walk_ns(&mut self, bytes: usize, order: Order) -> f64 {
         assert!(bytes <= self.bytes && bytes >= LINE_BYTES, "{bytes} of {}", self.bytes);

@@ -6,7 +6,7 @@ use rustix::process::Pid;
 
 use crate::process::{self, ProcessError};
 
-/// What the threads of a process did since they began. Of threads that have ended nothing is known.
+/// Counters of the threads of a process since they began. Of threads that have ended nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Threads that were counted.
@@ -28,8 +28,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// What happened since an earlier one. A thread that ended in between took its account with it; nothing
-    /// falls below zero for that.
+    /// Returns the growth since an earlier tally. A thread that ended in between took its account with it;
+    /// nothing falls below zero for that.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {

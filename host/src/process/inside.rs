@@ -1,9 +1,9 @@
-//! Starting a process inside a control group of version 2 (`CLONE_INTO_CGROUP`, Linux 5.7).
+//! Start of a process inside a control group of version 2 (`CLONE_INTO_CGROUP`, Linux 5.7).
 //!
-//! No moment passes in which it is outside, and the kernel waits for nothing: moving a process into a group takes
-//! milliseconds. The C library has no call for it before glibc 2.38, so this is its `posix_spawn` once more: the child
-//! borrows our memory on a stack of its own, with all signals blocked and no handler of ours, until it has become the
-//! program; meanwhile the calling thread waits.
+//! No moment passes in which it is outside, and the kernel waits for nothing: moving a process into a group
+//! takes milliseconds. The C library has no call for it before glibc 2.38, so this is its `posix_spawn` once
+//! more: the child borrows our memory on a stack of its own, with all signals blocked and no handler of ours,
+//! until it has become the program; meanwhile the calling thread waits.
 
 use std::arch::asm;
 use std::ffi::CString;
@@ -16,7 +16,8 @@ use rustix::process::Pid;
 
 /// Bytes of the child's stack. Our choice: many times what a handful of system calls needs.
 const STACK_BYTES: usize = 64 << 10;
-/// Handlers of ours are none of the child's (clone(2); the `libc` crate's constants have lost their upper half).
+/// Handlers of ours are none of the child's (clone(2); the `libc` crate's constants have lost their upper
+/// half).
 const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 /// The child begins in the group of [`libc::clone_args::cgroup`].
 const CLONE_INTO_CGROUP: u64 = 1 << 33;
@@ -26,16 +27,16 @@ const NOT_RUN: libc::c_int = 127;
 /// Returns with the child's id in the parent, or an error; in the child calls `entry` on its own stack.
 ///
 /// # Safety
-/// `arguments` asks for CLONE_VM and CLONE_VFORK and names a stack; `entry` does not return, allocates nothing, takes
-/// no lock, and touches nothing but `start`.
+/// `arguments` asks for CLONE_VM and CLONE_VFORK and names a stack; `entry` does not return, allocates
+/// nothing, takes no lock, and touches nothing but `start`.
 unsafe fn clone_into(
     arguments: &libc::clone_args,
     entry: unsafe extern "C" fn(*mut Start) -> !,
     start: *mut Start,
 ) -> io::Result<i32> {
     let result: libc::c_long;
-    // SAFETY: the system call clobbers rcx and r11 only. The child goes on with the registers of the parent and an
-    // empty stack, aligned as a call wants it, and never leaves `entry`; the parent skips its part.
+    // SAFETY: the system call clobbers rcx and r11 only. The child goes on with the registers of the parent
+    // and an empty stack, aligned as a call wants it, and never leaves `entry`; the parent skips its part.
     unsafe {
         asm!(
             "syscall",
@@ -61,20 +62,20 @@ unsafe fn clone_into(
     }
 }
 
-/// What the child needs; prepared by the parent, because the child may allocate nothing.
+/// Data for the child; prepared by the parent, because the child may allocate nothing.
 struct Start {
     program: *const libc::c_char,
     arguments: *const *const libc::c_char,
     environment: *const *const libc::c_char,
     descriptors: [RawFd; 3],
-    /// What became of it, where it did not become the program.
+    /// Error where the child could not become the program.
     error: libc::c_int,
 }
 
 /// The child, until it is the program.
 unsafe extern "C" fn become_program(start: *mut Start) -> ! {
-    // SAFETY: the parent keeps `start` and all that it points to until this process has another program or none; each
-    // call takes plain integers or pointers into it.
+    // SAFETY: the parent keeps `start` and all that it points to until this process has another program or
+    // none; each call takes plain integers or pointers into it.
     unsafe {
         let start = &mut *start;
         for (number, from) in (0..).zip(start.descriptors) {
@@ -94,7 +95,7 @@ unsafe extern "C" fn become_program(start: *mut Start) -> ! {
     }
 }
 
-/// What is to be run.
+/// Program to run, with its arguments and descriptors.
 pub(super) struct Program {
     /// Its path.
     pub path: CString,
@@ -136,13 +137,15 @@ pub(super) fn spawn(program: &Program, group: BorrowedFd<'_>) -> io::Result<(Pid
         cgroup: group.as_raw_fd() as u64,
     };
     let signals = crate::signals::block_all();
-    // SAFETY: the flags are as asked for, the stack is as long as is said, and `become_program` keeps the rules.
+    // SAFETY: the flags are as asked for, the stack is as long as is said, and `become_program` keeps the
+    // rules.
     let cloned = unsafe { clone_into(&arguments, become_program, &raw mut start) };
     crate::signals::restore(&signals);
     let pid = cloned?;
     // SAFETY: the kernel made the descriptor (close-on-exec), and nobody else knows of it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    // SAFETY: the child is over or another program by now; it may have written here behind the compiler's back.
+    // SAFETY: the child is over or another program by now; it may have written here behind the compiler's
+    // back.
     let error = unsafe { (&raw const start.error).read_volatile() };
     let pid = Pid::from_raw(pid).ok_or(io::ErrorKind::NotFound)?;
     if error != 0 {

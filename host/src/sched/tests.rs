@@ -87,7 +87,7 @@ fn without_the_right_the_refusal_names_it() {
         let Err(SchedError::NotPermitted { reason, .. }) = set(None, policy) else {
             return skip("RLIMIT_NICE allows negative nice values to everybody here");
         };
-        assert_eq!(reason, Refusal::NoCapability);
+        assert_eq!(reason, MissingRight::NoCapability);
     });
 }
 

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use headgate_session::message::{AttachError, Loop, ToNf};
+use headgate_session::message::{Loop, MessageError, ToNf};
 use headgate_shm::ring::{Consumer, Producer, RingIndexError};
 use headgate_shm::{Descriptor, doorbell};
 
@@ -48,7 +48,7 @@ pub enum LoopError {
     #[error("the manager's ring indices are impossible: it is broken, or not of this version")]
     Impossible,
     #[error("the connection to the manager: {0}")]
-    Connection(AttachError),
+    Connection(MessageError),
 }
 
 impl From<RingIndexError> for LoopError {
@@ -57,10 +57,10 @@ impl From<RingIndexError> for LoopError {
     }
 }
 
-impl From<AttachError> for LoopError {
-    fn from(error: AttachError) -> Self {
+impl From<MessageError> for LoopError {
+    fn from(error: MessageError) -> Self {
         match error {
-            AttachError::Closed => Self::ManagerGone,
+            MessageError::Closed => Self::ManagerGone,
             other => Self::Connection(other),
         }
     }
@@ -275,7 +275,7 @@ impl<'a> BurstLoop<'a> {
         loop {
             match self.attached.hear() {
                 Ok(Some(ToNf::Message { body })) => self.deliver(&body),
-                Ok(Some(_)) | Err(AttachError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
+                Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
                 Ok(None) => break,
                 Err(error) => return Err(error.into()),
             }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
 
-use headgate_session::message::{self, AttachError, FromNf, MESSAGE_BYTES_MAX};
+use headgate_session::message::{self, FromNf, MESSAGE_BYTES_MAX, MessageError};
 use headgate_shm::Verdict;
 use headgate_shm::descriptor::ARGUMENT_COUNT;
 use rustix::io::Errno;
@@ -78,7 +78,7 @@ pub enum TellError {
     NotRead,
     /// The connection is gone.
     #[error("the connection to the manager: {0}")]
-    Connection(AttachError),
+    Connection(MessageError),
 }
 
 /// The names of ports or stages.
@@ -178,8 +178,8 @@ impl Environment {
             }
             Outbox::Manager(socket) => {
                 message::send(socket, &FromNf::Message { body }, &[]).map_err(|error| match error {
-                    AttachError::Garbled(_) => TellError::TooLong { bytes },
-                    AttachError::Socket(Errno::AGAIN) => TellError::NotRead,
+                    MessageError::Garbled(_) => TellError::TooLong { bytes },
+                    MessageError::Socket(Errno::AGAIN) => TellError::NotRead,
                     other => TellError::Connection(other),
                 })
             }
@@ -187,14 +187,14 @@ impl Environment {
     }
 
     /// Tells the manager the names of counters made since it was last told.
-    pub(crate) fn tell_counters(&self) -> Result<(), AttachError> {
+    pub(crate) fn tell_counters(&self) -> Result<(), MessageError> {
         let made = self.board.made();
         if made == self.counters_told.get() {
             return Ok(());
         }
         if let Outbox::Manager(socket) = &self.outbox {
             match message::send(socket, &FromNf::Counters { names: self.board.names() }, &[]) {
-                Err(AttachError::Socket(Errno::AGAIN)) => return Ok(()), // The next tick tries again.
+                Err(MessageError::Socket(Errno::AGAIN)) => return Ok(()), // The next tick tries again.
                 told => told?,
             }
         }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use headgate_kernel::{BATCH_MAX, InterfaceError, InterfaceIo, Pool, check_error, open};
 use headgate_session::kernel_io::KernelIo;
-use headgate_session::message::{AttachError, Loop, ToNf};
+use headgate_session::message::{Loop, MessageError, ToNf};
 use headgate_shm::Verdict;
 use headgate_shm::control::InterfaceCounts;
 use headgate_shm::descriptor::Descriptor;
@@ -40,15 +40,15 @@ pub enum KernelLoopError {
     #[error("the manager is gone")]
     ManagerGone,
     #[error("the connection to the manager: {0}")]
-    Connection(AttachError),
+    Connection(MessageError),
     #[error("its interface {0} is gone")]
     InterfaceGone(String),
 }
 
-impl From<AttachError> for KernelLoopError {
-    fn from(error: AttachError) -> Self {
+impl From<MessageError> for KernelLoopError {
+    fn from(error: MessageError) -> Self {
         match error {
-            AttachError::Closed => Self::ManagerGone,
+            MessageError::Closed => Self::ManagerGone,
             other => Self::Connection(other),
         }
     }
@@ -435,7 +435,7 @@ impl<'a> KernelLoop<'a> {
                         let _ = self.environment.tell(answer.to_string());
                     }
                 }
-                Ok(Some(_)) | Err(AttachError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
+                Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
                 Ok(None) => {
                     self.send_made()?;
                     return Ok(self.environment.tell_counters()?);

@@ -58,7 +58,7 @@ pub use context::{Context, Port, Stage, TellError, UnknownNameError};
 pub use counter::{Counter, NoCounterLeftError};
 pub use disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 pub use fuse::{Build, Member};
-pub use headgate_session::attach::{AttachFailure, Connection, NAME_VARIABLE, PATH_VARIABLE};
+pub use headgate_session::attach::{AttachError, Connection, NAME_VARIABLE, PATH_VARIABLE};
 pub use headgate_session::message::SOCKET_VARIABLE;
 pub use headgate_shm::Verdict;
 pub use headgate_wire as wire;

@@ -18,14 +18,14 @@ use crate::fuse::{Fused, Member};
 use crate::kernel_loop::KernelLoop;
 use crate::maker::{Lent, Made};
 use crate::{NetworkFunction, NfError};
-use headgate_session::attach::{AttachFailure, Attached, Connection};
+use headgate_session::attach::{AttachError, Attached, Connection};
 
 /// Error that ends a process of NFs.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// It did not get its memory.
     #[error("{0}")]
-    Attach(#[from] AttachFailure),
+    Attach(#[from] AttachError),
     /// The NF would not start: mostly for its arguments.
     #[error("{name} cannot start: {reason}")]
     Start {
@@ -57,8 +57,8 @@ impl RunError {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Self::Attach(AttachFailure::Refused { .. }) | Self::Start { .. } => 4,
-            Self::Attach(AttachFailure::Terminated) => 1,
+            Self::Attach(AttachError::Refused { .. }) | Self::Start { .. } => 4,
+            Self::Attach(AttachError::Terminated) => 1,
             Self::Attach(_) => 3,
             Self::Panic { .. } | Self::Manager { .. } => 1,
         }

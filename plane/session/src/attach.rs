@@ -1,4 +1,4 @@
-//! How an NF's process finds its manager and gets its memory.
+//! Attachment of an NF's process: how it finds its manager and gets its memory.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
@@ -16,10 +16,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::time::Timespec;
 
 use crate::message::{
-    self, AttachError, FromNf, SOCKET_VARIABLE, ToNf, WELCOME_FILES, WELCOME_FILES_MAX, Welcome,
+    self, FromNf, MessageError, SOCKET_VARIABLE, ToNf, WELCOME_FILES, WELCOME_FILES_MAX, Welcome,
 };
 
-/// Longest wait before a look at whether the process was told to end: a signal that comes just before a wait
+/// Longest wait before a check whether the process was told to end: a signal that comes just before a wait
 /// does not end it.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -28,9 +28,9 @@ pub const PATH_VARIABLE: &str = "HEADGATE_SOCKET";
 /// The environment variable that says which configured NF a process is that the manager did not launch.
 pub const NAME_VARIABLE: &str = "HEADGATE_NF";
 
-/// Why an NF did not get its memory.
+/// Reason why an NF did not get its memory.
 #[derive(Debug, thiserror::Error)]
-pub enum AttachFailure {
+pub enum AttachError {
     /// Nothing says where the manager is.
     #[error(
         "no manager: this network function was not launched by one ({SOCKET_VARIABLE} is not set); to attach \
@@ -41,7 +41,7 @@ pub enum AttachFailure {
     /// [`SOCKET_VARIABLE`] names no open socket.
     #[error("{SOCKET_VARIABLE}={value} is not the number of an open socket")]
     BadSocket {
-        /// What it says.
+        /// Value of the variable.
         value: String,
     },
     /// The manager's socket did not answer.
@@ -49,7 +49,7 @@ pub enum AttachFailure {
     NotThere {
         /// The socket's path.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error from the kernel.
         cause: Errno,
     },
     /// The manager will not take the NF in.
@@ -63,7 +63,7 @@ pub enum AttachFailure {
     Terminated,
     /// The connection broke.
     #[error("attaching to the manager: {0}")]
-    Connection(#[from] AttachError),
+    Connection(#[from] MessageError),
     /// The memory handed over could not be mapped.
     #[error("attaching to the manager: {0}")]
     Memory(#[from] MemoryError),
@@ -85,23 +85,23 @@ impl Connection {
     /// Takes possession of the socket that [`SOCKET_VARIABLE`] names, so call it once in a process.
     ///
     /// # Errors
-    /// [`AttachFailure`].
-    pub fn from_environment() -> Result<Self, AttachFailure> {
+    /// [`AttachError`].
+    pub fn from_environment() -> Result<Self, AttachError> {
         if let Ok(value) = std::env::var(SOCKET_VARIABLE) {
-            let socket = inherited(&value).ok_or(AttachFailure::BadSocket { value })?;
+            let socket = inherited(&value).ok_or(AttachError::BadSocket { value })?;
             return Ok(Self::from_socket(socket));
         }
-        let path = std::env::var_os(PATH_VARIABLE).ok_or(AttachFailure::NoManager)?;
-        let name = std::env::var(NAME_VARIABLE).map_err(|_| AttachFailure::NoManager)?;
+        let path = std::env::var_os(PATH_VARIABLE).ok_or(AttachError::NoManager)?;
+        let name = std::env::var(NAME_VARIABLE).map_err(|_| AttachError::NoManager)?;
         Self::connect(Path::new(&path), name)
     }
 
     /// The connection of a launched process: its standard input.
     ///
     /// # Errors
-    /// [`AttachFailure::BadSocket`].
-    pub fn from_standard_input() -> Result<Self, AttachFailure> {
-        let socket = inherited("0").ok_or_else(|| AttachFailure::BadSocket { value: "0".to_owned() })?;
+    /// [`AttachError::BadSocket`].
+    pub fn from_standard_input() -> Result<Self, AttachError> {
+        let socket = inherited("0").ok_or_else(|| AttachError::BadSocket { value: "0".to_owned() })?;
         Ok(Self::from_socket(socket))
     }
 
@@ -114,9 +114,9 @@ impl Connection {
     /// Connects to the manager's socket as the configured NF `name`.
     ///
     /// # Errors
-    /// [`AttachFailure::NotThere`].
-    pub fn connect(path: &Path, name: String) -> Result<Self, AttachFailure> {
-        let not_there = |cause| AttachFailure::NotThere { path: path.to_owned(), cause };
+    /// [`AttachError::NotThere`].
+    pub fn connect(path: &Path, name: String) -> Result<Self, AttachError> {
+        let not_there = |cause| AttachError::NotThere { path: path.to_owned(), cause };
         let address = SocketAddrUnix::new(path).map_err(not_there)?;
         let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
         let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(not_there)?;
@@ -133,22 +133,22 @@ impl Connection {
     /// Says hello, and maps what the manager hands over. Waits for the manager's answer.
     ///
     /// # Errors
-    /// [`AttachFailure`]; [`AttachFailure::Terminated`] once `ended` says that the process is to end.
-    pub fn attach(self, ended: &AtomicBool) -> Result<Attached, AttachFailure> {
+    /// [`AttachError`]; [`AttachError::Terminated`] once `ended` says that the process is to end.
+    pub fn attach(self, ended: &AtomicBool) -> Result<Attached, AttachError> {
         let hello = FromNf::Hello { abi: ABI_VERSION, name: self.name.clone() };
         match message::send(&self.socket, &hello, &[]) {
             // Refused before it was asked: the answer says why.
-            Ok(()) | Err(AttachError::Socket(Errno::PIPE)) => {}
+            Ok(()) | Err(MessageError::Socket(Errno::PIPE)) => {}
             Err(error) => return Err(error.into()),
         }
         self.wait_for_answer(ended)?;
         let (answer, files) =
-            message::receive::<ToNf>(&self.socket)?.ok_or(AttachError::Socket(Errno::AGAIN))?;
+            message::receive::<ToNf>(&self.socket)?.ok_or(MessageError::Socket(Errno::AGAIN))?;
         let welcome = match answer {
             ToNf::Welcome(welcome) => welcome,
-            ToNf::Refused { reason } => return Err(AttachFailure::Refused { reason }),
+            ToNf::Refused { reason } => return Err(AttachError::Refused { reason }),
             ToNf::Message { .. } | ToNf::Go => {
-                return Err(AttachFailure::Nonsense("the first word was not a welcome".to_owned()));
+                return Err(AttachError::Nonsense("the first word was not a welcome".to_owned()));
             }
         };
         let mapped = map(&welcome, files);
@@ -156,45 +156,45 @@ impl Connection {
             self.give_up(&error.to_string());
         }
         let Mapped { region, side, interfaces } = mapped?;
-        rustix::io::ioctl_fionbio(&self.socket, true).map_err(AttachError::Socket)?;
+        rustix::io::ioctl_fionbio(&self.socket, true).map_err(MessageError::Socket)?;
         let interfaces = Cell::new(interfaces);
         Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side), interfaces })
     }
 
     /// Waits as long as it takes, but not past a signal to end.
-    fn wait_for_answer(&self, ended: &AtomicBool) -> Result<(), AttachFailure> {
+    fn wait_for_answer(&self, ended: &AtomicBool) -> Result<(), AttachError> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(PATIENCE.subsec_nanos()) };
         while !ended.load(Ordering::Relaxed) {
             match rustix::event::poll(&mut polled, Some(&patience)) {
                 Ok(0) | Err(Errno::INTR) => {}
                 Ok(_) => return Ok(()),
-                Err(error) => return Err(AttachError::Socket(error).into()),
+                Err(error) => return Err(MessageError::Socket(error).into()),
             }
         }
-        Err(AttachFailure::Terminated)
+        Err(AttachError::Terminated)
     }
 }
 
-/// What came with a welcome.
+/// Memory and doorbells that came with a welcome.
 struct Mapped {
     region: Region,
     side: NfSide,
     interfaces: Option<[OwnedFd; 2]>,
 }
 
-fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachFailure> {
+fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachError> {
     let wanted = if welcome.kernel.is_some() { WELCOME_FILES_MAX } else { WELCOME_FILES };
     let count = files.len();
     let mut files = files.into_iter();
     let (Some(packets), Some(control), Some(directives), true) =
         (files.next(), files.next(), files.next(), count == wanted)
     else {
-        return Err(AttachFailure::Nonsense(format!("{count} files came, not {wanted}")));
+        return Err(AttachError::Nonsense(format!("{count} files came, not {wanted}")));
     };
     let geometry = Geometry::announced(welcome.buffers, welcome.stride)
-        .ok_or_else(|| AttachFailure::Nonsense("a packet region of an impossible shape".to_owned()))?;
-    let layout = ControlLayout::new(welcome.ring).map_err(AttachFailure::Nonsense)?;
+        .ok_or_else(|| AttachError::Nonsense("a packet region of an impossible shape".to_owned()))?;
+    let layout = ControlLayout::new(welcome.ring).map_err(AttachError::Nonsense)?;
     let packets = Memory::attach("packet region", packets, geometry.bytes(), true)?;
     let control = Memory::attach("control region", control, layout.bytes(), true)?;
     let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
@@ -207,13 +207,13 @@ fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachFailure> 
 
 /// An NF's process that has its memory.
 pub struct Attached {
-    /// Its socket.
+    /// Socket.
     pub socket: Rc<OwnedFd>,
-    /// What it was told.
+    /// Welcome from the manager.
     pub welcome: Welcome,
-    /// Its packets.
+    /// Packet region.
     pub region: Region,
-    /// Its control region and directives.
+    /// Control region and directives.
     pub side: Rc<NfSide>,
     /// The sockets of its interfaces, until they are taken; none where it works on its rings.
     pub interfaces: Cell<Option<[OwnedFd; 2]>>,
@@ -223,8 +223,8 @@ impl Attached {
     /// Says something to the manager.
     ///
     /// # Errors
-    /// [`AttachError`].
-    pub fn say(&self, word: &FromNf) -> Result<(), AttachError> {
+    /// [`MessageError`].
+    pub fn say(&self, word: &FromNf) -> Result<(), MessageError> {
         message::send(&self.socket, word, &[])
     }
 
@@ -236,12 +236,12 @@ impl Attached {
     /// The next message of the manager, if one is there.
     ///
     /// # Errors
-    /// [`AttachError`].
-    pub fn hear(&self) -> Result<Option<ToNf>, AttachError> {
+    /// [`MessageError`].
+    pub fn hear(&self) -> Result<Option<ToNf>, MessageError> {
         Ok(message::receive(&self.socket)?.map(|(message, _)| message))
     }
 
-    /// Whether the manager closed the connection.
+    /// Returns whether the manager closed the connection.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::empty())];

@@ -1,6 +1,6 @@
 //! The manager's end of an NF's socket.
 //!
-//! Whoever is at the other end may send anything, so:
+//! The process at the other end is untrusted and may send anything, so:
 //! - no file is received or closed on the caller's thread, which could block for as long as the sender likes: where the
 //!   kernel can refuse files for us (SO_PASSRIGHTS, Linux 6.16) there are none to receive, and elsewhere a thread of
 //!   its own reads ([`reader`]); sending files is an offence where it is seen;
@@ -24,7 +24,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, socketpair};
 
 use self::budget::Budget;
 use self::reader::Reader;
-use crate::message::{self, AttachError, FromNf, MESSAGE_BYTES_MAX, ToNf};
+use crate::message::{self, FromNf, MESSAGE_BYTES_MAX, MessageError, ToNf};
 
 /// Whether files may come with messages (include/uapi/asm-generic/socket.h, Linux 6.16).
 const SO_PASSRIGHTS: libc::c_int = 83;
@@ -35,7 +35,7 @@ const LACKS_MAX: usize = 16;
 /// Messages taken at once from an NF that has ended, or is refused. Our choice: more than a socket holds.
 const LEFTOVERS_MAX: usize = 1024;
 
-/// What came from an NF.
+/// A message or the end of what came from an NF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Something that it said.
@@ -48,14 +48,14 @@ pub enum Received {
     Closed,
 }
 
-/// What was received from an NF so far.
+/// Counters of what was received from an NF so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxCounts {
     /// Messages.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How often it had said more than its budget.
+    /// Number of times that the NF said more than its budget.
     pub pauses: u64,
 }
 
@@ -78,12 +78,12 @@ impl Counters {
     }
 }
 
-/// How a socket is read.
+/// Way of reading a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// By whoever asks: the kernel lets no file come.
+    /// In the thread that asks: the kernel lets no file come.
     InPlace,
-    /// By a thread that closes what comes.
+    /// In a thread that closes files that come.
     OnThread,
 }
 
@@ -121,7 +121,7 @@ impl Inbox {
         Ok((Self::new(ours)?, theirs))
     }
 
-    /// As [`Inbox::pair`], read as kernels before Linux 6.16 have to.
+    /// Makes an inbox as [`Inbox::pair`] does, read as kernels before Linux 6.16 have to.
     ///
     /// # Errors
     /// As [`Inbox::new`].
@@ -156,8 +156,8 @@ impl Inbox {
         if self.reader.is_some() { Reading::OnThread } else { Reading::InPlace }
     }
 
-    /// Returns what to wait for before the next [`Inbox::receive`]; `None` while there is no use in waiting: it is closed,
-    /// or has to wait until [`Inbox::poll_at`].
+    /// Returns what to wait for before the next [`Inbox::receive`]; `None` while there is no use in waiting:
+    /// it is closed, or has to wait until [`Inbox::poll_at`].
     #[must_use]
     pub fn ears(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         if self.is_closed || self.is_over_budget(now) {
@@ -206,8 +206,8 @@ impl Inbox {
         }
     }
 
-    /// Lets what is left be read whatever its budget; to be called when its process has ended, so that its last words are
-    /// there. A socket holds some hundred messages at most.
+    /// Lets what is left be read whatever its budget; to be called when its process has ended, so that its
+    /// last words are there. A socket holds some hundred messages at most.
     pub fn drain(&mut self) {
         self.drains = true;
         if let Some(reader) = &self.reader {
@@ -224,12 +224,12 @@ impl Inbox {
     /// Says something to the NF, with files.
     ///
     /// # Errors
-    /// [`AttachError`], also when it does not read its socket.
-    pub fn send(&self, message: &ToNf, files: &[BorrowedFd<'_>]) -> Result<(), AttachError> {
+    /// [`MessageError`], also when it does not read its socket.
+    pub fn send(&self, message: &ToNf, files: &[BorrowedFd<'_>]) -> Result<(), MessageError> {
         message::send(&self.socket, message, files)
     }
 
-    /// Tells whoever is there why it is not taken in, and ends the connection.
+    /// Sends the process at the other end the reason why it is refused, and ends the connection.
     pub fn refuse(mut self, reason: String) {
         // It may be gone.
         let _ = self.send(&ToNf::Refused { reason }, &[]);
@@ -271,8 +271,8 @@ fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Has the kernel refuse files that are sent to a socket, or to those that a listener will accept. What the sender
-/// sees is EPERM. False where the kernel cannot.
+/// Makes the kernel refuse files that are sent to a socket, or to those that a listener will accept. What the
+/// sender sees is EPERM. False where the kernel cannot.
 pub fn refuse_files(socket: impl AsFd) -> bool {
     let off: libc::c_int = 0;
     // SAFETY: the kernel reads an integer of the given size.
@@ -283,7 +283,7 @@ pub fn refuse_files(socket: impl AsFd) -> bool {
     set == 0
 }
 
-/// Whether files cannot come by a socket, nor have come before.
+/// Returns whether files cannot come by a socket, nor have come before.
 fn has_refused_files(socket: impl AsFd) -> bool {
     let mut passes: libc::c_int = 1;
     let mut bytes = size_of_val(&passes) as libc::socklen_t;
@@ -295,11 +295,11 @@ fn has_refused_files(socket: impl AsFd) -> bool {
     read == 0 && passes == 0
 }
 
-/// What an error of receiving means.
-fn end_of(error: &AttachError) -> Received {
+/// Returns the meaning of an error of receiving.
+fn end_of(error: &MessageError) -> Received {
     match error {
-        AttachError::Garbled(why) => Received::Garbled(cut(why)),
-        AttachError::Closed | AttachError::Socket(_) => Received::Closed,
+        MessageError::Garbled(why) => Received::Garbled(cut(why)),
+        MessageError::Closed | MessageError::Socket(_) => Received::Closed,
     }
 }
 

@@ -1,11 +1,11 @@
-//! What an NF is told of I/O on interfaces of the kernel instead of rings.
+//! Description of I/O on interfaces of the kernel instead of rings, for an NF.
 //!
 //! It comes with the welcome, whose files then are [`crate::message::WELCOME_FILES`] and a socket for each
 //! of the two interfaces. The packet region is not its trust domain's then, but one of its own.
 
 use serde::{Deserialize, Serialize};
 
-/// How packets pass between the kernel and an NF.
+/// Driver that passes packets between the kernel and an NF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Driver {
@@ -21,7 +21,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// As people write it.
+    /// Returns the word that people write.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -36,7 +36,7 @@ impl Driver {
 /// I/O on two interfaces. What comes by one leaves by the other, unless the NF says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelIo {
-    /// Between kernel and NF.
+    /// Driver between kernel and NF.
     pub driver: Driver,
     /// Most packets of one system call, 1 to 256.
     pub batch: u32,
@@ -44,6 +44,6 @@ pub struct KernelIo {
     pub queue: u32,
     /// Longest frame, in bytes.
     pub frame_bytes: u32,
-    /// What people call the interfaces: that towards the chain's entry, and that towards its end.
+    /// Names of the interfaces: that towards the chain's entry, and that towards its end.
     pub interfaces: [String; 2],
 }

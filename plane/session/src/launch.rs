@@ -1,16 +1,17 @@
-//! What a manager tells the process it launches, before that process becomes an NF.
+//! Instructions of a manager to a process that it launches, before that process becomes an NF.
 //!
 //! The manager starts `headgate-nfs launched NAME` with one end of a socket pair as standard input and
 //! this, as JSON, in [`LAUNCH_VARIABLE`]. The process takes its place (core, user, ties to the manager's
 //! life) and only then runs an NF, so the manager needs no code between fork and exec and `posix_spawn`
 //! is enough. NAME is only there for people who read `ps`.
 //!
-//! A process can take its place long before it is needed ([`Launch::waits`]): in its control groups, without rights,
-//! under its filters, it waits for a word and then becomes the NF, in a fraction of the time that a start takes.
+//! A process can take its place long before it is needed ([`Launch::waits`]): in its control groups, without
+//! rights, under its filters, it waits for a word and then becomes the NF, in a fraction of the time that a
+//! start takes.
 //!
-//! Two facts of the kernel a manager must know: the death signal is tied to the *thread* that spawned, so spawn from one
-//! that lives as long as the manager; and where the kernel has no Landlock, an NF may trace its siblings of the same user,
-//! so give each trust domain a user of its own.
+//! Two facts of the kernel a manager must know: the death signal is tied to the *thread* that spawned, so
+//! spawn from one that lives as long as the manager; and where the kernel has no Landlock, an NF may trace
+//! its siblings of the same user, so give each trust domain a user of its own.
 
 use std::path::PathBuf;
 
@@ -19,35 +20,36 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that carries a [`Launch`] as JSON.
 pub const LAUNCH_VARIABLE: &str = "HEADGATE_LAUNCH";
 
-/// How a launched process takes its place, and what it becomes.
+/// Instructions for a launched process: confinement, and the program that it becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Launch {
     /// The instance's name, for error messages.
     pub name: String,
-    /// What to run.
+    /// Program to run.
     pub program: Program,
     /// The core to stay on; none leaves it to the kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<usize>,
-    /// Whom to become; none stays who the manager is.
+    /// User to become; none keeps the manager's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<User>,
     /// The network namespace to move into, as a file; none stays in the manager's. A process that moves keeps
     /// the rights to interfaces, routes and packet sockets: it has none but those of the namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Whether it keeps the rights to interfaces of the namespace that it is in already, where a container's runtime has
-    /// put it into one of its own.
+    /// Whether it keeps the rights to interfaces of the namespace that it is in already, where a container's
+    /// runtime has put it into one of its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub network_rights: bool,
     /// The files by which it enters its control groups (`cgroup.procs`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<PathBuf>,
-    /// Whether a cpuset holds it on its core, so that it may set the affinity of its threads: it cannot leave anyway.
+    /// Whether a cpuset holds it on its core, so that it may set the affinity of its threads: it cannot leave
+    /// anyway.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cpuset: bool,
-    /// What it may do that an NF may not.
+    /// Permissions that NFs do not have otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<Permission>,
     /// The files and folders that it may write, as far as its user may; they are there.
@@ -56,14 +58,14 @@ pub struct Launch {
     /// Whether it waits in its place until it is told to go ([`crate::message::ToNf::Go`]).
     #[serde(default, skip_serializing_if = "is_false")]
     pub waits: bool,
-    /// The manager's process id: a process that finds another parent ends at once. 0 in a container, whose first
-    /// process has no parent that it sees.
+    /// The manager's process id: a process that finds another parent ends at once. 0 in a container, whose
+    /// first process has no parent that it sees.
     pub manager: u32,
 }
 
 impl Launch {
-    /// Returns orders with which a process keeps its core and its user, may do nothing beyond what an NF may, and goes
-    /// at once.
+    /// Returns orders with which a process keeps its core and its user, may do nothing beyond what an NF may,
+    /// and goes at once.
     #[must_use]
     pub const fn new(name: String, program: Program, manager: u32) -> Self {
         Self {
@@ -120,17 +122,18 @@ pub enum Permission {
     Scheduling,
     /// io_uring, which does many things without further system calls.
     IoUring,
-    /// Mounting file systems. It takes rights that an NF only gets in a namespace of its own. The rules for files cannot
-    /// be held beside it, so it gives them up.
+    /// Mounting file systems. It takes rights that an NF only gets in a namespace of its own. The rules for
+    /// files cannot be held beside it, so it gives them up.
     Mount,
-    /// TCP: listening and connecting, in the manager's network namespace. In one of its own it needs no permission.
+    /// TCP: listening and connecting, in the manager's network namespace. In one of its own it needs no
+    /// permission.
     Network,
     /// Connecting to abstract Unix sockets of others, such as a manager's memif sockets.
     AbstractSockets,
 }
 
 impl Permission {
-    /// All of them.
+    /// Every permission.
     pub const ALL: [Self; 11] = [
         Self::Namespaces,
         Self::Ptrace,
@@ -146,7 +149,7 @@ impl Permission {
     ];
 }
 
-/// What a launched process becomes.
+/// Program that a launched process becomes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {

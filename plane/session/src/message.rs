@@ -1,4 +1,5 @@
-//! How an NF gets its memory: messages over a Unix socket that keeps their boundaries (SOCK_SEQPACKET).
+//! Messages between an NF and the manager, by which it gets its memory, over a Unix socket that keeps their
+//! boundaries (SOCK_SEQPACKET).
 //!
 //! ```text
 //! process  -> manager   seated {lacks}               where it was launched to wait
@@ -36,7 +37,7 @@ pub const WELCOME_FILES_MAX: usize = WELCOME_FILES + 2;
 /// The environment variable that tells a launched NF which file descriptor is its socket.
 pub const SOCKET_VARIABLE: &str = "HEADGATE_FD";
 
-/// How an NF waits for packets.
+/// Way in which an NF waits for packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
@@ -52,13 +53,14 @@ pub enum Loop {
     },
 }
 
-/// What an NF says, and before it is one, the process that will be it.
+/// Message from an NF, or from the process that will become one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum FromNf {
-    /// The process that waits to be this NF has taken its place; it runs nothing of the NF before [`ToNf::Go`].
+    /// The process that waits to be this NF has taken its place; it runs nothing of the NF before
+    /// [`ToNf::Go`].
     Seated {
-        /// What should hold it and does not on this kernel, in sentences.
+        /// Parts of the confinement that this kernel lacks, in sentences.
         lacks: Vec<String>,
     },
     /// First word of an NF: which ABI the library speaks, and which configured NF this is.
@@ -75,14 +77,14 @@ pub enum FromNf {
         #[serde(default)]
         lend: u32,
     },
-    /// For whoever listens to this NF's events.
+    /// A message for listeners to this NF's events.
     Message {
         /// Free text; by convention JSON.
         body: String,
     },
     /// The names of its counters, in the order of their places.
     Counters {
-        /// At most [`headgate_shm::control::COUNTERS`].
+        /// Names, at most [`headgate_shm::control::COUNTERS`].
         names: Vec<String>,
     },
     /// The NF has returned every packet and leaves; or it could not start, and says why.
@@ -92,7 +94,7 @@ pub enum FromNf {
     },
 }
 
-/// What the manager says.
+/// Message from the manager.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum ToNf {
@@ -102,17 +104,17 @@ pub enum ToNf {
     Welcome(Welcome),
     /// The NF is not taken in.
     Refused {
-        /// Why, and what mends it.
+        /// Reason and cure.
         reason: String,
     },
-    /// From an operator (`headgate tell`).
+    /// A message from an operator (`headgate tell`).
     Message {
         /// Free text; by convention JSON.
         body: String,
     },
 }
 
-/// What an NF must know to work.
+/// Facts that an NF needs to work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     /// The instance's name, for people: `fw` or `fw.2`.
@@ -123,7 +125,7 @@ pub struct Welcome {
     pub stride: u32,
     /// Descriptors in each ring.
     pub ring: u32,
-    /// How to wait.
+    /// Way of waiting.
     pub waits: Loop,
     /// Names of the ports; a port's number is its place here.
     pub ports: Vec<String>,
@@ -139,9 +141,9 @@ pub struct Welcome {
     pub kernel: Option<KernelIo>,
 }
 
-/// Why a message did not come.
+/// Reason why a message could not be sent or received.
 #[derive(Debug, thiserror::Error)]
-pub enum AttachError {
+pub enum MessageError {
     /// The other side closed the socket.
     #[error("the other side closed the connection")]
     Closed,
@@ -156,15 +158,15 @@ pub enum AttachError {
 /// Sends a message, with files.
 ///
 /// # Errors
-/// [`AttachError`], also when the receiver does not drain its socket (`AGAIN` on a non-blocking one).
+/// [`MessageError`], also when the receiver does not drain its socket (`AGAIN` on a non-blocking one).
 pub fn send<M: Serialize>(
     socket: impl AsFd,
     message: &M,
     files: &[BorrowedFd<'_>],
-) -> Result<(), AttachError> {
-    let body = serde_json::to_vec(message).map_err(|error| AttachError::Garbled(error.to_string()))?;
+) -> Result<(), MessageError> {
+    let body = serde_json::to_vec(message).map_err(|error| MessageError::Garbled(error.to_string()))?;
     if body.len() > MESSAGE_BYTES_MAX {
-        return Err(AttachError::Garbled(format!(
+        return Err(MessageError::Garbled(format!(
             "{} bytes are more than the {MESSAGE_BYTES_MAX} of a message",
             body.len()
         )));
@@ -172,7 +174,7 @@ pub fn send<M: Serialize>(
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
-        return Err(AttachError::Garbled("too many files".to_owned()));
+        return Err(MessageError::Garbled("too many files".to_owned()));
     }
     sendmsg(socket, &[IoSlice::new(&body)], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
@@ -181,8 +183,8 @@ pub fn send<M: Serialize>(
 /// Receives a message with its files. On a non-blocking socket with nothing there: `None`.
 ///
 /// # Errors
-/// [`AttachError`]; after `Garbled` the socket may be read again.
-pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<OwnedFd>)>, AttachError> {
+/// [`MessageError`]; after `Garbled` the socket may be read again.
+pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<OwnedFd>)>, MessageError> {
     let mut body = vec![0; MESSAGE_BYTES_MAX + 1];
     let Some((bytes, files)) = receive_bytes(socket, &mut body)? else { return Ok(None) };
     Ok(Some((read(&body[..bytes])?, files)))
@@ -191,11 +193,11 @@ pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(M, Vec<
 /// Receives the bytes of a message, and its files. `body` has room for one byte more than the longest.
 ///
 /// # Errors
-/// [`AttachError::Closed`], [`AttachError::Socket`].
+/// [`MessageError::Closed`], [`MessageError::Socket`].
 pub(crate) fn receive_bytes(
     socket: impl AsFd,
     body: &mut [u8],
-) -> Result<Option<(usize, Vec<OwnedFd>)>, AttachError> {
+) -> Result<Option<(usize, Vec<OwnedFd>)>, MessageError> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(WELCOME_FILES_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
@@ -203,7 +205,7 @@ pub(crate) fn receive_bytes(
             Ok(received) => break received,
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => return Ok(None),
-            Err(Errno::CONNRESET) => return Err(AttachError::Closed),
+            Err(Errno::CONNRESET) => return Err(MessageError::Closed),
             Err(error) => return Err(error.into()),
         }
     };
@@ -215,7 +217,7 @@ pub(crate) fn receive_bytes(
         })
         .collect();
     if received.bytes == 0 {
-        return Err(AttachError::Closed);
+        return Err(MessageError::Closed);
     }
     Ok(Some((received.bytes, files)))
 }
@@ -223,12 +225,12 @@ pub(crate) fn receive_bytes(
 /// Reads the bytes of a message.
 ///
 /// # Errors
-/// [`AttachError::Garbled`].
-pub(crate) fn read<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, AttachError> {
+/// [`MessageError::Garbled`].
+pub(crate) fn read<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, MessageError> {
     if bytes.len() > MESSAGE_BYTES_MAX {
-        return Err(AttachError::Garbled(format!("longer than {MESSAGE_BYTES_MAX} bytes")));
+        return Err(MessageError::Garbled(format!("longer than {MESSAGE_BYTES_MAX} bytes")));
     }
-    serde_json::from_slice(bytes).map_err(|error| AttachError::Garbled(error.to_string()))
+    serde_json::from_slice(bytes).map_err(|error| MessageError::Garbled(error.to_string()))
 }
 
 #[cfg(test)]
@@ -257,9 +259,9 @@ mod tests {
             [&b"{}"[..], b"\xff\x00", b"{\"is\":\"hello\",\"abi\":-1}", &[b'x'; MESSAGE_BYTES_MAX + 1]]
         {
             rustix::net::send(&nf, garbage, SendFlags::empty()).unwrap();
-            assert!(matches!(receive::<FromNf>(&manager), Err(AttachError::Garbled(_))));
+            assert!(matches!(receive::<FromNf>(&manager), Err(MessageError::Garbled(_))));
         }
         drop(nf);
-        assert!(matches!(receive::<FromNf>(&manager), Err(AttachError::Closed)));
+        assert!(matches!(receive::<FromNf>(&manager), Err(MessageError::Closed)));
     }
 }

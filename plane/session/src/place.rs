@@ -1,20 +1,22 @@
-//! How a launched process takes its place before it becomes an NF.
+//! Launch of a process: how it confines itself before it becomes an NF.
 //!
-//! Fewer rights come before more code: when [`take_place`] returns, the process is in its control groups, on its core,
-//! is whom it should be and nobody more, cannot gain rights, holds nothing of its parent but its socket and its output
-//! streams, may make the system calls and write the files that its orders allow, and dies with the manager. That the
-//! rights are gone is not taken for granted: it is read from the kernel, and tried. In a container, whose runtime has
-//! seen to the rest, it is the manager's undoer that ends it when the manager was killed.
+//! Fewer rights come before more code: when [`take_place`] returns, the process is in its control groups, on
+//! its core, is whom it should be and nobody more, cannot gain rights, holds nothing of its parent but its
+//! socket and its output streams, may make the system calls and write the files that its orders allow, and
+//! dies with the manager. That the rights are gone is not taken for granted: it is read from the kernel, and
+//! tried. In a container, whose runtime has seen to the rest, it is the manager's undoer that ends it when
+//! the manager was killed.
 //!
-//! What holds an NF, from the outside in:
+//! Confinement of an NF, from the outside in:
 //! - its user: processes of other domains, and files that are not for everybody;
 //! - [`files`]: writing files, TCP, signals, and reading other processes, by Landlock;
 //! - [`calls`]: system calls that an NF has no use for, by seccomp;
 //! - [`rights`]: capabilities and ways to them.
 //!
-//! A program that is run (`exec`) becomes dumpable again, which nothing but a file that its user cannot read prevents. It
-//! does not matter where Landlock is: each NF is in a domain of its own then, and whoever is in another one can neither
-//! trace it nor read its memory, of the same user or not. Core dumps are off for both.
+//! A program that is run (`exec`) becomes dumpable again, which nothing but a file that its user cannot read
+//! prevents. It does not matter where Landlock is: each NF is in a domain of its own then, and a process in
+//! another one can neither trace it nor read its memory, of the same user or not. Core dumps are off for
+//! both.
 
 mod calls;
 mod files;
@@ -33,13 +35,13 @@ use rustix::process::{Resource, Rlimit, Signal};
 use rustix::thread::{CpuSet, LinkNameSpaceType};
 
 use crate::launch::{LAUNCH_VARIABLE, Launch};
-use crate::message::{self, AttachError, FromNf, SOCKET_VARIABLE, ToNf};
+use crate::message::{self, FromNf, MessageError, SOCKET_VARIABLE, ToNf};
 
-/// How much sooner than others an NF is ended when memory runs out (proc_pid_oom_score_adj(5)), above the manager's own.
-/// Our choice: half of all memory counts as much.
+/// OOM score of an NF, by which it is ended sooner when memory runs out (proc_pid_oom_score_adj(5)), above
+/// the manager's own. Our choice: half of all memory counts as much.
 const OOM_SCORE: i32 = 500;
 
-/// Why a launched process could not take its place.
+/// Reason why a launched process could not take its place.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// There are no orders.
@@ -56,9 +58,9 @@ pub enum LaunchError {
     Refused {
         /// The instance's name.
         name: String,
-        /// What was tried.
+        /// Step that failed.
         step: String,
-        /// What the kernel said.
+        /// Error from the kernel.
         cause: Errno,
     },
     /// A filter could not be made.
@@ -66,9 +68,9 @@ pub enum LaunchError {
     Filter {
         /// The instance's name.
         name: String,
-        /// What was tried.
+        /// Step that failed.
         step: &'static str,
-        /// Why.
+        /// Cause.
         cause: String,
     },
     /// A right is still there that was given up.
@@ -76,7 +78,7 @@ pub enum LaunchError {
     RightsKept {
         /// The instance's name.
         name: String,
-        /// What it still has or may do.
+        /// Privilege that it still has.
         kept: String,
     },
     /// The manager ended while this process started or waited.
@@ -90,7 +92,7 @@ pub enum LaunchError {
     NotGo {
         /// The instance's name.
         name: String,
-        /// What came.
+        /// Message that came instead.
         what: String,
     },
     /// The foreign program did not start.
@@ -100,7 +102,7 @@ pub enum LaunchError {
         name: String,
         /// The program.
         program: String,
-        /// What the kernel said.
+        /// Error from the kernel.
         cause: std::io::Error,
     },
 }
@@ -159,8 +161,8 @@ pub fn orders() -> Result<Launch, LaunchError> {
     serde_json::from_str(&text).map_err(|error| LaunchError::Unreadable(error.to_string()))
 }
 
-/// Takes this process's place, and tells what this kernel could not hold of it. Call it before there is a second
-/// thread.
+/// Takes this process's place, and tells what this kernel could not hold of it. Call it before there is a
+/// second thread.
 ///
 /// # Errors
 /// [`LaunchError`] at the first step that fails, or at the first right that is not gone afterwards.
@@ -208,7 +210,7 @@ pub fn wait_for_go(launch: &Launch, lacks: &[Lack]) -> Result<(), LaunchError> {
     let answer = said.and_then(|()| message::receive::<ToNf>(socket));
     match answer {
         Ok(Some((ToNf::Go, _))) => Ok(()),
-        Err(AttachError::Closed | AttachError::Socket(Errno::PIPE | Errno::CONNRESET)) => {
+        Err(MessageError::Closed | MessageError::Socket(Errno::PIPE | Errno::CONNRESET)) => {
             Err(LaunchError::ManagerGone { name: name() })
         }
         other => Err(LaunchError::NotGo { name: name(), what: format!("{other:?}") }),
@@ -268,7 +270,8 @@ fn write_existing(path: &Path, text: &str) -> Result<(), Errno> {
 
 fn limit_resources() -> Result<(), Errno> {
     let to = |limit| Rlimit { current: Some(limit), maximum: Some(limit) };
-    // Of 1 and not 0: a program that dumps are piped to is asked all the same, unless the limit is 1 (core(5)).
+    // Of 1 and not 0: a program that dumps are piped to is asked all the same, unless the limit is 1
+    // (core(5)).
     rustix::process::setrlimit(Resource::Core, to(1))?;
     // A hard limit of 0 keeps what the manager sets: only the process itself cannot raise it.
     rustix::process::setrlimit(Resource::Rtprio, to(0))?;
@@ -289,7 +292,7 @@ fn move_into(namespace: &str) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
 }
 
-/// Has the process die with the manager; after the change of user, which clears that.
+/// Makes the process die with the manager; after the change of user, which clears that.
 fn tie_to_manager(launch: &Launch) -> Result<(), LaunchError> {
     if launch.manager != 0 {
         rustix::process::set_parent_process_death_signal(Some(Signal::KILL))

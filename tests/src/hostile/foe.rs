@@ -12,7 +12,7 @@ use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{ControlLayout, Descriptor, Geometry, Memory, NfSide, Region};
 use headgate_tests::random::Random;
 
-/// Where the control region has what this program forges (plane/shm/src/control.rs).
+/// Offsets in the control region of what this program forges (plane/shm/src/control.rs).
 pub mod offset {
     /// Index up to which packets were taken from the receive ring.
     pub const RECEIVE_CONSUMED: u64 = 256;
@@ -78,7 +78,7 @@ impl Foe {
         })
     }
 
-    /// Whether the manager wants it to go on. Even a foe may be told to stop.
+    /// Returns whether the manager wants it to go on. Even a foe may be told to stop.
     pub fn goes_on(&self) -> bool {
         self.side.orders().stop.load(Ordering::Relaxed) == 0
     }
@@ -120,7 +120,7 @@ impl Foe {
         }
     }
 
-    /// At least one packet of its own.
+    /// Takes at least one packet of its own.
     pub fn some(&mut self) -> Vec<Descriptor> {
         loop {
             let burst = self.take();

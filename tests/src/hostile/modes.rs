@@ -1,4 +1,4 @@
-//! What a hostile network function does. Each mode behaves at first, so that it meets a chain in service.
+//! Attacks of a hostile network function. Each mode behaves at first, so that it meets a chain in service.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd};
@@ -18,10 +18,10 @@ use rustix::io::FdFlags;
 
 use crate::foe::{Foe, offset};
 
-/// How long a child goes on that escaped into a session of its own. Our choice: longer than a restart takes,
+/// Lifetime of a child that escaped into a session of its own. Our choice: longer than a restart takes,
 /// shorter than the test that follows.
 const ESCAPED_LIFE: Duration = Duration::from_millis(700);
-/// How long one goes on that did not and is forgotten all the same: longer than a test waits for it.
+/// Lifetime of a child that did not escape and that nobody waits for: longer than a test waits for it.
 const FORGOTTEN_LIFE: Duration = Duration::from_secs(300);
 
 type Attack = fn(Foe);
@@ -79,7 +79,7 @@ const MODES: &[(&str, Attack)] = &[
     ("children", children),
 ];
 
-/// What a mode does.
+/// Returns the attack of a mode.
 pub fn find(mode: &str) -> Option<Attack> {
     MODES.iter().find(|(name, _)| *name == mode).map(|(_, attack)| *attack)
 }
@@ -288,7 +288,7 @@ fn many_messages(mut foe: Foe) {
     }
 }
 
-/// Asks to be welcomed again and again and never reads an answer.
+/// Sends hellos again and again and never reads an answer.
 fn many_hellos(mut foe: Foe) {
     foe.behave_at_first();
     while foe.goes_on() && foe.say(&FromNf::Hello { abi: ABI_VERSION, name: "me".to_owned() }) {

@@ -4,11 +4,11 @@ use std::fmt;
 
 use crate::workspace::Workspace;
 
-/// What is asked of the workspace, and how it is measured.
+/// A rule: what is asked of the workspace, and how it is measured.
 pub struct Rule {
     /// Its key in `ratchets.toml`.
     pub name: &'static str,
-    /// What it asks for, as a sentence.
+    /// Demand of the rule, as a sentence.
     pub asks: &'static str,
     /// Returns each offence against it.
     pub find: fn(&Workspace) -> Vec<Offence>,
@@ -21,11 +21,11 @@ pub struct Offence {
     pub file: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong, in a few words.
+    /// Description in a few words.
     pub what: String,
-    /// How bad it is beside others of the same rule.
+    /// Badness beside others of the same rule.
     pub weight: usize,
-    /// How much it adds to the rule's number.
+    /// Amount that it adds to the rule's number.
     pub count: usize,
 }
 

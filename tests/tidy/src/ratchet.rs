@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::offence::Measured;
 
-/// Where the ratchets lie, from the root of the workspace.
+/// Path of the ratchets, from the root of the workspace.
 pub const FILE: &str = "tests/tidy/ratchets.toml";
 
 /// Numbers by the names of rules.

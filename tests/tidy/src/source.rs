@@ -71,7 +71,7 @@ fn attributes(item: &Item) -> &[Attribute] {
     }
 }
 
-/// Whether attributes keep an item for tests: `#[test]`, or a `cfg` that needs `test`.
+/// Returns whether attributes keep an item for tests: `#[test]`, or a `cfg` that needs `test`.
 pub fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_cfg = || attribute.path().is_ident("cfg");

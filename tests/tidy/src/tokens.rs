@@ -2,7 +2,7 @@
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
-/// What a token is, as far as rules care.
+/// A token, as far as rules care.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
     /// An identifier or keyword.
@@ -16,7 +16,7 @@ pub enum Piece {
 /// A token and its place.
 #[derive(Debug, Clone)]
 pub struct Token {
-    /// What it is.
+    /// Content of the token.
     pub piece: Piece,
     span: Span,
 }
@@ -35,7 +35,7 @@ impl Token {
         self.span.start().line
     }
 
-    /// Whether it is that mark.
+    /// Returns whether it is that mark.
     pub fn is(&self, mark: char) -> bool {
         self.piece == Piece::Mark(mark)
     }
@@ -76,13 +76,13 @@ const fn brackets(delimiter: Delimiter) -> (Option<char>, Option<char>) {
     }
 }
 
-/// Whether `::` begins at a token.
+/// Returns whether `::` begins at a token.
 pub fn is_double_colon(tokens: &[Token], at: usize) -> bool {
     let is_colon = |at: usize| tokens.get(at).is_some_and(|token| token.is(':'));
     is_colon(at) && is_colon(at + 1)
 }
 
-/// Whether `::` ends before a token.
+/// Returns whether `::` ends before a token.
 pub fn follows_double_colon(tokens: &[Token], at: usize) -> bool {
     at >= 2 && is_double_colon(tokens, at - 2)
 }

@@ -31,18 +31,18 @@ pub struct Module<'w> {
     pub is_test: bool,
 }
 
-/// Where the files of a module's children are searched.
+/// Folders in which the files of a module's children are searched.
 #[derive(Clone)]
 struct Nest {
-    /// Those found by their names.
+    /// Folder of those found by their names.
     named: String,
-    /// Those found by `#[path]`.
+    /// Folder of those found by `#[path]`.
     pathed: String,
 }
 
 impl Nest {
-    /// Of a file; `owns` when its children lie beside it (`lib.rs`, `mod.rs`) and not in a folder of its
-    /// name.
+    /// Returns the folders for a file; `owns` when its children lie beside it (`lib.rs`, `mod.rs`) and not in
+    /// a folder of its name.
     fn of(path: &str, owns: bool) -> Self {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         let stem = name.strip_suffix(".rs").unwrap_or(name);

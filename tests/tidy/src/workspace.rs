@@ -32,7 +32,7 @@ pub struct Package {
     folder: String,
 }
 
-/// Why the workspace cannot be measured.
+/// Reason why the workspace cannot be measured.
 #[derive(Debug)]
 pub struct TidyError {
     place: String,
@@ -72,7 +72,7 @@ impl Workspace {
     /// Reads the workspace that lies in a folder.
     ///
     /// # Errors
-    /// When a file cannot be read or is no Rust, or belongs to no target.
+    /// Fails if a file cannot be read or is no Rust, or belongs to no target.
     pub fn read(root: &Path) -> Result<Self, TidyError> {
         let mut texts = BTreeMap::new();
         gather(root, "", &mut texts)?;
@@ -82,7 +82,7 @@ impl Workspace {
     /// Makes a workspace of the texts of its manifests and Rust files, by their paths.
     ///
     /// # Errors
-    /// When one is not what its name says, or belongs to no target.
+    /// Fails if one is not what its name says, or belongs to no target.
     pub fn of(texts: BTreeMap<String, String>) -> Result<Self, TidyError> {
         let is_manifest = |path: &str| path == "Cargo.toml" || path.ends_with("/Cargo.toml");
         let (manifests, rust): (Vec<_>, Vec<_>) = texts.into_iter().partition(|(path, _)| is_manifest(path));
@@ -127,7 +127,7 @@ impl Package {
     }
 }
 
-/// Whether a file lies where only tests lie.
+/// Returns whether a file lies where only tests lie.
 fn is_test(packages: &[Package], path: &str) -> bool {
     let around = packages.iter().filter(|package| path.starts_with(&package.folder));
     around.max_by_key(|package| package.folder.len()).is_some_and(|package| {

@@ -47,13 +47,13 @@ fn what_is_compared_is_measured() {
     for experiment in all() {
         let is_case = |name: &str| experiment.cases.iter().any(|case| name.starts_with(&case.name()));
         for comparison in &experiment.comparisons {
-            let names: Vec<&String> = match &comparison.formed {
-                Formed::Over(over, under) => vec![over, under],
-                Formed::OverBest(over, _) => vec![over],
-                Formed::Largest(names) | Formed::Spread(names) | Formed::Reach(names, _) => {
+            let names: Vec<&String> = match &comparison.formula {
+                Formula::Over(over, under) => vec![over, under],
+                Formula::OverBest(over, _) => vec![over],
+                Formula::Largest(names) | Formula::Spread(names) | Formula::Reach(names, _) => {
                     names.iter().collect()
                 }
-                Formed::Loss(pairs) => pairs.iter().flat_map(|(one, other)| [one, other]).collect(),
+                Formula::Shortfall(pairs) => pairs.iter().flat_map(|(one, other)| [one, other]).collect(),
             };
             assert!(!names.is_empty() && names.iter().all(|name| is_case(name)), "{comparison:?}");
         }

@@ -40,13 +40,13 @@ fn what_is_compared_is_measured() {
     with_all(|experiment| {
         let is_case = |name: &str| experiment.cases.iter().any(|case| name.starts_with(&case.name()));
         for comparison in &experiment.comparisons {
-            let names: Vec<&String> = match &comparison.formed {
-                Formed::Over(over, under) => vec![over, under],
-                Formed::Loss(pairs) => pairs.iter().flat_map(|(one, other)| [one, other]).collect(),
-                Formed::Spread(names) | Formed::Reach(names, _) | Formed::Largest(names) => {
+            let names: Vec<&String> = match &comparison.formula {
+                Formula::Over(over, under) => vec![over, under],
+                Formula::Shortfall(pairs) => pairs.iter().flat_map(|(one, other)| [one, other]).collect(),
+                Formula::Spread(names) | Formula::Reach(names, _) | Formula::Largest(names) => {
                     names.iter().collect()
                 }
-                Formed::OverBest(over, _) => vec![over],
+                Formula::OverBest(over, _) => vec![over],
             };
             assert!(!names.is_empty() && names.iter().all(|name| is_case(name)), "{comparison:?}");
         }

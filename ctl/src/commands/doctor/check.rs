@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use crate::output::Ink;
 
-/// How it is. Ordered from good to bad.
+/// Verdict of a check. Ordered from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should be.
+    /// The machine is as it should be.
     Ok,
     /// Works, and could work better or do more.
     Warn,
@@ -32,17 +32,17 @@ impl Verdict {
 pub struct Check {
     /// Subject of the check.
     pub name: &'static str,
-    /// How it is.
+    /// Verdict.
     pub verdict: Verdict,
-    /// What was found.
+    /// Finding.
     pub found: String,
-    /// What would mend or better it.
+    /// Cure or improvement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cure: Option<String>,
 }
 
 impl Check {
-    /// As it should be.
+    /// Makes a check that is as it should be.
     pub fn ok(name: &'static str, found: impl Into<String>) -> Self {
         Self { name, verdict: Verdict::Ok, found: found.into(), cure: None }
     }

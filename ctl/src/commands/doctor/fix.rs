@@ -5,7 +5,7 @@ use headgate_host::hugepages::{self, HugepagesError, PAGE_BYTES};
 use headgate_units::text as units;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output::Output;
 
 const POOL_FILE: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
@@ -41,7 +41,7 @@ fn default_regions() -> Vec<config::RegionPlan> {
     }
 }
 
-/// What was done.
+/// Record of what was done.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fixed {
     /// Pages of 2 MiB added to the pool.
@@ -51,8 +51,8 @@ pub struct Fixed {
 }
 
 /// Adds what is missing to the pool.
-pub fn reserve_hugepages(out: &Output) -> Result<Fixed, Failure> {
-    let pool = hugepages::pool().map_err(Failure::environment)?;
+pub fn reserve_hugepages(out: &Output) -> Result<Fixed, CommandError> {
+    let pool = hugepages::pool().map_err(CommandError::environment)?;
     let missing = default_hugepages().saturating_sub(pool.available());
     let fixed = Fixed { hugepages: missing, give_back: format!("echo {} > {POOL_FILE}", pool.total) };
     if missing == 0 {
@@ -61,9 +61,9 @@ pub fn reserve_hugepages(out: &Output) -> Result<Fixed, Failure> {
     }
     hugepages::reserve(missing).map_err(|error| match error {
         HugepagesError::File(error) => {
-            Failure::environment(format!("hugepages belong to the machine: {error}"))
+            CommandError::environment(format!("hugepages belong to the machine: {error}"))
         }
-        error => Failure::environment(error),
+        error => CommandError::environment(error),
     })?;
     out.note(format!(
         "reserved {missing} hugepages ({}); give them back with: {}",

@@ -17,7 +17,7 @@ use super::fix;
 /// The newest things we ask of the kernel: `CLOSE_RANGE_CLOEXEC` (Linux 5.11).
 const KERNEL_MIN: (u32, u32) = (5, 11);
 
-/// All checks of the machine.
+/// Runs all checks of the machine.
 pub fn checks(environment: &Environment) -> Vec<Check> {
     let mut checks = vec![
         kernel(environment),
@@ -133,7 +133,7 @@ fn try_policy(policy: Policy) -> Result<(), SchedError> {
     tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Whether a task may ask for the length of its time slices.
+/// Checks whether a task may ask for the length of its time slices.
 fn slices() -> Check {
     const NAME: &str = "slices";
     let slice_ns = Some(sched::SLICE_NS_MIN);
@@ -256,7 +256,7 @@ fn control_groups(environment: &Environment) -> Check {
     )
 }
 
-/// Whether `reserve_cores` can be had.
+/// Checks whether `reserve_cores` can be had.
 fn reserving() -> Check {
     const NAME: &str = "cores kept free";
     let allowed = cores::allowed().map_or(0, |cores| cores.len());

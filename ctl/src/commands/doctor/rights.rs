@@ -1,4 +1,4 @@
-//! What needs root, why, and whether we have it.
+//! Rights: what needs root, why, and whether we have it.
 
 use headgate_api::place;
 use headgate_host::credentials::{Capability, has_capability, is_root};
@@ -12,17 +12,17 @@ use super::check::Check;
 /// Something the kernel keeps for root.
 #[derive(Clone, Debug, Serialize)]
 pub struct Right {
-    /// What one wants to do.
+    /// Purpose of the right.
     pub what: &'static str,
-    /// What the kernel asks for, capabilities(7).
+    /// Capabilities that the kernel asks for, capabilities(7).
     pub needs: Vec<&'static str>,
-    /// Why it does.
+    /// Reason for that.
     pub why: &'static str,
     /// Whether this process has it.
     pub granted: bool,
 }
 
-/// All of them.
+/// Returns all rights.
 pub fn all() -> Vec<Right> {
     use Capability::{Bpf, IpcLock, NetAdmin, NetRaw, SetGid, SetUid, SysAdmin, SysNice};
     let right = |what, capabilities: &[Capability], why| Right {
@@ -62,7 +62,7 @@ pub fn checks() -> Vec<Check> {
     vec![user(), namespaces(), drivers(), default_route(), socket_folder()]
 }
 
-/// What chains on interfaces may choose from.
+/// Checks the drivers that chains on interfaces may choose from.
 fn drivers() -> Check {
     const NAME: &str = "drivers of `io`";
     let missing: Vec<String> = [Driver::Uring, Driver::Xdp]
@@ -111,7 +111,7 @@ fn default_route() -> Check {
     }
 }
 
-/// Where managers leave their sockets.
+/// Checks the folder in which managers leave their sockets.
 fn socket_folder() -> Check {
     const NAME: &str = "socket folder";
     let folder = place::folder();

@@ -13,13 +13,13 @@ use super::check::Check;
 /// Virtual drivers worth naming: those that reach interfaces, other processes and files.
 const DRIVERS: [&str; 5] = ["af_packet", "af_xdp", "tap", "memif", "pcap"];
 
-/// All checks of software.
+/// Runs all checks of software.
 pub fn checks() -> Vec<Check> {
     let about = About::of_manager();
     vec![manager(&about), nf_program(), dpdk(&about), benchmarks(), tools()]
 }
 
-/// What the daemon says of itself.
+/// Answer of the daemon to `--version`.
 #[derive(Debug, Deserialize)]
 struct About {
     version: String,
@@ -27,7 +27,7 @@ struct About {
 }
 
 impl About {
-    /// Asks it. A library that is missing keeps it from answering, and is named.
+    /// Asks the daemon. A library that is missing keeps it from answering, and is named.
     fn of_manager() -> Result<(PathBuf, Self), String> {
         let program = Program::Manager.find().map_err(|error| error.to_string())?;
         let strange = |why: &str| format!("{} does not run: {}", program.display(), why.trim());
@@ -72,7 +72,7 @@ fn benchmarks() -> Check {
     }
 }
 
-/// All programs are to be of one version.
+/// Checks that a program is of our own version.
 fn of_version(name: &'static str, found: String, version: Option<&str>) -> Check {
     let ours = env!("CARGO_PKG_VERSION");
     match version {
@@ -116,7 +116,7 @@ fn installed_drivers(library: &Path) -> Vec<&'static str> {
     DRIVERS.into_iter().filter(is_there).collect()
 }
 
-/// What the demo uses where it is there.
+/// Checks the tools that the demo uses where they are there.
 fn tools() -> Check {
     const NAME: &str = "demo's tools";
     let (there, missing): (Vec<&str>, Vec<&str>) =

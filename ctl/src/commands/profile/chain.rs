@@ -22,13 +22,13 @@ use super::simulate::{Bench, Input, Simulated};
 use super::tune::{self, ConfigFile};
 use super::{edit, html};
 use crate::commands::Name;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::shipped::Shipped;
 
 /// Functions that are told. Our choice: what stands on a page; the rest is parts of a percent.
 const FUNCTIONS_MOST: usize = 12;
-/// How long functions are sampled: a thousand samples for each NF that runs all the time.
+/// Time for which functions are sampled: a thousand samples for each NF that runs all the time.
 const FUNCTIONS_TIME: Duration = Duration::from_secs(1);
 /// The chain of packets that no rule claims.
 const UNCLAIMED: &str = "-";
@@ -70,7 +70,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if let Some(input) = &args.simulate_cache {
         input.check()?;
     }
@@ -79,7 +79,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     let chains = chosen(&first, args.chain.as_deref())?;
     let file = args.config.as_deref().map(|path| ConfigFile::load(path, &first)).transpose()?;
     if args.tune && chains.len() != 1 {
-        return Err(Failure::usage("--tune changes one chain at a time; name it"));
+        return Err(CommandError::usage("--tune changes one chain at a time; name it"));
     }
     let costs = of_machine(out)?;
     let wanted = |nf: &str| chains.iter().any(|chain| chain.stages.iter().any(|stage| stage == nf));
@@ -113,7 +113,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn chosen(now: &Snapshot, chain: Option<&str>) -> Result<Vec<ChainStatus>, Failure> {
+fn chosen(now: &Snapshot, chain: Option<&str>) -> Result<Vec<ChainStatus>, CommandError> {
     let all: Vec<ChainStatus> = now
         .chains
         .iter()
@@ -122,13 +122,16 @@ fn chosen(now: &Snapshot, chain: Option<&str>) -> Result<Vec<ChainStatus>, Failu
         .collect();
     let names = || all.iter().map(|chain| chain.name.as_str()).collect::<Vec<_>>().join(", ");
     match chain {
-        None if all.is_empty() => Err(Failure::new(Exit::Failed, "the manager has no chain to be profiled")),
+        None if all.is_empty() => {
+            Err(CommandError::new(Exit::Failed, "the manager has no chain to be profiled"))
+        }
         None => Ok(all),
         Some(name) => match all.iter().find(|chain| chain.name == name) {
             Some(found) => Ok(vec![found.clone()]),
-            None => {
-                Err(Failure::new(Exit::Failed, format!("there is no chain {name:?}; there are: {}", names())))
-            }
+            None => Err(CommandError::new(
+                Exit::Failed,
+                format!("there is no chain {name:?}; there are: {}", names()),
+            )),
         },
     }
 }
@@ -270,7 +273,7 @@ fn stages_of(
             polls: configured.is_some_and(|nf| nf.waits != Default::default()),
             is_batch: nf.policy == "batch",
             is_real_time: matches!(nf.policy.as_str(), "rr" | "fifo"),
-            // Whoever does not say may have a long one.
+            // Without a configuration, the slice may be a long one.
             slice_us: slice_us.or_else(|| configured.is_none().then_some(SLICE_US_LONG)),
             with_next: if fusable { Fusable::Yes } else { Fusable::No },
             calls: nf.calls,
@@ -302,7 +305,7 @@ fn simulate(
     costs: &MachineCosts,
     report: &mut Report,
     out: &Output,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let shipped = Shipped::find()?;
     let folder = Folder::make()?;
     let levels = levels_of(costs);
@@ -343,12 +346,12 @@ fn note_simulation(simulated: &Simulated, notes: &mut Vec<String>) {
     }
 }
 
-/// What comes into a [`Folder`].
+/// Files in a [`Folder`].
 const FILES: [&str; 5] = ["perf.data", "perf.data.old", "callgrind.out", "made.pcap", "out.pcapng"];
 
-/// A folder for what comes and goes; removed with it, or by somebody else when this process is killed.
+/// A temporary folder, removed when this value is dropped, or by the janitor when this process is killed.
 pub struct Folder {
-    /// Where it is.
+    /// Path of the folder.
     pub path: PathBuf,
     /// Without one, nothing but a crash leaves anything behind.
     _janitor: Option<Janitor>,
@@ -356,7 +359,7 @@ pub struct Folder {
 
 impl Folder {
     /// A new one that only this user may read.
-    pub fn make() -> Result<Self, Failure> {
+    pub fn make() -> Result<Self, CommandError> {
         use std::os::unix::fs::DirBuilderExt;
         let path = std::env::temp_dir().join(format!("headgate-profile-{}", std::process::id()));
         let janitor = Janitor::start().ok();

@@ -30,7 +30,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What a proposal means for a chain.
+    /// Makes the edits of a proposal for a chain.
     pub fn of(proposal: &Proposal, chain: &ChainStatus) -> Self {
         let stages = &chain.stages;
         let nf = stages[proposal.stage].clone();
@@ -121,7 +121,7 @@ fn fuse(file: &mut Table, nfs: &[String]) -> bool {
     true
 }
 
-/// What stands for an NF in `fuse`.
+/// Returns the entry of an NF in `fuse`.
 fn member(file: &Table, nf: &str) -> Option<Value> {
     let all = file.get("nf")?.as_array()?.iter().filter_map(Value::as_table);
     let table = all.into_iter().find(|table| is_named(table, nf))?;
@@ -146,8 +146,9 @@ fn tables_of<'a>(file: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut
     file.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_table_mut)
 }
 
-/// Whether a checked configuration has a stage that may be fused with the one behind it: both shipped, one
-/// instance each on one core, of one domain and user, waiting alike, and visited by no other chain.
+/// Returns whether a checked configuration has a stage that may be fused with the one behind it: both
+/// shipped, one instance each on one core, of one domain and user, waiting alike, and visited by no other
+/// chain.
 pub fn may_fuse(config: &Config, one: &str, two: &str) -> bool {
     use headgate_config::model::{Nf, Program};
     let find = |name: &str| config.nfs.iter().position(|nf| nf.name == name);

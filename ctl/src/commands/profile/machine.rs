@@ -10,11 +10,11 @@ use headgate_host::perf::kept::{self as kept, CostsError};
 use headgate_units::text as units;
 use serde_json::json;
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
 use crate::table::Table;
 
-/// Load from which on somebody else is at work, so that figures are worse than the machine's.
+/// Load from which on other programs disturb the measurement.
 const LOAD_OF_OTHERS: f64 = 0.5;
 
 /// Measure what memory, context switches and system calls cost on this machine
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let costs = match args.kept {
         true => kept::of_machine().map_err(failed)?,
         false => measured(out)?,
@@ -40,7 +40,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
 }
 
 /// The kept costs, or those measured now where there are none.
-pub fn of_machine(out: &Output) -> Result<MachineCosts, Failure> {
+pub fn of_machine(out: &Output) -> Result<MachineCosts, CommandError> {
     match kept::of_machine() {
         Ok(costs) => Ok(costs),
         Err(why) => {
@@ -50,7 +50,7 @@ pub fn of_machine(out: &Output) -> Result<MachineCosts, Failure> {
     }
 }
 
-fn measured(out: &Output) -> Result<MachineCosts, Failure> {
+fn measured(out: &Output) -> Result<MachineCosts, CommandError> {
     let load = Environment::observe().load_average.unwrap_or(0.0);
     if load > LOAD_OF_OTHERS {
         out.note(format!(
@@ -58,9 +58,10 @@ fn measured(out: &Output) -> Result<MachineCosts, Failure> {
              `headgate profile machine` when it is quiet"
         ));
     }
-    let core = cores::allowed().map_err(Failure::environment)?.as_slice().last().copied().unwrap_or(0);
+    let core = cores::allowed().map_err(CommandError::environment)?.as_slice().last().copied().unwrap_or(0);
     let costs = costs::measure(core, &mut |what| out.note(format!("measuring {what}")));
-    let costs = costs.map_err(|error| Failure::environment(format!("no memory to measure with: {error}")))?;
+    let costs =
+        costs.map_err(|error| CommandError::environment(format!("no memory to measure with: {error}")))?;
     // Figures that cannot be kept are figures all the same.
     match kept::keep_machine(costs.clone()) {
         Ok(path) => out.note(format!("kept in {}", path.display())),
@@ -69,16 +70,16 @@ fn measured(out: &Output) -> Result<MachineCosts, Failure> {
     Ok(costs)
 }
 
-fn failed(error: CostsError) -> Failure {
+fn failed(error: CostsError) -> CommandError {
     match error {
         CostsError::None { .. } => {
-            Failure::new(Exit::Failed, format!("{error}; run `headgate profile machine`"))
+            CommandError::new(Exit::Failed, format!("{error}; run `headgate profile machine`"))
         }
-        _ => Failure::environment(error),
+        _ => CommandError::environment(error),
     }
 }
 
-/// What a load from each level costs.
+/// Returns the cost of a load from each level.
 pub fn levels_of(costs: &MachineCosts) -> Levels {
     let points: Vec<Point> =
         costs.curve.iter().map(|row| Point { bytes: row.bytes, ns: row.random_ns }).collect();
@@ -87,7 +88,7 @@ pub fn levels_of(costs: &MachineCosts) -> Levels {
     levels(&points, &curve)
 }
 
-/// What an event costs an NF under a policy.
+/// Returns the cost of events to an NF under a policy.
 pub fn unit_costs(costs: &MachineCosts, policy: &str) -> UnitCosts {
     let OfPolicy { switch_ns, call_ns } = costs.kernel.of(policy);
     UnitCosts {
@@ -141,7 +142,7 @@ fn page(costs: &MachineCosts, paint: Paint) -> String {
     for (name, of) in [("normal", of.normal), ("batch", of.batch), ("rr", of.rr), ("fifo", of.fifo)] {
         kernel.row([name.to_owned(), ns(of.switch_ns), ns(of.call_ns)]);
     }
-    let uncounted: String = costs.troubles.iter().map(|why| format!("note: {why}\n")).collect();
+    let uncounted: String = costs.limitations.iter().map(|why| format!("note: {why}\n")).collect();
     let title = |text| paint.ink(Ink::Bold, text);
     format!(
         "{}\n{}\n{}\n{}\n{}\n{}{uncounted}",
@@ -154,7 +155,8 @@ fn page(costs: &MachineCosts, paint: Paint) -> String {
     )
 }
 
-/// As the error that a writer of a file gives.
-pub fn written(path: &std::path::Path, result: io::Result<()>) -> Result<(), Failure> {
-    result.map_err(|error| Failure::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
+/// Turns a result into the error that a writer of a file gives.
+pub fn written(path: &std::path::Path, result: io::Result<()>) -> Result<(), CommandError> {
+    result
+        .map_err(|error| CommandError::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
 }

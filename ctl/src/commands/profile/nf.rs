@@ -1,7 +1,7 @@
 //! `headgate profile nf`: what a packet costs an NF (UNiS's cycle estimator).
 //!
-//! The NF runs as it will run: as a process that knows nothing of this, fed by a manager of our own through the
-//! shared rings, polling, on a core of its own. Two witnesses say what a packet costs it:
+//! The NF runs as it will run: as a process that knows nothing of this, fed by a manager of our own through
+//! the shared rings, polling, on a core of its own. Two witnesses say what a packet costs it:
 //! - while its ring is never empty it only works, so the kernel's account of its CPU time over the packets it
 //!   returned is the cost: true for any program;
 //! - an NF that is faster than what feeds it polls an empty ring in between; then the samples that our
@@ -23,14 +23,14 @@ use toml::{Table as Toml, Value};
 use super::chain::Folder;
 use super::machine::{levels_of, of_machine};
 use super::simulate::{Bench, Input, Simulated};
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
 use crate::shipped::Shipped;
 use crate::table::Table;
 
 /// Frame sizes, check sequence included: the thesis's range, 64 to 1500 B.
 const SIZES: [u32; 6] = [64, 128, 256, 512, 1024, 1500];
-/// How long the NF runs before it is measured: caches and branch predictors are warm, and the window of
+/// Time for which the NF runs before it is measured: caches and branch predictors are warm, and the window of
 /// samples (100 ms) is full.
 const WARM_UP: Duration = Duration::from_millis(300);
 /// Length of a window. Our choice: samples come once a millisecond, and the manager forms their median over
@@ -61,7 +61,7 @@ pub struct Args {
     simulate_cache: Option<Input>,
 }
 
-/// What is printed.
+/// Report that is printed.
 #[derive(Debug, Serialize)]
 struct Answer {
     cost: NfCost,
@@ -70,15 +70,15 @@ struct Answer {
 }
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let arguments: Map<String, Json> = serde_json::from_str(&args.args)
-        .map_err(|error| Failure::usage(format!("--args is not a JSON object: {error}")))?;
+        .map_err(|error| CommandError::usage(format!("--args is not a JSON object: {error}")))?;
     if let Some(input) = &args.simulate_cache {
         input.check()?;
     }
-    let placement = Placement::choose().map_err(Failure::environment)?;
+    let placement = Placement::choose().map_err(CommandError::environment)?;
     if placement.is_shared() {
-        return Err(Failure::environment(
+        return Err(CommandError::environment(
             "one core is not enough: the NF must have one of its own; give this process two (taskset -c 0,1)",
         ));
     }
@@ -91,7 +91,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
         let measured = measure(&session, frame_bytes, args.windows);
         let conserved = session.stop()?;
         if conserved == Some(false) {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 Exit::CheckNotMet,
                 "the manager's accounts do not hold: packets were lost",
             ));
@@ -120,9 +120,9 @@ fn configuration(
     args: &Map<String, Json>,
     frame_bytes: u32,
     placement: Placement,
-) -> Result<String, Failure> {
+) -> Result<String, CommandError> {
     let args = Value::try_from(args).map_err(|error| {
-        Failure::usage(format!("--args has a value that a configuration cannot hold: {error}"))
+        CommandError::usage(format!("--args has a value that a configuration cannot hold: {error}"))
     })?;
     let table = |pairs: Vec<(&str, Value)>| -> Toml {
         pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
@@ -171,7 +171,7 @@ fn configuration(
         ("rule", one(vec![("in", "generator".into()), ("chain", "chain".into())])),
     ]);
     toml::to_string(&file)
-        .map_err(|error| Failure::usage(format!("--args cannot be written as TOML: {error}")))
+        .map_err(|error| CommandError::usage(format!("--args cannot be written as TOML: {error}")))
 }
 
 /// CPU time of the NF, packets it returned, packets at it, and its median sample.
@@ -180,9 +180,9 @@ fn figures(now: &Snapshot) -> Option<(u64, u64, u64, Option<u64>)> {
     Some((nf.cpu_ns, nf.returned, nf.held + nf.pending, nf.service_time_ns_p50))
 }
 
-fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost, Failure> {
+fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost, CommandError> {
     session.interval(WARM_UP)?;
-    let gone = || Failure::new(Exit::Failed, "the NF is gone");
+    let gone = || CommandError::new(Exit::Failed, "the NF is gone");
     let (mut accounts, mut samples, mut saturated) = (Vec::new(), Vec::new(), true);
     for _ in 0..windows {
         let interval = session.interval(WINDOW)?;
@@ -191,7 +191,7 @@ fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost
         saturated &= then.2 >= SATURATED && now.2 >= SATURATED;
         let returned = now.1.saturating_sub(then.1);
         if returned == 0 {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 Exit::Failed,
                 format!("the NF returned no packet of {frame_bytes} B in {} ms", WINDOW.as_millis()),
             ));
@@ -203,7 +203,7 @@ fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost
     let mut chosen = if saturated { accounts } else { samples };
     let mut rank = |part| {
         quantile(&mut chosen, part).map(|ps| ps as f64 / 1000.0).ok_or_else(|| {
-            Failure::new(
+            CommandError::new(
                 Exit::Failed,
                 "the NF is faster than what feeds it and takes no samples of itself, so its cost cannot be told",
             )
@@ -219,9 +219,9 @@ fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost
     })
 }
 
-fn cost_of(args: &Args, arguments: Map<String, Json>, sizes: Vec<SizeCost>) -> Result<NfCost, Failure> {
+fn cost_of(args: &Args, arguments: Map<String, Json>, sizes: Vec<SizeCost>) -> Result<NfCost, CommandError> {
     let figures: Vec<(u32, f64)> = sizes.iter().map(|size| (size.frame_bytes, size.median_ns)).collect();
-    let found = estimate(&figures).ok_or_else(|| Failure::new(Exit::Failed, "nothing was measured"))?;
+    let found = estimate(&figures).ok_or_else(|| CommandError::new(Exit::Failed, "nothing was measured"))?;
     let cycles_per_second = Clock::calibrate().cycles_per_second();
     Ok(NfCost {
         runs: args.nf.clone(),
@@ -235,10 +235,15 @@ fn cost_of(args: &Args, arguments: Map<String, Json>, sizes: Vec<SizeCost>) -> R
     })
 }
 
-fn simulate(nf: &str, args: &Map<String, Json>, input: &Input, out: &Output) -> Result<Simulated, Failure> {
+fn simulate(
+    nf: &str,
+    args: &Map<String, Json>,
+    input: &Input,
+    out: &Output,
+) -> Result<Simulated, CommandError> {
     let shipped = Shipped::find()?;
     if shipped.catalog.get(nf).is_none() {
-        return Err(Failure::usage(format!("--simulate-cache is for shipped NFs, and {nf} is none")));
+        return Err(CommandError::usage(format!("--simulate-cache is for shipped NFs, and {nf} is none")));
     }
     let costs = of_machine(out)?;
     let (folder, levels) = (Folder::make()?, levels_of(&costs));

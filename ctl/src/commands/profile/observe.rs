@@ -11,15 +11,15 @@ use headgate_host::perf::counters::{Kind, Reading, Watch};
 use headgate_host::perf::tally::{self, Tally};
 use headgate_host::{Pid, accounting, cores};
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 
 /// Time between two samples at the queues. Our choice: a hundred samples in the shortest profile, and a
 /// snapshot takes the manager's control thread some 100 us.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
 
-/// What was observed.
+/// Observation of chains for a time.
 pub struct Observation {
-    /// How long.
+    /// Duration.
     pub elapsed: Duration,
     /// The manager at the end.
     pub after: Snapshot,
@@ -33,7 +33,7 @@ pub struct Observation {
     pub nfs: Vec<NfObservation>,
     /// Cores that NFs may use: no worker's.
     pub cores: Vec<CoreLoad>,
-    /// What was not counted and why, and what disturbed, in sentences.
+    /// Notes on events that were not counted, with the reason, and on disturbances, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct Observation {
 pub struct NfObservation {
     /// Its name.
     pub name: String,
-    /// What it runs.
+    /// Program that it runs.
     pub runs: String,
     /// The core of its first instance.
     pub core: u32,
@@ -49,23 +49,23 @@ pub struct NfObservation {
     pub policy: String,
     /// Its processes.
     pub pids: Vec<Pid>,
-    /// What was counted.
+    /// Counts of events.
     pub counts: Counts,
     /// The kernel's account.
     pub tally: Tally,
     /// Whether hardware counters hold the kernel's part too.
     pub with_kernel: bool,
-    /// What a packet takes in its hands, in nanoseconds.
+    /// Time that it works on a packet, in nanoseconds.
     pub work_ns: Option<f64>,
-    /// How it called the kernel, if it works on interfaces.
+    /// System calls, if it works on interfaces.
     pub calls: Option<Calls>,
     /// Packets that were at it on average: in its ring, in its hands, and waiting for its ring.
     pub held: f64,
 }
 
 impl NfObservation {
-    /// How long a packet was at it, by Little's law: packets there over packets a second. Nobody knows how many
-    /// wait in the sockets of one on interfaces.
+    /// Returns how long a packet was at it, by Little's law: packets there over packets a second. Nobody
+    /// knows how many wait in the sockets of one on interfaces.
     pub fn stay_ns(&self) -> Option<f64> {
         let per_ns = self.counts.packets as f64 / self.counts.elapsed_ns.max(1) as f64;
         (self.counts.packets > 0 && self.calls.is_none()).then(|| self.held / per_ns)
@@ -81,17 +81,21 @@ struct Watched {
 }
 
 /// The manager's state now.
-pub fn snapshot(name: &str) -> Result<Snapshot, Failure> {
+pub fn snapshot(name: &str) -> Result<Snapshot, CommandError> {
     Ok(api::call(name, &Request::Snapshot { audit: false })?)
 }
 
 /// Observes the NFs whose names `wanted` accepts, for the given time.
-pub fn observe(name: &str, time: Duration, wanted: impl Fn(&str) -> bool) -> Result<Observation, Failure> {
+pub fn observe(
+    name: &str,
+    time: Duration,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Observation, CommandError> {
     let first = snapshot(name)?;
     let instances = first.nfs.iter().filter(|nf| wanted(&nf.nf));
     let mut watched: Vec<Watched> = instances.filter_map(watch).collect();
     if watched.is_empty() {
-        return Err(Failure::new(
+        return Err(CommandError::new(
             Exit::Failed,
             "none of the NFs to be profiled is running; `headgate status` says why",
         ));
@@ -163,7 +167,7 @@ impl Watched {
             notes.push(format!("{} ended while it was watched, and is left out", self.instance));
             return None;
         };
-        for uncounted in self.watch.troubles() {
+        for uncounted in self.watch.errors() {
             let uncounted = uncounted.to_string();
             if !notes.contains(&uncounted) {
                 notes.push(uncounted);

@@ -1,4 +1,4 @@
-//! What a profile of chains found: one value, as text and as JSON.
+//! Report of a profile of chains: one value, as text and as JSON.
 
 use std::collections::BTreeMap;
 
@@ -24,20 +24,20 @@ pub struct Report {
     pub nfs: Vec<NfReport>,
     /// Functions in which the NFs were met most often, where perf could say.
     pub functions: Vec<FunctionReport>,
-    /// What an event costs, in nanoseconds.
+    /// Cost of an event, in nanoseconds.
     pub unit_costs_ns: BTreeMap<&'static str, Option<f64>>,
     /// The machine.
     pub machine: String,
-    /// What was not counted and why.
+    /// Notes on events that were not counted, with the reason.
     pub notes: Vec<String>,
 }
 
 /// Nanoseconds of a packet.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Parts {
-    /// By source; null where it was not counted.
+    /// Costs by source; null where it was not counted.
     pub by_source: BTreeMap<&'static str, Option<f64>>,
-    /// All that were counted.
+    /// Sum of those that were counted.
     pub total: f64,
     /// Whether all were.
     pub whole: bool,
@@ -46,7 +46,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Of a breakdown.
+    /// Makes the report of a breakdown.
     pub fn of(breakdown: &Breakdown) -> Self {
         Self {
             by_source: Source::ALL.iter().map(|&source| (source.name(), breakdown.at(source))).collect(),
@@ -56,7 +56,7 @@ impl Parts {
         }
     }
 
-    /// Of one source.
+    /// Returns the cost of one source.
     pub fn at(&self, source: Source) -> Option<f64> {
         self.by_source.get(source.name()).copied().flatten()
     }
@@ -72,7 +72,7 @@ pub struct RatioReport {
 }
 
 impl RatioReport {
-    /// As the report has it.
+    /// Returns the ratios in the form of the report.
     pub fn of(ratios: Option<Ratios>) -> Option<Self> {
         ratios.map(|ratios| Self {
             wait_over_runtime: ratios.wait_over_run,
@@ -92,17 +92,17 @@ pub struct ChainReport {
     pub packets_per_second: f64,
     /// Packets that were dropped on it, a second.
     pub drops_per_second: f64,
-    /// How long a packet was at its NFs, queues included (Little's law), in nanoseconds.
+    /// Time that a packet was at its NFs, queues included (Little's law), in nanoseconds.
     pub stay_ns: Option<f64>,
-    /// CPU time of the Open vSwitch between its NFs for each packet that left, in nanoseconds; absent without one,
-    /// or without packets.
+    /// CPU time of the Open vSwitch between its NFs for each packet that left, in nanoseconds; absent without
+    /// one, or without packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch_ns: Option<f64>,
     /// A packet's time, its NFs together; absent without packets.
     pub latency_ns: Option<Parts>,
     /// The ratios of its NFs together.
     pub ratios: Option<RatioReport>,
-    /// What to change first, and why.
+    /// First change to make, and the reason.
     pub first: String,
 }
 
@@ -111,7 +111,7 @@ pub struct ChainReport {
 pub struct NfReport {
     /// Its name.
     pub nf: String,
-    /// What it runs.
+    /// Program that it runs.
     pub runs: String,
     /// Its core.
     pub core: u32,
@@ -123,9 +123,9 @@ pub struct NfReport {
     pub events_per_packet: BTreeMap<&'static str, Option<f64>>,
     /// A packet's time; absent without packets.
     pub latency_ns: Option<Parts>,
-    /// What a packet takes in its hands, in nanoseconds.
+    /// Time that it works on a packet, in nanoseconds.
     pub work_ns: Option<f64>,
-    /// How long a packet was at it, queue included, in nanoseconds.
+    /// Time that a packet was at it, queue included, in nanoseconds.
     pub stay_ns: Option<f64>,
     /// The ratios.
     pub ratios: Option<RatioReport>,
@@ -137,7 +137,7 @@ pub struct NfReport {
     pub migrations: Option<u64>,
     /// Page faults without and with a disk.
     pub page_faults: [u64; 2],
-    /// What a cache simulator said, when it was asked.
+    /// Result of a cache simulator, when it was asked for.
     pub simulated: Option<Simulated>,
 }
 
@@ -181,18 +181,16 @@ pub fn words(advice: &Advice, stages: &[String]) -> String {
     }
 }
 
-/// What spares time of a source, where no knob of a configuration was found that does.
+/// Returns advice that reduces the time of a source, where no key of the configuration does.
 const fn cure(source: Source) -> &'static str {
     match source {
-        Source::DataL1 | Source::DataL2 => "only fewer loads and stores spare it",
+        Source::DataL1 | Source::DataL2 => "only fewer loads and stores reduce it",
         Source::DataL3 | Source::DataDram => {
             "its tables do not fit its own caches; make them smaller, or spread its flows over instances"
         }
-        Source::TranslationL2 | Source::TranslationWalk => "hugepages spare translations",
+        Source::TranslationL2 | Source::TranslationWalk => "hugepages save translations",
         Source::Switches | Source::Calls => "longer time slices and larger bursts save them",
-        Source::Ready => {
-            "more is wanted of its core than it can give; another core, or NFs fused into one process, spare it"
-        }
+        Source::Ready => "its core is overloaded; another core, or NFs fused into one process, relieve it",
     }
 }
 
@@ -226,7 +224,7 @@ pub fn time(ns: f64) -> String {
 }
 
 impl Report {
-    /// As tables.
+    /// Returns the report as tables.
     pub fn text(&self, paint: Paint) -> String {
         let mut text = format!(
             "{} over {:.1} s\n",
@@ -333,7 +331,7 @@ impl Report {
 }
 
 impl ChainReport {
-    /// What its Open vSwitch takes, if it has one.
+    /// Describes the CPU time of its Open vSwitch, if it has one.
     pub fn switch_words(&self) -> String {
         let words = |ns| format!(", {} of CPU time in Open vSwitch for each packet", time(ns));
         self.switch_ns.map_or(String::new(), words)

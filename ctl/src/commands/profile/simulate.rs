@@ -1,10 +1,10 @@
-//! Where an NF's loads and stores would find their data, by a cache simulator: for machines without counters.
+//! Cache simulation of an NF's loads and stores, for machines without counters.
 //!
-//! The shipped NF runs over a capture under valgrind's callgrind, which simulates a first cache and a last one;
-//! counted is what happens between call and return of the NF's `process`, so nothing of the harness around it.
-//! It runs twice, with the machine's last cache and with its second cache as the last, which together tell the
-//! four places apart. What is not simulated: the rings, the kernel, other cores, and a packet that comes
-//! from a device (here it was written by the same core a moment ago).
+//! The shipped NF runs over a capture under valgrind's callgrind, which simulates a first cache and a last
+//! one; counted is what happens between call and return of the NF's `process`, so nothing of the harness
+//! around it. It runs twice, with the machine's last cache and with its second cache as the last, which
+//! together tell the four places apart. What is not simulated: the rings, the kernel, other cores, and a
+//! packet that comes from a device (here it was written by the same core a moment ago).
 
 use std::fs;
 use std::io;
@@ -20,11 +20,13 @@ use headgate_wire::{MacAddress, NoRoomError, udp};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 
-/// What is counted: the handler of each shipped NF, and none of the closures in it, whose names go on.
+/// Function that is counted: the handler of each shipped NF, and none of the closures in it, whose names go
+/// on.
 const HANDLER: &str = "<headgate_nfs::*NetworkFunction>::process";
-/// Packets that are made. Our choice: caches are warm after a tenth, and callgrind needs some seconds for them.
+/// Packets that are made. Our choice: caches are warm after a tenth, and callgrind needs some seconds for
+/// them.
 const PACKETS: u32 = 20_000;
 /// Flows of the packets that are made.
 const FLOWS: u32 = 256;
@@ -33,7 +35,7 @@ const SIZES: std::ops::RangeInclusive<usize> = 60..=1514;
 /// Bytes of a check sequence.
 const CHECK_BYTES: usize = 4;
 
-/// What the NF is fed with.
+/// Packets that the NF is fed with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// The packets of a capture.
@@ -56,12 +58,12 @@ impl FromStr for Input {
 }
 
 impl Input {
-    /// Whether it is there, and valgrind: said before anything takes time.
-    pub fn check(&self) -> Result<(), Failure> {
+    /// Checks that the input and valgrind are there, before anything takes time.
+    pub fn check(&self) -> Result<(), CommandError> {
         if let Self::Capture(path) = self
             && !path.is_file()
         {
-            return Err(Failure::usage(format!(
+            return Err(CommandError::usage(format!(
                 "--simulate-cache {}: there is no such capture; name one, or a frame size such as 64",
                 path.display()
             )));
@@ -71,16 +73,16 @@ impl Input {
     }
 }
 
-fn no_valgrind(error: &io::Error) -> Failure {
+fn no_valgrind(error: &io::Error) -> CommandError {
     match error.kind() {
-        io::ErrorKind::NotFound => Failure::environment(
+        io::ErrorKind::NotFound => CommandError::environment(
             "--simulate-cache needs valgrind, which is not installed: apt-get install valgrind",
         ),
-        _ => Failure::environment(format!("valgrind does not start: {error}")),
+        _ => CommandError::environment(format!("valgrind does not start: {error}")),
     }
 }
 
-/// What the simulator said.
+/// Result of the simulator.
 #[derive(Clone, Debug, Serialize)]
 pub struct Simulated {
     /// Packets it was fed with.
@@ -89,13 +91,13 @@ pub struct Simulated {
     pub instructions: f64,
     /// Loads and stores for each packet that found their line in L1, L2, L3 and DRAM.
     pub per_packet: [f64; 4],
-    /// What these cost on this machine, in nanoseconds for each packet; absent where a level was not measured.
+    /// Cost of these on this machine, in nanoseconds for each packet; absent where a level was not measured.
     pub data_ns: Option<f64>,
     /// The caches that were simulated.
     pub caches: Vec<String>,
 }
 
-/// Where everything is for a simulation.
+/// Paths and costs for a simulation.
 pub struct Bench<'a> {
     /// The program that hosts NFs.
     pub program: &'a Path,
@@ -103,13 +105,13 @@ pub struct Bench<'a> {
     pub folder: &'a Path,
     /// The machine's caches.
     pub caches: &'a Caches,
-    /// What a load costs.
+    /// Cost of a load from each level.
     pub levels: &'a Levels,
 }
 
 impl Bench<'_> {
     /// The capture to be read: that of the input, or one that is made.
-    pub fn capture(&self, input: &Input) -> Result<PathBuf, Failure> {
+    pub fn capture(&self, input: &Input) -> Result<PathBuf, CommandError> {
         match input {
             Input::Capture(path) => Ok(path.clone()),
             Input::Made(bytes) => {
@@ -127,7 +129,7 @@ impl Bench<'_> {
         run: &str,
         args: &Map<String, Json>,
         capture: &Path,
-    ) -> Result<Simulated, Failure> {
+    ) -> Result<Simulated, CommandError> {
         let last = self.run(run, args, capture, &[])?;
         let second = match second_as_last(self.caches) {
             Some(option) => self.run(run, args, capture, &[option])?,
@@ -135,7 +137,7 @@ impl Bench<'_> {
             None => Run { misses_last: last.misses_last, ..last.clone() },
         };
         if last.packets == 0 {
-            return Err(Failure::new(Exit::Failed, format!("{} has no packets", capture.display())));
+            return Err(CommandError::new(Exit::Failed, format!("{} has no packets", capture.display())));
         }
         let accesses =
             DataAccesses::of_misses(last.accesses, last.misses_l1, second.misses_last, last.misses_last);
@@ -165,7 +167,7 @@ impl Bench<'_> {
         args: &Map<String, Json>,
         capture: &Path,
         more: &[String],
-    ) -> Result<Run, Failure> {
+    ) -> Result<Run, CommandError> {
         let counts = self.folder.join("callgrind.out");
         let mut valgrind = Command::new("valgrind");
         valgrind.args(["--tool=callgrind", "--cache-sim=yes"]).arg(format!("--toggle-collect={HANDLER}"));
@@ -182,11 +184,11 @@ impl Bench<'_> {
             return Err(refused(run, &output));
         }
         let text = fs::read_to_string(&counts)
-            .map_err(|error| Failure::new(Exit::Failed, format!("valgrind left no counts: {error}")))?;
+            .map_err(|error| CommandError::new(Exit::Failed, format!("valgrind left no counts: {error}")))?;
         let told: Json = serde_json::from_slice(&output.stdout).unwrap_or_default();
         let packets = told["packets"]["in"].as_u64().unwrap_or(0);
         Run::read(&text, packets).ok_or_else(|| {
-            Failure::new(
+            CommandError::new(
                 Exit::Failed,
                 format!("callgrind counted nothing in {HANDLER}: was headgate-nfs stripped of its symbols?"),
             )
@@ -194,16 +196,17 @@ impl Bench<'_> {
     }
 }
 
-fn refused(run: &str, output: &Output) -> Failure {
+fn refused(run: &str, output: &Output) -> CommandError {
     let said = String::from_utf8_lossy(&output.stderr);
     // What valgrind itself says begins with its process id between equal signs.
     let why: Vec<&str> =
         said.lines().filter(|line| !line.starts_with("==") && !line.starts_with("--")).collect();
     let exit = if output.status.code() == Some(4) { Exit::Configuration } else { Exit::Failed };
-    Failure::new(exit, format!("{run} under valgrind: {} ({})", why.join("; "), output.status))
+    CommandError::new(exit, format!("{run} under valgrind: {} ({})", why.join("; "), output.status))
 }
 
-/// The second cache in the place of the last, as the option says it. The number of sets must be a power of two.
+/// The second cache in the place of the last, as the option says it. The number of sets must be a power of
+/// two.
 fn second_as_last(caches: &Caches) -> Option<String> {
     if caches.l3_bytes == 0 || caches.l2_bytes == 0 || caches.l2_ways == 0 {
         return None;
@@ -213,7 +216,7 @@ fn second_as_last(caches: &Caches) -> Option<String> {
     Some(format!("--LL={},{},64", sets * caches.l2_ways * 64, caches.l2_ways))
 }
 
-/// What one run counted.
+/// Counts of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Run {
     packets: u64,
@@ -225,7 +228,7 @@ struct Run {
 }
 
 impl Run {
-    /// Of callgrind's file (valgrind manual, 6: lines `desc:`, `events:` and `totals:`).
+    /// Reads callgrind's file (valgrind manual, 6: lines `desc:`, `events:` and `totals:`).
     fn read(text: &str, packets: u64) -> Option<Self> {
         let line = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
         let names = line("events:")?.split_whitespace();

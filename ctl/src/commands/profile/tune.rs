@@ -1,4 +1,5 @@
-//! `--tune`: from a profile to changes of the configuration, tried one after another under the traffic there is.
+//! `--tune`: from a profile to changes of the configuration, tried one after another under the traffic there
+//! is.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,12 +20,12 @@ use toml::Table;
 use super::edit::Change;
 use super::observe::snapshot;
 use super::report::{reason, time};
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
 use crate::shipped::Shipped;
 
-/// How long a changed configuration runs before it is measured. Our choice: weights follow demand within
-/// a tenth of a second, and queues fill and drain in milliseconds.
+/// Time that a changed configuration runs before it is measured. Our choice: weights follow demand within a
+/// tenth of a second, and queues fill and drain in milliseconds.
 const SETTLES: Duration = Duration::from_millis(500);
 /// Time between two samples at the queues.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
@@ -34,13 +35,13 @@ pub struct ConfigFile {
     name: String,
     text: String,
     table: Table,
-    /// What it says.
+    /// Parsed configuration.
     pub config: Config,
 }
 
 impl ConfigFile {
     /// Reads it; refused when the running manager works by another.
-    pub fn load(path: &Path, now: &Snapshot) -> Result<Self, Failure> {
+    pub fn load(path: &Path, now: &Snapshot) -> Result<Self, CommandError> {
         let shipped = Shipped::find()?;
         let mut machine = Machine::observe();
         // The memory is reserved already, by the manager that is running.
@@ -49,7 +50,7 @@ impl ConfigFile {
         let refuse = |why: String| {
             let message =
                 format!("{}: {why}; name the manager's file, or `headgate apply` it first", path.display());
-            Failure::new(Exit::Configuration, message)
+            CommandError::new(Exit::Configuration, message)
         };
         let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
         let table = text.parse::<Table>().map_err(|error| refuse(error.to_string()))?;
@@ -72,9 +73,9 @@ impl ConfigFile {
     }
 }
 
-/// Who tunes what.
+/// State of a tuning run.
 pub struct Tuner<'a> {
-    /// Where words go.
+    /// Output of the command.
     pub out: &'a Output,
     /// The manager's name.
     pub manager: &'a str,
@@ -84,7 +85,7 @@ pub struct Tuner<'a> {
     pub file: &'a ConfigFile,
 }
 
-/// What became of all proposals.
+/// Results of all proposals.
 #[derive(Debug, Serialize)]
 pub struct Tuned {
     /// The chain.
@@ -98,32 +99,32 @@ pub struct Tuned {
 /// A proposal.
 #[derive(Debug, Serialize)]
 pub struct Tried {
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// At most so many nanoseconds less for each packet.
+    /// Largest gain that is expected, in nanoseconds for each packet.
     pub gain_ns: f64,
     /// The lines of the configuration.
     pub lines: String,
-    /// What became of it; absent when it was not tried.
+    /// Result; absent when it was not tried.
     pub verdict: Option<Verdict>,
 }
 
-/// What became of a proposal.
+/// Result of a proposal.
 #[derive(Debug, Serialize)]
 pub struct Verdict {
     /// Whether the manager works by it now.
     pub kept: bool,
-    /// In words.
+    /// Description in words.
     pub words: String,
     /// Without it.
     pub before: Option<Figures>,
-    /// With it.
+    /// Figures with the proposal.
     pub after: Option<Figures>,
-    /// With it over without it.
+    /// Figures with it over those without it.
     pub effect: Option<EffectReport>,
 }
 
-/// What was measured: medians of windows.
+/// Measured figures: medians of windows.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Figures {
     /// Packets that left, a second.
@@ -190,7 +191,7 @@ impl Tuner<'_> {
         stages: &[Stage],
         cores: &[CoreLoad],
         try_for: Option<Duration>,
-    ) -> Result<Tuned, Failure> {
+    ) -> Result<Tuned, CommandError> {
         let names = &self.chain.stages;
         let proposals: Vec<Proposal> = if stages.is_empty() {
             Vec::new()
@@ -213,12 +214,12 @@ impl Tuner<'_> {
         Ok(Tuned { chain: self.chain.name.clone(), proposals: tried, applied: try_for.is_some() })
     }
 
-    fn try_all(&self, changes: Vec<Change>, tried: &mut [Tried], time: Duration) -> Result<(), Failure> {
+    fn try_all(&self, changes: Vec<Change>, tried: &mut [Tried], time: Duration) -> Result<(), CommandError> {
         let wish = signals::catch()?;
         let mut kept = Written { table: self.file.table.clone(), text: self.file.text.clone() };
         for (change, tried) in changes.into_iter().zip(tried) {
             if wish.count() > 0 {
-                return Err(Failure::new(
+                return Err(CommandError::new(
                     Exit::Failed,
                     "stopped; the manager works by what was kept until then",
                 ));
@@ -229,7 +230,7 @@ impl Tuner<'_> {
                 continue;
             }
             let text = toml::to_string(&table).map_err(|error| {
-                Failure::new(Exit::Failed, format!("the change cannot be written: {error}"))
+                CommandError::new(Exit::Failed, format!("the change cannot be written: {error}"))
             })?;
             let next = Written { table, text };
             self.out.note(format!("trying: {}", tried.reason));
@@ -250,7 +251,7 @@ impl Tuner<'_> {
     }
 
     /// Puts a change off and on in turn, and measures each time.
-    fn in_turn(&self, off: &str, on: &str, time: Duration, wish: &Wish) -> Result<Verdict, Failure> {
+    fn in_turn(&self, off: &str, on: &str, time: Duration, wish: &Wish) -> Result<Verdict, CommandError> {
         let window = |text: &str| {
             self.apply(text)?;
             sleep(SETTLES, wish)?;
@@ -262,7 +263,7 @@ impl Tuner<'_> {
             without[pair + 1] = window(off)?;
         }
         let Some(effect) = Effect::of(&without, &with) else {
-            return Err(Failure::new(
+            return Err(CommandError::new(
                 Exit::Failed,
                 format!("no packet left chain {} while it was measured; tune under traffic", self.chain.name),
             ));
@@ -283,14 +284,14 @@ impl Tuner<'_> {
         })
     }
 
-    fn apply(&self, text: &str) -> Result<(), Failure> {
+    fn apply(&self, text: &str) -> Result<(), CommandError> {
         let request = Request::Apply { name: self.file.name.clone(), text: text.to_owned() };
         api::call::<Json>(self.manager, &request)?;
         Ok(())
     }
 
-    /// What the chain does for so long.
-    fn window(&self, time: Duration, wish: &Wish) -> Result<Window, Failure> {
+    /// Measures the chain for so long.
+    fn window(&self, time: Duration, wish: &Wish) -> Result<Window, CommandError> {
         let before = snapshot(self.manager)?;
         let began = Instant::now();
         let (mut held, mut samples) = (0, 0u32);
@@ -324,11 +325,11 @@ impl Tuner<'_> {
     }
 }
 
-/// Sleeps, unless somebody wants this to end.
-fn sleep(time: Duration, wish: &Wish) -> Result<(), Failure> {
+/// Sleeps, unless a stop is requested.
+fn sleep(time: Duration, wish: &Wish) -> Result<(), CommandError> {
     match wish.wait(0, Some(time)) {
         0 => Ok(()),
-        _ => Err(Failure::new(Exit::Failed, "stopped; what was being tried is put back")),
+        _ => Err(CommandError::new(Exit::Failed, "stopped; what was being tried is put back")),
     }
 }
 
@@ -339,7 +340,7 @@ impl Verdict {
 }
 
 impl Tuned {
-    /// As text.
+    /// Returns the report as text.
     pub fn text(&self, paint: Paint) -> String {
         if self.proposals.is_empty() {
             return format!("tuning of chain {}: nothing promises to make it better\n", self.chain);

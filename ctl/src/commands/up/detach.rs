@@ -1,7 +1,8 @@
 //! The daemon, left to itself as soon as its NFs are ready.
 //!
-//! Until then it is attended: it is gone if we are. Afterwards it holds nothing of ours, so that a shell or an
-//! `ssh` that ran us is not kept waiting. What it says of its start we say; with a log it also stands there.
+//! Until then it is attended: it is gone if we are. Afterwards it holds nothing of ours, so that a shell or
+//! an `ssh` that ran us is not kept waiting. What it says of its start we say; with a log it also stands
+//! there.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,11 +16,11 @@ use headgate_units::text;
 use serde_json::json;
 
 use super::Args;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Starts the daemon, waits until it is ready, and leaves it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let began = Instant::now();
     let mut log = args.log.as_deref().map(Log::open).transpose()?;
     let (daemon, name) = start(args, log.as_ref(), out).inspect_err(|failure| {
@@ -39,15 +40,15 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn start(args: &Args, log: Option<&Log>, out: &Output) -> Result<(Daemon, String), Failure> {
+fn start(args: &Args, log: Option<&Log>, out: &Output) -> Result<(Daemon, String), CommandError> {
     let mut options = args.options()?;
     // Without a log nobody will read what it says later.
     options.quiet = log.is_none();
     let (said, messages) = match log {
         Some(log) => (None, log.as_output()?),
-        None => {
-            io::pipe().map(|(said, messages)| (Some(said), messages.into())).map_err(Failure::environment)?
-        }
+        None => io::pipe()
+            .map(|(said, messages)| (Some(said), messages.into()))
+            .map_err(CommandError::environment)?,
     };
     let started = Daemon::spawn(Options { messages, ..options }).and_then(|mut daemon| {
         let ready = daemon.ready(|| false)?;
@@ -67,10 +68,10 @@ fn start(args: &Args, log: Option<&Log>, out: &Output) -> Result<(Daemon, String
     }
 }
 
-fn of_start(error: DaemonError) -> Failure {
+fn of_start(error: DaemonError) -> CommandError {
     match error {
         DaemonError::Died { status } => {
-            Failure::new(Exit::Failed, format!("the manager ended at its start: {status}"))
+            CommandError::new(Exit::Failed, format!("the manager ended at its start: {status}"))
         }
         error => error.into(),
     }
@@ -89,19 +90,19 @@ fn pass_on(said: &mut io::PipeReader, out: &Output) {
 struct Log(File);
 
 impl Log {
-    fn open(path: &Path) -> Result<Self, Failure> {
+    fn open(path: &Path) -> Result<Self, CommandError> {
         let open = OpenOptions::new().create(true).append(true).open(path);
         open.map(Self).map_err(|error| {
-            Failure::environment(format!("cannot write the log {}: {error}", path.display()))
+            CommandError::environment(format!("cannot write the log {}: {error}", path.display()))
         })
     }
 
-    fn as_output(&self) -> Result<Stdio, Failure> {
-        self.0.try_clone().map(Stdio::from).map_err(Failure::environment)
+    fn as_output(&self) -> Result<Stdio, CommandError> {
+        self.0.try_clone().map(Stdio::from).map_err(CommandError::environment)
     }
 
     /// The daemon tells its attendant why it does not start, and nobody else.
-    fn tell(&mut self, failure: &Failure) {
+    fn tell(&mut self, failure: &CommandError) {
         // It is told on our standard error as well.
         let _ = writeln!(self.0, "headgate: {failure}");
     }

@@ -9,7 +9,7 @@ use headgate_host::notify::Notifier;
 use headgate_host::signals;
 
 use super::Args;
-use crate::failure::{Exit, Failure};
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::stop::Stop;
 use crate::view;
@@ -20,7 +20,7 @@ const END_CHECK_EVERY: Duration = Duration::from_millis(50);
 const STATUS_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs it.
-pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
+pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let wish = signals::catch()?;
     let service = Service { notifier: Notifier::from_environment()?, status: String::new() };
     let stop = Stop::watch(wish, *out)?;
@@ -38,8 +38,8 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, Failure> {
     Ok(ended.exit)
 }
 
-/// The service manager that started us, if one did. The daemon is none of its own, so we tell it what it wants to
-/// know.
+/// The service manager that started us, if one did. The daemon is none of its own, so we tell it what it
+/// wants to know.
 struct Service {
     notifier: Notifier,
     status: String,
@@ -47,7 +47,7 @@ struct Service {
 
 impl Service {
     /// Says that the daemon is ready and how it is, until it is time to stop.
-    fn attend(mut self, daemon: &Daemon, stop: &Stop) -> Result<(), Failure> {
+    fn attend(mut self, daemon: &Daemon, stop: &Stop) -> Result<(), CommandError> {
         let handle = daemon.handle();
         self.tell_status(&handle)?;
         self.notifier.ready()?;
@@ -58,12 +58,12 @@ impl Service {
                 self.tell_status(&handle)?;
             }
         }
-        // Whoever started us may be gone; the end goes on all the same.
+        // The process that started us may be gone; the end goes on all the same.
         let _ = self.notifier.stopping();
         Ok(())
     }
 
-    fn tell_status(&mut self, handle: &Handle) -> Result<(), Failure> {
+    fn tell_status(&mut self, handle: &Handle) -> Result<(), CommandError> {
         if !self.notifier.is_listened_to() {
             return Ok(());
         }

@@ -11,14 +11,14 @@ use headgate_host::namespace::Endpoint;
 use super::web::{Compared, program};
 use super::{Stage, Transfer, address};
 
-/// Where the receiver or server listens: iperf3's port, for the same purpose.
+/// Port at which the receiver or server listens: iperf3's, for the same purpose.
 const PORT: u16 = 5201;
 /// Bytes written and read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 /// Time after which a socket checks whether the demo is over.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 const CONNECT_PATIENCE: Duration = Duration::from_secs(3);
-/// How long the download may take at least, however late it is.
+/// Shortest time limit of the download, however late it is.
 const PATIENCE_MIN: Duration = Duration::from_secs(3);
 
 /// Sends as much as gets through in that time, from left to right.

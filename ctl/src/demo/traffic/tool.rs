@@ -15,10 +15,10 @@ use super::Stage;
 
 /// Time between two checks whether the demo is over.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
-/// How long a server may take to listen. Our choice: an interpreter on a busy core takes a second.
+/// Longest wait until a server listens. Our choice: an interpreter on a busy core takes a second.
 const LISTEN_PATIENCE: Duration = Duration::from_secs(4);
 
-/// Whether a program of this name can be run.
+/// Returns whether a program of this name can be run.
 pub fn is_installed(program: &str) -> bool {
     let is_executable = |path: std::path::PathBuf| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
@@ -27,11 +27,11 @@ pub fn is_installed(program: &str) -> bool {
         .is_some_and(|path| env::split_paths(&path).any(|folder| is_executable(folder.join(program))))
 }
 
-/// How a program ended.
+/// End of a program.
 pub enum End {
-    /// By itself.
+    /// The program ended by itself.
     Itself(ExitStatus),
-    /// It was killed, because the demo is over or it took too long.
+    /// The program was killed, because the demo is over or it took too long.
     Killed,
 }
 

@@ -13,7 +13,7 @@ use super::{Stage, Transfer, address};
 
 /// The usual port of a web server that is not the system's.
 const PORT: u16 = 8080;
-/// How long the download may take at least, however late it is.
+/// Shortest time limit of the download, however late it is.
 const PATIENCE_MIN: Duration = Duration::from_secs(3);
 
 /// Runs it within about that time.
@@ -72,10 +72,10 @@ pub fn program() -> Result<PathBuf, String> {
     }
 }
 
-/// What arrives, held against the file it should be.
+/// Comparison of the data that arrives with the file that it should be.
 pub struct Compared {
     file: File,
-    /// What arrived so far.
+    /// Number of bytes that arrived so far.
     pub bytes: u64,
     same: bool,
     expected: Vec<u8>,
@@ -95,12 +95,12 @@ impl Compared {
         self.same &= self.file.read_exact(&mut self.expected).is_ok() && self.expected == bytes;
     }
 
-    /// Whether what came so far is the same.
+    /// Returns whether the data so far is the same.
     pub const fn is_same(&self) -> bool {
         self.same
     }
 
-    /// Whether it is all there, and the same.
+    /// Returns whether the data is complete, and the same.
     pub fn is_complete(&mut self) -> bool {
         self.same && matches!(self.file.read(&mut [0]), Ok(0))
     }

@@ -213,7 +213,7 @@ fn a_memory_hog_is_ended_and_nobody_else() {
     neighbour.remove().unwrap();
 }
 
-/// What version 2 does at once takes other ways with version 1; each ends a bomb by itself.
+/// Tests the ways in which version 1 does what version 2 does at once; each ends a bomb by itself.
 #[test]
 fn each_way_to_end_a_group_ends_all_of_it() {
     let Some(grove) = Grove::new("ways") else { return };

@@ -1,4 +1,4 @@
-//! In a group of their own, as if it were the top: the rest of the machine keeps its cores.
+//! Tests in a group of their own, as if it were the top: the rest of the machine keeps its cores.
 
 use std::process::{Child, Command};
 
@@ -71,7 +71,7 @@ fn others_leave_the_cores_and_get_them_back() {
     let swept = reserve.sweep(&last, |pid| pid == ours, &mut |action| undo.push(action)).unwrap();
     assert_eq!((swept.moved, swept.stuck, swept.refused.len()), (1, 0, 0));
     assert_eq!([0, 1, 2].map(|which| bed.cores_of(which)), [&all, &rest, &rest].map(String::clone));
-    // Once more: nothing to do. Then somebody of ours who was started elsewhere.
+    // Once more: nothing to do. Then a process of ours that was started elsewhere.
     let again = reserve.sweep(&last, |pid| pid == ours, &mut |_| {}).unwrap();
     assert_eq!(again.moved, 0);
     reserve.admit(bed.pid(2)).unwrap();

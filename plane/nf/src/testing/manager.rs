@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headgate_session::message::{self, AttachError, FromNf, ToNf, Welcome};
+use headgate_session::message::{self, FromNf, MessageError, ToNf, Welcome};
 use headgate_shm::control::{ABI_VERSION, Orders, Progress, lent_for};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
@@ -151,7 +151,7 @@ impl Manager {
         wait_readable(&self.socket);
         match message::receive::<FromNf>(&self.socket) {
             Ok(received) => received.map(|(word, _)| word),
-            Err(AttachError::Closed) => None,
+            Err(MessageError::Closed) => None,
             Err(error) => panic!("from the NF: {error}"),
         }
     }

@@ -1,13 +1,13 @@
-//! How much an NF may say: so many messages and bytes in a second, on average.
+//! Budget of an NF's messages: so many messages and bytes in a second, on average.
 //!
-//! Reading is what costs the manager, and an NF decides how much there is to read: 64 KiB of JSON as fast as its socket
-//! took them kept a core busy to 80 %. What is beyond the budget stays in the socket until there is some again; then the
-//! socket is full, and the NF's own call fails. So nothing is lost that an NF of good will said, and whoever shouts
-//! waits.
+//! Reading is what costs the manager, and an NF decides how much there is to read: 64 KiB of JSON as fast as
+//! its socket took them kept a core busy to 80 %. What is beyond the budget stays in the socket until there
+//! is some again; then the socket is full, and the NF's own call fails. So no message of a well-behaved NF is
+//! lost, and one that floods waits.
 //!
-//! The rule is the virtual clock of cell rate algorithms: each message moves a clock ahead by the time it is worth, and
-//! the next one is read unless that clock is ahead of the real one by more than a burst. A message is read before its
-//! size is known, so the clock may run ahead by one message more.
+//! The rule is the virtual clock of cell rate algorithms: each message moves a clock ahead by the time it is
+//! worth, and the next one is read unless that clock is ahead of the real one by more than a burst. A message
+//! is read before its size is known, so the clock may run ahead by one message more.
 
 use headgate_units::{Instant, Span};
 
@@ -15,16 +15,16 @@ use headgate_units::{Instant, Span};
 const MESSAGES_PER_S: u64 = 1000;
 /// Bytes of an NF's messages in a second. Our choice: 16 of the longest ones, of which each takes 0.2 ms.
 const BYTES_PER_S: u64 = 1 << 20;
-/// How much of both may come at once. Our choice: what an NF says at its start, many times.
+/// Time whose messages and bytes may come at once. Our choice: what an NF says at its start, many times.
 const BURST: Span = Span::from_secs(1);
 
-/// What is left of an NF's right to be heard.
+/// Remaining budget of an NF.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     messages_per_s: u64,
     bytes_per_s: u64,
     burst: Span,
-    /// When all that was read would have been said at the rates.
+    /// Time at which all that was read would have been sent at the rates.
     messages_clock: Instant,
     bytes_clock: Instant,
 }

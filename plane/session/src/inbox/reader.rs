@@ -1,8 +1,9 @@
-//! Reading on a thread of its own, for kernels on which a peer can send files.
+//! A reader on a thread of its own, for kernels on which a peer can send files.
 //!
-//! To receive a file is to have to close it, and to close a socket that somebody set to linger takes as long as he
-//! wants; so does closing a socket of ours in whose queue such files are. Here that costs nobody but this thread: it
-//! receives, hands over plain messages, closes whatever came, and is the last to close the socket.
+//! To receive a file is to have to close it, and to close a socket that an attacker set to linger takes as
+//! long as he wants; so does closing a socket of ours in whose queue such files are. Here that costs nobody
+//! but this thread: it receives, hands over plain messages, closes whatever came, and is the last to close
+//! the socket.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -33,12 +34,12 @@ pub(super) struct Reader {
     shared: Arc<Shared>,
 }
 
-/// What both sides have.
+/// State that both sides share.
 #[derive(Debug)]
 struct Shared {
     /// Readable when something was received.
     bell: OwnedFd,
-    /// Readable when the thread is to look at the flags.
+    /// Readable when the thread is to read the flags.
     nudge: OwnedFd,
     /// Whether the budget counts no longer.
     drains: AtomicBool,
@@ -47,9 +48,10 @@ struct Shared {
 }
 
 impl Shared {
-    /// Sets a flag, and has the thread look at it.
+    /// Sets a flag, and wakes the thread to read it.
     fn tell(&self, flag: &AtomicBool) {
-        // Pairs with the loads of the thread: it looks before it waits, and the nudge ends a wait that has begun.
+        // Pairs with the loads of the thread: it reads them before it waits, and the nudge ends a wait that
+        // has begun.
         flag.store(true, Ordering::Release);
         ring(&self.nudge);
     }
@@ -86,7 +88,7 @@ impl Reader {
         received.try_recv().ok()
     }
 
-    /// Has what is left read at once.
+    /// Reads what is left at once.
     pub(super) fn drain(&self) {
         self.shared.tell(&self.shared.drains);
     }
@@ -122,7 +124,7 @@ impl Thread {
                 Ok(true) => {}
                 // The caller is still to be told that there is no more before the socket goes.
                 Ok(false) => break,
-                Err(Gone) => return self.close(&mut buffer),
+                Err(GoneError) => return self.close(&mut buffer),
             }
         }
         self.wait_for_end();
@@ -130,7 +132,7 @@ impl Thread {
     }
 
     /// Receives one message. False after the last one.
-    fn receive(&mut self, buffer: &mut [u8]) -> Result<bool, Gone> {
+    fn receive(&mut self, buffer: &mut [u8]) -> Result<bool, GoneError> {
         let (bytes, files) = match message::receive_bytes(&self.socket, buffer) {
             Ok(Some(received)) => received,
             Ok(None) => return Ok(true),
@@ -151,8 +153,8 @@ impl Thread {
         Ok(true)
     }
 
-    fn hand_over(&self, received: Received) -> Result<(), Gone> {
-        self.sender.send(received).map_err(|_| Gone)?;
+    fn hand_over(&self, received: Received) -> Result<(), GoneError> {
+        self.sender.send(received).map_err(|_| GoneError)?;
         ring(&self.shared.bell);
         Ok(())
     }
@@ -202,8 +204,8 @@ impl Thread {
         self.shared.ends.load(Ordering::Acquire)
     }
 
-    /// Closes the socket with nothing in it: a connection that is closed with words unread is reset, and takes back what
-    /// was said last.
+    /// Closes the socket with nothing in it: a connection that is closed with words unread is reset, and
+    /// takes back what was said last.
     fn close(self, buffer: &mut [u8]) {
         let _ = rustix::io::ioctl_fionbio(&self.socket, true);
         for _ in 0..LEFTOVERS_MAX {
@@ -218,5 +220,5 @@ impl Thread {
     }
 }
 
-/// Nobody takes what is received.
-struct Gone;
+/// Error for a receiver that is gone.
+struct GoneError;

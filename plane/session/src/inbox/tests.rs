@@ -1,4 +1,4 @@
-//! Both ways of reading, with whoever is at the other end at his worst.
+//! Tests of both ways of reading, with an attacker at the other end.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use super::*;
 
 /// Long enough for a thread of a busy machine to do something; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an attacker has the manager wait. It is what the caller's thread must never see.
+/// Time for which an attacker makes the manager wait; the caller's thread must never wait that long.
 const LINGER: Duration = Duration::from_secs(600);
 
 const WAYS: [Reading; 2] = [Reading::InPlace, Reading::OnThread];
@@ -180,8 +180,8 @@ fn a_thread_pauses_too_and_goes_on_for_last_words() {
     assert_eq!(next(&mut inbox, now), Received::Closed);
 }
 
-/// A socket whose closer waits for as long as its maker wants: there is something to send, and nobody takes it. The
-/// second is who does not.
+/// A socket whose closer waits for as long as its maker wants: there is something to send, and nobody takes
+/// it. The second is who does not.
 fn trap(linger: Duration) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -194,12 +194,12 @@ fn trap(linger: Duration) -> (TcpStream, TcpStream) {
     (sender, taker)
 }
 
-fn send_file(theirs: &OwnedFd, file: &TcpStream) -> Result<(), AttachError> {
+fn send_file(theirs: &OwnedFd, file: &TcpStream) -> Result<(), MessageError> {
     let files = [file.as_fd()];
     message::send(theirs, &said("have this"), &files)
 }
 
-/// That there is something to be afraid of.
+/// Shows the attack that these tests are about.
 #[test]
 fn to_close_what_an_attacker_sent_takes_as_long_as_he_likes() {
     const SHORT: Duration = Duration::from_secs(1);
@@ -221,10 +221,10 @@ fn files_are_an_offence_and_nobody_waits_for_their_end() {
             // It is nobody's but ours then, and not meant for us.
             sockopt::set_socket_linger(&file, None).unwrap();
         }
-        // On a thread of its own: whoever closes it last waits, and that may be us.
+        // On a thread of its own: the process that closes it last waits, and that may be us.
         thread::spawn(move || drop(file));
         if inbox.reading() == Reading::InPlace {
-            assert!(matches!(sent, Err(AttachError::Socket(rustix::io::Errno::PERM))), "{sent:?}");
+            assert!(matches!(sent, Err(MessageError::Socket(rustix::io::Errno::PERM))), "{sent:?}");
             say(&theirs, "nothing happened");
             assert_eq!(next(&mut inbox, Instant(0)), Received::Word(said("nothing happened")));
         } else {
@@ -237,7 +237,7 @@ fn files_are_an_offence_and_nobody_waits_for_their_end() {
     }
 }
 
-/// They are closed with the queue that they are in.
+/// Files are closed with the queue that they are in.
 #[test]
 fn files_that_nobody_received_do_not_hold_who_closes() {
     let budget = Budget::new(1, 1 << 30, Span::from_secs(1));
@@ -289,7 +289,7 @@ fn whoever_is_refused_reads_why() {
             }
         };
         assert_eq!(answer, ToNf::Refused { reason: "no".to_owned() });
-        assert!(matches!(message::receive::<ToNf>(&theirs), Err(AttachError::Closed)));
+        assert!(matches!(message::receive::<ToNf>(&theirs), Err(MessageError::Closed)));
     }
 }
 

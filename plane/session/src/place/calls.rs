@@ -1,13 +1,14 @@
 //! System calls that an NF may not make.
 //!
-//! A list of what is denied, not of what is allowed: an NF may be any program, in any language, of any version of its
-//! runtime, and what it computes with is none of our business. Denied is what reaches beyond the process: other
-//! processes, other namespaces, the scheduler, and the large rarely used parts of the kernel in which rights are gained.
-//! A denied call fails with EPERM, which programs know from containers; `clone3`, whose flags a filter cannot read,
-//! is not there at all (ENOSYS), and the C library falls back to `clone`, whose flags it can.
+//! A list of what is denied, not of what is allowed: an NF may be any program, in any language, of any
+//! version of its runtime, and what it computes with is none of our business. Denied is what reaches beyond
+//! the process: other processes, other namespaces, the scheduler, and the large rarely used parts of the
+//! kernel in which rights are gained. A denied call fails with EPERM, which programs know from containers;
+//! `clone3`, whose flags a filter cannot read, is not there at all (ENOSYS), and the C library falls back to
+//! `clone`, whose flags it can.
 //!
-//! What a filter cannot see is left to others: files in messages have an offence ([`headgate_shm::Offence::SentFiles`]),
-//! files by name and TCP have Landlock.
+//! What a filter cannot see is left to others: files in messages have an offence
+//! ([`headgate_shm::Offence::SentFiles`]), files by name and TCP have Landlock.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +116,8 @@ pub(super) fn restrict(launch: &Launch) -> Result<(), LaunchError> {
     Ok(())
 }
 
-/// The filters. The kernel asks all of them; the first also ends programs of other architectures (of 32 bits).
+/// The filters. The kernel asks all of them; the first also ends programs of other architectures (of 32
+/// bits).
 fn programs(launch: &Launch) -> Result<Vec<BpfProgram>, String> {
     let mut programs = vec![program(denied(launch)?, libc::EPERM)?, without_x32()];
     if !launch.allows(Permission::Namespaces) {

@@ -1,7 +1,8 @@
-//! Files an NF may write, and what else Landlock holds it from.
+//! Landlock rules: the files that an NF may write, and what else is denied to it.
 //!
-//! An NF reads what its user may read, as any program does, and writes nothing but what its orders name. Landlock is best
-//! effort by design: each version of the kernel knows more, and what this one does not know is told ([`Lack`]).
+//! An NF reads what its user may read, as any program does, and writes nothing but what its orders name.
+//! Landlock is best effort by design: each version of the kernel knows more, and what this one does not know
+//! is told ([`Lack`]).
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd, RestrictionStatus,
@@ -13,12 +14,14 @@ use rustix::io::Errno;
 use super::{Lack, LaunchError, Steps};
 use crate::launch::{Launch, Permission};
 
-/// The newest version of Landlock whose rules were tried here. A newer kernel knows more, which is not asked for.
+/// The newest version of Landlock whose rules were tried here. A newer kernel knows more, which is not asked
+/// for.
 const KNOWN: ABI = ABI::V7;
 /// Devices that change nothing when they are written.
 const SINKS: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Settings of the network namespace of whoever opens them: a program that routes turns forwarding on.
+/// Settings of the network namespace of the process that opens them: a program that routes turns forwarding
+/// on.
 const NETWORK_SETTINGS: &str = "/proc/sys/net";
 
 /// Restricts this process and what it becomes, and returns what this kernel could not hold.
@@ -49,7 +52,7 @@ fn writable(launch: &Launch) -> Result<Vec<PathBeneath<PathFd>>, LaunchError> {
     {
         rules.push(PathBeneath::new(settings, writing()));
     }
-    // A file system of somebody's own may lack some.
+    // A container's file system may lack some.
     let sinks = SINKS.iter().filter_map(|path| PathFd::new(path).ok());
     rules.extend(sinks.map(|sink| PathBeneath::new(sink, writing_one())));
     Ok(rules)

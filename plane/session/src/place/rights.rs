@@ -1,4 +1,4 @@
-//! Giving up rights for good, and making sure that they are gone.
+//! Irrevocable dropping of privileges, and a check that they are gone.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,8 @@ use rustix::thread::{CapabilitySet, CapabilitySets, Gid, Uid};
 use super::{LaunchError, Steps, last_error};
 use crate::launch::{Launch, Permission, User};
 
-/// Returns the rights that a process keeps: those to the interfaces of a namespace of its own, which are none outside.
+/// Returns the rights that a process keeps: those to the interfaces of a namespace of its own, which are none
+/// outside.
 pub(super) fn kept(launch: &Launch) -> CapabilitySet {
     if launch.has_own_network() {
         CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW
@@ -39,7 +40,8 @@ pub(super) fn give_up(launch: &Launch, kept: CapabilitySet) -> Result<(), Launch
         .map_err(steps.refused("forbid others to trace it"))
 }
 
-/// Drops what the process could ever gain. One that may not do so has no rights, and gains none: `no_new_privs` comes.
+/// Drops what the process could ever gain. One that may not do so has no rights, and gains none:
+/// `no_new_privs` comes.
 fn drop_bounding_set(kept: CapabilitySet) -> Result<(), Errno> {
     for number in 0..u64::BITS {
         // SAFETY: plain integers in, no memory touched.
@@ -70,8 +72,8 @@ fn become_user(user: User) -> Result<(), Errno> {
     rustix::thread::set_thread_res_uid(uid, uid, uid)
 }
 
-/// Reads from the kernel what this process is and may do, tries to get back what it gave up, and fails if anything of
-/// that is there.
+/// Reads from the kernel what this process is and may do, tries to get back what it gave up, and fails if
+/// anything of that is there.
 pub(super) fn check(launch: &Launch, kept: CapabilitySet) -> Result<(), LaunchError> {
     let found = match std::fs::read_to_string("/proc/self/status") {
         Ok(status) => held(&status, launch, kept).or_else(|| regained(launch, kept)),
@@ -110,7 +112,7 @@ fn held(status: &str, launch: &Launch, kept: CapabilitySet) -> Option<String> {
         }
     }
     let bound = fields.get("CapBnd").and_then(|text| u64::from_str_radix(text, 16).ok());
-    // Whoever could not drop it was no root, and `no_new_privs` makes it worthless.
+    // A process that could not drop it was no root, and `no_new_privs` makes it worthless.
     let was_root = launch.user.is_some() || launch.namespace.is_some();
     (was_root && bound != Some(kept.bits())).then(|| differs("CapBnd"))
 }
@@ -123,7 +125,8 @@ fn regained(launch: &Launch, kept: CapabilitySet) -> Option<String> {
     let all = kept | CapabilitySet::SYS_ADMIN;
     let sets = CapabilitySets { effective: all, permitted: all, inheritable: kept };
     let may_unshare = launch.allows(Permission::Namespaces);
-    // SAFETY: a plain integer in; a namespace that is made all the same is this process's own, which then ends.
+    // SAFETY: a plain integer in; a namespace that is made all the same is this process's own, which then
+    // ends.
     let unshares = || unsafe { libc::unshare(libc::CLONE_NEWUSER) } == 0;
     let session = getsid(None).ok() == Some(getpid());
     let dumpable = rustix::process::dumpable_behavior();

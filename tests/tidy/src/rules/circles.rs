@@ -16,7 +16,7 @@ use crate::tokens::{Path, flat, paths};
 use crate::tree::{Import, Module, Tree, imports};
 use crate::workspace::Workspace;
 
-/// What ties one file to another: the names used, and the line of the first use.
+/// A tie of one file to another: the names used, and the line of the first use.
 struct Tie {
     names: BTreeSet<String>,
     line: usize,

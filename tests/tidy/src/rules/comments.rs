@@ -10,7 +10,7 @@ use crate::offence::Offence;
 use crate::source::SourceFile;
 use crate::workspace::Workspace;
 
-/// As `max_width` in rustfmt.toml.
+/// Widest line, as `max_width` in rustfmt.toml.
 const COLUMNS_MAX: usize = 110;
 
 /// The column in which code ends, by the lines that are wide.
@@ -33,7 +33,7 @@ fn offences(file: &SourceFile) -> Vec<Offence> {
     comments.map(|(line, _)| offence(line)).collect()
 }
 
-/// Whether no break could help a line: a table's row, or a word as long as a line.
+/// Returns whether no break could help a line: a table's row, or a word as long as a line.
 fn may_be_wide(line: &str) -> bool {
     let indent = line.len() - line.trim_start().len();
     let text = line.trim_start().trim_start_matches(['/', '!', '*']).trim_start();

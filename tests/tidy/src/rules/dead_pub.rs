@@ -106,7 +106,7 @@ impl<'w> Named<'w> {
     }
 }
 
-/// What stands outside a library.
+/// Code outside a library.
 struct Live<'w> {
     named: &'w Named<'w>,
     own: &'w Named<'w>,
@@ -143,7 +143,7 @@ impl Live<'_> {
     }
 }
 
-/// Whether a word stands in more files than in our own.
+/// Returns whether a word stands in more files than in our own.
 fn is_more(all: &HashMap<&str, usize>, own: &HashMap<&str, usize>, word: &str) -> bool {
     all.get(word) > own.get(word)
 }

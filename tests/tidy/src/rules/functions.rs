@@ -19,7 +19,7 @@ const LINT: &str = "too_many_arguments";
 struct Function {
     name: String,
     line: usize,
-    /// Of signature and body, without attributes and doc comments.
+    /// Lines of signature and body, without attributes and doc comments.
     lines: usize,
     parameters: usize,
 }
@@ -130,7 +130,7 @@ pub fn excused_from_few_arguments(workspace: &Workspace) -> Vec<Offence> {
     offences
 }
 
-/// Whether an opening parenthesis belongs to an `expect` or `allow` of the lint.
+/// Returns whether an opening parenthesis belongs to an `expect` or `allow` of the lint.
 fn excuses(tokens: &[Token], open: usize) -> bool {
     let is_excuse = matches!(tokens[open - 1].word(), Some("expect" | "allow"));
     let inside = || &tokens[open..group_end(tokens, open)];

@@ -100,7 +100,8 @@ fn mentions(file: &SourceFile, kind: &Kind, variants: &BTreeSet<String>) -> Vec<
     found.map(|(at, what)| Offence::new(&file.path, tokens[at].line(), 0, what)).collect()
 }
 
-/// Whether what follows an enum's `::` is a variant, or a group or glob of them, not a function or constant.
+/// Returns whether the token that follows an enum's `::` is a variant, or a group or glob of them, not a
+/// function or constant.
 fn is_variant(token: &Token, variants: &BTreeSet<String>) -> bool {
     token.word().map_or_else(|| token.is('{') || token.is('*'), |word| variants.contains(word))
 }

@@ -1,4 +1,4 @@
-//! Where a path leads: the module or file that a name of a crate stands for, through `use` and re-exports.
+//! Resolution of paths: the module or file that a name of a crate stands for, through `use` and re-exports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ struct Scope {
     globs: Vec<Vec<String>>,
 }
 
-/// What a path stands for.
+/// Item that a path stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// A module.
@@ -31,7 +31,7 @@ pub enum Target {
     Outside,
 }
 
-/// How many imports lead on to others at most. Our choice: more than any crate here has.
+/// Largest number of imports that are followed one after another. Our choice: more than any crate here has.
 const DEPTH_MAX: usize = 16;
 
 impl<'t> Names<'t> {

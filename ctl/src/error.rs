@@ -1,4 +1,4 @@
-//! How a command ends when it fails, and what is said then.
+//! Error of a command: the message and the exit code.
 
 use std::fmt;
 use std::io;
@@ -16,10 +16,10 @@ use headgate_host::signals::SignalsError;
 use headgate_host::undo::UndoError;
 use serde_json::{Value as Json, json};
 
-/// Why a command did not end well.
+/// Error of a command.
 #[derive(Debug)]
-pub enum Failure {
-    /// Nobody reads our output any more, which is their good right: nothing is said.
+pub enum CommandError {
+    /// Standard output is closed, as by `head`: nothing is printed.
     NoReader,
     /// A configuration was refused.
     Refused {
@@ -32,13 +32,13 @@ pub enum Failure {
     Said {
         /// The exit code.
         exit: Exit,
-        /// What, why, and what mends it.
+        /// Message: what happened, why, and what to do.
         message: String,
     },
 }
 
-impl Failure {
-    /// A failure of this kind.
+impl CommandError {
+    /// Makes an error with this exit code.
     pub fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self::Said { exit, message: message.into() }
     }
@@ -62,7 +62,7 @@ impl Failure {
         }
     }
 
-    /// As the one document of a command that was to print JSON.
+    /// Returns the error as the one document of a command that was to print JSON.
     pub fn document(&self) -> Option<Json> {
         let error = match self {
             Self::NoReader => return None,
@@ -75,7 +75,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoReader => Ok(()),
@@ -87,7 +87,7 @@ impl fmt::Display for Failure {
 }
 
 /// Only output is written with `?` on an [`io::Error`]; what else can fail says more than that.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::NoReader,
@@ -96,7 +96,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<Diagnostics> for Failure {
+impl From<Diagnostics> for CommandError {
     fn from(diagnostics: Diagnostics) -> Self {
         // A list of plain values.
         let document = serde_json::to_value(&diagnostics).unwrap_or_default();
@@ -104,7 +104,7 @@ impl From<Diagnostics> for Failure {
     }
 }
 
-impl From<Failed> for Failure {
+impl From<Failed> for CommandError {
     fn from(failed: Failed) -> Self {
         match failed.diagnostics {
             Some(diagnostics) => Self::Refused { report: failed.message, diagnostics },
@@ -113,7 +113,7 @@ impl From<Failed> for Failure {
     }
 }
 
-impl From<DaemonError> for Failure {
+impl From<DaemonError> for CommandError {
     fn from(error: DaemonError) -> Self {
         match error {
             DaemonError::Failed(failed) => failed.into(),
@@ -122,7 +122,7 @@ impl From<DaemonError> for Failure {
     }
 }
 
-impl From<SessionError> for Failure {
+impl From<SessionError> for CommandError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Daemon(error) => error.into(),
@@ -132,13 +132,13 @@ impl From<SessionError> for Failure {
     }
 }
 
-impl From<RequestError> for Failure {
+impl From<RequestError> for CommandError {
     fn from(refusal: RequestError) -> Self {
         Self::new(Exit::from_code(refusal.code), refusal.message)
     }
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for CommandError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused(refusal) => refusal.into(),
@@ -157,7 +157,7 @@ fn of_root() -> &'static str {
 
 macro_rules! environment {
     ($($error:ty),*) => {$(
-        impl From<$error> for Failure {
+        impl From<$error> for CommandError {
             fn from(error: $error) -> Self {
                 Self::environment(error)
             }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_closed_pipe_is_no_failure_and_a_full_disk_is() {
-        let of = |kind: io::ErrorKind| Failure::from(io::Error::from(kind));
+        let of = |kind: io::ErrorKind| CommandError::from(io::Error::from(kind));
         assert_eq!(of(io::ErrorKind::BrokenPipe).exit(), Exit::Ok);
         assert_eq!(of(io::ErrorKind::BrokenPipe).document(), None);
         assert_eq!(of(io::ErrorKind::StorageFull).exit(), Exit::Failed);
@@ -184,7 +184,7 @@ mod tests {
         for (code, exit) in
             [(1, Exit::Failed), (3, Exit::Environment), (4, Exit::Configuration), (77, Exit::Failed)]
         {
-            let failure = Failure::from(RequestError { code, message: "why".into() });
+            let failure = CommandError::from(RequestError { code, message: "why".into() });
             assert_eq!(failure.exit(), exit);
             let document = failure.document().unwrap();
             assert_eq!(document["error"]["exit_code"], exit as u8);
