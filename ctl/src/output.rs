@@ -40,7 +40,7 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// Returns whether to use colour: for a terminal, unless `NO_COLOR` (no-color.org) is set or the terminal
+    /// Makes the paint of a stream: on for a terminal, unless `NO_COLOR` (no-color.org) is set or the terminal
     /// is dumb.
     fn of(stream: &impl IsTerminal) -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());

@@ -411,7 +411,7 @@ fn args_table(args: &Field<Args>) -> Option<Map<String, serde_json::Value>> {
     }
 }
 
-/// Program that an [[nf]] names.
+/// Program that an `[[nf]]` names.
 enum Ran {
     Program(Program),
     /// A process that attaches by itself, with the arguments that it is sent.

@@ -1,4 +1,4 @@
-//! Resolution of scheduling: the keys of [scheduler], and each NF's policy.
+//! Resolution of scheduling: the keys of `[scheduler]`, and each NF's policy.
 
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, NfTable, SchedulerTable};

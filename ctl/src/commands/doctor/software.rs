@@ -19,7 +19,7 @@ pub fn checks() -> Vec<Check> {
     vec![manager(&about), nf_program(), dpdk(&about), benchmarks(), tools()]
 }
 
-/// Answer of the daemon to `--version`.
+/// Answer of the daemon to `--about`.
 #[derive(Debug, Deserialize)]
 struct About {
     version: String,
