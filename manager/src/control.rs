@@ -128,6 +128,8 @@ pub struct Control {
     ports: Vec<PortHome>,
     numbers: Numbers,
     wiring: Wiring,
+    /// The users of domains. Before the ledger: their locks are given back by themselves, and then undone.
+    users: Users,
     ledger: Ledger,
     /// What of the scheduler's settings could not be changed on the machine.
     refused: Vec<String>,
@@ -136,8 +138,6 @@ pub struct Control {
     change: Option<Change>,
     scheduling: Scheduling,
     groups: NfGroups,
-    /// The users of domains.
-    users: Users,
     slices: TimeSlices,
     reserved: Reserved,
     delays: Delays,
