@@ -1,4 +1,4 @@
-//! The server's side of the API: requests of clients on their way to the control loop.
+//! Server side of the API: carries clients' requests to the control loop.
 //!
 //! The same requests serve inside the process: [`Handle::ask`].
 
@@ -22,21 +22,21 @@ pub(crate) struct Asked {
     pub(crate) reply: Sender<Answer>,
 }
 
-/// The control loop's ear.
+/// Receiving end of the control loop, on which requests arrive.
 pub(crate) struct Inbox {
     pub(crate) asked: Receiver<Asked>,
-    /// Readable when something was asked.
+    /// Socket that is readable when a request has arrived.
     pub(crate) poked: UnixStream,
 }
 
-/// A way to ask a manager in this process.
+/// Way to send requests to a manager in this process.
 #[derive(Clone)]
 pub struct Handle {
     asked: Sender<Asked>,
     poke: Arc<UnixStream>,
 }
 
-/// A handle and the ear it leads to.
+/// Returns a handle and the inbox it leads to.
 pub(crate) fn inbox() -> std::io::Result<(Handle, Inbox)> {
     let (sender, asked) = mpsc::channel();
     let (poke, poked) = UnixStream::pair()?;
@@ -46,7 +46,7 @@ pub(crate) fn inbox() -> std::io::Result<(Handle, Inbox)> {
 }
 
 impl Handle {
-    /// Asks and waits.
+    /// Sends a request and waits for its answer.
     ///
     /// # Errors
     /// The manager's refusal, or that it is gone.
@@ -54,7 +54,7 @@ impl Handle {
         let gone = || RequestError::failed("the manager has ended".to_owned());
         let (reply, answer) = mpsc::channel();
         self.asked.send(Asked { request, reply }).map_err(|_| gone())?;
-        // A full pipe means the loop has been poked already.
+        // A full pipe means the loop has been woken already.
         let _ = (&*self.poke).write(&[1]);
         match answer.recv_timeout(ANSWER_PATIENCE) {
             Ok(answer) => answer,
@@ -79,7 +79,7 @@ impl Handle {
         }
     }
 
-    /// Asks for something of a known shape.
+    /// Sends a request and returns its answer as a value of a known shape.
     ///
     /// # Errors
     /// As [`Handle::ask`].

@@ -1,27 +1,31 @@
-//! The control loop: one thread that does what may block or costs system calls. It starts NFs and reaps them, arranges
-//! plans, answers requests. The packet path never waits for it.
+//! The control loop: one thread for all work that may block or costs system calls. It starts NFs and reaps
+//! them, publishes plans, answers requests. The packet path never waits for it.
 //!
-//! The loop owns parts, each with its own fields; it passes to each what it needs, and carries out what they return:
+//! The loop owns parts, each with its own fields; it passes to each what it needs, and carries out what they
+//! return:
 //!
-//! - [`instances`]: the life of NF instances, by [`headgate_decide::lifecycle`]; each has a [`link`], what it is reached by,
-//!   and its processes an [`origin`], where they come from;
-//! - [`reception`]: NFs that come by themselves;
-//! - [`reconfiguration`]: from one configuration to another while traffic runs;
-//! - [`scheduling`], [`slices`], [`reserve`]: what NFs cost, which share or which time slices of its core each gets, and
-//!   cores kept free of other programs; [`groups`]: the kernel's part of shares;
-//! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: what is measured, promised and told;
-//! - [`ledger`]: what was changed on the machine.
+//! - [`instances`]: the life of NF instances, by [`headgate_decide::lifecycle`]; each has a [`link`], by
+//!   which packets reach it, and its processes an [`origin`], where they come from;
+//! - [`reception`]: NFs that somebody else starts, and that attach;
+//! - [`reconfiguration`]: the change from one configuration to another while traffic runs;
+//! - [`scheduling`], [`slices`], [`reserve`]: cost of NFs, the share or the time slices of its core that each
+//!   gets, and cores kept free of other programs; [`groups`]: the kernel's part of shares;
+//! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: measurements, promises, events and status;
+//! - [`ledger`]: changes to the machine, and how they are undone.
 //!
-//! What decides, in [`headgate_decide`], sees and touches nothing of these: [`policies`] gathers and carries out.
+//! The decisions, in [`headgate_decide`], see and touch none of these: [`policies`] gathers their input and
+//! carries them out.
 //!
 //! # One pass, and why in this order
 //!
-//! [`Control::pass`] has the order in code. Loads first and oftenest: shares follow traffic, and everything else can wait
-//! milliseconds. Then what others wait for: requests, and what workers tell, because an offence is answered by an end that is
-//! noticed below. Then instances: a death that was noticed is taken back in this pass. Then those who knock, who may take
-//! the place of one that just died. Then what follows from all of these: whether packets may be let in, delays, objectives.
-//! A change of configuration is seen to after instances, whose readiness it waits for. Time slices come last, because all of
-//! the above may have changed who is on a core; the manager's own end comes after everything it waits for.
+//! [`Control::pass`] has the order in code. Loads come first and most often: shares follow traffic, and
+//! everything else can wait milliseconds. Next is what others wait for: requests, and events of workers,
+//! because an offence is answered by an end that is noticed below. Then instances: a death that was noticed
+//! is taken back in this pass. Then processes that attach, which may take the place of one that just died.
+//! Then what follows from all of these: whether packets may be let in, delays, objectives. A change of
+//! configuration comes after instances, whose readiness it waits for. Time slices come last, because all of
+//! the above may have changed which NFs are on a core; the manager's own end comes after everything it waits
+//! for.
 
 mod answer;
 mod delays;
@@ -83,40 +87,41 @@ use slices::TimeSlices;
 use slices::thread::ManagerClock;
 use telemetry::Events;
 
-/// Longest time between two passes. Our choice: offences and reclaimed buffers wait at most this long; 200 passes a second
-/// cost a thousandth of a core.
+/// Longest time between two passes. Our choice: offences and reclaimed buffers wait at most this long; 200
+/// passes a second cost a thousandth of a core.
 const PASS_EVERY: Duration = Duration::from_millis(5);
-/// The same while an NF's buffers are being taken back, so that a restart is a matter of a millisecond.
+/// Time between two passes while an NF's buffers are being taken back, so that a restart takes about a
+/// millisecond.
 const PASS_SOON: Duration = Duration::from_micros(200);
 
-/// What stays the same while the manager runs.
+/// Settings that stay the same while the manager runs.
 pub struct Settings {
-    /// The program that hosts NFs.
+    /// Program that hosts NFs.
     pub nf_program: PathBuf,
     /// Whether NFs may write to our standard error.
     pub nf_output: bool,
-    /// Where measured costs of NFs are kept, if they are to be used.
+    /// Folder of the measured costs of NFs; `None`: they are not used.
     pub costs: Option<PathBuf>,
-    /// End by itself once every port has given its last packet and all have left.
+    /// Whether to end once every port has given its last packet and all have left.
     pub once: bool,
-    /// The NFs that are shipped, for configurations that come later.
+    /// NFs that are shipped, for later configurations.
     pub catalog: Catalog,
-    /// Where decisions are recorded, if they are.
+    /// Recorder of decisions; does nothing unless they are recorded.
     pub recorder: Recorder,
 }
 
 impl Settings {
-    /// Returns where the standard error of NFs goes.
+    /// Returns the destination of the NFs' standard error.
     fn output(&self) -> Output {
         if self.nf_output { Output::Inherit } else { Output::Null }
     }
 }
 
-/// Why the loop goes on.
+/// Reasons for which the loop woke up.
 struct Woken {
-    /// Somebody has something to say.
+    /// Whether a socket or a process has something to read.
     heard: bool,
-    /// It is time for more than a sample of loads.
+    /// Whether more is due than a sample of loads.
     passes: bool,
 }
 
@@ -131,7 +136,7 @@ pub struct Control {
     /// The users of domains. Before the ledger: their locks are given back by themselves, and then undone.
     users: Users,
     ledger: Ledger,
-    /// What of the scheduler's settings could not be changed on the machine.
+    /// Settings of the scheduler that could not be made on the machine, in sentences.
     refused: Vec<String>,
     instances: Instances,
     reception: Option<Reception>,
@@ -148,37 +153,37 @@ pub struct Control {
     /// Whether packets were let in, or never will be.
     opened: bool,
     end: Shutdown,
-    /// Who waits for the end.
+    /// Requests that wait for the end.
     stoppers: Vec<Sender<Answer>>,
-    /// The NFs as they were when they were told to end, for the last snapshot.
+    /// Status of the NFs when they were asked to end, for the last snapshot.
     parting: Vec<NfStatus>,
     started_ns: u64,
     next_pass: Moment,
     inbox: Inbox,
 }
 
-/// What a control loop is made of.
+/// Parts of a control loop.
 pub struct Parts {
-    /// What was configured.
+    /// The configuration.
     pub config: Config,
-    /// How the manager runs.
+    /// Settings of the manager.
     pub settings: Settings,
     /// Regions, workers and their plan.
     pub fabric: Fabric,
-    /// The ports, opened.
+    /// Open ports.
     pub ports: Vec<PortHome>,
-    /// Which number each named thing has.
+    /// Number of each named thing.
     pub numbers: Numbers,
-    /// Where NFs attach, if some do.
+    /// Socket where NFs attach, if some do.
     pub reception: Option<Reception>,
-    /// Who undoes what was changed on the machine if we are killed.
+    /// Janitor, which undoes changes to the machine if we are killed.
     pub janitor: Option<Arc<Janitor>>,
-    /// Where requests come from.
+    /// Inbox of requests.
     pub inbox: Inbox,
 }
 
 impl Control {
-    /// A loop that has started nothing yet.
+    /// Returns a loop that has started nothing yet.
     pub fn new(parts: Parts) -> Self {
         let Parts { config, settings, fabric, ports, numbers, reception, janitor, inbox } = parts;
         let started_ns = fabric.clock.now_ns();
@@ -186,7 +191,7 @@ impl Control {
         let mut refused = ledger.set_up(&config.scheduler);
         let groups = NfGroups::make(&config.manager.name, &mut ledger);
         refused
-            .extend(groups.lacks().map(|lacks| format!("NFs are held by less than they should be: {lacks}")));
+            .extend(groups.lacks().map(|lacks| format!("NFs are limited less than they should be: {lacks}")));
         let clock = ManagerClock { clock: fabric.clock, started_ns };
         let recorder = settings.recorder.clone();
         Self {
@@ -220,7 +225,7 @@ impl Control {
         }
     }
 
-    /// Now, since the manager started.
+    /// Returns the time since the manager started.
     fn now(&self) -> Moment {
         Moment(self.fabric.clock.now_ns().saturating_sub(self.started_ns))
     }
@@ -229,12 +234,12 @@ impl Control {
         self.events.add(crate::status::Event::new(self.now().0, code, who, what));
     }
 
-    /// Starts the configured NFs and serves until told to stop. Returns the last snapshot.
+    /// Starts the configured NFs and serves until asked to stop. Returns the last snapshot.
     pub fn run(mut self) -> Snapshot {
         for why in self.refused.clone() {
             self.log(EventCode::SchedulingLimited, "manager", why);
         }
-        // Before there is an NF that others could be beside.
+        // Before any NF runs, so that other programs leave its core first.
         self.tend_reserved();
         for nf in self.config.nfs.clone() {
             self.add_instances(&nf);
@@ -253,7 +258,7 @@ impl Control {
         self.conclude()
     }
 
-    /// Sees to everything once. True at the end.
+    /// Makes one pass over all parts. Returns true at the end.
     fn pass(&mut self, heard: bool) -> bool {
         self.read_requests();
         self.read_worker_events();
@@ -271,7 +276,7 @@ impl Control {
         self.tend_end()
     }
 
-    /// The last snapshot, after which everything is given back.
+    /// Returns the last snapshot, after which everything is given back.
     fn conclude(mut self) -> Snapshot {
         let last = self.snapshot(true);
         let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..last };
@@ -308,12 +313,12 @@ impl Control {
         let mut polled: Vec<PollFd<'_>> =
             ears.iter().map(|ear| PollFd::from_borrowed_fd(*ear, PollFlags::IN)).collect();
         let patience = Timespec { tv_sec: 0, tv_nsec: i64::from(patience.subsec_nanos()) };
-        // Interrupted, the loop listens as well.
+        // An interrupted wait counts as one that was woken.
         let heard = !matches!(poll(&mut polled, Some(&patience)), Ok(0));
         Woken { heard, passes }
     }
 
-    /// Makes the instances of an NF and starts them, or awaits them.
+    /// Makes the instances of an NF and starts them, or waits for them to attach.
     fn add_instances(&mut self, nf: &Nf) -> Vec<usize> {
         let stage = self.numbers.stages[&nf.name];
         let workers = self.fabric.workers.len();
@@ -340,7 +345,7 @@ impl Control {
         made
     }
 
-    /// Has something done with instances, and carries out what follows for others.
+    /// Runs a function on the instances, and carries out its effects on other parts.
     fn with_instances<R>(
         &mut self,
         work: impl FnOnce(&mut Instances, &mut Ground<'_>, &mut Vec<Effect>) -> R,
@@ -362,7 +367,7 @@ impl Control {
         result
     }
 
-    /// Carries out what follows from instances' lives for others, in order.
+    /// Carries out the effects of instances' lives on other parts, in order.
     fn apply(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
@@ -384,11 +389,11 @@ impl Control {
 
     fn tend_instances(&mut self, heard: bool) {
         self.with_instances(|instances, ground, effects| instances.poll(heard, ground, effects));
-        // Whoever deals with processes by their numbers knows by now which have ended.
+        // By now all parts that deal with processes by their numbers know which have ended.
         self.with_instances(Instances::reap);
     }
 
-    /// Reads what workers tell.
+    /// Reads the events of workers.
     fn read_worker_events(&mut self) {
         while let Ok(event) = self.fabric.events.try_recv() {
             self.with_instances(|instances, ground, effects| match event {
@@ -402,7 +407,7 @@ impl Control {
         }
     }
 
-    /// Lets in whoever attached and may.
+    /// Lets in processes that attached and are allowed to.
     fn tend_reception(&mut self) {
         let Some(mut reception) = self.reception.take() else { return };
         let now = self.now();
@@ -422,7 +427,8 @@ impl Control {
         self.reception = Some(reception);
     }
 
-    /// From here on a process that attached is an instance's, and is dealt with as if it had been launched.
+    /// Makes a process that attached an instance's, so that from here on it is treated as if it had been
+    /// launched.
     fn let_in(&mut self, reception: &mut Reception, arrival: reception::Arrival) {
         let reception::Arrival { at, peer, inbox } = arrival;
         let pid = peer.pid();
@@ -451,8 +457,8 @@ impl Control {
         self.with_instances(|instances, ground, effects| instances.admit(at, process, ground, effects));
     }
 
-    /// Puts a process that somebody else started into a group of its instance. It goes on without us, and so does what
-    /// it started.
+    /// Puts a process that somebody else started into a group of its instance. It outlives us, and so does
+    /// whatever it started.
     fn hold_attached(&mut self, at: usize, process: Pid) -> Result<NfGroup, String> {
         let seat = &self.instances[at].seat;
         if seat.nf.policy.is_real_time() {
@@ -467,7 +473,7 @@ impl Control {
         Ok(group)
     }
 
-    /// Flows go to those instances of a stage that are in service.
+    /// Sends the flows of a stage to those of its instances that are in service.
     fn publish_stage(&mut self, stage: NfId) {
         let running = self.instances.in_service(stage);
         if let Some(stage) = self.fabric.parts.stages[stage.index()].as_mut() {
@@ -477,8 +483,8 @@ impl Control {
         self.slices.note_change();
     }
 
-    /// Tells each NF how long it may poll an empty ring: less beside a worker, or where nothing tells it that another NF
-    /// wants its core.
+    /// Sets for each NF how long it may poll an empty ring: less beside a worker, or where nothing shows it
+    /// that another NF wants its core.
     fn arrange_cores(&self) {
         for instance in self.instances.iter().filter(|instance| instance.is_at_work()) {
             let side = instance.process.as_ref().and_then(|process| process.link.side());
@@ -490,9 +496,9 @@ impl Control {
         }
     }
 
-    /// Packets are taken in once every NF is ready, or has failed and is a matter of `on_failure`: a capture that is replayed
-    /// once must not lose its beginning to NFs that are being started. NFs that come by themselves are not waited for: they
-    /// may never come.
+    /// Lets packets in once every NF is ready, or has failed and is handled by `on_failure`: a capture that
+    /// is replayed once must not lose its beginning to NFs that are being started. NFs that attach are not
+    /// waited for: they may never come.
     fn tend_opening(&mut self) {
         if !self.opened && self.instances.iter().all(|instance| instance.life.is_settled()) {
             self.opened = true;
@@ -500,7 +506,7 @@ impl Control {
         }
     }
 
-    /// Tells of captures that cannot be written any more.
+    /// Reports captures that cannot be written any more.
     fn tend_ports(&mut self) {
         let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.look_for_failure()?));
         let failed: Vec<(String, String)> = self.ports.iter_mut().filter_map(failed).collect();
@@ -513,7 +519,7 @@ impl Control {
         }
     }
 
-    /// Tells what happened between stages.
+    /// Reports events of the wiring between stages.
     fn tend_wiring(&mut self) {
         for (chain, what) in self.wiring.events() {
             self.log(EventCode::WiringChanged, &chain, what);
@@ -526,7 +532,7 @@ impl Control {
         }
     }
 
-    /// Goes on with stopping. True at the end.
+    /// Goes on with stopping. Returns true at the end.
     fn tend_end(&mut self) -> bool {
         if self.end.is_serving() {
             if self.settings.once && self.is_finished() {
@@ -564,14 +570,14 @@ impl Control {
         }
     }
 
-    /// Packets that entered a chain and have neither left nor ended.
+    /// Returns the number of packets that entered a chain and have neither left nor ended.
     fn in_flight(&self) -> u64 {
         (0..self.fabric.parts.chains.len() as u16)
             .map(|chain| self.fabric.chain_counts(ChainId(chain)).in_flight())
             .sum()
     }
 
-    /// Whether every port has given its last packet and all have left.
+    /// Returns whether every port has given its last packet and all have left.
     fn is_finished(&self) -> bool {
         let on_interfaces = self.config.chains.iter().any(|chain| chain.io.is_some());
         !on_interfaces

@@ -25,40 +25,40 @@ use headgate_shm::{Geometry, PagesWanted, Region, Stack};
 use crate::StartError;
 use crate::config::{Config, Hugepages};
 
-/// NF instances there can be, dead ones not yet taken back included.
+/// Most NF instances, dead ones not yet taken back included.
 pub const INSTANCES_MAX: usize = 256;
-/// Chains there can be at least, so that some can be added while the manager runs.
+/// Least number of chains there is room for, so that some can be added while the manager runs.
 const CHAINS_MIN: usize = 1024;
 /// Resolution of the flow table's clock. Our choice: a hundredth of the shortest sensible idle time.
 const TICK: Duration = Duration::from_millis(10);
-/// Bytes that names of chains may take of a welcome: half of the longest message.
+/// Most bytes of a welcome that names of chains may take: half of the longest message.
 const CHAIN_NAMES_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
-/// Bytes of a chain's number and of what is around its name, in JSON.
+/// Bytes of a chain's number and of the JSON around its name.
 const CHAIN_NUMBER_BYTES: usize = 16;
-/// How long workers may take to stand still for an audit.
+/// Time that workers may take to stand still for an audit.
 const PAUSE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// A region and its records.
+/// Region and its holder records.
 pub struct RegionHome {
     /// The buffers.
     pub region: Region,
-    /// Who holds each.
+    /// Holder of each buffer.
     pub holders: Arc<Holders>,
 }
 
-/// A worker as seen from outside.
+/// Worker as seen from outside.
 pub struct WorkerHome {
     /// Its core.
     pub core: u32,
-    /// What it has counted.
+    /// Its counters.
     pub board: Arc<Board>,
-    /// What its queues have counted.
+    /// Counters of its queues.
     pub queues: SharedCounters,
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all workers together have counted of a chain.
+/// Counts of a chain, of all workers together.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChainCounts {
     /// Packets that entered.
@@ -69,33 +69,34 @@ pub struct ChainCounts {
     pub left: u64,
     /// Packets that ended.
     pub dropped: u64,
-    /// Of these, the ones that found a ring full after an NF had worked on them.
+    /// Packets among these that found a ring full after an NF had worked on them.
     pub wasted: u64,
 }
 
 impl ChainCounts {
-    /// Packets on their way. Exact only when the chain is quiet: the counters are read one by one.
+    /// Returns the packets on their way. Exact only when the chain is quiet: the counters are read one by
+    /// one.
     pub const fn in_flight(self) -> u64 {
         (self.entered + self.made).saturating_sub(self.left + self.dropped)
     }
 }
 
-/// Regions, workers, plan.
+/// Regions, workers and plan.
 pub struct Fabric {
-    /// The clock of all times.
+    /// Clock of all times.
     pub clock: Clock,
     /// By domain number.
     pub regions: Vec<RegionHome>,
     /// By worker number.
     pub workers: Vec<WorkerHome>,
-    /// What the plan is made of; [`Fabric::publish`] makes it so.
+    /// Parts of the plan; [`Fabric::publish`] puts them into force.
     pub parts: Parts,
-    /// What workers tell.
+    /// Events of workers.
     pub events: Receiver<Event>,
-    /// What workers tell each other.
+    /// Signals between workers.
     pub signals: Arc<Signals>,
     chains_max: usize,
-    /// Plans published after the first.
+    /// Number of plans published after the first.
     published: u64,
 }
 
@@ -120,7 +121,7 @@ pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
     config.domains.iter().map(make).collect()
 }
 
-/// Each region with all its buffers free.
+/// Returns each region's stack with all its buffers free.
 pub fn full_stacks(regions: &[RegionHome]) -> Vec<Stack> {
     let stack = |(id, home): (usize, &RegionHome)| {
         Stack::new(home.region.clone(), id as u8, 0..home.region.geometry().buffers())
@@ -128,14 +129,14 @@ pub fn full_stacks(regions: &[RegionHome]) -> Vec<Stack> {
     regions.iter().enumerate().map(stack).collect()
 }
 
-/// The part of what is free that a worker starts with.
+/// Returns the part of the free buffers that a worker starts with.
 fn share(free: &[u32], worker: usize, workers: usize) -> &[u32] {
     &free[free.len() * worker / workers..free.len() * (worker + 1) / workers]
 }
 
 impl Fabric {
     /// Starts one pinned worker for each core of the configuration. `devices` has the queues of each,
-    /// `stacks` the buffers of each region that are free. They take in no packets before they are told to.
+    /// `stacks` the buffers of each region that are free. They take in no packets before a command says so.
     ///
     /// # Errors
     /// [`StartError`] when a thread cannot be started or pinned.
@@ -185,7 +186,7 @@ impl Fabric {
         Ok(fabric)
     }
 
-    /// The buffers that a worker starts with.
+    /// Returns the buffers that a worker starts with.
     fn stores(&self, worker: usize, workers: usize, stacks: &[Stack]) -> Vec<Store> {
         let store = |(id, home): (usize, &RegionHome)| {
             let share = share(stacks[id].free(), worker, workers);
@@ -198,7 +199,7 @@ impl Fabric {
         self.regions.iter().enumerate().map(store).collect()
     }
 
-    /// The flow table of each worker.
+    /// Returns the setup of each worker's flow table.
     fn flow_setup(&self, config: &Config) -> FlowSetup {
         let idle_ticks = config.flows.idle_timeout_ns / TICK.as_nanos() as u64;
         FlowSetup {
@@ -209,12 +210,12 @@ impl Fabric {
         }
     }
 
-    /// Nanoseconds of one tick of the flow table's clock.
+    /// Returns the nanoseconds of one tick of the flow table's clock.
     pub const fn tick_ns(&self) -> u64 {
         TICK.as_nanos() as u64
     }
 
-    /// The number of chains there can be.
+    /// Returns the number of chains there can be.
     pub const fn chains_max(&self) -> usize {
         self.chains_max
     }
@@ -228,25 +229,25 @@ impl Fabric {
         }
     }
 
-    /// Whether every worker works by the parts that were published last. Until then packets may still take
-    /// ways that are no more.
+    /// Returns whether every worker works by the parts that were published last. Until then packets may still
+    /// take ways that are no more.
     pub fn is_current(&self) -> bool {
         self.workers.iter().all(|worker| worker.board.plans_taken() == self.published)
     }
 
-    /// Asks something of one worker.
+    /// Sends a command to one worker.
     pub fn post(&self, worker: WorkerId, command: Command) {
         self.workers[worker.index()].mailbox.post(command);
     }
 
-    /// Asks something of all workers.
+    /// Sends a command to all workers.
     pub fn post_all(&self, command: impl Fn() -> Command) {
         for worker in &self.workers {
             worker.mailbox.post(command());
         }
     }
 
-    /// Counts every packet and buffer while the workers stand still. `None` when one does not answer.
+    /// Counts every packet and buffer while the workers stand still. Returns `None` when one does not answer.
     pub fn audit(&self) -> Option<Audit> {
         let pause = Arc::new(Pause::new(self.workers.len()));
         self.post_all(|| Command::Pause(pause.clone()));
@@ -259,8 +260,8 @@ impl Fabric {
         result
     }
 
-    /// What all workers together have counted of a chain. Ends before entries, so that a packet counted
-    /// as ended was counted as entered.
+    /// Returns the counts of a chain, of all workers together. Ends are read before entries, so that a packet
+    /// counted as ended was counted as entered.
     #[must_use]
     pub fn chain_counts(&self, chain: ChainId) -> ChainCounts {
         let mut counts = ChainCounts::default();
@@ -276,7 +277,7 @@ impl Fabric {
         counts
     }
 
-    /// Names of the stages, by number.
+    /// Returns the names of the stages, by number.
     #[must_use]
     pub fn stage_names(&self) -> Vec<String> {
         let name = |stage: &Option<headgate_path::plan::Stage>| {
@@ -285,7 +286,7 @@ impl Fabric {
         self.parts.stages.iter().map(name).collect()
     }
 
-    /// Numbers and names of the chains that visit a stage, as many as fit a message.
+    /// Returns numbers and names of the chains that visit a stage, as many as fit a message.
     #[must_use]
     pub fn chains_of(&self, stage: NfId) -> Vec<(u16, String)> {
         let chains = self.parts.chains.iter().zip(0..);
@@ -305,7 +306,7 @@ impl Fabric {
         self.post_all(|| Command::Stop);
         for worker in &mut self.workers {
             if let Some(thread) = worker.thread.take() {
-                // A worker that panicked has said so already.
+                // A worker that panicked has printed so already.
                 let _ = thread.join();
             }
         }
@@ -314,7 +315,7 @@ impl Fabric {
 
 #[cfg(test)]
 impl Fabric {
-    /// A fabric of one worker that has no thread.
+    /// Returns a fabric of one worker that has no thread.
     ///
     /// # Panics
     /// When there is no memory.
@@ -340,13 +341,14 @@ impl Drop for Fabric {
     }
 }
 
-/// Passes without work after which a worker that shares its core, or has no port, sleeps. Our choice: some microseconds,
-/// so that a short gap in the traffic costs no sleep.
+/// Passes without work after which a worker that shares its core, or has no port, sleeps. Our choice: some
+/// microseconds, so that a short gap in the traffic costs no sleep.
 const IDLE_PASSES: u32 = 32;
-/// How long one sleeps then that shares its core. NFs of its core run meanwhile; well below the 4 ms tick.
+/// Length of a sleep of a worker that shares its core. NFs of its core run meanwhile; well below the 4 ms
+/// tick.
 const IDLE_SLEEP: Duration = Duration::from_micros(50);
-/// How long one sleeps in a manager without ports, where nothing comes but orders. Our choice: 200 looks a
-/// second cost nothing.
+/// Length of a sleep of a worker in a manager without ports, which gets only commands. Our choice: 200 checks
+/// a second cost nothing.
 const NO_PORT_SLEEP: Duration = Duration::from_millis(5);
 
 fn spawn(mut worker: Worker, core: u32, rest: Option<Duration>) -> Result<JoinHandle<()>, StartError> {
@@ -382,7 +384,7 @@ fn spawn(mut worker: Worker, core: u32, rest: Option<Duration>) -> Result<JoinHa
     }
 }
 
-/// The key of the flow hash, from the kernel by way of the standard library's hasher.
+/// Returns the key of the flow hash, from the kernel by way of the standard library's hasher.
 fn random_seeds() -> [u64; 2] {
     use std::hash::{BuildHasher, RandomState};
     [RandomState::new().hash_one(1), RandomState::new().hash_one(2)]

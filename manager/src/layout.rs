@@ -1,4 +1,4 @@
-//! From a configuration to numbers: chains, stages, ports and rules as the packet path knows them.
+//! Translates a configuration to numbers: chains, stages, ports and rules as the packet path knows them.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use headgate_path::rules::{Prefix, Rule, Rules};
 use crate::config::model::{self, Config, Out};
 use crate::fabric::INSTANCES_MAX;
 
-/// Which number each named thing has. Numbers are never used twice while packets may still carry them.
+/// Numbers of all named things. None is used twice while packets may still carry it.
 #[derive(Debug, Default)]
 pub struct Numbers {
     /// NF name -> stage number.
@@ -18,7 +18,7 @@ pub struct Numbers {
     pub chains: HashMap<String, u16>,
 }
 
-/// The way a port's packets take to a worker that has a queue of it.
+/// Returns the worker that serves a port for each worker: itself if it has a queue of it.
 fn port_place(queues_of_worker: &[u32]) -> PortPlace {
     let owners: Vec<u8> =
         (0u8..).zip(queues_of_worker).filter(|(_, queues)| **queues > 0).map(|(w, _)| w).collect();
@@ -32,7 +32,7 @@ fn port_place(queues_of_worker: &[u32]) -> PortPlace {
     PortPlace { worker_for }
 }
 
-/// The parts of the first plan. `queues` says, for each port, how many queues each worker has of it.
+/// Returns the parts of the first plan. `queues` gives, for each port, how many queues each worker has of it.
 #[must_use]
 pub fn first_parts(config: &Config, queues: &[Vec<u32>], numbers: &mut Numbers) -> Parts {
     let mut parts = Parts {
@@ -54,7 +54,7 @@ pub fn first_parts(config: &Config, queues: &[Vec<u32>], numbers: &mut Numbers) 
     parts
 }
 
-/// A stage for an NF, with nothing running yet.
+/// Returns a stage for an NF, with nothing running yet.
 #[must_use]
 pub fn stage(nf: &model::Nf) -> Stage {
     let on_failure = match nf.on_failure {
@@ -64,12 +64,12 @@ pub fn stage(nf: &model::Nf) -> Stage {
     Stage::new(nf.name.clone(), on_failure)
 }
 
-/// The chains that the packet path knows: not those on interfaces of the kernel.
+/// Returns the chains that the packet path knows: not those on interfaces of the kernel.
 pub fn path_chains(config: &Config) -> impl Iterator<Item = &model::Chain> {
     config.chains.iter().filter(|chain| chain.io.is_none())
 }
 
-/// A chain in numbers; one of [`path_chains`].
+/// Returns a chain in numbers; one of [`path_chains`].
 #[must_use]
 pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers) -> Chain {
     Chain {
@@ -85,7 +85,7 @@ pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers) -> C
     }
 }
 
-/// The rules in numbers.
+/// Returns the rules in numbers.
 #[must_use]
 pub fn rules(config: &Config, numbers: &Numbers) -> Rules {
     let prefix = |prefix: &crate::config::Prefix| Prefix { address: prefix.address, bits: prefix.length };

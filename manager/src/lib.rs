@@ -1,8 +1,8 @@
 //! The daemon: workers, control loop, API.
 //!
-//! [`Manager::start`] takes a checked [`config::Config`], makes the packet regions, opens the ports,
-//! starts the workers, and hands all of it to the control loop, which launches the NFs and answers
-//! requests. Everything is given back when it ends. The program `headgate-manager` runs one.
+//! [`Manager::start`] takes a checked [`config::Config`], makes the packet regions, opens the ports, starts
+//! the workers, and hands all of it to the control loop, which launches the NFs and answers requests.
+//! Everything is given back when it ends. The program `headgate-manager` runs one.
 //!
 //! - `layout`: from the configuration to the numbers of the packet path;
 //! - `fabric`: regions, workers and their plan;
@@ -11,7 +11,7 @@
 //! - `control`: the control loop;
 //! - `api`: requests on their way to it;
 //! - [`place`]: a manager's lock and sockets;
-//! - [`record`]: what decisions were told and did, written to a file.
+//! - [`record`]: inputs and actions of decisions, written to a file.
 
 mod api;
 pub use api::Handle;
@@ -41,11 +41,11 @@ use headgate_config as config;
 use headgate_host::perf::kept as costs;
 use status::Snapshot;
 
-/// How a manager is to run.
+/// Options of a manager.
 pub struct Options {
-    /// The program that hosts NFs: [`headgate_host::programs::Program::Nfs`].
+    /// Program that hosts NFs: [`headgate_host::programs::Program::Nfs`].
     pub nf_program: PathBuf,
-    /// The NFs it ships: [`Catalog::of`] that program.
+    /// NFs that it ships: [`Catalog::of`] that program.
     pub catalog: Catalog,
     /// Whether to listen at [`headgate_api::place::api_socket`], so that other commands find this manager.
     pub listen: bool,
@@ -53,19 +53,19 @@ pub struct Options {
     pub nf_output: bool,
     /// Whether to end once every port has given its last packet and all have left.
     pub once: bool,
-    /// Where measured costs of NFs are kept ([`costs::folder`]), with which their turns begin; `None`: they
-    /// begin with none.
+    /// Folder of the measured costs of NFs ([`costs::folder`]), with which their time slices begin; `None`:
+    /// they begin with none.
     pub costs: Option<PathBuf>,
-    /// Who undoes what was changed on the machine if the manager is killed.
+    /// Janitor, which undoes changes to the machine if the manager is killed.
     pub janitor: Option<Arc<Janitor>>,
-    /// Where decisions are recorded, if they are.
+    /// Recorder of decisions; does nothing unless they are recorded.
     pub recorder: record::Recorder,
 }
 
-/// Why a manager did not start.
+/// Reason why a manager did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration asks for what cannot be.
+    /// The configuration asks for something impossible.
     #[error("{0}")]
     Configuration(String),
     /// Memory is short.
@@ -79,22 +79,22 @@ pub enum StartError {
     Port {
         /// The port.
         port: String,
-        /// Which port, why, and what mends it.
+        /// Failure, its reason and its cure.
         why: String,
     },
     /// The place is taken or unusable.
     #[error(transparent)]
     Place(#[from] place::PlaceError),
-    /// No thread could be had.
+    /// No thread could be started.
     #[error("no thread could be started: {cause}; is the limit of processes (ulimit -u) reached?")]
     Thread {
-        /// What the kernel said.
+        /// The kernel's error.
         cause: std::io::Error,
     },
 }
 
 impl StartError {
-    /// The exit code of a command that could not start a manager.
+    /// Returns the exit code of a command that could not start a manager.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
@@ -104,7 +104,7 @@ impl StartError {
     }
 }
 
-/// A running manager. Dropping it stops it.
+/// Running manager. Dropping it stops it.
 pub struct Manager {
     handle: Handle,
     control: Option<JoinHandle<Snapshot>>,
@@ -157,7 +157,7 @@ impl Manager {
             let serve = std::thread::Builder::new().name("hg-api".to_owned());
             serve
                 .spawn(move || {
-                    // The control thread stands there already, or the manager would not have started.
+                    // The control thread runs on these cores already, or the manager would not have started.
                     let _ = keep_off(&left);
                     api::serve(listener, handle);
                 })
@@ -167,13 +167,13 @@ impl Manager {
         Ok(Self { handle, control: Some(control), _place: place })
     }
 
-    /// A way to ask it.
+    /// Returns a way to send it requests.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Waits for its end: somebody told it to stop, or it ran once. Returns the last, audited snapshot.
+    /// Waits for its end, by a request or after it ran once. Returns the last, audited snapshot.
     ///
     /// # Errors
     /// When the control loop panicked.
@@ -191,7 +191,7 @@ impl Manager {
         self.join()
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.control.as_ref().is_none_or(JoinHandle::is_finished)
@@ -212,8 +212,8 @@ impl Drop for Manager {
     }
 }
 
-/// Keeps the calling thread off cores whose NFs are to have them for themselves. Where they have turns, it
-/// would wait for them to have no packets.
+/// Keeps the calling thread off cores that are reserved for their NFs. Where they have time slices, it would
+/// wait until they have no packets.
 fn keep_off(cores: &[u32]) -> Result<(), StartError> {
     if cores.is_empty() { Ok(()) } else { Ok(headgate_host::cores::keep_current_thread_off(cores)?) }
 }
@@ -224,7 +224,7 @@ fn assemble(
     janitor: Option<Arc<Janitor>>,
     inbox: api::Inbox,
 ) -> Result<Control, StartError> {
-    // First: what cannot be listened at costs no memory.
+    // First: a socket that cannot be opened costs no memory then.
     let reception = Reception::open(&config)?;
     keep_off(&config.cores_to_leave())?;
     let clock = Clock::calibrate();

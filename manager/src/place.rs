@@ -1,4 +1,4 @@
-//! Taking a manager's place: its lock and its sockets, for as long as it runs.
+//! Place of a manager: its lock and its sockets, for as long as it runs.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -13,14 +13,14 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// How long the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice:
+/// Time that the lock of a manager that has ended may be held: its janitor takes it to remove it. Our choice:
 /// a thousand times what that takes.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 use headgate_api::place::{folder, nf_socket};
 
-/// Why a manager's place could not be taken.
+/// Reason why a manager's place could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
     /// Another manager has this name.
@@ -31,26 +31,26 @@ pub enum PlaceError {
     Taken {
         /// The name.
         name: String,
-        /// Its process, as it wrote it down.
+        /// Its process number, as it wrote it down.
         pid: String,
     },
     /// The folder or a file in it cannot be used.
     #[error("cannot {step} {path}: {cause}")]
     Unusable {
-        /// What was tried.
+        /// Step that failed.
         step: &'static str,
-        /// Where.
+        /// Path of the file or folder.
         path: String,
-        /// What the kernel said.
+        /// The kernel's error.
         cause: std::io::Error,
     },
 }
 
-/// A manager's place while it runs. Dropping it removes the socket and the lock.
+/// Place of a running manager. Dropping it removes the socket and the lock.
 pub struct Place {
     socket: PathBuf,
     lock_path: PathBuf,
-    /// Held locked; the kernel lets go of it however we end.
+    /// Locked file; the kernel releases the lock however we end.
     _lock: File,
 }
 
@@ -75,7 +75,7 @@ impl Place {
             _ => {}
         }
         let listener = UnixListener::bind(&socket).map_err(unusable("listen at", &socket))?;
-        // Whatever the umask is: who can connect can stop this manager.
+        // Whatever the umask is: a process that can connect can stop this manager.
         allow(&socket, 0o600)?;
         Ok((Self { socket, lock_path, _lock: lock }, listener))
     }
@@ -83,16 +83,16 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Gone already is as good. The lock goes while it is held, see `lock`.
+        // A missing file is as good. The lock is removed while it is held, see `lock`.
         let _ = std::fs::remove_file(&self.socket);
         let _ = std::fs::remove_file(&self.lock_path);
     }
 }
 
-/// Connections not accepted yet. Our choice: the control loop accepts every few milliseconds.
+/// Most connections not accepted yet. Our choice: the control loop accepts every few milliseconds.
 const BACKLOG: i32 = 16;
 
-/// A manager's socket for NFs while it listens. Dropping it removes it.
+/// Socket of a manager for NFs while it listens. Dropping it removes it.
 #[derive(Debug)]
 pub struct NfPlace {
     path: PathBuf,
@@ -128,7 +128,7 @@ impl NfPlace {
         let listener = socket()?;
         rustix::net::bind(&listener, &address)?;
         let place = Self { path: path.to_owned(), listener };
-        // Before anybody can connect. A kernel that cannot has a thread for each who comes.
+        // Before anybody can connect. On a kernel that cannot refuse files, each connection has a thread.
         headgate_session::inbox::refuse_files(&place.listener);
         place.set_mode(for_others)?;
         rustix::net::listen(&place.listener, BACKLOG)?;
@@ -148,13 +148,13 @@ impl NfPlace {
         std::fs::set_permissions(&self.path, Permissions::from_mode(mode))
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What to accept from.
+    /// Returns the descriptor to accept from.
     #[must_use]
     pub const fn listener(&self) -> &OwnedFd {
         &self.listener
@@ -163,7 +163,7 @@ impl NfPlace {
 
 impl Drop for NfPlace {
     fn drop(&mut self) {
-        // Gone already is as good.
+        // A missing file is as good.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -191,7 +191,7 @@ pub(crate) fn make_own(folder: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// Whether the manager that wrote this number runs.
+/// Returns whether the manager that wrote this number runs.
 fn is_running(pid: &str) -> bool {
     let pid = pid.parse().ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| process::is_alive(pid).unwrap_or(true))
@@ -202,7 +202,7 @@ fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
     let start = Instant::now();
     loop {
         let mut options = OpenOptions::new();
-        // Who can open it can lock it, and keep every manager of this name from starting.
+        // A process that can open it can lock it, and keep every manager of this name from starting.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = match options.open(path) {
             // A manager that ended just now took the folder away, which was empty.
@@ -221,7 +221,8 @@ fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
             }
             return Err(PlaceError::Taken { name: name.to_owned(), pid: pid.trim().to_owned() });
         }
-        // Whoever held it may have removed it after we had opened it: then this lock keeps nobody out.
+        // The process that held it may have removed it after we had opened it: then this lock excludes
+        // nobody.
         let ours = lock.metadata().map_err(unusable("look at", path))?;
         let there = std::fs::metadata(path);
         if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
@@ -273,7 +274,7 @@ mod tests {
         assert!(taken.to_string().contains("another manager"), "{taken}");
         drop(listening);
         assert!(!path.exists());
-        // What a crash left.
+        // A socket left by a crash.
         drop(UnixListener::bind(&path).unwrap());
         NfPlace::listen(&path, false).unwrap();
     }
@@ -287,7 +288,7 @@ mod tests {
         UnixStream::connect(folder.path().join("one.sock")).unwrap();
     }
 
-    /// Many at once, each letting go at once: at any moment at most one has the place.
+    /// Many managers at once, each releasing at once: at any moment at most one has the place.
     #[test]
     fn a_lock_that_is_being_removed_keeps_others_out() {
         let folder = tempfile::tempdir().unwrap();

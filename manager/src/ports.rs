@@ -1,4 +1,4 @@
-//! The configured ports, opened: their queues for the workers, and what stays to be told of them.
+//! The configured ports, opened: their queues for the workers, and their status.
 
 mod faults;
 mod spec;
@@ -24,11 +24,11 @@ use crate::config::model::{Backend, Config, Generator, Port};
 use crate::fabric::RegionHome;
 use crate::status::{FaultStatus, LatencyStatus, PortStatus};
 
-/// Of how many stamped packets a null port measures one. Our choice: at full speed some million samples
-/// a second remain, at a cost below a nanosecond a packet.
+/// Number of stamped packets of which a null port measures one. Our choice: at full speed some million
+/// samples a second remain, at a cost below a nanosecond a packet.
 const MEASURE_EVERY: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
 
-/// What stays of a port when its queues are with the workers.
+/// Part of a port that remains when its queues are with the workers.
 pub struct PortHome {
     name: String,
     kind: &'static str,
@@ -36,7 +36,7 @@ pub struct PortHome {
     queues: u32,
     measured: Option<Arc<Measurements>>,
     recorded: Option<Arc<RecordStatus>>,
-    /// Why its capture cannot be written, once it cannot.
+    /// Reason why its capture cannot be written, once it cannot.
     failure: Option<String>,
     device: Option<dpdk::Port>,
     region: usize,
@@ -45,11 +45,11 @@ pub struct PortHome {
 
 /// All ports, opened.
 pub struct Opened {
-    /// By worker: its queues.
+    /// Queues by worker.
     pub devices: Vec<Vec<Device>>,
-    /// By port, by worker: how many queues.
+    /// Number of queues, by port and by worker.
     pub queues: Vec<Vec<u32>>,
-    /// By port: what stays.
+    /// Remaining part of each port.
     pub homes: Vec<PortHome>,
 }
 
@@ -155,7 +155,7 @@ fn open_one(
     }
 }
 
-/// A null port looks for stamps only when a generator of this manager writes some.
+/// Returns how a null port measures: it reads stamps only when a generator of this manager writes some.
 fn measure(config: &Config) -> Measure {
     let stamps =
         |port: &Port| matches!(&port.backend, Backend::Generator(generator) if is_stamping(generator));
@@ -177,18 +177,18 @@ fn timebase(clock: &Clock) -> Timebase {
 }
 
 impl PortHome {
-    /// Asks the device what it lost, so that its first queue counts it.
+    /// Reads the device's count of lost packets, so that its first queue counts them.
     pub fn look(&self) {
         if let Some(device) = &self.device {
             let _ = device.losses();
         }
     }
 
-    /// Asks whether its capture can still be written. Says why not, once.
+    /// Checks whether its capture can still be written. Returns the reason why not, once.
     pub fn look_for_failure(&mut self) -> Option<String> {
         let error = self.recorded.as_ref()?.take_error()?;
         let why = match error {
-            // The file is told of already.
+            // The message names the file already.
             PcapError::File { cause, mend, .. } => format!("{cause}; {mend}"),
             other => other.to_string(),
         };
@@ -196,7 +196,7 @@ impl PortHome {
         Some(why)
     }
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -210,7 +210,7 @@ impl PortHome {
         let _ = device.close(&mut stack);
     }
 
-    /// What there is to tell, counters of its queues left out.
+    /// Returns its status, without the counters of its queues.
     pub fn status(&self) -> PortStatus {
         let is_broken = self.recorded.as_ref().is_some_and(|status| status.is_broken());
         PortStatus {
@@ -218,7 +218,7 @@ impl PortHome {
             kind: self.kind.to_owned(),
             detail: match &self.failure {
                 Some(why) => format!("{} (writing failed: {why})", self.detail),
-                // Its thread is gone without a word.
+                // Its thread has ended without a message.
                 None if is_broken => format!("{} (writing failed)", self.detail),
                 None => self.detail.clone(),
             },
@@ -231,7 +231,7 @@ impl PortHome {
     }
 }
 
-/// Adds what a queue counted to what is told of its port.
+/// Adds the counters of a queue to the status of its port.
 pub fn add(status: &mut PortStatus, counters: &QueueCounters) {
     status.received += counters.received;
     status.received_bytes += counters.received_bytes;

@@ -1,4 +1,4 @@
-//! Records: what decisions were told and what they did, written to a file while the manager runs.
+//! Records: inputs and actions of decisions, written to a file while the manager runs.
 //!
 //! A record is lines of JSON: a [`Header`], then [`Line`]s, then an [`End`]. Decisions put their steps into a
 //! bounded queue (`Recorded`); a thread of its own writes them ([`Recording`]). Nobody waits for it: an
@@ -23,30 +23,30 @@ use headgate_decide::record::{Entry, Line, Step, StepOf};
 use headgate_decide::units::Instant as Moment;
 use serde::{Deserialize, Serialize};
 
-/// The version of the format.
+/// Version of the format.
 const FORMAT: u32 = 1;
-/// Entries between decisions and their writer. Our choice: what a hundred time slices a millisecond bring in
-/// a tenth of a second, each with its sample and two actions.
+/// Most entries between decisions and their writer. Our choice: what a hundred time slices a millisecond
+/// bring in a tenth of a second, each with its sample and two actions.
 const QUEUE: usize = 1 << 15;
 /// Time between two passes of the writer. Our choice: a tenth of what fills it, and nothing to a core.
 const WRITE_EVERY: Duration = Duration::from_millis(10);
-/// The largest record, in bytes. Our choice: an hour of a busy machine without time slices, a minute of one
-/// with them.
+/// Largest record, in bytes. Our choice: an hour of a busy machine without time slices, a minute of one with
+/// them.
 pub const BYTES_MAX: u64 = 1 << 30;
 
-/// The first line of a record.
+/// First line of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The format: `FORMAT`.
     pub headgate_record: u32,
-    /// The version that wrote it.
+    /// Version of Headgate that wrote it.
     pub version: String,
-    /// The configuration it ran: `digest` of it.
+    /// Configuration it ran: `digest` of it.
     pub configuration: String,
 }
 
 impl Header {
-    /// Returns that of a record this version writes of a configuration.
+    /// Returns the header of a record that this version writes of a configuration.
     pub fn new(configuration: &impl Serialize) -> Self {
         Self {
             headgate_record: FORMAT,
@@ -56,7 +56,7 @@ impl Header {
     }
 }
 
-/// A record cannot be begun.
+/// Reason why a record cannot be begun.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// There is a file of this name, which a record does not overwrite.
@@ -70,12 +70,12 @@ pub enum RecordError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The kernel's error.
         cause: io::Error,
     },
 }
 
-/// Why nothing more is written to a record while the manager runs.
+/// Reason why nothing more is written to a record while the manager runs.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordStop {
     /// It has its largest size.
@@ -86,7 +86,7 @@ pub enum RecordStop {
     Failed(#[from] io::Error),
 }
 
-/// The last line of a record.
+/// Last line of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
@@ -111,13 +111,13 @@ fn digest(value: &impl Serialize) -> String {
     format!("fnv1a64:{hash:016x}")
 }
 
-/// Where decisions put their steps. A copy puts into the same record.
+/// Sink of decisions' steps. A copy writes to the same record.
 #[derive(Clone, Default)]
 pub struct Recorder(Option<Arc<Queue>>);
 
 struct Queue {
     lines: SyncSender<Line>,
-    /// Whether anybody still writes.
+    /// Whether the record is still written.
     open: AtomicBool,
 }
 
@@ -128,15 +128,15 @@ impl Recorder {
         self.0.as_ref().is_some_and(|queue| queue.open.load(Ordering::Relaxed))
     }
 
-    /// Puts a line into the queue. False when it found no room.
+    /// Puts a line into the queue. Returns false when it found no room.
     fn put(&self, at: Moment, entry: Entry) -> bool {
         let Some(queue) = &self.0 else { return true };
-        // One that is not read any more is not missed either.
+        // Nobody misses a line that nobody reads any more.
         !matches!(queue.lines.try_send(Line { at, entry }), Err(TrySendError::Full(_)))
     }
 }
 
-/// A record that is being written. Dropping it writes what is in the queue, and its end.
+/// Record that is being written. Dropping it writes what is in the queue, and its end.
 pub struct Recording {
     queue: Arc<Queue>,
     stop: Arc<AtomicBool>,
@@ -161,7 +161,7 @@ impl Recording {
     /// Begins a record of at most so many bytes.
     ///
     /// # Errors
-    /// When its header cannot be written, or no thread can be had.
+    /// When its header cannot be written, or no thread can be started.
     pub fn start(mut to: Box<dyn Write + Send>, header: &Header, bytes_max: u64) -> io::Result<Self> {
         let first = json_line(header)?;
         to.write_all(&first)?;
@@ -187,18 +187,18 @@ impl Recording {
         Ok(Self { queue, stop, stopped, thread: Some(thread) })
     }
 
-    /// Returns where decisions put their steps.
+    /// Returns a recorder that writes to this record.
     pub fn recorder(&self) -> Recorder {
         Recorder(Some(self.queue.clone()))
     }
 
-    /// Returns why nothing more is written, once.
+    /// Returns the reason why nothing more is written, once.
     pub fn stopped(&self) -> Option<RecordStop> {
         self.stopped.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Writes what is in the queue, and the end. Returns why not all of it was written, unless that was
-    /// returned before.
+    /// Writes what is in the queue, and the end. Returns the reason why not all of it was written, unless it
+    /// was returned before.
     pub fn finish(mut self) -> Option<RecordStop> {
         self.close();
         self.stopped()
@@ -208,7 +208,7 @@ impl Recording {
         self.queue.open.store(false, Ordering::Relaxed);
         self.stop.store(true, Ordering::Release); // S-release, with S-acquire
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // A thread that panicked has printed so.
             let _ = thread.join();
         }
     }
@@ -220,7 +220,7 @@ impl Drop for Recording {
     }
 }
 
-/// What the writing thread has.
+/// State of the writing thread.
 struct Writer {
     to: Box<dyn Write + Send>,
     /// Bytes until the record is full.
@@ -230,7 +230,7 @@ struct Writer {
 impl Writer {
     fn run(&mut self, queued: &Receiver<Line>, stop: &AtomicBool) -> io::Result<End> {
         loop {
-            // What was put before the end was asked for is written.
+            // Steps that were put before the end was requested are written.
             let stops = stop.load(Ordering::Acquire); // S-acquire, with S-release
             if !self.write_queued(queued)? {
                 return self.end(End::Full);
@@ -243,7 +243,7 @@ impl Writer {
         }
     }
 
-    /// Writes what is in the queue. False when the record is full.
+    /// Writes what is in the queue. Returns false when the record is full.
     fn write_queued(&mut self, queued: &Receiver<Line>) -> io::Result<bool> {
         loop {
             match queued.try_recv() {
@@ -271,13 +271,13 @@ fn json_line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// A decision whose steps are recorded, where a record is written.
+/// Decision whose steps are recorded, where a record is written.
 pub(crate) struct Recorded<D: Decision> {
     decision: D,
     recorder: Recorder,
-    /// Makes an entry of a step.
+    /// Function that makes an entry of a step.
     entry: Box<dyn Fn(StepOf<D>) -> Entry + Send>,
-    /// Entries that found no room since the last one that did.
+    /// Number of entries that found no room since the last one that did.
     lost: u64,
 }
 
@@ -303,7 +303,7 @@ where
         new
     }
 
-    /// Tells it what happened.
+    /// Passes it an event.
     #[inline]
     pub(crate) fn on(&mut self, now: Moment, event: D::Event, actions: &mut Vec<D::Action>) {
         if !self.recorder.is_on() {

@@ -1,4 +1,4 @@
-//! Folders for programs that the manager runs: what they keep there is gone with us, however we end.
+//! Folders for programs that the manager runs, removed with all their contents however we end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use headgate_host::undo::{Action, Janitor, Ticket};
 
-/// A folder of our own. Dropping it removes it with all that is in it; the janitor does if we are killed.
+/// Folder of our own. Dropping it removes it with all that is in it; the janitor does so if we are killed.
 pub struct Scratch {
     path: PathBuf,
     janitor: Option<(Arc<Janitor>, Ticket)>,
 }
 
 impl Scratch {
-    /// Makes an empty one, for nobody else to read.
+    /// Makes an empty one, readable by its owner alone.
     ///
     /// # Errors
     /// A sentence.
@@ -25,16 +25,16 @@ impl Scratch {
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let path = home.join(format!("{}-{number}", std::process::id()));
         let remove = Action::RemoveTree { path: path.clone() };
-        // Of one that had our number and nobody to undo what it did.
+        // A folder left by an earlier process with our number, and no janitor to remove it.
         remove.perform().map_err(|error| error.to_string())?;
-        // Without a janitor a crash leaves a folder behind, which the next of our number removes.
+        // Without a janitor a crash leaves a folder behind, which the next process with our number removes.
         let ticket = janitor.and_then(|janitor| Some((janitor.clone(), janitor.register(remove).ok()?)));
         let made = crate::place::make_own(&path).map_err(|error| error.to_string());
         let scratch = Self { path, janitor: ticket };
         made.map(|()| scratch)
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -47,7 +47,7 @@ impl Drop for Scratch {
         if removed.is_ok()
             && let Some((janitor, ticket)) = &self.janitor
         {
-            // A janitor that is gone has nothing to do any more.
+            // A janitor that has ended has nothing left to do.
             let _ = janitor.withdraw(*ticket);
         }
     }

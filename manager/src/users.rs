@@ -1,4 +1,4 @@
-//! Whom an NF runs as.
+//! Users that NFs run as.
 //!
 //! By default each trust domain has a user of its own, so that an NF can neither signal nor trace one of
 //! another domain, nor the manager. Its number is held by a lock for as long as the manager runs
@@ -14,18 +14,18 @@ use headgate_session::launch::User as LaunchUser;
 use crate::config::User;
 use crate::config::model::{Config, Nf};
 
-/// The users of a manager's domains.
+/// Users of a manager's domains.
 #[derive(Default)]
 pub struct Users {
-    /// By the name of the domain.
+    /// Numbers by the name of the domain.
     numbers: BTreeMap<String, UserNumber>,
 }
 
 impl Users {
-    /// Returns the user and group of an NF. `None`: nobody else than the manager's own, because only root can change.
+    /// Returns the user and group of an NF. `None`: the manager's own, because only root can change.
     ///
     /// # Errors
-    /// A sentence when the configured user does not exist, or no number is to be had for a domain.
+    /// A sentence when the configured user does not exist, or no number is free for a domain.
     pub fn of(
         &mut self,
         nf: &Nf,
@@ -48,12 +48,12 @@ impl Users {
     }
 }
 
-/// Where the managers of this machine hold their numbers.
+/// Returns the folder in which the managers of this machine lock their numbers.
 fn folder() -> PathBuf {
     headgate_api::place::folder().join("users")
 }
 
-/// The user that an NF names.
+/// Returns the user that an NF names.
 fn named(nf: &Nf) -> Result<LaunchUser, String> {
     match &nf.user {
         User::OfDomain => Err(format!("nf {:?} names no user", nf.name)),
@@ -64,7 +64,7 @@ fn named(nf: &Nf) -> Result<LaunchUser, String> {
     }
 }
 
-/// The user whose processes may attach as an NF: the configured one, or the manager's own.
+/// Returns the user whose processes may attach as an NF: the configured one, or the manager's own.
 ///
 /// # Errors
 /// A sentence when the configured user does not exist.

@@ -1,9 +1,9 @@
-//! The cables of chains on interfaces of the kernel, and the sockets at their ends.
+//! Cables of chains on interfaces of the kernel, and the sockets at their ends.
 //!
-//! What lies between two stages is in a network namespace of the chain's own, which has no name and is held
-//! by a descriptor of ours alone: nothing of it is seen outside, the host's addresses, routes and filters
-//! are not in the way, and it is gone with us however we end. Sockets are opened here, in that namespace or
-//! in ours, and handed to the NFs, which have no rights.
+//! Everything between two stages is in a network namespace of the chain's own, which has no name and is held
+//! by a descriptor of ours alone: nothing of it is seen outside, the host's addresses, routes and filters are
+//! not in the way, and it is gone with us however we end. Sockets are opened here, in that namespace or in
+//! ours, and handed to the NFs, which have no rights.
 //!
 //! ```text
 //! direct    [NF] h0a ======== h0b [NF]
@@ -33,27 +33,27 @@ use switch::Switch;
 /// Bytes of an Ethernet header and a VLAN tag, which an MTU does not count.
 const LINK_HEADER_BYTES: u32 = 18;
 
-/// What a black box calls its interfaces: that which it gets packets by, and that which it gives them by.
+/// Name of the interface by which an external program gets packets.
 pub const BOX_IN: &str = "in";
-/// See [`BOX_IN`].
+/// Name of the interface by which an external program sends packets.
 pub const BOX_OUT: &str = "out";
 
-/// The places of chains that were wired.
+/// Wiring of all chains.
 pub struct Wiring {
     places: BTreeMap<String, Place>,
-    /// Where our ends of the cables of black boxes are.
+    /// Namespace of our ends of the cables of external programs.
     boxes: Option<Namespace>,
     janitor: Option<Arc<Janitor>>,
 }
 
-/// Where the hops of a chain are.
+/// Wiring of one chain.
 struct Place {
     namespace: Arc<Namespace>,
-    /// What joins their cables, where Open vSwitch does.
+    /// Switch that joins its cables, where Open vSwitch does.
     switch: Option<Switch>,
 }
 
-/// What an NF is told of its interfaces.
+/// Returns the interface settings that an NF is sent.
 #[must_use]
 pub fn describe(nf: &Nf, io: &Interfaces, frame_bytes: u32) -> KernelIo {
     KernelIo {
@@ -66,14 +66,14 @@ pub fn describe(nf: &Nf, io: &Interfaces, frame_bytes: u32) -> KernelIo {
 }
 
 impl Wiring {
-    /// Nothing is wired yet.
+    /// Returns a wiring without cables.
     #[must_use]
     pub const fn new(janitor: Option<Arc<Janitor>>) -> Self {
         Self { places: BTreeMap::new(), boxes: None, janitor }
     }
 
-    /// A socket on each of an NF's interfaces, whose packets lie in this memory. Those between stages are
-    /// made when they are not there.
+    /// Opens a socket on each of an NF's interfaces, whose packets lie in this memory. Interfaces between
+    /// stages are made when they are not there.
     ///
     /// # Errors
     /// A sentence.
@@ -109,8 +109,8 @@ impl Wiring {
         }
     }
 
-    /// A namespace for a black box with its two interfaces, and sockets on their other ends. What an earlier
-    /// incarnation left is replaced.
+    /// Makes a namespace for an external program with its two interfaces, and opens sockets on their other
+    /// ends. Those of an earlier incarnation are replaced.
     ///
     /// # Errors
     /// A sentence.
@@ -143,7 +143,7 @@ impl Wiring {
         self.places.get_mut(chain).ok_or_else(|| unreachable!("it was put there"))
     }
 
-    /// The switch of a chain, started when it is first needed.
+    /// Returns the switch of a chain, started when it is first needed.
     fn switch(&mut self, chain: &str, core: u32) -> Result<&mut Switch, String> {
         let janitor = self.janitor.clone();
         let place = self.place(chain)?;
@@ -153,7 +153,7 @@ impl Wiring {
         place.switch.as_mut().ok_or_else(|| unreachable!("it was put there"))
     }
 
-    /// What happened to switches since the last time: the chain, and a sentence.
+    /// Returns the events of switches since the last call: the chain, and a sentence.
     pub fn events(&mut self) -> Vec<(String, String)> {
         let told = |(chain, place): (&String, &mut Place)| {
             let all = place.switch.as_mut().map_or(Vec::new(), Switch::events);
@@ -162,21 +162,21 @@ impl Wiring {
         self.places.iter_mut().flat_map(told).collect()
     }
 
-    /// The switch between a chain's stages, if it has one.
+    /// Returns the status of the switch between a chain's stages, if it has one.
     #[must_use]
     pub fn switch_status(&self, chain: &str) -> Option<SwitchStatus> {
         Some(self.places.get(chain)?.switch.as_ref()?.status())
     }
 }
 
-/// The interfaces between two stages.
+/// Interfaces between two stages.
 struct Hop {
     number: u16,
-    /// That of the NF before it.
+    /// Interface of the NF before it.
     before: String,
-    /// That of the NF after it.
+    /// Interface of the NF after it.
     after: String,
-    /// The other ends of their cables where a bridge joins them.
+    /// Other ends of their cables, where a bridge joins them.
     ports: [String; 2],
     bridge: String,
 }
@@ -188,15 +188,15 @@ impl Hop {
         Self { number, before: name("a"), after: name("b"), ports, bridge: name("") }
     }
 
-    /// The other ends of its cables as ports of a switch, whose numbers no other hop has.
+    /// Returns the other ends of its cables as ports of a switch, whose numbers no other hop has.
     fn switch_ports(&self) -> [Port; 2] {
         let [first, second] = self.ports.clone();
         let number = 2 * self.number + 1;
         [Port { interface: first, number }, Port { interface: second, number: number + 1 }]
     }
 
-    /// Makes what is not there. A cable of which somebody removed an end is made anew; the NF at its other
-    /// end finds that its interface is gone, and comes for the new one.
+    /// Makes the interfaces that are not there. A cable of which somebody removed an end is made anew; the NF
+    /// at its other end finds that its interface is gone, and is given the new one.
     fn wire(
         &self,
         links: &mut Links,
@@ -225,7 +225,7 @@ impl Hop {
         Ok(())
     }
 
-    /// One cable. True when it was not there.
+    /// Makes one cable. Returns true when it was not there.
     fn cable(
         &self,
         links: &mut Links,
@@ -251,7 +251,7 @@ impl Hop {
     }
 }
 
-/// Lays a cable from here into the namespace of a black box.
+/// Lays a cable from here into the namespace of an external program.
 fn lay(
     links: &mut Links,
     inside: &Namespace,
@@ -265,7 +265,7 @@ fn lay(
         links.delete(ours)?;
     }
     let [high, low] = number.to_be_bytes();
-    // Locally administered; "HB", and unique among the boxes.
+    // Locally administered; "HB", and unique among external programs.
     let end = |name, last| VethEnd { name, mac: Mac([2, b'H', b'B', high, low, last]) };
     let mtu = frame_bytes - LINK_HEADER_BYTES;
     links.add_veth(end(ours, 2 * which), end(theirs, 2 * which + 1), inside.as_fd(), mtu)?;

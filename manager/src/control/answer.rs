@@ -8,13 +8,13 @@ use super::Control;
 use crate::api::{Answer, Asked, Request, RequestError};
 
 impl Control {
-    /// Reads what was asked, and answers what can be answered at once.
+    /// Reads requests, and answers those that can be answered at once.
     pub(super) fn read_requests(&mut self) {
         let mut pokes = [0; 64];
         while matches!(std::io::Read::read(&mut &self.inbox.poked, &mut pokes), Ok(count) if count > 0) {}
         while let Ok(Asked { request, reply }) = self.inbox.asked.try_recv() {
             if let Some(answer) = self.answer(request, &reply) {
-                // Whoever asked may have given up.
+                // The client may have closed its connection.
                 let _ = reply.send(answer);
             }
         }

@@ -1,6 +1,5 @@
-//! Delays as they are told: what the workers sampled in the last 100 to 200 ms, as median and 99th
-//! percentile; and the relief of instances that are slow for their chains' bounds, by
-//! [`headgate_decide::relief`].
+//! Reported delays: the workers' samples of the last 100 to 200 ms, as median and 99th percentile; and the
+//! relief of instances that are slow for their chains' bounds, by [`headgate_decide::relief`].
 //!
 //! An NF has one delay, whichever chains it serves; a stage of several instances shows all of them together.
 
@@ -21,10 +20,10 @@ use crate::status::DelayStatus;
 
 type Histogram = Recent<BUCKETS>;
 
-/// What was sampled lately.
+/// Recent samples of delays.
 pub struct Delays {
     clock: Clock,
-    /// How far each worker's log is read.
+    /// Read position in each worker's log.
     read: Vec<u64>,
     queueing: Sampled,
     processing: Sampled,
@@ -45,7 +44,7 @@ impl Sampled {
         self.0[number].get_or_insert_default()
     }
 
-    /// Median and tail of all these together.
+    /// Returns median and tail of the samples of all these together.
     fn of(&self, numbers: impl Iterator<Item = u16> + Clone, clock: &Clock) -> Option<DelayStatus> {
         let all = numbers.filter_map(|number| self.0.get(usize::from(number))?.as_deref());
         let ns = |bucket: usize| clock.cycles_to_ns(middle_of(bucket) << TICK_SHIFT);
@@ -54,7 +53,7 @@ impl Sampled {
 }
 
 impl Delays {
-    /// Returns one without samples.
+    /// Returns delays without samples.
     pub fn new(clock: Clock, recorder: &Recorder) -> Self {
         Self {
             clock,
@@ -66,7 +65,7 @@ impl Delays {
         }
     }
 
-    /// Takes in what the workers have written since the last time, one log for each, always in one order.
+    /// Reads what the workers have written since the last call, one log for each, always in one order.
     pub fn read<'a>(&mut self, now: Moment, logs: impl Iterator<Item = &'a Log>) {
         for (worker, log) in logs.enumerate() {
             if self.read.len() <= worker {
@@ -85,18 +84,18 @@ impl Delays {
         sampled.on_sample(now, bucket_of(ticks.into()), packets.into());
     }
 
-    /// Returns how long packets of a chain take, from its head to its end.
+    /// Returns the delay of a chain, from its head to its end.
     pub fn of_chain(&self, chain: ChainId) -> Option<DelayStatus> {
         self.whole.of(once(chain.0), &self.clock)
     }
 
-    /// Returns how long packets are in the queues and in the hands of instances.
+    /// Returns the time that packets spend in the queues and in the hands of instances.
     pub fn of_instances(&self, instances: &[InstanceId]) -> (Option<DelayStatus>, Option<DelayStatus>) {
         let numbers = || instances.iter().map(|instance| instance.0);
         (self.queueing.of(numbers(), &self.clock), self.processing.of(numbers(), &self.clock))
     }
 
-    /// Returns how long packets waited for an instance lately, in the median.
+    /// Returns the median of the time that packets waited for an instance lately.
     pub fn queueing(&self, instance: InstanceId) -> Option<Span> {
         self.queueing.of(once(instance.0), &self.clock).map(|delay| Span(delay.p50_ns))
     }
@@ -106,7 +105,7 @@ impl Delays {
         self.relief.is_due(now)
     }
 
-    /// Returns which flows are to move, from the stages of chains that are held back for their bounds.
+    /// Returns the flows to move, from the stages of chains whose window is limited for their bounds.
     pub fn relieve(&mut self, now: Moment, stages: &[StageSample]) -> Vec<Action> {
         let mut actions = Vec::new();
         self.relief.poll(now, stages, &mut actions);

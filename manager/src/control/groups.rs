@@ -1,8 +1,8 @@
-//! Control groups of NFs: what holds each process, weighs it, and ends it with all that it started.
+//! Control groups of NFs: each holds a process, gives it a weight, and ends it with all that it started.
 //!
-//! The kernel's side is [`headgate_host::cgroup`] (decision 27). Here is which group a process gets, and when it is
-//! given back: a group is made before its process and is of that process alone, so nothing of one process is ever
-//! taken for something of the next.
+//! The kernel's side is [`headgate_host::cgroup`] (decision 27). This file decides which group a process
+//! gets, and when it is given back: a group is made before its process and is of that process alone, so
+//! nothing of one process is ever taken for something of the next.
 
 use std::collections::BTreeMap;
 
@@ -17,29 +17,29 @@ use super::ledger::Ledger;
 use crate::config::Config;
 use crate::config::model::DomainId;
 
-/// Weight of a domain with one part, in parts of 10,000. Our choice: parts go from 1 to 100, and the kernel's weights
-/// to 10,000.
+/// Weight of a domain with one part, in parts of 10,000. Our choice: parts go from 1 to 100, and the kernel's
+/// weights to 10,000.
 const PART: u32 = 100;
 
-/// The part of the machine's memory that an instance may have whose file names none. Our choice: no NF takes it all,
-/// and no honest one meets the limit.
+/// Part of the machine's memory that an instance may have whose file names none. Our choice: no NF takes it
+/// all, and no honest one meets the limit.
 const MEMORY_PART: u64 = 2;
 
-/// The groups of a manager.
+/// Control groups of a manager.
 pub struct NfGroups {
     tree: GroupTree,
-    /// What a trust domain has of a core.
+    /// Groups of each trust domain on each core.
     domains: BTreeMap<(u32, DomainId), DomainGroup>,
-    /// Most memory of an instance that names none.
+    /// Memory limit of an instance whose file names none.
     memory_bytes: Option<u64>,
     /// Number of groups made so far, which is in their names.
     made: u64,
-    /// Groups that could not be removed yet, because somebody in them has not died.
+    /// Groups that could not be removed yet, because a process in them has not died.
     leaving: Vec<NfGroup>,
 }
 
 impl NfGroups {
-    /// Makes the tree of a manager of this name, in as many hierarchies as there are for it.
+    /// Makes the group tree of the manager of this name, in as many hierarchies as there are for it.
     pub fn make(manager: &str, ledger: &mut Ledger) -> Self {
         let name = format!("headgate-{manager}-{}", std::process::id());
         let tree = GroupTree::make(&name, &Hierarchy::all(), &mut |undo| ledger.before_changing(undo));
@@ -47,20 +47,20 @@ impl NfGroups {
         Self { tree, domains: BTreeMap::new(), memory_bytes, made: 0, leaving: Vec::new() }
     }
 
-    /// Returns those of a machine that has none.
+    /// Returns the groups of a machine that has no control groups.
     #[cfg(test)]
     pub fn none() -> Self {
         let tree = GroupTree::make("tests", &[], &mut |_| {});
         Self { tree, domains: BTreeMap::new(), memory_bytes: None, made: 0, leaving: Vec::new() }
     }
 
-    /// Returns what groups cannot hold on this machine, as one sentence; `None` when they hold everything.
+    /// Returns what groups cannot limit on this machine, as one sentence; `None` when they limit everything.
     pub fn lacks(&self) -> Option<String> {
         let missing: Vec<String> = self.tree.missing().iter().map(ToString::to_string).collect();
         (!missing.is_empty()).then(|| missing.join("; "))
     }
 
-    /// Returns why nothing is weighed, if that is so.
+    /// Returns the reason why no weights are set, if that is so.
     pub fn unweighed(&self) -> Option<String> {
         let missing = self.tree.missing().iter().find(|missing| missing.controller == Controller::Cpu);
         missing.map(ToString::to_string)
@@ -97,7 +97,7 @@ impl NfGroups {
         made
     }
 
-    /// Lets a thread of ours be a real-time task.
+    /// Allows one of our threads to be a real-time task.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -105,7 +105,7 @@ impl NfGroups {
         self.tree.admit_real_time(thread)
     }
 
-    /// Gives all groups together the weight of so many processes, so that NFs have as much as in no group.
+    /// Gives all groups together the weight of this many processes, so that NFs get as much as in no group.
     ///
     /// # Errors
     /// [`GroupError`].
@@ -113,13 +113,14 @@ impl NfGroups {
         self.tree.set_members(members.max(1))
     }
 
-    /// Takes a group back whose process has ended. One in which somebody has not died yet is removed later.
+    /// Takes back the group of a process that has ended. One with a process that has not died yet is removed
+    /// later.
     pub fn take_back(&mut self, group: NfGroup) {
         self.leaving.push(group);
         self.leaving.retain(|group| group.remove().is_err());
     }
 
-    /// Removes groups that could not be removed before, and goes on ending who is in them.
+    /// Removes groups that could not be removed before, and kills the processes in them again.
     pub fn sweep(&mut self) {
         self.leaving.retain(|group| {
             // What cannot be ended now is tried again.

@@ -1,4 +1,4 @@
-//! One NF instance: its place among the others, its life, and the process it has now.
+//! NF instance: its seat among the others, its life, and the process it has now.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -19,7 +19,7 @@ use crate::config::model::{Nf, Restart as Configured};
 use crate::record::{Recorded, Recorder};
 use crate::status::IoStatus;
 
-/// The place of an instance: what stays the same for as long as it exists.
+/// Seat of an instance: facts that stay the same for as long as it exists.
 pub struct Seat {
     /// Its number on the packet path.
     pub number: InstanceId,
@@ -31,12 +31,12 @@ pub struct Seat {
     pub core: u32,
     /// Its worker.
     pub worker: WorkerId,
-    /// What the configuration says of its NF.
+    /// Its NF's part of the configuration.
     pub nf: Nf,
 }
 
 impl Seat {
-    /// Returns what its life is held to.
+    /// Returns the rules of its life.
     pub const fn rules(&self) -> Rules {
         let Configured { first_ns, longest_ns } = self.nf.restart;
         Rules {
@@ -54,28 +54,28 @@ impl Seat {
     }
 }
 
-/// A process of an instance, and all that goes with it.
+/// Process of an instance, and all that goes with it.
 pub struct Process {
-    /// Where it comes from.
+    /// Origin: launched, attached or in a container.
     pub origin: Origin,
-    /// What it is reached by.
+    /// Link by which packets reach it.
     pub link: Link,
     /// The control group that holds it and whatever it starts.
     pub group: NfGroup,
     /// Our end of its socket.
     pub inbox: Inbox,
-    /// The CPU time it was last seen to have used, in nanoseconds.
+    /// CPU time it had used when it was sampled last, in nanoseconds.
     pub cpu_seen_ns: u64,
     /// Threads it had when they were counted last.
     pub threads_seen: usize,
-    /// What it said when it left; empty when nothing.
+    /// Its goodbye message; empty when there is none.
     pub goodbye: String,
-    /// When it was seen to have ended, if it was.
+    /// Time when its end was noticed.
     pub ended: Option<Moment>,
 }
 
 impl Process {
-    /// Returns a process that has said nothing yet.
+    /// Returns a process that has sent nothing yet.
     pub const fn new(origin: Origin, link: Link, inbox: Inbox, group: NfGroup) -> Self {
         Self {
             origin,
@@ -89,28 +89,28 @@ impl Process {
         }
     }
 
-    /// Returns whether what it says is read.
+    /// Returns whether its messages are read.
     pub const fn is_heard(&self) -> bool {
         !self.inbox.is_closed() && self.origin.is_heard()
     }
 
-    /// Tells it something. One that does not read its socket misses it; its end is noticed elsewhere.
+    /// Sends it a message. A process that does not read its socket misses it; its end is noticed elsewhere.
     pub fn say(&self, message: &ToNf) -> bool {
         self.inbox.send(message, &[]).is_ok()
     }
 
-    /// Returns what came from it next, if something did and it has not said more than its budget.
+    /// Returns its next message, if there is one and it is within its message budget.
     pub fn hear(&mut self, now: Moment) -> Option<Received> {
         if self.is_heard() { self.inbox.receive(now) } else { None }
     }
 }
 
-/// What earlier processes of an instance have done, of which the next one knows nothing.
+/// Totals of an instance's earlier processes, which the next one does not know.
 #[derive(Default)]
 pub struct Before {
     /// CPU time, in nanoseconds.
     pub cpu_ns: u64,
-    /// On interfaces of the kernel.
+    /// Counters of interfaces of the kernel.
     pub io: IoStatus,
 }
 
@@ -118,24 +118,24 @@ pub struct Before {
 pub struct Instance {
     /// Its place.
     pub seat: Seat,
-    /// What it is doing, and what happens next.
+    /// State, and what happens next.
     pub life: Recorded<Lifecycle>,
-    /// Whether it still works.
+    /// Judgement whether it still works.
     pub liveness: Recorded<Liveness>,
-    /// Its process, from its start until all that it held is back.
+    /// Its process, from its start until all buffers that it held are back.
     pub process: Option<Process>,
-    /// What earlier ones did.
+    /// Totals of earlier processes.
     pub before: Before,
-    /// Why it failed last.
+    /// Reason of its last failure.
     pub last_failure: Option<String>,
-    /// The names of its counters.
+    /// Names of its counters.
     pub counters: Vec<String>,
-    /// The last message it sent.
+    /// Last message it sent.
     pub message: Option<String>,
 }
 
 impl Instance {
-    /// Returns one to which nothing has happened.
+    /// Returns an instance to which nothing has happened.
     pub fn new(seat: Seat, recorder: &Recorder) -> Self {
         let instance = seat.number;
         let (now, rules, limits) = (Moment::default(), seat.rules(), Limits::default());
@@ -153,7 +153,7 @@ impl Instance {
         }
     }
 
-    /// Returns what it is doing.
+    /// Returns its state.
     pub fn state(&self) -> State {
         self.life.state()
     }
@@ -173,7 +173,7 @@ impl Instance {
         self.process.as_ref().map(|process| process.origin.pid())
     }
 
-    /// Returns what to listen to: its socket and its end.
+    /// Returns the descriptors to wait for: its socket and its end.
     pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
         let process = self.process.as_ref();
         let heard = process.filter(|process| process.origin.is_heard());
@@ -189,13 +189,13 @@ impl Instance {
         self.before.cpu_ns + now.unwrap_or(0)
     }
 
-    /// Returns when its life calls for something, or what it says may be read again.
+    /// Returns when its life is due, or when its messages may be read again.
     pub fn poll_at(&self) -> Option<Moment> {
         let inbox = self.process.as_ref().and_then(|process| process.inbox.poll_at());
         self.life.poll_at().into_iter().chain(inbox).min()
     }
 
-    /// Returns what is told of what it is reached by.
+    /// Returns the status of its link.
     pub fn link_status(&self) -> LinkStatus {
         let link = self.process.as_ref().map(|process| &process.link);
         link::status(&self.seat.nf, &self.before.io, link)

@@ -1,8 +1,9 @@
-//! All NF instances. What happens to one is decided by [`headgate_decide::lifecycle`]; here is what it looks like, and
-//! what is done about it.
+//! All NF instances. [`headgate_decide::lifecycle`] decides what happens to one; this file observes them and
+//! carries out its decisions.
 //!
-//! Events come from sockets, from the ends of processes and from workers; actions start, welcome, kill and reap processes.
-//! What concerns other parts of the manager is returned as [`Effect`]s, and carried out by the control loop.
+//! Events come from sockets, from the ends of processes and from workers; actions start, welcome, kill and
+//! reap processes. Effects on other parts of the manager are returned as [`Effect`]s, and carried out by the
+//! control loop.
 
 mod carry_out;
 mod observe;
@@ -30,43 +31,43 @@ use crate::status::EventCode;
 use crate::users::Users;
 use crate::wiring::Wiring;
 
-/// What an instance's processes are made of and stand on.
+/// Parts of the manager from which an instance's processes are made, and on which they run.
 pub struct Ground<'a> {
-    /// Now.
+    /// Current time.
     pub now: Moment,
-    /// What was configured.
+    /// The configuration.
     pub config: &'a Config,
-    /// How the manager runs.
+    /// Settings of the manager.
     pub settings: &'a Settings,
     /// Regions, workers and their plan.
     pub fabric: &'a Fabric,
     /// Interfaces between stages and to external programs.
     pub wiring: &'a mut Wiring,
-    /// What was changed on the machine.
+    /// Changes to the machine.
     pub ledger: &'a mut Ledger,
     /// Control groups.
     pub groups: &'a mut NfGroups,
-    /// The users of domains.
+    /// Users of the trust domains.
     pub users: &'a mut Users,
 }
 
 impl Ground<'_> {
-    /// Returns cycles of the time stamp counter in a microsecond.
+    /// Returns the cycles of the time stamp counter in a microsecond.
     pub fn cycles_per_micro(&self) -> u64 {
         self.fabric.clock.cycles_per_second() / 1_000_000
     }
 }
 
-/// What follows from an instance's life for others.
+/// Effect of an instance's life on other parts.
 pub enum Effect {
-    /// Its worker is to know.
+    /// A command for its worker.
     Post {
         /// The worker.
         worker: WorkerId,
-        /// What.
+        /// The command.
         command: Command,
     },
-    /// Which instances of a stage run has changed.
+    /// The set of a stage's running instances has changed.
     Publish {
         /// The stage.
         stage: NfId,
@@ -77,19 +78,19 @@ pub enum Effect {
     Begins(usize),
     /// Its process has ended, and is reaped next: nobody may touch it by its number any more.
     Ended(usize),
-    /// It was told something that it is to see soon, packets or not.
+    /// It was sent something that it is to see soon, packets or not.
     Rouse(usize),
-    /// Its process has other threads than before.
+    /// The set of its process's threads has changed.
     Processes,
-    /// Its process is no more, and what it had is given up.
+    /// Its process has ended, and all that it had is given back.
     Released,
-    /// Something happened that people want to know.
+    /// An event for people.
     Log {
         /// Its kind.
         code: EventCode,
-        /// To whom.
+        /// Name of the instance or NF.
         who: String,
-        /// What, in a sentence.
+        /// Description, in a sentence.
         what: String,
     },
 }
@@ -98,9 +99,9 @@ pub enum Effect {
 #[derive(Default)]
 pub struct Instances {
     all: Vec<Instance>,
-    /// When memory and interfaces are sampled next.
+    /// Time of the next sample of memory and interfaces.
     next_sample: Moment,
-    /// Where decisions are recorded, if they are.
+    /// Recorder of decisions; does nothing unless they are recorded.
     recorder: Recorder,
 }
 
@@ -118,7 +119,7 @@ impl std::ops::DerefMut for Instances {
 }
 
 impl Instances {
-    /// Returns none, whose decisions are recorded there.
+    /// Returns no instances; their decisions will be recorded there.
     pub fn new(recorder: Recorder) -> Self {
         Self { recorder, ..Self::default() }
     }
@@ -131,54 +132,54 @@ impl Instances {
         }
         let core = nf.cores[which];
         let name = if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, which + 1) };
-        // NFs of one core yield to each other, so one worker should know of all of them.
+        // NFs of one core yield to each other, so one worker should know all of them.
         let worker = WorkerId((core as usize % workers) as u8);
         let seat = Seat { number: InstanceId(at as u16), stage, name, core, worker, nf: nf.clone() };
         self.all.push(Instance::new(seat, &self.recorder));
         Some(at)
     }
 
-    /// Returns what to listen to.
+    /// Returns the descriptors to wait for.
     pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.all.iter().flat_map(move |instance| instance.ears(now))
     }
 
-    /// Returns when one of them calls for something.
+    /// Returns when the next of them is due.
     pub fn poll_at(&self) -> Option<Moment> {
         self.all.iter().filter_map(Instance::poll_at).min()
     }
 
-    /// Returns whether something short is under way.
+    /// Returns whether any of them is in a step that takes only a moment.
     pub fn are_hurried(&self) -> bool {
         let ends = |instance: &Instance| instance.process.as_ref().is_some_and(|one| one.ended.is_some());
         self.all.iter().any(|instance| instance.life.is_hurried() || ends(instance))
     }
 
-    /// Returns the numbers of those of a stage that packets may be sent to.
+    /// Returns the numbers of a stage's instances that packets may be sent to.
     pub fn in_service(&self, stage: NfId) -> Vec<InstanceId> {
         let here = |instance: &&Instance| instance.seat.stage == stage && instance.life.is_in_service();
         self.all.iter().filter(here).map(|instance| instance.seat.number).collect()
     }
 
-    /// Tells an instance's life what happened, and does what follows.
+    /// Passes an event to an instance's life, and carries out what it decides.
     pub fn tell(&mut self, at: usize, event: Event, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let mut actions = Vec::new();
         self.all[at].life.on(ground.now, event, &mut actions);
         self.carry_out(at, actions, ground, effects);
     }
 
-    /// An instance begins to exist.
+    /// Begins the life of an instance.
     pub fn begin(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         self.tell(at, Event::Added, ground, effects);
     }
 
-    /// A process that somebody else started is this instance's from now on.
+    /// Makes a process that somebody else started this instance's.
     pub fn admit(&mut self, at: usize, process: Process, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         self.take(at, process, ground, effects);
         self.tell(at, Event::Hello, ground, effects);
     }
 
-    /// A process was told by its worker to have broken the rules.
+    /// Handles an offence of an instance's process, reported by its worker.
     pub fn on_offence(
         &mut self,
         at: usize,
@@ -189,7 +190,7 @@ impl Instances {
         self.tell(at, Event::Condemned(cause_of(offence)), ground, effects);
     }
 
-    /// A worker has taken back what an instance held.
+    /// Handles the end of a reclaim: a worker has taken back what an instance held.
     pub fn on_reclaimed(&mut self, at: usize, lost: u32, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         self.tell(at, Event::Reclaimed { lost }, ground, effects);
     }
@@ -199,15 +200,15 @@ impl Instances {
         self.tell(at, Event::Remove, ground, effects);
     }
 
-    /// Kills what is left, because the manager does not wait any longer.
+    /// Kills the remaining processes, because the manager does not wait any longer.
     pub fn kill_all(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for at in 0..self.all.len() {
             self.tell(at, Event::Condemned(Cause::ManagerEnds), ground, effects);
         }
     }
 
-    /// Sees to all of them: what they said, who has ended, what is due, who still works. Messages and ends are looked for
-    /// only when something was `heard`: each costs a system call.
+    /// Polls all of them: messages, ended processes, what is due, and whether each still works. Messages and
+    /// ends are read only when something was `heard`: each costs a system call.
     pub fn poll(&mut self, heard: bool, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let samples = self.next_sample.is_due(ground.now);
         if samples {
@@ -270,7 +271,7 @@ impl Instances {
     }
 }
 
-/// Time between two samples of memory and interfaces. Our choice: what they find is an NF's misdeed or end, for which
+/// Time between two samples of memory and interfaces. Our choice: they find an NF's misdeed or end, for which
 /// nobody waits.
 const SAMPLE_EVERY: Span = Span::from_millis(100);
 
@@ -278,5 +279,5 @@ fn cause_of(offence: Offence) -> Cause {
     Cause::Offence { name: offence.name().to_owned(), sentence: offence.to_string() }
 }
 
-/// What a life wants done, as [`carry_out`](Instances) does it.
+/// Actions that a life decided on, as [`carry_out`](Instances) performs them.
 type Actions = Vec<Action>;

@@ -1,8 +1,8 @@
-//! What was changed on the machine, and who changes it back.
+//! Changes to the machine that are to be undone.
 //!
-//! Every change is written down before it is made, here and at the janitor: dropping the ledger undoes what is written in
-//! it, the latest first, and the janitor does if we are killed. Without a janitor a crash leaves empty groups and set
-//! values behind.
+//! Every change is written down before it is made, here and at the janitor: dropping the ledger undoes what
+//! is written in it, the latest first, and the janitor does so if we are killed. Without a janitor a crash
+//! leaves empty groups and changed settings behind.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::config::model::Scheduler;
 pub struct Ledger {
     janitor: Option<Arc<Janitor>>,
     entries: Vec<(Action, Option<Ticket>)>,
-    /// Groups of containers that have ended.
+    /// Groups of ended containers.
     released_groups: Vec<String>,
 }
 
 impl Ledger {
-    /// Returns one with nothing in it.
+    /// Returns an empty ledger.
     #[must_use]
     pub const fn new(janitor: Option<Arc<Janitor>>) -> Self {
         Self { janitor, entries: Vec::new(), released_groups: Vec::new() }
     }
 
-    /// Returns who undoes what was changed if we are killed.
+    /// Returns the janitor, which undoes changes if we are killed.
     pub const fn janitor(&self) -> Option<&Arc<Janitor>> {
         self.janitor.as_ref()
     }
@@ -47,15 +47,15 @@ impl Ledger {
             if self.entries[at].0.perform().is_ok() {
                 let (_, ticket) = self.entries.remove(at);
                 if let (Some(janitor), Some(ticket)) = (&self.janitor, ticket) {
-                    // A janitor that is gone has nothing to do any more.
+                    // A janitor that has ended has nothing left to do.
                     let _ = janitor.withdraw(ticket);
                 }
             }
         }
     }
 
-    /// Removes the groups of a container that has ended. They may be busy for a moment; then the next container that
-    /// ends takes them along, or the end of the ledger does.
+    /// Removes the groups of a container that has ended. They may be busy for a moment; then they are removed
+    /// when the next container ends, or with the ledger.
     pub fn take_back_groups(&mut self, groups: &str) {
         self.released_groups.push(groups.to_owned());
         let released = std::mem::take(&mut self.released_groups);
@@ -69,14 +69,14 @@ impl Ledger {
         self.released_groups = left.collect();
     }
 
-    /// Makes the settings of a scheduler that are the whole machine's. Returns what was refused, in sentences.
+    /// Changes the machine-wide settings of a scheduler. Returns the refusals, in sentences.
     pub fn set_up(&mut self, config: &Scheduler) -> Vec<String> {
         let quantum = config.rr_quantum_ms.and_then(|ms| self.set_round_robin_quantum(ms).err());
         let limit = config.lift_rt_limit.then(|| self.lift_real_time_limit().err()).flatten();
         quantum.into_iter().chain(limit).collect()
     }
 
-    /// Lets real-time tasks have all of a core.
+    /// Allows real-time tasks to use all of a core.
     ///
     /// # Errors
     /// A sentence.
@@ -88,7 +88,7 @@ impl Ledger {
         lifted.map_err(|error| format!("real-time tasks do not have all of a core: {error}"))
     }
 
-    /// Sets the time slice of round-robin tasks, which is the whole machine's.
+    /// Sets the time slice of round-robin tasks, for the whole machine.
     ///
     /// # Errors
     /// A sentence.
@@ -102,12 +102,13 @@ impl Ledger {
 }
 
 impl Drop for Ledger {
-    /// A group in which an NF left children is busy until they end. The janitor waits for that.
+    /// Undoes what is left. A group in which an NF left children is busy until they end; the janitor waits
+    /// for that.
     fn drop(&mut self) {
         self.take_back(|_| true);
         if self.janitor.is_none() {
             for (action, _) in self.entries.drain(..).rev() {
-                // There is nobody left to tell.
+                // Nobody is left to report it to.
                 let _ = action.perform_patiently();
             }
         }

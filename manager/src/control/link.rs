@@ -1,9 +1,9 @@
-//! What an instance is reached by: how packets come to it and leave it, and what else passes between it and us. One file
-//! for each kind; nobody else asks which it is.
+//! Link of an instance: how packets reach it and leave it, and what else passes between it and us. One file
+//! for each kind; no other code asks which kind it is.
 //!
 //! - [`rings`]: rings shared with a worker;
 //! - [`interfaces`]: interfaces of the kernel, which the NF serves itself;
-//! - [`external`]: interfaces to a program that knows nothing of us, which a worker serves.
+//! - [`external`]: interfaces to an external program, which a worker serves.
 //!
 //! A link is made for each process of an instance and goes with it.
 
@@ -37,37 +37,37 @@ pub use external::External;
 pub use interfaces::Interfaces;
 pub use rings::Rings;
 
-/// How one process of an instance is reached.
+/// Link to one process of an instance.
 pub enum Link {
-    /// By rings shared with its worker.
+    /// Rings shared with its worker.
     Rings(Rings),
-    /// Not at all: it serves interfaces of the kernel itself.
+    /// No link of ours: it serves interfaces of the kernel itself.
     Interfaces(Interfaces),
-    /// By two interfaces that its worker serves.
+    /// Two interfaces that its worker serves.
     External(External),
 }
 
-/// What is to be seen of a process's work: whether packets wait for it, and whether it does something about them.
+/// Observed work of a process: whether packets wait for it, and whether it works on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// Packets in its rings and hands.
     pub held: u32,
-    /// Anything that changes when it takes or returns packets.
+    /// Value that changes whenever it takes or returns packets.
     pub progress: u64,
     /// Its beat, while it says that packets wait for its disk.
     pub disk_beat: Option<u64>,
 }
 
-/// What the NF library says of its loop; zero where there is none.
+/// Figures of the NF library about its loop; zero where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Times it slept.
+    /// Number of times it slept.
     pub sleeps: u64,
-    /// Bursts it worked on.
+    /// Number of bursts it worked on.
     pub bursts: u64,
-    /// Packets of the sampled bursts.
+    /// Number of packets in the sampled bursts.
     pub handler_packets: u64,
-    /// Cycles in its handler for these.
+    /// Cycles in its handler for the sampled bursts.
     pub handler_cycles: u64,
 }
 
@@ -76,16 +76,16 @@ pub const fn greets(nf: &Nf) -> bool {
     !matches!(nf.link, Configured::External(_))
 }
 
-/// Returns how long a process of an NF may take to be ready.
+/// Returns the time that a process of an NF may take to be ready.
 pub const fn start_patience(nf: &Nf) -> Span {
     if matches!(nf.link, Configured::External(_)) { EXTERNAL_START_PATIENCE } else { START_PATIENCE }
 }
 
 impl Link {
-    /// Makes what the next process of an instance will be reached by.
+    /// Makes the link of an instance's next process.
     ///
     /// # Errors
-    /// A sentence: without it there is no use for a process.
+    /// A sentence: without a link there is no use for a process.
     pub fn make(seat: &Seat, ground: &mut Ground<'_>) -> Result<Self, String> {
         match &seat.nf.link {
             Configured::Rings => Rings::make(seat).map(Self::Rings),
@@ -94,7 +94,7 @@ impl Link {
         }
     }
 
-    /// Returns what a launched process becomes, and the network namespace it moves into, as a file.
+    /// Returns the program to launch, and the network namespace that it enters, as a file.
     pub fn program(&self, program: &Program) -> (LaunchedProgram, Option<String>) {
         match self {
             Self::Rings(_) | Self::Interfaces(_) => (launched_program(program), None),
@@ -102,7 +102,7 @@ impl Link {
         }
     }
 
-    /// Returns what a process needs that an NF may not do otherwise.
+    /// Returns the permissions that its process needs beyond those of any NF.
     pub fn allows(&self) -> impl Iterator<Item = Permission> {
         let of_kind: &[Permission] = match self {
             Self::Rings(_) | Self::Interfaces(_) => &[Permission::IoUring],
@@ -112,7 +112,7 @@ impl Link {
         of_kind.iter().copied()
     }
 
-    /// Hands a process that said hello what it needs to work.
+    /// Sends a process that said hello what it needs to work.
     ///
     /// # Errors
     /// A sentence.
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    /// Sees to what it is made of. True once a process that says nothing is ready.
+    /// Polls the link. Returns true once a process that sends nothing is ready.
     ///
     /// # Errors
     /// A sentence, when it is broken.
@@ -135,14 +135,15 @@ impl Link {
         }
     }
 
-    /// Notes how many empty buffers its process wants to be lent. One that serves interfaces itself has its own.
+    /// Notes how many empty buffers its process wants to be lent. One that serves interfaces itself has its
+    /// own.
     pub fn lend(&mut self, asked: u32) {
         if let Self::Rings(Rings { side, lend }) = self {
             *lend = lent_for(asked, side.layout().ring());
         }
     }
 
-    /// Returns the command by which its worker learns of a process that is ready.
+    /// Returns the command that hands a ready process to its worker.
     pub fn post(&mut self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
         match self {
             Self::Rings(Rings { side, lend }) => Some(rings::post(side, *lend, seat, ground)),
@@ -158,7 +159,7 @@ impl Link {
                 side.orders().stop.store(1, Ordering::Release);
                 ring(side);
             }
-            // As any program is asked. It may have ended meanwhile.
+            // A signal, as for any program. It may have ended meanwhile.
             None => drop(origin.signal(headgate_host::Signal::TERM)),
         }
     }
@@ -176,7 +177,7 @@ impl Link {
         self.side().is_none_or(|side| side.control().is_whole())
     }
 
-    /// Returns packets that wait for it, as far as that can be seen.
+    /// Returns the number of packets that wait for it, as far as that can be seen.
     pub fn backlog(&self) -> u32 {
         match self {
             Self::External(external) => external.waiting(),
@@ -184,7 +185,7 @@ impl Link {
         }
     }
 
-    /// Returns what is to be seen of its work; `None` where nothing is.
+    /// Returns its observed work; `None` where it cannot be seen.
     pub fn work(&self, counts: &InstanceCounts) -> Option<Work> {
         match self {
             Self::External(external) => external.work(),
@@ -202,7 +203,8 @@ impl Link {
         }
     }
 
-    /// Returns what its connections show, where they show something: that which it gets packets by, and the other.
+    /// Returns the watches of its connections, where they show their rings: the one it gets packets by, and
+    /// the other.
     pub fn watches(&self) -> Option<[Watch; 2]> {
         match self {
             Self::Rings(_) | Self::Interfaces(_) => None,
@@ -215,7 +217,7 @@ impl Link {
         matches!(self, Self::External(_))
     }
 
-    /// Returns what the NF library says of its loop.
+    /// Returns the NF library's figures about its loop.
     pub fn progress(&self) -> Progress {
         self.side().map_or_else(Progress::default, |side| rings::progress(side))
     }
@@ -226,16 +228,16 @@ impl Link {
     }
 }
 
-/// What is told of what an NF is reached by, with a process or without.
+/// Status of an NF's link, with a process or without.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkStatus {
-    /// What it does on interfaces of the kernel, if it works on some.
+    /// Counters of its interfaces of the kernel, if it has some.
     pub io: Option<IoStatus>,
-    /// What its interfaces show, if it is an external program.
+    /// Status of its interfaces, if it is an external program.
     pub external: Option<ExternalStatus>,
 }
 
-/// Returns what is told of an NF's link. `before` is what its earlier processes did on interfaces.
+/// Returns the status of an NF's link. `before` has the counters of its earlier processes on interfaces.
 pub fn status(nf: &Nf, before: &IoStatus, now: Option<&Link>) -> LinkStatus {
     match &nf.link {
         Configured::Rings => LinkStatus::default(),
@@ -254,7 +256,7 @@ pub fn ring(side: &ManagerSide) {
     }
 }
 
-/// Returns what a worker does when an NF cannot keep up.
+/// Returns how a worker treats an NF that cannot keep up.
 fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) -> Handling {
     if !scheduler.mode.presses_back() {
         return Handling::default();

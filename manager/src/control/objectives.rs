@@ -1,5 +1,5 @@
-//! Objectives of chains, as people are told of them: whether rate floors and delay bounds are kept, and
-//! whether they can be, by [`headgate_decide::objectives`].
+//! Reports on objectives of chains: whether rate floors and delay bounds are kept, and whether they can be,
+//! by [`headgate_decide::objectives`].
 
 use std::collections::BTreeMap;
 
@@ -15,23 +15,23 @@ use crate::status::{DelayStatus, EventCode, ObjectiveStatus};
 /// The objectives of all chains.
 pub struct Objectives {
     decided: Recorded<objectives::Objectives>,
-    /// What is said of cores whose rate floors are more than there is.
+    /// Reports on cores whose rate floors exceed their capacity.
     troubles: BTreeMap<CoreId, String>,
 }
 
-/// Something people are told.
+/// Report for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// What kind of event it is.
+    /// Kind of event.
     pub code: EventCode,
-    /// Of which chain, or of the manager.
+    /// Name of the chain, or of the manager.
     pub who: String,
-    /// In a sentence.
+    /// Description, in a sentence.
     pub what: String,
 }
 
 impl Objectives {
-    /// Returns one that has sampled nothing.
+    /// Returns objectives that have sampled nothing.
     pub fn new(recorder: &Recorder) -> Self {
         let decided = Recorded::new(recorder, Moment::default(), (), Entry::Objectives);
         Self { decided, troubles: BTreeMap::new() }
@@ -42,7 +42,7 @@ impl Objectives {
         self.decided.is_due(now)
     }
 
-    /// Takes in what was counted. Returns what people are told. `name` is that of a chain.
+    /// Takes in a sample. Returns reports for people. `name` gives the name of a chain.
     pub fn poll(&mut self, now: Moment, sample: &Sample, name: impl Fn(ChainId) -> String) -> Vec<Told> {
         let mut actions = Vec::new();
         self.decided.poll(now, sample, &mut actions);
@@ -71,12 +71,12 @@ impl Objectives {
         }
     }
 
-    /// Returns what cannot be kept, in sentences.
+    /// Returns the objectives that cannot be kept, in sentences.
     pub fn troubles(&self) -> impl Iterator<Item = &String> {
         self.troubles.values()
     }
 
-    /// Returns what a chain was promised, and whether it is kept; `None` without a promise.
+    /// Returns a chain's objectives, and whether they are kept; `None` without any.
     pub fn status(
         &self,
         chain: ChainId,
@@ -95,7 +95,7 @@ impl Objectives {
     }
 }
 
-/// What is said of a core whose rate floors are more than there is.
+/// Returns the report on a core whose rate floors exceed its capacity.
 fn beyond(core: CoreId, excess: &Excess, name: impl Fn(ChainId) -> String) -> String {
     let chains: Vec<String> = excess.chains.iter().map(|chain| name(*chain)).collect();
     format!(

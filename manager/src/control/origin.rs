@@ -1,4 +1,4 @@
-//! Where the process of an instance comes from. One file for each kind; nobody else asks which it is.
+//! Origin of an instance's process. One file for each kind; no other code asks which kind it is.
 //!
 //! - [`launched`]: we started it;
 //! - [`attached`]: somebody else did, and it attached;
@@ -24,7 +24,7 @@ use super::instances::Ground;
 use super::ledger::Ledger;
 use crate::config::model::Origin as Configured;
 
-/// Where a process comes from, and how to deal with it.
+/// Origin of a process, and the way to deal with it.
 pub enum Origin {
     /// We started it.
     Launched(Launched),
@@ -34,7 +34,7 @@ pub enum Origin {
     Contained(Contained),
 }
 
-/// Does the same for each kind.
+/// Calls the same method on each kind.
 macro_rules! each {
     ($self:expr, $origin:ident => $what:expr) => {
         match $self {
@@ -45,17 +45,17 @@ macro_rules! each {
     };
 }
 
-/// What a process is started with.
+/// Inputs of a process that is started.
 pub struct Birth<'a> {
-    /// What becomes of it.
+    /// Orders to the program that becomes the NF.
     pub orders: Orders,
-    /// Whom it runs as; `None`: whom the manager does.
+    /// User it runs as; `None`: the manager's own.
     pub user: Option<User>,
-    /// The network namespace with its interfaces, as a file, if it has some.
+    /// Network namespace with its interfaces, as a file, if it has some.
     pub network: Option<String>,
-    /// The NF's end of its socket, which it finds as its standard input.
+    /// NF's end of its socket, which it finds as its standard input.
     pub socket: OwnedFd,
-    /// Its group.
+    /// Its control group.
     pub group: &'a NfGroup,
 }
 
@@ -79,7 +79,7 @@ impl Origin {
         each!(self, origin => origin.pid())
     }
 
-    /// Returns whether it has ended: from then on it writes nowhere.
+    /// Returns whether it has ended: from then on it writes nothing.
     pub fn has_ended(&self) -> bool {
         matches!(each!(self, origin => origin.is_alive()), Ok(false))
     }
@@ -97,7 +97,7 @@ impl Origin {
         each!(self, origin => origin.reap())
     }
 
-    /// Returns whether what it says is heard: not before it is known which process it is.
+    /// Returns whether its messages are read: not before its process is known.
     pub const fn is_heard(&self) -> bool {
         match self {
             Self::Contained(contained) => contained.is_made(),
@@ -115,8 +115,8 @@ impl Origin {
         matches!(self, Self::Attached(_) | Self::Contained(_))
     }
 
-    /// Returns the CPU time of a process that has ended, in nanoseconds. `seen_ns` is what it was last seen to have
-    /// used: of a process that is not our child the number may be another's by now.
+    /// Returns the CPU time of a process that has ended, in nanoseconds. `seen_ns` is its last sample: the
+    /// number of a process that is not our child may be another's by now.
     pub fn final_cpu_ns(&self, seen_ns: u64) -> u64 {
         match self {
             Self::Launched(launched) => process::cpu_time_ns(launched.pid()).unwrap_or(0),
@@ -126,10 +126,10 @@ impl Origin {
         }
     }
 
-    /// Goes on with what is under way. Returns sentences for people.
+    /// Goes on with a start that is under way. Returns sentences for people.
     ///
     /// # Errors
-    /// Why there will be no process.
+    /// Reason why there will be no process.
     pub fn poll(&mut self, core: u32, group: &NfGroup, ledger: &mut Ledger) -> Result<Vec<String>, String> {
         match self {
             Self::Contained(contained) => contained.poll(core, group, ledger),
@@ -137,7 +137,7 @@ impl Origin {
         }
     }
 
-    /// Gives up what it had on this machine, once it has ended.
+    /// Gives back what it had on this machine, once it has ended.
     pub fn release(self, ledger: &mut Ledger) {
         if let Self::Contained(contained) = self {
             contained.release(ledger);
@@ -146,7 +146,7 @@ impl Origin {
 }
 
 impl AsFd for Origin {
-    /// Readable once it has ended.
+    /// Returns a descriptor that is readable once it has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         each!(self, origin => origin.as_fd())
     }

@@ -1,8 +1,8 @@
-//! The shell around the parts that decide: it gathers what they are to see from instances and the fabric, and
-//! carries out what they say. It chooses nothing.
+//! Shell around the decisions: it gathers their input from instances and the fabric, and carries out their
+//! actions. It decides nothing.
 //!
-//! - here: what happens to instances, for all parts that decide by it;
-//! - [`weights`], [`slices`], [`delays`], [`objectives`]: one shell for each part.
+//! - here: events of instances, for all decisions that need them;
+//! - [`weights`], [`slices`], [`delays`], [`objectives`]: one shell for each decision.
 
 mod delays;
 mod objectives;
@@ -22,7 +22,7 @@ use crate::config::model::Nf;
 use crate::status::EventCode;
 
 impl Control {
-    /// An instance has a fresh process.
+    /// Tells all decisions that an instance has a fresh process.
     pub(super) fn begin_policies(&mut self, at: usize) {
         let now = self.now();
         let number = self.instances[at].seat.number;
@@ -32,7 +32,7 @@ impl Control {
         self.weigh(now, actions);
     }
 
-    /// A process that is ready gets its policy and, where weights are decided here, its group.
+    /// Gives a ready process its policy and, where weights are decided here, its group.
     pub(super) fn place(&mut self, at: usize) {
         let (now, number) = (self.now(), self.instances[at].seat.number);
         self.tell_weights(now, Event::Ready(number));
@@ -51,7 +51,7 @@ impl Control {
         }
     }
 
-    /// An instance's process has ended: nobody touches it by its number from now on.
+    /// Tells all decisions that an instance's process has ended: from now on none touches it by its number.
     pub(super) fn end_policies(&mut self, at: usize) {
         let (now, instance) = (self.now(), &self.instances[at]);
         let number = instance.seat.number;
@@ -65,7 +65,7 @@ impl Control {
         self.weigh_others(now);
     }
 
-    /// Chains or instances have changed: who feeds whom, and what runs where.
+    /// Notes that chains or instances have changed: which NF feeds which, and what runs where.
     pub(super) fn note_chains(&mut self) {
         let now = self.now();
         let config = &self.config;
@@ -87,7 +87,7 @@ impl Control {
         self.slices.note_change();
     }
 
-    /// The place of an NF in the configuration; `None` when it is of an older one.
+    /// Returns the place of an NF in the configuration; `None` when it is of an older one.
     fn nf_id(&self, nf: &Nf) -> Option<NfId> {
         let at = self.config.nfs.iter().position(|other| other.name == nf.name)?;
         Some(NfId(at as u16))

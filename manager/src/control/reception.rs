@@ -1,8 +1,9 @@
-//! NFs that come by themselves: who connects, who is let in, and who is told why not.
+//! Reception of NFs that attach: accepts connections, lets processes in, and tells others the reason why not.
 //!
-//! An untrusted process costs the control loop nothing but a bounded time: connections are accepted without waiting, those
-//! that have not said who they are yet are few and have little time, and of each user's fewer still. What is let in is from
-//! then on an instance's process like any other; only it was started by somebody else.
+//! An untrusted process costs the control loop only a bounded time: connections are accepted without waiting,
+//! those that have not identified themselves yet are few and have little time, and those of each user are
+//! fewer still. A process that is let in is an instance's like any other from then on; only it was started by
+//! somebody else.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -21,58 +22,58 @@ use crate::config::model::Nf;
 use crate::place::{NfPlace, PlaceError};
 use crate::users;
 
-/// How long whoever connects may take to say who it is. Our choice: the library says so at once.
+/// Time that a connection has to identify itself. Our choice: the library does so at once.
 const HELLO_PATIENCE: Span = Span::from_secs(1);
-/// Connections that have not said yet who they are. Our choice: more NFs than one starts at once.
+/// Most connections that have not identified themselves yet. Our choice: more NFs than one starts at once.
 const CALLERS_MAX: usize = 32;
-/// The same of one user, so that none can keep the others out.
+/// Most such connections of one user, so that none can keep the others out.
 const CALLERS_OF_USER_MAX: usize = 8;
-/// Connections accepted at one look, so that a storm of them cannot hold the loop.
+/// Most connections accepted in one pass, so that a storm of them cannot delay the loop.
 const ACCEPTS_MAX: usize = 16;
-/// How long nobody is accepted after the kernel could not give a descriptor.
+/// Time without accepting after the kernel could not give a descriptor.
 const DEAF_FOR: Span = Span::from_secs(1);
-/// Time between two reports of refusals, so that untrusted processes cannot drive all other events out.
+/// Time between two reports of refusals, so that untrusted processes cannot push all other events out.
 const REPORT_EVERY: Span = Span::from_secs(1);
 
-/// Somebody who connected and has not said who it is.
+/// Connection that has not identified itself yet.
 struct Caller {
     inbox: Inbox,
     uid: u32,
     until: Moment,
 }
 
-/// Where NFs attach.
+/// Socket where NFs attach.
 pub struct Reception {
     place: NfPlace,
     callers: Vec<Caller>,
     deaf_until: Moment,
     next_report: Moment,
-    /// Refusals since the last report, and the last one's reason.
+    /// Number of refusals since the last report, and the reason of the last one.
     refused: u32,
     last_refusal: String,
 }
 
-/// A process that may be an instance's.
+/// Process that may be an instance's.
 pub struct Arrival {
-    /// The instance.
+    /// Index of the instance.
     pub at: usize,
     /// The process.
     pub peer: Peer,
-    /// The connection to it.
+    /// Connection to it.
     pub inbox: Inbox,
 }
 
-/// What must be known to choose whom to let in.
+/// Facts needed to choose the processes to let in.
 pub struct Guests<'a> {
-    /// What was configured.
+    /// The configuration.
     pub config: &'a Config,
     /// All instances.
     pub instances: &'a [Instance],
-    /// Whether the manager does not end.
+    /// Whether the manager is not ending.
     pub serving: bool,
 }
 
-/// Whether an NF of this configuration may be of another user than the manager.
+/// Returns whether an NF of this configuration may be of another user than the manager.
 fn is_for_others(config: &Config) -> bool {
     let ours = Ok(rustix::process::geteuid().as_raw());
     config.nfs.iter().any(|nf| nf.attaches() && users::of_attached(nf) != ours)
@@ -101,7 +102,8 @@ impl Reception {
         }
     }
 
-    /// Lets in as many users as this configuration names.
+    /// Lets every user connect if this configuration may have NFs of other users, else only the manager's
+    /// own.
     ///
     /// # Errors
     /// The kernel's.
@@ -109,18 +111,18 @@ impl Reception {
         self.place.set_mode(is_for_others(config))
     }
 
-    /// Returns where it is.
+    /// Returns its path.
     pub fn path(&self) -> String {
         self.place.path().display().to_string()
     }
 
-    /// Returns what to listen to.
+    /// Returns the descriptors to wait for.
     pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
         let door = self.deaf_until.is_due(now).then(|| self.place.listener().as_fd());
         door.into_iter().chain(self.callers.iter().filter_map(move |caller| caller.inbox.ears(now)))
     }
 
-    /// Accepts connections. Those there is no room for are refused.
+    /// Accepts connections. Those without room are refused.
     pub fn accept(&mut self, now: Moment) {
         for _ in 0..ACCEPTS_MAX {
             if !self.deaf_until.is_due(now) {
@@ -151,12 +153,12 @@ impl Reception {
         }
     }
 
-    /// Returns the next process that may be let in. Connections of others are refused or go on waiting.
+    /// Returns the next process that may be let in. Other connections are refused or go on waiting.
     pub fn next_arrival(&mut self, now: Moment, guests: &Guests<'_>) -> Option<Arrival> {
         let mut callers = std::mem::take(&mut self.callers).into_iter();
         while let Some(caller) = callers.next() {
             if let Some(arrival) = self.hear(caller, now, guests) {
-                // The others are for the next call.
+                // The remaining ones are for the next call.
                 self.callers.extend(callers);
                 return Some(arrival);
             }
@@ -184,14 +186,14 @@ impl Reception {
         None
     }
 
-    /// Tells a process why it is not let in, if it still listens.
+    /// Sends a process the reason why it is not let in, if it still reads.
     pub fn refuse(&mut self, inbox: Inbox, uid: u32, why: String) {
         inbox.refuse(why.clone());
         self.refused += 1;
         self.last_refusal = format!("refused a process of user {uid} that attached: {why}");
     }
 
-    /// Returns what is to be told of refusals: the last one, and how many there were before.
+    /// Returns the report on refusals: the last one, and how many there were before.
     pub fn report(&mut self, now: Moment) -> Option<String> {
         if self.refused == 0 || !self.next_report.is_due(now) {
             return None;
@@ -203,7 +205,7 @@ impl Reception {
     }
 }
 
-/// What is said to one that speaks another version of the interface.
+/// Returns the refusal of a process that speaks another version of the interface.
 pub fn other_version(abi: u32) -> String {
     format!(
         "it speaks version {abi} of the interface and this manager {ABI_VERSION}; build both from one release"
@@ -211,7 +213,7 @@ pub fn other_version(abi: u32) -> String {
 }
 
 impl Guests<'_> {
-    /// The instance that a process will be.
+    /// Returns the instance that a process will be.
     fn choose(&self, caller: &Caller, abi: u32, name: &str) -> Result<(usize, Peer), String> {
         if abi != ABI_VERSION {
             return Err(other_version(abi));
@@ -234,7 +236,7 @@ impl Guests<'_> {
         Ok((free.seat.number.index(), peer))
     }
 
-    /// Whether this user may attach as an NF of this name.
+    /// Checks whether this user may attach as an NF of this name.
     fn check_name(&self, uid: u32, name: &str) -> Result<(), String> {
         // The last of that name: while a configuration is being applied, the new one.
         let here = self.instances.iter().rev().filter(|one| !one.is_gone() && !one.life.is_removing());
@@ -267,7 +269,7 @@ impl Guests<'_> {
     }
 }
 
-/// Why there is no place for one more process of an NF.
+/// Returns the reason why there is no place for one more process of an NF.
 fn taken<'a>(name: &str, instances: impl Iterator<Item = &'a Instance>) -> String {
     let mut pids = Vec::new();
     for instance in instances.filter(|instance| !instance.is_gone()) {

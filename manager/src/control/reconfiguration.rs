@@ -1,5 +1,6 @@
-//! From one configuration to another while traffic runs, losing nothing. What is waited for, and for how long, is decided by
-//! [`headgate_decide::reconfigure`]; what differs is worked out here before anything changes, and then carried out.
+//! Change from one configuration to another while traffic runs, losing nothing.
+//! [`headgate_decide::reconfigure`] decides what is waited for, and for how long; the difference is worked
+//! out here before anything changes, and then carried out.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -18,13 +19,13 @@ use crate::config::{self, Config, Machine};
 use crate::layout;
 use crate::status::EventCode;
 
-/// A change under way.
+/// Change of configuration that is under way.
 pub struct Change {
     config: Config,
     progress: Reconfiguration,
     /// Instances that become ready first.
     new: Vec<usize>,
-    /// Instances that will be gone.
+    /// Instances that are to end.
     old: Vec<usize>,
     /// Chains that run empty after the switch-over.
     retired: Vec<u16>,
@@ -32,14 +33,14 @@ pub struct Change {
     summary: Vec<String>,
 }
 
-/// What differs between two configurations.
+/// Difference between two configurations.
 #[derive(Debug, Default, PartialEq)]
 struct Difference {
     /// Names of NFs whose instances end.
     ended: Vec<String>,
     /// NFs to start.
     new: Vec<Nf>,
-    /// The same for people.
+    /// Description of the difference, for people.
     summary: Vec<String>,
 }
 
@@ -79,7 +80,8 @@ impl Control {
         Ok(())
     }
 
-    /// The machine as the next configuration finds it: what this manager has reserved itself is not lacking to it.
+    /// Returns the machine as the next configuration finds it: resources that this manager has reserved count
+    /// as free.
     fn machine(&self) -> Machine {
         let mut machine = Machine::observe();
         let reserved: usize = self.fabric.regions.iter().map(|home| home.region.memory().bytes()).sum();
@@ -98,7 +100,8 @@ impl Control {
         )))
     }
 
-    /// Makes a place for NFs that attach, if `config` has some; and lets in as many users as it names.
+    /// Opens the reception for NFs that attach, if `config` has some, and sets whether other users may
+    /// connect to it.
     fn prepare_reception(&mut self, config: &Config) -> Result<(), String> {
         match &self.reception {
             Some(reception) => reception.serve(config).map_err(|error| error.to_string()),
@@ -125,10 +128,10 @@ impl Control {
 
     fn observe_change(&self, change: &Change) -> Observation {
         let new = || change.new.iter().map(|&at| &self.instances[at]);
-        // One that comes by itself is as ready as it will be before somebody starts it.
+        // An NF that attaches is as ready as it will be before somebody starts it.
         let is_ready = |one: &Instance| matches!(one.state(), State::Running | State::Awaited);
         let is_empty = |&chain: &u16| self.fabric.chain_counts(ChainId(chain)).in_flight() == 0;
-        // To count chains takes time, and matters in one step alone.
+        // Counting chains takes time, and matters in one step alone.
         let drains = change.progress.step() == Step::Draining;
         Observation {
             new_are_ready: new().all(is_ready),
@@ -139,7 +142,7 @@ impl Control {
         }
     }
 
-    /// The new instances are removed again, and whoever asked is told which one is to blame.
+    /// Removes the new instances again, and answers the request with the one that failed.
     fn give_up(&mut self, change: &Change) {
         let new = || change.new.iter().map(|&at| &self.instances[at]);
         let blamed = new()
@@ -154,7 +157,7 @@ impl Control {
         let _ = change.reply.send(Err(RequestError::failed(message)));
     }
 
-    /// From now on packets take the new ways.
+    /// Makes packets take the ways of the new configuration from now on.
     fn switch_over(&mut self, change: &mut Change) {
         self.number_chains(change);
         let next = &change.config;
@@ -172,8 +175,8 @@ impl Control {
         self.note_chains();
     }
 
-    /// Gives the chains of the next configuration their numbers. One that stays keeps its own; those that are gone or have
-    /// changed stay as they are, under their old numbers, until their last packet has left.
+    /// Gives the chains of the next configuration their numbers. One that stays keeps its own; those that are
+    /// gone or have changed stay as they are, under their old numbers, until their last packet has left.
     fn number_chains(&mut self, change: &mut Change) {
         let next = &change.config;
         let mut chains = HashMap::new();
@@ -210,7 +213,7 @@ impl Control {
         self.numbers.chains = chains;
     }
 
-    /// Tells NFs on interfaces how many packets are the most of one call from now on.
+    /// Sets the largest batch of one call, for NFs on interfaces.
     fn order_batches(&mut self) {
         for instance in self.instances.iter_mut() {
             let next = self.config.nfs.iter().find(|nf| nf.name == instance.seat.nf.name);
@@ -227,7 +230,7 @@ impl Control {
         }
     }
 
-    /// Flows go to instances other than these, where their stage has others.
+    /// Leads flows to instances other than these, where their stage has others.
     fn lead_away_from(&mut self, old: &[usize]) {
         for stage in self.fabric.parts.stages.iter_mut().flatten() {
             let rest: Vec<_> =
@@ -269,7 +272,7 @@ impl Control {
             "manager",
             format!("configuration applied: {}", summary.join(", ")),
         );
-        // Whoever asked may have given up.
+        // The client may have closed its connection.
         let _ = change.reply.send(Ok(serde_json::json!({ "changes": summary })));
     }
 }
@@ -278,7 +281,7 @@ fn failed(message: &str) -> RequestError {
     RequestError::failed(message.to_owned())
 }
 
-/// What cannot change while the manager runs.
+/// Refuses changes that cannot be made while the manager runs.
 fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
     let fixed = [
         ("[manager]", old.manager == next.manager),
@@ -304,7 +307,7 @@ fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
     })
 }
 
-/// What of a configuration works on interfaces of the kernel, but for what can change there.
+/// Returns the part of a configuration that is on interfaces of the kernel, without what can change there.
 fn on_interfaces(config: &Config) -> (Vec<Chain>, Vec<Nf>) {
     let chains = config.chains.iter().filter(|chain| chain.io.is_some()).cloned();
     let chains = chains.map(|chain| Chain { io: chain.io.map(|io| ChainIo { batch: 0, ..io }), ..chain });
@@ -314,7 +317,7 @@ fn on_interfaces(config: &Config) -> (Vec<Chain>, Vec<Nf>) {
     )
 }
 
-/// What is to end and what to start.
+/// Returns what is to end and what is to start.
 fn compare(old: &Config, next: &Config) -> Difference {
     let before: HashMap<&str, &Nf> = old.nfs.iter().map(|nf| (nf.name.as_str(), nf)).collect();
     let after: HashMap<&str, &Nf> = next.nfs.iter().map(|nf| (nf.name.as_str(), nf)).collect();

@@ -1,6 +1,6 @@
 //! Cores of NFs, kept free of other programs while the manager runs.
 //!
-//! What cannot be had is told of once and stops nothing: it is tried again with the next look.
+//! A failure is reported once and stops nothing: it is tried again with the next check.
 
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::cgroup::reserve::{Cpusets, Reserve, ReserveError, Swept};
@@ -10,13 +10,14 @@ use headgate_host::{Pid, process};
 use super::Control;
 use crate::status::{EventCode, ReservedStatus};
 
-/// Time between two looks for programs that came since. Our choice: most are started by programs without the
-/// cores and have none of them, so what a look finds is rare, and it reads no more than a list of processes.
+/// Time between two checks for programs that were started since. Our choice: most are started by programs
+/// without the cores and have none of them, so a check rarely finds one, and it reads no more than a list of
+/// processes.
 const LOOK_EVERY: Span = Span::from_secs(1);
-/// Parents that are looked at to know whose descendant a process is. Our choice: more than anybody nests.
+/// Most parents that are read to find out whose descendant a process is. Our choice: more than anybody nests.
 const ANCESTORS_MAX: usize = 64;
 
-/// Cores that are kept free.
+/// Cores that are kept free of other programs.
 #[derive(Default)]
 pub struct Reserved {
     reserve: Option<Reserve>,
@@ -26,12 +27,12 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// What is told of it; `None` when no core is kept free.
+    /// Returns its status; `None` when no core is kept free.
     pub fn status(&self) -> Option<ReservedStatus> {
         self.status.clone()
     }
 
-    /// Why none is.
+    /// Returns the reason why none is.
     pub const fn trouble(&self) -> Option<&String> {
         self.trouble.as_ref()
     }
@@ -98,7 +99,7 @@ impl Control {
         }
     }
 
-    /// Lets a process of ours that was started elsewhere have the cores.
+    /// Gives a process of ours that was started elsewhere the right to the cores.
     pub(super) fn admit(&self, process: Pid) -> Result<(), ReserveError> {
         self.reserved.reserve.as_ref().map_or(Ok(()), |reserve| reserve.admit(process))
     }
@@ -108,7 +109,7 @@ fn are_not(cores: &CoreList) -> String {
     if cores.len() == 1 { format!("core {cores} is not") } else { format!("cores {cores} are not") }
 }
 
-/// Whether a process is the manager, or was started by it or by one that was.
+/// Returns whether a process is the manager, or was started by it or by one that was.
 fn is_descendant(process: Pid) -> bool {
     let own = rustix::process::getpid();
     let mut line = std::iter::successors(Some(process), |process| process::parent(*process));

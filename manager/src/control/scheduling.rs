@@ -1,7 +1,7 @@
-//! Scheduling by weights, the control loop's part: what loads and service times are, and in which words
-//! people are told of it. When they are sampled and what follows from them is decided by
-//! [`headgate_decide::weights`]; groups and policies are set in [`super::policies`]. Nothing here is on the
-//! packet path, and a sample allocates nothing.
+//! Scheduling by weights, the control loop's part: samples loads and service times, and puts reports into
+//! words. [`headgate_decide::weights`] decides when they are sampled and what follows from them; groups and
+//! policies are set in [`super::policies`]. Nothing here is on the packet path, and a sample allocates
+//! nothing.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,36 +23,36 @@ use crate::config::model::{Link, Policy, Scheduler};
 use crate::record::{Recorded, Recorder};
 use crate::status::EventCode;
 
-/// The weights of all NFs, and what they are decided by.
+/// Weights of all NFs, and the samples that decide them.
 pub struct Scheduling {
     weights: Recorded<Weights>,
     mode: Mode,
     /// Samples of service times in each bucket as they were counted last, by instance.
     counted: Vec<Option<Box<[u32; BUCKETS]>>>,
-    /// The policy that each instance's process is under, in words.
+    /// Policy of each instance's process, in words.
     policies: Vec<String>,
-    /// What is to be done; kept for its memory.
+    /// List of actions; kept for its memory.
     actions: Vec<Action>,
 }
 
-/// What is told of an NF's part of its core.
+/// Figures about an NF's part of its core.
 pub struct Figures {
-    /// What it says that its packets cost.
+    /// Service time by its own account.
     pub claim: Option<ServiceTimes>,
     /// CPU time for each packet.
     pub accounted: Option<Span>,
-    /// Whether that overrides its claim.
+    /// Whether CPU accounting overrides its own account.
     pub is_overridden: bool,
-    /// How often packets come for it.
+    /// Arrival rate of packets for it.
     pub arrivals: Rate,
-    /// The part of its core that it has, 0 to 1; `None` while the kernel decides.
+    /// Share of its core that it has, 0 to 1; `None` while the kernel decides.
     pub share: Option<f64>,
-    /// The policy its process is under, in words.
+    /// Policy of its process, in words.
     pub policy: String,
 }
 
 impl Scheduling {
-    /// Returns one without NFs.
+    /// Returns scheduling without NFs.
     pub fn new(config: &Scheduler, recorder: &Recorder) -> Self {
         let every = Span::from_millis(config.weights_every_ms.into());
         let rules = Rules { weighs: config.mode.weighs(), every };
@@ -65,8 +65,8 @@ impl Scheduling {
         }
     }
 
-    /// Returns when the control loop is to come at the latest. Where nothing is weighed its own passes are
-    /// often enough.
+    /// Returns when the control loop is to call again at the latest. Where nothing is weighed its own passes
+    /// are often enough.
     pub fn poll_at(&self) -> Option<Moment> {
         self.weights.poll_at().filter(|_| self.mode.weighs())
     }
@@ -76,19 +76,19 @@ impl Scheduling {
         self.weights.is_due(now)
     }
 
-    /// Returns what is to be done now. The list comes back by [`Scheduling::done`].
+    /// Returns the actions that are due now. Pass the list back to [`Scheduling::done`].
     pub fn poll(&mut self, now: Moment) -> Vec<Action> {
         let mut actions = std::mem::take(&mut self.actions);
         self.weights.poll(now, &(), &mut actions);
         actions
     }
 
-    /// Takes in what happened. What follows is appended.
+    /// Takes in an event. The actions that follow are appended.
     pub fn on(&mut self, now: Moment, event: Event, actions: &mut Vec<Action>) {
         self.weights.on(now, event, actions);
     }
 
-    /// Gives the list of actions back.
+    /// Takes back the list of actions.
     pub fn done(&mut self, mut actions: Vec<Action>) {
         actions.clear();
         // The longer one has room for more.
@@ -97,7 +97,7 @@ impl Scheduling {
         }
     }
 
-    /// An instance has a fresh process.
+    /// Notes that an instance has a fresh process.
     pub fn begin(&mut self, now: Moment, seat: &Seat, actions: &mut Vec<Action>) {
         if let Some(counted) = self.counted.get_mut(seat.number.index()) {
             *counted = None;
@@ -152,7 +152,7 @@ impl Scheduling {
         self.counted[at] = Some(counted);
     }
 
-    /// Takes in what the kernel counts of an instance, if that is wanted. Follows its service times.
+    /// Takes in the kernel's counts of an instance, if they are wanted. Call it after its service times.
     pub fn on_costs(
         &mut self,
         now: Moment,
@@ -164,7 +164,7 @@ impl Scheduling {
         self.on(now, Event::Costs { instance, account }, actions);
     }
 
-    /// Notes the policy that an instance's process is under.
+    /// Notes the policy of an instance's process.
     pub fn note_policy(&mut self, instance: InstanceId, policy: &str) {
         let at = instance.index();
         if self.policies.len() <= at {
@@ -173,7 +173,7 @@ impl Scheduling {
         policy.clone_into(&mut self.policies[at]);
     }
 
-    /// Returns what is told of an instance.
+    /// Returns the figures of an instance.
     pub fn figures(&self, id: InstanceId) -> Figures {
         Figures {
             claim: self.weights.claim(id),
@@ -190,7 +190,7 @@ impl Scheduling {
         self.mode.weighs()
     }
 
-    /// Returns whether an instance is one of these.
+    /// Returns whether an instance's share is decided here.
     pub fn is_weighed(&self, seat: &Seat) -> bool {
         self.mode.weighs() && traits(seat).is_weighed()
     }
@@ -200,13 +200,13 @@ impl Scheduling {
         self.mode.word()
     }
 
-    /// Returns why weights are not set.
+    /// Returns the reason why weights are not set.
     pub fn refused(&self) -> Option<&str> {
         self.weights.refused()
     }
 }
 
-/// Returns what weights have to know of an instance's NF.
+/// Returns the facts of an instance's NF that weights need.
 fn traits(seat: &Seat) -> weights::Nf {
     let nf = &seat.nf;
     let slice = match nf.policy {
@@ -218,15 +218,15 @@ fn traits(seat: &Seat) -> weights::Nf {
         domain: RegionId(seat.nf.domain.index() as u8),
         priority: nf.priority,
         slice: slice.map(|us| Span::from_micros(us.into())),
-        // What comes to one on interfaces of the kernel passes us by, and nobody knows what packets cost an
-        // external program.
+        // Packets of an NF on interfaces of the kernel bypass the workers, and the cost of packets to an
+        // external program is unknown.
         is_seen: matches!(nf.link, Link::Rings),
         sleeps: nf.waits == Loop::Notified,
         is_real_time: nf.policy.is_real_time(),
     }
 }
 
-/// Returns what people are told, and of which instance; `None`: of the manager.
+/// Returns a report for people, and the instance it is about; `None`: about the manager.
 pub fn sentence(report: &Report) -> (EventCode, Option<InstanceId>, String) {
     match report {
         Report::Refused { why } => (
@@ -273,7 +273,7 @@ pub const fn with_slice(policy: sched::Policy, slice: Span) -> sched::Policy {
     }
 }
 
-/// Returns the word that the configuration has for a policy.
+/// Returns the configuration's word for a policy.
 pub const fn word(policy: sched::Policy) -> &'static str {
     match policy {
         sched::Policy::Normal { .. } => "normal",

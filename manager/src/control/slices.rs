@@ -1,14 +1,15 @@
-//! Time slices of NFs that poll (`mode = "unis"`): which processes belong to which scheduler, as the control
-//! loop sees to it.
+//! Time slices of NFs that poll (`mode = "unis"`), the control loop's part: it assigns processes to
+//! schedulers.
 //!
-//! Which NF runs is decided by [`headgate_decide::slice`], in the threads of [`thread`], on the cores of
-//! [`core`]. The control loop tells them which processes there are, before it reaps one: its number may be
-//! another's afterwards. An NF's process is among them from its start to its end, because NFs with time
+//! [`headgate_decide::slice`] decides which NF runs, in the threads of [`thread`], on the cores of [`core`].
+//! The control loop gives them the list of processes, and takes one off it before it reaps it: its number may
+//! be another's afterwards. An NF's process is on the list from its start to its end, because NFs with time
 //! slices leave it no other time.
 //!
 //! Nothing is left at a real-time priority. Processes that we started end with us; for those that outlive us
-//! the janitor is told before they are raised. What an NF starts is not raised (`host/sched`). A scheduler
-//! whose thread ends gives back what it raised, and the kernel shares the core meanwhile.
+//! the undoing is registered at the janitor before they are raised. What an NF starts is not raised
+//! (`host/sched`). A scheduler whose thread ends gives back what it raised, and the kernel shares the core
+//! meanwhile.
 
 pub mod core;
 pub mod rings;
@@ -32,7 +33,7 @@ use core::{CoreOrder, Runner, SharedTally, SliceAccount};
 use rings::Queues;
 use thread::{ManagerClock, Place, Scheduler};
 
-/// An instance that has a process, as time slices see it.
+/// Instance that has a process, as time slices see it.
 pub struct Candidate {
     /// Its number.
     pub number: InstanceId,
@@ -40,48 +41,48 @@ pub struct Candidate {
     pub nf: Option<NfId>,
     /// Its core.
     pub core: u32,
-    /// Whether that gives it slices.
+    /// Whether the core gives it slices.
     pub has_slices: bool,
     /// Whether it starts or stops.
     pub starts_or_stops: bool,
     /// Its process.
     pub pid: Pid,
-    /// The threads that have slices.
+    /// Threads that have slices.
     pub threads: Vec<Pid>,
-    /// The policy it has without a real-time priority.
+    /// Policy it has without a real-time priority.
     pub own: Policy,
     /// Its queues.
     pub queues: Queues,
 }
 
-/// What is kept of one instance.
+/// Facts that are kept of one instance.
 #[derive(Default)]
 struct Kept {
     account: Arc<SliceAccount>,
-    /// What a packet costs it by an earlier measurement, in nanoseconds.
+    /// Cost of a packet by an earlier measurement, in nanoseconds.
     measured_ns: Option<f64>,
-    /// Whether somebody gives its process the policy back if we are killed.
+    /// Whether the janitor gives its process the policy back if we are killed.
     is_registered: bool,
 }
 
-/// What is told of an instance.
+/// Figures about an instance's slices.
 pub struct SliceFigures {
-    /// Slices it had for work.
+    /// Number of slices it had for work.
     pub slices: u64,
-    /// What a packet is thought to cost it, in nanoseconds.
+    /// Estimated cost of a packet, in nanoseconds.
     pub cost_ns: Option<f64>,
     /// Whether that was measured before it ran here.
     pub is_measured: bool,
 }
 
-/// A scheduler and its cores, in their order.
+/// Scheduler and its cores, in their order.
 struct Seated {
     core: u32,
     cores: Vec<u32>,
     scheduler: Scheduler,
 }
 
-/// The schedulers of all cores whose NFs have time slices.
+/// Schedulers of all cores whose NFs have time slices.
 pub struct TimeSlices {
     mode: Mode,
     unis: Unis,
@@ -91,16 +92,16 @@ pub struct TimeSlices {
     recorder: Recorder,
     seated: Vec<Seated>,
     tallies: BTreeMap<u32, Arc<SharedTally>>,
-    /// Cores on which the kernel shares, and why.
+    /// Cores that the kernel shares, and the reasons.
     troubles: BTreeMap<u32, String>,
-    /// By instance.
+    /// Facts kept of each instance, by number.
     kept: Vec<Kept>,
     /// Whether NFs have come, gone or changed places.
     stale: bool,
 }
 
 impl TimeSlices {
-    /// Returns one without schedulers.
+    /// Returns time slices without schedulers.
     pub fn new(config: &Config, clock: ManagerClock, recorder: &Recorder) -> Self {
         Self {
             mode: config.scheduler.mode,
@@ -126,7 +127,7 @@ impl TimeSlices {
         nf.has_slices(self.mode)
     }
 
-    /// NFs have come, gone or changed places.
+    /// Notes that NFs have come, gone or changed places.
     pub const fn note_change(&mut self) {
         self.stale = true;
     }
@@ -136,19 +137,19 @@ impl TimeSlices {
         std::mem::replace(&mut self.stale, false)
     }
 
-    /// Notes what a packet costs an instance by an earlier measurement, in nanoseconds.
+    /// Notes the cost of a packet to an instance by an earlier measurement, in nanoseconds.
     pub fn note_measured(&mut self, number: InstanceId, measured_ns: Option<f64>) {
         self.kept(number).measured_ns = measured_ns.filter(|ns| ns.is_finite());
     }
 
-    /// An instance has a fresh process.
+    /// Notes that an instance has a fresh process.
     pub fn begin(&mut self, number: InstanceId) {
         let measured_ns = self.kept(number).measured_ns;
         *self.kept(number) = Kept { measured_ns, ..Kept::default() };
         self.stale = true;
     }
 
-    /// An instance was told something: it gets a slice for it, packets or not.
+    /// Gives an instance that was sent something a slice for it, packets or not.
     pub fn rouse(&self, number: InstanceId) {
         if let Some(kept) = self.kept.get(number.index()) {
             kept.account.housekeeping.store(true, Ordering::Relaxed);
@@ -163,8 +164,8 @@ impl TimeSlices {
         &mut self.kept[at]
     }
 
-    /// Gives every core of these a scheduler. `admit` gives its thread a right to real time that its control
-    /// group lacks. Returns what people are told.
+    /// Gives each of these cores a scheduler. `admit` gives its thread a right to real time that its control
+    /// group lacks. Returns reports for people.
     pub fn seat(
         &mut self,
         candidates: &[Candidate],
@@ -203,7 +204,7 @@ impl TimeSlices {
         }
     }
 
-    /// The core that a core's scheduler runs on, and what that is to it.
+    /// Returns the core that a core's scheduler runs on, and whether that is its NFs' own.
     fn place_of(&self, core: u32) -> (u32, Seat) {
         match self.unis.core {
             Some(there) => (there, Seat::OtherCore { shared: self.workers.contains(&there) }),
@@ -215,8 +216,8 @@ impl TimeSlices {
         self.seated.iter().find(|seated| seated.cores.contains(&core)).map(|seated| seated.core)
     }
 
-    /// Returns the instances, among these, whose policies are to be given back by somebody else if we are
-    /// killed, and notes that they will be. They are raised by the next [`TimeSlices::order`].
+    /// Returns the instances, among these, whose policies somebody else must give back if we are killed, and
+    /// notes that they are registered. They are raised by the next [`TimeSlices::order`].
     pub fn take_unregistered(&mut self, candidates: &[Candidate]) -> Vec<InstanceId> {
         let numbers = candidates.iter().filter(|one| one.has_slices && self.seat_of(one.core).is_some());
         let numbers: Vec<InstanceId> = numbers.map(|one| one.number).collect();
@@ -224,7 +225,7 @@ impl TimeSlices {
         numbers.into_iter().filter(is_new).collect()
     }
 
-    /// Tells all schedulers which NFs there are.
+    /// Gives all schedulers their lists of NFs.
     pub fn order(&mut self, chains: &[Chain], candidates: &[Candidate]) {
         let runnable = |one: &Candidate| Runnable {
             nf: one.nf,
@@ -264,7 +265,7 @@ impl TimeSlices {
         }
     }
 
-    /// Sees to the schedulers. Returns what people are told.
+    /// Polls the schedulers. Returns reports for people.
     pub fn tend(&mut self) -> Vec<String> {
         let refused = self.seated.iter().filter_map(|seated| seated.scheduler.refused());
         let mut told: Vec<String> = refused.map(|why| format!("an NF gets no time slices: {why}")).collect();
@@ -276,7 +277,7 @@ impl TimeSlices {
         told
     }
 
-    /// From now on the kernel shares a core. Returns what people are told.
+    /// Leaves a core to the kernel from now on. Returns the report for people.
     fn give_up(&mut self, core: u32, why: &str) -> String {
         let message = format!(
             "core {core}: UNiS scheduling is off, so the kernel shares the core evenly among its NFs: {why}"
@@ -289,12 +290,12 @@ impl TimeSlices {
         message
     }
 
-    /// Returns why NFs do not have time slices, in sentences.
+    /// Returns the reasons why NFs do not have time slices, in sentences.
     pub fn troubles(&self) -> impl Iterator<Item = &String> {
         self.troubles.values()
     }
 
-    /// Returns what is told of each core.
+    /// Returns the status of each core.
     pub fn status(&self) -> Vec<SlicesStatus> {
         let of = |(core, tally): (&u32, &Arc<SharedTally>)| {
             let tally = tally.load();
@@ -310,7 +311,7 @@ impl TimeSlices {
         self.tallies.iter().map(of).collect()
     }
 
-    /// Returns what is told of an instance.
+    /// Returns the figures of an instance.
     pub fn figures(&self, number: InstanceId) -> SliceFigures {
         let none = Kept::default();
         let kept = self.kept.get(number.index()).unwrap_or(&none);
@@ -323,7 +324,7 @@ impl TimeSlices {
         }
     }
 
-    /// Returns what keeps real-time tasks from all of a core, in a sentence with its cure.
+    /// Returns the setting that keeps real-time tasks from all of a core, in a sentence with its cure.
     pub fn real_time_stall(&self) -> Option<String> {
         let us = sched::real_time_limit_us().filter(|us| (0..1_000_000).contains(us))?;
         (!self.seated.is_empty()).then(|| {
@@ -336,7 +337,7 @@ impl TimeSlices {
     }
 }
 
-/// Returns what was promised to the chains of a configuration.
+/// Returns the objectives of a configuration's chains.
 pub fn chains(chains: &[model::Chain]) -> Vec<Chain> {
     let chain = |chain: &model::Chain| Chain {
         stages: chain.stages.iter().map(|stage| NfId(stage.0)).collect(),

@@ -1,4 +1,4 @@
-//! What is told to whoever asks.
+//! Status of the manager, as requests get it.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ use crate::status::{
     NfState, NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
 };
 
-/// The name of the chain of packets that no rule claims.
+/// Name of the chain of packets that no rule claims.
 const NO_CHAIN: &str = "-";
 
 impl Control {
-    /// Everything at this moment.
+    /// Returns the whole status at this moment.
     pub(super) fn snapshot(&mut self, audited: bool) -> Snapshot {
         self.tend_ports();
         self.tend_delays();
@@ -133,7 +133,7 @@ impl Control {
         all
     }
 
-    /// The NF instances that are not gone.
+    /// Returns the NF instances that are not gone.
     pub(super) fn nfs_status(&self) -> Vec<NfStatus> {
         let here = self.instances.iter().filter(|instance| !instance.is_gone());
         here.map(|instance| self.nf_status(instance)).collect()
@@ -286,7 +286,8 @@ impl Control {
         all
     }
 
-    /// The chains on interfaces, as their NFs tell; at the end, as they told when they were to end.
+    /// Returns the chains on interfaces, by their NFs' counters; at the end, by the last ones before they
+    /// were asked to end.
     pub(super) fn interface_chains(&self) -> Vec<ChainStatus> {
         let chains = self.config.chains.iter().filter_map(|chain| Some((chain, chain.io.as_ref()?)));
         let mut chains = chains.peekable();
@@ -297,7 +298,7 @@ impl Control {
         chains.map(|(chain, io)| self.interface_chain(chain, io, &now)).collect()
     }
 
-    /// What ended in them.
+    /// Returns the packets that ended in them.
     pub(super) fn interface_drops(&self) -> Vec<DropStatus> {
         let mut all: Vec<DropStatus> = Vec::new();
         for instance in self.instances.iter() {
@@ -350,7 +351,7 @@ impl Control {
         }
     }
 
-    /// Flows that the workers know, those used last first.
+    /// Returns flows that the workers know, most recently used first.
     pub(super) fn flows(&self, most: usize) -> Vec<FlowStatus> {
         let (reply, lists) = std::sync::mpsc::channel();
         self.fabric.post_all(|| Command::Flows { most, reply: reply.clone() });
@@ -402,7 +403,7 @@ const fn told_state(state: State) -> NfState {
     }
 }
 
-/// What ended at an NF, by reason.
+/// Returns the packets that ended at an NF, by reason.
 fn drops_of(counts: &InstanceCounts, io: Option<&IoStatus>) -> BTreeMap<String, u64> {
     let at_worker = DropReason::ALL.iter().map(|&reason| (reason, counts.drops[reason as usize].get()));
     let on_interfaces = io.into_iter().flat_map(drops);

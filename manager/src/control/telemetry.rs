@@ -1,20 +1,20 @@
-//! What happened lately.
+//! Recent events, for `status`.
 
 use std::collections::VecDeque;
 
 use crate::status::Event;
 
-/// Events remembered. Our choice: what a person reads, and a page of `status`.
+/// Most events remembered. Our choice: what a person reads, and a page of `status`.
 const EVENTS_MAX: usize = 256;
 
-/// The last events.
+/// Last events.
 #[derive(Default)]
 pub struct Events {
     all: VecDeque<Event>,
 }
 
 impl Events {
-    /// Writes one down, over the oldest where there is no room.
+    /// Adds an event, over the oldest where there is no room.
     pub fn add(&mut self, event: Event) {
         if self.all.len() == EVENTS_MAX {
             self.all.pop_front();

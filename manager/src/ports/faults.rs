@@ -9,11 +9,11 @@ use crate::config::FaultDirection;
 use crate::config::model::{Config, Faults, Port};
 use crate::status::{FaultCounts, FaultStatus};
 
-/// The part of a domain's buffers that wait in one direction of a port with a delay. Our choice: two such ports
-/// with delays both ways leave half of the buffers to everybody else.
+/// Divisor of a domain's buffers: one such part may wait in one direction of a port with a delay. Our choice:
+/// two such ports with delays both ways leave half of the buffers to everybody else.
 const PART_OF_BUFFERS: usize = 8;
 
-/// Queues of a port, as the configuration limits them.
+/// Most queues of a port, as the configuration limits them.
 const QUEUES_MAX: usize = 64;
 
 /// Puts the faults of port `number`, if it has any, around its queues.
@@ -60,7 +60,7 @@ fn spec(wanted: &Faults, clock: &Clock) -> FaultSpec {
     FaultSpec { seed: wanted.seed, receive, transmit, reorder_cycles, ..FaultSpec::default() }
 }
 
-/// Adds what a queue counted to what is told of its port.
+/// Adds the counters of a queue to the status of its port.
 pub fn add(status: &mut FaultStatus, counters: &QueueCounters) {
     add_way(&mut status.received, &counters.received_faults);
     add_way(&mut status.sent, &counters.sent_faults);

@@ -1,11 +1,11 @@
-//! From the configuration's words to the ports' own, and to a line for people.
+//! Translates the configuration's ports to specifications of devices, and to a line for people.
 
 use headgate_pcap::{Mode, PcapSpec, ReplaySpec, Timing};
 
 use crate::config::model::{Generator, Load, Pcap, Port, Replay};
 use crate::config::{self, ReplayMode};
 
-/// A capture port.
+/// Returns the specification of a capture port.
 pub fn pcap(wanted: &Pcap) -> PcapSpec {
     let replay = |replay: &Replay| ReplaySpec {
         mode: match replay.mode {
@@ -22,7 +22,7 @@ pub fn pcap(wanted: &Pcap) -> PcapSpec {
     PcapSpec { read: wanted.replay.as_ref().map(replay), write: wanted.write.clone() }
 }
 
-/// A generator for people.
+/// Describes a generator for people.
 pub fn describe(wanted: &Generator) -> String {
     let flows: u64 = match &wanted.load {
         Load::Even { flows, .. } => u64::from(*flows),
@@ -31,14 +31,14 @@ pub fn describe(wanted: &Generator) -> String {
     format!("{flows} flows, seed {}", wanted.seed)
 }
 
-/// A capture port for people.
+/// Describes a capture port for people.
 pub fn describe_pcap(wanted: &Pcap) -> String {
     let read = wanted.replay.as_ref().map(|replay| format!("reads {}", replay.file.display()));
     let write = wanted.write.as_ref().map(|file| format!("writes {}", file.display()));
     read.into_iter().chain(write).collect::<Vec<_>>().join(", ")
 }
 
-/// What a person should know of a port, and what it does to packets on purpose.
+/// Adds the faults of a port to its description for people.
 pub fn with_faults(detail: String, port: &Port) -> String {
     let faults = port.faults.as_ref().map(|faults| format!("on purpose {faults}"));
     [detail].into_iter().filter(|detail| !detail.is_empty()).chain(faults).collect::<Vec<_>>().join("; ")

@@ -7,7 +7,7 @@ use crate::config::{self, Catalog, Machine};
 use crate::fabric;
 use headgate_decide::units::RegionId;
 
-/// A generator that never ends and a port that takes all, in this domain, with these faults.
+/// Returns a generator that never ends and a port that takes all, in this domain, with these faults.
 fn config(faults: &str) -> Config {
     let text = format!(
         r#"
@@ -56,7 +56,7 @@ impl Bed {
         Self { clock, stacks, devices: opened.devices.remove(0), homes: opened.homes, now: 1 }
     }
 
-    /// Has packets come in by the first port, in bursts of 32 a millisecond apart; how many came.
+    /// Receives packets from the first port, in bursts of 32 a millisecond apart. Returns how many came.
     fn receive(&mut self, bursts: usize) -> usize {
         let step = self.clock.ns_to_cycles(1_000_000);
         let stack = &mut self.stacks[self.devices[0].region.index()];

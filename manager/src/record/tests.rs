@@ -1,4 +1,4 @@
-//! Records in memory: what is in them, what is missing, and that they replay.
+//! Records in memory: their contents, their gaps, and that they replay.
 
 use super::memory::Memory;
 use super::*;
@@ -10,7 +10,7 @@ fn watch(recorder: &Recorder) -> Recorded<Liveness> {
     Recorded::new(recorder, Moment(0), Limits::default(), entry)
 }
 
-/// A stopped NF is watched until it is given up.
+/// Watches a stopped NF until it is given up.
 fn live(liveness: &mut Recorded<Liveness>) -> Vec<Action> {
     let stopped = ProcessSample { cpu: Span(0), state: TaskState::Stopped, disk_beat: Some(u64::MAX) };
     let mut said = Vec::new();

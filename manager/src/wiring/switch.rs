@@ -1,8 +1,8 @@
-//! The Open vSwitch of a chain: a thread that starts it, watches it and starts it again.
+//! Open vSwitch of a chain: a thread that starts it, watches it and starts it again.
 //!
-//! Its processes die with the thread that started them, and starting takes a tenth of a second; so neither
-//! is the control loop's. NFs notice nothing of the death of a switch but that packets do not come: their
-//! ends of the cables stay.
+//! Its processes die with the thread that started them, and starting takes a tenth of a second; so neither is
+//! the control loop's. When a switch dies, NFs notice only that packets do not come: their ends of the cables
+//! stay.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,15 +19,16 @@ use headgate_host::{Pid, cores, process};
 use crate::scratch::Scratch;
 use crate::status::SwitchStatus;
 
-/// How soon its end is noticed. Our choice: no person sees the delay, and looks cost nothing.
+/// Time between two checks whether it has ended. Our choice: no person sees the delay, and checks cost
+/// nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Two interfaces to be joined, and where to say what came of it.
+/// Order to join two interfaces, and the channel for its result.
 type Order = ([Port; 2], Sender<Result<(), String>>);
 
-/// A switch. Dropping it ends it.
+/// Switch of one chain. Dropping it ends it.
 pub struct Switch {
-    /// `None` once it is to end.
+    /// Channel of orders; `None` once it is to end.
     orders: Option<Sender<Order>>,
     events: Receiver<String>,
     status: Arc<Mutex<SwitchStatus>>,
@@ -35,7 +36,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Makes one for this namespace and this core. It starts when it has something to join.
+    /// Makes a switch for this namespace and this core. It starts when it has something to join.
     ///
     /// # Errors
     /// A sentence.
@@ -64,7 +65,7 @@ impl Switch {
         Ok(Self { orders: Some(orders), events, status, thread: Some(thread) })
     }
 
-    /// Joins two interfaces of its namespace, and waits until they are.
+    /// Joins two interfaces of its namespace, and waits until they are joined.
     ///
     /// # Errors
     /// A sentence.
@@ -75,12 +76,12 @@ impl Switch {
         answered.recv().map_err(|_| gone())?
     }
 
-    /// What happened since the last time.
+    /// Returns its events since the last call.
     pub fn events(&mut self) -> Vec<String> {
         self.events.try_iter().collect()
     }
 
-    /// What is told of it.
+    /// Returns its status.
     pub fn status(&self) -> SwitchStatus {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner).clone();
         status.cpu_ns += cpu_ns(status.pid);
@@ -92,19 +93,19 @@ impl Drop for Switch {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // One that panicked took its processes along.
+            // A thread that panicked took its processes along.
             let _ = thread.join();
         }
     }
 }
 
-/// A switch that runs, and its folder, which outlives it.
+/// Running switch, and its folder, which outlives it.
 struct Running {
     switch: OpenVSwitch,
     _folder: Scratch,
 }
 
-/// The thread.
+/// State of the thread.
 struct Keeper {
     namespace: Arc<Namespace>,
     core: u32,
@@ -113,25 +114,25 @@ struct Keeper {
     tell: Sender<String>,
     status: Arc<Mutex<SwitchStatus>>,
     running: Option<Running>,
-    /// CPU time that the one that runs was last seen to have used: it cannot be asked after its end.
+    /// Last sample of the running one's CPU time: it cannot be read after its end.
     seen_ns: u64,
-    /// What is to be joined.
+    /// Pairs of interfaces to join.
     hops: Vec<[Port; 2]>,
     restart: Restart,
     began: Instant,
-    /// When to start it again.
+    /// Time to start it again.
     due: Option<Moment>,
 }
 
 impl Keeper {
     fn run(mut self, inbox: &Receiver<Order>) {
-        // Its processes have our cores. A core that is not there was refused with the configuration.
+        // Its processes have our cores. A missing core was refused with the configuration.
         let _ = cores::pin_current_thread(self.core);
         loop {
             match inbox.recv_timeout(LOOK_EVERY) {
                 Ok((ends, answer)) => {
                     let joined = self.join(ends).map_err(|error| error.to_string());
-                    // Whoever asked waits for it.
+                    // The control loop waits for it.
                     let _ = answer.send(joined);
                 }
                 Err(RecvTimeoutError::Timeout) => self.look(),
@@ -200,7 +201,7 @@ impl Keeper {
     }
 
     fn say(&self, what: String) {
-        // Whoever listens ends us before it stops listening.
+        // The listener ends us before it stops listening.
         let _ = self.tell.send(what);
     }
 
@@ -213,7 +214,7 @@ impl Keeper {
     }
 }
 
-/// CPU time of a process so far.
+/// Returns the CPU time of a process so far.
 fn cpu_ns(pid: Option<u32>) -> u64 {
     let pid = pid.and_then(|pid| Pid::from_raw(pid as i32));
     pid.and_then(|pid| process::cpu_time_ns(pid).ok()).unwrap_or(0)

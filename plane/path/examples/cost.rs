@@ -5,10 +5,9 @@
 //! cargo run --release -p headgate-path --example cost              # every scenario under callgrind
 //! cargo run --release -p headgate-path --example cost time one     # one scenario by the clock, ns a packet
 //! ```
-//!
 //! One worker, its ports and its NFs share one thread. The port makes packets by changing an address in
-//! frames that lie in their buffers already; each NF returns what it was given over its real rings. Counted
-//! is what the worker does between the port and the rings: calls of the port itself are left out.
+//! frames that lie in their buffers already; each NF returns what it was given over its real rings. The count
+//! covers the worker's work between the port and the rings: calls of the port itself are left out.
 
 #[allow(dead_code, reason = "the harness has more than this needs")]
 #[path = "../tests/path/harness/mod.rs"]
@@ -30,22 +29,22 @@ use harness::frames::udp4_long;
 use harness::layout::{HERE, Layout};
 
 const FRAME_BYTES: usize = 64;
-/// Where the IPv4 source address of a plain frame lies.
+/// Offset of the IPv4 source address in a plain frame.
 const SOURCE: u32 = 26;
 const BUFFERS: u32 = 16_384;
 /// Passes that are counted. Our choice: under valgrind a scenario takes a second or two. A run of as many and
 /// one of twice as many differ by them alone, however many came before.
 const PASSES: usize = 1_000;
-/// Passes that are timed together, and how many such runs there are. Our choice: a run is shorter than a
-/// slice of the kernel, so that some of them have the core to themselves on a machine that others use too.
+/// Passes that are timed together, and number of such runs. Our choice: a run is shorter than a slice of the
+/// kernel, so that some of them have the core to themselves on a machine that others use too.
 const TIMED: (usize, usize) = (100, 1_000);
-/// Of the runs, in percent, those that were faster than the one that counts.
+/// Percentage of the runs that were faster than the one that counts.
 const FASTER: usize = 5;
 
-/// Flows the port makes, all equally often.
+/// Number of flows the port makes, all equally often.
 static FLOWS: AtomicU32 = AtomicU32::new(1);
 
-/// A port that always has packets, and takes all.
+/// Port that always has packets, and takes all.
 struct Feed {
     next: u32,
     counters: QueueCounters,
@@ -80,7 +79,7 @@ impl Queue for Feed {
     }
 }
 
-/// A port that only takes.
+/// Port that only takes.
 struct Sink(Feed);
 
 impl Queue for Sink {
@@ -98,15 +97,15 @@ impl Queue for Sink {
     }
 }
 
-/// What is counted.
+/// Scenario that is counted.
 struct Scenario {
     name: &'static str,
     flows: u32,
     chains: u16,
     nfs: u16,
-    /// Instances of each NF.
+    /// Number of instances of each NF.
     instances: usize,
-    /// Of how many packets the first NF ends one; 0: of none.
+    /// Number of packets of which the first NF ends one; 0: it ends none.
     drops_one_of: u32,
 }
 
@@ -145,7 +144,7 @@ impl Scenario {
         world
     }
 
-    /// Flow `n` goes to chain `n modulo chains`.
+    /// Adds the chains: flow `n` goes to chain `n modulo chains`.
     fn with_chains(&self, mut layout: Layout) -> Layout {
         let stages: Vec<u16> = (0..self.nfs).collect();
         for _ in 1..=self.chains {
@@ -163,7 +162,7 @@ impl Scenario {
         layout
     }
 
-    /// Every NF returns what it has.
+    /// Lets every NF return what it has.
     fn work(&self, world: &mut World, packets: &mut Vec<Descriptor>) {
         for (number, nf) in &mut world.nfs {
             packets.resize(nf.receive.size() as usize, Descriptor::default());
@@ -178,7 +177,7 @@ impl Scenario {
         }
     }
 
-    /// A world in which every flow is known and the rings are in use.
+    /// Returns a world in which every flow is known and the rings are in use.
     fn warm(&self) -> (World, Vec<Descriptor>) {
         let (mut world, mut packets) = (self.world(), Vec::new());
         for _ in 0..2 * self.flows as usize / headgate_path::BURST + 100 {
@@ -189,13 +188,13 @@ impl Scenario {
     }
 }
 
-/// Passes of the worker that valgrind counts: it looks for this name.
+/// Makes the passes of the worker that valgrind counts: it finds them by this name.
 #[inline(never)]
 fn counted(world: &mut World) {
     world.pass_of(0);
 }
 
-/// Makes so many passes of a warm world for valgrind to count. Returns how many packets entered meanwhile.
+/// Makes this many passes of a warm world for valgrind to count. Returns how many packets entered meanwhile.
 fn run(scenario: &Scenario, passes: usize) -> u64 {
     let (mut world, mut packets) = scenario.warm();
     let entered = |world: &World| (0..=scenario.chains).map(|chain| world.entered(chain)).sum::<u64>();
@@ -208,7 +207,8 @@ fn run(scenario: &Scenario, passes: usize) -> u64 {
     entered(&world) - before
 }
 
-/// Nanoseconds that the worker takes for a packet, the port included: nearly the fastest of many runs.
+/// Returns the nanoseconds that the worker takes for a packet, the port included: nearly the fastest of many
+/// runs.
 fn time(scenario: &Scenario) -> f64 {
     let (mut world, mut packets) = scenario.warm();
     let (passes, runs) = TIMED;
@@ -227,18 +227,18 @@ fn time(scenario: &Scenario) -> f64 {
     all[runs * FASTER / 100] as f64 / (passes * headgate_path::BURST) as f64
 }
 
-/// Instructions of the worker for a packet.
+/// Returns the worker's instructions for a packet.
 fn instructions(scenario: &Scenario) -> f64 {
     let [few, many] = [PASSES, 2 * PASSES].map(|passes| callgrind(scenario, passes));
     (many.0 - few.0) / (many.1 - few.1)
 }
 
-/// Instructions that callgrind counted in a run of this program, and packets that entered.
+/// Returns the instructions that callgrind counted in a run of this program, and the packets that entered.
 fn callgrind(scenario: &Scenario, passes: usize) -> (f64, f64) {
     let program = std::env::current_exe().expect("a program has a path");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        // Entering a port within a counted pass turns counting off, leaving it turns it on again.
+        // Entering a port within a counted pass stops the count, leaving it resumes it.
         .args(["--toggle-collect=cost::counted*", "--toggle-collect=*Feed*Queue*receive*"])
         .args(["--toggle-collect=*Feed*Queue*transmit*", "--toggle-collect=*Sink*Queue*receive*"])
         .arg(program)

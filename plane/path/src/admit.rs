@@ -17,7 +17,7 @@ use crate::ledger::Ledger;
 use crate::pressure::{count_for_first, shed_at, sheds_flow};
 use crate::view::View;
 
-/// Counts each packet into its chain. Those that may go on stay, at the front, and the others have ended.
+/// Counts each packet into its chain. Those that are admitted stay, at the front, and the others have ended.
 #[inline]
 pub(crate) fn admit(view: &View, ledger: &mut Ledger, burst: &mut Burst) {
     let admitted = if view.signals.pressure.any() { 0 } else { admit_open(view, ledger, burst) };

@@ -24,9 +24,9 @@ use crate::sync::{AtomicBool, AtomicUsize, Mutex, Ordering, yield_now};
 /// Report of a worker that stands still.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerReport {
-    /// By region: its free buffers.
+    /// Free buffers, by region.
     pub free: Vec<Vec<u32>>,
-    /// By region: buffers in the hands of its devices.
+    /// Number of buffers in the hands of devices, by region.
     pub in_devices: Vec<usize>,
     /// Packets outstanding at external programs, with their chains.
     pub in_programs: Vec<(ChainId, u64)>,
@@ -36,7 +36,7 @@ pub struct WorkerReport {
     pub returns_taken: u64,
 }
 
-/// A place where workers wait while somebody counts.
+/// Place where workers wait while somebody counts.
 pub struct Pause {
     arrived: AtomicUsize,
     released: AtomicBool,
@@ -44,7 +44,7 @@ pub struct Pause {
 }
 
 impl Pause {
-    /// For so many workers.
+    /// Returns a pause for this many workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Pause {
         }
     }
 
-    /// The worker's side: reports and stands still until released.
+    /// Reports and stands still until released; called by a worker.
     ///
     /// # Panics
     /// When another worker panicked here.
@@ -67,7 +67,8 @@ impl Pause {
         }
     }
 
-    /// The counter's side: waits for all workers. `None` when one does not come in time.
+    /// Waits for all workers; called by the thread that counts. Returns `None` when one does not come in
+    /// time.
     ///
     /// # Panics
     /// When a worker panicked here.
@@ -91,7 +92,7 @@ impl Pause {
     }
 }
 
-/// Account of the packets of one chain.
+/// Packet account of one chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChainAudit {
     /// Packets that entered.
@@ -100,7 +101,7 @@ pub struct ChainAudit {
     pub made: u64,
     /// Packets that left by a port.
     pub left: u64,
-    /// Packets that ended, all reasons.
+    /// Packets that ended, for all reasons.
     pub dropped: u64,
     /// Packets in rings and hands of NFs, those outstanding at external programs among them.
     pub in_nfs: u64,
@@ -109,49 +110,49 @@ pub struct ChainAudit {
 }
 
 impl ChainAudit {
-    /// Packets unaccounted for: zero, or there is a bug.
+    /// Returns the packets unaccounted for: zero, or there is a bug.
     #[must_use]
     pub const fn missing(&self) -> i64 {
         (self.entered + self.made) as i64 - (self.left + self.dropped + self.in_nfs + self.held) as i64
     }
 }
 
-/// Account of the buffers of one region.
+/// Buffer account of one region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionAudit {
-    /// All of them.
+    /// All buffers.
     pub buffers: u64,
-    /// Free.
+    /// Free buffers.
     pub free: u64,
-    /// With a holder: NFs or workers.
+    /// Buffers with a holder: an NF or a worker.
     pub held: u64,
-    /// In the hands of devices.
+    /// Buffers in the hands of devices.
     pub in_devices: u64,
     /// Free buffers on their way between workers (for the first region; the links carry all).
     pub in_links: u64,
-    /// In two places at once: zero, or there is a bug.
+    /// Buffers in two places at once: zero, or there is a bug.
     pub doubled: u64,
 }
 
 impl RegionAudit {
-    /// Buffers unaccounted for: zero, or there is a bug.
+    /// Returns the buffers unaccounted for: zero, or there is a bug.
     #[must_use]
     pub const fn missing(&self) -> i64 {
         self.buffers as i64 - (self.free + self.held + self.in_devices + self.in_links) as i64
     }
 }
 
-/// The result.
+/// Result of an audit.
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
-    /// By chain number, those that ever saw a packet.
+    /// Accounts of the chains that ever saw a packet, by number.
     pub chains: BTreeMap<ChainId, ChainAudit>,
-    /// By region number.
+    /// Accounts of the regions, by number.
     pub regions: Vec<RegionAudit>,
 }
 
 impl Audit {
-    /// Whether both identities hold everywhere.
+    /// Returns whether both identities hold everywhere.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.chains.values().all(|chain| chain.missing() == 0)

@@ -1,4 +1,4 @@
-//! What a worker has counted. One writer, many readers: a count is a plain add in the worker, and any
+//! Board: the counters of a worker. One writer, many readers: a count is a plain add in the worker, and any
 //! thread may read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,24 +8,24 @@ use headgate_units::ChainId;
 use crate::delay;
 use crate::drop::{DROP_REASONS, DropReason};
 
-/// A counter with one writer.
+/// Counter with one writer.
 #[derive(Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Adds. Only the owning worker may call this.
+    /// Adds to the count. Only the owning worker may call this.
     #[inline(always)]
     pub fn add(&self, more: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// Replaces. Only the owning worker may call this.
+    /// Replaces the count. Only the owning worker may call this.
     #[inline(always)]
     pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// Returns it.
+    /// Returns the count.
     #[inline(always)]
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -75,11 +75,11 @@ pub struct InstanceCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Station {
-    /// Ports' receive.
+    /// Packets received from ports.
     Arrive,
-    /// Headers to chain.
+    /// From headers to a chain.
     Classify,
-    /// In, or shed at the head of its chain.
+    /// Into a chain, or shed at its head.
     Admit,
     /// Into an NF's ring, or to an external program.
     Deliver,
@@ -94,7 +94,7 @@ pub enum Station {
 }
 
 impl Station {
-    /// All of them, in order.
+    /// All stations, in order.
     pub const ALL: [Self; 8] = [
         Self::Arrive,
         Self::Classify,
@@ -133,14 +133,14 @@ pub struct StationCounts {
 
 /// The counters of one worker.
 pub struct Board {
-    /// By chain.
+    /// Counters of the chains, by number.
     pub chains: Box<[ChainCounts]>,
     drops: Box<[[Count; DROP_REASONS]]>,
-    /// By instance.
+    /// Counters of the instances, by number.
     pub instances: Box<[InstanceCounts]>,
-    /// By station.
+    /// Counters of the stations.
     pub stations: [StationCounts; Station::ALL.len()],
-    /// Passes made.
+    /// Number of passes made.
     pub passes: Count,
     /// Passes in which a packet moved.
     pub busy_passes: Count,
@@ -152,7 +152,7 @@ pub struct Board {
     pub flows_learnt: Count,
     /// Live flow entries given up to make room for new ones.
     pub flows_evicted: Count,
-    /// Delays seen.
+    /// Samples of delays.
     pub delays: delay::Log,
     plans: AtomicU64,
 }
@@ -180,7 +180,7 @@ impl Board {
         }
     }
 
-    /// The worker works by another plan from now on.
+    /// Counts that the worker works by another plan from now on.
     pub(crate) fn plan_taken(&self) {
         // One writer: no two may add at once.
         self.plans.store(self.plans.load(Ordering::Relaxed) + 1, Ordering::Release); // N-release, with N-acquire

@@ -14,7 +14,7 @@ use crate::plan::{Hop, Plan};
 use crate::signals::{Bounds, Signals};
 use crate::view::View;
 
-/// A chain with a bound, as the worker that judges it remembers it.
+/// Chain with a bound, as the worker that judges it remembers it.
 #[derive(Clone, Copy)]
 struct Bounded {
     chain: ChainId,
@@ -22,7 +22,7 @@ struct Bounded {
     limit: Limit,
 }
 
-/// The windows that one worker judges: those of all chains, by the first one.
+/// Windows that one worker judges: those of all chains, by the first one.
 #[derive(Default)]
 pub(crate) struct Windows(Vec<Bounded>);
 
@@ -74,13 +74,13 @@ impl Bounded {
 
 /// Part of a run that a window lets in.
 pub(crate) enum Room {
-    /// So many of the packets that come, the first ones.
+    /// The first packets of the run, this many.
     Packets(usize),
-    /// Those whose flows go to instances that hold less than their even part of this window.
+    /// The packets whose flows go to instances that hold less than their even part of this window.
     Flows(u32),
 }
 
-/// Returns what the window of a chain lets in of `count` packets that were counted into it just now.
+/// Returns the part that a chain's window lets in of `count` packets that were counted into it just now.
 pub(crate) fn room(view: &View, chain: ChainId, count: usize) -> Room {
     let Some(window) = view.signals.bounds.window(chain) else { return Room::Packets(count) };
     let inside = inside(view.signals, chain).saturating_sub(count as u64);

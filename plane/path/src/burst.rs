@@ -1,4 +1,4 @@
-//! A burst: packets of one region that pass stations together, and what the stations work out of them.
+//! Burst: packets of one region that pass stations together, and the stations' working arrays for them.
 //!
 //! A worker keeps one and hands it from station to station, because arrays made anew for each burst would be
 //! zeroed for each: some 3 ns a packet.
@@ -24,11 +24,11 @@ pub(crate) struct Burst {
     pub count: usize,
     pub packets: [Descriptor; BURST],
     pub places: [Place; BURST],
-    /// The place in common of packets that arrived: the port and queue they came by.
+    /// Place in common of packets that arrived: the port and queue they came by.
     pub from: Place,
     /// Their next hop.
     pub next: Next,
-    /// The same, packet by packet, when it is [`Next::Each`].
+    /// Next hop of each packet, when it is [`Next::Each`].
     pub hops: [PackedHop; BURST],
     /// Number of groups of packets with one next hop that were gathered.
     groups: usize,
@@ -45,9 +45,9 @@ pub(crate) struct Burst {
 pub(crate) enum Next {
     /// The plan was not asked yet.
     Unknown,
-    /// All of them there.
+    /// All packets have this one.
     Same(PackedHop),
-    /// Each by itself: [`Burst::hops`].
+    /// Each packet has its own: [`Burst::hops`].
     Each,
 }
 
@@ -82,14 +82,14 @@ impl Default for Agreement {
 }
 
 impl Agreement {
-    /// One more word.
+    /// Adds a word.
     #[inline(always)]
     pub const fn add(&mut self, word: u64) {
         self.all &= word;
         self.any |= word;
     }
 
-    /// Returns whether all of them are one.
+    /// Returns whether all words are equal.
     #[inline(always)]
     pub const fn is_one(&self) -> bool {
         self.all == self.any
@@ -97,7 +97,7 @@ impl Agreement {
 }
 
 impl Next {
-    /// Returns what is known when each packet's hop is, of which `first` is one.
+    /// Returns the next hop of all packets when each one's is known; `first` is one of them.
     #[inline(always)]
     pub const fn agreed(hops: &Agreement, first: PackedHop) -> Self {
         if hops.is_one() { Self::Same(first) } else { Self::Each }
@@ -152,7 +152,7 @@ impl Burst {
         (hop, Run { region: self.region, packets, places })
     }
 
-    /// Returns where the packets end that go where the one at `start` goes.
+    /// Returns the end of the packets that go where the one at `start` goes.
     fn gather(&mut self, start: usize) -> usize {
         debug_assert!(!self.next.is_unknown(), "the plan was not asked");
         let hop = self.hops[start];
@@ -162,7 +162,7 @@ impl Burst {
         }
         self.groups += 1;
         let (mut end, mut later) = (start, 0);
-        // Each packet is written to both places and counted in one: a branch here would be guessed wrong.
+        // Each packet is written to both places and counted in one: a branch here would be predicted wrong.
         for at in start..self.count.min(BURST) {
             let (packet, place, next) = (self.packets[at], self.places[at], self.hops[at]);
             (self.packets[end], self.places[end]) = (packet, place);
@@ -178,7 +178,7 @@ impl Burst {
         end
     }
 
-    /// Returns all of them.
+    /// Returns all packets.
     #[inline(always)]
     pub fn all(&mut self) -> Run<'_> {
         let (packets, places) = (&mut self.packets[..self.count], &mut self.places[..self.count]);
@@ -186,7 +186,7 @@ impl Burst {
     }
 }
 
-/// Some packets of a burst, one after the other.
+/// Consecutive packets of a burst.
 pub(crate) struct Run<'a> {
     pub region: RegionId,
     pub packets: &'a mut [Descriptor],
@@ -206,7 +206,7 @@ impl<'a> Run<'a> {
         self.packets.is_empty()
     }
 
-    /// Cuts it in two, before the packet with this number.
+    /// Cuts the run in two, before the packet with this number.
     #[inline(always)]
     pub fn split_at(self, at: usize) -> (Run<'a>, Run<'a>) {
         let (packets, more_packets) = self.packets.split_at_mut(at);
@@ -215,7 +215,7 @@ impl<'a> Run<'a> {
         (Run { region, packets, places }, Run { region, packets: more_packets, places: more_places })
     }
 
-    /// Cuts off what is beyond so many packets.
+    /// Cuts off the packets beyond this many.
     #[inline(always)]
     pub fn split_at_most(self, most: usize) -> (Run<'a>, Run<'a>) {
         let at = self.len().min(most);

@@ -1,10 +1,10 @@
 //! Station 2, classify: headers -> flow -> chain.
 //!
-//! The flow table is asked first; what it does not know the rules decide, and it learns
+//! The flow table is asked first; the rules decide on flows that it does not know, and it learns their answer
 //! (`classify/learn.rs`). A burst is gone through twice: the first time reads headers, hashes, and asks the
-//! cache for the table's lines, the second looks up, so that the misses of a burst overlap.
+//! cache for the table's lines, the second finds the entries, so that the misses of a burst overlap.
 //!
-//! Of a header each word is loaded once, or it is read from a private copy: the region is shared with NFs
+//! Each word of a header is loaded once, or it is read from a private copy: the region is shared with NFs
 //! that may write to it meanwhile.
 
 mod learn;
@@ -37,7 +37,7 @@ impl Intake {
     }
 }
 
-/// Notes of each packet where it enters, when it arrived, and which flow it is of.
+/// Notes for each packet where it enters, when it arrived, and which flow it is of.
 #[inline(always)]
 fn enter(view: &View, ledger: &Ledger, burst: &mut Burst) {
     let from = burst.from;
@@ -52,7 +52,7 @@ fn enter(view: &View, ledger: &Ledger, burst: &mut Burst) {
     holders.extras.clear(&burst.packets[..burst.count]);
 }
 
-/// Reads what is needed of each header, hashes, and asks the cache for the table's lines. Not inlined, and
+/// Reads the needed part of each header, hashes, and asks the cache for the table's lines. Not inlined, and
 /// with the burst as its only array, so that the compiler has registers for the rest.
 #[inline(never)]
 fn read_keys(headers: &Region, seeds: &Seeds, flows: &Flows<u128>, burst: &mut Burst) {
@@ -65,7 +65,7 @@ fn read_keys(headers: &Region, seeds: &Seeds, flows: &Flows<u128>, burst: &mut B
     }
 }
 
-/// Looks up what is known of each flow. Returns a bit for each packet of whose flow nothing is.
+/// Finds the entry of each flow. Returns a bit for each packet whose flow is not known.
 #[inline(never)]
 fn find_entries(flows: &mut Flows<u128>, generation: u32, tick: u32, burst: &mut Burst) -> u128 {
     let mut unknown = 0;
@@ -87,8 +87,8 @@ fn plain_key(headers: &Region, packet: Descriptor, port: PortId) -> u128 {
     plain.map_or(0, |key| key.with_ingress(port.0 as u8).bits())
 }
 
-/// Returns what chooses an instance for a packet that came to us by an external program: as if it had come by
-/// a port.
+/// Returns the bits that choose an instance for a packet that came from an external program: as if it had
+/// come by a port.
 pub(crate) fn spread_at(headers: &Region, packet: Descriptor, port: PortId, seeds: &Seeds) -> u32 {
     spread_of(plain_key(headers, packet, port).hash(seeds))
 }

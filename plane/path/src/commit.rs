@@ -1,10 +1,11 @@
-//! Station 6, commit: before a packet leaves by a port, the output of its chain may have to wait until
-//! somebody else knows what it tells: a replica that would go on from there.
+//! Station 6, commit: before a packet leaves by a port, the output of its chain may have to wait until a
+//! replica knows what it reveals, and could go on from there.
 //!
 //! Chains say whether they need it ([`crate::plan::Chain::committed`]); the packets of others pass, for one
 //! branch a burst. Those that wait are held by the station itself ([`Holder::COMMIT`]), in the order in which
-//! they came, chain by chain, until [`Releases::allow`](crate::signals::Releases::allow) says that they may leave. Where too many wait, later
-//! ones end: the room is as long as the ring of an NF, and what waits longer comes too late to be of use.
+//! they came, chain by chain, until [`Releases::allow`](crate::signals::Releases::allow) says that they may
+//! leave. Where too many wait, later ones end: the room is as long as the ring of an NF, and a packet that
+//! waits longer comes too late to be of use.
 
 use std::collections::VecDeque;
 
@@ -20,10 +21,10 @@ use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::view::View;
 
-/// Packets of a chain that wait at most. Our choice: as many as an NF's ring by default.
+/// Most packets of a chain that wait. Our choice: as many as an NF's ring by default.
 pub const LATCH_PLACES: usize = 4096;
 
-/// A packet that waits.
+/// Packet that waits.
 #[derive(Clone, Copy)]
 struct Waiting {
     packet: Descriptor,
@@ -32,15 +33,15 @@ struct Waiting {
     port: PortId,
 }
 
-/// The packets of one chain that wait.
+/// Packets of one chain that wait.
 struct Queue {
     chain: ChainId,
     waiting: VecDeque<Waiting>,
-    /// Packets that left, ever.
+    /// Number of packets that left, ever.
     released: u64,
 }
 
-/// The packets of all chains that wait, in queues that are made with the plan.
+/// Packets of all chains that wait, in queues that are made with the plan.
 #[derive(Default)]
 pub(crate) struct Latch {
     queues: Vec<Queue>,
@@ -49,7 +50,7 @@ pub(crate) struct Latch {
 }
 
 impl Latch {
-    /// Makes room for the chains of a new plan. What waits for chains that need it no more may leave.
+    /// Makes room for the chains of a new plan. Packets of chains that need it no more may leave.
     pub fn take(&mut self, plan: &Plan) {
         for number in 0..plan.chains.len() {
             let chain = ChainId(number as u16);
@@ -61,7 +62,7 @@ impl Latch {
         }
     }
 
-    /// Returns whether there is room for one more, which waits then.
+    /// Adds a packet that waits. Returns whether there was room for it.
     fn add(&mut self, waiting: Waiting) -> bool {
         let queue = self.queues.iter_mut().find(|queue| queue.chain == waiting.place.chain());
         let Some(queue) = queue.filter(|queue| queue.waiting.len() < LATCH_PLACES) else { return false };

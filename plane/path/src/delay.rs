@@ -1,10 +1,10 @@
 //! Delay: how long packets wait for an NF, how long it works on them, and how long they take on the whole.
 //!
 //! All of it is sampled, beside the way. *At an NF* one packet at a time is watched ([`crate::probe`]). *On
-//! the whole* a packet of a burst that is emitted says when it arrived.
+//! the whole* one packet of a burst that is emitted is asked when it arrived.
 //!
-//! Samples go into a log on the worker's board, which the control loop reads; what it was too late for is
-//! overwritten. A figure is all they are for: counts that an NF made up are worth as much as the NF.
+//! Samples go into a log on the worker's board, which the control loop reads; samples that it was too late
+//! for are overwritten. They serve only as figures: counts that an NF made up are worth as much as the NF.
 
 mod log;
 
@@ -28,15 +28,15 @@ pub(crate) fn note(board: &Board, of: Delayed, delay: Ticks) {
     board.delays.put(Sample { of, packets: 1, ticks });
 }
 
-/// Samples how long packets that leave took on the whole.
+/// Sampler of the whole delay of packets that leave.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WholeDelay {
-    /// From when on a packet that leaves is asked.
+    /// Time from which on a packet that leaves is asked.
     next: Ticks,
 }
 
 impl WholeDelay {
-    /// Packets leave. One of them, by chance, says how long that took.
+    /// Samples packets that leave: one of them, by chance, gives its delay.
     #[inline]
     pub fn on_leave(&mut self, view: &View, ledger: &Ledger, run: &Run) {
         let is_due = self.next.is_due(view.now);
@@ -61,7 +61,7 @@ impl WholeDelay {
     }
 }
 
-/// Returns one of `count`, as chance has it: a fixed place would see only one of two chains that alternate.
+/// Returns one of `count`, by chance: a fixed place would see only one of two chains that alternate.
 pub(crate) const fn pick(now: Ticks, count: usize) -> usize {
     // Fibonacci hashing: the golden ratio spreads neighbouring times evenly.
     let hash = (now.0 as u32).wrapping_mul(0x9e37_79b9);

@@ -1,7 +1,7 @@
 //! Station 4, deliver: packets to the instance that is next on their way.
 //!
-//! What that takes is the business of the instance's link: for an NF, its receive ring ([`crate::link`]). An
-//! instance never holds more packets than its ring has places; what is beyond waits at the worker or ends.
+//! How that is done depends on the instance's link: for an NF, its receive ring ([`crate::link`]). An
+//! instance never holds more packets than its ring has places; packets beyond that wait at the worker or end.
 
 use crate::board::Station;
 use crate::burst::Run;

@@ -8,7 +8,7 @@ macro_rules! reasons {
         pub enum DropReason { $(#[doc = $sentence] $name),* }
 
         impl DropReason {
-            /// Every reason, in the order of the counters.
+            /// All reasons, in the order of the counters.
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$name),*];
 
             /// Returns the name in counters, tables and `--json`.

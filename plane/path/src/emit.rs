@@ -14,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::ports::Ports;
 use crate::view::View;
 
-/// Sends packets out of one of this worker's queues. What the port does not take has ended.
+/// Sends packets out of one of this worker's queues. Packets that the port does not take have ended.
 #[inline]
 pub(crate) fn emit(
     view: &View,
@@ -40,7 +40,7 @@ pub(crate) fn emit(
     ledger.passed(Station::Emit, sent.packets, sent.places);
 }
 
-/// The port has them: their buffers are nobody's, and they have left their chains.
+/// Counts packets that the port took: their buffers are nobody's, and they have left their chains.
 #[inline(always)]
 fn count_left(ledger: &Ledger, run: &Run) {
     let Some(first) = run.places.first() else { return };

@@ -1,5 +1,5 @@
-//! Exits: what a worker knows to let packets go. Out of ports: what waits until it may be seen, and how long
-//! packets took. To other workers: the rings that they are sent by.
+//! Exits: state of a worker for packets that leave it. Out of ports: packets that wait until they may be
+//! seen, and samples of delays. To other workers: the rings that they are sent by.
 
 use headgate_shm::ring::Producer;
 use headgate_units::{InstanceId, PortId, WorkerId};
@@ -13,7 +13,7 @@ use crate::mesh::Outbound;
 use crate::plan::Plan;
 use crate::view::View;
 
-/// The stations `commit` and `emit`, as far as they remember anything.
+/// State of the stations `commit` and `emit`.
 pub(crate) struct Exits {
     pub(crate) number: WorkerId,
     pub(crate) latch: Latch,
@@ -32,7 +32,7 @@ impl Exits {
         }
     }
 
-    /// Makes room for what a new plan lets wait.
+    /// Makes room for the packets that a new plan lets wait.
     pub fn take_plan(&mut self, plan: &Plan) {
         self.latch.take(plan);
     }

@@ -1,4 +1,4 @@
-//! The flow table: what the rules said of each flow, so that they are asked once.
+//! Flow table: the rules' answer for each flow, so that they are asked once.
 //!
 //! A bounded cache, not a store: forgetting an entry costs another question to the rules and nothing
 //! else, because the answer is the same and the instance follows from the flow's hash. So a flood of new
@@ -15,7 +15,7 @@ use headgate_shm::cpu;
 
 use crate::holders::Entrance;
 
-/// A key that the table can hash and compare.
+/// Key that the table can hash and compare.
 pub trait Key: Copy + PartialEq {
     /// Any value, for vacant places.
     const VACANT: Self;
@@ -23,7 +23,7 @@ pub trait Key: Copy + PartialEq {
     fn hash(self, seeds: &Seeds) -> u64;
 }
 
-/// The secret of the hash, drawn at start.
+/// Secret of the hash, drawn at start.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds(pub [u64; 2]);
 
@@ -94,15 +94,15 @@ struct Bucket<K> {
 /// Effect that learning a flow had on the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learnt {
-    /// It took a vacant place.
+    /// The flow took a vacant place.
     New,
-    /// It took the place of itself (older rules) or of an expired flow.
+    /// The flow took the place of itself (older rules) or of an expired flow.
     Renewed,
     /// A live flow was forgotten for it.
     Evicted,
 }
 
-/// A bounded table of flows.
+/// Bounded table of flows.
 pub struct Flows<K> {
     buckets: Box<[Bucket<K>]>,
     idle_ticks: u32,
@@ -138,13 +138,13 @@ impl<K: Key> Flows<K> {
         (hash >> 32) as usize & (self.buckets.len() - 1)
     }
 
-    /// Asks the cache for what [`Flows::find`] will read first.
+    /// Asks the cache for the lines that [`Flows::find`] will read first.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         cpu::prefetch(&self.buckets[self.bucket(hash)].ways[0]);
     }
 
-    /// Returns what is known of a flow under these rules.
+    /// Returns the entry of a flow under these rules.
     #[inline(always)]
     pub fn find(&mut self, key: K, hash: u64, generation: u32, tick: u32) -> Option<Entry> {
         let place = self.bucket(hash);
@@ -159,7 +159,7 @@ impl<K: Key> Flows<K> {
         None
     }
 
-    /// Remembers what the rules said. `generation` is not 0.
+    /// Remembers the rules' answer. `generation` is not 0.
     pub fn learn(&mut self, key: K, hash: u64, entry: Entry, generation: u32, tick: u32) -> Learnt {
         let place = self.bucket(hash);
         let idle = self.idle_ticks;
@@ -187,7 +187,7 @@ impl<K: Key> Flows<K> {
         learnt
     }
 
-    /// Forgets what is expired among the next `count` buckets.
+    /// Forgets expired entries among the next `count` buckets.
     pub fn sweep(&mut self, count: usize, tick: u32) {
         for _ in 0..count.min(self.buckets.len()) {
             self.swept = (self.swept + 1) & (self.buckets.len() - 1);

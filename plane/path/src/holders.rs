@@ -1,4 +1,4 @@
-//! Who holds each buffer. The manager's private memory; no NF can reach it.
+//! Holder table: which NF or worker holds each buffer. The manager's private memory; no NF can reach it.
 //!
 //! One record for each buffer of a region: its holder, and where its packet is in its chain. A
 //! descriptor that comes back from an NF is believed only if the record says that very NF holds the
@@ -10,8 +10,8 @@
 //! record too. A worker that reads a record on a hostile descriptor may see any value, but never
 //! *its own* instance's number unless it wrote it.
 //!
-//! What only some chains need of a packet lies in [`Extras`], arrays beside the records that are made only
-//! where such a chain is.
+//! Facts of a packet that only some chains need lie in [`Extras`], arrays beside the records that are made
+//! only where such a chain is.
 
 mod extras;
 mod place;
@@ -53,10 +53,10 @@ impl Holder {
     }
 }
 
-/// Moments on a packet's way are kept in units of 2^8 TSC cycles, some 100 ns.
+/// Shift of the unit of time on a packet's way: 2^8 TSC cycles, some 100 ns.
 pub const TICK_SHIFT: u32 = 8;
 
-/// In place of the arrival of a packet that an external program sent: when it came to us is not known.
+/// Arrival of a packet that an external program sent: when it came to us is not known.
 pub const UNKNOWN_ARRIVAL: u32 = 0;
 
 /// Facts of a packet that do not change on its way.
@@ -90,10 +90,10 @@ impl Slot<'_> {
     }
 }
 
-/// The records of one region.
+/// Records of one region.
 pub struct Holders {
     records: Box<[Record]>,
-    /// The words that only some chains need.
+    /// Words that only some chains need.
     pub extras: Extras,
 }
 
@@ -133,19 +133,19 @@ impl Holders {
         Place::from_bits(self.records[index as usize].place.load(Ordering::Relaxed))
     }
 
-    /// Says where it is now.
+    /// Sets where a packet is now.
     #[inline(always)]
     pub fn set_place(&self, index: u32, place: Place) {
         self.records[index as usize].place.store(place.bits(), Ordering::Relaxed);
     }
 
-    /// Returns the place of a packet, to read and to change, found once.
+    /// Returns the record of a packet, to read and to change, found once.
     #[inline(always)]
     pub(crate) fn slot(&self, index: u32) -> Slot<'_> {
         Slot(&self.records[index as usize].place)
     }
 
-    /// Returns its flow and arrival.
+    /// Returns a packet's flow and arrival.
     #[inline(always)]
     #[must_use]
     pub fn arrival(&self, index: u32) -> Arrival {

@@ -1,4 +1,4 @@
-//! Station 5, hop: what an instance returned goes on to where the verdicts say.
+//! Station 5, hop: sends packets that an instance returned on to where the verdicts say.
 //!
 //! For "next" that is the plan's hop behind the instance, asked once for packets that go the same way.
 //! Packets keep their order, whatever their verdicts, so that those of one flow do not overtake each other.
@@ -19,8 +19,8 @@ use crate::route::{route, spread};
 use crate::stages::Stages;
 use crate::view::View;
 
-/// Times an NF may send one packet to a named stage before it is taken for a loop. Our choice: longer
-/// than any chain of the papers (10 NFs), shorter than a core's patience.
+/// Most times that an NF may send one packet to a named stage before it is taken for a loop. Our choice:
+/// longer than any chain of the papers (10 NFs), and few enough that a loop costs a core little.
 pub const JUMPS_MAX: u8 = 16;
 
 impl Stages {
@@ -45,7 +45,7 @@ impl Stages {
     }
 }
 
-/// All packets go on along one chain, from one position.
+/// Sends all packets on along one chain, from one position.
 #[inline(always)]
 fn one_way(view: &View, ledger: &Ledger, burst: &mut Burst) {
     let place = burst.places[0];
@@ -91,7 +91,7 @@ fn follow<const MADE: bool>(
     burst.next = Next::agreed(&hops, burst.hops[0]);
 }
 
-/// The same for a burst with packets that the instance made, which is rare.
+/// Follows the verdicts of a burst with packets that the instance made, which is rare.
 #[cold]
 fn follow_made(view: &View, ledger: &mut Ledger, number: InstanceId, tells: bool, burst: &mut Burst) {
     follow::<true>(view, ledger, number, tells, burst);
@@ -114,7 +114,7 @@ impl Asked {
     }
 }
 
-/// Ends a packet because of what an NF said of it.
+/// Ends a packet because of the NF's verdict.
 #[cold]
 fn end(
     ledger: &mut Ledger,
@@ -136,12 +136,12 @@ enum Other {
     End(DropReason),
 }
 
-/// A packet that an instance returned, already one stage further in its chain.
+/// Packet that an instance returned, already one stage further in its chain.
 struct Said<'a, const MADE: bool> {
     view: &'a View<'a>,
     ledger: &'a Ledger,
     number: InstanceId,
-    /// Whether the NF's "next" is news.
+    /// Whether the NF's "next" is to be noted.
     tells: bool,
     region: RegionId,
     packet: Descriptor,
@@ -149,12 +149,12 @@ struct Said<'a, const MADE: bool> {
 }
 
 impl<const MADE: bool> Said<'_, MADE> {
-    /// Returns whether the instance made the packet: it says nothing of where those of its flow go.
+    /// Returns whether the instance made the packet: its verdict says nothing about others of its flow.
     const fn is_made(&self) -> bool {
         MADE && self.place.is_lent()
     }
 
-    /// Returns where the packet is in its chain when it goes on along that, and else where it goes.
+    /// Returns the packet's place in its chain when it goes on along that, and else its destination.
     fn follow(&self) -> Result<Place, Other> {
         let verdict = self.packet.verdict();
         if verdict == Verdict::Drop {

@@ -1,5 +1,5 @@
-//! Intake: what a worker knows to take packets in. From ports: which flow goes where, and which chains have
-//! room. From other workers: the rings that their packets come by.
+//! Intake: state of a worker for packets that it takes in. From ports: which flow goes where, and which
+//! chains have room. From other workers: the rings that their packets come by.
 
 use headgate_shm::ring::Consumer;
 use headgate_units::Ticks;
@@ -13,33 +13,33 @@ use crate::plan::Plan;
 use crate::signals::Bounds;
 use crate::view::View;
 
-/// Buckets of the flow table swept each time slow things are done. Our choice: a table of a million flows is
-/// swept in some seconds, at a cost of one cache line each 64 passes.
+/// Number of buckets of the flow table swept each time slow things are done. Our choice: a table of a million
+/// flows is swept in some seconds, at a cost of one cache line each 64 passes.
 const SWEEP_BUCKETS: usize = 8;
 
 /// Sizes and secrets of a flow table.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSetup {
-    /// Flows to remember.
+    /// Number of flows to remember.
     pub capacity: usize,
-    /// One tick of the table's clock.
+    /// Length of one tick of the table's clock.
     pub tick: Ticks,
-    /// Ticks of that clock after which an idle flow is forgotten.
+    /// Number of its ticks after which an idle flow is forgotten.
     pub idle_ticks: u32,
-    /// The key of the flow hash.
+    /// Key of the flow hash.
     pub seeds: Seeds,
 }
 
-/// Flows that a worker knows: key, what is known, ticks of the table's clock since it was last used.
+/// Flows that a worker knows: key, entry, ticks of the table's clock since it was last used.
 #[derive(Default)]
 pub struct FlowList {
-    /// Plain IPv4.
+    /// Flows of plain IPv4.
     pub narrow: Vec<(FlowKey4, Entry, u32)>,
-    /// Everything else.
+    /// All other flows.
     pub wide: Vec<(FlowKeyWide, Entry, u32)>,
 }
 
-/// The clock of the flow table.
+/// Clock of the flow table.
 pub(crate) struct FlowClock {
     tick: u32,
     next: Ticks,
@@ -53,24 +53,24 @@ impl FlowClock {
     }
 }
 
-/// The stations `arrive`, `classify`, `admit`, as far as they remember anything.
+/// State of the stations `arrive`, `classify`, `admit`.
 pub(crate) struct Intake {
     pub(crate) flows: Flows<u128>,
     pub(crate) wide_flows: Flows<[u128; 3]>,
     pub(crate) seeds: Seeds,
     pub(crate) clock: FlowClock,
-    /// The windows of chains with a delay bound, by the worker that judges them.
+    /// Windows of chains with a delay bound, by the worker that judges them.
     windows: Windows,
-    /// From other workers.
+    /// Packets from other workers.
     pub(crate) parcels: Parcels,
 }
 
 impl Intake {
-    /// Returns an intake that knows no flow, and takes in what other workers send by these rings.
+    /// Returns an intake that knows no flow, and takes in packets of other workers by these rings.
     pub fn new(setup: &FlowSetup, from: Vec<Option<Consumer>>) -> Self {
         Self {
             flows: Flows::new(setup.capacity, setup.idle_ticks),
-            // What is neither plain IPv4 nor a VLAN of it is the smaller part of today's traffic.
+            // Other traffic than plain IPv4 and its VLANs is the smaller part today.
             wide_flows: Flows::new(setup.capacity.div_ceil(4), setup.idle_ticks),
             seeds: setup.seeds,
             clock: FlowClock { tick: 0, next: Ticks(0), every: setup.tick.max(Ticks(1)) },
@@ -94,7 +94,7 @@ impl Intake {
         self.parcels.returns_taken()
     }
 
-    /// Windows are judged that are due, and the table's clock ticks.
+    /// Judges the windows that are due, and moves the table's clock on.
     #[inline(always)]
     pub fn tend(&mut self, view: &View) {
         self.windows.judge(view.now, view.signals);

@@ -1,5 +1,5 @@
-//! The ledger of a worker: its buffers, who holds each, and what it has counted. Every station may end a
-//! packet, and only here; so a packet that ends is counted and its buffer free, or neither.
+//! Ledger of a worker: its buffers, who holds each, and its counters. Every station may end a packet, and
+//! only here; so a packet that ends is counted and its buffer free, or neither.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::holders::{Entrance, Holder, Holders, Place};
 use crate::plan::UNCLAIMED;
 use crate::trace::Watch;
 
-/// The buffers of one region as one worker has them.
+/// Buffers of one region in a worker's hands.
 pub struct Store {
-    /// Free ones in this worker's hands.
+    /// Free buffers in this worker's hands.
     pub stack: Stack,
-    /// The record of who holds each.
+    /// Holder of each buffer.
     pub holders: Arc<Holders>,
-    /// Free buffers this worker should have when all are free.
+    /// Number of free buffers this worker should have when all are free.
     pub fair_share: usize,
 }
 
@@ -69,7 +69,7 @@ impl Ledger {
         self.store(region).holders.arrival(packet.index()).flow
     }
 
-    /// Packets have passed a station. While nobody watches this is a branch that is never taken.
+    /// Notes that packets have passed a station. While nobody watches this is a branch that is never taken.
     #[inline(always)]
     pub fn passed(&mut self, station: Station, packets: &[Descriptor], places: &[Place]) {
         if self.watch.is_on() {
@@ -77,8 +77,8 @@ impl Ledger {
         }
     }
 
-    /// Copies a run to another region: its packets are other ones then, and those that did not fit have
-    /// ended.
+    /// Copies a run to another region: its packets have other descriptors then, and those that did not fit
+    /// have ended.
     pub fn cross<'a>(&mut self, run: Run<'a>, to: RegionId) -> Run<'a> {
         let (from, mut kept) = (run.region, 0);
         for at in 0..run.len() {
@@ -135,7 +135,7 @@ impl Ledger {
         }
     }
 
-    /// Ends packets that find an instance full. Where an NF has worked on them already that work is wasted.
+    /// Ends packets that find an instance full. If an NF has worked on them already, that work is wasted.
     pub(crate) fn end_at_full(&mut self, instance: InstanceId, worked_on: bool, run: &Run) {
         if run.is_empty() {
             return;

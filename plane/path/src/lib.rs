@@ -9,17 +9,17 @@
 //! 7. [`emit`]: out of a port, maybe through a [`tunnel`];
 //! 8. [`mod@drop`]: every other way to end, with its reason.
 //!
-//! A [`worker`] composes them: [`intake`] owns what 1 to 3 remember, [`stages`] what 4 and 5 do, [`exits`]
-//! what 6 and 7 do, [`ports`] the queues that 1 and 7 share, [`ledger`] buffers and counters, which every
-//! station may end a packet in. A [`burst`] travels from one to the next as one value; what all of them see
-//! and none may change is a [`view`].
+//! A [`worker`] composes them: [`intake`] has the state of 1 to 3, [`stages`] of 4 and 5, [`exits`] of 6 and
+//! 7, [`ports`] the queues that 1 and 7 share, [`ledger`] buffers and counters, in which every station may
+//! end a packet. A [`burst`] travels from one to the next as one value; state that all of them see and none
+//! may change is a [`view`].
 //!
-//! Beside the way: [`plan`] is what workers work by, [`route`] asks it, [`holders`] knows who holds each
-//! buffer, [`flows`] and [`rules`] answer classification, [`mesh`] joins workers, [`signals`] is what they
-//! tell each other, [`wake`] calls sleeping NFs, [`pressure`] closes chains whose NFs cannot keep up,
-//! [`bound`] those whose packets take too long, [`divert`] knows which flows leave out stages, [`mark`] tells
-//! senders before that, [`delay`] and [`probe`] measure how long packets take, [`trace`] watches them,
-//! [`audit`] proves that nothing is lost.
+//! Beside the way: [`plan`] is the arrangement that workers follow, [`route`] asks it, [`holders`] records
+//! who holds each buffer, [`flows`] and [`rules`] answer classification, [`mesh`] joins workers, [`signals`]
+//! has the words they share, [`wake`] calls sleeping NFs, [`pressure`] closes chains whose NFs cannot keep
+//! up, [`bound`] those whose packets take too long, [`divert`] remembers which flows leave out stages,
+//! [`mark`] marks packets before that, [`delay`] and [`probe`] measure how long packets take, [`trace`]
+//! watches them, [`audit`] proves that nothing is lost.
 #![forbid(unsafe_code)]
 
 pub mod admit;
@@ -61,10 +61,10 @@ pub mod view;
 pub mod wake;
 pub mod worker;
 
-/// Packets handled together. Our choice after `headgate bench hop`: what is paid once a burst, above all the
-/// indices of rings that the NFs' cores write, costs 4 ns a packet with 64 and 2 with 128; the tables of one
-/// more doubling no longer fit the first cache.
+/// Most packets handled together. Our choice after `headgate bench hop`: costs that are paid once a burst,
+/// above all the indices of rings that the NFs' cores write, are 4 ns a packet with 64 and 2 with 128; the
+/// tables of one more doubling no longer fit the first cache.
 pub const BURST: usize = 128;
-/// Bursts drained from one instance or ring in one pass. Our choice: enough to catch up with an NF that
-/// ran a whole slice, short enough that ports are not kept waiting for more than some microseconds.
+/// Most bursts drained from one instance or ring in one pass. Our choice: enough to catch up with an NF that
+/// ran a whole slice, short enough that ports wait for no more than some microseconds.
 pub(crate) const DRAIN_BURSTS: usize = 4;

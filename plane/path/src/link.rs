@@ -1,5 +1,5 @@
-//! Link: how a worker reaches an instance of an NF. One variant for each kind, a file for each, and the only
-//! place where it is asked which one it is.
+//! Link: a worker's connection to an instance of an NF. One variant for each kind, a file for each, and the
+//! only place where the kind is asked.
 
 mod lend;
 mod program;
@@ -31,7 +31,7 @@ pub enum LinkEnds {
     Program(Box<ProgramEnds>),
 }
 
-/// An instance as its worker reaches it.
+/// Instance as its worker reaches it.
 pub(crate) enum Link {
     Rings(Box<Rings>),
     Program(Box<Program>),
@@ -54,8 +54,8 @@ impl Link {
         }
     }
 
-    /// Hands packets to it that are at this position of their chains. Those that it cannot take have ended,
-    /// or wait.
+    /// Hands it packets that are at this position of their chains. Packets that it cannot take have ended, or
+    /// wait.
     #[inline(always)]
     pub fn deliver(&mut self, view: &View, ledger: &mut Ledger, position: u8, run: Run) {
         match self {
@@ -64,7 +64,7 @@ impl Link {
         }
     }
 
-    /// Hands packets to it that waited for room.
+    /// Hands it packets that waited for room.
     #[inline(always)]
     pub fn deliver_pending(&mut self, ledger: &mut Ledger, burst: &mut Burst) {
         if let Self::Rings(rings) = self {
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Says whether it must not work because what it feeds cannot keep up.
+    /// Sets whether it must not work because the NFs that it feeds cannot keep up.
     pub fn set_blocked(&mut self, blocked: bool) {
         if let Self::Rings(rings) = self {
             rings.set_blocked(blocked);
@@ -114,7 +114,7 @@ impl Link {
         }
     }
 
-    /// Notes what it does to its core. Returns whether it sleeps while packets wait for it.
+    /// Notes its load on its core. Returns whether it sleeps while packets wait for it.
     #[inline(always)]
     pub fn note_core(&mut self, cores: &mut Cores) -> bool {
         match self {
@@ -130,7 +130,7 @@ impl Link {
         }
     }
 
-    /// Says whether it must yield to the others of its core.
+    /// Sets whether it must yield to the others of its core.
     #[inline(always)]
     pub fn arrange_yield(&mut self, view: &View, cores: &Cores) {
         if let Self::Rings(rings) = self {
@@ -149,13 +149,13 @@ impl Link {
     /// Returns how many buffers of a region are in the hands of its queues.
     pub fn holds(&self, region: RegionId) -> usize {
         match self {
-            // The holder table has those.
+            // The holder table has these.
             Self::Rings(_) => 0,
             Self::Program(program) => program.holds(region),
         }
     }
 
-    /// Returns what lies in no buffer of ours but is not gone, and of which chain.
+    /// Returns the packets that lie in no buffer of ours but are not gone, and their chain.
     pub fn outstanding(&self) -> Option<(ChainId, u64)> {
         match self {
             Self::Rings(_) => None,

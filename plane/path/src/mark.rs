@@ -1,5 +1,5 @@
-//! Mark: packets on their way into a queue that stays long tell their receivers so (CE, RFC 3168), where
-//! their senders said that they listen (ECT). Others are not touched.
+//! Mark: marks packets on their way into a queue that stays long, so that their receivers learn of it (CE,
+//! RFC 3168), where their senders announced that they react (ECT). Others are not touched.
 
 use headgate_shm::{Descriptor, Region};
 use headgate_wire::ethernet::{HEADER_LENGTH, ethertype};
@@ -15,7 +15,7 @@ pub(crate) fn mark_all(region: &Region, packets: &[Descriptor]) -> u64 {
     packets.iter().filter(|packet| mark(region, **packet)).count() as u64
 }
 
-/// Returns whether the packet was marked.
+/// Marks a packet. Returns whether it could be marked.
 fn mark(region: &Region, packet: Descriptor) -> bool {
     let mut start = [0; START_BYTES];
     let copied = region.read(packet, &mut start);

@@ -1,4 +1,4 @@
-//! The mesh of rings between workers. A packet that changes worker, or a buffer on its way home, crosses one.
+//! Mesh of rings between workers. A packet that changes worker, or a buffer on its way home, crosses one.
 
 use headgate_shm::Descriptor;
 use headgate_shm::ring::{self, Consumer, Producer};
@@ -53,9 +53,9 @@ pub fn mesh(workers: usize) -> Vec<MeshEnds> {
 /// The rings to other workers.
 pub(crate) struct Outbound {
     to: Vec<Option<Producer>>,
-    /// The worker that was sent surplus buffers last.
+    /// Worker that was sent surplus buffers last.
     surplus_to: usize,
-    /// Buffers sent home, ever.
+    /// Number of buffers sent home, ever.
     returns_sent: u64,
 }
 
@@ -71,7 +71,7 @@ impl Outbound {
 }
 
 impl Outbound {
-    /// Sends packets to another worker: on their way, or straight out of a port.
+    /// Sends packets to another worker: to go on along their way, or straight out of a port.
     pub fn ship(&mut self, ledger: &mut Ledger, worker: WorkerId, port: Option<PortId>, run: Run) {
         let tag = u32::from(run.region.0) | port.map_or(0, |port| EMIT | u32::from(port.0) << PORT_SHIFT);
         let holders = &ledger.store(run.region).holders;
@@ -105,11 +105,11 @@ impl Outbound {
         }
     }
 
-    /// Returns whether there was a surplus.
+    /// Sends a burst of surplus buffers. Returns whether there was a surplus.
     fn send_surplus_burst(&mut self, ledger: &mut Ledger, region: RegionId, least: usize) -> bool {
         let workers = self.to.len();
         let store = ledger.store_mut(region);
-        // However many workers there are, what all others keep beyond their share is at most a
+        // However many workers there are, the buffers that all others keep beyond their share are at most a
         // quarter of the share of the one that runs dry.
         let keep = store.fair_share + store.fair_share / (4 * workers);
         let surplus = store.stack.len().saturating_sub(keep);
@@ -131,14 +131,14 @@ impl Outbound {
     }
 }
 
-/// The rings from other workers, and what was taken out of one of them last.
+/// Rings from other workers, and the parcels taken out of one of them last.
 pub(crate) struct Parcels {
     from: Vec<Option<Consumer>>,
     taken: [Descriptor; BURST],
     /// Number of parcels taken, and of those unpacked.
     count: usize,
     unpacked: usize,
-    /// Buffers that came home, ever.
+    /// Number of buffers that came home, ever.
     returns_taken: u64,
 }
 
@@ -159,7 +159,7 @@ impl Parcels {
 }
 
 impl Parcels {
-    /// Takes out what another worker sent. Returns how many parcels.
+    /// Takes parcels out of the ring from another worker. Returns how many.
     pub fn take_in(&mut self, worker: usize) -> usize {
         let Self { from, taken, count, unpacked, .. } = self;
         let Some(Some(link)) = from.get_mut(worker) else { return 0 };

@@ -1,4 +1,4 @@
-//! What the workers work by: chains, stages, ports and rules, as the control loop last arranged them.
+//! Plan: chains, stages, ports and rules that workers work by, as the control loop last arranged them.
 //!
 //! A plan never changes. A new one replaces it between two passes of a worker, so a packet sees one plan
 //! at each station. Three questions are answered in three places: which chain (`classify`), which
@@ -17,7 +17,7 @@ use crate::rules::Rules;
 pub(crate) use hop::PackedHop;
 pub use hop::{Hop, NodeId, TunnelId};
 
-/// The chain of packets that no rule claims, so that they too are counted.
+/// Chain of packets that no rule claims, so that they too are counted.
 pub const UNCLAIMED: ChainId = ChainId(0);
 
 /// Treatment of packets for an NF that is not running.
@@ -52,7 +52,7 @@ impl Stage {
         Self { name, on_failure, running: Vec::new(), elsewhere: None, table: [spread::FREE; SLOTS] }
     }
 
-    /// Says which instances run now. Flows of the others move as little as possible.
+    /// Sets which instances run now. Flows of the others move as little as possible.
     pub fn set_running(&mut self, running: Vec<InstanceId>) {
         spread::rebalance(&mut self.table, &running);
         self.running = running;
@@ -75,11 +75,11 @@ pub enum Exit {
 pub struct Chain {
     /// Its name.
     pub name: String,
-    /// Stages in order.
+    /// Its stages, in order.
     pub stages: Vec<NfId>,
     /// Its end.
     pub exit: Exit,
-    /// No packet shall take longer, in microseconds.
+    /// Bound on the delay of its packets, in microseconds.
     pub delay_bound_us: Option<u32>,
     /// Whether its packets wait at the exit until they may be seen outside ([`crate::commit`]).
     pub committed: bool,
@@ -88,7 +88,7 @@ pub struct Chain {
 /// Workers that serve a port.
 #[derive(Clone, Debug)]
 pub struct PortPlace {
-    /// The worker to hand packets to, for each worker: itself if it has a queue of the port.
+    /// Worker to hand packets to, for each worker: itself if it has a queue of the port.
     pub worker_for: Vec<WorkerId>,
 }
 
@@ -113,53 +113,53 @@ pub struct Tunnel {
 pub struct Parts {
     /// Grows with each plan whose rules differ: flow entries of an older one are asked for anew. Not 0.
     pub generation: u32,
-    /// By chain number; `None` where a chain was removed. Number 0 is [`UNCLAIMED`] and stays `None`.
+    /// Chains by number; `None` where one was removed. Number 0 is [`UNCLAIMED`] and stays `None`.
     pub chains: Vec<Option<Chain>>,
-    /// By stage number; `None` where an NF was removed.
+    /// Stages by number; `None` where an NF was removed.
     pub stages: Vec<Option<Stage>>,
-    /// By port number.
+    /// Ports by number.
     pub ports: Vec<PortPlace>,
-    /// By instance number.
+    /// Instances by number.
     pub instances: Vec<InstancePlace>,
     /// The tunnel that leads to each node.
     pub nodes: Vec<TunnelId>,
-    /// By tunnel number.
+    /// Tunnels by number.
     pub tunnels: Vec<Tunnel>,
     /// The rules by which flows go to chains.
     pub rules: Rules,
 }
 
-/// A chain among the hops, which chains of equal hops share: ten thousand over the same NFs need no more of
+/// Place of a chain's hops, which chains of equal hops share: ten thousand over the same NFs need no more of
 /// the cache for them than one.
 #[derive(Clone, Copy, Debug)]
 struct ChainHops {
     first: u32,
-    /// Hops after the first.
+    /// Number of hops after the first.
     more: u16,
-    /// The reason why nothing may enter it.
+    /// Reason why nothing may enter it.
     closed: Option<DropReason>,
     flags: u8,
 }
 
 const _: () = assert!(size_of::<ChainHops>() == 8);
 
-/// The chain has a delay bound.
+/// Flag of a chain that has a delay bound.
 const BOUNDED: u8 = 1;
-/// The chain's packets wait at the station `commit`.
+/// Flag of a chain whose packets wait at the station `commit`.
 const COMMITTED: u8 = 2;
 
 /// Everything a worker works by.
 #[derive(Debug)]
 pub struct Plan {
     parts: Parts,
-    /// By chain number.
+    /// Hops of each chain, by chain number.
     chain_hops: Vec<ChainHops>,
     hops: Vec<PackedHop>,
-    /// Instance number -> the different ways on from it, as the instances and spread stages there.
+    /// Different ways on from each instance, as the instances and spread stages there.
     ways: Vec<Vec<Vec<Hop>>>,
-    /// By stage number: slot of a flow's hash -> instance.
+    /// Slot of a flow's hash -> instance, by stage number.
     tables: Vec<Table>,
-    /// The flags that any chain has.
+    /// Flags that any chain has.
     flags: u8,
 }
 
@@ -222,7 +222,7 @@ impl Plan {
         self.hops[(first + u32::from(more.min(u16::from(position)))) as usize]
     }
 
-    /// Returns why nothing may enter a chain now.
+    /// Returns the reason why nothing may enter a chain now.
     #[inline(always)]
     #[must_use]
     pub fn closed(&self, chain: ChainId) -> Option<DropReason> {
@@ -258,7 +258,7 @@ impl Plan {
         self.chain_hops[chain.index()].flags & COMMITTED != 0
     }
 
-    /// Returns whether those of any chain do.
+    /// Returns whether packets of any chain wait there.
     #[inline(always)]
     #[must_use]
     pub const fn has_commits(&self) -> bool {
@@ -330,7 +330,8 @@ fn hop_at(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {
     }
 }
 
-/// Many chains go the same way: ten thousand over the same NFs have one way on from each.
+/// Returns the different ways on from each instance. Many chains go the same way: ten thousand over the same
+/// NFs have one way on from each.
 fn ways_on(plan: &Plan) -> Vec<Vec<Vec<Hop>>> {
     let (mut ways, mut seen) = (vec![HashSet::new(); plan.instances.len()], HashSet::new());
     for chain in (0..plan.chain_hops.len()).filter(|&chain| seen.insert(plan.chain_hops[chain].first)) {

@@ -1,5 +1,4 @@
-//! The queues of ports in the hands of a worker: `arrive` takes packets from them, `emit` gives packets to
-//! them.
+//! Queues of ports in the hands of a worker: `arrive` takes packets from them, `emit` gives packets to them.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,5 @@
-//! Pressure: which instances are throttled, what is shed for it, and which NFs are blocked. The rules are
-//! `decide::pressure`; this gathers what they ask for and applies what they say.
+//! Pressure: throttled instances, packets shed for them, and blocked NFs. The rules are `decide::pressure`;
+//! this gathers their input and applies their answers.
 
 use headgate_decide::pressure::{Feeder, HopPressure, Shed, flow_is_shed, is_blocked, is_closed, shed, step};
 use headgate_units::InstanceId;
@@ -12,7 +12,7 @@ use crate::plan::{Hop, Plan};
 use crate::signals::Signals;
 use crate::view::View;
 
-/// Gathers what is known of a hop.
+/// Gathers the facts about a hop.
 fn of_hop(plan: &Plan, signals: &Signals, hop: Hop) -> HopPressure {
     let is_throttled = |&number: &InstanceId| signals.pressure.is_throttled(number);
     let diverts = |&number: &InstanceId| signals.diverts.is_by(number);
@@ -29,7 +29,7 @@ fn of_hop(plan: &Plan, signals: &Signals, hop: Hop) -> HopPressure {
     }
 }
 
-/// Returns what is to be shed of packets that enter here.
+/// Returns the part of the packets entering here that is to be shed.
 pub(crate) fn shed_at(view: &View, entrance: Entrance) -> Shed {
     let hops = view.plan.hops(entrance.chain()).skip(entrance.position().into());
     let hops = hops.map(|hop| of_hop(view.plan, view.signals, hop));
@@ -51,8 +51,8 @@ pub(crate) fn sheds_flow(view: &View, entrance: Entrance, flow: u32) -> bool {
     flow_is_shed(hops, passed_over)
 }
 
-/// Counts packets that were shed for the first NF they would have come to: they have come for it, when its
-/// share is decided.
+/// Counts packets that were shed for the first NF they would have come to: as arrivals there, when its share
+/// is decided.
 pub(crate) fn count_for_first(
     view: &View,
     board: &Board,
@@ -78,7 +78,7 @@ impl Instance {
         self.load = next;
     }
 
-    /// Returns whether it must not work because what it feeds cannot keep up.
+    /// Returns whether it must not work because the NFs that it feeds cannot keep up.
     pub(crate) fn must_block(&self, view: &View) -> bool {
         let closed = |way: &Vec<Hop>| is_closed(way.iter().map(|&hop| of_hop(view.plan, view.signals, hop)));
         let feeder = Feeder {

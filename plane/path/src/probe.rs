@@ -1,4 +1,4 @@
-//! Probe: how long one packet at a time waits for an NF, and how long it is worked on.
+//! Probe: measures how long one packet at a time waits for an NF, and how long it is worked on.
 //!
 //! It is watched by counts of the NF's rings: the last one of a burst that is delivered, chosen by chance
 //! among those of about a millisecond, because packets that come first after a pause find short queues. When
@@ -20,34 +20,34 @@ const SAMPLE_MIN: Ticks = Ticks(1 << 11);
 /// Time after which a packet is no longer watched: a second or two, longer than any full ring of an NF that
 /// works.
 const PATIENCE: Ticks = Ticks(1 << 32);
-/// Most packets that one is chosen among. Our choice: what a fast NF does in a millisecond, and half of what
-/// the counts can tell apart at least.
+/// Most packets that one is chosen among. Our choice: the packets of a fast NF in a millisecond, and half of
+/// what the counts can tell apart at least.
 const CHOICE_MAX: u32 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Watched {
     #[default]
     Nothing,
-    /// For the packet it is to be.
+    /// The packet is chosen, and not delivered yet.
     Chosen,
     Waiting,
     Worked,
 }
 
-/// Delay that the watched packet told.
+/// Delay measured on the watched packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// It waited so long.
+    /// The time that it waited.
     Waited(Ticks),
-    /// It was worked on for so long.
+    /// The time that it was worked on.
     Worked(Ticks),
 }
 
-/// The one packet that is watched at an NF.
+/// Packet that is watched at an NF.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probe {
     watched: Watched,
-    /// Packets delivered up to it, or up to the last one; wraps.
+    /// Number of packets delivered up to it, or up to the last one; wraps.
     upto: u32,
     /// Time of its delivery; once it is worked on, the time when that began.
     since: Ticks,
@@ -58,7 +58,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Packets were delivered, `upto` of them ever.
+    /// Notes that packets were delivered, `upto` of them ever.
     #[inline(always)]
     pub fn on_delivered(&mut self, now: Ticks, upto: u32) {
         match self.watched {
@@ -68,7 +68,7 @@ impl Probe {
         }
     }
 
-    /// The next packet to watch is one of as many as have come since the last one.
+    /// Chooses the next packet to watch, among as many as have come since the last one.
     fn choose(&mut self, now: Ticks, upto: u32) {
         let since = upto.wrapping_sub(self.upto).min(CHOICE_MAX);
         let chosen = upto.wrapping_add(pick(now, since as usize) as u32);
@@ -86,8 +86,8 @@ impl Probe {
         matches!(self.watched, Watched::Waiting | Watched::Worked) && now >= self.next
     }
 
-    /// The NF has taken so many packets, as it says. Returns what the watched one told, when a part of its
-    /// way is over.
+    /// Takes in how many packets the NF has taken, by its own count. Returns the delay of the watched one,
+    /// when a part of its way is over.
     pub fn on_taken(&mut self, now: Ticks, taken: u32) -> Option<Told> {
         let passed = Ticks(now.0.saturating_sub(self.since.0));
         let worked = self.watched == Watched::Worked;
@@ -107,7 +107,7 @@ impl Probe {
         Some(Told::Waited(self.taken(now)))
     }
 
-    /// It was taken between the last sample and now.
+    /// Notes that it was taken between the last sample and now. Returns how long it waited.
     fn taken(&mut self, now: Ticks) -> Ticks {
         let taken = self.seen + Ticks(now.0.saturating_sub(self.seen.0) / 2);
         let waited = taken.since(self.since);
@@ -119,8 +119,8 @@ impl Probe {
         *self = Self { watched: Watched::Nothing, next: now + PROBE_EVERY, ..*self };
     }
 
-    /// The NF has returned so many packets. Returns how long the watched one waited, unless that is known,
-    /// and how long it was worked on, when it is among them.
+    /// Takes in how many packets the NF has returned. Returns how long the watched one waited, unless that is
+    /// known, and how long it was worked on, when it is among them.
     #[inline(always)]
     pub fn on_returned(&mut self, now: Ticks, returned: u32) -> Option<(Option<Ticks>, Ticks)> {
         if !matches!(self.watched, Watched::Waiting | Watched::Worked) || !has_passed(returned, self.upto) {

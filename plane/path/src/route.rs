@@ -1,4 +1,4 @@
-//! Route: where each packet of a burst goes next, by its place and the plan.
+//! Route: finds where each packet of a burst goes next, by its place and the plan.
 
 use crate::BURST;
 use crate::burst::{Agreement, Burst, Next};
@@ -10,7 +10,7 @@ use crate::plan::{Hop, PackedHop, Plan};
 pub(crate) fn route(plan: &Plan, ledger: &Ledger, burst: &mut Burst) {
     let Some((first, others)) = burst.places[..burst.count].split_first() else { return };
     let hop = plan.hop(first.chain(), first.position());
-    // All at once: a burst of many chains is found out by its second packet anyway.
+    // All at once: a burst of many chains shows itself by its second packet anyway.
     let is_one_way = others.iter().all(|place| place.way() == first.way());
     if is_one_way && !hop.is_spread() {
         burst.next = Next::Same(hop);
@@ -19,7 +19,7 @@ pub(crate) fn route(plan: &Plan, ledger: &Ledger, burst: &mut Burst) {
     }
 }
 
-/// The same, packet by packet.
+/// Asks the plan packet by packet.
 fn route_each(plan: &Plan, ledger: &Ledger, burst: &mut Burst) {
     let holders = &ledger.store(burst.region).holders;
     let mut hops = Agreement::default();

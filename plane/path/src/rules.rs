@@ -1,4 +1,4 @@
-//! Rules: which chain a new flow goes to. First match in file order wins.
+//! Rules: choose the chain that a new flow goes to. First match in file order wins.
 //!
 //! The problem: ten thousand chains come with ten thousand rules, and a flood of new flows must not
 //! make the manager walk them all. The intuition (tuple space search, Srinivasan, Suri and Varghese,
@@ -14,22 +14,22 @@ use headgate_units::{ChainId, PortId};
 
 use crate::holders::Entrance;
 
-/// A flow as rules see it: fixed places for all fields, so that a mask selects any of them.
+/// Flow as rules see it: fixed places for all fields, so that a mask selects any of them.
 ///
 /// Words 0-1: source address, 2-3: destination (IPv4 in the low 32 bits), 4: source port 16,
 /// destination port 16, VLAN 16, protocol 8, ingress port 8; 5: ethertype 16.
 pub type Tuple = [u64; 6];
 
-/// An address and how many of its leading bits count.
+/// Address and the number of its leading bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix {
     /// The address.
     pub address: IpAddr,
-    /// Leading bits that count: 0-32 or 0-128.
+    /// Number of leading bits that count: 0-32 or 0-128.
     pub bits: u8,
 }
 
-/// One rule. A field that is `None` matches anything.
+/// Rule of a chain. A field that is `None` matches anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
     /// The port the packet came by.
@@ -74,7 +74,7 @@ pub struct Flow {
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// A bit of word 5 that says L4 ports are there to see, so that a rule on them matches no other flow.
+/// Bit of word 5 that is set where L4 ports can be seen, so that a rule on them matches no other flow.
 const HAS_PORTS: u64 = 1 << 16;
 
 fn address_words(address: IpAddr) -> [u64; 2] {
@@ -206,13 +206,13 @@ impl Rule {
 #[derive(Clone, Debug)]
 struct Group {
     mask: Tuple,
-    /// The earliest rule of the group.
+    /// Order of the earliest rule of the group.
     first: u32,
     /// Masked tuple -> (order of the rule, where it sends its flows).
     entrances: HashMap<Tuple, (u32, Entrance)>,
 }
 
-/// A compiled rule set.
+/// Compiled rule set.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     groups: Vec<Group>,

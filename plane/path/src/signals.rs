@@ -1,5 +1,5 @@
-//! Signals: what workers tell each other beside packets, one word for each thing told. All of it is relaxed:
-//! a packet let in, shed or sent on a moment late is all that can come of it.
+//! Signals: words that workers share beside packets. All of them are relaxed: at worst a packet is let in,
+//! shed or sent on a moment late.
 
 mod bounds;
 mod diverts;
@@ -30,8 +30,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Returns the signals of so many workers, chains and instances, with nothing told yet. Which flows leave
-    /// out stages is remembered only if `sheds_by_flow`.
+    /// Returns the signals of so many workers, chains and instances, with nothing set yet. Flows that leave
+    /// out stages are remembered only if `sheds_by_flow`.
     #[must_use]
     pub fn new(workers: usize, chains: usize, instances: usize, sheds_by_flow: bool) -> Arc<Self> {
         Arc::new(Self {

@@ -25,12 +25,12 @@ pub struct InstanceEnds {
     pub link: LinkEnds,
 }
 
-/// In place of an index: this worker has no such instance.
+/// Index of an instance that this worker does not have.
 const ABSENT: u16 = u16::MAX;
 
-/// The stations `deliver` and `hop`, as far as they remember anything.
+/// State of the stations `deliver` and `hop`.
 pub(crate) struct Stages {
-    /// In the order in which they came.
+    /// Instances in the order in which they came.
     instances: Vec<Instance>,
     /// Instance number -> its index.
     index_of: Box<[u16]>,
@@ -77,12 +77,12 @@ impl Stages {
         self.instances.iter().map(|instance| instance.link.holds(region)).sum()
     }
 
-    /// Returns what is outstanding at instances but lies in no buffer of ours, with its chain.
+    /// Returns the packets that are outstanding at instances but lie in no buffer of ours, with their chain.
     pub fn outstanding(&self) -> impl Iterator<Item = (ChainId, u64)> + '_ {
         self.instances.iter().filter_map(|instance| instance.link.outstanding())
     }
 
-    /// Takes an instance into service. The one before it was reclaimed: what that one held would be this
+    /// Takes an instance into service. The one before it was reclaimed: its buffers would otherwise be this
     /// one's to return.
     pub fn attach(&mut self, ends: InstanceEnds) {
         let InstanceEnds { number, region, link } = ends;
@@ -102,8 +102,8 @@ impl Stages {
         self.instances.push(Instance { number, queue_marks: link.queue_marks(), load: Load::Clear, link });
     }
 
-    /// Takes an instance out of service; what it returned in good order was taken before. Returns what was
-    /// left of it.
+    /// Takes an instance out of service; packets that it returned in good order were taken before. Returns
+    /// the rest.
     pub fn reclaim(&mut self, view: &View, ledger: &mut Ledger, at: usize) -> Remains {
         let instance = self.instances.remove(at);
         self.index_of[instance.number.index()] = ABSENT;
@@ -142,7 +142,7 @@ impl Stages {
         }
     }
 
-    /// Lets packets that waited for room at an instance go there.
+    /// Moves packets that waited for room at an instance there.
     #[inline(always)]
     pub fn deliver_pending(&mut self, at: usize, ledger: &mut Ledger, burst: &mut Burst) {
         self.instances[at].link.deliver_pending(ledger, burst);

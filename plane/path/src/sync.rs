@@ -1,4 +1,4 @@
-//! The one place that chooses between the machine's primitives and loom's.
+//! Choice between the machine's primitives and loom's, made in this one place.
 //!
 //! A feature and not `--cfg loom`, which is everybody's: under it the crates below have little but their
 //! rings.
@@ -16,7 +16,7 @@ pub(crate) use std::{
     thread::yield_now,
 };
 
-/// Every order in which the control loop and a worker can meet.
+/// Checks every order in which the control loop and a worker can meet.
 #[cfg(all(test, feature = "loom"))]
 mod orderings {
     use std::time::Duration;

@@ -1,9 +1,9 @@
-//! What is watched of packets at each station, while somebody asks: how long stations take, and which packets
+//! Trace: watches packets at each station while somebody asks: how long stations take, and which packets
 //! pass.
 //!
-//! A station says once for each burst that it is done (`Watch::passed`). While nobody watches that is one
-//! branch that is never taken. Traces go into a bounded ring that somebody else drains: a full ring loses
-//! them, and counts what it lost; a packet never waits for it.
+//! A station reports once for each burst that it is done (`Watch::passed`). While nobody watches that is one
+//! branch that is never taken. Traces go into a bounded ring that another thread drains: a full ring loses
+//! traces, and counts the lost ones; a packet never waits for it.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ pub enum Traced {
     Ended(DropReason),
 }
 
-/// A packet that was seen.
+/// Trace of a packet at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The station, or the packet's end.
+    /// Station that it passed, or its end.
     pub what: Traced,
     /// The packet.
     pub packet: Descriptor,
@@ -38,7 +38,7 @@ pub struct Trace {
     pub at: Ticks,
 }
 
-/// Words of a trace in the ring.
+/// Number of words of a trace in the ring.
 const WORDS: usize = 4;
 
 impl Trace {
@@ -74,14 +74,14 @@ impl Shared {
     }
 }
 
-/// The end of a trace ring that a worker puts traces into.
+/// End of a trace ring that a worker puts traces into.
 pub struct TraceWriter {
     shared: Arc<Shared>,
     written: u64,
     lost: u64,
 }
 
-/// The end of a trace ring that traces are taken out of.
+/// End of a trace ring that traces are taken out of.
 pub struct TraceReader {
     shared: Arc<Shared>,
     read: u64,
@@ -165,7 +165,7 @@ impl Watch {
         self.on
     }
 
-    /// A pass begins: the time up to now is no station's.
+    /// Begins a pass: the time up to now is no station's.
     #[inline(always)]
     pub fn begin(&mut self) {
         if self.on {
@@ -173,7 +173,7 @@ impl Watch {
         }
     }
 
-    /// Packets passed a station.
+    /// Notes that packets passed a station.
     #[cold]
     #[inline(never)]
     pub fn passed(&mut self, board: &Board, station: Station, packets: &[Descriptor], places: &[Place]) {
@@ -191,7 +191,7 @@ impl Watch {
         }
     }
 
-    /// The end of a pass in which so many packets moved.
+    /// Ends a pass in which so many packets moved.
     #[inline(always)]
     pub fn tended(&mut self, board: &Board, moved: usize) {
         if self.on {
@@ -200,7 +200,7 @@ impl Watch {
         }
     }
 
-    /// Packets of one chain ended.
+    /// Notes that packets of one chain ended.
     #[cold]
     pub fn ended(&mut self, reason: DropReason, packets: &[Descriptor], place: Place) {
         let Some(ring) = &mut self.ring else { return };
@@ -250,7 +250,7 @@ mod tests {
     }
 }
 
-/// Every order in which a worker and the thread that drains its traces can meet.
+/// Checks every order in which a worker and the thread that drains its traces can meet.
 #[cfg(all(test, feature = "loom"))]
 mod orderings {
     use super::*;

@@ -1,5 +1,5 @@
-//! Encapsulation: what leaves for another node, or by an exit that is a tunnel, gets an outer header in
-//! front, in the headroom of its buffer. Nothing is copied but the header.
+//! Encapsulation: puts an outer header in front of packets that leave for another node, or by an exit that is
+//! a tunnel, in the headroom of their buffers. Nothing is copied but the header.
 
 use headgate_shm::descriptor::LENGTH_MAX;
 use headgate_units::PortId;

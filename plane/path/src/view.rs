@@ -1,11 +1,11 @@
-//! What a station sees of the world in one pass, and may not change.
+//! View: the state that a station sees in one pass, and may not change.
 
 use headgate_units::Ticks;
 
 use crate::plan::Plan;
 use crate::signals::Signals;
 
-/// The time, the plan, and what workers tell each other.
+/// The time, the plan, and the signals of workers.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub now: Ticks,

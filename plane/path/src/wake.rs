@@ -1,5 +1,5 @@
-//! Wake: calls NFs that sleep while packets wait for them, and tells who yields. The choices are
-//! `decide::wake`; this gathers what they ask for, and calls.
+//! Wake: calls NFs that sleep while packets wait for them, and sets which of them yield. The choices are
+//! `decide::wake`; this gathers their input, and calls.
 
 use headgate_decide::wake::Cores;
 use headgate_shm::doorbell;
@@ -8,7 +8,7 @@ use crate::board::Board;
 use crate::instance::Instance;
 use crate::view::View;
 
-/// Samples every instance that may sleep, calls those that are worth it, and tells who yields.
+/// Samples every instance that may sleep, calls those that are worth it, and sets which yield.
 #[inline]
 pub(crate) fn wake(instances: &mut [Instance], view: &View, board: &Board) {
     doorbell::published();

@@ -35,9 +35,9 @@ pub use command::{Command, Mailbox};
 pub struct Setup {
     /// Its number.
     pub number: WorkerId,
-    /// By region number.
+    /// Stores by region number.
     pub stores: Vec<Store>,
-    /// Its queues.
+    /// Its queues of ports.
     pub devices: Vec<Device>,
     /// Its rings to and from other workers.
     pub mesh: MeshEnds,
@@ -45,15 +45,15 @@ pub struct Setup {
     pub plan: Arc<Plan>,
     /// State that workers share.
     pub signals: Arc<Signals>,
-    /// The flow table.
+    /// Setup of the flow table.
     pub flows: FlowSetup,
     /// TSC cycles in a microsecond.
     pub ticks_per_micro: u64,
     /// Most instances there can be.
     pub instances: usize,
-    /// The mailbox that commands come by.
+    /// Mailbox that commands come by.
     pub mailbox: Arc<Mailbox>,
-    /// The channel that events go to.
+    /// Channel that events go to.
     pub events: Sender<Event>,
 }
 
@@ -64,17 +64,17 @@ pub enum Pass {
     Busy,
     /// Nothing to do.
     Idle,
-    /// The worker was told to stop, and has.
+    /// The worker was told to stop, and has stopped.
     Stopped,
 }
 
-/// Passes between two times that slow things are done: sweeping flows, sending the last of a surplus home.
-/// Our choice: some 100 us under load.
+/// Number of passes between two times that slow things are done: sweeping flows, sending the last of a
+/// surplus home. Our choice: some 100 us under load.
 const SLOW_EVERY: u64 = 64;
 /// Most bursts that are taken from an instance that has ended: the largest ring, 65,536 packets.
 const LAST_BURSTS: usize = 65_536 / BURST;
 
-/// One worker.
+/// Worker of the packet path.
 pub struct Worker {
     number: WorkerId,
     plan: Arc<Plan>,
@@ -84,7 +84,7 @@ pub struct Worker {
     intake: Intake,
     stages: Stages,
     exits: Exits,
-    /// The burst at hand.
+    /// Burst at hand.
     burst: Box<Burst>,
     ticks_per_micro: u64,
     receives: bool,
@@ -93,7 +93,7 @@ pub struct Worker {
     events: Sender<Event>,
 }
 
-/// The view that the stations of a worker have in this pass.
+/// Makes the view that the stations of a worker have in this pass.
 macro_rules! view {
     ($worker:ident, $now:ident) => {
         View { now: $now, plan: &$worker.plan, signals: &$worker.signals }
@@ -132,7 +132,7 @@ impl Worker {
         self.ports.counters()
     }
 
-    /// Makes a pass.
+    /// Makes a pass. Returns its result.
     pub fn pass(&mut self, now: Ticks) -> Pass {
         if !self.mailbox.is_empty() && self.obey(now) {
             return Pass::Stopped;
@@ -149,7 +149,8 @@ impl Worker {
         Pass::Busy
     }
 
-    /// The way of packets, station by station: docs/packet.md walks the same way. Returns how many moved.
+    /// Moves packets along their way, station by station: docs/packet.md walks the same way. Returns how many
+    /// moved.
     fn walk(&mut self, now: Ticks) -> usize {
         let mut moved = 0;
         self.let_out(now);
@@ -174,7 +175,7 @@ impl Worker {
         moved
     }
 
-    /// Out of an instance, and on. Returns how many packets it had returned.
+    /// Takes packets out of an instance, and sends them on. Returns how many it had returned.
     #[inline(always)]
     fn hop(&mut self, now: Ticks, at: usize) -> usize {
         let count = self.stages.hop(&view!(self, now), &mut self.ledger, at, &mut self.burst);
@@ -182,7 +183,7 @@ impl Worker {
         count
     }
 
-    /// Out of the ring from another worker, and on. Returns how many parcels there were.
+    /// Takes parcels out of the ring from another worker, and sends them on. Returns how many there were.
     #[inline(always)]
     fn take_in(&mut self, now: Ticks, other: usize) -> usize {
         let count = self.intake.parcels.take_in(other);
@@ -232,7 +233,7 @@ impl Worker {
         }
     }
 
-    /// Packets that waited at the station commit leave, as far as they may.
+    /// Lets packets that waited at the station `commit` leave, as far as they may.
     fn let_out(&mut self, now: Ticks) {
         let view = view!(self, now);
         while let Some(port) = self.exits.latch.release(&view, &mut self.burst) {
@@ -254,8 +255,8 @@ impl Worker {
         total
     }
 
-    /// Instances are judged, blocked and called, ports flush, clocks tick, and every so often the slow
-    /// things.
+    /// Judges, blocks and calls instances, flushes ports, moves clocks on, and does the slow things every so
+    /// often.
     fn tend(&mut self, now: Ticks) {
         let view = view!(self, now);
         self.stages.tend(&view, &mut self.ledger);
@@ -271,7 +272,7 @@ impl Worker {
         self.passes += 1;
     }
 
-    /// Carries out what the control loop asked. Returns whether it was to stop.
+    /// Carries out a command of the control loop. Returns whether it was to stop.
     #[cold]
     fn obey(&mut self, now: Ticks) -> bool {
         for command in self.mailbox.take() {
@@ -283,7 +284,7 @@ impl Worker {
                 Command::Attach(ends) => self.stages.attach(*ends),
                 Command::Reclaim { number } => {
                     let lost = self.reclaim(now, number);
-                    // Without a control loop there is nobody to tell, and the process is about to end.
+                    // Without a control loop nobody gets the event, and the process is about to end.
                     let _ = self.events.send(Event::Reclaimed { number, lost });
                 }
                 Command::Pause(pause) => {
@@ -314,8 +315,8 @@ impl Worker {
         self.plan = plan;
     }
 
-    /// Takes an instance out of service. What it had returned in good order goes on, and everything else that
-    /// it held has ended. Returns how many packets died with it.
+    /// Takes an instance out of service. Packets that it had returned in good order go on, and everything
+    /// else that it held has ended. Returns how many packets died with it.
     fn reclaim(&mut self, now: Ticks, number: InstanceId) -> u32 {
         let Some(at) = self.stages.find(number) else { return 0 };
         // Another program that has an interface of an external program may go on sending: not for ever.
@@ -332,7 +333,7 @@ impl Worker {
         remains.lost
     }
 
-    /// Returns what it has in hand, for [`crate::audit`]. To be asked between two passes.
+    /// Returns the buffers and packets in its hands, for [`crate::audit`]. Call it between two passes.
     #[must_use]
     pub fn report(&self) -> WorkerReport {
         let stores = self.ledger.stores();

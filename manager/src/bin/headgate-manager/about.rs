@@ -1,4 +1,4 @@
-//! What this program is and what it is linked with, for `headgate doctor`.
+//! Version of this program and the libraries it is linked with, for `headgate doctor`.
 
 use std::fs;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use headgate_api::Exit;
 use serde_json::json;
 
-/// Prints it as a JSON document: the version, and the path of the DPDK library that is loaded.
+/// Prints the version, and the path of the DPDK library that is loaded, as a JSON document.
 pub fn print() -> ExitCode {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let dpdk = mapped_file(&maps, "librte_eal.so");
@@ -14,7 +14,8 @@ pub fn print() -> ExitCode {
     Exit::Ok.into()
 }
 
-/// Returns the path of a mapping whose file name begins so (proc_pid_maps(5): the path is the sixth word).
+/// Returns the path of a mapping whose file name begins with `name` (proc_pid_maps(5): the path is the sixth
+/// word).
 fn mapped_file<'m>(maps: &'m str, name: &str) -> Option<&'m str> {
     let path_of = |line: &'m str| line.splitn(6, ' ').nth(5).map(str::trim);
     maps.lines()

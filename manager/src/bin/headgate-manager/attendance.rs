@@ -1,4 +1,4 @@
-//! Whoever started the daemon and holds the other end of its standard input.
+//! Attendant: the process that started the daemon and holds the other end of its standard input.
 //!
 //! The socket is taken off standard input first of all, so that nothing the daemon starts can have it.
 
@@ -14,13 +14,13 @@ use headgate_host::stop::Stop;
 use headgate_manager::Handle;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-/// First descriptor that is none of the standard ones.
+/// First descriptor that is not a standard one.
 const FIRST_OWN_DESCRIPTOR: i32 = 3;
 
 /// The daemon's end of the socket.
 pub struct Attendance {
     ear: BufReader<UnixStream>,
-    /// Its other half.
+    /// Sending half of the socket.
     pub voice: Voice,
 }
 
@@ -43,7 +43,7 @@ impl Attendance {
             let socket = rustix::io::fcntl_dupfd_cloexec(&stdin, FIRST_OWN_DESCRIPTOR)?;
             rustix::stdio::dup2_stdin(OpenOptions::new().read(true).open("/dev/null")?)?;
             let stream = UnixStream::from(socket);
-            // An attendant that does not listen must not keep us from ending.
+            // An attendant that does not read must not keep us from ending.
             stream.set_write_timeout(Some(CLIENT_PATIENCE))?;
             let voice = Voice(Arc::new(Mutex::new(Some(stream.try_clone()?))));
             Ok(Self { ear: BufReader::new(stream), voice })
@@ -56,7 +56,7 @@ impl Attendance {
     /// Reads the configuration, which comes first.
     ///
     /// # Errors
-    /// When it is none, or the attendant has gone.
+    /// When there is no configuration, or the attendant has closed its end.
     pub fn text(&mut self) -> Result<Text, Failed> {
         let failed =
             |why: String| Failed::new(Exit::Failed, format!("the attendant sent no configuration: {why}"));
@@ -65,10 +65,11 @@ impl Attendance {
         serde_json::from_slice(&line).map_err(|error| failed(error.to_string()))
     }
 
-    /// Answers requests on a thread of its own. The end of the attendant asks for a stop.
+    /// Answers requests on a thread of its own. When the attendant closes its end, the manager is asked to
+    /// stop.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When no thread can be started.
     pub fn serve(mut self, handle: Handle, stop: Stop, quiet: bool) -> io::Result<()> {
         let answer = move || {
             while let Ok(Some(line)) = read_line(&mut self.ear) {
@@ -83,27 +84,27 @@ impl Attendance {
     }
 }
 
-/// What is said to the attendant. Clones speak to the same one.
+/// Messages to the attendant. Clones write to the same one.
 #[derive(Clone)]
 pub struct Voice(Arc<Mutex<Option<UnixStream>>>);
 
 impl Voice {
-    /// Says a line. Nobody is there to be told that nobody listens.
+    /// Sends a line. A failure is ignored: nobody is left to report it to.
     pub fn say(&self, said: &Said) {
         if let Some(mut stream) = self.stream().as_ref() {
             let _ = write_line(&mut stream, said);
         }
     }
 
-    /// Says the last line: nothing comes after it.
+    /// Sends the last line: nothing comes after it.
     pub fn say_last(&self, said: &Said) {
         if let Some(mut stream) = self.stream().take() {
             let _ = write_line(&mut stream, said);
         }
     }
 
-    /// Goes on without the attendant, holding nothing of it: neither its folder nor, where nothing is to be
-    /// told on it, its standard error.
+    /// Goes on without the attendant, holding nothing of it: neither its folder nor, in quiet mode, its
+    /// standard error.
     fn leave(&self, quiet: bool) {
         let _ = std::env::set_current_dir("/");
         if quiet && let Ok(null) = OpenOptions::new().write(true).open("/dev/null") {
@@ -113,7 +114,7 @@ impl Voice {
     }
 
     fn stream(&self) -> std::sync::MutexGuard<'_, Option<UnixStream>> {
-        // Whoever panicked did so between two lines.
+        // A panic of another thread lies between two lines.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,12 +1,12 @@
 //! `headgate-manager`: the daemon, one manager in a process of its own.
 //!
-//! It reads and checks its configuration, starts the manager, says when NFs are in service, tells what
+//! It reads and checks its configuration, starts the manager, reports when NFs are in service and what
 //! happens, and stops in order when it is asked to: by a signal, by `headgate down`, or by the end of its
 //! attendant.
 //!
-//! - [`attendance`]: whoever started it and holds its standard input, if it is attended;
-//! - [`messages`]: what it tells on standard error;
-//! - [`about`]: what it is linked with.
+//! - [`attendance`]: the process that started it and holds its standard input, if it is attended;
+//! - [`messages`]: its messages on standard error;
+//! - [`about`]: its version and libraries.
 
 mod about;
 mod attendance;
@@ -42,7 +42,7 @@ use messages::Messages;
 const END_CHECK_EVERY: Duration = Duration::from_millis(50);
 /// Time between two reports of events.
 const EVENTS_EVERY: Duration = Duration::from_secs(1);
-/// The name of standard input as a file.
+/// Name of standard input as a file.
 const STANDARD_INPUT: &str = "-";
 
 /// Run chains of network functions by one configuration until stopped
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     run(&args, file, attendance).map_or_else(|failed| tell_failure(failed, voice.as_ref()), ExitCode::from)
 }
 
-/// Tells the attendant, who tells it to people.
+/// Reports a failure to the attendant, which shows it to people.
 fn tell_failure(failed: Failed, voice: Option<&Voice>) -> ExitCode {
     let code = ExitCode::from(failed.code);
     match voice {
@@ -133,7 +133,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     let traces = Traces::register(&janitor, (!args.unlisted).then_some(&*name))?;
     let manager = start(config, options).inspect_err(|_| traces.withdraw(&janitor))?;
     if !to_leave.is_empty() {
-        // The control loop stands there already, or the manager would not have started.
+        // The control loop runs on these cores already, or the manager would not have started.
         let _ = cores::keep_current_thread_off(&to_leave);
     }
     let voice = attendance.as_ref().map(|attendance| attendance.voice.clone());
@@ -151,7 +151,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     if let Some(voice) = &voice {
         voice.say_last(&Said::Ended(Box::new(last)));
     }
-    // The manager has ended and let go of it.
+    // The manager has ended and released it.
     Arc::into_inner(janitor).map_or(Ok(()), Janitor::finish).map_err(Failed::environment)?;
     Ok(exit)
 }
@@ -165,7 +165,7 @@ fn no_thread(error: impl Display) -> Failed {
     Failed::environment(format!("no thread could be started: {error}"))
 }
 
-/// The second wish.
+/// Ends the process at once, on the second signal.
 fn end_at_once() {
     messages::tell("asked twice: ending at once; packets on their way are lost");
     signals::exit_at_once(Exit::Failed as i32);
@@ -198,15 +198,16 @@ fn refused(mistakes: Diagnostics) -> Failed {
     Failed { diagnostics, ..Failed::new(Exit::Configuration, mistakes.to_string()) }
 }
 
-/// What a process that is killed leaves, which the janitor removes.
+/// Changes that a killed process leaves on the machine, which the janitor removes.
 struct Traces {
-    /// The files of its place, if it has one. It removes them in order itself; afterwards they may be those
-    /// of the next manager.
+    /// Files of its place, if it has one. In an orderly end the manager removes them itself; afterwards they
+    /// may be those of the next manager.
     files: Option<headgate_host::undo::Ticket>,
 }
 
 impl Traces {
-    /// Before there are any. Files of another manager of this name are not ours, whose lock says so.
+    /// Registers the files before there are any. Files of another manager of this name are not ours, as its
+    /// lock shows.
     fn register(janitor: &Janitor, name: Option<&str>) -> Result<Self, Failed> {
         let (devices, places) = (headgate_dpdk::eal::runtime_folder(), place::folder());
         // Folders that others use too are not empty, and stay.
@@ -223,13 +224,13 @@ impl Traces {
 
     fn withdraw(&self, janitor: &Janitor) {
         if let Some(files) = self.files {
-            // A janitor that is gone removes nothing.
+            // A janitor that has ended removes nothing.
             let _ = janitor.withdraw(files);
         }
     }
 }
 
-/// A manager's daemon at work.
+/// Running daemon of a manager.
 struct Daemon {
     stop: Stop,
     wish: &'static Wish,
@@ -240,9 +241,9 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Waits for the NFs, and tells what was started.
+    /// Waits for the NFs, and reports which were started.
     fn tell_of_start(&mut self, handle: &Handle, name: &str, began: Instant) -> Result<(), Failed> {
-        // One that has ended by itself already has only its last snapshot to tell of.
+        // A manager that has ended already has only its last snapshot to report.
         let Ok(now) = progress::settled(|| sample(handle), || self.stop.is_asked()) else { return Ok(()) };
         let readiness = progress::readiness(&now);
         self.messages.started(&now);
@@ -251,7 +252,7 @@ impl Daemon {
         self.notifier.status(&readiness).and_then(|()| self.notifier.ready()).map_err(Failed::environment)
     }
 
-    /// Tells what happens until it is time to stop.
+    /// Reports what happens until it is time to stop.
     fn serve(&mut self, manager: &Manager) {
         let handle = manager.handle();
         let is_watched = self.messages.are_told() || self.notifier.is_listened_to() || self.record.is_some();
@@ -263,20 +264,20 @@ impl Daemon {
             told = Instant::now();
             let stopped = self.record.as_ref().and_then(Recording::stopped);
             self.tell_of_record(stopped);
-            // A manager that ends just now says so in the next round.
+            // A manager that ends just now is noticed in the next round.
             let Ok(now) = sample(&handle) else { continue };
             if self.messages.events(&now) {
-                // A service manager that is gone is no reason to end.
+                // A service manager that has ended is no reason to end.
                 let _ = self.notifier.status(&progress::readiness(&now));
             }
         }
     }
 
-    /// Tells that nothing more is written to the record.
+    /// Reports that nothing more is written to the record.
     fn tell_of_record(&mut self, stopped: Option<RecordStop>) {
         let Some(why) = stopped else { return };
         self.is_record_whole &= matches!(why, RecordStop::Full);
-        messages::tell(format!("nothing more of what policies do is recorded: {why}"));
+        messages::tell(format!("the record of decisions has stopped: {why}"));
     }
 
     /// Stops in order.

@@ -1,4 +1,4 @@
-//! What the daemon tells on standard error, a line each.
+//! Messages of the daemon on standard error, one line each.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use headgate_api::progress::{self, Events};
 use headgate_api::status::Snapshot;
 use headgate_config::Diagnostics;
 
-/// Tells something. What nobody can read is no reason to stop.
+/// Prints a message. A failed write is no reason to stop.
 pub fn tell(message: impl Display) {
     let _ = writeln!(std::io::stderr(), "headgate: {message}");
 }
@@ -17,7 +17,7 @@ pub fn print(text: impl Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// What happens, told once; nothing of it where quiet was asked for.
+/// Reporter of events, each once; silent in quiet mode.
 #[derive(Debug)]
 pub struct Messages {
     quiet: bool,
@@ -25,31 +25,31 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Nothing was told yet.
+    /// Returns a reporter that has reported nothing yet.
     pub fn new(quiet: bool) -> Self {
         Self { quiet, events: Events::default() }
     }
 
-    /// Returns whether anything is told.
+    /// Returns whether messages are printed.
     pub const fn are_told(&self) -> bool {
         !self.quiet
     }
 
-    /// Tells one thing.
+    /// Prints one message.
     pub fn tell(&self, message: impl Display) {
         if !self.quiet {
             tell(message);
         }
     }
 
-    /// Tells what the writer of the configuration should look at again.
+    /// Prints warnings about the configuration.
     pub fn warn(&self, warnings: &Diagnostics) {
         if !self.quiet && !warnings.0.is_empty() {
             print(warnings.to_string().trim_end());
         }
     }
 
-    /// Tells what was started. Events until then are part of that.
+    /// Reports what was started. Events until then are part of that.
     pub fn started(&mut self, now: &Snapshot) {
         for line in progress::started(now) {
             self.tell(line);
@@ -57,7 +57,7 @@ impl Messages {
         self.events.seen(now);
     }
 
-    /// Tells events that are new. Returns whether there were any.
+    /// Reports new events. Returns whether there were any.
     pub fn events(&mut self, now: &Snapshot) -> bool {
         let lines = self.events.unseen(now);
         for line in &lines {

@@ -1,4 +1,4 @@
-//! What is done for an instance: its life says what, and here is how.
+//! Carries out the actions that an instance's life decides on.
 
 use headgate_decide::lifecycle::{Action, Event, Report};
 use headgate_decide::liveness;
@@ -14,7 +14,7 @@ use crate::control::origin::{Birth, Origin};
 use crate::status::EventCode;
 
 impl Instances {
-    /// Does what a life wants done, and tells it what came of it.
+    /// Performs the actions of a life, and passes their results back to it.
     pub(super) fn carry_out(
         &mut self,
         at: usize,
@@ -62,7 +62,7 @@ impl Instances {
                 // It may have ended meanwhile.
                 let process = instance.process.as_ref()?;
                 let _ = process.origin.signal(Signal::KILL);
-                // It dies when it has the core.
+                // The signal takes effect when the process gets its core.
                 effects.push(Effect::Rouse(at));
             }
             Action::Reclaim => effects.push(Effect::Post { worker, command: Command::Reclaim { number } }),
@@ -72,7 +72,7 @@ impl Instances {
         None
     }
 
-    /// An instance has this process from now on.
+    /// Gives an instance the process that it has from now on.
     pub(super) fn take(
         &mut self,
         at: usize,
@@ -135,7 +135,7 @@ impl Instances {
 /// Starts a process for an instance, with memory and interfaces of its own.
 fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
     let program = seat.nf.origin.program().ok_or_else(|| "it attaches by itself".to_owned())?;
-    // Without what it is reached by there is no use for a process.
+    // Without a link there is no use for a process.
     let link = Link::make(seat, ground)?;
     let (inbox, socket) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
     let (program, network) = link.program(program);

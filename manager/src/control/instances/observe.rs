@@ -1,4 +1,4 @@
-//! What is to be seen of instances: what they say, that they have ended, whether they work.
+//! Observes instances: their messages, their ends, and whether they work.
 
 use headgate_decide::decision::Decision;
 use headgate_decide::lifecycle::{Cause, Event, State};
@@ -17,11 +17,11 @@ use crate::control::link;
 use crate::control::reception::other_version;
 use crate::status::EventCode;
 
-/// Messages read from one NF at one pass, so that a talkative one cannot hold the loop.
+/// Most messages read from one NF in one pass, so that a talkative one cannot delay the loop.
 const MESSAGES_MAX: usize = 16;
-/// How long what a process left in its group may take to die before its instance goes on without waiting: a group is
-/// of one process, so what is left in it disturbs no successor. Our choice: many times what a task needs that is
-/// killed while others have its core.
+/// Time that processes left in an instance's group may take to die before the instance goes on without
+/// waiting: a group is of one process, so what is left in it disturbs no successor. Our choice: many times
+/// what a killed task needs while others have its core.
 const DYING_PATIENCE: Span = Span::from_secs(1);
 
 impl Instances {
@@ -36,7 +36,8 @@ impl Instances {
                 let code = EventCode::ContainerMisplaced;
                 effects.extend(told.map(|what| Effect::Log { code, who: who.clone(), what }));
             }
-            // The end of what was to make the process is the process's end, which is noticed next.
+            // The end of the program that was to make the process is the process's end, which is noticed
+            // next.
             Err(why) if process.goodbye.is_empty() => process.goodbye = why,
             Err(_) => {}
         }
@@ -63,7 +64,7 @@ impl Instances {
 
     fn on_message(&mut self, at: usize, message: FromNf, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
-        // In the place of a program that says nothing, its launcher says one thing: that it could not be run.
+        // For a program that sends nothing, its launcher sends one message: that it could not be run.
         if !link::greets(&instance.seat.nf) && !matches!(message, FromNf::Goodbye { .. }) {
             return;
         }
@@ -75,7 +76,7 @@ impl Instances {
                 }
                 self.tell(at, Event::Condemned(Cause::NotWelcomed(reason)), ground, effects);
             }
-            // Nothing is launched to wait yet.
+            // No process is launched that waits yet.
             FromNf::Seated { .. } => {}
             FromNf::Hello { .. } => self.tell(at, Event::Hello, ground, effects),
             FromNf::Ready { lend } => {
@@ -97,8 +98,8 @@ impl Instances {
         }
     }
 
-    /// Notes that a process has ended. It is reaped once everybody knows who deals with it by its number, which is its own
-    /// until then.
+    /// Notes that a process has ended. It is reaped once all parts that deal with it by its number know;
+    /// until then the number is its own.
     pub(super) fn look_for_end(&mut self, at: usize, now: Moment, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         if !instance.life.has_process() {
@@ -107,14 +108,14 @@ impl Instances {
         let Some(process) = &mut instance.process else { return };
         if process.ended.is_none() && process.origin.has_ended() {
             process.ended = Some(now);
-            // Its last words, whatever its budget.
+            // Its last messages, whatever its budget.
             process.inbox.drain();
             instance.before.cpu_ns += process.origin.final_cpu_ns(process.cpu_seen_ns);
             effects.push(Effect::Ended(at));
         }
     }
 
-    /// Reaps processes that were seen to have ended, once nobody is left of what they started.
+    /// Reaps processes that were seen to have ended, once none is left of those they started.
     pub fn reap(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for at in 0..self.all.len() {
             let process = self.all[at].process.as_ref().filter(|_| self.all[at].life.has_process());
@@ -132,8 +133,8 @@ impl Instances {
         self.tell(at, Event::Exited { said, exit }, ground, effects);
     }
 
-    /// NFs whose control region lost pages are to die, and all of a domain whose packet region did: which of them took the
-    /// pages cannot be told.
+    /// Condemns NFs whose control region lost pages, and all of a domain whose packet region did: it cannot
+    /// be known which of them took the pages.
     pub(super) fn look_for_holes(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let regions = &ground.fabric.regions;
         let holed: Vec<bool> = regions.iter().map(|home| !home.region.memory().is_whole()).collect();
@@ -146,12 +147,13 @@ impl Instances {
             }
         }
         for (home, _) in ground.fabric.regions.iter().zip(holed).filter(|(_, holed)| *holed) {
-            // Without a page to be had, the next sample finds the hole again.
+            // If no page is free, the next sample finds the hole again.
             let _ = home.region.memory().fill_holes();
         }
     }
 
-    /// NFs whose threads may run on another core than theirs are to die. Where a cpuset holds them there are none.
+    /// Condemns NFs whose threads may run on another core than theirs. Where a cpuset confines them there are
+    /// none.
     pub(super) fn look_for_leavers(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for at in 0..self.all.len() {
             let Instance { seat, process: Some(process), .. } = &self.all[at] else { continue };
@@ -167,8 +169,8 @@ impl Instances {
         }
     }
 
-    /// Sees to what an instance is reached by: whether a program that says nothing is ready, and whether it still can be
-    /// reached.
+    /// Polls an instance's link: whether a program that sends nothing is ready, and whether its link still
+    /// works.
     pub(super) fn poll_link(
         &mut self,
         at: usize,
@@ -184,7 +186,7 @@ impl Instances {
         }
         let Some(process) = &mut instance.process else { return };
         if starts && process.link.has_threads() {
-            // Its threads are scheduled as they come.
+            // Its threads get a policy as they appear.
             let threads = process::threads(process.origin.pid()).len();
             if std::mem::replace(&mut process.threads_seen, threads) != threads {
                 effects.push(Effect::Processes);
@@ -197,7 +199,7 @@ impl Instances {
         }
     }
 
-    /// Sees to whether an instance that has packets does something about them.
+    /// Checks whether an instance that has packets works on them.
     pub(super) fn poll_liveness(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         if instance.state() != State::Running || !instance.liveness.is_due(ground.now) {
@@ -219,7 +221,7 @@ impl Instances {
         }
     }
 
-    /// Counts what an instance holds and has done. Nothing is to be seen of a process that has ended.
+    /// Counts what an instance holds and has done. Returns `None` for a process that has ended.
     fn count_work(&mut self, at: usize, ground: &Ground<'_>) -> Option<liveness::Event> {
         let instance = &mut self.all[at];
         let process = instance.process.as_mut()?;
@@ -233,7 +235,7 @@ impl Instances {
         Some(liveness::Event::Counted { held: work.held.into(), progress: work.progress })
     }
 
-    /// Asks the kernel, and the NF, what its process does.
+    /// Samples the process's state, from the kernel and from the NF.
     fn sample_process(&mut self, at: usize, ground: &Ground<'_>) -> Option<liveness::Event> {
         let instance = &self.all[at];
         let process = instance.process.as_ref()?;
@@ -248,18 +250,19 @@ impl Instances {
     }
 }
 
-/// Ends what a process that has ended left in its group. Returns whether nobody is left, or they take too long.
+/// Kills what a process that has ended left in its group. Returns whether none is left, or they take too
+/// long.
 fn has_ended_whole(process: &Process, now: Moment) -> bool {
     let Some(ended) = process.ended else { return false };
     if !process.origin.leaves_to_us() {
         return true;
     }
-    // What cannot be ended now is tried again.
+    // Processes that cannot be killed now are tried again.
     let left = process.group.kill().unwrap_or(1);
     left == 0 || (ended + DYING_PATIENCE).is_due(now)
 }
 
-/// Returns what the kernel's letter for a task means to its life.
+/// Returns the meaning of the kernel's letter for a task to its life.
 const fn task_state(letter: char) -> TaskState {
     match letter {
         'T' | 't' => TaskState::Stopped,

@@ -1,4 +1,4 @@
-//! Instances on a fabric without threads: what their processes do becomes effects, and nothing else.
+//! Instances on a fabric without threads: events of their processes become effects, and nothing else does.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant as Clock};
@@ -18,7 +18,7 @@ use crate::layout::{self, Numbers};
 const LAUNCHED: &str = "exec = [\"/bin/true\"]";
 const ATTACHED: &str = "attach = true";
 
-/// What stands below the instances.
+/// Parts of the manager below the instances.
 struct Below {
     config: Config,
     settings: Settings,
@@ -83,7 +83,7 @@ fn one_instance(below: &Below) -> Instances {
     instances
 }
 
-/// Each effect in a word, and logs in full.
+/// Returns each effect as a word, and logs in full.
 fn words(effects: &[Effect]) -> Vec<String> {
     let word = |effect: &Effect| match effect {
         Effect::Post { command: Command::Attach(_), .. } => "post attach".to_owned(),
@@ -101,7 +101,7 @@ fn words(effects: &[Effect]) -> Vec<String> {
     effects.iter().map(word).collect()
 }
 
-/// Polls until something other than nothing follows.
+/// Polls until something happens. Returns the effects.
 fn poll_until_something(instances: &mut Instances, below: &mut Below) -> Vec<Effect> {
     let started = Clock::now();
     let mut effects = Vec::new();
@@ -147,7 +147,7 @@ fn an_end_is_announced_before_it_is_reaped() {
     assert!(instances[0].process.is_none());
 }
 
-/// An NF in this process, and what it is said at its other end.
+/// Attaches an NF in this process. Returns its end of the socket.
 fn attach(instances: &mut Instances, below: &mut Below, effects: &mut Vec<Effect>) -> OwnedFd {
     let (ours, theirs) = Inbox::pair().unwrap();
     rustix::io::ioctl_fionbio(&theirs, true).unwrap();
@@ -183,7 +183,7 @@ fn what_was_held_is_taken_back_before_the_next_process() {
     let theirs = attach(&mut instances, &mut below, &mut effects);
     message::send(&theirs, &FromNf::Ready { lend: 0 }, &[]).unwrap();
     poll_until_something(&mut instances, &mut below);
-    // Its process is this one, which must not be killed: its end is told by hand.
+    // Its process is this one, which must not be killed: the test reports its end itself.
     let mut effects = Vec::new();
     instances.tell(
         0,

@@ -1,7 +1,8 @@
-//! An external program: one that knows nothing of us, and the two interfaces that it is given (`box` in files).
+//! Link to an external program: a stage that does not use the NF library, between two interfaces (`box` in
+//! files).
 //!
-//! It is launched, pinned, scheduled, watched and restarted as any other NF. Since it says nothing, what it is is seen from
-//! outside: it is ready when somebody is at its interfaces, and has failed when these go.
+//! It is launched, pinned, scheduled, watched and restarted as any other NF. Since it sends no messages, it
+//! is judged from outside: it is ready when it has opened its interfaces, and has failed when these go.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -22,36 +23,37 @@ use crate::config::model::{Nf, Program};
 use crate::status::ExternalStatus;
 use crate::wiring;
 
-/// How long a program behind interfaces of the kernel may take to open packet sockets on both, after which it is taken to
-/// be one that needs none: a namespace that routes, for example. Our choice: a hundred times what socat takes.
+/// Time that a program behind interfaces of the kernel may take to open packet sockets on both. After that it
+/// is assumed to need none: a namespace that routes, for example. Our choice: a hundred times what socat
+/// takes.
 const SOCKETS_PATIENCE: Span = Span::from_millis(500);
 
-/// The interfaces of one process.
+/// Interfaces of one process.
 pub struct External {
     ports: Ports,
-    /// What it runs, with the names of its interfaces in their places.
+    /// Its command, with the names of its interfaces filled in.
     command: Vec<String>,
     /// The worker's ends, from its readiness until they are handed over.
     queues: Option<[Box<dyn Queue>; 2]>,
 }
 
 enum Ports {
-    /// Memory that it shares with its worker, by connections that it makes.
+    /// Memory shared with its worker, over connections that it makes.
     Memif {
-        /// By the first of them it gets packets.
+        /// Sockets it connects to; by the first of them it gets packets.
         meetings: Box<[Meeting; 2]>,
-        /// The worker's ends as far as they are there.
+        /// Worker's ends that are connected so far.
         cables: Box<[Option<Connection>; 2]>,
     },
     /// Cables, each with one end in its namespace.
     Veth {
-        /// Where it is, held until it is there; it goes with whoever is in it.
+        /// Its namespace, held until its process is in it; it ends with the last process inside.
         namespace: Namespace,
-        /// Our ends, to see whether they are still there.
+        /// Our ends, to check whether they are still there.
         ends: [OwnedFd; 2],
         /// The worker's ends, until it is ready.
         made: Option<[Box<dyn Queue>; 2]>,
-        /// When it is taken to be ready, whatever it opened.
+        /// Time at which it is taken to be ready, whatever it opened.
         due: Moment,
     },
 }
@@ -69,7 +71,7 @@ impl External {
         let user = ground.users.of(&seat.nf, ground.config, undo)?;
         let uid = user.map_or_else(|| rustix::process::geteuid().as_raw(), |user| user.uid);
         let open = |end: &str| {
-            // A name of this process alone: of the one before somebody may still hold a connection.
+            // A name of this process alone: a connection to the one before may still be held.
             let name = format!("headgate-{}-{}-{:x}-{end}", std::process::id(), seat.number, ground.now.0);
             Meeting::open(&name, uid, seat.nf.ring).map_err(|error| error.to_string())
         };
@@ -101,7 +103,7 @@ impl External {
         (LaunchedProgram::Exec(self.command.clone()), namespace)
     }
 
-    /// True once it is ready.
+    /// Polls the link. Returns true once the program is ready.
     pub(super) fn poll(&mut self, now: Moment, starts: bool) -> Result<bool, String> {
         if self.queues.is_some() {
             return Ok(false);
@@ -142,7 +144,7 @@ impl External {
         meetings[0].watch().map_or(0, Watch::waiting)
     }
 
-    /// Of interfaces of the kernel nothing is to be seen.
+    /// Returns its observed work: interfaces of the kernel show none.
     pub(super) fn work(&self) -> Option<Work> {
         let [into, _] = self.watches()?;
         Some(Work { held: into.waiting(), progress: into.offered().into(), disk_beat: None })
@@ -155,7 +157,7 @@ impl External {
     }
 }
 
-/// Returns what its interfaces show, while it has a process.
+/// Returns the status of its interfaces, while it has a process.
 pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> ExternalStatus {
     let into = now.and_then(super::Link::watches).map(|[into, _]| into);
     ExternalStatus {
@@ -165,7 +167,7 @@ pub(super) fn status(kind: BoxPorts, now: Option<&super::Link>) -> ExternalStatu
     }
 }
 
-/// Sees to connections that the program makes; the worker's ends once both are there.
+/// Accepts connections that the program makes. Returns the worker's ends once both are there.
 fn connected(
     meetings: &mut [Meeting; 2],
     cables: &mut [Option<Connection>; 2],
@@ -191,10 +193,10 @@ fn require_bound(ends: &[OwnedFd; 2]) -> Result<(), String> {
     }
 }
 
-/// Packet sockets of the calling thread's namespace.
+/// List of the packet sockets of the calling thread's namespace.
 const PACKET_SOCKETS: &str = "/proc/thread-self/net/packet";
 
-/// Whether there are packet sockets on two interfaces of a namespace.
+/// Returns whether there are packet sockets on two interfaces of a namespace.
 fn has_sockets(namespace: &Namespace) -> bool {
     let Ok(Ok(table)) = namespace.run(|| std::fs::read_to_string(PACKET_SOCKETS)) else { return false };
     let mut interfaces: Vec<&str> =
@@ -214,7 +216,7 @@ fn duplicate([first, second]: &[OwnedFd; 2]) -> Result<[OwnedFd; 2], String> {
     Ok([again(first)?, again(second)?])
 }
 
-/// The command with the names of its interfaces in their places.
+/// Returns the command with the names of its interfaces filled in.
 fn command_of(seat: &Seat, [into, out]: [&str; 2]) -> Result<Vec<String>, String> {
     let Some(Program::Exec { command, .. }) = seat.nf.origin.program() else {
         return Err("an external program is what `exec` names".to_owned());

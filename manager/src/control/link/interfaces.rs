@@ -1,7 +1,7 @@
-//! Interfaces of the kernel that an NF serves itself: what it is given, and what is told of it.
+//! Interfaces of the kernel that an NF serves itself: what it is given, and their status.
 //!
-//! It is launched, scheduled, watched and restarted as any other. Its packets pass the workers by, so to the packet path
-//! it is an instance that no chain visits.
+//! It is launched, scheduled, watched and restarted as any other. Its packets bypass the workers, so to the
+//! packet path it is an instance that no chain visits.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::config::model::Interfaces as Configured;
 use crate::status::{InterfaceStatus, IoStatus};
 use crate::wiring;
 
-/// What an NF on interfaces calls its ports: that towards the chain's entry, and that towards its end.
+/// Names of an NF's ports on interfaces: the one towards the chain's entry, and the one towards its end.
 const PORT_NAMES: [&str; 2] = ["in", "out"];
 
-/// The interfaces and the memory of one process.
+/// Interfaces and memory of one process.
 pub struct Interfaces {
     /// Its orders and accounts.
     pub side: Arc<ManagerSide>,
-    /// What goes with its welcome, until it is given.
+    /// Files that are sent with its welcome, until then.
     given: Option<Given>,
-    /// What stays open here as long as it has them.
+    /// Descriptors that stay open here as long as it has them.
     _keeps: Vec<OwnedFd>,
     /// Whether each passes packets without a copy.
     zero_copy: [bool; 2],
@@ -36,9 +36,9 @@ pub struct Interfaces {
 
 struct Given {
     told: KernelIo,
-    /// Where its packets lie; nobody else's do.
+    /// Memory of its packets and of no others.
     memory: Region,
-    /// A socket on each.
+    /// Sockets, one on each interface.
     sockets: [OwnedFd; 2],
 }
 
@@ -62,7 +62,8 @@ impl Interfaces {
     }
 }
 
-/// Returns what an NF's processes say they did on its interfaces: those of `before`, and the one of now if there is one.
+/// Returns the counters of an NF's processes on its interfaces: those of `before`, and the present one's if
+/// there is one.
 pub(super) fn status(wanted: &Configured, before: &IoStatus, now: Option<&super::Link>) -> IoStatus {
     let now = match now {
         Some(super::Link::Interfaces(now)) => Some(now),
@@ -94,7 +95,7 @@ pub(super) fn status(wanted: &Configured, before: &IoStatus, now: Option<&super:
     }
 }
 
-/// Returns packets that ended at an NF on interfaces, by reason.
+/// Returns the number of packets that ended at an NF on interfaces, by reason.
 pub fn drops(io: &IoStatus) -> [(DropReason, u64); 4] {
     let sum = |pick: fn(&InterfaceStatus) -> u64| io.interfaces.iter().map(pick).sum::<u64>();
     [

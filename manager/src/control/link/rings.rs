@@ -1,4 +1,4 @@
-//! Rings shared with a worker: what an NF written against the library works on.
+//! Rings shared with a worker: the link of an NF written against the library.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use headgate_shm::{ControlLayout, ManagerSide, Region};
 
 use super::{Ground, Progress, Seat, Work, handling};
 
-/// The memory of one process.
+/// Memory of one process.
 pub struct Rings {
     /// Its rings, orders and accounts.
     pub side: Arc<ManagerSide>,
@@ -39,13 +39,13 @@ impl Rings {
     }
 }
 
-/// Makes fresh memory for a process of an instance.
+/// Makes new memory for a process of an instance.
 pub(super) fn make_side(seat: &Seat) -> Result<Arc<ManagerSide>, String> {
     let layout = ControlLayout::new(seat.nf.ring)?;
     ManagerSide::create(&seat.name, layout).map(Arc::new).map_err(|error| error.to_string())
 }
 
-/// Returns what every NF is told.
+/// Returns the part of a welcome that every NF gets.
 pub(super) fn welcome(seat: &Seat, region: &Region) -> Welcome {
     Welcome {
         name: seat.name.clone(),
@@ -72,7 +72,7 @@ pub(super) fn send(
     inbox.send(&ToNf::Welcome(welcome), &files).map_err(|error| format!("could not be welcomed: {error}"))
 }
 
-/// Hands the rings of a process that is ready to its worker.
+/// Returns the command that hands the rings of a ready process to its worker.
 pub(super) fn post(side: &Arc<ManagerSide>, lend: u32, seat: &Seat, ground: &Ground<'_>) -> Command {
     let cycles_per_micro = ground.cycles_per_micro();
     let marks = CallMarks::new(seat.nf.ring, cycles_per_micro);
@@ -96,7 +96,7 @@ pub(super) fn work(side: &ManagerSide, counts: &InstanceCounts) -> Work {
     let said = side.progress();
     Work {
         held: counts.held.get() as u32,
-        // What it says itself to have taken proves nothing.
+        // The NF's own count of packets taken proves nothing.
         progress: counts.returned.get(),
         disk_beat: (said.disk_waits.load(Ordering::Relaxed) != 0)
             .then(|| said.disk_beats.load(Ordering::Relaxed)),

@@ -1,4 +1,4 @@
-//! A process that somebody else started. We hold it by a descriptor, and never by its number alone.
+//! Process that somebody else started. We hold it by a descriptor, and never by its number alone.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -6,7 +6,7 @@ use headgate_host::peer::Peer;
 use headgate_host::process::ProcessError;
 use headgate_host::{Pid, Signal};
 
-/// A process at the other end of a socket.
+/// Process at the other end of a socket.
 pub struct Attached(pub Peer);
 
 impl Attached {
@@ -22,7 +22,7 @@ impl Attached {
         self.0.signal(signal)
     }
 
-    /// How it ended is told to whoever started it.
+    /// Returns only that it ended: the exit status goes to the process that started it.
     pub(super) fn reap(&self) -> String {
         "its process ended".to_owned()
     }

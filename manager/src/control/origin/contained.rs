@@ -1,7 +1,7 @@
-//! A process in a container: made by an OCI runtime, and from then on dealt with as if it had been launched.
+//! Process in a container: made by an OCI runtime, and from then on treated as if it had been launched.
 //!
-//! The runtime takes some 50 ms and the control loop does not wait for it: an NF whose container is being made is one
-//! that starts. Its first words wait in its socket until it is known which process it is.
+//! The runtime takes some 50 ms and the control loop does not wait for it: an NF whose container is being
+//! made counts as starting. Its first messages wait in its socket until its process is known.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ use crate::control::Settings;
 use crate::control::ledger::Ledger;
 use crate::scratch::Scratch;
 
-/// Where a container sees the program that hosts NFs.
+/// Path of the program that hosts NFs inside a container.
 const NF_PROGRAM: &str = "/run/headgate-nfs";
 
-/// A container, what it has on this machine, and its process.
+/// Container, its resources on this machine, and its process.
 pub struct Contained {
     stage: Stage,
     folder: Scratch,
@@ -64,7 +64,7 @@ fn plan(
     Ok((plan, socket))
 }
 
-/// A program of somebody's own that lies where a container has folders in memory.
+/// Returns a user's own program that lies where a container has folders in memory.
 fn hidden_program(program: &Program) -> Option<PathBuf> {
     let Program::Exec(command) = program else { return None };
     let path = command.first().and_then(|path| std::path::absolute(path).ok())?;
@@ -113,7 +113,8 @@ impl Contained {
         }
     }
 
-    /// A runtime that has ended well is no end of its container: [`Contained::poll`] sees to it first.
+    /// Returns whether it lives. A runtime that has ended well is no end of its container:
+    /// [`Contained::poll`] handles it first.
     pub(super) fn is_alive(&self) -> Result<bool, ProcessError> {
         match &self.stage {
             Stage::Making(making) => making.process().is_alive(),
@@ -131,7 +132,7 @@ impl Contained {
     pub(super) fn reap(&self) -> String {
         match &self.stage {
             Stage::Making(_) => "it has no container".to_owned(),
-            // Whose child it is, is the runtime's affair.
+            // Its parent is the runtime's concern.
             Stage::Made(_) => "its container ended".to_owned(),
         }
     }
@@ -164,7 +165,7 @@ impl Contained {
         }
         let pinned =
             cores::pin_process(pid, &[core].into_iter().collect()).err().map(|error| error.to_string());
-        // A runtime's own groups are beside ours, and hold it on no core.
+        // A runtime's own groups are beside ours, and confine it to no core.
         let placed = group.enter(pid).err().map(|error| error.to_string());
         let told = |why: String| format!("its container is not where it should be: {why}");
         Ok(pinned.into_iter().chain(placed).map(told).collect())

@@ -1,5 +1,4 @@
-//! A process that we started: the program that hosts NFs, which takes its place and becomes one, or a program of
-//! somebody else's.
+//! Process that we started: the program that hosts NFs, which becomes one, or a user's own program.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -13,7 +12,7 @@ use super::Birth;
 use crate::control::Settings;
 use crate::control::instance::Seat;
 
-/// A child of ours, with its group.
+/// Child process of ours, with its group.
 pub struct Launched(Child);
 
 impl Launched {
@@ -58,7 +57,7 @@ impl Launched {
     }
 
     pub(super) fn reap(&mut self) -> String {
-        // First, while its number is still its own. Who may not be ended is not of its user.
+        // First, while its number is still its own. A process that may not be killed is not of its user.
         let _ = self.0.end_group();
         match self.0.try_wait() {
             Ok(Some(exit)) => exit.to_string(),

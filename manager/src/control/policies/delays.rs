@@ -1,4 +1,4 @@
-//! What delays see, and what is done for those that are long.
+//! Gathers samples of delays, and moves flows for those that are long.
 
 use headgate_decide::relief::{Action, InstanceSample, StageSample};
 use headgate_decide::spread;
@@ -9,13 +9,13 @@ use crate::control::Control;
 use crate::status::{EventCode, StageDelayStatus};
 
 impl Control {
-    /// Takes in what the workers have sampled.
+    /// Takes in the samples of the workers.
     pub(in crate::control) fn tend_delays(&mut self) {
         let now = self.now();
         self.delays.read(now, self.fabric.workers.iter().map(|worker| &worker.board.delays));
     }
 
-    /// Moves flows to faster instances in the chains that are held back for their bounds now.
+    /// Moves flows to faster instances in the chains whose windows are limited for their bounds now.
     pub(in crate::control) fn tend_relief(&mut self) {
         let now = self.now();
         if !self.delays.is_relief_due(now) {
@@ -33,7 +33,7 @@ impl Control {
         }
     }
 
-    /// The stages of chains that are held back for their bounds.
+    /// Returns the stages of chains whose windows are limited for their bounds.
     fn held_back(&self) -> Vec<StageSample> {
         let parts = &self.fabric.parts;
         let instance = |&instance: &InstanceId| {
@@ -59,7 +59,8 @@ impl Control {
         all
     }
 
-    /// In the queue and in the hands of each stage, by number: once for all chains that pass it.
+    /// Returns delays in the queue and in the hands of each stage, by number: once for all chains that pass
+    /// it.
     pub(in crate::control) fn stage_delays(&self) -> Vec<Option<StageDelayStatus>> {
         let of_stage = |stage: &Option<Stage>| {
             let stage = stage.as_ref()?;

@@ -1,4 +1,4 @@
-//! What objectives see, and whom they tell.
+//! Gathers the counts that objectives need, and reports their events.
 
 use headgate_decide::objectives::{ChainSample, CoreSample, FloorSample, Sample};
 use headgate_decide::units::{ChainId, CoreId, Rate};
@@ -10,7 +10,7 @@ use crate::control::instance::Instance;
 use crate::control::objectives::Told;
 
 impl Control {
-    /// Counts what chains with a rate floor have had, and says when that changes.
+    /// Counts the service of chains with a rate floor, and reports when a floor is missed or kept again.
     pub(in crate::control) fn tend_objectives(&mut self) {
         let now = self.now();
         if !self.objectives.is_due(now) {
@@ -27,7 +27,7 @@ impl Control {
         }
     }
 
-    /// What was counted of chains with rate floors.
+    /// Returns the counts of chains with rate floors.
     fn floor_counts(&self) -> Vec<ChainSample> {
         let mut all = Vec::new();
         for chain in &self.config.chains {
@@ -50,7 +50,7 @@ impl Control {
         all
     }
 
-    /// The rate floors of each core whose NFs may have time slices.
+    /// Returns the rate floors of each core whose NFs may have time slices.
     fn floors_of_cores(&self) -> Vec<CoreSample> {
         let mut cores: Vec<u32> = self.instances.iter().map(|instance| instance.seat.core).collect();
         cores.sort_unstable();

@@ -1,4 +1,4 @@
-//! What time slices see and have done.
+//! Gathers the instances that time slices schedule, and registers their policies.
 
 use headgate_decide::lifecycle::State;
 use headgate_decide::units::InstanceId;
@@ -15,7 +15,7 @@ use crate::costs::{self, CostsError};
 use crate::status::EventCode;
 
 impl Control {
-    /// Tells the schedulers which NFs there are, if that has changed, and sees to them.
+    /// Updates the schedulers' lists of NFs, if these have changed, and polls them.
     pub(in crate::control) fn tend_slices(&mut self) {
         for what in self.slices.tend() {
             self.log(EventCode::SlicesNotGiven, "manager", what);
@@ -38,7 +38,7 @@ impl Control {
         self.slices.order(&chains(&self.config.chains), &candidates);
     }
 
-    /// All instances with a process.
+    /// Returns all instances with a process.
     fn candidates(&self, without: Option<InstanceId>) -> Vec<Candidate> {
         self.instances.iter().filter_map(|instance| self.candidate(instance, without)).collect()
     }
@@ -71,7 +71,8 @@ impl Control {
         })
     }
 
-    /// Before a process that outlives us is raised: who takes that back if we are killed.
+    /// Registers at the janitor how to take a raised priority back, before a process that outlives us is
+    /// raised.
     fn register_policy(&mut self, number: InstanceId) {
         let Instance { seat, process, .. } = &self.instances[number.index()];
         let Some(process) = process.as_ref().filter(|process| process.origin.outlives_us()) else { return };
@@ -81,7 +82,8 @@ impl Control {
         self.ledger.before_changing(Action::Reschedule { pid: pid.as_raw_pid(), started, policy });
     }
 
-    /// What a packet costs an NF by `headgate profile nf`, in nanoseconds, if its slices can begin with that.
+    /// Returns the cost of a packet to an NF by `headgate profile nf`, in nanoseconds, if its slices can
+    /// begin with that.
     pub(in crate::control) fn measured_ns(&mut self, nf: &Nf) -> Option<f64> {
         let folder = self.settings.costs.as_ref().filter(|_| self.slices.would_give(nf))?;
         let (runs, args) = match nf.origin.program()? {

@@ -1,4 +1,4 @@
-//! What weights see and have done.
+//! Gathers loads for weights, and carries out their actions.
 
 use std::sync::atomic::Ordering;
 
@@ -32,7 +32,7 @@ impl Control {
         self.weigh(now, actions);
     }
 
-    /// Carries out what weights say, and what they say to the answers.
+    /// Carries out the actions of weights, and those that follow from their results.
     pub(super) fn weigh(&mut self, now: Moment, mut actions: Vec<Action>) {
         let mut done = 0;
         while done < actions.len() {
@@ -83,8 +83,8 @@ impl Control {
         }
     }
 
-    /// Its process is in its group since it started: whether that is still there and can be weighed is what is to be
-    /// known.
+    /// Checks that a process's group is still there and can be weighed; the process has been in it since it
+    /// started.
     fn enter_group(&mut self, now: Moment, instance: InstanceId, actions: &mut Vec<Action>) {
         if let Err(why) = self.mend_group(instance) {
             return self.scheduling.on(now, Event::Refused { instance, why }, actions);
@@ -113,8 +113,8 @@ impl Control {
         entered
     }
 
-    /// All groups together weigh as much as their processes would outside, and an NF that is not weighed by need as
-    /// much as each of the others of its domain and core has on average.
+    /// Gives all groups together as much weight as their processes would have outside, and an NF that is not
+    /// weighed by need as much as each of the others of its domain and core has on average.
     pub(super) fn weigh_others(&mut self, now: Moment) {
         let members = self.instances.iter().filter(|instance| instance.process.is_some()).count();
         if let Err(error) = self.groups.set_members(members) {

@@ -1,4 +1,4 @@
-//! Who connects, and who is let in, over real sockets.
+//! Connections and admissions over real sockets.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use super::*;
 use crate::config::{Catalog, Machine};
 use crate::control::instance::Seat;
 
-/// A reception in a folder of its own, a configuration with one NF that attaches and one that does not, and the instance
-/// of the first.
+/// A reception in a folder of its own, a configuration with one NF that attaches and one that does not, and
+/// the instance of the first.
 struct Desk {
     _folder: tempfile::TempDir,
     path: PathBuf,
@@ -55,14 +55,14 @@ impl Desk {
         Self { _folder: folder, path, reception, config, instances }
     }
 
-    /// What became of those who connected by then.
+    /// Returns the next arrival among the connections made by then.
     fn pass(&mut self, now: Moment) -> Option<Arrival> {
         self.reception.accept(now);
         let guests = Guests { config: &self.config, instances: &self.instances, serving: true };
         self.reception.next_arrival(now, &guests)
     }
 
-    /// What one that connects and says this is told, if it is not let in.
+    /// Returns the refusal of a process that connects and sends this, if it is not let in.
     fn refusal(&mut self, word: &FromNf) -> String {
         let caller = connect(&self.path);
         message::send(&caller, word, &[]).unwrap();
@@ -124,7 +124,7 @@ fn silence_and_crowds_end() {
     assert!(desk.pass(Moment(0)).is_none());
     let refused = callers.iter().filter(|one| matches!(message::receive::<ToNf>(one), Ok(Some(_)))).count();
     assert_eq!((desk.reception.callers.len(), refused), (CALLERS_OF_USER_MAX, 2));
-    // The others have their time, and no more.
+    // The remaining ones have their time, and no more.
     let late = Moment(0) + HELLO_PATIENCE;
     assert!(desk.pass(late).is_none());
     assert!(desk.reception.callers.is_empty());

@@ -1,4 +1,4 @@
-//! What instances show becomes events; what is decided becomes words.
+//! Samples of instances become events; decisions become words.
 
 use headgate_decide::record::{Line, Step};
 use headgate_decide::units::{NfId, WorkerId};

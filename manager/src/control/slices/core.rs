@@ -1,4 +1,4 @@
-//! One core whose NFs have time slices: its rings are sampled and its priorities set, as
+//! One core whose NFs have time slices: samples its rings and sets priorities, as
 //! [`headgate_decide::slice::Dispatcher`] decides.
 
 use std::sync::Arc;
@@ -17,45 +17,45 @@ use headgate_host::sched::{self, Policy, SchedError};
 use super::rings::Queues;
 use crate::record::{Recorded, Recorder};
 
-/// Priorities among real-time tasks (1 to 99). Our choice: the lowest, since whatever an operator made
-/// real-time has a reason to go before.
+/// Priorities among real-time tasks (1 to 99). Our choice: the lowest, because a task that an operator made
+/// real-time has a reason to go first.
 const WAITING: u8 = 1;
 const RUNNING: u8 = 2;
-/// That of the scheduler of a core, which must take the core from the NF that runs.
+/// Priority of a core's scheduler, which must take the core from the NF that runs.
 pub const SCHEDULER: u8 = 3;
 
-/// What one process of an instance has had, written by the scheduler.
+/// Account of one process of an instance, written by the scheduler.
 #[derive(Debug, Default)]
 pub struct SliceAccount {
-    /// Slices for work.
+    /// Number of slices for work.
     pub slices: AtomicU64,
-    /// What a packet is thought to cost, in picoseconds; 0 before that is known.
+    /// Estimated cost of a packet, in picoseconds; 0 before that is known.
     pub cost_ps: AtomicU64,
     /// Whether that is from its slices, and not from an earlier measurement.
     pub learnt: AtomicBool,
-    /// It has housekeeping to do. Set by the control loop; its next slice takes it back.
+    /// Whether it has housekeeping to do. Set by the control loop; its next slice clears it.
     pub housekeeping: AtomicBool,
-    /// It starts or stops: it has housekeeping until that is done.
+    /// Whether it starts or stops: it has housekeeping until that is done.
     pub starts_or_stops: AtomicBool,
 }
 
-/// An NF of a core.
+/// NF of a core.
 #[derive(Clone)]
 pub struct Runner {
     /// Its process.
     pub pid: Pid,
-    /// The threads that have slices. An NF of our library has one, its process's first; what an external
-    /// program starts is part of it.
+    /// Threads that have slices. An NF of our library has one, its process's first; threads that an external
+    /// program starts are part of it.
     pub threads: Vec<Pid>,
-    /// The policy it has while it has no real-time priority.
+    /// Policy it has while it has no real-time priority.
     pub own: Policy,
     /// Its queues.
     pub queues: Queues,
-    /// Those of the NFs that come next in its chains.
+    /// Queues of the NFs that come next in its chains.
     pub next: Vec<Queues>,
-    /// What it has had.
+    /// Account of its slices.
     pub account: Arc<SliceAccount>,
-    /// What a packet costs it by an earlier measurement, in nanoseconds.
+    /// Cost of a packet by an earlier measurement, in nanoseconds.
     pub measured_ns: Option<f64>,
 }
 
@@ -74,7 +74,7 @@ impl Runner {
     }
 }
 
-/// What a core has done, written by its scheduler and read by others.
+/// Tally of a core, written by its scheduler and read by others.
 #[derive(Debug, Default)]
 pub struct SharedTally {
     samples: AtomicU64,
@@ -84,7 +84,7 @@ pub struct SharedTally {
 }
 
 impl SharedTally {
-    /// Returns it.
+    /// Returns its present values.
     pub fn load(&self) -> Tally {
         Tally {
             samples: self.samples.load(Ordering::Relaxed),
@@ -102,19 +102,19 @@ impl SharedTally {
     }
 }
 
-/// The NFs of one core.
+/// NFs of one core.
 pub struct CoreOrder {
     /// The core.
     pub core: CoreId,
-    /// In the order in which packets pass them.
+    /// NFs in the order in which packets pass them.
     pub runners: Vec<Runner>,
-    /// Its part of the objectives of their chains.
+    /// The core's part of the objectives of their chains.
     pub objectives: Vec<Objective>,
-    /// What it does.
+    /// Tally of the core.
     pub tally: Arc<SharedTally>,
 }
 
-/// Who sets priorities: the kernel, or a model of it.
+/// Setter of priorities: the kernel, or a model of it.
 pub trait Kernel {
     /// Gives a thread a priority; `own` is its policy without one.
     ///
@@ -123,7 +123,7 @@ pub trait Kernel {
     fn set(&mut self, thread: Pid, priority: Priority, own: Policy) -> Result<(), SchedError>;
 }
 
-/// The kernel of this machine.
+/// Kernel of this machine.
 pub struct Linux;
 
 impl Kernel for Linux {
@@ -136,32 +136,31 @@ impl Kernel for Linux {
     }
 }
 
-/// A core with time slices. Dropping it gives its NFs their own policies back.
+/// Core with time slices. Dropping it gives its NFs their own policies back.
 pub struct SlicedCore<K: Kernel = Linux> {
     kernel: K,
     dispatcher: Recorded<Dispatcher>,
     runners: Vec<Runner>,
     tally: Arc<SharedTally>,
-    /// When it was sampled last.
+    /// Time of the last sample.
     sampled: Moment,
-    /// Why an NF's priority could not be set.
+    /// Reason why an NF's priority could not be set.
     refused: Option<SchedError>,
     // Room for samples and actions, so that a sample allocates nothing.
     rings: Vec<RingSample>,
     actions: Vec<Action>,
 }
 
-/// An NF of a core that is made anew, as it was.
+/// NF that stays on a core which is made anew.
 struct Stays {
     runner: Runner,
-    /// `None`: its process is gone, or not ours to schedule.
+    /// Priority that it keeps; `None`: its process is gone, or not ours to schedule.
     priority: Option<Priority>,
     cost: Option<PacketCost>,
 }
 
 impl<K: Kernel> SlicedCore<K> {
-    /// Returns a core with these NFs. What `before` knew of the same ones is kept, and so are their
-    /// priorities.
+    /// Returns a core with these NFs. NFs that `before` had keep their state and their priorities.
     pub fn new(
         kernel: K,
         now: Moment,
@@ -171,7 +170,7 @@ impl<K: Kernel> SlicedCore<K> {
         before: Option<Self>,
     ) -> Self {
         let CoreOrder { core, runners, objectives, tally } = order;
-        // Its last steps stand in the record before the first of this one.
+        // The last steps of `before` stand in the record before the first of this core.
         let stay = before.map(|before| before.hand_over(now, &runners)).unwrap_or_default();
         let known = |runner: &Runner| stay.iter().find(|one| one.runner.pid == runner.pid);
         let member = |runner: &Runner| runner.member(known(runner).and_then(|one| one.cost));
@@ -199,14 +198,14 @@ impl<K: Kernel> SlicedCore<K> {
             if stay.iter().any(|other| other.pid == runner.pid) {
                 let (priority, cost) = (self.dispatcher.priority(nf), self.dispatcher.cost(nf));
                 all.push(Stays { runner, priority, cost });
-                // It is not this one's to change any more.
+                // Its priority is not this core's to change any more.
                 self.tell(now, Event::Gone { nf });
             }
         }
         all
     }
 
-    /// An NF that was here before keeps its priority.
+    /// Keeps the priority of an NF that was here before.
     fn take_over(&mut self, now: Moment, Stays { runner, priority, .. }: &Stays) {
         let Some(nf) = self.runners.iter().position(|other| other.pid == runner.pid) else { return };
         let Some(priority) = *priority else { return self.tell(now, Event::Gone { nf }) };
@@ -224,7 +223,7 @@ impl<K: Kernel> SlicedCore<K> {
         account.cost_ps.store((known.ns() * 1000.0) as u64, Ordering::Relaxed);
     }
 
-    /// Samples the rings, and does what is decided. Returns when to sample again at the latest.
+    /// Samples the rings, and carries out what is decided. Returns the latest time of the next sample.
     pub fn sample(&mut self, now: Moment) -> Option<Moment> {
         self.sampled = now;
         self.rings.clear();
@@ -240,7 +239,7 @@ impl<K: Kernel> SlicedCore<K> {
         self.dispatcher.poll_at()
     }
 
-    /// Returns why an NF's priority could not be set, once.
+    /// Returns the reason why an NF's priority could not be set, once.
     pub fn refused(&mut self) -> Option<SchedError> {
         self.refused.take()
     }

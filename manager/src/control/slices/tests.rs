@@ -1,4 +1,4 @@
-//! Which processes go to which scheduler, without one that runs them.
+//! Assignment of processes to schedulers, without one that runs them.
 
 use headgate_decide::slice::Objective;
 use headgate_host::clock::Clock;
@@ -7,7 +7,7 @@ use headgate_shm::{ControlLayout, ManagerSide};
 use super::*;
 use crate::config::{Catalog, Machine};
 
-/// A configuration of two chains over three NFs that poll, two of them on core 1.
+/// Returns a configuration of two chains over three NFs that poll, two of them on core 1.
 fn config(scheduler: &str) -> Config {
     let nf = |name: &str, core: u32| {
         format!(
@@ -58,7 +58,7 @@ fn candidate(config: &Config, number: u16, nf: u16, core: u32) -> Candidate {
 fn a_core_is_told_its_nfs_in_the_order_of_packets_with_those_that_come_next() {
     let config = config("");
     let mut slices = slices(&config);
-    // In an order that is not that of packets; the third is on another core.
+    // The list is not in the order of packets; the third is on another core.
     let candidates =
         [(5, 1, 1), (6, 0, 1), (7, 2, 2)].map(|(number, nf, core)| candidate(&config, number, nf, core));
     slices.note_measured(InstanceId(6), Some(70.0));

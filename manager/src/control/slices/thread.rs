@@ -1,5 +1,5 @@
-//! The threads that give time slices: one on each core for its own NFs, or one on a core of its own for all.
-//! How they wait between two samples is decided by [`headgate_decide::slice::pace`].
+//! Threads that give time slices: one on each core for its own NFs, or one on a core of its own for all.
+//! [`headgate_decide::slice::pace`] decides how they wait between two samples.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,15 +17,16 @@ use headgate_host::{Pid, cores};
 use super::core::{CoreOrder, Linux, SCHEDULER, SlicedCore};
 use crate::record::Recorder;
 
-/// How long the control loop waits to be heard. A thread that takes longer has hung or ended.
+/// Time that the control loop waits for a scheduler to take its orders. A thread that takes longer has hung
+/// or ended.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-/// The manager's clock, as a thread of its own has it.
+/// The manager's clock, as a scheduler's thread reads it.
 #[derive(Clone, Copy)]
 pub struct ManagerClock {
     /// The clock.
     pub clock: Clock,
-    /// What it showed when the manager started, in nanoseconds.
+    /// Reading of the clock when the manager started, in nanoseconds.
     pub started_ns: u64,
 }
 
@@ -39,32 +40,32 @@ impl ManagerClock {
     }
 }
 
-/// Where a scheduler runs, and how it gives slices.
+/// Place of a scheduler, and its rules.
 #[derive(Clone)]
 pub struct Place {
-    /// The core it runs on.
+    /// Core it runs on.
     pub core: u32,
-    /// Whether that is its NFs' own.
+    /// Whether that core is its NFs' own.
     pub seat: Seat,
-    /// How slices are given.
+    /// Rules by which slices are given.
     pub rules: Rules,
     /// The clock.
     pub clock: ManagerClock,
-    /// Where decisions are recorded, if they are.
+    /// Recorder of decisions; does nothing unless they are recorded.
     pub recorder: Recorder,
 }
 
 #[derive(Default)]
 struct Shared {
     orders: Mutex<Option<Vec<CoreOrder>>>,
-    /// Orders given, and those that are in force.
+    /// Number of orders given, and of those in force.
     given: AtomicU64,
     taken: AtomicU64,
     stops: AtomicBool,
     refused: Mutex<Option<String>>,
 }
 
-/// A scheduler. Dropping it gives its NFs their own policies back.
+/// Scheduler of one or more cores. Dropping it gives its NFs their own policies back.
 pub struct Scheduler {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -93,7 +94,7 @@ impl Scheduler {
             Begin::Ready => Ok(scheduler),
             Begin::Failed(why) => Err(why),
             Begin::NeedsTime(thread) => {
-                // Whether it is let in or not, it tries again and says so.
+                // Admitted or not, it tries again and reports the result.
                 let refused = admit(thread).err();
                 let _ = answer.send(());
                 match told.recv() {
@@ -105,8 +106,8 @@ impl Scheduler {
         }
     }
 
-    /// These NFs have slices from now on, and no others: one that is not among them is not touched any more
-    /// once this returns. Cores come in one order always.
+    /// Gives slices to these NFs from now on, and to no others: one that is not among them is not touched any
+    /// more once this returns. Cores come in one order always.
     pub fn order(&self, orders: Vec<CoreOrder>) {
         *lock(&self.shared.orders) = Some(orders);
         let given = self.shared.given.fetch_add(1, Ordering::Release) + 1; // O-release, with O-acquire
@@ -124,7 +125,7 @@ impl Scheduler {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Returns why an NF's priority could not be set, if that was so since the last call.
+    /// Returns the reason why an NF's priority could not be set, if that happened since the last call.
     pub fn refused(&self) -> Option<String> {
         lock(&self.shared.refused).take()
     }
@@ -134,13 +135,13 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         self.shared.stops.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so, and given back what it had.
+            // A thread that panicked has printed so, and given back what it had.
             let _ = thread.join();
         }
     }
 }
 
-/// A thread that panicked left a whole value.
+/// Locks a mutex; a thread that panicked left a whole value.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -151,7 +152,7 @@ enum Begin {
     Failed(String),
 }
 
-/// On its core, and before its NFs. True when that worked.
+/// Moves the thread to its core and above its NFs. Returns true when that worked.
 fn begin(place: &Place, tell: &Sender<Begin>, answered: &Receiver<()>) -> bool {
     let attempt = || -> Result<(), SchedError> {
         match place.seat {
@@ -175,7 +176,7 @@ fn begin(place: &Place, tell: &Sender<Begin>, answered: &Receiver<()>) -> bool {
     good
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Running {
     place: Place,
     shared: Arc<Shared>,
@@ -217,7 +218,7 @@ impl Running {
         if given == self.shared.taken.load(Ordering::Relaxed) {
             return;
         }
-        // Never waits for a thread that the kernel lets wait; the next pass is soon.
+        // Never waits for a thread that the kernel keeps waiting; the next pass is soon.
         let Some(orders) = self.shared.orders.try_lock().ok().and_then(|mut orders| orders.take()) else {
             return;
         };

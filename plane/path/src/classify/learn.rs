@@ -1,8 +1,8 @@
-//! Flows that the table does not know: the rules are asked, and it learns what they said.
+//! Flows that the table does not know: asks the rules, and has the table learn their answer.
 //!
-//! Fragments: only the first one has L4 ports. It is classified as its flow, and what was decided is
-//! remembered under (addresses, protocol, identification), where the later ones find it, so all parts go
-//! to the same chain and instance. A later one that comes before the first is classified without ports.
+//! Fragments: only the first one has L4 ports. It is classified as its flow, and the decision is remembered
+//! under (addresses, protocol, identification), where the later ones find it, so all parts go to the same
+//! chain and instance. A later one that comes before the first is classified without ports.
 
 use headgate_units::PortId;
 use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
@@ -25,7 +25,7 @@ const LONG_HEADER_BYTES: usize = 512;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
 
-/// The rules that are asked for flows, and all that remembering the answer needs.
+/// Rules that are asked for flows, and all that remembering the answer needs.
 struct Asked<'a> {
     plan: &'a Plan,
     board: &'a Board,
@@ -33,15 +33,15 @@ struct Asked<'a> {
     tick: u32,
 }
 
-/// A key that rules can read.
+/// Key that rules can read.
 trait FlowKey: Copy {
-    /// The form that the flow table keeps.
+    /// Form that the flow table keeps.
     type Stored: Key;
-    /// Returns it in the form that the flow table keeps.
+    /// Returns the key in the form that the flow table keeps.
     fn stored(self) -> Self::Stored;
     /// Returns the key by which the parts of one packet find each other.
     fn of_datagram(self, identification: u32) -> Self;
-    /// Returns it as rules see it.
+    /// Returns the flow as rules see it.
     fn flow(self) -> Flow;
 }
 
@@ -143,7 +143,7 @@ impl Intake {
 }
 
 impl Asked<'_> {
-    /// Returns what is known of a flow, or what the rules say of it, which the table then knows.
+    /// Returns the entry of a flow, or the rules' answer for it, which the table then knows.
     fn known_or_learnt<K: FlowKey>(&self, flows: &mut Flows<K::Stored>, key: K) -> Result<Entry, DropReason> {
         if let Some(entry) = self.find(flows, key) {
             return Ok(entry);
@@ -154,7 +154,7 @@ impl Asked<'_> {
         Ok(entry)
     }
 
-    /// The same for what may be a part of a larger packet.
+    /// Returns the entry of a packet that may be a part of a larger one, in the same way.
     fn known_or_learnt_part<K: FlowKey>(
         &self,
         flows: &mut Flows<K::Stored>,

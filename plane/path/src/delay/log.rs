@@ -1,10 +1,11 @@
-//! Samples of delays, in a log that the control loop reads while a worker writes it.
+//! Log of delay samples, which the control loop reads while a worker writes it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_units::{ChainId, InstanceId};
 
-/// Samples in a log. Our choice: several times what is written between two reads of the control loop, 10 ms.
+/// Number of samples in a log. Our choice: several times what is written between two reads of the control
+/// loop, 10 ms.
 const LOG_PLACES: usize = 1024;
 
 /// Subject of a sample.
@@ -18,18 +19,20 @@ pub enum Delayed {
     Whole(ChainId),
 }
 
-/// A delay that was seen.
+/// Sample of a delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Its subject.
     pub of: Delayed,
-    /// Packets it stands for, at most 255.
+    /// Number of packets it stands for, at most 255.
     pub packets: u8,
     /// The delay, in units of 2^[`TICK_SHIFT`] TSC cycles.
     pub ticks: u32,
 }
 
 impl Sample {
+    /// Packs the sample into a word.
+    ///
     /// ```text
     ///  63        48 47      40 39     32 31          0
     /// |  number   | packets  |  kind   |    ticks    |
@@ -54,7 +57,7 @@ impl Sample {
     }
 }
 
-/// The last samples of one worker.
+/// Last samples of one worker.
 pub struct Log {
     places: Box<[AtomicU64]>,
     written: AtomicU64,
@@ -67,7 +70,7 @@ impl Default for Log {
 }
 
 impl Log {
-    /// Only the owning worker may call this.
+    /// Adds a sample. Only the owning worker may call this.
     #[inline]
     pub(crate) fn put(&self, sample: Sample) {
         let at = self.written.load(Ordering::Relaxed);
@@ -75,8 +78,8 @@ impl Log {
         self.written.store(at + 1, Ordering::Release); // D-release, with D-acquire
     }
 
-    /// Gives the samples since `from`, as far as they are still there; returns where to read on. One that is
-    /// overwritten meanwhile is the newer one.
+    /// Passes each sample since `from` to `each`, as far as they are still there; returns where to read on. A
+    /// sample that is overwritten meanwhile is the newer one.
     pub fn read(&self, from: u64, mut each: impl FnMut(Sample)) -> u64 {
         let written = self.written.load(Ordering::Acquire); // D-acquire, with D-release
         for at in from.max(written.saturating_sub(LOG_PLACES as u64))..written {

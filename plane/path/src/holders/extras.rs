@@ -7,9 +7,9 @@ use headgate_shm::Descriptor;
 /// Choice of words that some chains need of each packet beside its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtrasWanted {
-    /// The logical clock of its lane (replication).
+    /// Whether packets have the logical clock of their lane (replication).
     pub clock: bool,
-    /// The service path it belongs to on the wire (network).
+    /// Whether packets have the service path they belong to on the wire (network).
     pub path: bool,
 }
 
@@ -58,7 +58,7 @@ impl Extras {
         }
     }
 
-    /// Forgets what they said of the packets that were in these buffers before.
+    /// Clears the words of the packets that were in these buffers before.
     #[inline(always)]
     pub fn clear(&self, packets: &[Descriptor]) {
         if self.any {
@@ -74,7 +74,7 @@ impl Extras {
         }
     }
 
-    /// Takes over what is known of a packet in a buffer of another region.
+    /// Copies the words of a packet in a buffer of another region.
     pub fn copy_from(&self, to: u32, other: &Self, from: u32) {
         self.clock.set(to, other.clock.get(from).unwrap_or(0));
         self.path.set(to, other.path.get(from).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! The word that says where a packet is, and the part of it that says where it entered.
+//! Word that holds where a packet is, and the part of it that holds where it entered.
 
 use headgate_units::{ChainId, PortId};
 
@@ -26,7 +26,7 @@ const JUMPS: u64 = 0x7f;
 const LENT: u64 = 0x80;
 
 impl Place {
-    /// A free buffer.
+    /// Place of a free buffer.
     pub const FREE: Self = Self(0);
 
     /// Returns the place of a packet that came by this queue of this port and has no chain yet.
@@ -77,43 +77,43 @@ impl Place {
         Self(self.0 & !LENT)
     }
 
-    /// Returns who holds it.
+    /// Returns the holder.
     #[inline(always)]
     #[must_use]
     pub const fn holder(self) -> Holder {
         Holder((self.0 >> HOLDER_SHIFT) as u16)
     }
 
-    /// Returns its chain.
+    /// Returns the chain.
     #[inline(always)]
     #[must_use]
     pub const fn chain(self) -> ChainId {
         ChainId((self.0 >> CHAIN_SHIFT) as u16)
     }
 
-    /// Returns its position in the chain: the stage it is at, or goes to next.
+    /// Returns the position in the chain: the stage the packet is at, or goes to next.
     #[inline(always)]
     #[must_use]
     pub const fn position(self) -> u8 {
         (self.0 >> POSITION_SHIFT) as u8
     }
 
-    /// Returns the port it came by.
+    /// Returns the port the packet came by.
     #[inline(always)]
     #[must_use]
     pub const fn port(self) -> PortId {
         PortId((self.0 >> PORT_SHIFT) as u8 as u16)
     }
 
-    /// Returns how often an NF sent it to a named stage.
+    /// Returns how often an NF sent the packet to a named stage.
     #[inline(always)]
     #[must_use]
     pub const fn jumps(self) -> u8 {
         (self.0 & JUMPS) as u8
     }
 
-    /// Returns the place of another packet, which enters here as if it had come by the same queue. It was
-    /// sent to stages as often: NFs that make packets of each other's end in time.
+    /// Returns the place of another packet, which enters here as if it had come by the same queue. It keeps
+    /// the number of jumps, so that NFs which make packets of each other's end in time.
     #[must_use]
     pub const fn beside(self, entrance: Entrance) -> Self {
         let queue = self.0 & (0xff << PORT_SHIFT | 0xff << QUEUE_SHIFT | JUMPS);
@@ -158,20 +158,20 @@ impl Place {
         Self(self.0 & !(HOLDER | POSITION) | position | worker)
     }
 
-    /// Returns the same packet one stage back: what [`Place::advanced`] was made of, but for the holder.
+    /// Returns the same packet one stage back: the place before [`Place::advanced`], but for the holder.
     #[must_use]
     pub const fn back(self) -> Self {
         self.at(self.position().wrapping_sub(1))
     }
 
-    /// Returns all of it, as [`Place::from_bits`] takes it.
+    /// Returns the whole word, as [`Place::from_bits`] takes it.
     #[inline(always)]
     #[must_use]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Returns the place that [`Place::bits`] was asked of.
+    /// Returns the place of a word from [`Place::bits`].
     #[inline(always)]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {

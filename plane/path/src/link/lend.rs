@@ -1,11 +1,11 @@
-//! Buffers that an NF is lent for packets it makes: resets, answers, probes, copies.
+//! Lend: buffers that an NF is lent for packets it makes: resets, answers, probes, copies.
 //!
 //! An NF never takes a buffer by itself. It says at its start how many it wants in its hands, and has so many
-//! from then on: what it used is replaced in the next pass. They come by a ring of their own, empty, and go
-//! back by the transmit ring like any packet, with a verdict. The holder records say of each that it is this
-//! NF's and was lent, so it is checked, and taken back when the NF dies, like any other.
+//! from then on: those that it used are replaced in the next pass. They come by a ring of their own, empty,
+//! and go back by the transmit ring like any packet, with a verdict. The holder records say of each that it
+//! is this NF's and was lent, so it is checked, and taken back when the NF dies, like any other.
 //!
-//! What comes back has no chain yet. It *follows* the packet that the NF returned last before it: the same
+//! A made packet has no chain yet. It *follows* the packet that the NF returned last before it: the same
 //! chain, one position behind the NF, as if it had come by the same port. So an answer is counted where the
 //! question was, and a copy goes where the original goes. An NF that makes packets by itself, from a timer,
 //! names a chain that visits it.
@@ -28,7 +28,7 @@ use crate::view::View;
 
 use super::service::{Service, Taken};
 
-/// The packet that made ones follow: where it went on, and the hash of its flow.
+/// Packet that made ones follow: where it went on, and the hash of its flow.
 #[derive(Clone, Copy)]
 struct Followed {
     place: Place,
@@ -47,7 +47,7 @@ pub(crate) struct Lend {
     lent: u32,
     /// Number of buffers that came back, ever (wraps).
     used: u32,
-    /// The ordinary packet that it returned last.
+    /// Ordinary packet that it returned last.
     followed: Option<Followed>,
 }
 
@@ -78,13 +78,13 @@ impl Lend {
         self.used
     }
 
-    /// Lends it as many buffers as it lacks, or as there are free ones: the next pass tries again.
+    /// Lends it as many buffers as it lacks, or as are free; the next pass tries again.
     ///
     /// # Errors
     /// Its offence, when its index of the lend ring is impossible.
     #[cold]
     pub fn lend_more(&mut self, ledger: &mut Ledger) -> Result<(), Offence> {
-        // An honest NF takes a buffer before it uses it: what waits is never more than what is lent.
+        // An honest NF takes a buffer before it uses it: never more buffers wait than are lent.
         if self.to_nf.refresh().map_or(true, |waiting| waiting > self.lent) {
             return Err(Offence::LendIndex);
         }
@@ -105,7 +105,7 @@ impl Lend {
     }
 
     /// Finds made packets in a burst that was checked, and gives them their places. Returns how many of the
-    /// burst are ordinary ones, and what is to be done with all.
+    /// burst are ordinary ones, and their verdicts.
     #[inline(never)]
     pub fn sort_out(
         &mut self,
@@ -126,8 +126,8 @@ impl Lend {
         self.followed = Some(Followed { place, flow: ledger.flow(self.region, packet) });
     }
 
-    /// Walks a burst in its order. Made packets that go no further have ended, or are free again; all others
-    /// are at the front, and made ones still say so in their places.
+    /// Goes through a burst in its order. Made packets that go no further have ended, or are free again; all
+    /// others are at the front, and the places of made ones still say so.
     #[cold]
     fn place_made(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) -> (usize, Taken) {
         let (mut kept, mut ordinary) = (0, 0);
@@ -223,7 +223,7 @@ fn behind(plan: &Plan, number: InstanceId, chain: ChainId) -> Option<(ChainId, u
     Some((chain, position.checked_add(1)?))
 }
 
-/// The same of the first chain that visits it.
+/// Returns the position behind an instance in the first chain that visits it.
 fn first_behind(plan: &Plan, number: InstanceId) -> Option<(ChainId, u8)> {
     let chains = (0..plan.chains.len()).map(|chain| ChainId(chain as u16));
     chains.filter_map(|chain| behind(plan, number, chain)).next()

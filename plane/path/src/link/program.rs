@@ -1,13 +1,13 @@
-//! An external program: a stage that knows nothing of us. In place of rings it has two interfaces, which are
-//! queues of the worker like those of its ports.
+//! External program: a stage that does not use the NF library. In place of rings it has two interfaces, which
+//! are queues of the worker like those of its ports.
 //!
-//! What is given to a program leaves our buffers, and what it sends comes in fresh ones: nothing says which
-//! packet is which. So what it sends goes on behind it in the chain from which it was given packets last, as
-//! if it had come by the same port, in the slot of its own headers' flow. How many are outstanding is counted
-//! ([`headgate_decide::outstanding`]), so that the account of the chain holds: what the program keeps ends
-//! there, and what it makes itself enters there.
+//! Packets given to a program leave our buffers, and those that it sends come in fresh ones: nothing says
+//! which packet is which. So the packets it sends go on behind it in the chain from which it was given
+//! packets last, as if they had come by the same port, in the slot of their own headers' flow. The
+//! outstanding ones are counted ([`headgate_decide::outstanding`]), so that the account of the chain holds:
+//! packets that the program keeps end there, and packets that it makes itself enter there.
 //!
-//! A program that sends before any packet came to it is not heard: its chain is not known.
+//! Packets that a program sends before any came to it are not taken: its chain is not known.
 
 use headgate_decide::outstanding::{Outstanding, SAMPLE_EVERY};
 use headgate_decide::pressure::QueueMarks;
@@ -24,25 +24,25 @@ use crate::view::View;
 
 use super::service::{Remains, Service, Taken};
 
-/// The interfaces of an external program that is ready.
+/// Interfaces of an external program that is ready.
 pub struct ProgramEnds {
     /// The marks of its queue; `None`: it is never throttled. Only an interface that shows its queue tells
     /// how full it is.
     pub marks: Option<QueueMarks>,
-    /// The queue that it is given packets by.
+    /// Queue by which it is given packets.
     pub into: Box<dyn Queue>,
-    /// The queue that it sends packets by.
+    /// Queue by which it sends packets.
     pub out: Box<dyn Queue>,
 }
 
-/// An external program as its worker sees it.
+/// External program as its worker sees it.
 pub(crate) struct Program {
     number: InstanceId,
-    /// The region that its packets come to.
+    /// Region that its packets come to.
     region: RegionId,
     ends: ProgramEnds,
     seeds: Seeds,
-    /// The place of the packet that it was given last.
+    /// Place of the packet that it was given last.
     last: Option<Place>,
     outstanding: Outstanding,
     sample_every: Ticks,
@@ -79,7 +79,7 @@ impl Program {
         Some((self.last?.chain(), self.outstanding.inside()))
     }
 
-    /// Packets go to the program, as many as its interface takes.
+    /// Sends packets to the program, as many as its interface takes.
     pub fn deliver(&mut self, view: &View, ledger: &mut Ledger, position: u8, mut run: Run) {
         while !run.is_empty() {
             let chain = run.places[0].chain();
@@ -91,8 +91,8 @@ impl Program {
         }
     }
 
-    /// The program's chain is that of the packets it gets. While a chain is replaced what is still in the
-    /// program counts as kept: it will come back as the new one's.
+    /// Sets the program's chain to that of the packets it gets. While a chain is replaced, packets that are
+    /// still in the program count as kept: they will come back as the new one's.
     fn follow_chain(&mut self, ledger: &Ledger, place: Place) {
         let before = self.last.replace(place).filter(|before| before.chain() != place.chain());
         if let Some(before) = before {
@@ -114,7 +114,7 @@ impl Program {
         ledger.end_at_full(self.number, position > 0, &late);
     }
 
-    /// Takes a burst that the program sent.
+    /// Takes a burst of packets that the program sent.
     pub fn take(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) -> Taken {
         let stack = &mut ledger.store_mut(self.region).stack;
         let count = self.ends.out.receive(view.now.0, stack, &mut burst.packets);
@@ -144,7 +144,7 @@ impl Program {
         Taken::OneWay
     }
 
-    /// Interfaces flush, and what stays away is given up.
+    /// Flushes its interfaces, and gives up packets that stay away too long.
     pub fn tend(&mut self, view: &View, ledger: &mut Ledger) {
         let stack = &mut ledger.store_mut(self.region).stack;
         self.ends.into.tend(view.now.0, stack);
@@ -164,7 +164,7 @@ impl Program {
         ledger.board.ended(last.chain(), DropReason::BoxKept, overdue);
     }
 
-    /// It is gone, with what it had.
+    /// Takes it out of service, with the packets that it had.
     pub fn reclaim(mut self, ledger: &mut Ledger) -> Remains {
         let lost = self.outstanding.give_up();
         if let Some(last) = self.last {

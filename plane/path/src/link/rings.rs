@@ -1,9 +1,9 @@
-//! An NF on rings in shared memory: packets stay where they are, and only their descriptors go back and
-//! forth.
+//! Link to an NF on rings in shared memory: packets stay where they are, and only their descriptors go back
+//! and forth.
 //!
-//! Here the manager reads what an untrusted NF wrote. A descriptor is believed only after its index, extent
-//! and holder were checked; the first offence condemns the NF: nothing is read from it or given to it any
-//! more.
+//! Here the manager reads words that an untrusted NF wrote. A descriptor is believed only after its index,
+//! extent and holder were checked; the first offence condemns the NF: nothing is read from it or given to it
+//! any more.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,15 +33,15 @@ use super::lend::Lend;
 use super::service::{Handling, Remains, Service, Taken};
 use super::sleep::Sleep;
 
-/// The ends of the rings of an NF that is ready.
+/// Ends of the rings of an NF that is ready.
 pub struct RingEnds {
     /// The core it runs on, for wake-up calls: NFs of one core share it.
     pub core: CoreId,
     /// Whether it ever sleeps.
     pub sleeps: bool,
-    /// The marks from which a call is worth it.
+    /// Marks from which a call is worth it.
     pub marks: CallMarks,
-    /// The treatment of an NF that cannot keep up.
+    /// Treatment of an NF that cannot keep up.
     pub handling: Handling,
     /// Number of empty buffers to lend it for packets it makes, at most [`headgate_shm::control::LENT_MAX`]
     /// and fewer than its ring has places.
@@ -50,7 +50,7 @@ pub struct RingEnds {
     pub side: Arc<ManagerSide>,
 }
 
-/// An NF on rings as its worker sees it.
+/// NF on rings as its worker sees it.
 pub(crate) struct Rings {
     number: InstanceId,
     region: RegionId,
@@ -67,12 +67,12 @@ pub(crate) struct Rings {
     lend: Option<Box<Lend>>,
     /// Its smoothed queue.
     queue: Average,
-    /// Packets others have worked on that wait for room in its ring.
+    /// Packets that others have worked on, waiting for room in its ring.
     pending: VecDeque<(Descriptor, Place)>,
     is_blocked: bool,
-    /// Its sleep, and what is remembered of calls.
+    /// Its sleep, and its worker's memory of calls.
     sleep: Sleep,
-    /// The packet whose delay here is being measured.
+    /// Packet whose delay here is being measured.
     probe: Probe,
     /// Its offence, if it was condemned.
     offence: Option<Offence>,
@@ -141,7 +141,7 @@ impl Rings {
         }
     }
 
-    /// Notes what the NF does to its core. Returns whether it sleeps while packets wait for it.
+    /// Notes the NF's load on its core. Returns whether it sleeps while packets wait for it.
     #[inline(always)]
     pub fn note_core(&mut self, cores: &mut Cores) -> bool {
         !self.is_condemned() && self.sleep.note(self.side.doorbell(), self.held, self.is_blocked, cores)
@@ -161,7 +161,7 @@ impl Rings {
         }
     }
 
-    /// Tells the NF whether it must yield to the others of its core.
+    /// Sets whether the NF must yield to the others of its core.
     #[inline(always)]
     pub fn arrange_yield(&mut self, view: &View, cores: &Cores) {
         if self.handling.yields
@@ -171,12 +171,12 @@ impl Rings {
         }
     }
 
-    /// From now on nothing is read from this NF or given to it; the control loop stops it.
+    /// Condemns the NF: nothing is read from it or given to it from now on, and the control loop stops it.
     #[cold]
     pub fn condemn(&mut self, offence: Offence) {
         if self.offence.is_none() {
             self.offence = Some(offence);
-            // Without a control loop there is nobody to tell, and the process is about to end.
+            // Without a control loop nobody gets the event, and the process is about to end.
             let _ = self.events.send(Event::Offence { number: self.number, offence });
         }
     }
@@ -201,7 +201,7 @@ impl Rings {
         self.probe.on_delivered(view.now, self.sent_to());
     }
 
-    /// Into the ring, which has room for all of them if the NF takes what it returns.
+    /// Puts packets into the ring, which has room for all of them if the NF takes what it returns.
     #[inline(always)]
     fn hand_over(&mut self, ledger: &mut Ledger, run: Run, here: impl Fn(Place) -> Place) {
         let (holders, holder) = (&ledger.store(self.region).holders, Holder::instance(self.number));
@@ -220,7 +220,7 @@ impl Rings {
         }
     }
 
-    /// The ring is full. Packets that cost an NF nothing yet end here; the others wait, as many as may.
+    /// Handles a full ring. Packets that no NF has worked on yet end here; the others wait, as many as may.
     #[cold]
     fn keep_pending(&mut self, ledger: &mut Ledger, position: u8, run: Run) {
         let most = self.handling.pending_max as usize;
@@ -236,7 +236,7 @@ impl Rings {
         ledger.end_at_full(self.number, position > 0, &late);
     }
 
-    /// Lets packets that waited for room in the ring into it.
+    /// Moves packets that waited for room into the ring.
     #[inline(always)]
     pub fn deliver_pending(&mut self, ledger: &mut Ledger, burst: &mut Burst) {
         if !self.pending.is_empty() && !self.is_condemned() {
@@ -255,7 +255,7 @@ impl Rings {
         self.hand_over(ledger, burst.all(), |place| place);
     }
 
-    /// Takes out of the transmit ring what the NF returned, and believes nothing of it.
+    /// Takes the packets that the NF returned out of its transmit ring, after checking each.
     #[inline]
     pub fn take(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) -> Taken {
         burst.begin(self.region, 0);
@@ -322,7 +322,7 @@ impl Rings {
         (taken, offence)
     }
 
-    /// Packets came back.
+    /// Counts packets that came back.
     #[inline(always)]
     fn probe_returned(&mut self, view: &View, ledger: &Ledger) {
         let used = self.lend.as_ref().map_or(0, |lend| lend.used());
@@ -363,7 +363,8 @@ impl Rings {
         }
     }
 
-    /// Its process can no longer write. Everything that the holder table says it held has ended.
+    /// Takes back all that the holder table says it held, and ends these packets. Its process can no longer
+    /// write.
     pub fn reclaim(self, ledger: &mut Ledger) -> Remains {
         let holders = ledger.store(self.region).holders.clone();
         let mut lost = 0;

@@ -1,4 +1,4 @@
-//! Words between a link of any kind and those that have it.
+//! Types that a link of any kind and the code around it share.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;

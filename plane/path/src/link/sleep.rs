@@ -1,4 +1,4 @@
-//! Sleep of an NF on rings: when it sleeps, whether it is called, and whether it yields.
+//! Sleep of an NF on rings: whether it sleeps, is to be called, and is to yield.
 
 use std::sync::atomic::AtomicU32;
 
@@ -33,7 +33,7 @@ impl Sleep {
         self.is_asleep
     }
 
-    /// Samples the doorbell of an NF that holds so many packets, and notes what it does to its core. Returns
+    /// Samples the doorbell of an NF that holds so many packets, and notes its load on its core. Returns
     /// whether it sleeps while packets wait for it.
     #[inline(always)]
     pub fn note(&mut self, bell: &AtomicU32, held: u32, is_blocked: bool, cores: &mut Cores) -> bool {
@@ -72,7 +72,7 @@ impl Sleep {
         true
     }
 
-    /// Returns whether the NF, which holds so many packets, must yield, when that is news. One that was
+    /// Returns whether the NF, which holds so many packets, must yield, when that has changed. One that was
     /// called just now need not.
     #[inline(always)]
     pub fn must_yield(&mut self, now: Ticks, held: u32, cores: &Cores) -> Option<bool> {

@@ -1,4 +1,4 @@
-//! One step of a chain, worked out in advance, and the word it is packed in.
+//! Hop: one step of a chain, worked out in advance, and the word it is packed in.
 
 use headgate_units::{InstanceId, NfId, PortId};
 

@@ -1,4 +1,4 @@
-//! The compiled rules against the plain reading: walk the list, take the first that matches.
+//! Tests the compiled rules against the plain reading: walk the list, take the first that matches.
 
 use super::*;
 use proptest::prelude::*;

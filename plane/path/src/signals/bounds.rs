@@ -12,15 +12,15 @@ const OPEN: u32 = u32::MAX;
 
 /// Words that workers share of one chain; times in units of 2^[`TICK_SHIFT`] TSC cycles.
 struct Shared {
-    /// Packets that may be inside.
+    /// Number of packets that may be inside.
     window: AtomicU32,
     /// Moment since when it is to be judged.
     since: AtomicU32,
-    /// The longest delay of a packet that came in since then.
+    /// Longest delay of a packet that came in since then.
     longest: AtomicU32,
 }
 
-/// The windows of all chains, as all workers see them.
+/// Windows of all chains, as all workers see them.
 pub struct Bounds(Box<[Shared]>);
 
 impl Bounds {
@@ -39,7 +39,8 @@ impl Bounds {
         (window != OPEN).then_some(window)
     }
 
-    /// A packet of a bounded chain left. Two workers that see one at once may forget the shorter of them.
+    /// Takes in the delay of a packet of a bounded chain that left. Two workers that see one at once may
+    /// forget the shorter of them.
     pub(crate) fn on_left(&self, chain: ChainId, arrived: u32, ticks: u32) {
         let shared = &self.0[chain.index()];
         let is_judged = shared.window.load(Ordering::Relaxed) == OPEN

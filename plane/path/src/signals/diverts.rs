@@ -2,7 +2,7 @@
 //!
 //! A bounded table with a place for each value of some bits of the flow's hash, shared by all workers: the
 //! one that sees the verdict need not be the one that lets in. A flow whose place another takes goes straight
-//! until its next verdict. Relaxed: a packet let in or shed by mistake is all that can come of it.
+//! until its next verdict. Relaxed: at worst a packet is let in or shed by mistake.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -10,10 +10,11 @@ use headgate_units::{ChainId, InstanceId};
 
 use crate::holders::Place;
 
-/// Flows remembered, as a power of two. Our choice: as many as the flow table has by default, in 512 KiB.
+/// Number of flows remembered, as a power of two. Our choice: as many as the flow table has by default, in
+/// 512 KiB.
 const PLACES_BITS: u32 = 16;
-/// Positions that are told apart; later ones are taken for passed. Our choice: four times the longest chains
-/// of the papers, and the rest of a word for what tells flows of one place apart.
+/// Number of positions that are told apart; later ones are taken for passed. Our choice: four times the
+/// longest chains of the papers, and the rest of a word for the tag that tells flows of one place apart.
 const POSITIONS: u32 = 48;
 const MASK: u64 = (1 << POSITIONS) - 1;
 
@@ -24,15 +25,15 @@ pub struct Diverts {
     /// |  flow, chain |  positions passed over  |
     /// ```
     flows: Box<[AtomicU64]>,
-    /// By instance: whether it ever sent a packet elsewhere.
+    /// Whether each instance ever sent a packet elsewhere.
     by: Box<[AtomicBool]>,
     any: AtomicBool,
-    /// Whether anything is remembered.
+    /// Whether flows are remembered.
     pub(crate) wanted: bool,
 }
 
 impl Diverts {
-    /// Returns what is known at first of `instances`: nothing. Nothing is remembered unless it is `wanted`.
+    /// Returns an empty table for `instances`. Nothing is remembered unless it is `wanted`.
     #[must_use]
     pub fn new(instances: usize, wanted: bool) -> Self {
         let places = if wanted { 1 << PLACES_BITS } else { 0 };
@@ -50,12 +51,12 @@ impl Diverts {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// The instance is gone; what has its number next is another.
+    /// Forgets an instance that is gone; the next one with its number is another.
     pub(crate) fn forget(&self, number: InstanceId) {
         self.by[number.index()].store(false, Ordering::Relaxed);
     }
 
-    /// Returns whether this instance did.
+    /// Returns whether this instance ever sent a packet elsewhere.
     #[inline(always)]
     pub(crate) fn is_by(&self, number: InstanceId) -> bool {
         self.by[number.index()].load(Ordering::Relaxed)
@@ -73,7 +74,7 @@ impl Diverts {
         self.flows[place_of(flow)].store(word, Ordering::Relaxed);
     }
 
-    /// An instance sent a packet from one position of its chain to another, or out of the chain.
+    /// Notes that an instance sent a packet from one position of its chain to another, or out of the chain.
     pub(crate) fn on_divert(&self, by: InstanceId, place: Place, flow: u32, to: Option<u8>) {
         self.by[by.index()].store(true, Ordering::Relaxed);
         self.any.store(true, Ordering::Relaxed);
@@ -84,8 +85,8 @@ impl Diverts {
         self.remember(place.chain(), flow, (known | between) & !next);
     }
 
-    /// An instance that sends some packets elsewhere sent one on: what it made the flow pass over is a run of
-    /// positions right after its own.
+    /// Notes that an instance which sends some packets elsewhere sent one on: the positions that it made the
+    /// flow pass over are a run right after its own.
     pub(crate) fn on_straight(&self, place: Place, flow: u32) {
         let known = self.passed_over(place.chain(), flow);
         let after = beyond(place.position());
@@ -111,8 +112,8 @@ const fn place_of(flow: u32) -> usize {
     (flow & ((1 << PLACES_BITS) - 1)) as usize
 }
 
-/// Returns what tells flows of one place apart. With the chain, so that a flow that is led elsewhere is
-/// another one.
+/// Returns the tag that tells flows of one place apart. With the chain, so that a flow that is led elsewhere
+/// is another one.
 const fn tag_of(chain: ChainId, flow: u32) -> u64 {
     ((flow >> PLACES_BITS) as u16 ^ chain.0.wrapping_mul(0x9e37)) as u64
 }

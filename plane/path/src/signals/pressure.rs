@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use headgate_units::InstanceId;
 
-/// The throttled instances, as all workers see them: one flag for each, written by the worker that owns it.
+/// Throttled instances, as all workers see them: one flag for each, written by the worker that owns it.
 pub struct Pressure {
     throttled: Box<[AtomicBool]>,
     count: AtomicU32,
@@ -25,14 +25,14 @@ impl Pressure {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns whether this instance is.
+    /// Returns whether this instance is throttled.
     #[inline(always)]
     #[must_use]
     pub fn is_throttled(&self, instance: InstanceId) -> bool {
         self.throttled[instance.index()].load(Ordering::Relaxed)
     }
 
-    /// Only the worker that owns the instance may call this.
+    /// Sets the flag. Only the worker that owns the instance may call this.
     pub(crate) fn set(&self, instance: InstanceId, throttled: bool) {
         if self.throttled[instance.index()].swap(throttled, Ordering::Relaxed) != throttled {
             if throttled {

@@ -14,7 +14,7 @@ impl Releases {
         Self((0..chains).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Allows packets of a chain to leave, up to so many ever. What was allowed stays allowed.
+    /// Allows packets of a chain to leave, up to so many ever. A permission is never taken back.
     pub fn allow(&self, chain: ChainId, packets: u64) {
         self.0[chain.index()].fetch_max(packets, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What the control loop and a worker say to each other.
+//! Commands of the control loop to a worker, and their mailbox.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -18,7 +18,8 @@ pub enum Command {
     Plan(Arc<Plan>),
     /// Take an instance into service. The one that had its number before was reclaimed.
     Attach(Box<InstanceEnds>),
-    /// Take an instance out of service: its process is gone. Answered by [`Event::Reclaimed`](super::Event::Reclaimed).
+    /// Take an instance out of service: its process is gone. Answered by
+    /// [`Event::Reclaimed`](super::Event::Reclaimed).
     Reclaim {
         /// The instance.
         number: InstanceId,
@@ -27,16 +28,16 @@ pub enum Command {
     Pause(Arc<Pause>),
     /// List known flows.
     Flows {
-        /// At most so many of each kind.
+        /// Most flows of each kind.
         most: usize,
-        /// The channel to send them to.
+        /// Channel to send them to.
         reply: Sender<FlowList>,
     },
     /// Measure the cost of each station, or stop.
     Measure(bool),
     /// Trace packets at each station into this ring, or stop.
     Trace(Option<TraceWriter>),
-    /// Take in packets from ports, or nothing more; what is on its way goes on. A worker begins with it.
+    /// Take in packets from ports, or no more; packets on their way go on. A worker begins with it.
     Receive(bool),
     /// Give everything back and end.
     Stop,
@@ -50,7 +51,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Leaves a command.
+    /// Posts a command.
     ///
     /// # Panics
     /// When the worker has panicked while it held the box.

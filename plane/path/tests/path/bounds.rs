@@ -12,10 +12,11 @@ const RING: u32 = 512;
 /// Microseconds, and passes.
 const BOUND: u32 = 100;
 const BOUND_PASSES: u64 = BOUND as u64 * TICKS_PER_MICRO / PASS_TICKS;
-/// What the slow NF does in a pass.
+/// Packets that the slow NF works on in a pass.
 const RATE: usize = 2;
 
-/// Chain 1 from port 0 through a fast and a slow NF, bounded; chain 2 from port 1 through the fast one only.
+/// Returns chain 1 from port 0 through a fast and a slow NF, bounded, and chain 2 from port 1 through the
+/// fast one only.
 fn world() -> World {
     let layout = Layout::plain().region(2048, 320).ring(RING).nf("fast", &[HERE]).nf("slow", &[HERE]);
     let layout =
@@ -23,8 +24,8 @@ fn world() -> World {
     World::new(layout.rule(from_port(0, 1)).rule(from_port(1, 2)))
 }
 
-/// Passes in which `load` packets come for the bounded chain and one for the other. Returns how long those
-/// that left took at most, in passes.
+/// Makes passes in which `load` packets come for the bounded chain and one for the other. Returns how long
+/// those that left took at most, in passes.
 fn run(world: &mut World, load: u32, passes: u32) -> u64 {
     let mut inside = std::collections::VecDeque::new();
     let mut longest = 0;

@@ -1,4 +1,4 @@
-//! What is measured of delays is what happened.
+//! Measured delays are the real ones.
 
 use headgate_path::delay::{Delayed, Sample};
 use headgate_path::holders::TICK_SHIFT;
@@ -25,19 +25,19 @@ fn samples(world: &World, from: &mut u64) -> Vec<Sample> {
     all
 }
 
-/// A delay in passes.
+/// Returns a delay in passes.
 fn passes(sample: &Sample) -> u64 {
     ((u64::from(sample.ticks) << TICK_SHIFT) + PASS_TICKS / 2) / PASS_TICKS
 }
 
-/// Passes in which NFs do nothing.
+/// Makes passes in which NFs do nothing.
 fn pass(world: &mut World, passes: usize) {
     for _ in 0..passes {
         world.pass_of(0);
     }
 }
 
-/// Packets come, wait for the NF and are worked on; then a pause.
+/// Lets packets come, wait for the NF and be worked on; then a pause.
 fn round(world: &mut World, waits: u64, works: u64) {
     world.offer(0, &interleaved(0..4, 0..5));
     world.pass_of(0);

@@ -11,7 +11,7 @@ use crate::harness::layout::{At, HERE, Layout, from_port};
 
 const THERE: At = At { worker: 0, region: 1 };
 
-/// Two domains with a port each.
+/// Returns two domains with a port each.
 fn two_domains(second: (u32, u32)) -> Layout {
     Layout::new().region(512, 320).region(second.0, second.1).port(HERE).port(THERE)
 }
@@ -66,7 +66,8 @@ fn traffic_crosses_both_ways_at_once() {
     world.finish();
 }
 
-/// An NF with an instance in each domain: the flow says which, on both sides of a crossing.
+/// Sends flows through an NF with an instance in each domain: the flow says which, on both sides of a
+/// crossing.
 #[test]
 fn a_flow_keeps_its_instance_across_domains() {
     let instances = [HERE, THERE, HERE, THERE];
@@ -113,7 +114,7 @@ fn what_does_not_fit_the_other_domain_ends_there() {
     world.finish();
 }
 
-/// The same at a port that can only send from its own, smaller buffers.
+/// Does the same at a port that can only send from its own, smaller buffers.
 #[test]
 fn what_does_not_fit_the_ports_domain_ends_there() {
     let mut world = World::new(two_domains((512, 128)).chain(&[], Exit::Port(PortId(1))).default_chain(1));

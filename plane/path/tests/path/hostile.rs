@@ -46,7 +46,8 @@ impl Neighbour {
         Self { from, to, offered: Vec::new(), sent: Vec::new() }
     }
 
-    /// The liar may send what it likes out of any port, so frames of its own may stand between.
+    /// Asserts that all packets came through. The liar may send what it likes out of any port, so frames of
+    /// its own may stand between.
     fn assert_all_came_through(&self) {
         let mut sent = self.sent.iter();
         for (number, frame) in self.offered.iter().enumerate() {
@@ -60,7 +61,7 @@ impl Scene {
         Self::lending(0)
     }
 
-    /// Every NF is lent so many empty buffers.
+    /// Lends every NF so many empty buffers.
     pub fn lending(buffers: u32) -> Self {
         static LAYOUT: LazyLock<Layout> = LazyLock::new(layout);
         let mut world = World::new(LAYOUT.clone().lend(buffers));
@@ -80,7 +81,7 @@ impl Scene {
         }
     }
 
-    /// One pass of everyone, and a comparison of the accounts.
+    /// Makes one pass of everyone, and compares the accounts.
     #[track_caller]
     pub fn pass(&mut self) {
         self.world.pass();
@@ -90,14 +91,14 @@ impl Scene {
         }
     }
 
-    /// The liar's process ends; another takes its place.
+    /// Ends the liar's process; another takes its place.
     pub fn replace_liar(&mut self) {
         self.world.reclaim(LIAR);
         self.world.start(LIAR);
         self.liar = Liar::new(self.world.nfs.remove(&LIAR).unwrap());
     }
 
-    /// The liar is gone. Neighbours had all their packets, and nothing is missing.
+    /// Ends the liar, and asserts that neighbours had all their packets and nothing is missing.
     #[track_caller]
     pub fn finish(mut self) {
         self.world.reclaim(LIAR);
@@ -113,7 +114,7 @@ impl Scene {
     }
 }
 
-/// Chain 1 through the liar in domain 0 and on to domain 1; a neighbour in each domain.
+/// Returns chain 1 through the liar in domain 0 and on to domain 1, and a neighbour in each domain.
 fn layout() -> Layout {
     let there = At { worker: 0, region: 1 };
     let layout = Layout::new().ring(RING).region(192, 192).region(192, 128);

@@ -327,7 +327,7 @@ fn made_packets_cross_workers_and_domains() {
     world.finish();
 }
 
-/// What an NF does with a packet and the buffers it is lent.
+/// Actions of an NF with a packet and the buffers it is lent.
 #[derive(Clone, Debug)]
 struct Act {
     tag: u32,

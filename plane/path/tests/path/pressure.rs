@@ -17,14 +17,15 @@ const FAST: u16 = 0;
 const SLOW: u16 = 1;
 const RING: u32 = 256;
 
-/// Chain 1 from port 0 through a fast and a slow NF, chain 2 from port 1 through the fast one only.
+/// Returns chain 1 from port 0 through a fast and a slow NF, and chain 2 from port 1 through the fast one
+/// only.
 fn world(hold: u32) -> World {
     let layout = Layout::plain().ring(RING).pressure(hold).nf("fast", &[HERE]).nf("slow", &[HERE]);
     let layout = layout.chain(&[0, 1], Exit::Port(PortId(1))).chain(&[0], Exit::Port(PortId(0)));
     World::new(layout.rule(from_port(0, 1)).rule(from_port(1, 2)))
 }
 
-/// Traffic on both chains; only the fast NF works.
+/// Sends traffic on both chains; only the fast NF works.
 fn overload(world: &mut World, passes: u32) {
     for pass in 0..passes {
         world.offer(0, &interleaved(0..4, pass * 8..pass * 8 + 8));
@@ -104,7 +105,7 @@ fn what_may_not_wait_is_dropped_at_the_full_ring() {
     world.finish();
 }
 
-/// Frames of flow 0 with this ECN field.
+/// Returns frames of flow 0 with this ECN field.
 fn with_ecn(ecn: Ecn, count: u32) -> Vec<Vec<u8>> {
     let frame = |sequence| {
         let mut frame = udp4(0, sequence);
@@ -183,7 +184,7 @@ fn a_dead_instance_closes_nothing_and_what_waited_for_it_goes_on() {
     world.finish();
 }
 
-/// A chain of three, whose first NF leads the flows with odd numbers past the second.
+/// Returns a chain of three, whose first NF leads the flows with odd numbers past the second.
 fn forked(by_flow: bool) -> World {
     let mut layout = Layout::plain().ring(RING).pressure(128);
     layout.shed_by_flow = by_flow;
@@ -200,7 +201,7 @@ fn lead_odd(region: &Region, packet: Descriptor) -> Descriptor {
     packet.with_tag(if is_odd { Verdict::Stage(2).encode() } else { Verdict::NEXT })
 }
 
-/// Traffic of eight flows; the slow NF does nothing.
+/// Sends traffic of eight flows; the slow NF does nothing.
 fn overload_fork(world: &mut World, passes: std::ops::Range<u32>) {
     for pass in passes {
         world.offer(0, &interleaved(0..8, pass..pass + 1));
@@ -211,7 +212,7 @@ fn overload_fork(world: &mut World, passes: std::ops::Range<u32>) {
     world.check();
 }
 
-/// How many packets of even and of odd flows left since the last call.
+/// Returns how many packets of even and of odd flows left since the last call.
 fn left_of_both(world: &World) -> [usize; 2] {
     let mut left = [0; 2];
     for frame in world.sent(1) {

@@ -1,5 +1,5 @@
-//! What a packet may need that only some chains ask for: an entrance in the middle, a stage on another node,
-//! an exit through a tunnel, output that waits, words beside the holder records. The accounts hold with each.
+//! Features that only some chains ask for: an entrance in the middle, a stage on another node, an exit
+//! through a tunnel, output that waits, words beside the holder records. The accounts hold with each.
 
 use headgate_path::commit::LATCH_PLACES;
 use headgate_path::holders::{ExtrasWanted, Holder};
@@ -12,7 +12,7 @@ use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, interleaved};
 use crate::harness::layout::{At, HERE, Layout, from_port, to_chain};
 
-/// A chain of three NFs from port 0 to port 1.
+/// Returns a chain of three NFs from port 0 to port 1.
 fn three() -> Layout {
     let layout = Layout::plain().nf("a", &[HERE]).nf("b", &[HERE]).nf("c", &[HERE]);
     layout.chain(&[0, 1, 2], Exit::Port(PortId(1)))
@@ -36,7 +36,7 @@ fn a_flow_may_enter_its_chain_in_the_middle() {
     }
 }
 
-/// What enters behind an overloaded NF is not shed for it.
+/// Packets that enter behind an overloaded NF are not shed for it.
 #[test]
 fn only_what_comes_to_the_overloaded_is_shed() {
     let layout = Layout::plain().ring(256).pressure(0).nf("slow", &[HERE]).nf("fast", &[HERE]);
@@ -131,7 +131,7 @@ fn what_has_no_room_for_the_outer_header_ends() {
     world.finish();
 }
 
-/// Chain 1 from port 0 waits at its exit, chain 2 from port 1 does not.
+/// Returns a world in which chain 1 from port 0 waits at its exit, and chain 2 from port 1 does not.
 fn committed() -> World {
     let layout = Layout::plain().region(LATCH_PLACES as u32 + 1024, 128).nf("nf", &[HERE]);
     let layout = layout.chain(&[0], Exit::Port(PortId(1))).committed().chain(&[0], Exit::Port(PortId(0)));

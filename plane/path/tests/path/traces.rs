@@ -1,4 +1,4 @@
-//! What is traced of a packet is the way it went.
+//! Traces of a packet show the way it went.
 
 use headgate_path::board::Station;
 use headgate_path::drop::DropReason;
@@ -12,7 +12,7 @@ use crate::harness::World;
 use crate::harness::frames::{interleaved, malformed};
 use crate::harness::layout::{HERE, Layout};
 
-/// Two NFs; the first one ends every packet of flow 1.
+/// Returns two NFs; the first one ends every packet of flow 1.
 fn world() -> World {
     let layout = Layout::plain().nf("a", &[HERE]).nf("b", &[HERE]).chain(&[0, 1], Exit::Port(PortId(1)));
     let mut world = World::new(layout.default_chain(1));

@@ -15,7 +15,7 @@ const fn on(worker: u8) -> At {
     At { worker, region: 0 }
 }
 
-/// In by a port of the first worker, through an NF of the second, out by a port of the last.
+/// Returns a way in by a port of the first worker, through an NF of the second, out by a port of the last.
 fn relay(workers: u8, buffers: u32) -> World {
     let layout = Layout::new().workers(usize::from(workers)).region(buffers, 320);
     let layout = layout.port(on(0)).port(on(workers - 1)).nf("nf", &[on(1)]);

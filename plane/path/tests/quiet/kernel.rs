@@ -6,7 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// `<linux/prctl.h>`; the `libc` crate has them for other targets only.
+/// Constants of `<linux/prctl.h>`; the `libc` crate has them for other targets only.
 const PR_SET_SYSCALL_USER_DISPATCH: libc::c_int = 59;
 const OFF: libc::c_ulong = 0;
 const ON: libc::c_ulong = 1;
@@ -20,10 +20,12 @@ thread_local! {
     static FIRST: Cell<Option<i64>> = const { Cell::new(None) };
 }
 
-/// While it lives, this thread's system calls can be watched.
+/// Watch over this thread's system calls, while it lives.
 pub struct SystemCalls(());
 
 impl SystemCalls {
+    /// Starts the watch.
+    ///
     /// # Errors
     /// The kernel's, when it is too old or forbids it.
     pub fn watch() -> io::Result<Self> {
@@ -39,7 +41,7 @@ impl SystemCalls {
         Ok(Self(()))
     }
 
-    /// The number of the first system call of `work`, which it then makes; `None` when there is none.
+    /// Returns the number of the first system call of `work`, which it then makes; `None` when there is none.
     pub fn first_of(&self, work: impl FnOnce()) -> Option<i64> {
         FIRST.set(None);
         SELECTOR.with(|selector| selector.store(BLOCK, Ordering::Relaxed));
@@ -50,7 +52,7 @@ impl SystemCalls {
 }
 
 impl Drop for SystemCalls {
-    /// The kernel must not look at the byte when the thread's memory is gone.
+    /// The kernel must not read the byte when the thread's memory is gone.
     fn drop(&mut self) {
         dispatch(OFF, std::ptr::null_mut()).expect("what was switched on can be switched off");
     }

@@ -43,7 +43,7 @@ const STUCK: u16 = 4;
 const TUNNELLED: u16 = 5;
 const ETHERTYPE_MPLS: u16 = 0x8847;
 
-/// One of everything that classification knows.
+/// Returns one frame of everything that classification knows.
 fn templates() -> Vec<Vec<u8>> {
     let mut frames: Vec<_> = (0..7).map(|flow| udp4(flow, flow)).collect();
     frames.extend((0..4).map(|flow| udp6(flow, flow)));
@@ -55,7 +55,7 @@ fn templates() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Two workers, two domains, chains that cross both, an NF with instances on both, one NF that does
+/// Returns two workers, two domains, chains that cross both, an NF with instances on both, one NF that does
 /// nothing and one that is down; and a chain that is entered in the middle, whose output waits and leaves by
 /// a tunnel.
 fn world() -> World {
@@ -133,7 +133,7 @@ fn world() -> World {
     world
 }
 
-/// What the passes of all workers cost: calls of the allocator, and the first system call of each pass.
+/// Cost of passes of all workers: calls of the allocator, and the first system call of each pass.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Cost {
     allocations: u64,
@@ -162,8 +162,8 @@ fn cost_of(world: &mut World, watch: Option<&SystemCalls>, passes: usize) -> Cos
     cost
 }
 
-/// Not every machine lets a process watch itself; allocations are counted everywhere. Said past the test
-/// runner, which swallows what a passing test prints.
+/// Starts the watch over system calls, if the machine lets a process watch itself; allocations are counted
+/// everywhere. A failure is printed past the test runner, which swallows what a passing test prints.
 fn watch() -> Option<SystemCalls> {
     match SystemCalls::watch() {
         Ok(watch) => Some(watch),
@@ -195,7 +195,7 @@ fn passes_with_packets_neither_allocate_nor_call_the_kernel() {
     assert_everything_happened(&world);
 }
 
-/// The ways that were walked while the counters stood at zero.
+/// Asserts that the listed ways were walked while the counters stood at zero.
 fn assert_everything_happened(world: &World) {
     let learnt: u64 = world.boards.iter().map(|board| board.flows_learnt.get()).sum();
     assert!(learnt > PASSES as u64 / 8, "{learnt} flows came and went");

@@ -1,4 +1,4 @@
-//! Counts what a piece of work allocates and frees on its thread.
+//! Counts the allocations and frees of a piece of work on its thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -41,7 +41,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Calls of the allocator while `work` ran.
+/// Returns the calls of the allocator while `work` ran.
 pub fn allocations_of(work: impl FnOnce()) -> u64 {
     let before = COUNT.get();
     COUNTING.set(true);

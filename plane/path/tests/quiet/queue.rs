@@ -6,7 +6,7 @@ use headgate_shm::{Descriptor, Stack};
 
 /// Packets given in one pass: few, so that a debug build makes many passes.
 const PER_PASS: usize = 8;
-/// Where an IPv4 source address ends in a plain frame.
+/// Offset of the end of the IPv4 source address in a plain frame.
 const SOURCE_END: usize = 30;
 
 /// Hands out copies of its templates, one after the other. One in eight comes from a new address.

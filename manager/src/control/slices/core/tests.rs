@@ -9,7 +9,7 @@ use std::sync::Mutex;
 const RULES: Rules = Rules { gamma_percent: 75, occupancy: true, slice_min: Span::from_micros(10) };
 const FAIR: Policy = Policy::Normal { nice: 0, slice_ns: None };
 
-/// A kernel that writes down what it is told, and knows no task of some numbers.
+/// Model of a kernel that writes its calls down, and knows no task of some numbers.
 #[derive(Clone, Default)]
 struct Model {
     told: Arc<Mutex<Vec<(i32, Priority)>>>,

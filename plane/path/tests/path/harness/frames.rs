@@ -1,4 +1,4 @@
-//! Frames with a label in their last bytes: which flow, and the how-manieth packet of it.
+//! Frames with a label in their last bytes: the flow, and the packet's number in it.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,14 +10,14 @@ use headgate_wire::{MacAddress, ip, udp};
 const LABEL_BYTES: usize = 8;
 const IPV4_OFFSET: usize = 14;
 
-/// What a frame of these tests carries at its end.
+/// Label at the end of a frame of these tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label {
     pub flow: u32,
     pub sequence: u32,
 }
 
-/// The label of a frame.
+/// Returns the label of a frame.
 pub fn label(frame: &[u8]) -> Label {
     let word = |from: usize| {
         let start = frame.len() - LABEL_BYTES + from;
@@ -67,40 +67,40 @@ fn frame(
 
 const UDP: Transport = Transport::Udp(udp::Header { source_port: 1024, destination_port: 80 });
 
-/// UDP over IPv4. Lengths differ from packet to packet.
+/// Returns UDP over IPv4. Lengths differ from packet to packet.
 pub fn udp4(flow: u32, sequence: u32) -> Vec<u8> {
     udp4_long(flow, sequence, 60 + (sequence as usize * 7) % 60)
 }
 
-/// UDP over IPv4, `length` bytes of frame.
+/// Returns UDP over IPv4, `length` bytes of frame.
 pub fn udp4_long(flow: u32, sequence: u32, length: usize) -> Vec<u8> {
     frame([None, None], addresses4(flow), UDP, Label { flow, sequence }, length)
 }
 
-/// UDP over IPv6.
+/// Returns UDP over IPv6.
 pub fn udp6(flow: u32, sequence: u32) -> Vec<u8> {
     frame([None, None], addresses6(flow), UDP, Label { flow, sequence }, 90)
 }
 
-/// UDP over IPv4 behind VLAN tags, the outer first.
+/// Returns UDP over IPv4 behind VLAN tags, the outer first.
 pub fn tagged(tags: [Option<Tag>; 2], flow: u32, sequence: u32) -> Vec<u8> {
     frame(tags, addresses4(flow), UDP, Label { flow, sequence }, 80)
 }
 
-/// A frame that is not IP.
+/// Returns a frame that is not IP.
 pub fn other(ethertype: u16, flow: u32, sequence: u32) -> Vec<u8> {
     let mut bytes = udp4(flow, sequence);
     bytes[12..14].copy_from_slice(&ethertype.to_be_bytes());
     bytes
 }
 
-/// The first part of a fragmented UDP datagram: it has the ports.
+/// Returns the first part of a fragmented UDP datagram: it has the ports.
 pub fn first_fragment(flow: u32, sequence: u32, identification: u16) -> Vec<u8> {
     const MORE_FRAGMENTS: u16 = 0x2000;
     fragment_of(udp4(flow, sequence), identification, MORE_FRAGMENTS)
 }
 
-/// A later part: no ports.
+/// Returns a later part: no ports.
 pub fn later_fragment(flow: u32, sequence: u32, identification: u16) -> Vec<u8> {
     let at = Label { flow, sequence };
     let bytes = frame([None, None], addresses4(flow), Transport::Raw(ip::protocol::UDP), at, 70);
@@ -113,13 +113,13 @@ fn fragment_of(mut bytes: Vec<u8>, identification: u16, fragment: u16) -> Vec<u8
     bytes
 }
 
-/// The first part of a fragmented UDP datagram over IPv6.
+/// Returns the first part of a fragmented UDP datagram over IPv6.
 pub fn first_fragment6(flow: u32, sequence: u32, identification: u32) -> Vec<u8> {
     const MORE_FRAGMENTS: u16 = 1;
     fragment6_of(udp6(flow, sequence), identification, MORE_FRAGMENTS)
 }
 
-/// A later part; what is the UDP header elsewhere is data here.
+/// Returns a later part; the bytes of a UDP header are data here.
 pub fn later_fragment6(flow: u32, sequence: u32, identification: u32) -> Vec<u8> {
     fragment6_of(udp6(flow, sequence), identification, 185 << 3)
 }
@@ -140,7 +140,7 @@ fn fragment6_of(mut bytes: Vec<u8>, identification: u32, fragment: u16) -> Vec<u
     bytes
 }
 
-/// IPv4 that says it is longer than its frame.
+/// Returns IPv4 that says it is longer than its frame.
 pub fn malformed(flow: u32, sequence: u32) -> Vec<u8> {
     let mut bytes = udp4(flow, sequence);
     let too_long = (bytes.len() - IPV4_OFFSET + 1) as u16;
@@ -148,12 +148,12 @@ pub fn malformed(flow: u32, sequence: u32) -> Vec<u8> {
     bytes
 }
 
-/// `packets` packets of each of `flows` flows, in turn.
+/// Returns `packets` packets of each of `flows` flows, alternating.
 pub fn interleaved(flows: std::ops::Range<u32>, packets: std::ops::Range<u32>) -> Vec<Vec<u8>> {
     packets.flat_map(|sequence| flows.clone().map(move |flow| udp4(flow, sequence))).collect()
 }
 
-/// Frames by flow, in their order.
+/// Returns frames by flow, in their order.
 pub fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<u32, Vec<&Vec<u8>>> {
     let mut flows = BTreeMap::<u32, Vec<&Vec<u8>>>::new();
     for frame in frames {
@@ -162,7 +162,7 @@ pub fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<u32, Vec<&Vec<u8>>> {
     flows
 }
 
-/// Every flow came out as it went in: all packets, in order, byte for byte.
+/// Asserts that every flow came out as it went in: all packets, in order, byte for byte.
 #[track_caller]
 pub fn assert_same_flows(offered: &[Vec<u8>], sent: &[Vec<u8>]) {
     let sequences = |frames: &[Vec<u8>]| -> BTreeMap<u32, Vec<u32>> {

@@ -1,4 +1,4 @@
-//! What a world is made of. Numbers are given in the order of the calls, chains from 1.
+//! Layout of a world. Numbers are given in the order of the calls, chains from 1.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use headgate_units::{ChainId, InstanceId, NfId, PortId, Ticks};
 use super::PASS_TICKS;
 use super::port::{Cable, TestQueue};
 
-/// Which worker and which region.
+/// Worker and region of a part.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     pub worker: u8,
@@ -23,17 +23,17 @@ pub struct At {
 /// Worker 0, region 0.
 pub const HERE: At = At { worker: 0, region: 0 };
 
-/// A port: where it is, and whether it can only send from its own region.
+/// Port: where it is, and whether it can only send from its own region.
 #[derive(Clone, Copy, Debug)]
 pub struct PortAt {
     pub at: At,
     pub bound: bool,
 }
 
-/// Makes the queue of a port: its number, its outside, the only region it can send from.
+/// Maker of a port's queue: its number, its outside, the only region it can send from.
 pub type MakeQueue = fn(usize, Arc<Mutex<Cable>>, Option<u8>) -> Box<dyn Queue>;
 
-/// See [`super::World::new`].
+/// Layout of a world; see [`super::World::new`].
 #[derive(Clone)]
 pub struct Layout {
     pub workers: usize,
@@ -59,7 +59,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// One worker, nothing else.
+    /// Returns one worker, and nothing else.
     pub fn new() -> Self {
         Self {
             workers: 1,
@@ -84,7 +84,7 @@ impl Layout {
         }
     }
 
-    /// One worker, one region, ports 0 and 1.
+    /// Returns one worker, one region, ports 0 and 1.
     pub fn plain() -> Self {
         Self::new().region(1024, 320).port(HERE).port(HERE)
     }
@@ -99,32 +99,32 @@ impl Layout {
         self
     }
 
-    /// A port that sends from its own region only.
+    /// Adds a port that sends from its own region only.
     pub fn port(mut self, at: At) -> Self {
         self.ports.push(PortAt { at, bound: true });
         self
     }
 
-    /// A port that sends from any region.
+    /// Adds a port that sends from any region.
     pub fn free_port(mut self, at: At) -> Self {
         self.ports.push(PortAt { at, bound: false });
         self
     }
 
-    /// What stands in front of frames that leave by a port.
+    /// Adds a tunnel: a header in front of frames that leave by a port.
     pub fn tunnel(mut self, port: u16, header: &[u8]) -> Self {
         self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec() });
         self
     }
 
-    /// The stage named last runs on a node that this tunnel leads to.
+    /// Lets the stage named last run on a node that this tunnel leads to.
     pub fn elsewhere(mut self, tunnel: u16) -> Self {
         self.nodes.push(TunnelId(tunnel));
         self.stages.last_mut().unwrap().elsewhere = Some(NodeId(self.nodes.len() as u16 - 1));
         self
     }
 
-    /// A stage with its instances.
+    /// Adds a stage with its instances.
     pub fn nf(mut self, name: &str, instances: &[At]) -> Self {
         let mut stage = Stage::new(name.to_owned(), OnFailure::Drop);
         let first = self.instances.len() as u16;
@@ -134,7 +134,7 @@ impl Layout {
         self
     }
 
-    /// The stage named last is bypassed when it is down.
+    /// Lets the stage named last be bypassed when it is down.
     pub fn bypassed(mut self) -> Self {
         self.stages.last_mut().unwrap().on_failure = OnFailure::Bypass;
         self
@@ -151,13 +151,13 @@ impl Layout {
         self.chains.last_mut().unwrap().as_mut().unwrap()
     }
 
-    /// The chain named last has a delay bound.
+    /// Gives the chain named last a delay bound.
     pub fn bounded(mut self, micros: u32) -> Self {
         self.last_chain().delay_bound_us = Some(micros);
         self
     }
 
-    /// The packets of the chain named last wait at the exit until they may leave.
+    /// Lets the packets of the chain named last wait at the exit until they may leave.
     pub fn committed(mut self) -> Self {
         self.last_chain().committed = true;
         self
@@ -168,7 +168,7 @@ impl Layout {
         self
     }
 
-    /// What no earlier rule claims goes to this chain.
+    /// Sends packets that no earlier rule claims to this chain.
     pub fn default_chain(self, chain: u16) -> Self {
         self.rule(to_chain(chain))
     }
@@ -178,13 +178,13 @@ impl Layout {
         self
     }
 
-    /// Every instance is lent so many empty buffers.
+    /// Lends every instance so many empty buffers.
     pub fn lend(mut self, buffers: u32) -> Self {
         self.lend = buffers;
         self
     }
 
-    /// Instances that cannot keep up are throttled, and `pending_max` packets wait for each.
+    /// Throttles instances that cannot keep up, and lets `pending_max` packets wait for each.
     pub fn pressure(mut self, pending_max: u32) -> Self {
         let marks = QueueMarks::new(self.ring, 80, 60, Ticks(2 * PASS_TICKS), Ticks(PASS_TICKS));
         self.handling = Handling { marks: Some(marks), pending_max, yields: true, mark_at: self.ring / 2 };
@@ -197,12 +197,12 @@ impl Layout {
     }
 }
 
-/// A rule that sends everything to a chain.
+/// Returns a rule that sends everything to a chain.
 pub fn to_chain(chain: u16) -> Rule {
     Rule { chain: ChainId(chain), ..Rule::default() }
 }
 
-/// A rule that sends what comes by a port to a chain.
+/// Returns a rule that sends packets that come by a port to a chain.
 pub fn from_port(port: u16, chain: u16) -> Rule {
     Rule { ingress: Some(PortId(port)), ..to_chain(chain) }
 }

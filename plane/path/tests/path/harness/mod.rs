@@ -40,10 +40,10 @@ pub const PASS_TICKS: u64 = 2_500;
 pub const TICKS_PER_MICRO: u64 = 2_500;
 /// Passes without a move after which nothing will move any more: a queue keeps what it sends for two.
 const QUIET_PASSES: usize = 3;
-/// The same for several workers: they send the last surplus buffers every 64 passes.
+/// Passes without a move for several workers: they send the last surplus buffers every 64 passes.
 const QUIET_PASSES_OF_SEVERAL: usize = 130;
 
-/// Workers with everything around them, and a control loop that does what a test says.
+/// Workers with everything around them, and a control loop that the test plays.
 pub struct World {
     pub workers: Vec<Worker>,
     pub boards: Vec<Arc<Board>>,
@@ -52,7 +52,7 @@ pub struct World {
     pub holders: Vec<Arc<Holders>>,
     pub ports: Vec<Arc<Mutex<Cable>>>,
     pub nfs: BTreeMap<u16, Nf>,
-    /// Instances that are external programs: what they hold lies in no buffer.
+    /// Instances that are external programs: their packets lie in no buffer.
     pub programs: Vec<u16>,
     pub parts: Parts,
     pub now: u64,
@@ -65,7 +65,7 @@ pub struct World {
 }
 
 impl World {
-    /// Everything in place, every instance attached, no packet yet.
+    /// Returns a world with every instance attached, and no packet yet.
     pub fn new(layout: Layout) -> Self {
         let (sender, events) = channel();
         let shapes = layout.regions.iter().map(|&(buffers, frame)| Geometry::new(buffers, frame).unwrap());
@@ -165,29 +165,29 @@ impl World {
         self.attach(worker, InstanceEnds { number: InstanceId(number), region: RegionId(region), link });
     }
 
-    /// An instance is ready.
+    /// Attaches an instance that is ready.
     pub fn attach(&self, worker: u8, ends: InstanceEnds) {
         self.mailboxes[worker as usize].post(Command::Attach(Box::new(ends)));
     }
 
-    /// An instance's process is gone. The plan is not told.
+    /// Ends an instance's process. The plan is not changed.
     pub fn kill(&mut self, number: u16) {
         self.nfs.remove(&number);
         self.reclaim(number);
     }
 
-    /// What an instance held is to be taken back.
+    /// Has the buffers that an instance held taken back.
     pub fn reclaim(&self, number: u16) {
         let worker = self.instances[number as usize].worker;
         self.mailboxes[worker as usize].post(Command::Reclaim { number: InstanceId(number) });
     }
 
-    /// Says what an instance does with its packets.
+    /// Sets what an instance does with its packets.
     pub fn on(&mut self, number: u16, handler: Handler) {
         self.nfs.get_mut(&number).unwrap().handler = handler;
     }
 
-    /// The same for one that makes packets.
+    /// Sets what an instance that makes packets does.
     pub fn makes(&mut self, number: u16, making: Making) {
         self.nf(number).making = Some(making);
     }
@@ -205,7 +205,7 @@ impl World {
         }
     }
 
-    /// Says which instances of a stage run.
+    /// Sets which instances of a stage run.
     pub fn set_running(&mut self, stage: u16, running: &[u16]) {
         let stage = stage as usize;
         self.replan(|parts| {
@@ -216,23 +216,24 @@ impl World {
         });
     }
 
-    /// Frames that a port will receive.
+    /// Adds frames that a port will receive.
     pub fn offer(&self, port: usize, frames: &[Vec<u8>]) {
         self.ports[port].lock().unwrap().incoming.extend(frames.iter().cloned());
     }
 
-    /// The frames that left by a port since the last call.
+    /// Returns the frames that left by a port since the last call.
     pub fn sent(&self, port: usize) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.ports[port].lock().unwrap().sent)
     }
 
-    /// One pass of one worker, and no NF.
+    /// Makes one pass of one worker, and of no NF.
     pub fn pass_of(&mut self, worker: usize) -> Pass {
         self.now += PASS_TICKS;
         self.workers[worker].pass(Ticks(self.now))
     }
 
-    /// One pass of every worker, then every NF works on what it has. Whether a packet moved.
+    /// Makes one pass of every worker, then lets every NF work on what it has. Returns whether a packet
+    /// moved.
     pub fn pass(&mut self) -> bool {
         let mut moved = false;
         for worker in 0..self.workers.len() {
@@ -244,7 +245,7 @@ impl World {
         moved
     }
 
-    /// Passes until nothing moves any more.
+    /// Makes passes until nothing moves any more.
     #[track_caller]
     pub fn settle(&mut self) {
         let enough = if self.workers.len() > 1 { QUIET_PASSES_OF_SEVERAL } else { QUIET_PASSES };
@@ -258,12 +259,12 @@ impl World {
         panic!("packets move for ever");
     }
 
-    /// What happened since the last call.
+    /// Returns the events since the last call.
     pub fn events(&self) -> Vec<Event> {
         self.events.try_iter().collect()
     }
 
-    /// The next thing that happens.
+    /// Returns the next event.
     pub fn next_event(&self, patience: Duration) -> Event {
         self.events.recv_timeout(patience).expect("an event comes")
     }
@@ -284,27 +285,27 @@ impl World {
         self.boards.iter().map(|board| board.chains[usize::from(chain)].made.get()).sum()
     }
 
-    /// Everything that ended in a chain, by reason.
+    /// Returns all packets that ended in a chain, by reason.
     pub fn drops(&self, chain: u16) -> BTreeMap<&'static str, u64> {
         let counts = DropReason::ALL.iter().map(|&reason| (reason.name(), self.dropped(chain, reason)));
         counts.filter(|&(_, count)| count > 0).collect()
     }
 
-    /// The two accounts, compared between two passes.
+    /// Compares the two accounts between two passes.
     pub fn audit(&self) -> Audit {
         let reports: Vec<_> = self.workers.iter().map(Worker::report).collect();
         self.audit_of(&reports)
     }
 
-    /// The same with the reports of workers that stand still.
+    /// Compares the two accounts with the reports of workers that stand still.
     pub fn audit_of(&self, reports: &[WorkerReport]) -> Audit {
         let boards: Vec<&Board> = self.boards.iter().map(Arc::as_ref).collect();
         let holders: Vec<&Holders> = self.holders.iter().map(Arc::as_ref).collect();
         audit(&boards, &holders, reports)
     }
 
-    /// Nothing is missing and nothing is in two places, and workers count what NFs hold as the holder
-    /// table has it.
+    /// Asserts that nothing is missing and nothing is in two places, and that workers count what NFs hold as
+    /// the holder table has it.
     #[track_caller]
     pub fn check(&self) {
         let audit = self.audit();
@@ -323,7 +324,7 @@ impl World {
         }
     }
 
-    /// Buffers that instances are lent.
+    /// Returns the number of buffers that instances are lent.
     fn lent(&self, region: usize) -> u64 {
         let here = |at: &&(usize, &At)| usize::from(at.1.region) == region;
         let all = self.instances.iter().enumerate();
@@ -332,7 +333,7 @@ impl World {
             .sum()
     }
 
-    /// Nothing moves any more, and every buffer is free or lent.
+    /// Asserts that nothing moves any more, and every buffer is free or lent.
     #[track_caller]
     pub fn finish(mut self) {
         self.settle();

@@ -5,11 +5,11 @@ use std::os::fd::OwnedFd;
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{Descriptor, ManagerSide, Memory, NfSide, Region, doorbell};
 
-/// What an NF does with a packet: returns it with a verdict, and changed if it likes.
+/// Handler of an NF: returns a packet with a verdict, and changed if it likes.
 pub type Handler = Box<dyn FnMut(&Region, Descriptor) -> Descriptor + Send>;
 
-/// What an NF that makes packets puts into its transmit ring for a packet, in this order; it can take empty
-/// buffers.
+/// Handler of an NF that makes packets: returns what it puts into its transmit ring for a packet, in this
+/// order; it can take empty buffers.
 pub type Making = Box<dyn FnMut(&Region, Descriptor, &mut Consumer) -> Vec<Descriptor> + Send>;
 
 /// Makes a packet in a buffer that is lent, if there is one now.
@@ -21,7 +21,7 @@ pub fn make(region: &Region, lent: &mut Consumer, frame: &[u8], tag: u32) -> Opt
     })
 }
 
-/// A well-behaved NF.
+/// Well-behaved NF.
 pub struct Nf {
     pub side: NfSide,
     pub receive: Consumer,
@@ -31,9 +31,9 @@ pub struct Nf {
     pub control: OwnedFd,
     pub handler: Handler,
     pub lent: Consumer,
-    /// In place of the handler.
+    /// Handler that makes packets, in place of `handler`.
     pub making: Option<Making>,
-    /// Goes to sleep when it finds nothing to do.
+    /// Whether it goes to sleep when it finds nothing to do.
     pub naps: bool,
 }
 

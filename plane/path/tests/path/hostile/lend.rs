@@ -1,4 +1,4 @@
-//! Lies about buffers that are lent for packets to be made.
+//! Offences with buffers that are lent for packets to be made.
 
 use headgate_path::holders::Holder;
 use headgate_path::worker::Event;
@@ -8,7 +8,7 @@ use headgate_units::InstanceId;
 use super::liar::offset;
 use super::{LEND, LIAR, NEIGHBOUR, Scene};
 
-/// The liar has ten packets in its hands and all it is lent.
+/// Returns a liar with ten packets in its hands and all it is lent.
 fn scene() -> Scene {
     let mut scene = Scene::lending(LEND);
     scene.offer(20, 5);
@@ -19,7 +19,7 @@ fn scene() -> Scene {
     scene
 }
 
-/// Exactly this offence is named, and nothing is lost with the liar but what it holds.
+/// Asserts that exactly this offence is named, and nothing is lost with the liar but what it holds.
 #[track_caller]
 fn assert_named(mut scene: Scene, offence: Offence) {
     scene.pass();

@@ -1,4 +1,4 @@
-//! What a process can do with the memory it was given.
+//! Liar: an NF that does whatever a process can do with the memory it was given.
 
 use headgate_shm::Descriptor;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -6,7 +6,7 @@ use rustix::io::pwrite;
 
 use crate::harness::nf::Nf;
 
-/// Where things lie in a control region: see `headgate_shm::control`.
+/// Offsets in a control region: see `headgate_shm::control`.
 pub mod offset {
     pub const DOORBELL: u64 = 0;
     pub const RECEIVE_CONSUMED: u64 = 256;
@@ -15,14 +15,14 @@ pub mod offset {
     pub const SLOTS: u64 = 4096;
 }
 
-/// An NF that keeps to no rule.
+/// NF that keeps to no rule.
 pub struct Liar {
     pub nf: Nf,
-    /// What it took from its ring and has not returned.
+    /// Packets that it took from its ring and has not returned.
     pub taken: Vec<Descriptor>,
     /// Empty buffers that it took and has not used.
     pub empty: Vec<Descriptor>,
-    /// What it returned last.
+    /// Packet that it returned last.
     pub returned: Option<Descriptor>,
 }
 
@@ -53,7 +53,7 @@ impl Liar {
         }
     }
 
-    /// Puts any word into its transmit ring. False when there is no room.
+    /// Puts any word into its transmit ring. Returns false when there is no room.
     pub fn put(&mut self, descriptor: Descriptor) -> bool {
         self.returned = Some(descriptor);
         self.nf.transmit.push(&[descriptor]) == Ok(1)
@@ -72,7 +72,7 @@ impl Liar {
         pwrite(&self.nf.control, &word.to_ne_bytes(), offset).unwrap();
     }
 
-    /// Takes the pages of its control region away; what is read next is zeroes.
+    /// Takes the pages of its control region away; the next reads find zeroes.
     pub fn punch(&self, bytes: u64) {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         fallocate(&self.nf.control, flags, 0, bytes).unwrap();

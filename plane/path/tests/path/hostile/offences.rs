@@ -9,7 +9,7 @@ use headgate_units::InstanceId;
 use super::liar::offset;
 use super::{LIAR, NEIGHBOUR, RING, Scene};
 
-/// The liar has ten packets in its hands and ten in its ring.
+/// Returns a liar with ten packets in its hands and ten in its ring.
 fn scene() -> Scene {
     let mut scene = Scene::new();
     scene.offer(20, 5);
@@ -18,7 +18,8 @@ fn scene() -> Scene {
     scene
 }
 
-/// Exactly this offence is named; nothing the liar holds is believed or lost, and nothing new goes to it.
+/// Asserts that exactly this offence is named; nothing the liar holds is believed or lost, and nothing new
+/// goes to it.
 #[track_caller]
 fn assert_named(mut scene: Scene, offence: Offence) {
     scene.pass();

@@ -34,7 +34,7 @@ enum Move {
         offset: u32,
         length: u32,
     },
-    /// Returns what it returned last.
+    /// Returns again what it returned last.
     Repeat,
     /// Returns some buffer of its region, whoever holds it.
     Grab {
@@ -82,12 +82,12 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-/// What the manager must find out about this incarnation at its next pass.
+/// Offence that the manager must find in this incarnation at its next pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Expected {
     Nothing,
     Exactly(Offence),
-    /// It wrote where it should not: it may be found out or not, now or later.
+    /// It wrote where it should not: that may be found or not, now or later.
     Anything,
 }
 
@@ -197,7 +197,7 @@ impl Storm {
         self.expected = Expected::Nothing;
     }
 
-    /// A pass of everyone; then the control loop replaces an offender. What it was stopped for.
+    /// Makes a pass of everyone; then the control loop replaces an offender. Returns what it was stopped for.
     fn pass(&mut self) -> Option<Offence> {
         self.scene.pass();
         self.on_their_way.clear();

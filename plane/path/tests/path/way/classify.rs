@@ -1,4 +1,4 @@
-//! Which chain a packet goes to.
+//! Classification: packets go to the chain that the rules say.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ use crate::harness::layout::{HERE, Layout};
 
 const ARP: u16 = 0x0806;
 
-/// Chain `n` leaves by port `n`.
+/// Returns chains of which `n` leaves by port `n`.
 fn chains(count: u16) -> Layout {
     let mut layout = Layout::new().region(1024, 320).port(HERE);
     for chain in 1..=count {
@@ -30,7 +30,7 @@ fn prefix(address: impl Into<IpAddr>, bits: u8) -> Option<Prefix> {
     Some(Prefix { address: address.into(), bits })
 }
 
-/// Offers frames, twice, and says how many left by ports 1, 2, … The second time they are known.
+/// Offers frames, twice, and returns how many left by ports 1, 2, … The second time they are known.
 #[track_caller]
 fn where_to<const N: usize>(world: &mut World, frames: &[Vec<u8>]) -> [usize; N] {
     let mut once = || {

@@ -13,7 +13,7 @@ use crate::harness::frames::{
 };
 use crate::harness::layout::{HERE, Layout};
 
-/// UDP port 80 by chain 1 through four instances to port 1, the rest by chain 2 to port 2.
+/// Sends UDP port 80 by chain 1 through four instances to port 1, the rest by chain 2 to port 2.
 fn world() -> World {
     let layout = Layout::plain()
         .port(HERE)
@@ -24,7 +24,7 @@ fn world() -> World {
     World::new(layout.default_chain(2))
 }
 
-/// (instance, flow) pairs as the NFs saw them.
+/// Returns (instance, flow) pairs as the NFs saw them.
 fn record(world: &mut World) -> Arc<Mutex<BTreeSet<(u16, u32)>>> {
     let seen = Arc::new(Mutex::new(BTreeSet::new()));
     for number in 0..4 {

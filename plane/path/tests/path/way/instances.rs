@@ -32,7 +32,7 @@ fn record(world: &mut World, number: u16, seen: &Seen) {
     );
 }
 
-/// One NF with `count` instances that run.
+/// Returns one NF with `count` instances that run.
 fn shared_by(count: usize) -> (World, Seen) {
     let layout = Layout::plain().nf("nf", &vec![HERE; count]).chain(&[0], Exit::Port(PortId(1)));
     let mut world = World::new(layout.default_chain(1));
@@ -41,7 +41,7 @@ fn shared_by(count: usize) -> (World, Seen) {
     (world, seen)
 }
 
-/// Sends packets of all flows, and says which instance had each.
+/// Sends packets of all flows, and returns which instance had each.
 #[track_caller]
 fn owners(world: &mut World, seen: &Seen) -> BTreeMap<u32, u16> {
     let offered = interleaved(0..FLOWS, 0..3);

@@ -14,7 +14,7 @@ fn everything_to(chain: u16) -> Rules {
     Rules::new(&[to_chain(chain)])
 }
 
-/// Chains 1 and 2, through NFs 0-1 and 1-0, to ports 1 and 2.
+/// Returns chains 1 and 2, through NFs 0-1 and 1-0, to ports 1 and 2.
 fn world() -> World {
     let layout = Layout::plain().port(HERE).nf("a", &[HERE]).nf("b", &[HERE]);
     let layout = layout.chain(&[0, 1], Exit::Port(PortId(1))).chain(&[1, 0], Exit::Port(PortId(2)));

@@ -1,4 +1,4 @@
-//! A stage that is an external program: two queues, and behind them somebody who keeps packets, makes some,
+//! Stage that is an external program: two queues, and behind them a program that keeps packets, makes some,
 //! and goes.
 
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ impl Outside {
     }
 }
 
-/// An NF, an external program, another NF, and a port.
+/// Returns an NF, an external program, another NF, and a port.
 fn world() -> (World, Outside) {
     let layout = Layout::plain()
         .nf("first", &[HERE])
@@ -63,7 +63,7 @@ fn attach(world: &World, marks: Option<QueueMarks>) -> Outside {
     outside
 }
 
-/// Lets so much time pass that what is outstanding is given up.
+/// Lets enough time pass that outstanding packets are given up.
 fn wait_for_overdue(world: &mut World) {
     for _ in 0..=SAMPLES + 1 {
         world.now += Ticks::from_span(SAMPLE_EVERY, TICKS_PER_MICRO).0;

@@ -1,4 +1,4 @@
-//! What an NF can say of a packet.
+//! Verdicts: what an NF can say of a packet.
 
 use headgate_path::drop::DropReason;
 use headgate_path::hop::JUMPS_MAX;
@@ -17,12 +17,12 @@ fn label_of(region: &Region, packet: Descriptor) -> Label {
     label(&frame)
 }
 
-/// An NF whose verdict depends on the label.
+/// Returns an NF whose verdict depends on the label.
 fn says(verdict: impl Fn(Label) -> Verdict + Send + 'static) -> Handler {
     Box::new(move |region, packet| packet.with_verdict(verdict(label_of(region, packet))))
 }
 
-/// Ports 0-2, three NFs, chain 1 through all of them to port 1.
+/// Returns ports 0-2, three NFs, and chain 1 through all of them to port 1.
 fn world() -> World {
     let layout = Layout::plain().port(HERE).nf("a", &[HERE]).nf("b", &[HERE]).nf("c", &[HERE]);
     World::new(layout.chain(&[0, 1, 2], Exit::Port(PortId(1))).default_chain(1))

@@ -21,7 +21,7 @@ use crate::harness::nf::Nf;
 /// Far beyond what a busy machine needs; only a hang takes that long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Three workers, two domains; every hop of the chain changes worker, domain or both.
+/// Returns three workers, two domains; every hop of the chain changes worker, domain or both.
 fn world() -> World {
     let at = |worker, region| At { worker, region };
     let layout = Layout::new().workers(3).region(4096, 320).region(2048, 320).port(at(0, 0)).port(at(2, 1));
@@ -92,7 +92,7 @@ impl<'scope> Running<'scope> {
         }
     }
 
-    /// Everything back in place, to be stepped by hand again.
+    /// Puts everything back in place, to be stepped by hand again.
     fn stop(mut self, world: &mut World) {
         self.tell_all_to_stop();
         world.workers = self.workers.drain(..).map(|thread| thread.join().unwrap()).collect();
