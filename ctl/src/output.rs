@@ -40,8 +40,8 @@ pub struct Paint {
 }
 
 impl Paint {
-    /// Makes the paint of a stream: on for a terminal, unless `NO_COLOR` (no-color.org) is set or the terminal
-    /// is dumb.
+    /// Makes the paint of a stream: on for a terminal, unless `NO_COLOR` (no-color.org) is set or the
+    /// terminal is dumb.
     fn of(stream: &impl IsTerminal) -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");

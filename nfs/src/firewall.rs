@@ -7,7 +7,7 @@
 //! decides about them, so a rule that denies by port lets the packet's later fragments pass where a later
 //! rule or the default does, and where those deny they are lost. Malformed packets are always denied.
 //!
-//! A rule that rejects ends a packet and tells its sender ([`reject`]).
+//! A rule that rejects ends a packet and tells its sender (`firewall/reject.rs`).
 
 mod reject;
 

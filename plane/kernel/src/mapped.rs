@@ -203,7 +203,8 @@ impl MappedRings {
         }
         let frame = self.rings.frame(number);
         let header = frame.cast::<libc::tpacket2_hdr>();
-        // SAFETY: the frame is ours since its status said so; behind its header lies room for a frame that long, as was checked.
+        // SAFETY: the frame is ours since its status said so; behind its header lies room for a frame that
+        // long, as was checked.
         unsafe {
             (&raw mut (*header).tp_len).write(packet.length());
             let into = std::slice::from_raw_parts_mut(frame.add(SEND_HEADER_BYTES), length);

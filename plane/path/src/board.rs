@@ -183,7 +183,8 @@ impl Board {
     /// Counts that the worker works by another plan from now on.
     pub(crate) fn plan_taken(&self) {
         // One writer: no two may add at once.
-        self.plans.store(self.plans.load(Ordering::Relaxed) + 1, Ordering::Release); // N-release, with N-acquire
+        let plans = self.plans.load(Ordering::Relaxed) + 1;
+        self.plans.store(plans, Ordering::Release); // N-release, with N-acquire
     }
 
     /// Returns how many plans the worker has taken after its first. A thread that sees one

@@ -14,44 +14,16 @@
 //! only where such a chain is.
 
 mod extras;
+mod holder;
 mod place;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_shm::cpu;
-use headgate_units::InstanceId;
 
 pub use extras::{Extra, Extras, ExtrasWanted};
+pub use holder::Holder;
 pub use place::{Entrance, Place};
-
-/// Holder of a buffer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Holder(u16);
-
-impl Holder {
-    /// Nobody: the buffer is free, or a device has it.
-    pub const FREE: Self = Self(0);
-    /// A worker: between stations, on its way to another worker, or waiting for room in a ring.
-    pub const WORKER: Self = Self(1);
-    /// The station `commit`: the packet waits until its output may be seen.
-    pub const COMMIT: Self = Self(2);
-    /// Holders below this are none of the instances.
-    const FIRST_INSTANCE: u16 = 16;
-
-    /// Returns an NF instance as a holder.
-    #[inline(always)]
-    #[must_use]
-    pub const fn instance(instance: InstanceId) -> Self {
-        Self(Self::FIRST_INSTANCE + instance.0)
-    }
-
-    /// Returns whether it is an NF instance.
-    #[inline(always)]
-    #[must_use]
-    pub const fn is_instance(self) -> bool {
-        self.0 >= Self::FIRST_INSTANCE
-    }
-}
 
 /// Shift of the unit of time on a packet's way: 2^8 TSC cycles, some 100 ns.
 pub const TICK_SHIFT: u32 = 8;

@@ -2,7 +2,7 @@
 
 use headgate_units::{ChainId, PortId};
 
-use super::Holder;
+use super::holder::Holder;
 
 /// Place of a packet: holder, chain, position in the chain, and the port and queue it came by.
 ///
