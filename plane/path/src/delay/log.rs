@@ -26,7 +26,7 @@ pub struct Sample {
     pub of: Delayed,
     /// Number of packets it stands for, at most 255.
     pub packets: u8,
-    /// The delay, in units of 2^[`TICK_SHIFT`] TSC cycles.
+    /// The delay, in units of 2^[`TICK_SHIFT`](crate::holders::TICK_SHIFT) TSC cycles.
     pub ticks: u32,
 }
 

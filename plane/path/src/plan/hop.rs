@@ -4,11 +4,11 @@ use headgate_units::{InstanceId, NfId, PortId};
 
 use crate::drop::DropReason;
 
-/// Another node, in the order of [`Parts::nodes`].
+/// Another node, in the order of [`Parts::nodes`](super::Parts::nodes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
 
-/// A tunnel, in the order of [`Parts::tunnels`].
+/// A tunnel, in the order of [`Parts::tunnels`](super::Parts::tunnels).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TunnelId(pub u16);
 
