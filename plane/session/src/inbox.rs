@@ -3,8 +3,8 @@
 //! The process at the other end is untrusted and may send anything, so:
 //! - no file is received or closed on the caller's thread, which could block for as long as the sender
 //!   likes: where the kernel can refuse files for us (SO_PASSRIGHTS, Linux 6.16) there are none to receive,
-//!   and elsewhere a thread of its own reads ([`reader`]); sending files is an offence where it is seen;
-//! - what is said has a budget ([`budget`]), beyond which it waits in the socket;
+//!   and elsewhere a thread of its own reads (`reader`); sending files is an offence where it is seen;
+//! - what is said has a budget (`budget`), beyond which it waits in the socket;
 //! - texts that go on to people are cut.
 //!
 //! Nothing here waits.

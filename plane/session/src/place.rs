@@ -9,9 +9,9 @@
 //!
 //! Confinement of an NF, from the outside in:
 //! - its user: processes of other domains, and files that are not for everybody;
-//! - [`files`]: writing files, TCP, signals, and reading other processes, by Landlock;
-//! - [`calls`]: system calls that an NF has no use for, by seccomp;
-//! - [`rights`]: capabilities and ways to them.
+//! - `files`: writing files, TCP, signals, and reading other processes, by Landlock;
+//! - `calls`: system calls that an NF has no use for, by seccomp;
+//! - `rights`: capabilities and ways to them.
 //!
 //! A program that is run (`exec`) becomes dumpable again, which nothing but a file that its user cannot read
 //! prevents. It does not matter where Landlock is: each NF is in a domain of its own then, and a process in
