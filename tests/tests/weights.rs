@@ -124,6 +124,29 @@ fn shares_follow_what_packets_cost() {
     assert!(!group.exists());
 }
 
+/// Domains share a core by their parts, in the kernel's own files, whatever their NFs claim.
+#[test]
+fn domains_share_a_core_by_their_parts() {
+    if !has_weights("domains_share_a_core_by_their_parts") {
+        return;
+    }
+    let domains = "[[domain]]\nname = \"inner\"\npart = 3\n[[domain]]\nname = \"outer\"\n";
+    let of = |domain: &str, keys: &str| format!("{keys}\ndomain = \"{domain}\"");
+    let text = configuration("mode = \"weights\"", &of("inner", LIGHT), &of("outer", HEAVY));
+    let group = group_of_all().unwrap();
+    let session = Session::start(&(text + domains));
+    session.wait_for("each NF has all that its domain has", |now| now.nfs.iter().all(|nf| share(nf) == 1.0));
+    let part = |domain: &str| {
+        let groups = fs::read_dir(&group).unwrap().map(|entry| entry.unwrap().path());
+        let is_one = |path: &PathBuf| path.to_string_lossy().ends_with(&format!(".{domain}"));
+        let text = fs::read_to_string(groups.into_iter().find(is_one).unwrap().join("cpu.shares")).unwrap();
+        text.trim().parse::<u32>().unwrap()
+    };
+    assert_eq!(part("inner"), 3 * part("outer"));
+    session.stop();
+    assert!(!group.exists());
+}
+
 #[test]
 fn a_priority_is_a_factor() {
     if !has_weights("a_priority_is_a_factor") {

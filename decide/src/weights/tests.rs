@@ -210,6 +210,19 @@ fn cores_are_shared_apart_and_a_slice_of_the_configuration_is_kept() {
     assert!(slice(0).unwrap() > slice(2).unwrap());
 }
 
+/// A domain cannot take a neighbour's part of a core, whatever its NFs claim or get to do.
+#[test]
+fn domains_of_a_core_do_not_compete_by_claims() {
+    let neighbour = Nf { domain: RegionId(1), ..NF };
+    let mut world =
+        World::new(RULES, &[load(NF, 100, 1_000), load(NF, 100, 3_000), load(neighbour, 100_000, 1_000_000)]);
+    world.run(300);
+    let shares: Vec<u32> = world.shares().into_iter().flatten().collect();
+    let near = |share: u32, parts: u32| share.abs_diff(parts) < parts / 16 + 1;
+    assert!(near(shares[0], 2500) && near(shares[1], 7500), "{shares:?}");
+    assert_eq!(shares[2], share::WHOLE, "of what its domain has");
+}
+
 #[test]
 fn an_nf_competes_only_if_it_sleeps_is_seen_is_not_real_time_and_is_in_service() {
     let others = [Nf { sleeps: false, ..NF }, Nf { is_seen: false, ..NF }, Nf { is_real_time: true, ..NF }];
