@@ -322,15 +322,15 @@ fn boxes_and_one_of_ours_have_slices_of_one_core() {
     let ours = format!("{}\nloop = \"polling\"", run("forward"));
     let nfs = [("swap", testpmd()), ("ours", ours), ("again", testpmd())];
     let session =
-        Session::start(&configuration("rate = \"50K\"\ncount = 200000", NULL, "mode = \"unis\"", &nfs));
+        Session::start(&configuration("rate = \"50K\"\ncount = 100000", NULL, "mode = \"unis\"", &nfs));
     let raised = |now: &Snapshot| {
         let threads = ["swap", "ours", "again"].map(|name| process::threads(pid(now, name)));
         let mut policies = threads.iter().flatten().map(|thread| sched::get(Some(*thread)));
         threads[0].len() > 1 && policies.all(|policy| matches!(policy, Ok(Policy::Fifo { .. })))
     };
     session.wait_for("all have time slices", raised);
-    let now = session.wait_for("all are through", |now| is_over(now, 200_000));
-    assert!(chain(&now, "path").left > 50_000, "{:#?}", now.drops);
+    let now = session.wait_for("all are through", |now| is_over(now, 100_000));
+    assert!(chain(&now, "path").left > 25_000, "{:#?}", now.drops);
     assert!(now.nfs.iter().all(|nf| nf.slices > 3), "{:#?}", now.nfs);
     session.wait_for("nobody is before the rest of the machine", |now| !raised(now));
     kill_process(pid(&session.snapshot(), "again"), Signal::KILL).expect("it is ours");

@@ -2,6 +2,7 @@
 
 use headgate_decide::lifecycle::State;
 use headgate_decide::units::InstanceId;
+use headgate_host::Pid;
 use headgate_host::process;
 use headgate_host::undo::Action;
 
@@ -65,7 +66,7 @@ impl Control {
             has_slices: self.slices.gives(&seat.nf, seat.core) && without != Some(seat.number),
             starts_or_stops: instance.state() != State::Running,
             pid,
-            threads: if process.link.has_threads() { process::threads(pid) } else { vec![pid] },
+            threads: if process.link.has_threads() { threads_main_last(pid) } else { vec![pid] },
             own: kernel_policy(seat.nf.policy),
             queues,
         })
@@ -102,4 +103,12 @@ impl Control {
             }
         }
     }
+}
+
+/// Returns the threads of a process, its first one last: that one polls, and of tasks with one real-time priority the
+/// one that was raised first runs until it sleeps. The others (DPDK's has the memif handshake) would never run.
+fn threads_main_last(pid: Pid) -> Vec<Pid> {
+    let mut threads = process::threads(pid);
+    threads.sort_by_key(|thread| *thread == pid);
+    threads
 }
