@@ -105,8 +105,9 @@ impl Control {
     }
 }
 
-/// Returns the threads of a process, its first one last: that one polls, and of tasks with one real-time priority the
-/// one that was raised first runs until it sleeps. The others (DPDK's has the memif handshake) would never run.
+/// Returns the threads of a process, its first one last: that one polls, and of tasks with one real-time
+/// priority the one that was raised first runs until it sleeps. The others (DPDK's has the memif handshake)
+/// would never run.
 fn threads_main_last(pid: Pid) -> Vec<Pid> {
     let mut threads = process::threads(pid);
     threads.sort_by_key(|thread| *thread == pid);
