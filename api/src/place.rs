@@ -10,8 +10,9 @@ pub fn folder() -> PathBuf {
         return PathBuf::from("/run/headgate");
     }
     match std::env::var_os("XDG_RUNTIME_DIR") {
-        Some(runtime) => PathBuf::from(runtime).join("headgate"),
-        None => PathBuf::from(format!("/tmp/headgate-{uid}")),
+        // An empty one counts as none (XDG Base Directory Specification).
+        Some(runtime) if !runtime.is_empty() => PathBuf::from(runtime).join("headgate"),
+        _ => PathBuf::from(format!("/tmp/headgate-{uid}")),
     }
 }
 
