@@ -213,7 +213,8 @@ fn a_memory_hog_is_ended_and_nobody_else() {
     neighbour.remove().unwrap();
 }
 
-/// Starts many processes and goes on starting others, without ever coming to the limit, where a shell gives up.
+/// Starts many processes and goes on starting others, without ever coming to the limit, where a shell gives
+/// up.
 const RESTLESS: &str =
     "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done; while :; do : | : | :; done";
 
