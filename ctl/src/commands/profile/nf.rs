@@ -36,6 +36,9 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// Length of a window. Our choice: samples come once a millisecond, and the manager forms their median over
 /// 100 ms.
 const WINDOW: Duration = Duration::from_millis(100);
+/// Windows without a packet after which the NF is given up. Our choice: two seconds, which a busy machine may
+/// take to run what feeds the NF.
+const EMPTY_MAX: u32 = 20;
 /// Packets the ring of the NF holds.
 const RING: u32 = 4096;
 /// Packets at an NF from which on its ring is never empty: half of it.
@@ -184,18 +187,22 @@ fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost
     session.interval(WARM_UP)?;
     let gone = || CommandError::new(Exit::Failed, "the NF is gone");
     let (mut accounts, mut samples, mut saturated) = (Vec::new(), Vec::new(), true);
-    for _ in 0..windows {
+    let mut empty = 0;
+    while accounts.len() < windows as usize {
         let interval = session.interval(WINDOW)?;
         let (then, now) =
             (figures(&interval.before).ok_or_else(gone)?, figures(&interval.after).ok_or_else(gone)?);
-        saturated &= then.2 >= SATURATED && now.2 >= SATURATED;
         let returned = now.1.saturating_sub(then.1);
         if returned == 0 {
-            return Err(CommandError::new(
-                Exit::Failed,
-                format!("the NF returned no packet of {frame_bytes} B in {} ms", WINDOW.as_millis()),
-            ));
+            empty += 1;
+            if empty < EMPTY_MAX {
+                continue;
+            }
+            let why =
+                format!("the NF returned no packet of {frame_bytes} B in {empty} windows of {WINDOW:?}");
+            return Err(CommandError::new(Exit::Failed, why));
         }
+        saturated &= then.2 >= SATURATED && now.2 >= SATURATED;
         // In picoseconds, so that ranks of whole numbers are fine enough.
         accounts.push(now.0.saturating_sub(then.0) * 1000 / returned);
         samples.extend(now.3.map(|ns| ns * 1000));
