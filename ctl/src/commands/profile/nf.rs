@@ -207,9 +207,18 @@ fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost
         accounts.push(now.0.saturating_sub(then.0) * 1000 / returned);
         samples.extend(now.3.map(|ns| ns * 1000));
     }
-    let mut chosen = if saturated { accounts } else { samples };
+    size_cost(frame_bytes, windows, saturated, if saturated { accounts } else { samples })
+}
+
+/// Returns the cost of frames of one size by measured costs in picoseconds.
+fn size_cost(
+    frame_bytes: u32,
+    windows: u32,
+    accounted: bool,
+    mut measured: Vec<u64>,
+) -> Result<SizeCost, CommandError> {
     let mut rank = |part| {
-        quantile(&mut chosen, part).map(|ps| ps as f64 / 1000.0).ok_or_else(|| {
+        quantile(&mut measured, part).map(|ps| ps as f64 / 1000.0).ok_or_else(|| {
             CommandError::new(
                 Exit::Failed,
                 "the NF is faster than what feeds it and takes no samples of itself, so its cost cannot be told",
@@ -222,7 +231,7 @@ fn measure(session: &Session, frame_bytes: u32, windows: u32) -> Result<SizeCost
         p25_ns: rank(0.25)?,
         p75_ns: rank(0.75)?,
         windows: windows as usize,
-        accounted: saturated,
+        accounted,
     })
 }
 
