@@ -221,8 +221,7 @@ impl Instances {
             if heard {
                 self.go_on_starting(at, ground, effects);
                 self.read_messages(at, ground, effects);
-                self.look_for_end(at, ground.now, effects);
-                self.read_messages(at, ground, effects);
+                self.look_for_end(at, ground, effects);
             }
             self.poll_life(at, ground, effects);
             self.poll_link(at, samples, ground, effects);

@@ -98,20 +98,20 @@ impl Instances {
         }
     }
 
-    /// Notes that a process has ended. It is reaped once all parts that deal with it by its number know;
-    /// until then the number is its own.
-    pub(super) fn look_for_end(&mut self, at: usize, now: Moment, effects: &mut Vec<Effect>) {
+    /// Notes that a process has ended, and reads its last messages. It is reaped once all parts that deal with
+    /// it by its number know; until then the number is its own.
+    pub(super) fn look_for_end(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         if !instance.life.has_process() {
             return;
         }
         let Some(process) = &mut instance.process else { return };
         if process.ended.is_none() && process.origin.has_ended() {
-            process.ended = Some(now);
-            // Its last messages, whatever its budget.
+            process.ended = Some(ground.now);
             process.inbox.drain();
             instance.before.cpu_ns += process.origin.final_cpu_ns(process.cpu_seen_ns);
             effects.push(Effect::Ended(at));
+            self.read_messages(at, ground, effects);
         }
     }
 
