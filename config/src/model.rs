@@ -568,6 +568,11 @@ impl Policy {
 }
 
 impl Nf {
+    /// Returns whether its processes are real-time tasks under a scheduler of that mode.
+    pub fn runs_in_real_time(&self, mode: Mode) -> bool {
+        self.policy.is_real_time() || self.has_slices(mode)
+    }
+
     /// Returns whether a scheduler of that mode gives it time slices.
     pub fn has_slices(&self, mode: Mode) -> bool {
         mode == Mode::Unis && self.waits == Loop::Polling

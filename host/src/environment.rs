@@ -62,6 +62,11 @@ pub struct Environment {
     pub load_average: Option<f64>,
 }
 
+/// Returns the memory of the machine, in bytes.
+pub fn memory_bytes() -> Option<u64> {
+    kibibytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal")
+}
+
 impl Environment {
     /// Reads the facts from the machine.
     pub fn observe() -> Self {

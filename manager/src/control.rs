@@ -55,7 +55,6 @@ use std::time::Duration;
 use headgate_decide::shutdown::{self, Shutdown};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
 use headgate_decide::wake::poll_before_sleep;
-use headgate_host::Pid;
 use headgate_host::cgroup::NfGroup;
 use headgate_host::process::Output;
 use headgate_host::undo::Janitor;
@@ -439,14 +438,13 @@ impl Control {
             Err(why) => return reception.refuse(inbox, peer.uid(), why),
         };
         let core = self.instances[at].seat.core;
-        let held = self.hold_attached(at, pid);
+        // First, because its own group is one of those that have the cores.
         let admitted = self.admit(pid).map_err(|error| error.to_string());
+        let made = self.groups.group(&self.instances[at].seat, false, &self.config, &mut self.ledger);
+        let (group, made) = made.map_or_else(|error| (NfGroup::default(), Err(error)), |one| (one, Ok(())));
+        let held = made.and_then(|()| group.enter(pid)).map_err(|error| error.to_string());
         let pinned = headgate_host::cores::pin_process(pid, &[core].into_iter().collect());
-        let (group, entered) = match held {
-            Ok(group) => (group, Ok(())),
-            Err(why) => (NfGroup::default(), Err(why)),
-        };
-        let stays = match entered.and(admitted).and(pinned.map_err(|error| error.to_string())) {
+        let stays = match admitted.and(held).and(pinned.map_err(|error| error.to_string())) {
             Ok(()) => String::new(),
             Err(error) => format!("; it is not kept on core {core}: {error}"),
         };
@@ -455,22 +453,6 @@ impl Control {
         let origin = origin::Origin::Attached(origin::Attached(peer));
         let process = instance::Process::new(origin, link, inbox, group);
         self.with_instances(|instances, ground, effects| instances.admit(at, process, ground, effects));
-    }
-
-    /// Puts a process that somebody else started into a group of its instance. It outlives us, and so does
-    /// whatever it started.
-    fn hold_attached(&mut self, at: usize, process: Pid) -> Result<NfGroup, String> {
-        let seat = &self.instances[at].seat;
-        if seat.nf.policy.is_real_time() {
-            // The group of all real-time tasks ends with us.
-            return Ok(NfGroup::default());
-        }
-        let group = self.groups.group(seat, false, &self.config).map_err(|error| error.to_string())?;
-        for undo in group.letting_go() {
-            self.ledger.before_changing(undo);
-        }
-        group.enter(process).map_err(|error| error.to_string())?;
-        Ok(group)
     }
 
     /// Sends the flows of a stage to those of its instances that are in service.

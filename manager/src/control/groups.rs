@@ -10,7 +10,7 @@ use headgate_host::Pid;
 use headgate_host::cgroup::{
     Controller, DomainGroup, GroupError, GroupTree, Hierarchy, Limits, NfGroup, NfGroupPlan,
 };
-use headgate_host::environment::Environment;
+use headgate_host::environment;
 
 use super::instance::Seat;
 use super::ledger::Ledger;
@@ -41,17 +41,15 @@ pub struct NfGroups {
 impl NfGroups {
     /// Makes the group tree of the manager of this name, in as many hierarchies as there are for it.
     pub fn make(manager: &str, ledger: &mut Ledger) -> Self {
-        let name = format!("headgate-{manager}-{}", std::process::id());
-        let tree = GroupTree::make(&name, &Hierarchy::all(), &mut |undo| ledger.before_changing(undo));
-        let memory_bytes = Environment::observe().memory_bytes.map(|bytes| bytes / MEMORY_PART);
-        Self { tree, domains: BTreeMap::new(), memory_bytes, made: 0, leaving: Vec::new() }
+        Self::in_hierarchies(&Hierarchy::all(), manager, ledger)
     }
 
-    /// Returns the groups of a machine that has no control groups.
-    #[cfg(test)]
-    pub fn none() -> Self {
-        let tree = GroupTree::make("tests", &[], &mut |_| {});
-        Self { tree, domains: BTreeMap::new(), memory_bytes: None, made: 0, leaving: Vec::new() }
+    /// Makes the group tree in these hierarchies.
+    pub(super) fn in_hierarchies(hierarchies: &[Hierarchy], manager: &str, ledger: &mut Ledger) -> Self {
+        let name = format!("headgate-{manager}-{}", std::process::id());
+        let tree = GroupTree::make(&name, hierarchies, &mut |undo| ledger.before_changing(undo));
+        let memory_bytes = environment::memory_bytes().map(|bytes| bytes / MEMORY_PART);
+        Self { tree, domains: BTreeMap::new(), memory_bytes, made: 0, leaving: Vec::new() }
     }
 
     /// Returns what groups cannot limit on this machine, as one sentence; `None` when they limit everything.
@@ -66,11 +64,31 @@ impl NfGroups {
         missing.map(ToString::to_string)
     }
 
-    /// Makes the group of an instance's next process. `real_time`: whether it will be a real-time task.
+    /// Makes the group of a process of an instance. One that is not ours to end is let go, with all that it
+    /// started, when the group is given up or we are killed; if it is a real-time task it gets no group,
+    /// because the one of all real-time tasks ends with us.
     ///
     /// # Errors
     /// [`GroupError`]; nothing is left behind then.
-    pub fn group(&mut self, seat: &Seat, real_time: bool, config: &Config) -> Result<NfGroup, GroupError> {
+    pub fn group(
+        &mut self,
+        seat: &Seat,
+        ours: bool,
+        config: &Config,
+        ledger: &mut Ledger,
+    ) -> Result<NfGroup, GroupError> {
+        let real_time = seat.nf.runs_in_real_time(config.scheduler.mode);
+        if !ours && real_time {
+            return Ok(NfGroup::default());
+        }
+        let group = self.make_group(seat, real_time, config)?;
+        if !ours {
+            group.letting_go().into_iter().for_each(|undo| ledger.before_changing(undo));
+        }
+        Ok(group)
+    }
+
+    fn make_group(&mut self, seat: &Seat, real_time: bool, config: &Config) -> Result<NfGroup, GroupError> {
         let place = (seat.core, seat.nf.domain);
         if !self.domains.contains_key(&place) {
             let domain = &config.domains[seat.nf.domain.index()];
@@ -113,9 +131,13 @@ impl NfGroups {
         self.tree.set_members(members.max(1))
     }
 
-    /// Takes back the group of a process that has ended. One with a process that has not died yet is removed
-    /// later.
-    pub fn take_back(&mut self, group: NfGroup) {
+    /// Takes back the group of a process that has ended. One of ours with a process that has not died yet is
+    /// removed later.
+    pub fn take_back(&mut self, group: NfGroup, ours: bool, ledger: &mut Ledger) {
+        if !ours {
+            let letting_go = group.letting_go();
+            return ledger.take_back(|undo| letting_go.contains(undo));
+        }
         self.leaving.push(group);
         self.leaving.retain(|group| group.remove().is_err());
     }

@@ -213,6 +213,26 @@ fn a_memory_hog_is_ended_and_nobody_else() {
     neighbour.remove().unwrap();
 }
 
+#[test]
+fn who_is_let_go_lives_on_outside() {
+    let Some(grove) = Grove::new("let-go") else { return };
+    let group = grove.group(&plan("1.guest"));
+    let mut child = shell_in(&group, "sleep 1000 & echo $!; exec sleep 1000");
+    let other = Pid::from_raw(line_of(&mut child).parse().unwrap()).unwrap();
+    for undo in group.letting_go() {
+        undo.perform_patiently().unwrap();
+    }
+    assert_eq!(group.members(), []);
+    assert!(group.directories.iter().all(|directory| !directory.path.exists()));
+    grove.tree.remove().unwrap();
+    assert_eq!(child.try_wait().unwrap(), None);
+    rustix::process::test_kill_process(other).unwrap();
+    for pid in [other, Pid::from_child(&child)] {
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    child.wait().unwrap();
+}
+
 /// Starts many processes and goes on starting others, without ever coming to the limit, where a shell gives
 /// up.
 const RESTLESS: &str =

@@ -3,6 +3,7 @@
 use headgate_decide::lifecycle::{Action, Event, Report};
 use headgate_decide::liveness;
 use headgate_host::Signal;
+use headgate_host::cgroup::NfGroup;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
@@ -40,7 +41,7 @@ impl Instances {
         let instance = &mut self.all[at];
         let (worker, stage, number) = (instance.seat.worker, instance.seat.stage, instance.seat.number);
         match action {
-            Action::Spawn => match spawn(&instance.seat, ground) {
+            Action::Spawn => match spawn(&instance.seat, ground, effects) {
                 Ok(process) => self.take(at, process, ground, effects),
                 Err(why) => return Some(Event::NoProcess(why)),
             },
@@ -99,10 +100,9 @@ impl Instances {
         instance.before.io = instance.link_status().io.unwrap_or_default();
         if let Some(process) = instance.process.take() {
             let Process { origin, group, .. } = process;
+            let ours = origin.leaves_to_us();
             origin.release(ground.ledger);
-            let letting_go = group.letting_go();
-            ground.ledger.take_back(|undo| letting_go.contains(undo));
-            ground.groups.take_back(group);
+            ground.groups.take_back(group, ours, ground.ledger);
         }
         effects.push(Effect::Released);
     }
@@ -133,7 +133,7 @@ impl Instances {
 }
 
 /// Starts a process for an instance, with memory and interfaces of its own.
-fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
+fn spawn(seat: &Seat, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) -> Result<Process, String> {
     let program = seat.nf.origin.program().ok_or_else(|| "it attaches by itself".to_owned())?;
     // Without a link there is no use for a process.
     let link = Link::make(seat, ground)?;
@@ -147,12 +147,15 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>) -> Result<Process, String> {
         write: seat.nf.confinement.write.clone(),
         ..Orders::new(seat.name.clone(), program, 0)
     };
-    let real_time = seat.nf.policy.is_real_time() || seat.nf.has_slices(ground.config.scheduler.mode);
-    let group = ground.groups.group(seat, real_time, ground.config).map_err(|error| error.to_string())?;
+    let group = ground.groups.group(seat, true, ground.config, ground.ledger).unwrap_or_else(|error| {
+        let what = format!("runs without a control group, so it is not limited: {error}");
+        effects.push(Effect::Log { code: EventCode::SchedulingLimited, who: seat.name.clone(), what });
+        NfGroup::default()
+    });
     match Origin::spawn(seat, Birth { orders, user, network, socket, group: &group }, ground) {
         Ok(origin) => Ok(Process::new(origin, link, inbox, group)),
         Err(why) => {
-            ground.groups.take_back(group);
+            ground.groups.take_back(group, true, ground.ledger);
             Err(why)
         }
     }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant as Clock};
 
 use headgate_decide::lifecycle::State;
-use headgate_host::cgroup::NfGroup;
+use headgate_host::cgroup::{Controller, Hierarchy, NfGroup, Version};
 use headgate_host::peer::Peer;
 use headgate_session::inbox::Inbox;
 use headgate_session::message::{self, FromNf, ToNf};
@@ -51,13 +51,14 @@ impl Below {
             catalog: Catalog::default(),
             recorder: Recorder::default(),
         };
+        let mut ledger = Ledger::new(None);
         Self {
             fabric: Fabric::without_threads(&config, parts),
             config,
             settings,
             wiring: Wiring::new(None),
-            ledger: Ledger::new(None),
-            groups: NfGroups::none(),
+            groups: NfGroups::in_hierarchies(&[], "tests", &mut ledger),
+            ledger,
             users: Users::default(),
             now: Moment(1),
         }
@@ -200,4 +201,47 @@ fn what_was_held_is_taken_back_before_the_next_process() {
         ["released", "failed: its process ended; 7 packets ended with it; the next process may attach"]
     );
     assert_eq!((instances[0].state(), instances[0].process.is_none()), (State::Awaited, true));
+}
+
+/// Groups of a hierarchy whose groups are folders, in one of its own.
+fn groups_in(home: &std::path::Path, ledger: &mut Ledger) -> NfGroups {
+    let hierarchy = Hierarchy {
+        version: Version::V1,
+        mount: home.to_owned(),
+        own: home.to_owned(),
+        controllers: vec![Controller::Freezer],
+    };
+    NfGroups::in_hierarchies(&[hierarchy], "tests", ledger)
+}
+
+#[test]
+fn an_nf_whose_group_cannot_be_made_runs_and_that_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let mut below = Below::new(LAUNCHED, "/bin/true");
+    below.groups = groups_in(home.path(), &mut below.ledger);
+    // Somebody removes the tree, and puts something else there.
+    let root = home.path().join(format!("headgate-tests-{}", std::process::id()));
+    std::fs::remove_dir(&root).unwrap();
+    std::fs::write(&root, "").unwrap();
+    let (mut instances, mut effects) = (one_instance(&below), Vec::new());
+    instances.begin(0, &mut below.ground(), &mut effects);
+    let words = words(&effects);
+    assert!(words[0].starts_with("runs without a control group"), "{words:?}");
+    assert_eq!(words[1..], ["begins"]);
+    std::fs::remove_file(&root).unwrap();
+}
+
+/// The group of all real-time tasks ends with the manager, so a process that does not must not be in it.
+#[test]
+fn a_real_time_process_that_attaches_gets_no_group() {
+    let home = tempfile::tempdir().unwrap();
+    for (keys, has_group) in [("", true), ("\npolicy = \"fifo\"", false)] {
+        let mut below = Below::new(&format!("{ATTACHED}{keys}"), "");
+        below.groups = groups_in(home.path(), &mut below.ledger);
+        let instances = one_instance(&below);
+        let ground = below.ground();
+        let group = ground.groups.group(&instances[0].seat, false, ground.config, ground.ledger).unwrap();
+        assert_eq!(!group.letting_go().is_empty(), has_group);
+        ground.groups.take_back(group, false, ground.ledger);
+    }
 }

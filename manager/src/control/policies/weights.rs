@@ -106,10 +106,17 @@ impl Control {
         if process.group.is_whole() {
             return Ok(());
         }
-        let real_time = self.slices.would_give(&seat.nf) || seat.nf.policy.is_real_time();
-        let group = self.groups.group(seat, real_time, &self.config).map_err(|error| error.to_string())?;
-        let entered = group.enter(process.origin.pid()).map_err(|error| error.to_string());
-        self.groups.take_back(std::mem::replace(&mut process.group, group));
+        let ours = process.origin.leaves_to_us();
+        let made = self.groups.group(seat, ours, &self.config, &mut self.ledger);
+        let before = std::mem::replace(&mut process.group, made.map_err(|error| error.to_string())?);
+        // What it started moves with it, as far as that can still be found.
+        let entered = before.members().into_iter().chain([process.origin.pid()]).try_for_each(|one| {
+            match process.group.enter(one) {
+                Err(_) if one != process.origin.pid() => Ok(()),
+                entered => entered.map_err(|error| error.to_string()),
+            }
+        });
+        self.groups.take_back(before, ours, &mut self.ledger);
         entered
     }
 
