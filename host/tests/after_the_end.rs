@@ -16,6 +16,7 @@ use headgate_host::credentials;
 use headgate_host::namespace::{Namespace, NamespaceError, Namespaces};
 use headgate_host::undo::{Action, Janitor};
 use headgate_host::{Pid, Signal};
+use libtest_mimic::{Arguments, Trial};
 use rustix::process::{kill_process, kill_process_group};
 
 /// Longest wait for what the kernel does in the background; not a measurement.
@@ -30,14 +31,14 @@ fn main() {
         ["threaded"] => threaded(),
         ["abandoned"] => abandoned(),
         ["keeper"] => keeper(),
-        _ => tests(&words),
+        _ => tests(),
     }
 }
 
 type Test = (&'static str, fn());
 
-/// Runs the tests whose name contains one of the words, all without any.
-fn tests(words: &[&str]) {
+/// Runs the tests that the arguments name, all without any.
+fn tests() {
     let tests: [Test; 10] = [
         ("killed_programs_are_tidied_up_after", || tidied_up_after("pause", kill)),
         ("interrupted_programs_are_tidied_up_after", || tidied_up_after("pause", interrupt_group)),
@@ -50,17 +51,15 @@ fn tests(words: &[&str]) {
         ("hosts_vanish_with_their_maker", hosts_vanish_with_their_maker),
         ("who_is_in_a_group_ends_with_its_maker", who_is_in_a_group_ends_with_its_maker),
     ];
-    let filters: Vec<&&str> = words.iter().filter(|word| !word.starts_with('-')).collect();
-    if words.contains(&"--list") {
-        return tests.iter().for_each(|(name, _)| println!("{name}: test"));
-    }
-    for (name, test) in tests {
-        if filters.is_empty() || filters.iter().any(|filter| name.contains(**filter)) {
-            println!("test {name} ...");
+    let trial = |(name, test): Test| {
+        Trial::test(name, move || {
             test();
-            println!("test {name} ... ok");
-        }
-    }
+            Ok(())
+        })
+    };
+    // One is one after the other, and in this thread.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit_if_failed();
 }
 
 fn run_as(role: &[&str]) -> Command {

@@ -17,6 +17,7 @@ use headgate_host::container::{Making, Plan};
 use headgate_host::process::Output;
 use headgate_nf::testing::{Loop, Manager, Welcome};
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch, Permission, Program, User};
+use libtest_mimic::{Arguments, Trial};
 
 const HOST: &str = env!("CARGO_BIN_EXE_headgate-nfs");
 const NOBODY: User = User { uid: 65534, gid: 65534 };
@@ -28,14 +29,14 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["play", ref part @ ..] => attacker::play(part),
-        _ => tests(&words),
+        _ => tests(),
     }
 }
 
 type Test = (&'static str, fn());
 
-/// Runs the tests whose name contains one of the words, all without any.
-fn tests(words: &[&str]) {
+/// Runs the tests that the arguments name, all without any.
+fn tests() {
     let tests: [Test; 11] = [
         (
             "denied_calls_fail_and_a_permission_frees_its_own",
@@ -52,17 +53,15 @@ fn tests(words: &[&str]) {
         ("a_container_holds_its_nf_as_a_place_does", a_container_holds_its_nf_as_a_place_does),
         ("who_was_left_behind_ends_with_the_group", who_was_left_behind_ends_with_the_group),
     ];
-    let filters: Vec<&&str> = words.iter().filter(|word| !word.starts_with('-')).collect();
-    if words.contains(&"--list") {
-        return tests.iter().for_each(|(name, _)| println!("{name}: test"));
-    }
-    for (name, test) in tests {
-        if filters.is_empty() || filters.iter().any(|filter| name.contains(**filter)) {
-            println!("test {name} ...");
+    let trial = |(name, test): Test| {
+        Trial::test(name, move || {
             test();
-            println!("test {name} ... ok");
-        }
-    }
+            Ok(())
+        })
+    };
+    // One is one after the other, and in this thread.
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, tests.into_iter().map(trial).collect()).exit_if_failed();
 }
 
 fn is_root() -> bool {
