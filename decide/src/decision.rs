@@ -26,7 +26,7 @@ use crate::units::Instant;
 pub trait Decision: Sized {
     /// Settings that it is made with.
     type Setup;
-    /// Things that happen and that it is told of.
+    /// Things that happen and matter to it.
     type Event;
     /// Observations that a poll takes at that moment; `()` when it asks by actions.
     type Sample: ToOwned + ?Sized;

@@ -90,7 +90,7 @@ pub struct ProcessSample {
     pub disk_beat: Option<u64>,
 }
 
-/// Event that the watch is told of.
+/// Event in the life of what is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Event {

@@ -98,8 +98,8 @@ impl Instances {
         }
     }
 
-    /// Notes that a process has ended, and reads its last messages. It is reaped once all parts that deal with
-    /// it by its number know; until then the number is its own.
+    /// Notes that a process has ended, and reads its last messages. It is reaped once all parts that deal
+    /// with it by its number know; until then the number is its own.
     pub(super) fn look_for_end(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         if !instance.life.has_process() {
