@@ -1,10 +1,10 @@
 //! Guard of the manager against pages that vanish from shared memory.
 //!
-//! A process that may write a memfd may take pages out of it. From ordinary memory the kernel makes up for them
-//! with zeroes. Huge pages go back to the machine's pool, and when the pool is empty by the next access, the
-//! kernel sends SIGBUS, which would end the manager. The guard puts a private zeroed page in the place of
-//! the one that is gone and counts it: packets there are spoilt, and they are packets of a domain whose NFs
-//! are about to be stopped for it ([`crate::Offence::PunchedMemory`]).
+//! A process that may write a memfd may take pages out of it. From ordinary memory the kernel makes up for
+//! them with zeroes. Huge pages go back to the machine's pool, and when the pool is empty by the next
+//! access, the kernel sends SIGBUS, which would end the manager. The guard puts a private zeroed page in the
+//! place of the one that is gone and counts it: packets there are spoilt, and they are packets of a domain
+//! whose NFs are about to be stopped for it ([`crate::Offence::PunchedMemory`]).
 //!
 //! Addresses that are not guarded go to whoever handled the signal before.
 
