@@ -108,6 +108,8 @@ tables! {
         /// Milliseconds between two computations of the weights of a core's NFs, at most the 100 over which
         /// loads are formed.
         defaulted weights_every_ms: Whole<1, 100> = 10;
+        /// Largest number of cores that one NF's load counts as, when NFs of a domain share a core by need.
+        defaulted claim_cores: Whole<1, 64> = 1;
         /// Milliseconds of a time slice of the NFs with `policy = "rr"`, set for the whole machine and
         /// restored at the end. Default: as the machine has it.
         optional rr_quantum_ms: Whole<1, 1000>;

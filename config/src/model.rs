@@ -146,6 +146,8 @@ pub struct Scheduler {
     pub shed_by_flow: bool,
     /// Milliseconds between two computations of weights, 1 to 100.
     pub weights_every_ms: u32,
+    /// Largest number of cores that one NF's load counts as, 1 to 64.
+    pub claim_cores: u32,
     /// Milliseconds of a time slice of round-robin NFs; `None` leaves it as it is.
     pub rr_quantum_ms: Option<u32>,
     /// Time slices of polling NFs.

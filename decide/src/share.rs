@@ -22,6 +22,19 @@
 //! throttled for the sake of the last. It cannot abuse that: while those it feeds cannot keep up it is
 //! blocked (`pressure`), and what it does not use the kernel gives to the others.
 //!
+//! The bound: an NF's work counts as at most what `claim_cores` cores do in a window (`bounded`), one by
+//! default. The time of each packet that an NF *returns*, times the packets that *come*, has no bound of its
+//! own: an NF that spins and returns little is expensive by every account there is, its own and the kernel's.
+//! Whether it works or spins nobody can tell from outside, so what it gains is bounded and not judged. With a
+//! bound of one core, whatever an NF claims, does or leaves undone, the others of its domain that need parts
+//! `w` of a core have at least `w / (1 + sum(w))` of what the domain has, and an NF that needs a whole core,
+//! or more, has at least an even part (at equal priorities, and but for the least shares). Beyond its domain
+//! it gains nothing at all: the parts of domains are configured.
+//!
+//! The price: NFs that need more than a core each share evenly, and no longer by what they need. Where these
+//! are trusted, `claim_cores` says how many cores' worth of need is believed; the experiments of NFVnice set
+//! it.
+//!
 //! Rejected: a head start in proportion for NFs that feed others (a third of TCP was still shed); an even
 //! part for all, which is the kernel's own sharing (decision 12).
 //!
@@ -85,6 +98,12 @@ impl Demand {
         let arrivals = self.per_second * (cost::WINDOW.0 as f64 / 1e9);
         (arrivals + self.backlog) * service_time.0 as f64
     }
+}
+
+/// Returns work as far as it counts: at most what so many cores do in a window.
+#[must_use]
+pub(crate) fn bounded(work_ns: f64, cores: u32) -> f64 {
+    work_ns.min(f64::from(cores.max(1)) * cost::WINDOW.0 as f64)
 }
 
 /// One NF of a core.
@@ -193,6 +212,9 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
+    /// Work of a whole core in a window.
+    const CORE: f64 = cost::WINDOW.0 as f64;
+
     fn shared(contenders: &[(f64, u32)]) -> Vec<u32> {
         let all: Vec<Contender> = contenders
             .iter()
@@ -278,6 +300,13 @@ mod tests {
             case("one without work", &[(0.0, 1, false), (100.0, 1, false)]),
             case("one without work, which feeds", &[(0.0, 1, true), (100.0, 1, false)]),
             case("less than a nanosecond of work", &[(0.9, 1, false), (100.0, 1, false)]),
+            case(
+                "a third of a core, beside a thousand cores",
+                &[(0.33 * CORE, 1, false), (bounded(1e3 * CORE, 1), 1, false)],
+            ),
+            case("the same, four believed", &[(0.33 * CORE, 1, false), (bounded(1e3 * CORE, 4), 1, false)]),
+            case("two cores and three", &[2.0, 3.0].map(|cores| (bounded(cores * CORE, 1), 1, false))),
+            case("the same, four believed", &[2.0, 3.0].map(|cores| (bounded(cores * CORE, 4), 1, false))),
             case("none has work", &[(0.0, 1, false), (0.0, 1, true)]),
             case(
                 "eight of which one works",
@@ -330,6 +359,14 @@ mod tests {
             raised[who].1 = (raised[who].1 + more).min(100);
             let (before, after) = (shared(&all), shared(&raised));
             prop_assert!(after[who] + 1 >= before[who], "{} {}", before[who], after[who]);
+        }
+
+        /// However much work there is, it counts as that of some cores, and less of it never as more.
+        #[test]
+        fn work_is_bounded(work in any::<f64>(), less in any::<f64>(), cores in any::<u32>()) {
+            let bound = f64::from(cores.max(1)) * CORE;
+            prop_assert!(bounded(work, cores) <= bound);
+            prop_assert!(less > work || bounded(less, cores) <= bounded(work, cores) || work.is_nan() || less.is_nan());
         }
 
         #[test]

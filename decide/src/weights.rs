@@ -59,6 +59,8 @@ pub struct Rules {
     pub weighs: bool,
     /// Time between two decisions of shares.
     pub every: Span,
+    /// Cores whose time in a window one NF's work counts as at most.
+    pub claim_cores: u32,
 }
 
 /// An NF as one incarnation of an instance has it.

@@ -268,6 +268,8 @@ impl TestBed {
 
     fn write_scheduler(&self, text: &mut String) {
         let _ = write!(text, "\n[scheduler]\nmode = \"{}\"\n", self.mode.name());
+        // The paper bounds no load, and offers single NFs several cores of it.
+        let _ = writeln!(text, "claim_cores = 64");
         if let Some((high, low)) = self.watermarks {
             let _ = writeln!(text, "high_watermark = {high}\nlow_watermark = {low}");
         }

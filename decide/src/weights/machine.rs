@@ -338,10 +338,11 @@ impl Weights {
                 continue;
             };
             let service_time = known.cost.service_time().unwrap_or(UNKNOWN_COST);
+            let work_ns = known.demand.work_ns(service_time);
             self.members.push(at);
             self.in_force.push(known.share.unwrap_or(0));
             self.contenders.push(Contender {
-                work_ns: known.demand.work_ns(service_time),
+                work_ns: share::bounded(work_ns, self.rules.claim_cores),
                 priority: known.nf.priority,
                 feeds: self.feeds.get(at).is_some_and(|feeds| *feeds),
             });

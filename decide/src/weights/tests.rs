@@ -13,7 +13,7 @@ use std::string::ToString;
 use std::vec;
 use std::vec::Vec;
 
-const RULES: Rules = Rules { weighs: true, every: Span::from_millis(10) };
+const RULES: Rules = Rules { weighs: true, every: Span::from_millis(10), claim_cores: 1 };
 const NF: Nf = Nf {
     core: CoreId(1),
     domain: RegionId(0),
@@ -34,9 +34,21 @@ struct Working {
     /// Cost of each by its own claim.
     claims: Span,
     in_service: bool,
-    /// Packets that came and time that it used, ever.
+    /// Packets that it returns in a millisecond and time that it takes for it, whatever comes.
+    hostile: Option<(u64, Span)>,
+    /// Packets that came, those that it returned and time that it used, ever.
     arrived: u64,
+    returned: u64,
     cpu: Span,
+}
+
+impl Working {
+    fn work_a_millisecond(&mut self) {
+        let (returned, cpu) = self.hostile.unwrap_or((self.per_ms, self.cost.times(self.per_ms)));
+        self.arrived += self.per_ms;
+        self.returned += returned;
+        self.cpu += cpu;
+    }
 }
 
 const fn load(nf: Nf, per_ms: u64, cost_ns: u64) -> Working {
@@ -46,7 +58,9 @@ const fn load(nf: Nf, per_ms: u64, cost_ns: u64) -> Working {
         cost: Span(cost_ns),
         claims: Span(cost_ns),
         in_service: true,
+        hostile: None,
         arrived: 0,
+        returned: 0,
         cpu: Span(0),
     }
 }
@@ -131,7 +145,7 @@ impl World {
             if nf.per_ms > 0 {
                 self.tell(Event::ServiceTime { instance, time: nf.claims, count: 20 });
             }
-            let account = Account { cpu: nf.cpu, returned: nf.arrived, sleeps: 0 };
+            let account = Account { cpu: nf.cpu, returned: nf.returned, sleeps: 0 };
             let account = self.weights.wants_account(self.now, instance).then_some(account);
             self.tell(Event::Costs { instance, account });
         }
@@ -142,8 +156,7 @@ impl World {
         for _ in 0..millis {
             self.now = self.now + Span::from_millis(1);
             for nf in &mut self.nfs {
-                nf.arrived += nf.per_ms;
-                nf.cpu += nf.cost.times(nf.per_ms);
+                nf.work_a_millisecond();
             }
             while self.weights.is_due(self.now) {
                 self.keep(Step::Polled(()));
@@ -221,6 +234,19 @@ fn domains_of_a_core_do_not_compete_by_claims() {
     let near = |share: u32, parts: u32| share.abs_diff(parts) < parts / 16 + 1;
     assert!(near(shares[0], 2500) && near(shares[1], 7500), "{shares:?}");
     assert_eq!(shares[2], share::WHOLE, "of what its domain has");
+}
+
+/// One that needs more than a core, or seems to, counts as one that needs one, unless more is believed.
+#[test]
+fn a_claim_counts_for_a_core_at_most() {
+    let nfs = [load(NF, 100, 3_000), load(NF, 1_000, 2_000)];
+    for (claim_cores, parts) in [(1, [2_307, 7_692]), (2, [1_304, 8_695]), (64, [1_304, 8_695])] {
+        let mut world = World::new(Rules { claim_cores, ..RULES }, &nfs);
+        world.run(500);
+        let shares: Vec<u32> = world.shares().into_iter().flatten().collect();
+        let near = |(share, part): (&u32, u32)| share.abs_diff(part) <= part / 16;
+        assert!(shares.iter().zip(parts).all(near), "{claim_cores}: {shares:?}");
+    }
 }
 
 #[test]
@@ -412,6 +438,29 @@ proptest! {
         let mut replay = Replay::default();
         for line in world.record {
             prop_assert_eq!(replay.on(line), Ok(()));
+        }
+    }
+
+    /// Whatever an NF claims, however it spins and however little of what comes it returns, the others of its
+    /// domain have what they would have beside one that needs a whole core.
+    #[test]
+    fn a_hostile_nf_gains_what_one_that_needs_a_core_has(
+        (comes, returns, spins) in (0u64..10_000, 0u64..50, 0u64..=1_000_000),
+        claims in any::<u64>(),
+        honest in prop::collection::vec((1u64..300, 50u64..20_000), 1..6),
+    ) {
+        let hostile = Some((returns, Span(spins)));
+        let mut nfs = vec![Working { claims: Span(claims), hostile, ..load(NF, comes, 1) }];
+        nfs.extend(honest.iter().map(|&(per_ms, cost)| load(NF, per_ms, cost)));
+        let mut world = World::new(RULES, &nfs);
+        world.run(700);
+        let need = |&(per_ms, cost): &(u64, u64)| (per_ms as f64 * cost as f64 / 1e6).min(1.0);
+        let needs: f64 = honest.iter().map(need).sum();
+        let least = f64::from(share::least(nfs.len())) * nfs.len() as f64;
+        for (share, nf) in world.shares().into_iter().skip(1).zip(&honest) {
+            let due = (f64::from(share::WHOLE) - least) * need(nf) / (1.0 + needs);
+            // Shares are written when they differ by a sixteenth.
+            prop_assert!(f64::from(share.unwrap()) >= due * 15.0 / 16.0 - 1.0, "{share:?} of {due}");
         }
     }
 }

@@ -55,7 +55,7 @@ impl Scheduling {
     /// Returns scheduling without NFs.
     pub fn new(config: &Scheduler, recorder: &Recorder) -> Self {
         let every = Span::from_millis(config.weights_every_ms.into());
-        let rules = Rules { weighs: config.mode.weighs(), every };
+        let rules = Rules { weighs: config.mode.weighs(), every, claim_cores: config.claim_cores };
         Self {
             weights: Recorded::new(recorder, Moment::default(), rules, Entry::Weights),
             mode: config.mode,
