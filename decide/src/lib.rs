@@ -24,6 +24,7 @@
 //! - [`shutdown`]: how a manager ends;
 //! - [`liveness`]: whether an NF that takes no packets is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
+//! - [`bfd`]: whether a neighbour and the link to it are alive;
 //! - [`profile`]: where the time of a packet goes, and what to change first;
 //! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
@@ -35,6 +36,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bfd;
 pub mod bound;
 pub mod congestion;
 pub mod cost;
