@@ -1,6 +1,7 @@
 //! `headgate-bench`: the program behind `headgate bench`.
 
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -26,6 +27,12 @@ enum Ours {
     /// Print the command line itself, for completions
     #[command(hide = true)]
     Grammar,
+    /// Write the manual pages into a folder, for packages
+    #[command(hide = true)]
+    Man {
+        /// The folder
+        folder: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
@@ -38,6 +45,10 @@ fn main() -> ExitCode {
             println!("{}", json!(grammar::of("bench", &Cli::command())));
             Exit::Ok.into()
         }
+        Ours::Man { folder } => match clap_mangen::generate_to(Cli::command(), folder) {
+            Ok(()) => Exit::Ok.into(),
+            Err(error) => tell(&error.into(), cli.json).into(),
+        },
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::commands::{apply, bench, check, completions, doctor, down, profile, show, status, tell, up};
+use crate::commands::{apply, bench, check, completions, doctor, down, man, profile, show, status, tell, up};
 use crate::demo;
 use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output};
@@ -44,9 +44,10 @@ enum Command {
     Profile(profile::Command),
     Bench(bench::Args),
     Completions(completions::Args),
+    Man(man::Args),
 }
 
-/// The grammar, for completions.
+/// The grammar, for completions and manual pages.
 pub fn grammar() -> clap::Command {
     Cli::command()
 }
@@ -73,6 +74,7 @@ impl Command {
             Self::Profile(command) => profile::run(&command, out),
             Self::Bench(args) => bench::run(&args, out),
             Self::Completions(args) => completions::run(&args, out),
+            Self::Man(args) => man::run(&args),
         }
     }
 }

@@ -94,7 +94,8 @@ fn version_of(program: &Path) -> Option<String> {
 /// The library the daemon runs with, which need not be the one it was built with.
 fn dpdk(about: &Result<(PathBuf, About), String>) -> Check {
     const NAME: &str = "DPDK";
-    const CURE: &str = "install DPDK 22.11 (Debian: apt install dpdk libdpdk-dev)";
+    const CURE: &str = "install DPDK 22.11 or later with its drivers (Debian: apt install librte-meta-net \
+                        librte-meta-bus librte-meta-mempool)";
     let Some(library) = about.as_ref().ok().and_then(|(_, about)| about.dpdk.as_deref()) else {
         return Check::fail(NAME, "the manager does not run with librte_eal", CURE);
     };

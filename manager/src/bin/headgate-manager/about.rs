@@ -1,10 +1,13 @@
-//! Version of this program and the libraries it is linked with, for `headgate doctor`.
+//! Version of this program and the libraries it is linked with, for `headgate doctor`; its manual page.
 
 use std::fs;
+use std::path::Path;
 use std::process::ExitCode;
 
 use headgate_api::Exit;
 use serde_json::json;
+
+use crate::messages;
 
 /// Prints the version, and the path of the DPDK library that is loaded, as a JSON document.
 pub fn print() -> ExitCode {
@@ -12,6 +15,18 @@ pub fn print() -> ExitCode {
     let dpdk = mapped_file(&maps, "librte_eal.so");
     println!("{}", json!({ "version": env!("CARGO_PKG_VERSION"), "dpdk": dpdk }));
     Exit::Ok.into()
+}
+
+/// Writes the manual page of its command line into a folder.
+pub fn manual(command: clap::Command, folder: &Path) -> ExitCode {
+    // Section 8: for administrators, beside systemd's own daemons.
+    match clap_mangen::Man::new(command).section("8").generate_to(folder) {
+        Ok(_) => Exit::Ok.into(),
+        Err(error) => {
+            messages::tell(format!("cannot write a manual page to {}: {error}", folder.display()));
+            Exit::Environment.into()
+        }
+    }
 }
 
 /// Returns the path of a mapping whose file name begins with `name` (proc_pid_maps(5): the path is the sixth

@@ -6,7 +6,7 @@
 //!
 //! - [`attendance`]: the process that started it and holds its standard input, if it is attended;
 //! - [`messages`]: its messages on standard error;
-//! - [`about`]: its version and libraries.
+//! - [`about`]: its version, libraries and manual page.
 
 mod about;
 mod attendance;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use headgate_api::attendance::{Failed, Ready, Said, Text};
 use headgate_api::status::Snapshot;
 use headgate_api::{Exit, Request, RequestError, place, progress};
@@ -54,7 +54,7 @@ const STANDARD_INPUT: &str = "-";
 #[command(name = "headgate-manager", version, max_term_width = 100)]
 struct Args {
     /// Configuration file; `-` is standard input
-    #[arg(required_unless_present = "about")]
+    #[arg(required_unless_present_any = ["about", "man"])]
     file: Option<PathBuf>,
     /// Take requests from standard input, a Unix stream socket, and stop in order at its end
     #[arg(long)]
@@ -77,10 +77,16 @@ struct Args {
     /// Print version and libraries as a JSON document, and do nothing else
     #[arg(long)]
     about: bool,
+    /// Write the manual page into this folder, for packages
+    #[arg(long, hide = true, value_name = "FOLDER")]
+    man: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(folder) = &args.man {
+        return about::manual(Args::command(), folder);
+    }
     let Some(file) = args.file.as_deref().filter(|_| !args.about) else { return about::print() };
     let attendance = match args.attended.then(Attendance::take).transpose() {
         Ok(attendance) => attendance,
