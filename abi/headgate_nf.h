@@ -5,6 +5,9 @@
  * hg_run, which is the rest of the program. examples/bridge.c is a whole one.
  *
  *     cc -O2 my_nf.c $(pkg-config --cflags --libs headgate_nf) -o my_nf
+ *     cc -O2 -static my_nf.c $(pkg-config --cflags --libs --static headgate_nf) -o my_nf     needs no library to run
+ *
+ * headgate_wire.h has helpers for headers, checksums and VLAN tags.
  *
  * Try it without root and without a manager:    ./my_nf --pcap in.pcap out.pcapng
  * Attach it to a running manager:               ./my_nf --socket PATH --as NAME

@@ -1,13 +1,14 @@
-//! The C ABI of the network function library: what `headgate_nf.h` declares.
+//! The C ABI of the network function library: what `headgate_nf.h` and `headgate_wire.h` declare.
 //!
 //! `types` has the structs both sides share, `functions` what an NF calls, `disk` what it calls for files,
-//! `maker` for packets of its own, `foreign` the NF in C seen as one in Rust, `run` the rest of its `main`. A
-//! panic never crosses into C: it ends the process with its message, by unwinding to `run` where only our
-//! frames are between, by aborting where C's are.
+//! `maker` for packets of its own, `headers` for the parts of a frame, `foreign` the NF in C seen as one in
+//! Rust, `run` the rest of its `main`. A panic never crosses into C: it ends the process with its message, by
+//! unwinding to `run` where only our frames are between, by aborting where C's are.
 
 mod disk;
 mod foreign;
 mod functions;
+mod headers;
 mod maker;
 mod run;
 mod types;

@@ -1,78 +1,14 @@
 //! The header, the library and the template, used as C programmers use them: with a C compiler.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+mod common;
 
+use std::fs;
+use std::process::{Command, Stdio};
+
+use common::{Linking, WARNINGS, compiled, installed, must, root, run, write_pcap};
 use headgate_nf::testing::pcap::Capture;
 use headgate_nf::testing::{Loop, Manager, Welcome};
 use headgate_nf::{SOCKET_VARIABLE, Verdict};
-use tempfile::TempDir;
-
-const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn run(command: &mut Command) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    (status.code().unwrap_or(-1), text(stdout), text(stderr))
-}
-
-fn must(command: &mut Command) {
-    let (code, out, err) = run(command);
-    assert_eq!(code, 0, "{command:?}\n{out}{err}");
-}
-
-/// An installation by the Makefile: header, libraries, pkg-config file.
-fn installed() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    let libraries = std::env::current_exe().unwrap().parent().unwrap().display().to_string();
-    let prefix = folder.path().display();
-    must(Command::new("make").args(["-s", "-C"]).arg(root()).args([
-        format!("LIBRARIES={libraries}"),
-        format!("PREFIX={prefix}"),
-        "install".to_owned(),
-    ]));
-    folder
-}
-
-/// Compiles a C file against the installation, as `pkg-config` says.
-fn compiled(installation: &Path, source: &Path, linking: Linking) -> PathBuf {
-    let program = installation.join(source.file_stem().unwrap());
-    let mut ask = Command::new("pkg-config");
-    ask.env("PKG_CONFIG_PATH", installation.join("lib/pkgconfig")).args([
-        "--cflags",
-        "--libs",
-        "headgate_nf",
-    ]);
-    if linking == Linking::Static {
-        ask.arg("--static");
-    }
-    let (code, flags, err) = run(&mut ask);
-    assert_eq!(code, 0, "{err}");
-    let mut flags: Vec<_> = flags.split_whitespace().map(str::to_owned).collect();
-    match linking {
-        Linking::Static => {
-            let library = installation.join("lib/libheadgate_nf.a").display().to_string();
-            flags
-                .iter_mut()
-                .filter(|flag| *flag == "-lheadgate_nf")
-                .for_each(|flag| flag.clone_from(&library));
-        }
-        Linking::Shared => flags.push(format!("-Wl,-rpath,{}", installation.join("lib").display())),
-    }
-    must(Command::new("cc").arg("-O2").args(WARNINGS).arg(source).args(&flags).arg("-o").arg(&program));
-    program
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Linking {
-    Shared,
-    Static,
-}
 
 #[test]
 fn the_header_is_clean_c_and_cpp() {
@@ -87,7 +23,7 @@ fn the_header_is_clean_c_and_cpp() {
     ];
     for (compiler, standard) in compilers {
         let source = folder.path().join(if standard.starts_with("c++") { "header.cc" } else { "header.c" });
-        fs::write(&source, "#include \"headgate_nf.h\"\n").unwrap();
+        fs::write(&source, "#include \"headgate_nf.h\"\n#include \"headgate_wire.h\"\n").unwrap();
         let mut command = Command::new(compiler);
         command.arg(format!("-std={standard}")).args(WARNINGS).arg("-I").arg(root()).arg("-c").arg(&source);
         command.arg("-o").arg(folder.path().join("header.o"));
@@ -97,21 +33,6 @@ fn the_header_is_clean_c_and_cpp() {
         }
         must(&mut command);
     }
-}
-
-/// A pcap file written by hand (draft-ietf-opsawg-pcap): microseconds, little endian, Ethernet.
-fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
-        bytes.extend(word.to_le_bytes());
-    }
-    for (frame, number) in frames.iter().zip(0u32..) {
-        for word in [1_700_000_000, number, frame.len() as u32, frame.len() as u32] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(frame);
-    }
-    fs::write(path, bytes).unwrap();
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Command {
             Self::Profile(command) => profile::run(&command, out),
             Self::Bench(args) => bench::run(&args, out),
             Self::Completions(args) => completions::run(&args, out),
-            Self::Man(args) => man::run(&args),
+            Self::Man(args) => man::run(&args, grammar()),
         }
     }
 }

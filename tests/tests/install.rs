@@ -20,8 +20,8 @@ fn must(command: &mut Command) -> String {
     out.into_owned()
 }
 
-/// The folder of this build, with everything in it that is installed. The whole workspace, as `.ci/run` has built
-/// it: a part of it would be built with other features, and anew.
+/// The folder of this build, with everything in it that is installed. The whole workspace, as `.ci/run` has
+/// built it: a part of it would be built with other features, and anew.
 fn build() -> PathBuf {
     programs::built(&["--workspace"], "")
 }
@@ -70,6 +70,7 @@ fn what_is_installed_works_and_goes_without_trace() {
         "usr/bin/headgate-nfs",
         "usr/bin/headgate-bench",
         "usr/include/headgate_nf.h",
+        "usr/include/headgate_wire.h",
         "usr/lib/libheadgate_nf.a",
         "usr/lib/libheadgate_nf.so",
         "usr/lib/libheadgate_nf.so.1",
@@ -108,8 +109,8 @@ fn check_manual(root: &Path) {
     assert!(script.contains("--rounds") && !script.contains("headgate__man)"), "{script}");
 }
 
-/// The programs find one another where they were installed, carry no debugging symbols, and the unit starts the one
-/// that was installed.
+/// The programs find one another where they were installed, carry no debugging symbols, and the unit starts
+/// the one that was installed.
 fn check_programs(root: &Path) {
     let mut check = Command::new(root.join("usr/bin/headgate"));
     for variable in ["HEADGATE_MANAGER", "HEADGATE_NFS", "HEADGATE_BENCH"] {

@@ -15,7 +15,7 @@ pub const HEADER_LENGTH: usize = 40;
 pub const EXTENSIONS_MAX: usize = 8;
 
 /// Shortest extension header, in bytes; all lengths are decided by these.
-pub(crate) const EXTENSION_HEAD_LENGTH: usize = 8;
+pub const EXTENSION_HEAD_LENGTH: usize = 8;
 
 /// Bits of a fragment header's offset and of its flag: RFC 8200 §4.5.
 const FRAGMENT_OFFSET_MASK: u16 = 0xfff8;

@@ -8,7 +8,6 @@ use std::process::{Command, Stdio};
 use clap_mangen::roff::{Roff, roman};
 use headgate_host::programs::Program;
 
-use crate::cli;
 use crate::error::{CommandError, Exit};
 
 /// Write the manual pages of all programs into a folder, for packages
@@ -19,14 +18,14 @@ pub struct Args {
     folder: PathBuf,
 }
 
-/// Runs it.
-pub fn run(args: &Args) -> Result<Exit, CommandError> {
+/// Runs it, for a command of this grammar.
+pub fn run(args: &Args, grammar: clap::Command) -> Result<Exit, CommandError> {
     let folder = &args.folder;
     let refused = |error| {
         CommandError::environment(format!("cannot write manual pages to {}: {error}", folder.display()))
     };
     fs::create_dir_all(folder).map_err(refused)?;
-    clap_mangen::generate_to(cli::grammar(), folder).map_err(refused)?;
+    clap_mangen::generate_to(grammar, folder).map_err(refused)?;
     // The pages of `bench` are those of the program behind it, in place of the stub of ours.
     told(Program::Bench, &["man".as_ref(), folder])?;
     told(Program::Manager, &["--man".as_ref(), folder])?;
