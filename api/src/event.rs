@@ -87,6 +87,8 @@ codes! {
     NfGone: Error,
     /// An NF could not be launched at all.
     NfNotLaunched: Error,
+    /// The process that waited to be an NF's next one ended.
+    SpareLost: Warning,
     /// The container of an NF is not on the core or in the group that it should be in.
     ContainerMisplaced: Warning,
     /// Another configuration is in force.

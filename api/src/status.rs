@@ -271,6 +271,12 @@ pub struct NfStatus {
     pub last_failure: Option<String>,
     /// Time from its last launch until it was ready, in nanoseconds.
     pub start_ns: Option<u64>,
+    /// State of the process that waits to be its next one: absent, starting, waiting.
+    #[serde(default)]
+    pub spare: String,
+    /// Id of that process.
+    #[serde(default)]
+    pub spare_pid: Option<u32>,
     /// Packets put into its receive ring.
     pub delivered: u64,
     /// Packets it returned.

@@ -25,6 +25,7 @@
 //! - [`liveness`]: whether an NF that takes no packets is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
 //! - [`bfd`]: whether a neighbour and the link to it are alive;
+//! - [`spare`]: when a process is made that waits to be an instance's next one;
 //! - [`profile`]: where the time of a packet goes, and what to change first;
 //! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
@@ -57,6 +58,7 @@ pub mod shutdown;
 pub mod slice;
 #[cfg(test)]
 mod snapshot;
+pub mod spare;
 pub mod spread;
 pub mod statistics;
 pub mod wake;

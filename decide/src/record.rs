@@ -25,6 +25,7 @@ use crate::liveness::Liveness;
 use crate::objectives::Objectives;
 use crate::relief::Relief;
 use crate::slice::Dispatcher;
+use crate::spare::Spare;
 use crate::units::{CoreId, InstanceId, Instant};
 use crate::weights::Weights;
 
@@ -80,6 +81,13 @@ pub enum Entry {
         instance: InstanceId,
         /// The step.
         step: StepOf<Lifecycle>,
+    },
+    /// Step of the spare of one instance.
+    Spare {
+        /// The instance.
+        instance: InstanceId,
+        /// The step.
+        step: StepOf<Spare>,
     },
     /// So many entries found no room and are not in the record.
     Lost(u64),
@@ -191,6 +199,7 @@ pub struct Replay {
     slices: BTreeMap<CoreId, Option<Replayed<Dispatcher>>>,
     liveness: BTreeMap<InstanceId, Option<Replayed<Liveness>>>,
     lifecycles: BTreeMap<InstanceId, Option<Replayed<Lifecycle>>>,
+    spares: BTreeMap<InstanceId, Option<Replayed<Spare>>>,
 }
 
 impl Replay {
@@ -210,6 +219,9 @@ impl Replay {
             }
             Entry::Lifecycle { instance, step } => {
                 Replayed::step(self.lifecycles.entry(instance).or_default(), at, step)
+            }
+            Entry::Spare { instance, step } => {
+                Replayed::step(self.spares.entry(instance).or_default(), at, step)
             }
             Entry::Lost(lost) => Err(ReplayError::Gap { lost }),
         }

@@ -522,7 +522,7 @@ impl Control {
             }
             return false;
         }
-        let all_gone = self.instances.iter().all(Instance::is_gone);
+        let all_gone = self.instances.iter().all(Instance::is_gone) && self.instances.have_no_spares();
         let seen = shutdown::Observation { in_flight: self.in_flight(), all_gone };
         match self.end.poll(self.now(), seen) {
             Some(shutdown::Action::End) => true,

@@ -216,6 +216,8 @@ fn one_that_is_killed_leaves_nothing_and_its_attendant_knows() {
     let now = daemon.handle().sample().unwrap();
     assert_eq!(now.nfs[0].state, NfState::Running);
     assert!(is_placed("dies"));
+    // The process that waits to be its NF's next one is one of those that end.
+    eventually("a spare waits", || daemon.handle().sample().unwrap().nfs[0].spare == "waiting");
     let children = descendants(daemon.pid());
     daemon.killer().kill().unwrap();
     eventually("its end is seen", || daemon.has_ended());

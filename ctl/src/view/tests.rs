@@ -141,6 +141,8 @@ fn nf(name: &str, state: NfState, packets: u64) -> NfStatus {
         failures: if running { 0 } else { 2 },
         last_failure: (!running).then(|| "killed by SIGKILL; 3 packets ended with it".into()),
         start_ns: Some(1_400_000),
+        spare: "waiting".to_owned(),
+        spare_pid: Some(4243),
         delivered: packets,
         returned: packets,
         held: if running { 512 } else { 0 },

@@ -4,7 +4,7 @@
 //! gets, and when it is given back: a group is made before its process and is of that process alone, so
 //! nothing of one process is ever taken for something of the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use headgate_host::Pid;
 use headgate_host::cgroup::{
@@ -25,6 +25,10 @@ const PART: u32 = 100;
 /// all, and no honest one meets the limit.
 const MEMORY_PART: u64 = 2;
 
+/// Most groups removed at once. Our choice: a millisecond's work, and ten samples a second take more of them
+/// than any crash loop leaves.
+const SWEPT_MAX: usize = 4;
+
 /// Control groups of a manager.
 pub struct NfGroups {
     tree: GroupTree,
@@ -34,8 +38,8 @@ pub struct NfGroups {
     memory_bytes: Option<u64>,
     /// Number of groups made so far, which is in their names.
     made: u64,
-    /// Groups that could not be removed yet, because a process in them has not died.
-    leaving: Vec<NfGroup>,
+    /// Groups of processes that have ended, which are removed by and by.
+    leaving: VecDeque<NfGroup>,
 }
 
 impl NfGroups {
@@ -49,7 +53,7 @@ impl NfGroups {
         let name = format!("headgate-{manager}-{}", std::process::id());
         let tree = GroupTree::make(&name, hierarchies, &mut |undo| ledger.before_changing(undo));
         let memory_bytes = environment::memory_bytes().map(|bytes| bytes / MEMORY_PART);
-        Self { tree, domains: BTreeMap::new(), memory_bytes, made: 0, leaving: Vec::new() }
+        Self { tree, domains: BTreeMap::new(), memory_bytes, made: 0, leaving: VecDeque::new() }
     }
 
     /// Returns what groups cannot limit on this machine, as one sentence; `None` when they limit everything.
@@ -131,23 +135,27 @@ impl NfGroups {
         self.tree.set_members(members.max(1))
     }
 
-    /// Takes back the group of a process that has ended. One of ours with a process that has not died yet is
-    /// removed later.
+    /// Takes back the group of a process that has ended. One of ours is removed by [`NfGroups::sweep`]: the
+    /// kernel does so one after the other, and behind processes that enter groups, and the successor does not
+    /// wait for that.
     pub fn take_back(&mut self, group: NfGroup, ours: bool, ledger: &mut Ledger) {
         if !ours {
             let letting_go = group.letting_go();
             return ledger.take_back(|undo| letting_go.contains(undo));
         }
-        self.leaving.push(group);
-        self.leaving.retain(|group| group.remove().is_err());
+        self.leaving.push_back(group);
     }
 
-    /// Removes groups that could not be removed before, and kills the processes in them again.
+    /// Removes some of the groups that were taken back. Processes that are left in one are killed, and it is
+    /// tried again in its turn.
     pub fn sweep(&mut self) {
-        self.leaving.retain(|group| {
+        for _ in 0..SWEPT_MAX.min(self.leaving.len()) {
+            let Some(group) = self.leaving.pop_front() else { return };
             // What cannot be ended now is tried again.
             let _ = group.kill();
-            group.remove().is_err()
-        });
+            if group.remove().is_err() {
+                self.leaving.push_back(group);
+            }
+        }
     }
 }

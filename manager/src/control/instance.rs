@@ -2,10 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use headgate_decide::decision::Decision;
 use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, State};
 use headgate_decide::liveness::{Limits, Liveness};
 use headgate_decide::record::Entry;
 use headgate_decide::restart::Policy;
+use headgate_decide::spare::{self, Spare};
 use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_host::Pid;
 use headgate_host::cgroup::NfGroup;
@@ -14,7 +16,7 @@ use headgate_session::inbox::{Inbox, Received};
 use headgate_session::message::ToNf;
 
 use super::link::{self, Link, LinkStatus};
-use super::origin::Origin;
+use super::origin::{self, Origin};
 use crate::config::model::{Nf, Restart as Configured};
 use crate::record::{Recorded, Recorder};
 use crate::status::IoStatus;
@@ -38,19 +40,25 @@ pub struct Seat {
 impl Seat {
     /// Returns the rules of its life.
     pub const fn rules(&self) -> Rules {
-        let Configured { first_ns, longest_ns } = self.nf.restart;
         Rules {
             attaches: self.nf.attaches(),
             greets: link::greets(&self.nf),
             start_patience: link::start_patience(&self.nf),
             stop_patience: STOP_PATIENCE,
-            // Twice the longest pause, so that a loop of failures cannot look settled.
-            restart: Policy {
-                first: Span(first_ns),
-                longest: Span(longest_ns),
-                settled: Span(longest_ns * 2),
-            },
+            restart: self.restart(),
         }
+    }
+
+    /// Returns the rules of its spare.
+    fn spare_rules(&self) -> spare::Rules {
+        let keeps = origin::can_wait(&self.nf) && link::early_program(&self.nf).is_some();
+        spare::Rules { keeps, restart: self.restart() }
+    }
+
+    const fn restart(&self) -> Policy {
+        let Configured { first_ns, longest_ns } = self.nf.restart;
+        // Twice the longest pause, so that a loop of failures cannot look settled.
+        Policy { first: Span(first_ns), longest: Span(longest_ns), settled: Span(longest_ns * 2) }
     }
 }
 
@@ -105,6 +113,18 @@ impl Process {
     }
 }
 
+/// Process that waits in its place to become an instance's next one, or that is no longer needed.
+pub struct SpareProcess {
+    /// Origin: always one that we started.
+    pub origin: Origin,
+    /// The control group that it waits in.
+    pub group: NfGroup,
+    /// Our end of its socket.
+    pub inbox: Inbox,
+    /// The reason that it gave for its end; empty when none.
+    pub goodbye: String,
+}
+
 /// Totals of an instance's earlier processes, which the next one does not know.
 #[derive(Default)]
 pub struct Before {
@@ -124,6 +144,10 @@ pub struct Instance {
     pub liveness: Recorded<Liveness>,
     /// Its process, from its start until all buffers that it held are back.
     pub process: Option<Process>,
+    /// Decision about its spare.
+    pub spare: Recorded<Spare>,
+    /// Its spare: never counted as a process of it.
+    pub spare_process: Option<SpareProcess>,
     /// Totals of earlier processes.
     pub before: Before,
     /// Reason of its last failure.
@@ -141,8 +165,11 @@ impl Instance {
         let (now, rules, limits) = (Moment::default(), seat.rules(), Limits::default());
         let life = move |step| Entry::Lifecycle { instance, step };
         let liveness = move |step| Entry::Liveness { instance, step };
+        let spare = move |step| Entry::Spare { instance, step };
         Self {
             life: Recorded::new(recorder, now, rules, life),
+            spare: Recorded::new(recorder, now, seat.spare_rules(), spare),
+            spare_process: None,
             seat,
             liveness: Recorded::new(recorder, now, limits, liveness),
             process: None,
@@ -173,14 +200,16 @@ impl Instance {
         self.process.as_ref().map(|process| process.origin.pid())
     }
 
-    /// Returns the descriptors to wait for: its socket and its end.
+    /// Returns the descriptors to wait for: its socket and its end, and those of its spare.
     pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
         let process = self.process.as_ref();
         let heard = process.filter(|process| process.origin.is_heard());
         let socket = heard.and_then(|process| process.inbox.ears(now));
         let lives = self.life.has_process();
         let end = process.filter(|one| lives && one.ended.is_none()).map(|process| process.origin.as_fd());
-        socket.into_iter().chain(end)
+        let spare = self.spare_process.as_ref();
+        let spare_socket = spare.and_then(|spare| spare.inbox.ears(now));
+        socket.into_iter().chain(end).chain(spare_socket).chain(spare.map(|spare| spare.origin.as_fd()))
     }
 
     /// Returns CPU time over all its processes, in nanoseconds.
@@ -189,10 +218,10 @@ impl Instance {
         self.before.cpu_ns + now.unwrap_or(0)
     }
 
-    /// Returns when its life is due, or when its messages may be read again.
+    /// Returns when its life or its spare is due, or when its messages may be read again.
     pub fn poll_at(&self) -> Option<Moment> {
         let inbox = self.process.as_ref().and_then(|process| process.inbox.poll_at());
-        self.life.poll_at().into_iter().chain(inbox).min()
+        self.life.poll_at().into_iter().chain(inbox).chain(self.spare.poll_at()).min()
     }
 
     /// Returns the status of its link.

@@ -7,12 +7,14 @@
 
 mod carry_out;
 mod observe;
+mod spares;
 #[cfg(test)]
 mod tests;
 
 use std::os::fd::BorrowedFd;
 
 use headgate_decide::lifecycle::{Action, Cause, Event, Sample};
+use headgate_decide::spare;
 use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_path::worker::Command;
 use headgate_session::message::ToNf;
@@ -20,7 +22,7 @@ use headgate_shm::Offence;
 
 use super::Settings;
 use super::groups::NfGroups;
-use super::instance::{Instance, Process, Seat};
+use super::instance::{Instance, Process, Seat, SpareProcess};
 use super::ledger::Ledger;
 use super::link;
 use crate::config::Config;
@@ -99,6 +101,8 @@ pub enum Effect {
 #[derive(Default)]
 pub struct Instances {
     all: Vec<Instance>,
+    /// Spares that are not needed any more and have not been reaped.
+    leaving: Vec<SpareProcess>,
     /// Time of the next sample of memory and interfaces.
     next_sample: Moment,
     /// Recorder of decisions; does nothing unless they are recorded.
@@ -152,7 +156,8 @@ impl Instances {
     /// Returns whether any of them is in a step that takes only a moment.
     pub fn are_hurried(&self) -> bool {
         let ends = |instance: &Instance| instance.process.as_ref().is_some_and(|one| one.ended.is_some());
-        self.all.iter().any(|instance| instance.life.is_hurried() || ends(instance))
+        let are_any = self.all.iter().any(|instance| instance.life.is_hurried() || ends(instance));
+        are_any || !self.leaving.is_empty()
     }
 
     /// Returns the numbers of a stage's instances that packets may be sent to.
@@ -198,6 +203,7 @@ impl Instances {
     /// Takes an instance out of service for good.
     pub fn remove(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         self.tell(at, Event::Remove, ground, effects);
+        self.decide_spare(at, spare::Event::Retired, ground, effects);
     }
 
     /// Kills the remaining processes, because the manager does not wait any longer.
@@ -215,8 +221,12 @@ impl Instances {
             self.next_sample = ground.now + SAMPLE_EVERY;
             self.look_for_holes(ground, effects);
             self.look_for_leavers(ground, effects);
-            ground.groups.sweep();
+            // What starts or ends is not to wait behind the removal of what is left of others.
+            if !self.are_busy() {
+                ground.groups.sweep();
+            }
         }
+        self.reap_spares(ground);
         for at in 0..self.all.len() {
             if heard {
                 self.go_on_starting(at, ground, effects);
@@ -226,6 +236,7 @@ impl Instances {
             self.poll_life(at, ground, effects);
             self.poll_link(at, samples, ground, effects);
             self.poll_liveness(at, ground, effects);
+            self.poll_spare(at, heard, ground, effects);
         }
     }
 

@@ -81,6 +81,25 @@ pub const fn start_patience(nf: &Nf) -> Span {
     if matches!(nf.link, Configured::External(_)) { EXTERNAL_START_PATIENCE } else { START_PATIENCE }
 }
 
+/// Returns the program that a process becomes whose link is not made yet, so that it can wait for it; `None`
+/// where the link names the program, or the namespace that it enters.
+pub fn early_program(nf: &Nf) -> Option<LaunchedProgram> {
+    match &nf.link {
+        Configured::Rings | Configured::Interfaces(_) => nf.origin.program().map(launched_program),
+        Configured::External(_) => None,
+    }
+}
+
+/// Returns the permissions that processes of an NF need beyond those of any NF.
+pub fn allows(nf: &Nf) -> impl Iterator<Item = Permission> {
+    let of_kind: &[Permission] = match &nf.link {
+        Configured::Rings | Configured::Interfaces(_) => &[Permission::IoUring],
+        // It connects to our sockets.
+        Configured::External(_) => &[Permission::AbstractSockets],
+    };
+    of_kind.iter().copied()
+}
+
 impl Link {
     /// Makes the link of an instance's next process.
     ///
@@ -100,16 +119,6 @@ impl Link {
             Self::Rings(_) | Self::Interfaces(_) => (launched_program(program), None),
             Self::External(external) => external.program(),
         }
-    }
-
-    /// Returns the permissions that its process needs beyond those of any NF.
-    pub fn allows(&self) -> impl Iterator<Item = Permission> {
-        let of_kind: &[Permission] = match self {
-            Self::Rings(_) | Self::Interfaces(_) => &[Permission::IoUring],
-            // It connects to our sockets.
-            Self::External(_) => &[Permission::AbstractSockets],
-        };
-        of_kind.iter().copied()
     }
 
     /// Sends a process that said hello what it needs to work.

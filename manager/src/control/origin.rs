@@ -22,7 +22,7 @@ pub use launched::Launched;
 use super::instance::Seat;
 use super::instances::Ground;
 use super::ledger::Ledger;
-use crate::config::model::Origin as Configured;
+use crate::config::model::{Nf, Origin as Configured};
 
 /// Origin of a process, and the way to deal with it.
 pub enum Origin {
@@ -43,6 +43,13 @@ macro_rules! each {
             Origin::Contained($origin) => $what,
         }
     };
+}
+
+/// Returns whether processes of an NF can be started before they are needed. One in a container is not: its
+/// runtime would hold a container for a process that may never run, and takes 50 ms for it, beside which the
+/// rest is nothing.
+pub const fn can_wait(nf: &Nf) -> bool {
+    matches!(nf.origin, Configured::Launched(_))
 }
 
 /// Inputs of a process that is started.

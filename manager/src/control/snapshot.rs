@@ -167,6 +167,8 @@ impl Control {
             failures: instance.life.failures(),
             last_failure: instance.last_failure.clone(),
             start_ns: instance.life.start_span().map(|span| span.0),
+            spare: instance.spare.state().word().to_owned(),
+            spare_pid: instance.spare_process.as_ref().map(|spare| spare.origin.pid().as_raw_pid() as u32),
             delivered: passed(|interface| interface.received, counts.delivered.get()),
             made: counts.made.get(),
             returned: passed(|interface| interface.sent, counts.returned.get()),

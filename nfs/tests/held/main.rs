@@ -37,7 +37,7 @@ type Test = (&'static str, fn());
 
 /// Runs the tests that the arguments name, all without any.
 fn tests() {
-    let tests: [Test; 11] = [
+    let tests: [Test; 12] = [
         (
             "denied_calls_fail_and_a_permission_frees_its_own",
             denied_calls_fail_and_a_permission_frees_its_own,
@@ -46,6 +46,7 @@ fn tests() {
         ("what_may_be_written_must_be_there", what_may_be_written_must_be_there),
         ("tcp_and_sockets_of_others_take_a_permission", tcp_and_sockets_of_others_take_a_permission),
         ("a_sibling_of_the_same_user_is_out_of_reach", a_sibling_of_the_same_user_is_out_of_reach),
+        ("a_process_that_waits_is_out_of_reach", a_process_that_waits_is_out_of_reach),
         ("ordinary_programs_run_as_ever", ordinary_programs_run_as_ever),
         ("dpdk_runs_where_a_cpuset_holds_it", dpdk_runs_where_a_cpuset_holds_it),
         ("nothing_is_left_of_roots_rights", nothing_is_left_of_roots_rights),
@@ -241,6 +242,21 @@ fn a_sibling_of_the_same_user_is_out_of_reach() {
     assert_eq!(victim.child.try_wait().unwrap(), None);
     victim.child.kill().unwrap();
     victim.child.wait().unwrap();
+}
+
+/// Its own successor, which waits as the same user, is no easier to reach for an NF.
+fn a_process_that_waits_is_out_of_reach() {
+    let mut spare = Held::launch(&as_nobody(Launch { waits: true, ..orders(&["victim"]) }));
+    spare.manager.await_seated().unwrap();
+    let launch = as_nobody(orders(&["sibling", &spare.child.id().to_string()]));
+    let now = Held::launch(&launch).outcomes();
+    for name in ["sibling-memory", "sibling-files"] {
+        assert_eq!(now[name], libc::EACCES, "{name}");
+    }
+    assert_eq!(now["sibling-signal"], libc::EPERM);
+    assert_eq!(spare.child.try_wait().unwrap(), None);
+    spare.child.kill().unwrap();
+    spare.child.wait().unwrap();
 }
 
 fn ordinary_programs_run_as_ever() {

@@ -15,6 +15,7 @@ use headgate_shm::{Descriptor, Verdict};
 use headgate_tests::random::Random;
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::io::FdFlags;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::foe::{Foe, offset};
 
@@ -77,6 +78,7 @@ const MODES: &[(&str, Attack)] = &[
     ("keep-and-pretend", keep_and_pretend),
     ("endless-loop", endless_loop),
     ("children", children),
+    ("kill-waiting", kill_waiting),
 ];
 
 /// Returns the attack of a mode.
@@ -360,5 +362,20 @@ pub fn child(escapes: bool, files: impl Iterator<Item = String>) -> ExitCode {
 fn spin(foe: &Foe) {
     while foe.goes_on() {
         std::hint::spin_loop();
+    }
+}
+
+/// Works, and kills every process that waits to be an NF, if it may: its own successor is of its user.
+fn kill_waiting(mut foe: Foe) {
+    while foe.goes_on() {
+        foe.behave();
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let name = std::fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+            let number = entry.file_name().to_str().and_then(|number| number.parse().ok());
+            if let (true, Some(pid)) = (name.trim() == "headgate-nfs", number.and_then(Pid::from_raw)) {
+                // Refused, where the kernel can.
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Carries out the actions that an instance's life decides on.
 
 use headgate_decide::lifecycle::{Action, Event, Report};
-use headgate_decide::liveness;
+use headgate_decide::{liveness, spare};
 use headgate_host::Signal;
 use headgate_host::cgroup::NfGroup;
 use headgate_path::worker::Command;
@@ -9,8 +9,8 @@ use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
 
 use super::{Actions, Effect, Ground, Instances};
-use crate::control::instance::{Process, Seat};
-use crate::control::link::Link;
+use crate::control::instance::{Process, Seat, SpareProcess};
+use crate::control::link::{self, Link};
 use crate::control::origin::{Birth, Origin};
 use crate::status::EventCode;
 
@@ -41,10 +41,7 @@ impl Instances {
         let instance = &mut self.all[at];
         let (worker, stage, number) = (instance.seat.worker, instance.seat.stage, instance.seat.number);
         match action {
-            Action::Spawn => match spawn(&instance.seat, ground, effects) {
-                Ok(process) => self.take(at, process, ground, effects),
-                Err(why) => return Some(Event::NoProcess(why)),
-            },
+            Action::Spawn => self.decide_spare(at, spare::Event::Needed, ground, effects),
             Action::Welcome => return self.welcome(at, ground),
             Action::Post => {
                 let process = instance.process.as_mut()?;
@@ -53,7 +50,10 @@ impl Instances {
                 }
             }
             Action::Publish => effects.push(Effect::Publish { stage }),
-            Action::Place => effects.push(Effect::InService(at)),
+            Action::Place => {
+                effects.push(Effect::InService(at));
+                self.decide_spare(at, spare::Event::Served, ground, effects);
+            }
             Action::AskToStop => {
                 let process = instance.process.as_ref()?;
                 process.link.ask_to_stop(&process.origin);
@@ -133,19 +133,36 @@ impl Instances {
 }
 
 /// Starts a process for an instance, with memory and interfaces of its own.
-fn spawn(seat: &Seat, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) -> Result<Process, String> {
+pub(super) fn spawn(
+    seat: &Seat,
+    ground: &mut Ground<'_>,
+    effects: &mut Vec<Effect>,
+) -> Result<Process, String> {
     let program = seat.nf.origin.program().ok_or_else(|| "it attaches by itself".to_owned())?;
     // Without a link there is no use for a process.
     let link = Link::make(seat, ground)?;
-    let (inbox, socket) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
     let (program, network) = link.program(program);
+    let orders = Orders::new(seat.name.clone(), program, 0);
+    let SpareProcess { origin, group, inbox, .. } = launch(seat, orders, network, ground, effects)?;
+    Ok(Process::new(origin, link, inbox, group))
+}
+
+/// Starts a process in the place of an instance.
+pub(super) fn launch(
+    seat: &Seat,
+    orders: Orders,
+    network: Option<String>,
+    ground: &mut Ground<'_>,
+    effects: &mut Vec<Effect>,
+) -> Result<SpareProcess, String> {
+    let (inbox, socket) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
     let undo = &mut |undo| ground.ledger.before_changing(undo);
     let user = ground.users.of(&seat.nf, ground.config, undo)?;
     let configured = seat.nf.confinement.allow.iter().map(|allowed| allowed.permission());
     let orders = Orders {
-        allow: link.allows().chain(configured).collect(),
+        allow: link::allows(&seat.nf).chain(configured).collect(),
         write: seat.nf.confinement.write.clone(),
-        ..Orders::new(seat.name.clone(), program, 0)
+        ..orders
     };
     let group = ground.groups.group(seat, true, ground.config, ground.ledger).unwrap_or_else(|error| {
         let what = format!("runs without a control group, so it is not limited: {error}");
@@ -153,7 +170,7 @@ fn spawn(seat: &Seat, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) -> Res
         NfGroup::default()
     });
     match Origin::spawn(seat, Birth { orders, user, network, socket, group: &group }, ground) {
-        Ok(origin) => Ok(Process::new(origin, link, inbox, group)),
+        Ok(origin) => Ok(SpareProcess { origin, group, inbox, goodbye: String::new() }),
         Err(why) => {
             ground.groups.take_back(group, true, ground.ledger);
             Err(why)

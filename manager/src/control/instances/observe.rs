@@ -76,7 +76,7 @@ impl Instances {
                 }
                 self.tell(at, Event::Condemned(Cause::NotWelcomed(reason)), ground, effects);
             }
-            // No process is launched that waits yet.
+            // It was told to go while it took its place.
             FromNf::Seated { .. } => {}
             FromNf::Hello { .. } => self.tell(at, Event::Hello, ground, effects),
             FromNf::Ready { lend } => {

@@ -12,36 +12,50 @@ use super::Birth;
 use crate::control::Settings;
 use crate::control::instance::Seat;
 
+impl Birth<'_> {
+    /// Returns what is started: inside its group, or so that it enters its groups by itself. A write to one
+    /// of version 1 can take a quarter of a second.
+    fn launch(&self, seat: &Seat, born_inside: bool, settings: &Settings) -> Result<Launch, String> {
+        let orders = Orders {
+            core: Some(seat.core as usize),
+            user: self.user,
+            namespace: self.network.clone(),
+            groups: self.group.entrances(born_inside),
+            cpuset: self.group.has(Controller::Cpuset),
+            manager: std::process::id(),
+            ..self.orders.clone()
+        };
+        let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
+        let stdin = self.socket.try_clone().map_err(|error| format!("no socket for it: {error}"))?;
+        Ok(Launch {
+            program: settings.nf_program.clone(),
+            arguments: vec!["launched".into(), orders.name.into()],
+            environment: vec![(LAUNCH_VARIABLE.into(), text.into()), (SOCKET_VARIABLE.into(), "0".into())],
+            stdin,
+            stdout: Output::Null,
+            stderr: settings.output(),
+        })
+    }
+}
+
 /// Child process of ours, with its group.
 pub struct Launched(Child);
 
 impl Launched {
-    /// Starts the program that hosts NFs; it finds its socket as its standard input.
+    /// Starts the program that hosts NFs; it finds its socket as its standard input. Where the kernel can it
+    /// is born inside its group; elsewhere it enters by itself.
     ///
     /// # Errors
     /// A sentence.
     pub(super) fn spawn(seat: &Seat, birth: Birth<'_>, settings: &Settings) -> Result<Self, String> {
-        let Birth { orders, user, network, socket, group } = birth;
-        let orders = Orders {
-            core: Some(seat.core as usize),
-            user,
-            namespace: network,
-            // It enters its groups by itself: a write to one of version 1 can take a quarter of a second.
-            groups: group.entrances(false),
-            cpuset: group.has(Controller::Cpuset),
-            manager: std::process::id(),
-            ..orders
+        let Some(birthplace) = birth.group.birthplace() else {
+            return birth.launch(seat, false, settings)?.spawn().map(Self).map_err(|error| error.to_string());
         };
-        let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
-        let launch = Launch {
-            program: settings.nf_program.clone(),
-            arguments: vec!["launched".into(), orders.name.into()],
-            environment: vec![(LAUNCH_VARIABLE.into(), text.into()), (SOCKET_VARIABLE.into(), "0".into())],
-            stdin: socket,
-            stdout: Output::Null,
-            stderr: settings.output(),
-        };
-        launch.spawn().map(Self).map_err(|error| error.to_string())
+        if let Ok(child) = birth.launch(seat, true, settings)?.spawn_inside(birthplace) {
+            return Ok(Self(child));
+        }
+        // A kernel before 5.7, or a filter that knows no clone3.
+        birth.launch(seat, false, settings)?.spawn().map(Self).map_err(|error| error.to_string())
     }
 
     pub(super) fn pid(&self) -> Pid {

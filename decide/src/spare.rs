@@ -1,0 +1,239 @@
+//! The spare of an NF instance: a process that waits in its place to become the instance's next one.
+//!
+//! The problem: most of a start is what the kernel takes to put a process into its control groups, up to a
+//! quarter of a second with version 1, and to take its rights away. None of it depends on the moment at which
+//! the process is needed, and all of it stands between a death and the first packet of the successor.
+//!
+//! The intuition: do beforehand what can be done beforehand. While an instance serves, a process for it takes
+//! its place and waits; when one is needed, it is told to go.
+//!
+//! The thresholds: a spare is made `SETTLE` after the instance came into service, when weights and policies
+//! are set; and only while nothing of this manager starts or is reclaimed, another spare included
+//! ([`Sample::busy`]), because starting takes the core of NFs and the kernel puts one process after the other
+//! into groups. One that ends is made anew with the back-off of a restart ([`crate::restart`]): an NF that
+//! can kill it does not make the manager start processes for ever.
+//!
+//! Rejected: spares that several instances share. Group, core, user and confinement are a process's own, and
+//! cannot change once its rights are gone. Also a spare before the first process of an instance is ready: an
+//! NF that never starts needs no successor.
+//!
+//! What it refuses to do: count as a process of its instance. Nobody welcomes a spare, sends it packets or
+//! asks whether it works, and its end is no failure of the instance.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::decision::Decision;
+use crate::restart::{Policy, Restart};
+use crate::units::{Instant, Span};
+
+/// Time from an instance's readiness to the start of its spare. Our choice: two decisions of weights.
+pub(crate) const SETTLE: Span = Span::from_millis(20);
+/// Time until it is tried again, where something else starts. Our choice: as long as a start takes.
+pub(crate) const BUSY_AGAIN: Span = Span::from_millis(5);
+/// Maximum time that a spare takes to its place. Our choice: as for an NF's start.
+pub(crate) const PATIENCE: Span = crate::lifecycle::START_PATIENCE;
+
+/// Settings of an instance's spare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Rules {
+    /// Whether there is to be one: the manager starts the processes of the instance itself, and can do so
+    /// before it knows what they will be linked to.
+    pub keeps: bool,
+    /// Pauses before a spare that ended is made anew.
+    pub restart: Policy,
+}
+
+/// State of a spare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum State {
+    /// There is none.
+    #[default]
+    Absent,
+    /// It takes its place.
+    Starting,
+    /// It is in its place.
+    Waiting,
+}
+
+impl State {
+    /// Returns its word, for people and programs.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Starting => "starting",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+/// Event in the life of a spare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Event {
+    /// The instance came into service.
+    Served,
+    /// The instance needs a process.
+    Needed,
+    /// The spare could not be started. Answers [`Action::Make`].
+    NotMade(String),
+    /// The spare is in its place.
+    Seated,
+    /// The spare has ended: its own last words, or the exit status as the kernel reports it.
+    Exited(String),
+    /// The instance is to be gone: it needs none any more.
+    Retired,
+}
+
+/// Observation when something is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Sample {
+    /// Whether an instance or another spare of this manager starts, or is reclaimed.
+    pub busy: bool,
+}
+
+/// Command for a spare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Action {
+    /// Start one; answer with [`Event::NotMade`] when that cannot be.
+    Make,
+    /// Make it the instance's process, and tell it to go. It goes as soon as it is in its place.
+    Go,
+    /// There is none: start a process for the instance in the usual way.
+    Start,
+    /// Kill it.
+    Kill,
+    /// Tell people that one was lost.
+    Report {
+        /// Reason for its end.
+        why: String,
+        /// Time until the next one is made.
+        again_in: Span,
+    },
+}
+
+/// The spare of one instance.
+#[derive(Clone, Debug)]
+pub struct Spare {
+    rules: Rules,
+    state: State,
+    /// Whether the instance is in service, so that there is to be one.
+    wanted: bool,
+    retired: bool,
+    /// When the next one is made, or the one that starts has taken too long.
+    due: Option<Instant>,
+    /// Earliest time of the next one: the back-off's.
+    not_before: Instant,
+    restart: Restart,
+}
+
+impl Spare {
+    /// Returns what it is doing.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    fn on_served(&mut self, now: Instant) {
+        if !self.rules.keeps || self.retired || self.wanted {
+            return;
+        }
+        self.wanted = true;
+        if self.state == State::Absent {
+            self.due = Some((now + SETTLE).max(self.not_before));
+        }
+    }
+
+    fn on_needed(&mut self, actions: &mut Vec<Action>) {
+        let is_there = core::mem::take(&mut self.state) != State::Absent;
+        self.wanted = false;
+        self.due = None;
+        actions.push(if is_there { Action::Go } else { Action::Start });
+    }
+
+    fn on_seated(&mut self) {
+        if self.state == State::Starting {
+            self.state = State::Waiting;
+            self.due = None;
+        }
+    }
+
+    fn on_retired(&mut self, actions: &mut Vec<Action>) {
+        self.retired = true;
+        self.wanted = false;
+        self.due = None;
+        if core::mem::take(&mut self.state) != State::Absent {
+            actions.push(Action::Kill);
+        }
+    }
+
+    fn lose(&mut self, now: Instant, why: String, actions: &mut Vec<Action>) {
+        if core::mem::take(&mut self.state) == State::Absent {
+            return;
+        }
+        self.not_before = self.restart.on_failure(now, &self.rules.restart);
+        self.due = self.wanted.then_some(self.not_before);
+        actions.push(Action::Report { why, again_in: self.not_before - now });
+    }
+}
+
+impl Decision for Spare {
+    type Setup = Rules;
+    type Event = Event;
+    type Sample = Sample;
+    type Action = Action;
+
+    fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            state: State::Absent,
+            wanted: false,
+            retired: false,
+            due: None,
+            not_before: Instant(0),
+            restart: Restart::new(),
+        }
+    }
+
+    fn on(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            Event::Served => self.on_served(now),
+            Event::Needed => self.on_needed(actions),
+            Event::Seated => self.on_seated(),
+            Event::NotMade(why) | Event::Exited(why) => self.lose(now, why, actions),
+            Event::Retired => self.on_retired(actions),
+        }
+    }
+
+    fn poll(&mut self, now: Instant, sample: &Sample, actions: &mut Vec<Action>) {
+        if self.due.is_none_or(|due| !due.is_due(now)) {
+            return;
+        }
+        match self.state {
+            State::Absent if sample.busy => self.due = Some(now + BUSY_AGAIN),
+            State::Absent => {
+                self.state = State::Starting;
+                self.due = Some(now + PATIENCE);
+                self.restart.on_start(now);
+                actions.push(Action::Make);
+            }
+            State::Starting => {
+                actions.push(Action::Kill);
+                self.lose(now, String::from("was not in its place in time"), actions);
+            }
+            State::Waiting => self.due = None,
+        }
+    }
+
+    fn poll_at(&self) -> Option<Instant> {
+        self.due
+    }
+}
