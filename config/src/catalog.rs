@@ -15,13 +15,61 @@ use serde_json::{Map, Value as Json};
 #[serde(transparent)]
 pub struct Catalog {
     nfs: Vec<ShippedNf>,
-    /// Asks an NF whether it takes its arguments.
+    /// Asks an NF what is wrong with its arguments.
     #[serde(skip)]
     ask: Option<Arc<Ask>>,
 }
 
-/// Whether the NF of this name takes these arguments; else why not.
-type Ask = dyn Fn(&str, &Map<String, Json>) -> Result<(), String> + Send + Sync;
+/// Mistakes in the arguments for the NF of this name; the names say what the file defines.
+type Ask = dyn Fn(&str, &Map<String, Json>, &DefinedNames) -> Vec<Mistake> + Send + Sync;
+
+/// Names of the configuration that an NF's arguments may hold; `None` where not all of them are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DefinedNames {
+    /// Ports.
+    pub ports: Option<Vec<String>>,
+    /// Stages, which are NFs.
+    pub stages: Option<Vec<String>>,
+}
+
+/// A mistake in an NF's arguments, as `headgate-nfs check --json` prints it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Mistake {
+    /// Path from the top of the arguments.
+    pub path: Vec<Step>,
+    /// Kind.
+    pub kind: MistakeKind,
+    /// The unknown or missing word; empty for a bad value.
+    pub word: String,
+    /// Words that may stand there instead; empty where that is not known.
+    pub known: Vec<String>,
+    /// Description.
+    pub message: String,
+}
+
+/// One step of a path: the key of a table, or the index of an array's element, from 0.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Step {
+    /// To the value of a key.
+    Key(String),
+    /// To an element.
+    Index(usize),
+}
+
+/// Kind of a mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MistakeKind {
+    /// A key that means nothing; the path ends with it.
+    UnknownKey,
+    /// A key that is missing; the path leads to the table that lacks it.
+    MissingKey,
+    /// A word that is none of those that may stand there.
+    UnknownWord,
+    /// Anything else.
+    BadValue,
+}
 
 /// An NF that is shipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,7 +126,7 @@ impl Catalog {
         let listing: Listing =
             serde_json::from_slice(&output.stdout).map_err(|error| strange(error.to_string()))?;
         let program = program.to_owned();
-        Ok(listing.nfs.asking(move |nf, arguments| check_arguments(&program, nf, arguments)))
+        Ok(listing.nfs.asking(move |nf, arguments, names| mistakes(&program, nf, arguments, names)))
     }
 
     /// A catalog of these NFs.
@@ -86,18 +134,23 @@ impl Catalog {
         Self { nfs, ask: None }
     }
 
-    /// Adds a way to ask an NF, by its name, whether it takes its arguments. Which keys there are the catalog
-    /// knows; what their values may be only the NF does.
+    /// Adds a way to ask an NF, by its name, what is wrong with its arguments. Which keys there are the
+    /// catalog knows; what their values may be only the NF does.
     pub fn asking(
         self,
-        ask: impl Fn(&str, &Map<String, Json>) -> Result<(), String> + Send + Sync + 'static,
+        ask: impl Fn(&str, &Map<String, Json>, &DefinedNames) -> Vec<Mistake> + Send + Sync + 'static,
     ) -> Self {
         Self { ask: Some(Arc::new(ask)), ..self }
     }
 
-    /// Returns the reason why the NF called `name` refuses `args`, if it can be asked and does.
-    pub fn refusal(&self, name: &str, args: &Map<String, Json>) -> Option<String> {
-        self.ask.as_ref().and_then(|ask| ask(name, args).err())
+    /// Returns what the NF called `name` finds wrong with `args`; nothing if it cannot be asked.
+    pub(crate) fn mistakes(
+        &self,
+        name: &str,
+        args: &Map<String, Json>,
+        names: &DefinedNames,
+    ) -> Vec<Mistake> {
+        self.ask.as_ref().map_or_else(Vec::new, |ask| ask(name, args, names))
     }
 
     /// The NF called `name`.
@@ -119,16 +172,19 @@ pub struct CatalogError {
     why: String,
 }
 
-/// Asks the program whether an NF takes its arguments. One that cannot be asked will tell at its start.
-fn check_arguments(program: &Path, nf: &str, arguments: &Map<String, Json>) -> Result<(), String> {
-    let arguments = Json::Object(arguments.clone()).to_string();
-    match Command::new(program).args(["check", nf, &arguments]).output() {
-        Ok(output) if !output.status.success() => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said = said.trim();
-            let why = said.strip_prefix(nf).map_or(said, |rest| rest.trim_start_matches([':', ' ']));
-            Err(why.to_owned())
-        }
-        _ => Ok(()),
+/// Asks the program what is wrong with an NF's arguments. What cannot be told now the NF says at its start.
+fn mistakes(program: &Path, nf: &str, arguments: &Map<String, Json>, names: &DefinedNames) -> Vec<Mistake> {
+    #[derive(Deserialize)]
+    struct Answer {
+        mistakes: Vec<Mistake>,
     }
+    let mut command = Command::new(program);
+    command.args(["check", nf, &Json::Object(arguments.clone()).to_string(), "--json"]);
+    for (option, names) in [("--ports", &names.ports), ("--stages", &names.stages)] {
+        if let Some(names) = names {
+            command.args([option, &names.join(",")]);
+        }
+    }
+    let answer = command.output().ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
+    answer.map_or_else(Vec::new, |Answer { mistakes }| mistakes)
 }

@@ -83,6 +83,8 @@ codes! {
     Warning ChainUnused "chain-unused" "No rule leads to this chain.";
     Warning NfUnused "nf-unused" "No chain visits this NF.";
     Warning PortUnused "port-unused" "No rule takes packets from this port and no chain ends at it.";
+    Warning PortUnclaimed "port-unclaimed" "No rule takes packets from this port, so what comes in there is dropped.";
+    Warning NothingMoves "nothing-moves" "The file has no chain, or no rule, so no packet will move.";
     Warning PortFaulty "port-faulty" "A port loses, delays or changes packets on purpose.";
     Warning DomainUnused "domain-unused" "No port and no NF is in this trust domain.";
     Warning CorePolled "core-polled" "A polling NF is put on the core of a worker.";

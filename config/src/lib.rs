@@ -40,7 +40,7 @@ mod values;
 
 use std::path::Path;
 
-pub use catalog::{Argument, Catalog, CatalogError, ShippedNf};
+pub use catalog::{Argument, Catalog, CatalogError, DefinedNames, Mistake, MistakeKind, ShippedNf, Step};
 pub use codes::{Code, Severity};
 pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
 pub use machine::Machine;
@@ -114,8 +114,15 @@ fn check(
     let mut config = None;
     // What refers to what cannot be told of a text of which parts are missing.
     if let Some(document) = document.filter(|_| is_whole) {
-        let mut resolver =
-            Resolver { known, machine, folder, report: &mut report, files: Vec::new(), tools: Vec::new() };
+        let mut resolver = Resolver {
+            known,
+            machine,
+            folder,
+            report: &mut report,
+            names: DefinedNames::default(),
+            files: Vec::new(),
+            tools: Vec::new(),
+        };
         config = resolver.resolve(&document);
         let (files, tools) = (resolver.files, resolver.tools);
         check_files(&files, &tools, &mut report);

@@ -78,39 +78,6 @@ fn wrong_usage_is_2_and_on_standard_error() {
 }
 
 #[test]
-fn the_examples_of_the_guide_are_right() {
-    let folder = tempfile::tempdir().unwrap();
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/examples");
-    for example in fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path()) {
-        let text = fs::read_to_string(&example).unwrap();
-        // The captures that examples name are for the reader to provide.
-        let copy = folder.path().join(example.file_name().unwrap());
-        fs::write(&copy, text).unwrap();
-        fs::write(folder.path().join("in.pcap"), "").unwrap();
-        let (code, data, messages) = run(folder.path(), &["check", copy.to_str().unwrap()]);
-        let lacks_cores = messages.contains("[core-missing]");
-        assert!(code == 0 || lacks_cores, "{}: {messages}", example.display());
-        assert!(data.starts_with("Manager ") || lacks_cores, "{data}");
-    }
-}
-
-/// Whole configurations in text: those that a reader may copy.
-#[test]
-fn the_configurations_in_the_text_are_right() {
-    let folder = tempfile::tempdir().unwrap();
-    for page in ["README.md", "docs/guide/configuration.md"] {
-        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page)).unwrap();
-        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
-        let whole: Vec<&str> = blocks.filter(|block| block.contains("[[rule]]")).collect();
-        assert!(!whole.is_empty(), "{page}");
-        for block in whole {
-            let (code, _, messages) = run(folder.path(), &["check", &written(folder.path(), block)]);
-            assert!(code == 0 || messages.contains("[core-missing]"), "{page}: {messages}");
-        }
-    }
-}
-
-#[test]
 fn a_plan_and_a_finding_are_documents_too() {
     let folder = tempfile::tempdir().unwrap();
     let good = written(folder.path(), &configuration("documents"));

@@ -1,16 +1,35 @@
 //! Kinds of arguments that several NFs take, each read from text with an error that says what it should be.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
 use headgate_nf::wire::ip::protocol;
-use serde::de::Error;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Reads a text by its own rules.
-fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(from: D) -> Result<T, D::Error> {
-    String::deserialize(from)?.parse().map_err(D::Error::custom)
+/// Reads a text by its own rules; `what` is said to whoever wrote something else.
+fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(
+    from: D,
+    what: &'static str,
+) -> Result<T, D::Error> {
+    struct Written<T>(&'static str, PhantomData<T>);
+
+    impl<T: FromStr<Err = String>> Visitor<'_> for Written<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+    }
+
+    from.deserialize_str(Written(what, PhantomData))
 }
 
 /// An address prefix, such as `10.0.0.0/8` or `2001:db8::/32`; an address alone means itself.
@@ -66,7 +85,7 @@ impl Prefix {
 
 impl<'de> Deserialize<'de> for Prefix {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from_text(from)
+        from_text(from, "a prefix such as 10.0.0.0/8 or 2001:db8::/32")
     }
 }
 
@@ -188,7 +207,7 @@ impl FromStr for Time {
 
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from_text(from)
+        from_text(from, "a time such as \"500ms\", \"30s\", \"5m\" or \"1h\"")
     }
 }
 

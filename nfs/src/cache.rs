@@ -14,7 +14,9 @@ use std::path::{Path, PathBuf};
 use headgate_nf::wire::ethernet::ethertype;
 use headgate_nf::wire::flow_key::{self, Parsed};
 use headgate_nf::wire::{ipv4, ipv6};
-use headgate_nf::{Burst, Context, Counter, Disk, NetworkFunction, NfError, Packet, ReadDone, ReadFile};
+use headgate_nf::{
+    Burst, Context, Counter, Disk, Mistakes, NetworkFunction, NfError, Packet, ReadDone, ReadFile,
+};
 use serde::Deserialize;
 
 use crate::catalog::{Argument, Count, Entry, entry};
@@ -176,13 +178,15 @@ impl Cache {
     /// Errors of either.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { path, create, flows, on_error } = context.arguments()?;
+        let mut mistakes = Mistakes::default();
         let flows_max = flows.unwrap_or(FLOWS);
         if !(1..=FLOWS_MAX).contains(&flows_max) {
-            return Err(format!("`flows` is {flows_max}; it may be 1 to {FLOWS_MAX}").into());
+            mistakes.add(["flows".into()], format!("`flows` is {flows_max}; it may be 1 to {FLOWS_MAX}"));
         }
         if let Some(records) = create.filter(|records| !(1..=RECORDS_MAX).contains(records)) {
-            return Err(format!("`create` is {records}; it may be 1 to {RECORDS_MAX}").into());
+            mistakes.add(["create".into()], format!("`create` is {records}; it may be 1 to {RECORDS_MAX}"));
         }
+        mistakes.none()?;
         let records = if context.is_rehearsal() { 1 } else { records_of(&path, create)? };
         let disk = context.disk()?;
         Ok(Self {

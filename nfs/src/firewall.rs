@@ -16,7 +16,7 @@ use std::ops::BitAnd;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
 use headgate_nf::wire::ip;
-use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Stage};
+use headgate_nf::{Burst, Context, Counter, Mistakes, NetworkFunction, NfError, Stage, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -118,13 +118,21 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(action: &Action, context: &Context) -> Result<Self, NfError> {
-        Ok(match action {
+    /// An action at this place of the arguments; a stage that is not there is noted.
+    fn of(action: &Action, context: &Context, mut path: Vec<Step>, mistakes: &mut Mistakes) -> Self {
+        match action {
             Action::Allow => Self::Passes,
             Action::Deny => Self::Ends,
             Action::Reject => Self::IsRejected,
-            Action::To(stage) => Self::GoesTo(context.stage(stage)?),
-        })
+            Action::To(stage) => match context.stage(stage) {
+                Ok(stage) => Self::GoesTo(stage),
+                Err(unknown) => {
+                    path.push("to".into());
+                    mistakes.add_unknown(path, &unknown);
+                    Self::Ends
+                }
+            },
+        }
     }
 }
 
@@ -141,23 +149,23 @@ struct Rule {
 }
 
 impl Rule {
-    fn check(&self) -> Result<(), NfError> {
+    /// Notes conditions that exclude each other; `place` is the rule's in the arguments.
+    fn check(&self, place: usize, mistakes: &mut Mistakes) {
         let version = |prefix: Option<Prefix>| prefix.map(|prefix| prefix.address.is_ipv4());
         if let (Some(source), Some(destination)) = (version(self.source), version(self.destination))
             && source != destination
         {
-            return Err(
-                "`source` and `destination` are of different IP versions, so it matches nothing".into()
-            );
+            let why = "`source` and `destination` are of different IP versions, so it matches nothing";
+            mistakes.add(["rules".into(), place.into()], why);
         }
         let ports = self.source_port.or(self.destination_port).is_some();
         if let Some(protocol) = self.protocol
             && ports
             && !ip::has_ports(protocol.0)
         {
-            return Err(format!("it names ports, which {} does not have", protocol.name()).into());
+            let why = format!("it names ports, which {} does not have", protocol.name());
+            mistakes.add(["rules".into(), place.into()], why);
         }
-        Ok(())
     }
 
     /// Whether it can match packets of this version.
@@ -325,22 +333,32 @@ impl Firewall {
     /// Errors in the arguments.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { rules, default, non_ip, reject_rate } = context.arguments()?;
-        let reject = reject(&rules, &default, &non_ip, reject_rate, context)?;
         let (allowed, denied) = (context.counter("allowed")?, context.counter("denied")?);
         let (led, malformed) = (context.counter("led")?, context.counter("malformed")?);
-        let (default, non_ip) = (Fate::of(&default, context)?, Fate::of(&non_ip, context)?);
+        let mut mistakes = Mistakes::default();
+        if non_ip == Action::Reject {
+            let why = "nothing can be told about frames that are not IP, so none is rejected; say \"deny\"";
+            mistakes.add(["non_ip".into()], why);
+        }
         let mut verdicts: Vec<Verdict> = Vec::new();
         for (place, rule) in rules.iter().enumerate() {
             let name = rule.name.clone().unwrap_or_else(|| (place + 1).to_string());
-            rule.check().map_err(|error| format!("rule {name}: {error}"))?;
+            rule.check(place, &mut mistakes);
             if verdicts.iter().any(|earlier| earlier.name == name) {
-                return Err(format!("two rules are called {name}").into());
+                let path = ["rules".into(), place.into(), "name".into()];
+                mistakes.add(path, format!("two rules are called {name}"));
+                continue;
             }
             let counted = place < RULE_COUNTERS_MAX;
             let public = counted.then(|| context.counter(&format!("rule.{name}"))).transpose()?;
-            let fate = Fate::of(&rule.action, context).map_err(|error| format!("rule {name}: {error}"))?;
+            let path = vec!["rules".into(), place.into(), "action".into()];
+            let fate = Fate::of(&rule.action, context, path, &mut mistakes);
             verdicts.push(Verdict { action: rule.action.clone(), fate, name, packets: 0, public });
         }
+        let reject = reject(&rules, &default, reject_rate, context)?;
+        let default = Fate::of(&default, context, vec!["default".into()], &mut mistakes);
+        let non_ip = Fate::of(&non_ip, context, vec!["non_ip".into()], &mut mistakes);
+        mistakes.none()?;
         let rules = Rules::compile(&rules);
         Ok(Self { rules, verdicts, default, non_ip, allowed, denied, led, malformed, reject })
     }
@@ -365,15 +383,9 @@ impl Firewall {
 fn reject(
     rules: &[Rule],
     default: &Action,
-    non_ip: &Action,
     rate: u32,
     context: &mut Context,
 ) -> Result<Option<Reject>, NfError> {
-    if *non_ip == Action::Reject {
-        return Err(
-            "`non_ip` cannot reject: nothing can be told about frames that are not IP; say \"deny\"".into()
-        );
-    }
     let mut actions = rules.iter().map(|rule| &rule.action).chain([default]);
     actions.any(|action| *action == Action::Reject).then(|| Reject::new(context, rate)).transpose()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_nf::{Burst, Context, NetworkFunction, NfError, Port};
+use headgate_nf::{Burst, Context, Mistakes, NetworkFunction, NfError, Port};
 use serde::Deserialize;
 
 use crate::catalog::{Argument, Entry, entry};
@@ -55,15 +55,26 @@ impl Forward {
         let Arguments { to } = context.arguments()?;
         let pairs = match to {
             To::Next => return Ok(Self::Next),
-            To::Port(name) => return Ok(Self::Out(context.port(&name)?)),
+            To::Port(name) => {
+                let port = context.port(&name);
+                return Ok(Self::Out(port.map_err(|unknown| Mistakes::unknown(["to".into()], &unknown))?));
+            }
             To::ByEntry(pairs) => pairs,
         };
         let mut exits = Vec::new();
+        let mut mistakes = Mistakes::default();
         for (entry, exit) in pairs {
-            let place = usize::from(context.port(&entry)?.number());
-            exits.resize(exits.len().max(place + 1), None);
-            exits[place] = Some(context.port(&exit)?);
+            let ports = [context.port(&entry), context.port(&exit)];
+            for unknown in ports.iter().filter_map(|port| port.as_ref().err()) {
+                mistakes.add_unknown(["to".into(), entry.as_str().into()], unknown);
+            }
+            if let [Ok(entry), Ok(exit)] = ports {
+                let place = usize::from(entry.number());
+                exits.resize(exits.len().max(place + 1), None);
+                exits[place] = Some(exit);
+            }
         }
+        mistakes.none()?;
         Ok(Self::ByEntry(exits))
     }
 }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
-use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Timer};
+use headgate_nf::{Burst, Context, Counter, Mistakes, NetworkFunction, NfError, Timer};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -117,15 +117,19 @@ impl Monitor {
     /// Errors in the arguments.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { flows, idle_timeout, report, top } = context.arguments()?;
+        let mut mistakes = Mistakes::default();
         if !(1..=FLOWS_MAX).contains(&flows) {
-            return Err(format!("`flows` is {flows}; it may be 1 to {FLOWS_MAX}").into());
+            mistakes.add(["flows".into()], format!("`flows` is {flows}; it may be 1 to {FLOWS_MAX}"));
         }
         if top > TOP_MAX {
-            return Err(format!("`top` is {top}; it may be at most {TOP_MAX}").into());
+            mistakes.add(["top".into()], format!("`top` is {top}; it may be at most {TOP_MAX}"));
         }
-        if idle_timeout.0.is_zero() || report.is_some_and(|report| report.0.is_zero()) {
-            return Err("`idle_timeout` and `report` must be longer than nothing".into());
+        for (name, time) in [("idle_timeout", Some(idle_timeout)), ("report", report)] {
+            if time.is_some_and(|time| time.0.is_zero()) {
+                mistakes.add([name.into()], format!("`{name}` must be longer than nothing"));
+            }
         }
+        mistakes.none()?;
         let keyed = Keyed::new();
         Ok(Self {
             narrow: HashMap::with_capacity_and_hasher(flows, keyed),

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use headgate_nf::disk::Rotation;
 use headgate_nf::wire::pcapng;
 use headgate_nf::{
-    BURST_MAX, Burst, Context, Counter, Log, LogId, LogSettings, NetworkFunction, NfError, Packet, Timer,
-    WriteDone,
+    BURST_MAX, Burst, Context, Counter, Log, LogId, LogSettings, Mistakes, NetworkFunction, NfError, Packet,
+    Timer, WriteDone,
 };
 use serde::Deserialize;
 
@@ -137,29 +137,34 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn check(&self) -> Result<(), NfError> {
-        let at_least = |name: &str, value: Option<u64>, least: u64| match value {
-            Some(value) if value < least => Err(format!("`{name}` is {value}; it is at least {least}")),
-            _ => Ok(()),
-        };
-        at_least("snap_bytes", self.snap_bytes.map(u64::from), SNAP_BYTES_MIN.into())?;
-        at_least("rotate_bytes", self.rotate_bytes, ROTATE_BYTES_MIN)?;
-        at_least("files", self.files.map(|files| files as u64), 2)?;
+    fn check(&self) -> Result<(), Mistakes> {
+        let mut mistakes = Mistakes::default();
+        let least = [
+            ("snap_bytes", self.snap_bytes.map(u64::from), SNAP_BYTES_MIN.into()),
+            ("rotate_bytes", self.rotate_bytes, ROTATE_BYTES_MIN),
+            ("files", self.files.map(|files| files as u64), 2),
+        ];
+        for (name, value, least) in least {
+            if let Some(value) = value.filter(|value| *value < least) {
+                mistakes.add([name.into()], format!("`{name}` is {value}; it is at least {least}"));
+            }
+        }
         if self.rotate_after.is_some_and(|after| after.0.is_zero()) {
-            return Err("`rotate_after` must be longer than nothing".into());
+            mistakes.add(["rotate_after".into()], "`rotate_after` must be longer than nothing");
         }
         if let Some(bytes) = self.buffer_bytes.filter(|bytes| !BUFFER_BYTES.contains(bytes)) {
             let (least, most) = (BUFFER_BYTES.start(), BUFFER_BYTES.end());
-            return Err(format!("`buffer_bytes` is {bytes}; it may be {least} to {most}").into());
+            let why = format!("`buffer_bytes` is {bytes}; it may be {least} to {most}");
+            mistakes.add(["buffer_bytes".into()], why);
         }
         if self.write == Write::Sync {
             let given = [("flush", self.flush.is_some()), ("buffer_bytes", self.buffer_bytes.is_some())];
             let skips = ("when_slow", self.when_slow == WhenSlow::Skip);
-            if let Some((name, _)) = given.into_iter().chain([skips]).find(|(_, given)| *given) {
-                return Err(format!("`{name}` has no effect with `write = \"sync\"`").into());
+            for (name, _) in given.into_iter().chain([skips]).filter(|(_, given)| *given) {
+                mistakes.add([name.into()], format!("`{name}` has no effect with `write = \"sync\"`"));
             }
         }
-        Ok(())
+        mistakes.none()
     }
 }
 

@@ -15,7 +15,7 @@ use headgate_nf::wire::ethernet::{Frame, ethertype};
 use headgate_nf::wire::icmp::{self, Problem, Sender};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{MacAddress, ipv4, ipv6};
-use headgate_nf::{Burst, Context, Counter, NetworkFunction, NfError, Packet, Port};
+use headgate_nf::{Burst, Context, Counter, Mistakes, NetworkFunction, NfError, Packet, Port};
 use serde::{Deserialize, Deserializer};
 
 use crate::arguments::Prefix;
@@ -160,36 +160,53 @@ impl Router {
             scratch: Box::new([0; ERROR_FRAME_MAX]),
             counts: Counts::new(context)?,
         };
+        let mut mistakes = Mistakes::default();
         for (port, interface) in &arguments.interfaces {
-            let place = usize::from(context.port(port)?.number());
+            let place = match context.port(port) {
+                Ok(port) => usize::from(port.number()),
+                Err(unknown) => {
+                    mistakes.add_unknown(["interfaces".into(), port.as_str().into()], &unknown);
+                    continue;
+                }
+            };
             router.interfaces.resize(router.interfaces.len().max(place + 1), None);
             let InterfaceArgument { mac, ipv4, ipv6 } = *interface;
             router.interfaces[place] = Some(Sender { mac, ipv4, ipv6 });
         }
-        router.add_routes(&arguments.routes, context)?;
+        router.add_routes(&arguments.routes, context, &mut mistakes);
+        mistakes.none()?;
         Ok(router)
     }
 
-    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context) -> Result<(), NfError> {
+    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context, mistakes: &mut Mistakes) {
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
         for (number, RouteArgument { prefix, port, next_hop }) in routes.iter().enumerate() {
+            let path = |key: &str| ["routes".into(), number.into(), key.into()];
             if routes[..number].iter().any(|earlier| earlier.prefix == *prefix) {
-                return Err(format!("two routes to {}/{}", prefix.address, prefix.length).into());
+                let why = format!("two routes to {}/{}", prefix.address, prefix.length);
+                mistakes.add(path("prefix"), why);
             }
-            let egress = context.port(port)?;
+            let egress = match context.port(port) {
+                Ok(egress) => egress,
+                Err(unknown) => {
+                    mistakes.add_unknown(path("port"), &unknown);
+                    continue;
+                }
+            };
             let interface = self.interfaces.get(usize::from(egress.number())).copied().flatten();
-            let interface = interface.ok_or_else(|| {
-                format!("a route leads out of port `{port}`, which `interfaces` does not have")
-            })?;
+            let Some(interface) = interface else {
+                let why = format!("a route leads out of port `{port}`, which `interfaces` does not have");
+                mistakes.add(path("port"), why);
+                continue;
+            };
+            let (length, value) = (prefix.length, self.hops.len() as u32);
             self.hops.push(Hop { port: egress, destination: *next_hop, source: interface.mac });
-            let (length, value) = (prefix.length, number as u32);
             match prefix.address {
                 IpAddr::V4(address) => ipv4.push(Route { address: address.octets(), length, value }),
                 IpAddr::V6(address) => ipv6.push(Route { address: address.octets(), length, value }),
             }
         }
         (self.ipv4, self.ipv6) = (Table::build(ipv4), Table::build(ipv6));
-        Ok(())
     }
 
     /// Decides, and takes the hop off a packet that goes on.

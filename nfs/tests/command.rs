@@ -50,13 +50,37 @@ fn arguments_are_checked_before_anything_starts() {
     );
     assert_eq!(headgate_nfs(&["check", "monitor"]).0, 0);
     let (code, _, err) = headgate_nfs(&["check", "forward", r#"{"two":1}"#]);
-    assert_eq!((code, err.as_str()), (4, "forward: unknown field `two`, expected `to`\n"));
+    assert_eq!((code, err.as_str()), (4, "forward: two: unknown field `two`, expected `to`\n"));
     let (code, _, err) = headgate_nfs(&["check", "forward,synthetic", r#"[{},{"cycles":-1}]"#]);
     assert_eq!(code, 4);
-    assert!(err.starts_with("synthetic: `cycles` is a number"), "{err}");
+    assert!(err.starts_with("synthetic: cycles: `cycles` is a number"), "{err}");
     let (code, _, err) = headgate_nfs(&["check", "forward", "{"]);
     assert_eq!(code, 4);
     assert!(err.starts_with("forward: EOF"), "{err}");
+}
+
+/// What `headgate check` reads: every mistake with its path, also of names that the configuration defines.
+#[test]
+fn mistakes_are_printed_as_json() {
+    let arguments = r#"{"rules":[{"action":"deny"},{"action":"deny","protcol":6},{"action":{"to":"dpi"}}]}"#;
+    let words = ["check", "firewall", arguments, "--json", "--stages", "fw,mon"];
+    let (code, out, _) = headgate_nfs(&words);
+    let said: Value = serde_json::from_str(&out).unwrap();
+    let mistakes = said["mistakes"].as_array().unwrap();
+    assert_eq!((code, mistakes.len()), (4, 1), "names are asked for when the rest can be read: {said}");
+    assert_eq!(mistakes[0]["path"], json!(["rules", 1, "protcol"]));
+    assert_eq!((&mistakes[0]["kind"], &mistakes[0]["word"]), (&json!("unknown-key"), &json!("protcol")));
+    assert!(mistakes[0]["known"].as_array().unwrap().contains(&json!("protocol")));
+
+    let arguments =
+        r#"{"rules":[{"action":"deny","name":"x"},{"action":{"to":"dpi"}}, {"action":"deny","name":"x"}]}"#;
+    let words = ["check", "firewall", arguments, "--json", "--stages", "fw,mon"];
+    let said: Value = serde_json::from_str(&headgate_nfs(&words).1).unwrap();
+    let places: Vec<&Value> =
+        said["mistakes"].as_array().unwrap().iter().map(|mistake| &mistake["path"]).collect();
+    assert_eq!(places, [&json!(["rules", 1, "action", "to"]), &json!(["rules", 2, "name"])]);
+    let (code, out, _) = headgate_nfs(&["check", "mac-swap", "{}", "--json"]);
+    assert_eq!((code, out.as_str()), (0, "{\"mistakes\":[]}\n"));
 }
 
 #[test]

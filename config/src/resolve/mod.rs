@@ -5,6 +5,7 @@
 //! Nothing here stops at a mistake. A table that cannot be resolved becomes `None` and keeps its place,
 //! so that indices stay true and later tables can still be checked against it.
 
+mod arguments;
 mod compose;
 mod confinement;
 mod domains;
@@ -21,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 
 pub use fit::{RegionPlan, control_bytes, record_bytes, regions};
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, DefinedNames};
 use super::codes::Code;
 use super::document::{Document, FlowsTable, ManagerTable, MemoryTable};
 use super::limits;
@@ -42,6 +43,8 @@ pub struct Resolver<'a> {
     pub folder: &'a Path,
     /// Destination of findings.
     pub report: &'a mut Report,
+    /// Names that the arguments of NFs may hold.
+    pub names: DefinedNames,
     /// Every file that the configuration names, in the order of the file.
     pub files: Vec<FileUse>,
     /// Programs that it takes without naming them.
@@ -116,6 +119,10 @@ impl Resolver<'_> {
     /// The configuration, unless there were errors.
     pub fn resolve(&mut self, document: &Document) -> Option<Config> {
         let defined = self.define(document);
+        // NFs on interfaces of the kernel have these as their ports.
+        let on_interfaces = items(&document.chain).iter().any(|chain| chain.value.io.key.is_some());
+        let ports = defined.ports.all().filter(|_| !on_interfaces);
+        self.names = DefinedNames { ports, stages: defined.nfs.all() };
         self.limit_counts(document);
         let manager = document.manager.value().and_then(|table| self.manager(table));
         let memory = document.memory.value().and_then(Self::memory);

@@ -49,6 +49,11 @@ impl<'d> Names<'d> {
         all
     }
 
+    /// All names, when none of them is missing.
+    pub fn all(&self) -> Option<Vec<String>> {
+        self.complete.then(|| self.in_order.iter().map(|name| (*name).to_owned()).collect())
+    }
+
     /// The place of `name`, when it is defined.
     pub fn get(&self, name: &str) -> Option<usize> {
         self.places.get(name).map(|(place, _)| *place)

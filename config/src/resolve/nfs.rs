@@ -7,7 +7,6 @@ use headgate_host::container;
 use headgate_session::message::Loop;
 use serde_json::{Map, Value as Json};
 
-use super::super::catalog::Argument;
 use super::super::codes::Code;
 use super::super::document::{MemberTable, NfTable};
 use super::super::limits::INSTANCES_MAX;
@@ -136,42 +135,9 @@ impl Resolver<'_> {
                 .help(suggest::help("shipped NFs", name, known.names()));
             return None;
         };
-        let known_keys = nf.arguments.as_ref().is_none_or(|keys| self.check_arguments(at, keys, args));
         let table = args_table(args)?;
-        if known_keys && let Some(why) = known.refusal(name, &table) {
-            let span = args.found.as_ref().map_or(&at.span, |args| &args.span);
-            self.report
-                .add(Code::ArgumentsRefused, span, format!("the NF `{name}` refuses its arguments: {why}"))
-                .label("refused")
-                .help("`headgate-nfs list` says what each NF takes");
-        }
+        self.check_arguments(at, nf, args, &table);
         Some(Shipped { run: name.to_owned(), args: table })
-    }
-
-    /// Returns whether `args` has the keys that the NF knows, all that it needs among them.
-    fn check_arguments(&mut self, run: &At<Text>, known: &[Argument], args: &Field<Args>) -> bool {
-        let name = &run.value.0;
-        let mut good = true;
-        let given = args.value().map_or(&[][..], |args| &args.keys);
-        for (key, span) in given.iter().filter(|(key, _)| !known.iter().any(|one| one.name == *key)) {
-            good = false;
-            let names = known.iter().map(|argument| argument.name.as_str());
-            self.report
-                .add(Code::UnknownArgument, span, format!("the NF `{name}` has no argument `{key}`"))
-                .label("unknown argument")
-                .help(suggest::help("arguments", key, names));
-        }
-        for Argument { name: key, kind, text, required } in known {
-            if !*required || args.is_broken() || given.iter().any(|(one, _)| one == key) {
-                continue;
-            }
-            good = false;
-            self.report
-                .add(Code::MissingArgument, &run.span, format!("the NF `{name}` needs the argument `{key}`"))
-                .label(format!("`{key}` is missing"))
-                .help(format!("add `args = {{ {key} = … }}`: {kind}; {text}"));
-        }
-        good
     }
 
     fn command(&mut self, table: &NfTable) -> Option<Program> {

@@ -228,20 +228,42 @@ impl Resolver<'_> {
             }
         }
         self.warn_unused_ports(document, config);
+        self.warn_nothing_moves(config);
+    }
+
+    /// A file that is right and does nothing is what one has who did not get further.
+    fn warn_nothing_moves(&mut self, config: &Config) {
+        let on_interfaces = config.chains.iter().any(|chain| chain.io.is_some());
+        let missing = match (config.chains.is_empty(), config.rules.is_empty() && !on_interfaces) {
+            (true, true) => "no [[chain]] and no [[rule]]",
+            (true, false) => "no [[chain]]",
+            (false, true) => "no [[rule]]",
+            (false, false) => return,
+        };
+        self.report
+            .add_about_file(Code::NothingMoves, format!("no packet will move: there is {missing}"))
+            .help("start from an example of docs/guide/examples, or from `headgate demo --config`");
     }
 
     fn warn_unused_ports(&mut self, document: &Document, config: &Config) {
         let nf_may_choose = config.chains.iter().any(|chain| chain.out == Out::Nf);
         for (index, table) in items(&document.port).iter().enumerate() {
             let (id, port) = (PortId(index as u16), &config.ports[index]);
-            let gives = port.backend.gives()
-                && config.rules.iter().any(|rule| rule.port.is_none_or(|port| port == id));
+            let claimed = config.rules.iter().any(|rule| rule.port.is_none_or(|port| port == id));
+            let gives = port.backend.gives() && claimed;
             let takes = port.backend.takes()
                 && (nf_may_choose || config.chains.iter().any(|chain| chain.out == Out::Port(id)));
             if !gives && !takes {
                 let message = format!("port `{}` has no rule and no chain", port.name);
                 let help = "name it in a rule's `in` or a chain's `out`, or leave it out";
                 self.report.add(Code::PortUnused, &table.value.common.span, message).help(help);
+            } else if port.backend.gives() && !claimed {
+                let message = format!("what comes in by port `{}` is dropped: no rule takes it", port.name);
+                let help = format!(
+                    "add a [[rule]] with `in = \"{}\"`, as TCP and ping need both directions; or leave it so",
+                    port.name
+                );
+                self.report.add(Code::PortUnclaimed, &table.value.common.span, message).help(help);
             }
         }
     }

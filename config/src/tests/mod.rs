@@ -4,7 +4,9 @@ mod good;
 mod parsers;
 mod snapshots;
 
-use super::{Argument, Catalog, Machine, ShippedNf};
+use serde_json::{Map, Value as Json, json};
+
+use super::{Argument, Catalog, DefinedNames, Machine, Mistake, ShippedNf};
 
 /// A machine with four cores, 4 GiB and 128 free huge pages.
 fn machine() -> Machine {
@@ -16,7 +18,8 @@ fn machine() -> Machine {
     }
 }
 
-/// NFs under the shipped names; two say which arguments they know, one what their values may be.
+/// NFs under the shipped names; two say which arguments they know, and [`mistakes`] what is wrong with their
+/// values.
 fn catalog() -> Catalog {
     let names = ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"];
     let argument = |name: &str, required| Argument {
@@ -35,11 +38,43 @@ fn catalog() -> Catalog {
         },
         writes: (name == "packet-logger").then(|| "path".to_owned()),
     };
-    let ask = |name: &str, args: &serde_json::Map<String, serde_json::Value>| match args.get("default") {
-        Some(word) if name == "firewall" && word != "allow" && word != "deny" => {
-            Err(format!("default: no action {word}"))
-        }
-        _ => Ok(()),
+    Catalog::new(names.map(nf).into()).asking(mistakes)
+}
+
+const RULE_KEYS: [&str; 7] =
+    ["action", "name", "protocol", "source", "destination", "source_port", "destination_port"];
+
+/// Says what the shipped NFs say, as they print it, of three mistakes: a firewall's action, a key of its
+/// rules, and the port of a route. The tests of the command ask the real ones.
+fn mistakes(name: &str, args: &Map<String, Json>, names: &DefinedNames) -> Vec<Mistake> {
+    let mut said = Vec::new();
+    let mut say = |path: Json, kind: &str, word: &str, known: Json| {
+        let message = "expected an action";
+        said.push(json!({ "path": path, "kind": kind, "word": word, "known": known, "message": message }));
     };
-    Catalog::new(names.map(nf).into()).asking(ask)
+    let list = |key: &str| args.get(key).and_then(Json::as_array).into_iter().flatten().enumerate();
+    let action = args.get("default").and_then(Json::as_str);
+    if let Some(word) = action.filter(|word| name == "firewall" && !["allow", "deny"].contains(word)) {
+        say(json!(["default"]), "unknown-word", word, json!(["allow", "deny"]));
+    }
+    if args.get("default").is_some_and(|action| name == "firewall" && !action.is_string()) {
+        say(json!(["default"]), "bad-value", "", json!([]));
+    }
+    for (number, rule) in list("rules") {
+        for key in rule.as_object().into_iter().flat_map(Map::keys) {
+            if !RULE_KEYS.contains(&key.as_str()) {
+                say(json!(["rules", number, key]), "unknown-key", key, json!(RULE_KEYS));
+            }
+        }
+        if rule.get("action").is_none() {
+            say(json!(["rules", number]), "missing-key", "action", json!([]));
+        }
+    }
+    for (number, route) in list("routes") {
+        let port = route["port"].as_str().unwrap_or_default();
+        if let Some(ports) = names.ports.as_ref().filter(|ports| !ports.iter().any(|one| one == port)) {
+            say(json!(["routes", number, "port"]), "unknown-word", port, json!(ports));
+        }
+    }
+    said.into_iter().map(|mistake| serde_json::from_value(mistake).unwrap()).collect()
 }

@@ -261,12 +261,12 @@ impl Word for Text {
 }
 
 /// A free table, given to the NF as JSON.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Args {
     /// The table.
     pub table: Map<String, Json>,
-    /// Keys and their places.
-    pub keys: Vec<(String, super::report::Span)>,
+    /// The same with its places.
+    pub node: Node,
 }
 
 impl Read for Args {
@@ -275,8 +275,7 @@ impl Read for Args {
             wrong_type(node, "a table", report);
             return None;
         };
-        let keys = entries.iter().map(|entry| (entry.key.clone(), entry.key_span.clone()));
-        Some(Self { keys: keys.collect(), table: table_to_json(entries, report)? })
+        Some(Self { table: table_to_json(entries, report)?, node: node.clone() })
     }
 
     fn schema() -> Json {

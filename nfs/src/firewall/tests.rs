@@ -98,7 +98,7 @@ fn a_rule_leads_packets_to_a_stage() {
     assert_eq!(verdict_on(&mut firewall, "11.0.0.1"), Outcome::Next);
     assert_eq!(["led", "allowed", "rule.1"].map(|name| firewall.counter(name)), [1, 1, 1]);
     let error = Harness::new(names(&["fw"]), Firewall::new).err().unwrap().to_string();
-    assert!(error.contains("rule 1: there is no stage `dpi`; there are fw"), "{error}");
+    assert!(error.contains("rules[0].action.to: there is no stage `dpi`; there are fw"), "{error}");
 }
 
 #[test]
@@ -130,11 +130,11 @@ fn wrong_rules_are_refused_and_named() {
     for (rule, why) in [
         (
             r#"{"action":"allow","source":"10.0.0.0/8","destination":"::/0","name":"x"}"#,
-            "rule x: `source` and",
+            "rules[0]: `source` and",
         ),
         (
             r#"{"action":"allow","protocol":"icmp","source_port":1}"#,
-            "rule 1: it names ports, which icmp does",
+            "rules[0]: it names ports, which icmp does",
         ),
         (
             r#"{"action":"accept"}"#,

@@ -121,7 +121,10 @@ fn wrong_arguments_are_refused() {
         (r#"{"flows":0}"#, "`flows` is 0; it may be 1 to 1048576"),
         (r#"{"top":101}"#, "at most 100"),
         (r#"{"report":"0s"}"#, "longer than nothing"),
-        (r#"{"idle_timeout":30}"#, "invalid type: integer `30`, expected a string"),
+        (
+            r#"{"idle_timeout":30}"#,
+            "idle_timeout: expected a time such as \"500ms\", \"30s\", \"5m\" or \"1h\", found integer `30`",
+        ),
         (r#"{"idle_timeout":"30"}"#, "`30` is not a time such as"),
     ] {
         let error = check(arguments, Monitor::new).unwrap_err().to_string();

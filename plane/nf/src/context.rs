@@ -11,7 +11,7 @@ use headgate_shm::descriptor::ARGUMENT_COUNT;
 use rustix::io::Errno;
 use serde::de::DeserializeOwned;
 
-use crate::NfError;
+use crate::arguments::UnknownNameError;
 use crate::clock::Clock;
 use crate::counter::{Board, Counter, NoCounterLeftError};
 use crate::disk::engine::{self, Bell, EngineChoice};
@@ -19,6 +19,7 @@ use crate::disk::requests::Requests;
 use crate::disk::{Disk, DiskError};
 use crate::maker::{Chain, Made, Maker, MakerError};
 use crate::timer::{Timer, Timers};
+use crate::{NfError, arguments};
 
 /// A port, by which packets enter and leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,22 +45,6 @@ impl Stage {
     pub const fn number(self) -> u16 {
         self.0
     }
-}
-
-/// No port or stage has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {what} `{name}`; there {}", say(.known))]
-pub struct UnknownNameError {
-    /// `port`, `stage`, or `chain through this NF`.
-    pub what: &'static str,
-    /// The name that was asked for.
-    pub name: String,
-    /// The names that are known.
-    pub known: Vec<String>,
-}
-
-fn say(names: &[String]) -> String {
-    if names.is_empty() { "are none".to_owned() } else { format!("are {}", names.join(", ")) }
 }
 
 /// A message did not go to the manager.
@@ -298,13 +283,9 @@ impl Context {
     /// that a misspelt argument is an error and not silence.
     ///
     /// # Errors
-    /// The arguments' errors.
+    /// [`Mistakes`](crate::Mistakes), all that there are.
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, NfError> {
-        serde_json::from_str(&self.arguments).map_err(|error| {
-            // The place is one in the JSON that the manager made of the configuration: no help to anyone.
-            let text = error.to_string();
-            text.split(" at line ").next().unwrap_or(&text).to_owned().into()
-        })
+        Ok(arguments::read(&self.arguments)?)
     }
 
     /// The arguments as they came, a JSON object.

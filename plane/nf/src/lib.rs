@@ -36,6 +36,7 @@
 //! the manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back to
 //! the manager. Packets that it makes itself ([`maker`]) lie in buffers it is lent.
 
+mod arguments;
 mod burst;
 mod burst_loop;
 mod clock;
@@ -51,10 +52,11 @@ mod run;
 pub mod testing;
 mod timer;
 
+pub use arguments::{Mistake, MistakeKind, Mistakes, Step, UnknownNameError};
 pub use burst::{BURST_MAX, Burst, Packets};
 pub use burst_loop::End;
 pub use clock::cycles;
-pub use context::{Context, Port, Stage, TellError, UnknownNameError};
+pub use context::{Context, Port, Stage, TellError};
 pub use counter::{Counter, NoCounterLeftError};
 pub use disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 pub use fuse::{Build, Member};

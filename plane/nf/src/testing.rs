@@ -291,8 +291,33 @@ pub fn check<N: NetworkFunction + 'static>(
     arguments: &str,
     build: impl FnOnce(&mut Context) -> Result<N, NfError>,
 ) -> Result<(), NfError> {
-    let environment = offline(Names::open("port"), Names::open("stage"), None, rehearsal());
-    Fused::alone(&environment, arguments, build).map(|_| ())
+    check_among(Known::default(), arguments, build)
+}
+
+/// Names that arguments may use; `None`: any.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Ports.
+    pub ports: Option<Vec<String>>,
+    /// Stages.
+    pub stages: Option<Vec<String>>,
+}
+
+/// As [`check`], where these names are known.
+///
+/// # Errors
+/// The NF's error.
+pub fn check_among<N: NetworkFunction + 'static>(
+    known: Known,
+    arguments: &str,
+    build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+) -> Result<(), NfError> {
+    let names = |what, known: Option<Vec<String>>| match known {
+        Some(known) => Names::known(what, known),
+        None => Names::open(what),
+    };
+    let (ports, stages) = (names("port", known.ports), names("stage", known.stages));
+    Fused::alone(&offline(ports, stages, None, rehearsal()), arguments, build).map(|_| ())
 }
 
 /// As [`check`], for several NFs and a JSON array of their arguments.

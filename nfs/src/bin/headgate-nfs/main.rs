@@ -19,7 +19,10 @@ const HELP: &str = "\
 headgate-nfs: the network functions Headgate ships
 
   headgate-nfs list [--json]              list NFs, their arguments, messages and counters
-  headgate-nfs check NAME [ARGS]          check whether NAME accepts ARGS, a JSON object
+  headgate-nfs check NAME [ARGS]          tell everything that is wrong with ARGS, a JSON object
+      --ports A,B     names that ARGS may use for ports [default: any]
+      --stages A,B    names that ARGS may use for stages [default: any]
+      --json          print the mistakes as JSON, each with its path
   headgate-nfs pcap NAME IN OUT           run NAME over a capture, without root and without a manager
       --args ARGS     arguments of the NF, a JSON object [default: {}]
       --ports A,B     names of the ports; interface 0 of IN is the first [default: west,east]

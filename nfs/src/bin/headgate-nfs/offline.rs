@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use headgate_nf::NfError;
 use headgate_nf::testing::pcap::{self, Tally};
-use headgate_nf::testing::{self, Harness, Setup};
+use headgate_nf::testing::{self, Harness, Known, Setup};
+use headgate_nf::{Mistakes, NfError};
 use headgate_nfs::catalog::Entry;
 use serde_json::json;
 
@@ -16,14 +16,35 @@ use crate::{members, named};
 const CONFIGURATION: u8 = 4;
 
 pub fn check(mut words: Words) -> Result<ExitCode, Usage> {
+    let json = words.flag("--json");
+    let known = Known { ports: list(&mut words, "--ports")?, stages: list(&mut words, "--stages")? };
     let entries = named(&words.expect("NAME")?)?;
     let arguments = words.next_word().unwrap_or_default();
     words.end()?;
     let checked = match &entries[..] {
-        [only] => testing::check(&arguments, |context| only.build(context)),
+        [only] => testing::check_among(known, &arguments, |context| only.build(context)),
         several => testing::check_fused(&arguments, members(several)),
     };
+    if json {
+        println!("{}", json!({ "mistakes": mistakes(&checked).list() }));
+    }
     Ok(accepted(&entries, checked))
+}
+
+/// The mistakes in arguments; an error that an NF gave no place is one about all of them.
+fn mistakes(checked: &Result<(), NfError>) -> Mistakes {
+    let Err(error) = checked else { return Mistakes::default() };
+    error.downcast_ref::<Mistakes>().cloned().unwrap_or_else(|| {
+        let mut mistakes = Mistakes::default();
+        mistakes.add([], error);
+        mistakes
+    })
+}
+
+/// The names that an option lists, if it is given.
+fn list(words: &mut Words, option: &str) -> Result<Option<Vec<String>>, Usage> {
+    let names = |text: String| text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Ok(words.option(option)?.map(names))
 }
 
 fn accepted(entries: &[&Entry], checked: Result<(), NfError>) -> ExitCode {
@@ -75,10 +96,9 @@ pub fn pcap(mut words: Words) -> Result<ExitCode, Usage> {
 }
 
 fn setup(words: &mut Words) -> Result<Setup, Usage> {
-    let list = |text: String| text.split(',').map(str::to_owned).collect();
     let mut setup = Setup::with(words.option("--args")?.unwrap_or_default());
-    setup.ports = words.option("--ports")?.map_or(setup.ports, list);
-    setup.stages = words.option("--stages")?.map_or(setup.stages, list);
+    setup.ports = list(words, "--ports")?.unwrap_or(setup.ports);
+    setup.stages = list(words, "--stages")?.unwrap_or(setup.stages);
     Ok(setup)
 }
 

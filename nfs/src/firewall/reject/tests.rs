@@ -156,7 +156,7 @@ fn answers_are_limited() {
 fn frames_that_are_not_ip_are_not_rejected() {
     let setup = Setup::with(r#"{"rules":[],"non_ip":"reject"}"#);
     let error = Harness::new(setup, Firewall::new).err().unwrap().to_string();
-    assert!(error.starts_with("`non_ip` cannot reject"), "{error}");
+    assert!(error.starts_with("non_ip: nothing can be told about frames that are not IP"), "{error}");
 }
 
 proptest! {

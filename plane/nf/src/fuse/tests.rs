@@ -68,7 +68,10 @@ fn messages_find_their_nf_by_its_label() {
 #[test]
 fn wrong_arguments_name_the_nf_they_are_for() {
     for (arguments, error) in [
-        (r#"[{"byte":1},{"bite":2}]"#, "b: unknown field `bite`, expected `byte`"),
+        (
+            r#"[{"byte":1},{"bite":2}]"#,
+            "b: bite: unknown field `bite`, expected `byte`; missing field `byte`",
+        ),
         (r#"[{"byte":1}]"#, "2 network functions with arguments for 1"),
         (r#"[{"byte":1},null]"#, "b: missing field `byte`"),
     ] {
