@@ -86,6 +86,7 @@ codes! {
     Warning PortUnclaimed "port-unclaimed" "No rule takes packets from this port, so what comes in there is dropped.";
     Warning NothingMoves "nothing-moves" "The file has no chain, or no rule, so no packet will move.";
     Warning PortFaulty "port-faulty" "A port loses, delays or changes packets on purpose.";
+    Warning MemoryShared "memory-shared" "Packets lie in memory of NFs that their chain does not visit.";
     Warning DomainUnused "domain-unused" "No port and no NF is in this trust domain.";
     Warning CorePolled "core-polled" "A polling NF is put on the core of a worker.";
     Warning CoreShared "core-shared" "An NF shares the core of a worker although other cores are there.";

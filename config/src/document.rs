@@ -145,7 +145,8 @@ tables! {
         required name: Name;
         /// "generator", "pcap", "dpdk" or "null".
         required kind: PortKind;
-        /// Trust domain whose memory it receives into.
+        /// Trust domain whose memory it receives into. Where it is left out and all of the port's packets go
+        /// to chains whose first NFs are in one domain, it is that one.
         defaulted domain: Name = "default";
         /// Faults injected into its packets, to try what a failing link does. Default: none.
         optional faults: FaultTable;

@@ -187,6 +187,9 @@ pub struct Port {
     pub name: String,
     /// The trust domain whose memory it receives into.
     pub domain: DomainId,
+    /// Whether the file leaves that to the rules.
+    #[serde(skip)]
+    pub domain_is_open: bool,
     /// Kind and settings.
     #[serde(flatten)]
     pub backend: Backend,

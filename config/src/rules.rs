@@ -35,6 +35,28 @@ pub fn impossible(rule: &Rule) -> Option<&'static str> {
     }
 }
 
+/// Returns whether `rule` takes every packet of its port.
+pub const fn takes_all(rule: &Rule) -> bool {
+    let Rule {
+        port: _,
+        chain: _,
+        vlan,
+        ethertype,
+        protocol,
+        source,
+        destination,
+        source_port,
+        destination_port,
+    } = rule;
+    vlan.is_none()
+        && ethertype.is_none()
+        && protocol.is_none()
+        && source.is_none()
+        && destination.is_none()
+        && source_port.is_none()
+        && destination_port.is_none()
+}
+
 /// Returns whether `broad` takes every packet that `narrow` could take.
 pub fn covers(broad: &Rule, narrow: &Rule) -> bool {
     wider(&broad.port, &narrow.port, PartialEq::eq)

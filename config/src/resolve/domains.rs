@@ -1,7 +1,7 @@
 //! Trust domains, and the one that exists without being defined.
 
 use super::super::document::Document;
-use super::super::model::{Domain, DomainId};
+use super::super::model::{Domain, DomainId, Nf, Port};
 use super::super::read::{At, Field};
 use super::super::report::Report;
 use super::super::values::Name;
@@ -17,6 +17,26 @@ pub struct Domains {
     pub list: Option<Vec<Domain>>,
     /// The place of [`DEFAULT`], behind the defined ones unless it is one of them.
     pub default: usize,
+}
+
+impl Domains {
+    /// Leaves out the default domain if the file does not define it and nobody is in it after all.
+    pub(super) fn leave_out_unused(
+        &mut self,
+        document: &Document,
+        ports: &[Option<Port>],
+        nfs: &[Option<Nf>],
+    ) {
+        let default = self.default;
+        let is_defined = default < items(&document.domain).len();
+        let is_in = |domain: DomainId| domain.index() == default;
+        // One that is broken could be in any.
+        let is_used = ports.iter().any(|port| port.as_ref().is_none_or(|port| is_in(port.domain)))
+            || nfs.iter().any(|nf| nf.as_ref().is_none_or(|nf| is_in(nf.domain)));
+        if let Some(list) = self.list.as_mut().filter(|_| !is_defined && !is_used) {
+            list.truncate(default);
+        }
+    }
 }
 
 impl Resolver<'_> {

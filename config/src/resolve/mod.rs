@@ -12,6 +12,7 @@ mod domains;
 mod fit;
 mod generator;
 mod io;
+mod memory;
 mod names;
 mod nfs;
 mod paths;
@@ -128,11 +129,11 @@ impl Resolver<'_> {
         let memory = document.memory.value().and_then(Self::memory);
         let flows = document.flows.value().and_then(Self::flows);
         let scheduler = document.scheduler.value().and_then(|table| self.scheduler(table));
-        let domains = self.domains(document, &defined.domains);
+        let mut domains = self.domains(document, &defined.domains);
         let default_domain = domains.default;
         let workers = manager.as_ref().map_or(&[][..], |manager| &manager.cores);
 
-        let ports = self.ports(items(&document.port), &defined.domains, default_domain, memory.as_ref());
+        let mut ports = self.ports(items(&document.port), &defined.domains, default_domain, memory.as_ref());
         let mode = scheduler.as_ref().map_or(Mode::Os, |scheduler| scheduler.mode);
         let mut nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers, mode);
         if let Some(scheduler) = &scheduler {
@@ -146,6 +147,8 @@ impl Resolver<'_> {
         self.give_interfaces(&chains, &mut nfs, document);
         self.refuse_interfaces_twice(document);
         let rules = self.rules(items(&document.rule), &defined, &ports, &chains);
+        Self::follow_rules(&mut ports, &rules, &chains, &nfs);
+        domains.leave_out_unused(document, &ports, &nfs);
         if let (Some(memory), Some(flows), Some(domains)) = (&memory, &flows, &domains.list) {
             let records = record_bytes(flows, domains, workers.len());
             self.fit(document, memory, records, domains, &nfs);
@@ -165,6 +168,7 @@ impl Resolver<'_> {
             rules: rules.into_iter().collect::<Option<_>>()?,
         };
         self.warn_unused(document, &config);
+        self.warn_of_shared_memory(document, &config);
         self.warn_faulty(items(&document.port), &config.ports);
         Some(config)
     }

@@ -48,6 +48,7 @@ impl Resolver<'_> {
             ports.push(common.name.value().zip(domain).zip(backend).map(|((name, domain), backend)| Port {
                 name: name.0.clone(),
                 domain,
+                domain_is_open: common.domain.key.is_none(),
                 backend,
                 faults,
             }));

@@ -71,6 +71,32 @@ fn json_and_toml_are_two_spellings_of_one_thing() {
     }
 }
 
+/// A port that names no domain receives where its packets go first, if all of them do.
+#[test]
+fn a_port_receives_into_the_domain_of_its_chains() {
+    let domains_of = |rules: &str| {
+        let config = config_of(&format!(
+            "domain = [{{ name = 'blue' }}, {{ name = 'green' }}]
+             port = [{{ name = 'in', kind = 'generator' }}, {{ name = 'out', kind = 'null', domain = 'green' }}]
+             nf = [{{ name = 'b', run = 'hello', domain = 'blue' }}, {{ name = 'g', run = 'hello', domain = 'green' }}]
+             chain = [{{ name = 'b', stages = ['b'], out = 'out' }}, {{ name = 'g', stages = ['g', 'b'], out = 'out' }},
+                      {{ name = 'bg', stages = ['b', 'g'], out = 'out' }}]
+             rule = [{rules}]"
+        ));
+        let port = config.domains[config.ports[0].domain.index()].name.clone();
+        (port, config.domains.into_iter().map(|domain| domain.name).collect::<Vec<_>>().join(" "))
+    };
+    let is = |port: &str, all: &str| (port.to_owned(), all.to_owned());
+    assert_eq!(domains_of("{ chain = 'b' }"), is("blue", "blue green"));
+    assert_eq!(domains_of("{ chain = 'b', protocol = 'tcp' }, { chain = 'bg' }"), is("blue", "blue green"));
+    // What no rule takes is nobody's to read.
+    assert_eq!(domains_of("{ chain = 'b', protocol = 'tcp' }"), is("default", "blue green default"));
+    assert_eq!(
+        domains_of("{ chain = 'b', protocol = 'tcp' }, { chain = 'g' }"),
+        is("default", "blue green default")
+    );
+}
+
 #[test]
 fn an_empty_file_is_a_manager_that_waits() {
     let config = config_of("");

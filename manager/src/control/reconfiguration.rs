@@ -2,6 +2,8 @@
 //! [`headgate_decide::reconfigure`] decides what is waited for, and for how long; the difference is worked
 //! out here before anything changes, and then carried out.
 
+mod ports;
+
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -60,11 +62,13 @@ impl Control {
         }
         let loaded = config::parse(name, text, &self.settings.catalog, &self.machine())
             .map_err(|mistakes| RequestError { code: 4, message: mistakes.to_string() })?;
-        let next = loaded.config;
+        let mut next = loaded.config;
+        let kept = ports::keep_memory(&self.config, &mut next);
         refuse_fixed(&self.config, &next)?;
         self.refuse_too_many_chains(&next)?;
         self.prepare_reception(&next).map_err(RequestError::failed)?;
-        let Difference { ended, new, summary } = compare(&self.config, &next);
+        let Difference { ended, new, mut summary } = compare(&self.config, &next);
+        summary.extend(kept);
         let ends = |instance: &&Instance| !instance.is_gone() && ended.contains(&instance.seat.nf.name);
         let old = self.instances.iter().filter(ends).map(|instance| instance.seat.number.index()).collect();
         for nf in &new {
@@ -289,7 +293,7 @@ fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
         ("[flows]", old.flows == next.flows),
         ("[scheduler]", old.scheduler == next.scheduler),
         ("[[domain]]", old.domains == next.domains),
-        ("[[port]]", old.ports == next.ports),
+        ("[[port]]", ports::are_same(&old.ports, &next.ports)),
         // Old and new NFs of one interface would both have its packets.
         ("[[chain]] with `io` but its `batch`, and its NFs,", on_interfaces(old) == on_interfaces(next)),
     ];
