@@ -125,6 +125,8 @@ codes! {
     CoresReserved: Info,
     /// Cores are not, or not wholly, kept free of other programs.
     CoresNotReserved: Warning,
+    /// Events of an NF, a chain or a port were left out, because there were too many.
+    EventsLeftOut: Warning,
     /// The manager stops: it takes in no more packets.
     Stopping: Info,
 }

@@ -272,6 +272,7 @@ impl Control {
         self.tend_objectives();
         self.tend_change();
         self.tend_slices();
+        self.events.tend(self.now().0);
         self.tend_end()
     }
 

@@ -1,25 +1,94 @@
 //! Recent events, for `status`.
+//!
+//! Whom an event is about may be untrusted, and can make events without end: an NF ends, is started again,
+//! misbehaves, ends. So each subject has a budget; what is beyond it is counted, and told in one event. And
+//! where there is no room, the subject with the most events loses its oldest, so that nobody's events make
+//! room for those of somebody who has more.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::status::Event;
+use crate::status::{Event, EventCode};
 
 /// Most events remembered. Our choice: what a person reads, and a page of `status`.
 const EVENTS_MAX: usize = 256;
+/// Events of one subject at once. Our choice: several failures, with what led to them.
+const BURST: u64 = 32;
+/// Time after which a subject may have another one. Our choice: four a second are more than a person reads.
+const EVERY_NS: u64 = 250_000_000;
+
+/// Events of one subject.
+#[derive(Clone, Copy, Debug, Default)]
+struct Budget {
+    /// Time at which all of it is there again.
+    whole_at_ns: u64,
+    /// Number of events beyond it.
+    left_out: u64,
+}
+
+impl Budget {
+    /// Takes an event out of it, if there is one left.
+    fn take(&mut self, now_ns: u64) -> bool {
+        let has_one = self.whole_at_ns <= now_ns.saturating_add((BURST - 1) * EVERY_NS);
+        if has_one {
+            self.whole_at_ns = self.whole_at_ns.max(now_ns).saturating_add(EVERY_NS);
+        }
+        has_one
+    }
+}
 
 /// Last events.
 #[derive(Default)]
 pub struct Events {
     all: VecDeque<Event>,
+    budgets: BTreeMap<String, Budget>,
 }
 
 impl Events {
-    /// Adds an event, over the oldest where there is no room.
+    /// Adds an event, unless its subject has had too many.
     pub fn add(&mut self, event: Event) {
+        let budget = self.budgets.entry(event.who.clone()).or_default();
+        if budget.left_out == 0 && budget.take(event.at_ns) {
+            self.keep(event);
+        } else {
+            budget.left_out = budget.left_out.saturating_add(1);
+        }
+    }
+
+    /// Tells how many events were left out, of subjects that may have one again.
+    pub fn tend(&mut self, now_ns: u64) {
+        if self.budgets.is_empty() {
+            return;
+        }
+        let mut told = Vec::new();
+        for (who, budget) in &mut self.budgets {
+            if budget.left_out > 0 && budget.take(now_ns) {
+                let count = std::mem::take(&mut budget.left_out);
+                let what = format!("{count} events more of it were left out: it has too many");
+                told.push(Event::new(now_ns, EventCode::EventsLeftOut, who, what));
+            }
+        }
+        self.budgets.retain(|_, budget| budget.left_out > 0 || budget.whole_at_ns > now_ns);
+        told.into_iter().for_each(|event| self.keep(event));
+    }
+
+    fn keep(&mut self, event: Event) {
         if self.all.len() == EVENTS_MAX {
-            self.all.pop_front();
+            self.make_room();
         }
         self.all.push_back(event);
+    }
+
+    /// Forgets the oldest event of the subject that has the most, of several the one that comes first.
+    fn make_room(&mut self) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for event in &self.all {
+            *counts.entry(&event.who).or_default() += 1;
+        }
+        let most = counts.values().copied().max().unwrap_or(0);
+        let oldest = self.all.iter().position(|event| counts[event.who.as_str()] == most);
+        if let Some(at) = oldest {
+            self.all.remove(at);
+        }
     }
 
     /// Returns them, oldest first.
@@ -31,18 +100,63 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::EventCode;
+
+    fn event(at_ns: u64, who: &str) -> Event {
+        Event::new(at_ns, EventCode::Other, who, String::new())
+    }
+
+    fn count(events: &Events, who: &str) -> usize {
+        events.list().iter().filter(|event| event.who == who).count()
+    }
 
     #[test]
     fn the_oldest_events_make_room() {
         let mut events = Events::default();
         for number in 0..EVENTS_MAX as u64 + 3 {
-            events.add(Event::new(number, EventCode::Other, "nf", number.to_string()));
+            events.add(event(number * EVERY_NS, "nf"));
         }
         let told = events.list();
         assert_eq!(
             (told.len(), told[0].at_ns, told[EVENTS_MAX - 1].at_ns),
-            (EVENTS_MAX, 3, EVENTS_MAX as u64 + 2)
+            (EVENTS_MAX, 3 * EVERY_NS, (EVENTS_MAX as u64 + 2) * EVERY_NS)
         );
+    }
+
+    /// A storm is cut to a budget, and what was cut is told once.
+    #[test]
+    fn a_storm_of_events_is_bounded_and_counted() {
+        let mut events = Events::default();
+        for at_ns in 0..10_000 {
+            events.add(event(at_ns, "foe"));
+            events.tend(at_ns);
+        }
+        assert_eq!(count(&events, "foe"), BURST as usize);
+        events.tend(EVERY_NS + 1);
+        events.tend(EVERY_NS + 2);
+        let last = events.list().pop().unwrap();
+        assert_eq!((last.code, last.who.as_str()), (EventCode::EventsLeftOut, "foe"));
+        assert!(last.what.starts_with(&format!("{} events more", 10_000 - BURST)), "{}", last.what);
+        assert_eq!(count(&events, "foe"), BURST as usize + 1);
+        // Later it is heard again, and nothing is remembered of who was quiet.
+        let later = 100 * EVERY_NS;
+        events.tend(later);
+        assert!(events.budgets.is_empty());
+        events.add(event(later, "foe"));
+        assert_eq!(count(&events, "foe"), BURST as usize + 2);
+    }
+
+    /// However long many misbehave, events of others stay.
+    #[test]
+    fn nobodys_events_are_pushed_out_by_one_with_more() {
+        let mut events = Events::default();
+        (0..20).for_each(|at_ns| events.add(event(at_ns, "honest")));
+        for at_ns in (0..10_000).map(|number| number * EVERY_NS / 10) {
+            for foe in ["foe.1", "foe.2", "foe.3"] {
+                events.add(event(at_ns, foe));
+            }
+            events.tend(at_ns);
+        }
+        assert_eq!((events.list().len(), count(&events, "honest")), (EVENTS_MAX, 20));
+        assert!(events.list().is_sorted_by_key(|event| event.at_ns));
     }
 }
