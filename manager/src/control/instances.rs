@@ -221,6 +221,7 @@ impl Instances {
             self.next_sample = ground.now + SAMPLE_EVERY;
             self.look_for_holes(ground, effects);
             self.look_for_leavers(ground, effects);
+            self.look_for_impossible_counts(ground, effects);
             // What starts or ends is not to wait behind the removal of what is left of others.
             if !self.are_busy() {
                 ground.groups.sweep();

@@ -147,7 +147,7 @@ impl Link {
     /// Notes how many empty buffers its process wants to be lent. One that serves interfaces itself has its
     /// own.
     pub fn lend(&mut self, asked: u32) {
-        if let Self::Rings(Rings { side, lend }) = self {
+        if let Self::Rings(Rings { side, lend, .. }) = self {
             *lend = lent_for(asked, side.layout().ring());
         }
     }
@@ -155,7 +155,7 @@ impl Link {
     /// Returns the command that hands a ready process to its worker.
     pub fn post(&mut self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
         match self {
-            Self::Rings(Rings { side, lend }) => Some(rings::post(side, *lend, seat, ground)),
+            Self::Rings(Rings { side, lend, .. }) => Some(rings::post(side, *lend, seat, ground)),
             Self::Interfaces(Interfaces { side, .. }) => Some(rings::post(side, 0, seat, ground)),
             Self::External(external) => external.post(seat, ground),
         }
@@ -184,6 +184,16 @@ impl Link {
     /// Returns whether no page of its memory was taken away.
     pub fn is_whole(&self) -> bool {
         self.side().is_none_or(|side| side.control().is_whole())
+    }
+
+    /// Returns whether the NF library's counters are ones that can be.
+    pub fn counts_are_possible(&self) -> bool {
+        match self {
+            Self::Rings(Rings { side, made, .. }) | Self::Interfaces(Interfaces { side, made, .. }) => {
+                rings::are_possible(side, *made)
+            }
+            Self::External(_) => true,
+        }
     }
 
     /// Returns the number of packets that wait for it, as far as that can be seen.

@@ -37,11 +37,16 @@ pub enum Offence {
         "sent files with a message: an NF has none to give, and closing them can block whoever received them"
     )]
     SentFiles,
+    /// A counter says that more happened than nanoseconds have passed.
+    #[error(
+        "its counters are impossible: they count more than one packet, burst or call for each nanosecond"
+    )]
+    ImpossibleCount,
 }
 
 impl Offence {
     /// Every offence, in the order of their codes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::ReceiveIndex,
         Self::TransmitIndex,
         Self::LendIndex,
@@ -50,6 +55,7 @@ impl Offence {
         Self::BadLength,
         Self::PunchedMemory,
         Self::SentFiles,
+        Self::ImpossibleCount,
     ];
 
     /// A short name for logs, counters and `--json`.
@@ -64,6 +70,7 @@ impl Offence {
             Self::BadLength => "bad-length",
             Self::PunchedMemory => "punched-memory",
             Self::SentFiles => "sent-files",
+            Self::ImpossibleCount => "impossible-count",
         }
     }
 }

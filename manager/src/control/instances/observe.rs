@@ -152,6 +152,16 @@ impl Instances {
         }
     }
 
+    /// Condemns NFs whose counters say what cannot be.
+    pub(super) fn look_for_impossible_counts(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        for at in 0..self.all.len() {
+            let Some(process) = &self.all[at].process else { continue };
+            if !process.link.counts_are_possible() {
+                self.tell(at, Event::Condemned(cause_of(Offence::ImpossibleCount)), ground, effects);
+            }
+        }
+    }
+
     /// Condemns NFs whose threads may run on another core than theirs. Where a cpuset confines them there are
     /// none.
     pub(super) fn look_for_leavers(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {

@@ -6,6 +6,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use headgate_kernel::Pool;
 use headgate_path::drop::DropReason;
@@ -32,6 +33,8 @@ pub struct Interfaces {
     _keeps: Vec<OwnedFd>,
     /// Whether each passes packets without a copy.
     zero_copy: [bool; 2],
+    /// Time at which it was made.
+    pub(super) made: Instant,
 }
 
 struct Given {
@@ -50,7 +53,7 @@ impl Interfaces {
         let zero_copy = [one.is_zero_copy, other.is_zero_copy];
         let keeps = one.keeps.into_iter().chain(other.keeps).collect();
         let given = Some(Given { told, memory, sockets: [one.socket, other.socket] });
-        Ok(Self { side: rings::make_side(seat)?, given, _keeps: keeps, zero_copy })
+        Ok(Self { side: rings::make_side(seat)?, given, _keeps: keeps, zero_copy, made: Instant::now() })
     }
 
     pub(super) fn welcome(&mut self, seat: &Seat, inbox: &Inbox, _: &Ground<'_>) -> Result<(), String> {
@@ -63,14 +66,15 @@ impl Interfaces {
 }
 
 /// Returns the counters of an NF's processes on its interfaces: those of `before`, and the present one's if
-/// there is one.
+/// there is one, as far as they are possible.
 pub(super) fn status(wanted: &Configured, before: &IoStatus, now: Option<&super::Link>) -> IoStatus {
     let now = match now {
         Some(super::Link::Interfaces(now)) => Some(now),
         _ => None,
     };
     let counts = now.map(|now| now.side.kernel_counts());
-    let read = |value: &AtomicU64| value.load(Ordering::Relaxed);
+    let most = now.map_or(0, |now| rings::count_max(now.made));
+    let read = |value: &AtomicU64| value.load(Ordering::Relaxed).min(most);
     let interface = |at: usize| {
         let counts: Option<&InterfaceCounts> = counts.map(|counts| &counts.interfaces[at]);
         let count = |pick: fn(&InterfaceCounts) -> &AtomicU64| counts.map_or(0, |all| read(pick(all)));

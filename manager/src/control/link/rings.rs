@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use headgate_decide::units::{CoreId, RegionId};
 use headgate_decide::wake::{CallMarks, SLICE};
@@ -22,11 +23,13 @@ pub struct Rings {
     pub side: Arc<ManagerSide>,
     /// Number of empty buffers to lend it.
     pub lend: u32,
+    /// Time at which it was made.
+    pub(super) made: Instant,
 }
 
 impl Rings {
     pub(super) fn make(seat: &Seat) -> Result<Self, String> {
-        Ok(Self { side: make_side(seat)?, lend: 0 })
+        Ok(Self { side: make_side(seat)?, lend: 0, made: Instant::now() })
     }
 
     pub(super) fn welcome(&self, seat: &Seat, inbox: &Inbox, ground: &Ground<'_>) -> Result<(), String> {
@@ -101,6 +104,27 @@ pub(super) fn work(side: &ManagerSide, counts: &InstanceCounts) -> Work {
         disk_beat: (said.disk_waits.load(Ordering::Relaxed) != 0)
             .then(|| said.disk_beats.load(Ordering::Relaxed)),
     }
+}
+
+/// Returns the most that a counter of a process can have reached whose memory was made then: one each
+/// nanosecond, which nothing does that takes an instruction. So whatever an NF writes, its counters can be
+/// added up.
+pub(super) fn count_max(made: Instant) -> u64 {
+    u64::try_from(made.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns whether the library's counters are ones that can be.
+pub(super) fn are_possible(side: &ManagerSide, made: Instant) -> bool {
+    let (said, kernel) = (side.progress(), side.kernel_counts());
+    let [one, other] = kernel
+        .interfaces
+        .each_ref()
+        .map(|all| [&all.received, &all.sent, &all.calls, &all.lost, &all.unsent, &all.too_long]);
+    let loops = [&said.packets, &said.bursts, &said.sleeps, &said.handler_packets];
+    let all = loops.into_iter().chain(one).chain(other).chain([&kernel.waits, &kernel.dropped]);
+    // They are read before the clock: what was counted meanwhile is no offence.
+    let largest = all.map(|count| count.load(Ordering::Relaxed)).max().unwrap_or(0);
+    largest <= count_max(made)
 }
 
 pub(super) fn progress(side: &ManagerSide) -> Progress {
