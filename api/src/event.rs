@@ -119,6 +119,10 @@ codes! {
     ServiceTimeOverridden: Warning,
     /// An NF, or all NFs of a core, have no time slices.
     SlicesNotGiven: Warning,
+    /// The price of a switch between NFs with time slices could not be measured and is assumed.
+    SwitchNotMeasured: Warning,
+    /// An NF with time slices has packets and made no progress for long.
+    NoProgress: Warning,
     /// Time slices of an NF begin without a kept cost.
     CostNotKept: Warning,
     /// Cores are kept free of other programs.

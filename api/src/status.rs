@@ -96,6 +96,10 @@ pub struct SlicesStatus {
     /// Time during which an NF of the core had real-time priority, in nanoseconds.
     #[serde(default)]
     pub real_time_ns: u64,
+    /// Time that a switch between two NFs takes, as measured at start, in nanoseconds; `None` where that
+    /// could not be measured.
+    #[serde(default)]
+    pub switch_ns: Option<u64>,
 }
 
 /// A worker thread.

@@ -24,16 +24,23 @@
 //! is exact. (The thesis measures once, on a spare core, and names this as future work.)
 //!
 //! Nobody starves: the run queue goes round, so each NF with packets and room comes before any has a second
-//! slice; packets fewer than [`THETA_MIN`] count too after [`PATIENCE`], or when no other NF has more. An NF
+//! slice; packets fewer than [`THETA_MIN`] count too [`PATIENCE`] after its last one, or when no other NF has
+//! more; so do packets that it had in hand when that one ended. An NF
 //! behind which the ways part runs while one of them has room: a chain that is stuck does not stop the
 //! others.
 //!
 //! An NF has more to do than packets: it starts, ends, reads its mail, dies. For such *housekeeping* it has a
 //! slice of `HOUSEKEEPING`, which it also gets without a reason every `HOUSEKEEPING_EVERY`.
 //!
-//! An NF that lies about its rings harms itself. One that seems to have packets and takes none gets
-//! `HOUSEKEEPING` each `STALLED_FOR`, once it has had `FRUITLESS_MAX` for nothing; no slice is longer
-//! than [`SLICE_MAX`], whatever a packet seems to cost.
+//! An NF that lies about its rings harms itself. One that seems to have packets and neither takes one nor
+//! gives one on gets `HOUSEKEEPING` each `STALLED_FOR`, once it has had `FRUITLESS_MAX` for nothing; no slice
+//! is longer than [`SLICE_MAX`], whatever a packet seems to cost. It is the NF's CPU time that counts: of a
+//! slice that a hypervisor, an interrupt or the switch itself took away it had none.
+//!
+//! A switch takes 2 us on one machine and 100 us on another, and it is the slice that it begins of which it
+//! takes them. So the switch is measured at start ([`Rules::switch`]), the shortest slice is a multiple of it
+//! ([`Rules::slice_min`]), and a slice in which nothing moved makes the NF's next one twice as long: whatever
+//! was measured, an NF with packets gets to them.
 //!
 //! Chains with an objective, a rate floor or a delay bound, have their NFs' slices before the round goes on,
 //! as late as that keeps it ([`objective`]).
@@ -48,6 +55,7 @@
 //! - [`RunQueue`]: which NF has the core next, from what the rings show;
 //! - [`Dispatcher`]: which priorities follow from that;
 //! - [`pace`]: how a scheduler waits between two samples;
+//! - [`price`]: what a switch costs here;
 //! - [`plan()`]: which NFs and objectives a core has, from chains and instances.
 //!
 //! Source: UNiS, algorithm 1 and section 3.3; decisions 15 and 18.
@@ -55,9 +63,12 @@
 mod cost;
 mod dispatch;
 mod entry;
+mod goal;
+mod idle;
 pub mod objective;
 pub mod pace;
 mod plan;
+pub mod price;
 mod queue;
 
 use crate::units::{Instant, Span};
@@ -76,16 +87,32 @@ pub const GAMMA_PERCENT: u32 = 75;
 /// chain whose NFs leave some would have smaller batches than its neighbour. Our choice: half of what gamma
 /// leaves; the other half is for costs that are not as estimated.
 const SPARE_PERCENT: u32 = 12;
-/// The rest of a slice is put off when it takes less than this many of the shortest slices and others have
-/// packets. Our choice: one more sample would be a quarter of it.
-const BRIEF_SLICES: u64 = 4;
-/// Maximum time for which fewer packets than [`THETA_MIN`] wait while others have more. Our choice: some
-/// slices of light NFs, and what a sleeping NF waits for on a core that works (`wake::AGE_WORKING`).
+/// The rest of a slice is put off when it takes less than this many switches and others have packets. Our
+/// choice: one more sample would be a quarter of it.
+const BRIEF_SWITCHES: u64 = 4;
+/// Part of the packets of a slice by which it is planned longer than they last. Our choice: a burst that is
+/// left in hand for want of a microsecond costs another slice; what is too much of one is cut by the next
+/// sample.
+const SLACK: u32 = 16;
+/// The shortest slice, in switches. Our choice: the NF has half of it if the switch takes what it did at the
+/// median when it was measured, and still some if it takes nearly twice that; more would make few packets
+/// wait for nothing.
+const SLICE_MIN_SWITCHES: u64 = 2;
+/// Times that the shortest slice of an NF may double. Our choice: 32 times as long as planned is a
+/// millisecond where switches are cheap, and what was measured can hardly be that wrong.
+const DOUBLINGS_MAX: u32 = 5;
+/// Slices in which packets moved after which it halves again. Our choice: a slice that is too short is then
+/// tried as rarely as it costs next to nothing.
+const HALVED_AFTER: u32 = 16;
+/// Maximum time after a slice in which fewer packets than [`THETA_MIN`] are not worth another while others
+/// have more. Our choice: some slices of light NFs, and what a sleeping NF waits for on a core that works
+/// (`wake::AGE_WORKING`). What counts is not how long they wait: a few packets to a chain that was idle
+/// would wait so at each of its NFs, and for a slice of somebody else.
 pub const PATIENCE: Span = Span::from_micros(100);
 /// The longest slice. Our choice: a ring of 16,384 packets of 700 cycles takes as long; a more expensive NF,
 /// or one that seems to be, must not keep its neighbours waiting longer.
 pub const SLICE_MAX: Span = Span::from_millis(5);
-/// Maximum time for which an NF has the core without taking a packet. Our choice: four slices; a burst of 64
+/// Maximum CPU time that an NF has without a packet that moves. Our choice: four slices; a burst of 64
 /// packets of 300 us takes as long, and is taken at its beginning.
 pub(crate) const FRUITLESS_MAX: Span = Span::from_millis(20);
 /// Time for which an NF that had that waits for its next slice. Our choice: a hung one then has a twentieth
@@ -99,12 +126,17 @@ const HOUSEKEEPING_AGAIN: Span = Span::from_millis(1);
 /// Maximum time for which an NF is without any slice. Our choice: as often as a sleeping NF wakes by itself.
 pub(crate) const HOUSEKEEPING_EVERY: Span = Span::from_millis(100);
 /// Bounds of the time between two samples of a core without packets: an eighth of the time since the last
-/// ones. Our choice: the first packet after a pause waits less than a wake-up from another core would take
-/// (33-42 us), and sampling takes no more than a fifth of a core that nobody needs.
+/// ones, and no less than the shortest slice. Our choice: where switches are cheap the first packet after a
+/// pause waits less than a wake-up from another core would take (33-42 us), and sampling takes a fifth of a
+/// core that nobody needs.
 pub(crate) const IDLE_SAMPLE_EVERY: [Span; 2] = [Span::from_micros(10), Span::from_micros(50)];
 /// Time without packets after which no NF has a real-time priority. Our choice: longer than a pause in any
 /// traffic whose delay matters in microseconds.
 pub(crate) const DEMOTE_AFTER: Span = Span::from_millis(20);
+
+/// Time without progress after which an NF that has packets is told of. Our choice: longer than any round in
+/// which all NFs of a core run, and than the kernel keeps real-time tasks from it in a second (50 ms).
+pub const NO_PROGRESS_AFTER: Span = Span::from_millis(100);
 
 /// Settings of the time slices of one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,8 +147,17 @@ pub struct Rules {
     /// Whether rings end a slice. Without, every NF has its time slice in the order of the queue, as in UNiS,
     /// section 4.4.
     pub occupancy: bool,
-    /// The shortest slice: what a switch costs, since a shorter one would be mostly switch.
-    pub slice_min: Span,
+    /// The price of a switch: time from the moment at which a slice is to end until the next NF runs.
+    pub switch: Span,
+}
+
+impl Rules {
+    /// Returns the shortest slice, from one sample to the next: a shorter one would be mostly switch.
+    #[must_use]
+    pub const fn slice_min(&self) -> Span {
+        let slice = self.switch.times(SLICE_MIN_SWITCHES).0;
+        Span(if slice < SLICE_MAX.0 { slice } else { SLICE_MAX.0 })
+    }
 }
 
 /// An NF of the core.
@@ -167,6 +208,8 @@ pub struct RingSample {
     pub in_hand: u32,
     /// It has something to do that is no packet: it starts, or was told something.
     pub housekeeping: bool,
+    /// CPU time that it has had, ever; `None` where that is not known or it does not run.
+    pub ran: Option<Span>,
 }
 
 impl RingSample {
@@ -182,7 +225,13 @@ impl RingSample {
             taken: own.taken,
             in_hand: own.in_hand,
             housekeeping,
+            ran: None,
         }
+    }
+
+    /// Packets it has taken and given on, ever (wraps).
+    const fn given_on(&self) -> u32 {
+        self.taken.wrapping_sub(self.in_hand)
     }
 
     /// Whether it has packets, before it or in hand.
@@ -231,6 +280,10 @@ fn part_of(capacity: u32, percent: u32) -> u32 {
     (u64::from(capacity) * u64::from(percent) / 100) as u32
 }
 
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod table;
 #[cfg(test)]

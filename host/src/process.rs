@@ -390,21 +390,45 @@ fn poll_end(pidfd: BorrowedFd<'_>, patience: Duration) -> Result<bool, ProcessEr
     }
 }
 
-/// CPU time a process and all its threads have used so far, in ns. One system call.
+/// CPU time a process and all its threads have used so far, in ns.
 pub fn cpu_time_ns(pid: Pid) -> Result<u64, ProcessError> {
-    let mut clock = 0;
-    // SAFETY: the call writes one clock id into `clock`.
-    let result = unsafe { libc::clock_getcpuclockid(pid.as_raw_pid(), &raw mut clock) };
-    if result != 0 {
-        return Err(ProcessError::NoSuchProcess { pid });
+    CpuClock::of(pid)?.now_ns()
+}
+
+/// Clock of the CPU time of a process and all its threads.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuClock {
+    pid: Pid,
+    id: libc::clockid_t,
+}
+
+impl CpuClock {
+    /// Returns that of a process.
+    ///
+    /// # Errors
+    /// [`ProcessError::NoSuchProcess`].
+    pub fn of(pid: Pid) -> Result<Self, ProcessError> {
+        let mut id = 0;
+        // SAFETY: the call writes one clock id into `id`.
+        match unsafe { libc::clock_getcpuclockid(pid.as_raw_pid(), &raw mut id) } {
+            0 => Ok(Self { pid, id }),
+            _ => Err(ProcessError::NoSuchProcess { pid }),
+        }
     }
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one timespec into `time`.
-    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    // It can only fail because the process has gone since.
-    match result {
-        0 => Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64),
-        _ => Err(ProcessError::NoSuchProcess { pid }),
+
+    /// Returns what it shows, in ns. One system call.
+    ///
+    /// # Errors
+    /// [`ProcessError::NoSuchProcess`].
+    pub fn now_ns(self) -> Result<u64, ProcessError> {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes one timespec into `time`.
+        let result = unsafe { libc::clock_gettime(self.id, &raw mut time) };
+        // It can only fail because the process has gone since.
+        match result {
+            0 => Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64),
+            _ => Err(ProcessError::NoSuchProcess { pid: self.pid }),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use headgate_api::event::{Event, EventCode};
 use headgate_api::status::{NfState, Snapshot};
 use headgate_host::cores;
 use headgate_host::perf::kept::{self, NfCost};
@@ -108,6 +109,27 @@ fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
 }
 
 #[test]
+fn a_burst_comes_through_an_idle_chain_beside_an_overload() {
+    if !has_slices("a_burst_comes_through_an_idle_chain_beside_an_overload") {
+        return;
+    }
+    let busy: (&str, &[&str]) = ("busy", &["run = \"synthetic\"\nargs = { cycles = 2000 }"; 2]);
+    let text = configuration("rate = \"max\"", &[busy, THREE]);
+    // Of the second generator ten packets come, all at once.
+    let (first, second) = text.split_once("name = \"path\"\nkind = \"generator\"").expect("it has a port");
+    let text = format!("{first}name = \"path\"\nkind = \"generator\"\ncount = 10{second}");
+    for _ in 0..3 {
+        let session = Session::start(&text);
+        let now = session.wait_for("the burst is through", |now| chain(now, "path").left == 10);
+        // Twice as long as the NFs take to switch the core makes a slice worth its switch.
+        assert!(now.scheduler.cores[0].switch_ns.is_none_or(|ns| (1..=100_000).contains(&ns)));
+        session.wait_for_packets("busy", 1_000);
+        let _ = session.audited();
+        session.stop();
+    }
+}
+
+#[test]
 fn killed_in_their_slice() {
     if !has_slices("killed_in_their_slice") {
         return;
@@ -138,7 +160,9 @@ fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
     let hung: (&str, &[&str]) = ("hung", &["run = \"forward\"", &endless]);
     let session = Session::start(&configuration("rate = \"100K\"", &[hung, THREE]));
     session.wait_for_packets("path", 20_000);
-    session.wait_for("it is given up", |now| nf(now, "hung1").failures > 0);
+    let now = session.wait_for("it is given up", |now| nf(now, "hung1").failures > 0);
+    let told = |event: &Event| event.who == "hung1" && event.code == EventCode::NoProgress;
+    assert!(now.events.iter().any(told), "{:#?}", now.events);
     session.wait_for_packets("path", 20_000);
     let _ = session.audited();
     session.stop();

@@ -18,9 +18,11 @@ const DOWN: f64 = 1.0 / 2.0;
 /// second.
 const NS_MIN: f64 = 2.0;
 const NS_MAX: f64 = 1e7;
-/// Packets of a slice that says anything. Our choice: bursts of which one may have been under way at each
-/// end.
+/// Packets of a slice that counts as a whole. Our choice: bursts of which one may have been under way at each
+/// end. One of fewer packets counts as their part of these, so that estimates fall where slices are short.
 const PACKETS_MIN: u32 = 512;
+/// Time of a slice that counts as a whole, however few its packets. Our choice: of expensive ones.
+const TIME_MIN: Span = Span::from_millis(1);
 
 /// Origin of a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,17 +87,18 @@ impl PacketCost {
     /// Takes in a slice: packets that were taken, its time, and whether some were left.
     pub(super) fn on_slice(&mut self, took: u32, time: Span, left_over: bool) {
         let ns = time.0 as f64 / f64::from(took.max(1));
-        let telling = took >= PACKETS_MIN;
+        let part = f64::from(took) / f64::from(PACKETS_MIN);
+        let whole = part.max(time.0 as f64 / TIME_MIN.0 as f64).min(1.0);
+        let telling = whole >= 1.0;
         let better = match left_over {
             // A first slice that seems too expensive was cut short for want of a better estimate.
             true if !self.is_known() && (telling || ns > self.ns) => ns,
             // A slice may have been longer than it was for the NF: by an interrupt, or by a hypervisor.
-            true if telling || ns > self.ns => {
-                let part = if ns > self.ns { UP } else { DOWN };
-                self.ns + (ns.min(self.ns * 2.0) - self.ns) * part
-            }
+            true if ns > self.ns => self.ns + (ns.min(self.ns * 2.0) - self.ns) * UP,
+            true => self.ns + (ns - self.ns) * DOWN * whole,
             false if telling => self.ns.min(ns) * (1.0 - PROBE),
-            _ => self.ns,
+            // It says what a packet costs at most, and too little to probe for less.
+            false => self.ns + (self.ns.min(ns) - self.ns) * DOWN * whole,
         };
         if left_over && (telling || ns > self.ns) {
             self.origin = CostOrigin::Learnt;

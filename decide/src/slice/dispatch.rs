@@ -48,6 +48,14 @@ pub enum Action {
         /// Its place among the members.
         nf: usize,
     },
+    /// Report an NF that has packets and room behind it, and has neither taken a packet nor given one on for
+    /// long. Once, until it does.
+    NoProgress {
+        /// Its place among the members.
+        nf: usize,
+        /// CPU time that it had in its slices meanwhile.
+        ran: Span,
+    },
 }
 
 /// Counts of a core's slices, for the operator.
@@ -154,6 +162,7 @@ impl Decision for Dispatcher {
             Choice::Demote { .. } => self.demote(actions),
         }
         self.real_time_since = (!matches!(choice, Choice::Demote { .. })).then_some(now);
+        actions.extend(self.queue.without_progress().map(|(nf, ran)| Action::NoProgress { nf, ran }));
     }
 
     fn poll_at(&self) -> Option<Instant> {
@@ -226,7 +235,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const RULES: Rules = Rules { gamma_percent: 75, occupancy: true, slice_min: Span::from_micros(10) };
+    const RULES: Rules = Rules { gamma_percent: 75, occupancy: true, switch: Span::from_micros(10) };
 
     fn core(nfs: usize) -> Dispatcher {
         let members = vec![Member::new(4096, [], PacketCost::default()); nfs];

@@ -32,8 +32,10 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::entry::{Entry, Rank, SliceEnd};
-use super::{RingSample, Rules, SLICE_MAX};
+use super::entry::{Rank, Sample, SliceEnd};
+use super::goal::Goal;
+pub use super::goal::{Objective, ObjectiveStep};
+use super::{Rules, SLICE_MAX};
 use crate::units::{Instant, Rate, Span};
 
 /// The part of a core that rate floors may have before the round. Our choice: what is left lets NFs without a
@@ -51,26 +53,6 @@ const DEBT_MAX: Span = SLICE_MAX;
 const PLANNED_EIGHTHS: u64 = 5;
 const DUE_EIGHTHS: u64 = 4;
 
-/// An NF of a chain, with its part of the chain's rate floor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct ObjectiveStep {
-    /// Its place among the members.
-    pub nf: usize,
-    /// Packets it must have; 0: no floor.
-    pub floor: Rate,
-}
-
-/// Promise to a chain on one core.
-#[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct Objective {
-    /// Its NFs there, in its order.
-    pub path: Vec<ObjectiveStep>,
-    /// Maximum time that packets may take there.
-    pub bound: Option<Span>,
-}
-
 /// Returns the part of a core that packets at these rates take at these costs, in nanoseconds each. Above
 /// [`FLOORS_MAX`] they cannot all be kept.
 #[must_use]
@@ -78,26 +60,13 @@ pub fn needs(floors: impl IntoIterator<Item = (Rate, f64)>) -> f64 {
     floors.into_iter().map(|(floor, ns)| floor.per_second() * ns / 1e9).sum()
 }
 
-/// Objective and its standing.
-#[derive(Clone, Debug)]
-struct Goal {
-    objective: Objective,
-    /// By step: since when the oldest packet before it is on this core.
-    oldest: Vec<Option<Instant>>,
-    /// Packets that it should have had and has not.
-    owed: Vec<f64>,
-    /// Packets that it took before the round came to it.
-    early: Vec<u32>,
-    /// Work by age when it was due last.
-    load: f64,
-}
-
 /// All goals of a core.
 #[derive(Clone, Debug)]
 pub(super) struct Goals {
     goals: Vec<Goal>,
     sampled: Instant,
-    switch: Span,
+    /// The shortest slice.
+    slice_min: Span,
     /// Whether every NF has a bound.
     pub(super) all_bounded: bool,
     /// Time of floors beyond their proportion.
@@ -106,14 +75,6 @@ pub(super) struct Goals {
     round_first: bool,
     /// The floor that comes first: each in turn.
     first: usize,
-}
-
-/// A core at one moment.
-#[derive(Clone, Copy)]
-pub(super) struct Sample<'a> {
-    pub(super) now: Instant,
-    pub(super) entries: &'a [Entry],
-    pub(super) rings: &'a [RingSample],
 }
 
 impl Goals {
@@ -137,8 +98,8 @@ impl Goals {
         goals.sort_by_key(|goal| goal.objective.bound.unwrap_or(Span(u64::MAX)));
         let bounded = |nf| goals.iter().any(|goal| goal.objective.bound.is_some() && goal.has(nf));
         let all_bounded = members > 0 && (0..members).all(bounded);
-        let (sampled, switch) = (Instant(0), rules.slice_min);
-        Self { goals, sampled, switch, all_bounded, debt: 0, round_first: false, first: 0 }
+        let (sampled, slice_min) = (Instant(0), rules.slice_min());
+        Self { goals, sampled, slice_min, all_bounded, debt: 0, round_first: false, first: 0 }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -170,16 +131,28 @@ impl Goals {
         }
     }
 
+    /// Time for which packets of an NF may wait by choice.
+    pub(super) fn may_wait(&self, nf: usize) -> Span {
+        let bounds = self.goals.iter().filter(|goal| goal.has(nf)).filter_map(|goal| goal.objective.bound);
+        bounds.max().unwrap_or(Span::ZERO)
+    }
+
     /// Since when the oldest packet before an NF is on this core.
     pub(super) fn oldest(&self, nf: usize) -> Option<Instant> {
         let all = self.goals.iter().flat_map(|goal| goal.objective.path.iter().zip(&goal.oldest));
         all.filter(|(step, _)| step.nf == nf).filter_map(|(_, oldest)| *oldest).min()
     }
 
+    /// Packets that an NF had before the round came to it.
+    pub(super) fn early(&self, nf: usize) -> u32 {
+        let early = self.goals.iter().flat_map(|goal| goal.steps_of(nf).map(|at| goal.early[at]));
+        early.max().unwrap_or(0)
+    }
+
     /// Whether an NF has had its next slice of the round before.
     pub(super) fn has_had_its_slice(&self, nf: usize, sample: Sample<'_>) -> bool {
         let batch = sample.entries[nf].batch();
-        self.goals.iter().any(|goal| goal.steps_of(nf).any(|at| goal.early[at] >= batch))
+        self.goals.iter().any(|goal| goal.steps_of(nf).any(|at| !goal.may_be_sooner(at, batch)))
     }
 
     /// Whether an NF shall not have a slice of the round yet.
@@ -222,21 +195,29 @@ impl Goals {
     }
 
     /// Returns the time at which an NF will be due that precedes a slice of this rank.
-    pub(super) fn next_due(&self, rank: Rank, runs: Option<usize>, sample: Sample<'_>) -> Option<Instant> {
+    pub(super) fn next_due(
+        &self,
+        rank: Rank,
+        sample: Sample<'_>,
+        may_run: impl Fn(usize) -> bool,
+    ) -> Option<Instant> {
         let of_step = |number: usize, at: usize| {
             let (goal, step) = (&self.goals[number], self.goals[number].objective.path[at]);
             let batch = sample.entries[step.nf].batch();
-            let sooner = goal.objective.bound.is_some_and(|bound| Rank::Bound(bound) < rank)
+            let brings = goal.objective.bound.is_some_and(|bound| Rank::Bound(bound) < rank)
                 && goal.may_be_sooner(at, batch);
             let owing = step.floor.per_second() > 0.0 && goal.oldest[at].is_some();
             let floor = rank > Rank::Floor && !self.round_first && owing;
-            let sooner = sooner || floor && goal.owed[at] >= 1.0;
+            let sooner = brings || floor && goal.owed[at] >= 1.0;
             let late = if sooner { self.due_at(number, at, sample, PLANNED_EIGHTHS) } else { None };
+            // A packet may come right after this sample.
+            let late =
+                late.or_else(|| if brings && at == 0 { self.comes_due(goal, sample.now) } else { None });
             late.into_iter().chain(floor.then(|| goal.owes_a_batch_at(at, batch, sample))).min()
         };
         let steps = self.goals.iter().enumerate().flat_map(|(number, goal)| {
             let path = goal.objective.path.iter().enumerate();
-            path.filter(|(_, step)| runs != Some(step.nf)).map(move |(at, _)| (number, at))
+            path.filter(|(_, step)| may_run(step.nf)).map(move |(at, _)| (number, at))
         });
         steps.filter_map(|(number, at)| of_step(number, at)).min()
     }
@@ -251,15 +232,15 @@ impl Goals {
 
     /// The work that each moment of the oldest packet's age has brought.
     fn load(&self, bound: Span, oldest: Instant, sample: Sample<'_>) -> f64 {
-        let age = (sample.now - oldest).max(self.switch);
+        let age = (sample.now - oldest).max(self.slice_min);
         self.work(bound, sample).0 as f64 / age.0 as f64
     }
 
-    /// Returns the part of a bound that is left when the switches of a round of all with it or shorter ones,
-    /// and of the NF that ran, are over.
+    /// Returns the part of a bound that is left when the shortest slices of a round of all with it or shorter
+    /// ones, and of the NF that ran, are over.
     fn spare(&self, bound: Span) -> Span {
         let steps: usize = self.within(bound).map(|goal| goal.objective.path.len()).sum();
-        bound - self.switch.times(steps as u64 + 1)
+        bound - self.slice_min.times(steps as u64 + 1)
     }
 
     fn within(&self, bound: Span) -> impl Iterator<Item = &Goal> {
@@ -272,9 +253,14 @@ impl Goals {
     }
 
     /// Returns the time for which no sample is needed when there are no packets, if all NFs have bounds.
-    pub(super) fn pause(&self) -> Option<Span> {
-        let pause = |goal: &Goal| Some(part(self.spare(goal.objective.bound?), PLANNED_EIGHTHS, goal.load));
-        if self.all_bounded { self.goals.iter().filter_map(pause).min() } else { None }
+    pub(super) fn pause(&self, now: Instant) -> Option<Span> {
+        let pauses = self.goals.iter().filter_map(|goal| Some(self.comes_due(goal, now)? - now));
+        if self.all_bounded { pauses.min() } else { None }
+    }
+
+    /// Returns the time at which a packet that comes now is due, in a chain with a bound.
+    fn comes_due(&self, goal: &Goal, now: Instant) -> Option<Instant> {
+        Some(now + part(self.spare(goal.objective.bound?), PLANNED_EIGHTHS, goal.load))
     }
 
     /// A slice has ended.
@@ -312,65 +298,6 @@ impl Goals {
         };
         let Some(oldest) = self.goals[number].oldest.iter().flatten().min() else { return };
         self.goals[number].load = self.load(bound, *oldest, sample);
-    }
-}
-
-impl Goal {
-    fn has(&self, nf: usize) -> bool {
-        self.steps_of(nf).next().is_some()
-    }
-
-    fn steps_of(&self, nf: usize) -> impl Iterator<Item = usize> {
-        self.objective.path.iter().enumerate().filter(move |(_, step)| step.nf == nf).map(|(at, _)| at)
-    }
-
-    /// Whether packets are before a step, or on their way to it.
-    fn coming(&self, at: usize, rings: &[RingSample]) -> bool {
-        let path = &self.objective.path;
-        rings[path[at].nf].has_any() || at > 0 && rings[path[at - 1].nf].behind > 0
-    }
-
-    /// Whether a bound may bring a step's slice forward.
-    fn may_be_sooner(&self, at: usize, batch: u32) -> bool {
-        self.early[at] < batch
-    }
-
-    /// Time to work off all that waits: each packet passes the rest of the chain.
-    fn work(&self, sample: Sample<'_>) -> Span {
-        let mut before = 0u32;
-        let step = |step: &ObjectiveStep| {
-            before = before.saturating_add(sample.rings[step.nf].waiting);
-            sample.entries[step.nf].member.cost.of(before).0
-        };
-        Span(self.objective.path.iter().map(step).sum())
-    }
-
-    /// Returns the time at which a whole batch will be owed and half of one be there, if packets come as the
-    /// floor says.
-    fn owes_a_batch_at(&self, at: usize, batch: u32, sample: Sample<'_>) -> Instant {
-        let step = &self.objective.path[at];
-        let owed = f64::from(batch) - self.owed[at];
-        let waiting = f64::from(batch / 2) - f64::from(sample.rings[step.nf].waiting);
-        let packets = owed.max(waiting).max(0.0);
-        sample.now + Span((packets / step.floor.per_second() * 1e9) as u64)
-    }
-
-    fn on_end(&mut self, at: usize, ended: &SliceEnd, sample: Sample<'_>) {
-        self.owed[at] = (self.owed[at] - f64::from(ended.took)).max(0.0);
-        if let Rank::Bound(_) = ended.rank {
-            self.early[at] = self.early[at].saturating_add(ended.took);
-        }
-        if ended.took == 0 && ended.waiting > 0 {
-            return;
-        }
-        if ended.took >= ended.waiting {
-            // All that was there has gone on; what is left came meanwhile, also what is in hand.
-            self.oldest[at] = sample.rings[ended.nf].has_any().then_some(ended.began);
-        }
-        if let Some(next) = self.oldest.get_mut(at + 1) {
-            let passed_on = ended.oldest.unwrap_or(ended.began);
-            *next = Some(next.map_or(passed_on, |oldest| oldest.min(passed_on)));
-        }
     }
 }
 

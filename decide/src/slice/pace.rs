@@ -7,11 +7,6 @@
 
 use crate::units::{Instant, Span};
 
-/// The shortest slice where the core's own timer ends it: what the timer and the switch take in a virtual
-/// machine (9-10 us; a wake-up without a switch takes 8; decision 15).
-const SLICE_MIN_OWN_CORE: Span = Span::from_micros(10);
-/// The same from another core: until the other NF runs (19-27 us in a virtual machine, decision 15).
-const SLICE_MIN_OTHER_CORE: Span = Span::from_micros(20);
 /// Time between two samples of a scheduler with a core of its own (UNiS, section 3.3: every microsecond).
 pub const SAMPLE_EVERY: Span = Span::from_micros(1);
 /// Maximum time in which a scheduler takes a new plan. Our choice: a twenty-fifth of what the control loop
@@ -43,25 +38,17 @@ pub enum Wait {
 }
 
 impl Seat {
-    /// Returns the shortest slice that its switches are worth.
+    /// Returns how to wait at `now`, after samples that were taken at `sampled`, until what is `due`, where
+    /// this is the shortest slice.
     #[must_use]
-    pub const fn slice_min(self) -> Span {
-        match self {
-            Self::OwnCore => SLICE_MIN_OWN_CORE,
-            Self::OtherCore { .. } => SLICE_MIN_OTHER_CORE,
-        }
-    }
-
-    /// Returns how to wait at `now`, after samples that were taken at `sampled`, until what is `due`.
-    #[must_use]
-    pub fn wait(self, sampled: Instant, now: Instant, due: Option<Instant>) -> Wait {
+    pub fn wait(self, slice_min: Span, sampled: Instant, now: Instant, due: Option<Instant>) -> Wait {
         let latest = sampled + HEAR_EVERY;
         match self {
             // Sampling itself took time, perhaps more than a slice: the NF that was chosen has its part of
             // it.
             Self::OwnCore => {
                 let due = due.map_or(latest, |due| due.min(latest));
-                Wait::Sleep(due.max(now + SLICE_MIN_OWN_CORE))
+                Wait::Sleep(due.max(now + slice_min))
             }
             Self::OtherCore { shared: true } => Wait::Yield,
             Self::OtherCore { shared: false } => Wait::Spin(sampled + SAMPLE_EVERY),
@@ -73,9 +60,11 @@ impl Seat {
 mod tests {
     use super::*;
 
+    const SLICE_MIN: Span = Span::from_micros(10);
+
     #[test]
     fn it_sleeps_to_what_is_due_but_neither_too_short_nor_too_long() {
-        let wait = |now, due| Seat::OwnCore.wait(Instant(0), Instant(now), due);
+        let wait = |now, due| Seat::OwnCore.wait(SLICE_MIN, Instant(0), Instant(now), due);
         assert_eq!(wait(1_000, Some(Instant(50_000))), Wait::Sleep(Instant(50_000)));
         assert_eq!(wait(45_000, Some(Instant(50_000))), Wait::Sleep(Instant(55_000)), "sampling took long");
         assert_eq!(wait(1_000, Some(Instant(9_000_000))), Wait::Sleep(Instant(2_000_000)));
@@ -84,7 +73,10 @@ mod tests {
 
     #[test]
     fn from_another_core_it_polls_and_lets_a_worker_run() {
-        let wait = |shared| Seat::OtherCore { shared }.wait(Instant(500), Instant(700), Some(Instant(9_000)));
+        let wait = |shared| {
+            let seat = Seat::OtherCore { shared };
+            seat.wait(SLICE_MIN, Instant(500), Instant(700), Some(Instant(9_000)))
+        };
         assert_eq!((wait(false), wait(true)), (Wait::Spin(Instant(1_500)), Wait::Yield));
     }
 }

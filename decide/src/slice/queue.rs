@@ -2,11 +2,11 @@
 
 use alloc::vec::Vec;
 
-use super::entry::{Entry, Rank, Slice, SliceEnd};
-use super::objective::{Goals, Sample};
+use super::entry::{Entry, Rank, Sample, Slice, SliceEnd};
+use super::objective::Goals;
 use super::{
-    BRIEF_SLICES, Choice, DEMOTE_AFTER, FRUITLESS_MAX, GAMMA_PERCENT, HOUSEKEEPING, HOUSEKEEPING_AGAIN,
-    HOUSEKEEPING_EVERY, IDLE_SAMPLE_EVERY, Member, Objective, PATIENCE, PacketCost, RingSample, Rules,
+    BRIEF_SWITCHES, Choice, FRUITLESS_MAX, GAMMA_PERCENT, HOUSEKEEPING, HOUSEKEEPING_AGAIN,
+    HOUSEKEEPING_EVERY, Member, NO_PROGRESS_AFTER, Objective, PATIENCE, PacketCost, RingSample, Rules, SLACK,
     SLICE_MAX, SPARE_PERCENT, STALLED_FOR, THETA_MIN, part_of,
 };
 use crate::units::{Instant, Span};
@@ -23,15 +23,17 @@ struct Next {
 /// The run queue of one core.
 #[derive(Clone, Debug)]
 pub struct RunQueue {
-    rules: Rules,
-    entries: Vec<Entry>,
-    goals: Goals,
+    pub(super) rules: Rules,
+    pub(super) entries: Vec<Entry>,
+    pub(super) goals: Goals,
     pub(super) slice: Option<Slice>,
     /// Member at which the round goes on, and the rest of a slice there that let another pass.
-    round: usize,
+    pub(super) round: usize,
     left: Option<Span>,
-    idle_since: Option<Instant>,
+    pub(super) idle_since: Option<Instant>,
     poll_at: Instant,
+    /// NFs that were found to make no progress by the last sample.
+    lost: Vec<usize>,
 }
 
 impl RunQueue {
@@ -54,6 +56,7 @@ impl RunQueue {
             left: None,
             idle_since: None,
             poll_at: Instant(0),
+            lost: Vec::new(),
         }
     }
 
@@ -81,27 +84,36 @@ impl RunQueue {
         self.entries.get(nf).map(|entry| entry.member.cost)
     }
 
+    /// Returns the NFs that have made no progress for [`NO_PROGRESS_AFTER`] by the last sample, each once,
+    /// with the CPU time that they had in their slices meanwhile.
+    pub fn without_progress(&self) -> impl Iterator<Item = (usize, Span)> {
+        self.lost.iter().map(|&nf| (nf, self.entries[nf].fruitless))
+    }
+
     /// Chooses, from what the rings of all members show.
     ///
     /// # Panics
     /// When there are not as many samples as members.
     pub fn poll(&mut self, now: Instant, rings: &[RingSample]) -> Choice {
         assert_eq!(rings.len(), self.entries.len());
-        self.note_waiting(now, rings);
+        self.note_progress(now, rings);
         self.goals.on_sample(Sample { now, entries: &self.entries, rings });
-        let goes_on = self.slice.is_some_and(|slice| slice.works && !self.is_over(&slice, now, rings))
-            || self.may_finish(now, rings);
+        let goes_on = self.slice.is_some_and(|slice| slice.works && !self.is_over(&slice, now, rings));
         let choice = if goes_on { self.go_on(now, rings) } else { self.switch(now, rings) };
         self.poll_at = choice.until();
         choice
     }
 
-    fn note_waiting(&mut self, now: Instant, rings: &[RingSample]) {
-        let runs = self.slice.filter(|slice| slice.works).map(|slice| slice.nf);
-        for (nf, (entry, rings)) in self.entries.iter_mut().zip(rings).enumerate() {
-            let waits = rings.waiting > 0 && runs != Some(nf);
-            entry.waits_since = if waits { entry.waits_since.or(Some(now)) } else { None };
+    fn note_progress(&mut self, now: Instant, rings: &[RingSample]) {
+        self.lost.clear();
+        for (nf, rings) in rings.iter().enumerate() {
+            let could = rings.has_any() && !rings.housekeeping && rings.behind < self.theta_max(nf);
+            let entry = &mut self.entries[nf];
             entry.ran_at.get_or_insert(now);
+            let after = NO_PROGRESS_AFTER + self.goals.may_wait(nf);
+            if entry.progress.is_lost(now, rings, could, after) {
+                self.lost.push(nf);
+            }
         }
     }
 
@@ -116,22 +128,24 @@ impl RunQueue {
     }
 
     fn is_over(&self, slice: &Slice, now: Instant, rings: &[RingSample]) -> bool {
-        let starved =
-            !slice.housekeeping && (rings[slice.nf].waiting < THETA_MIN || !self.has_room(slice.nf, rings));
-        now >= slice.ends
-            || self.rules.occupancy
-                && (starved || self.is_brief(slice, now, rings) || self.is_outranked(slice, now, rings))
+        if now >= slice.ends || !self.rules.occupancy {
+            return now >= slice.ends;
+        }
+        if self.is_outranked(slice, now, rings) {
+            return now - slice.began >= self.rules.slice_min();
+        }
+        // A scheduler that polls samples before the switch is over.
+        let own = &rings[slice.nf];
+        if own.has_any() && !slice.has_moved(own) && now - slice.began < self.slice_min(slice.nf) {
+            return false;
+        }
+        let starved = !slice.housekeeping && (own.waiting < THETA_MIN || !self.has_room(slice.nf, rings));
+        starved || self.is_brief(slice, now, rings)
     }
 
-    /// Whether an NF that came for a bound has its last burst in hand: taken away now, that would be there
-    /// until its next slice. Once, since there is always a burst in hand where packets come all the time.
-    fn may_finish(&mut self, now: Instant, rings: &[RingSample]) -> bool {
-        let Some(slice) = self.slice.as_mut().filter(|slice| matches!(slice.rank, Rank::Bound(_))) else {
-            return false;
-        };
-        let finishes = !slice.longer && rings[slice.nf].in_hand > 0 && now < slice.ends;
-        slice.longer |= finishes;
-        finishes
+    /// The shortest slice of an NF.
+    fn slice_min(&self, nf: usize) -> Span {
+        self.entries[nf].slice_min(self.rules.slice_min())
     }
 
     /// Whether an NF is due that goes before it.
@@ -145,15 +159,13 @@ impl RunQueue {
             return None;
         }
         let sample = Sample { now, entries: &self.entries, rings };
-        let may_run =
-            |nf: usize| rings[nf].has_any() && self.has_room(nf, rings) && !self.is_stalled(nf, now);
-        self.goals.due(sample, may_run)
+        self.goals.due(sample, |nf| self.may_run(nf, now, rings))
     }
 
     /// Whether so little is left when the time planned is over that others come first: what comes while an NF
     /// works off the rest is less and less, and each sample costs as much as the first.
     fn is_brief(&self, slice: &Slice, now: Instant, rings: &[RingSample]) -> bool {
-        let brief = self.rules.slice_min.times(BRIEF_SLICES);
+        let brief = self.rules.switch.times(BRIEF_SWITCHES);
         now >= self.poll_at
             && !slice.housekeeping
             && self.lasts(slice.nf, rings) < brief
@@ -163,20 +175,40 @@ impl RunQueue {
     fn go_on(&self, now: Instant, rings: &[RingSample]) -> Choice {
         let Some(slice) = self.slice else { unreachable!("only a slice goes on") };
         let lasts = if slice.housekeeping { HOUSEKEEPING } else { self.lasts(slice.nf, rings) };
-        let sample = Sample { now, entries: &self.entries, rings };
         let until = slice.ends.min(now + lasts);
-        let due = self.goals.next_due(slice.rank, Some(slice.nf), sample);
-        let until = due.map_or(until, |due| until.min(due.max(now + self.rules.slice_min)));
+        let due = self.next_due(slice.rank, Some(slice.nf), now, rings);
+        let until = due.map_or(until, |due| until.min(due.max(now + self.rules.slice_min())));
         Choice::Run { nf: slice.nf, until }
     }
 
-    /// Returns the time for which packets before it and room behind it last.
+    /// Returns the time at which an NF will be due that precedes a slice of this rank. One that could not run
+    /// then brings nothing forward.
+    pub(super) fn next_due(
+        &self,
+        rank: Rank,
+        runs: Option<usize>,
+        now: Instant,
+        rings: &[RingSample],
+    ) -> Option<Instant> {
+        let sample = Sample { now, entries: &self.entries, rings };
+        self.goals.next_due(rank, sample, |nf| {
+            runs != Some(nf) && self.has_room(nf, rings) && !self.is_stalled(nf, now)
+        })
+    }
+
+    /// Returns the time for which packets before it and room behind it last, after a switch.
     fn lasts(&self, nf: usize, rings: &[RingSample]) -> Span {
         let member = &self.entries[nf].member;
         let room = part_of(member.capacity, GAMMA_PERCENT + SPARE_PERCENT).saturating_sub(rings[nf].behind);
         let packets = if self.rules.occupancy { rings[nf].waiting.min(room) } else { u32::MAX };
         let packets = packets.saturating_add(rings[nf].in_hand);
-        member.cost.of(packets).clamp(self.rules.slice_min, SLICE_MAX)
+        self.planned(nf, packets.saturating_add(packets / SLACK))
+    }
+
+    /// Returns the length of a slice for so many packets.
+    fn planned(&self, nf: usize, packets: u32) -> Span {
+        let slice = self.rules.switch + self.entries[nf].member.cost.of(packets);
+        slice.clamp(self.slice_min(nf), SLICE_MAX)
     }
 
     /// The slice is over: what it says of the cost, and who is next.
@@ -191,10 +223,12 @@ impl RunQueue {
         if let Rank::Bound(bound) = rank {
             self.goals.on_due(bound, Sample { now, entries: &self.entries, rings });
         }
-        self.idle_since = None;
+        // Who stalls is tried again and again; the core is idle nevertheless.
+        if self.entries[nf].stalled_since.is_none() {
+            self.idle_since = None;
+        }
         let housekeeping = self.has_housekeeping(nf, now, rings);
-        let ends = now + self.length(nf, left, housekeeping);
-        self.entries[nf].waits_since = None;
+        let ends = now + self.length(nf, rank, left, housekeeping);
         self.slice = Some(Slice {
             nf,
             rank,
@@ -202,9 +236,10 @@ impl RunQueue {
             began: now,
             ends,
             taken: rings[nf].taken,
+            given_on: rings[nf].given_on(),
             waiting: rings[nf].waiting,
             oldest: self.goals.oldest(nf),
-            longer: false,
+            had_any: rings[nf].has_any(),
             works: true,
             housekeeping,
         });
@@ -213,21 +248,26 @@ impl RunQueue {
 
     /// Returns the maximum length of a slice that begins: what fills the ring behind, or what was left of the
     /// last one.
-    fn length(&self, nf: usize, left: Option<Span>, housekeeping: bool) -> Span {
+    fn length(&self, nf: usize, rank: Rank, left: Option<Span>, housekeeping: bool) -> Span {
         let Entry { member, stalled_since, .. } = &self.entries[nf];
-        let batch = part_of(member.capacity, self.rules.gamma_percent);
-        let slice = left.unwrap_or_else(|| member.cost.of(batch).clamp(self.rules.slice_min, SLICE_MAX));
+        let mut batch = part_of(member.capacity, self.rules.gamma_percent);
+        if let Rank::Bound(_) = rank {
+            batch = batch.saturating_sub(self.goals.early(nf));
+        }
+        let slice = left.unwrap_or_else(|| self.planned(nf, batch));
         match housekeeping {
             true => slice.max(HOUSEKEEPING),
-            false if stalled_since.is_some() => HOUSEKEEPING,
+            false if stalled_since.is_some() => self.slice_min(nf),
             false => slice,
         }
     }
 
     /// A slice has ended.
     fn end(&mut self, slice: &Slice, now: Instant, rings: &[RingSample]) {
-        self.entries[slice.nf].ran_at = Some(now);
+        let entry = &mut self.entries[slice.nf];
+        entry.ran_at = Some(now);
         if !slice.works {
+            entry.ran = rings[slice.nf].ran;
             return;
         }
         self.put_off(slice, now, rings);
@@ -241,9 +281,9 @@ impl RunQueue {
     /// An NF that has to let another pass in its slice of the round has the rest of it afterwards.
     fn put_off(&mut self, slice: &Slice, now: Instant, rings: &[RingSample]) {
         let left = slice.ends - now;
-        let worth = left >= self.rules.slice_min.times(BRIEF_SLICES) && rings[slice.nf].waiting >= THETA_MIN;
+        let worth = left >= self.rules.switch.times(BRIEF_SWITCHES) && rings[slice.nf].waiting >= THETA_MIN;
         if slice.in_round && !slice.housekeeping && worth && self.is_outranked(slice, now, rings) {
-            (self.round, self.left) = (slice.nf, Some(left));
+            (self.round, self.left) = (slice.nf, Some(left + self.rules.switch));
         }
     }
 
@@ -257,26 +297,29 @@ impl RunQueue {
     }
 
     fn learn(&mut self, slice: &Slice, now: Instant, rings: RingSample) {
-        let (took, time) = (rings.taken.wrapping_sub(slice.taken), now - slice.began);
+        let done = rings.given_on().wrapping_sub(slice.given_on);
         let entry = &mut self.entries[slice.nf];
         if slice.housekeeping {
             entry.housekeeping_at = Some(now);
         }
-        // A burst is taken at its beginning, and may take longer than a slice.
-        let time = time + entry.fruitless;
-        if took == 0 {
-            entry.fruitless = time;
-            entry.stalled_since = (time >= FRUITLESS_MAX).then_some(now);
-            return;
+        let ran = slice.ran(now, rings.ran, entry.ran, self.rules.switch);
+        entry.ran = rings.ran;
+        // A burst may take longer than a slice. An external program's is taken at its beginning.
+        entry.untold += ran;
+        if done > 0 {
+            let time = core::mem::take(&mut entry.untold);
+            entry.member.cost.on_slice(done, time, rings.waiting >= THETA_MIN);
         }
-        (entry.fruitless, entry.stalled_since) = (Span::ZERO, None);
-        if time > self.rules.slice_min {
-            entry.member.cost.on_slice(took, time, rings.waiting >= THETA_MIN);
+        let moved = slice.has_moved(&rings);
+        if moved || slice.had_any {
+            entry.on_slice(moved || slice.housekeeping);
         }
+        entry.fruitless = if moved { Span::ZERO } else { entry.fruitless + ran };
+        entry.stalled_since = (entry.fruitless >= FRUITLESS_MAX).then_some(now);
     }
 
     /// The NF that is due; else the first from `after` on, round the queue, that has packets and room: enough
-    /// of them, or packets that have waited long enough; else one that has any, unless packets of all may
+    /// of them, or any if it has not run for long; else one that has any, unless packets of all may
     /// wait.
     fn next(&self, after: usize, now: Instant, rings: &[RingSample]) -> Option<Next> {
         let count = self.entries.len();
@@ -291,8 +334,8 @@ impl RunQueue {
             return Some(Next { nf, rank, in_round: false });
         }
         let is_worth = |nf: &usize| {
-            let waited = self.entries[*nf].waits_since.map_or(Span::ZERO, |since| now - since);
-            rings[*nf].waiting >= THETA_MIN || waited >= PATIENCE
+            let last_ran = self.entries[*nf].ran_at.map_or(Span::ZERO, |at| now - at);
+            rings[*nf].waiting >= THETA_MIN || last_ran >= PATIENCE
         };
         let may_run = |nf: &usize| self.may_run(*nf, now, rings);
         let timely = |nf: &usize| may_run(nf) && !self.goals.is_early(*nf, sample);
@@ -303,9 +346,9 @@ impl RunQueue {
         found.or_else(others).map(in_round)
     }
 
-    /// Whether packets are before an NF and room is behind it.
+    /// Whether an NF has packets, before it or in hand, and room is behind it.
     fn may_run(&self, nf: usize, now: Instant, rings: &[RingSample]) -> bool {
-        rings[nf].waiting > 0 && self.has_room(nf, rings) && !self.is_stalled(nf, now)
+        rings[nf].has_any() && self.has_room(nf, rings) && !self.is_stalled(nf, now)
     }
 
     fn has_housekeeping(&self, nf: usize, now: Instant, rings: &[RingSample]) -> bool {
@@ -321,49 +364,5 @@ impl RunQueue {
     /// Whether an NF that took nothing in its last slices has to wait for another.
     fn is_stalled(&self, nf: usize, now: Instant) -> bool {
         self.entries[nf].stalled_since.is_some_and(|since| now - since < STALLED_FOR)
-    }
-
-    fn idle(&mut self, now: Instant, rings: &[RingSample]) -> Choice {
-        self.round = 0;
-        let since = *self.idle_since.get_or_insert(now);
-        let idle = now - since;
-        let [soonest, latest] = IDLE_SAMPLE_EVERY;
-        let until = now + Span(idle.0 / 8).clamp(soonest, latest);
-        let pause = self.pause(now, rings);
-        if idle >= DEMOTE_AFTER || self.entries.is_empty() || pause.is_some() {
-            // No NF keeps another from the core.
-            self.entries.iter_mut().for_each(|entry| entry.ran_at = Some(now));
-            return Choice::Demote { until: pause.unwrap_or(until) };
-        }
-        self.slice = Some(Slice {
-            nf: 0,
-            rank: Rank::Round,
-            in_round: false,
-            began: now,
-            ends: until,
-            taken: rings[0].taken,
-            waiting: 0,
-            oldest: None,
-            longer: false,
-            works: false,
-            housekeeping: false,
-        });
-        Choice::Idle { nf: 0, until }
-    }
-
-    /// Until when no sample is needed, where packets of all NFs may wait; `None` where an NF may poll for
-    /// them.
-    fn pause(&self, now: Instant, rings: &[RingSample]) -> Option<Instant> {
-        let pause = self.goals.pause()?;
-        let sample = Sample { now, entries: &self.entries, rings };
-        let on_their_way =
-            rings.iter().any(|rings| rings.behind > 0) && !rings.iter().any(RingSample::has_any);
-        let [soonest, _] = IDLE_SAMPLE_EVERY;
-        let until = match self.goals.next_due(Rank::Round, None, sample) {
-            Some(due) => due,
-            None if on_their_way => now,
-            None => now + pause,
-        };
-        Some(until.max(now + soonest))
     }
 }

@@ -1,6 +1,6 @@
 //! Decisions of a core in representative scenarios, as a committed table.
 
-use super::tests::{Model, RULES, ran};
+use super::model::{Model, NEVER, RULES, ran};
 use super::*;
 use crate::snapshot;
 use std::format;
@@ -27,11 +27,10 @@ const fn scenario(
     Scenario { name, rules: RULES, chains, rates, promised }
 }
 
-const NEVER: u64 = u64::MAX;
-
 fn scenarios() -> Vec<Scenario> {
     let without = Rules { occupancy: false, gamma_percent: 200, ..RULES };
-    let remote = Rules { slice_min: Span::from_micros(20), ..RULES };
+    let expensive = Rules { switch: Span::from_micros(51), ..RULES };
+    let remote = Rules { switch: Span::from_micros(20), ..RULES };
     std::vec![
         scenario("idle", &[&[50, 50]], &[0.0], &[]),
         scenario("three of one cost, a tenth of what they can do", &[&[50, 50, 50]], &[0.67], &[]),
@@ -61,6 +60,24 @@ fn scenarios() -> Vec<Scenario> {
             &[1.0, 30.0],
             &[(0.0, Some(500))]
         ),
+        Scenario {
+            rules: expensive,
+            ..scenario(
+                "switches of 51 us, a trickle beside an overload",
+                &[&[50; 3], &[250; 3]],
+                &[0.01, 30.0],
+                &[]
+            )
+        },
+        Scenario {
+            rules: expensive,
+            ..scenario(
+                "switches of 51 us, a bound beside an overload",
+                &[&[50; 3], &[250; 3]],
+                &[0.2, 30.0],
+                &[(0.0, Some(500))]
+            )
+        },
         scenario("two bounds", &[&[50, 50], &[80, 80]], &[1.0, 1.0], &[(0.0, Some(300)), (0.0, Some(2000))]),
         scenario("a floor and a bound", &[&[50], &[90, 90]], &[30.0, 0.5], &[(9.0, None), (0.0, Some(800))]),
     ]

@@ -13,6 +13,7 @@
 
 pub mod core;
 pub mod rings;
+pub mod switch;
 pub mod thread;
 
 use std::collections::BTreeMap;
@@ -20,15 +21,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use headgate_decide::slice::pace::Seat;
-use headgate_decide::slice::{self, Chain, CorePlan, Rules, Runnable};
+use headgate_decide::slice::{self, Chain, CorePlan, Rules, Runnable, price};
 use headgate_decide::units::{CoreId, InstanceId, NfId, Rate, Span};
 use headgate_host::Pid;
+use headgate_host::process::CpuClock;
 use headgate_host::sched::{self, Policy};
 
 use crate::config::model::{self, Nf, Unis};
 use crate::config::{Config, Mode};
 use crate::record::Recorder;
-use crate::status::SlicesStatus;
+use crate::status::{EventCode, SlicesStatus};
 use core::{CoreOrder, Runner, SharedTally, SliceAccount};
 use rings::Queues;
 use thread::{ManagerClock, Place, Scheduler};
@@ -63,6 +65,8 @@ struct Kept {
     measured_ns: Option<f64>,
     /// Whether the janitor gives its process the policy back if we are killed.
     is_registered: bool,
+    /// Times it made no progress of which people were told.
+    told_of: u64,
 }
 
 /// Figures about an instance's slices.
@@ -170,7 +174,7 @@ impl TimeSlices {
         &mut self,
         candidates: &[Candidate],
         admit: &mut dyn FnMut(Pid) -> Result<(), String>,
-    ) -> Vec<String> {
+    ) -> Vec<(EventCode, String)> {
         let here = candidates.iter().filter(|one| one.has_slices).map(|one| one.core);
         let mut cores: Vec<u32> = here.chain(self.tallies.keys().copied()).collect();
         cores.sort_unstable();
@@ -178,7 +182,11 @@ impl TimeSlices {
         cores.into_iter().filter_map(|core| self.seat_core(core, admit)).collect()
     }
 
-    fn seat_core(&mut self, core: u32, admit: &mut dyn FnMut(Pid) -> Result<(), String>) -> Option<String> {
+    fn seat_core(
+        &mut self,
+        core: u32,
+        admit: &mut dyn FnMut(Pid) -> Result<(), String>,
+    ) -> Option<(EventCode, String)> {
         self.tallies.entry(core).or_default();
         if self.seat_of(core).is_some() || self.troubles.contains_key(&core) {
             return None;
@@ -189,18 +197,18 @@ impl TimeSlices {
             seated.cores.sort_unstable();
             return None;
         }
-        let rules = Rules {
-            gamma_percent: self.unis.gamma,
-            occupancy: self.unis.occupancy,
-            slice_min: seat.slice_min(),
-        };
-        let place = Place { core: on, seat, rules, clock: self.clock, recorder: self.recorder.clone() };
+        let rules =
+            Rules { gamma_percent: self.unis.gamma, occupancy: self.unis.occupancy, switch: price::ASSUMED };
+        let (clock, recorder) = (self.clock, self.recorder.clone());
+        let place = Place { core: on, seat, measured_on: core, rules, clock, recorder };
         match Scheduler::start(place, admit) {
             Ok(scheduler) => {
+                let why = scheduler.switch().err();
+                let unmeasured = why.map(|why| (EventCode::SwitchNotMeasured, unmeasured(core, why)));
                 self.seated.push(Seated { core: on, cores: vec![core], scheduler });
-                None
+                unmeasured
             }
-            Err(why) => Some(self.give_up(core, &why)),
+            Err(why) => Some((EventCode::SlicesNotGiven, self.give_up(core, &why))),
         }
     }
 
@@ -252,6 +260,7 @@ impl TimeSlices {
                 threads: one.threads.clone(),
                 own: one.own,
                 queues: one.queues.clone(),
+                clock: CpuClock::of(one.pid).ok(),
                 next: next.iter().map(|at| candidates[*at].queues.clone()).collect(),
                 account: kept.account.clone(),
                 measured_ns: kept.measured_ns,
@@ -295,6 +304,28 @@ impl TimeSlices {
         self.troubles.values()
     }
 
+    /// Returns the cores on which the price of a switch could not be measured, in sentences.
+    pub fn unmeasured(&self) -> impl Iterator<Item = String> {
+        self.seated.iter().filter_map(|seated| {
+            let core = *seated.cores.first()?;
+            Some(unmeasured(core, seated.scheduler.switch().err()?))
+        })
+    }
+
+    /// Returns the instances that had packets and made no progress for long, each time once, with the CPU
+    /// time that they had in their slices meanwhile.
+    pub fn without_progress(&mut self) -> Vec<(InstanceId, Span)> {
+        let mut found = Vec::new();
+        for (number, kept) in self.kept.iter_mut().enumerate() {
+            let times = kept.account.without_progress.load(Ordering::Acquire); // N-acquire, with N-release
+            if std::mem::replace(&mut kept.told_of, times) != times {
+                let ran = kept.account.ran_without_progress_ns.load(Ordering::Relaxed);
+                found.push((InstanceId(number as u16), Span(ran)));
+            }
+        }
+        found
+    }
+
     /// Returns the status of each core.
     pub fn status(&self) -> Vec<SlicesStatus> {
         let of = |(core, tally): (&u32, &Arc<SharedTally>)| {
@@ -306,9 +337,16 @@ impl TimeSlices {
                 switches: tally.switches,
                 idle_demotions: tally.demotions,
                 real_time_ns: tally.real_time.0,
+                switch_ns: self.switch_of(*core).map(|switch| switch.0),
             }
         };
         self.tallies.iter().map(of).collect()
+    }
+
+    /// Returns the measured price of a switch on a core.
+    fn switch_of(&self, core: u32) -> Option<Span> {
+        let seated = self.seated.iter().find(|seated| seated.cores.contains(&core))?;
+        seated.scheduler.switch().ok()
     }
 
     /// Returns the figures of an instance.
@@ -335,6 +373,15 @@ impl TimeSlices {
             )
         })
     }
+}
+
+/// Returns the report on a core whose price of a switch is not known.
+fn unmeasured(core: u32, why: &str) -> String {
+    format!(
+        "core {core}: what a switch between NFs costs could not be measured, so time slices are long enough for \
+         one of {} us: {why}. Restart the manager when nothing else runs there",
+        price::ASSUMED.as_micros()
+    )
 }
 
 /// Returns the objectives of a configuration's chains.

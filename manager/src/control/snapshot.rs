@@ -59,6 +59,7 @@ impl Control {
         status.limitations.extend(self.scheduling.refused().map(str::to_owned));
         status.limitations.extend(self.refused.iter().cloned());
         status.limitations.extend(self.slices.troubles().cloned());
+        status.limitations.extend(self.slices.unmeasured());
         status.limitations.extend(self.objectives.troubles().cloned());
         status.limitations.extend(self.slices.real_time_stall());
         status.cores = self.slices.status();

@@ -1,7 +1,8 @@
 //! Gathers the instances that time slices schedule, and registers their policies.
 
 use headgate_decide::lifecycle::State;
-use headgate_decide::units::InstanceId;
+use headgate_decide::slice::NO_PROGRESS_AFTER;
+use headgate_decide::units::{InstanceId, Span};
 use headgate_host::Pid;
 use headgate_host::process;
 use headgate_host::undo::Action;
@@ -21,6 +22,12 @@ impl Control {
         for what in self.slices.tend() {
             self.log(EventCode::SlicesNotGiven, "manager", what);
         }
+        for (number, ran) in self.slices.without_progress() {
+            let instance = &self.instances[number.index()];
+            let (name, core) = (instance.seat.name.clone(), instance.seat.core);
+            let what = without_progress(ran, core);
+            self.log(EventCode::NoProgress, &name, what);
+        }
         if self.slices.take_change() {
             self.arrange_slices(None);
         }
@@ -30,8 +37,8 @@ impl Control {
         let candidates = self.candidates(without);
         let groups = &self.groups;
         let mut admit = |thread| groups.admit_real_time(thread).map_err(|error| error.to_string());
-        for what in self.slices.seat(&candidates, &mut admit) {
-            self.log(EventCode::SlicesNotGiven, "manager", what);
+        for (code, what) in self.slices.seat(&candidates, &mut admit) {
+            self.log(code, "manager", what);
         }
         for number in self.slices.take_unregistered(&candidates) {
             self.register_policy(number);
@@ -102,6 +109,21 @@ impl Control {
                 None
             }
         }
+    }
+}
+
+/// Returns the report on an NF of a core that had packets for long and this much CPU time, and did nothing.
+fn without_progress(ran: Span, core: u32) -> String {
+    let after = NO_PROGRESS_AFTER.as_millis();
+    match ran.as_micros() {
+        0 => format!(
+            "has packets and made no progress for {after} ms, because it did not get core {core}: keep real-time \
+             tasks of other programs off that core"
+        ),
+        us => format!(
+            "has packets and made no progress for {after} ms, though it had core {core} for {us} us: it hangs, \
+             waits for something, or keeps packets"
+        ),
     }
 }
 

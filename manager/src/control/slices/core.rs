@@ -12,6 +12,7 @@ use headgate_decide::slice::{
 };
 use headgate_decide::units::{CoreId, Instant as Moment, Span};
 use headgate_host::Pid;
+use headgate_host::process::CpuClock;
 use headgate_host::sched::{self, Policy, SchedError};
 
 use super::rings::Queues;
@@ -19,8 +20,8 @@ use crate::record::{Recorded, Recorder};
 
 /// Priorities among real-time tasks (1 to 99). Our choice: the lowest, because a task that an operator made
 /// real-time has a reason to go first.
-const WAITING: u8 = 1;
-const RUNNING: u8 = 2;
+pub(super) const WAITING: u8 = 1;
+pub(super) const RUNNING: u8 = 2;
 /// Priority of a core's scheduler, which must take the core from the NF that runs.
 pub const SCHEDULER: u8 = 3;
 
@@ -37,6 +38,10 @@ pub struct SliceAccount {
     pub housekeeping: AtomicBool,
     /// Whether it starts or stops: it has housekeeping until that is done.
     pub starts_or_stops: AtomicBool,
+    /// Times it had packets and made no progress for long, and the CPU time in nanoseconds that it had in its
+    /// slices meanwhile, the last time.
+    pub without_progress: AtomicU64,
+    pub ran_without_progress_ns: AtomicU64,
 }
 
 /// NF of a core.
@@ -51,6 +56,8 @@ pub struct Runner {
     pub own: Policy,
     /// Its queues.
     pub queues: Queues,
+    /// Clock of its CPU time; `None` when its process is gone.
+    pub clock: Option<CpuClock>,
     /// Queues of the NFs that come next in its chains.
     pub next: Vec<Queues>,
     /// Account of its slices.
@@ -66,11 +73,15 @@ impl Runner {
         Member::new(self.queues.capacity(), next, known.unwrap_or_else(first))
     }
 
-    fn sample(&self) -> RingSample {
+    /// Samples its rings, and its CPU time if it is the one that runs: that is a system call.
+    fn sample(&self, priority: Priority) -> RingSample {
         let account = &self.account;
         let housekeeping =
             account.housekeeping.load(Ordering::Relaxed) || account.starts_or_stops.load(Ordering::Relaxed);
-        RingSample::new(self.queues.rings(), self.next.iter().map(Queues::before_next), housekeeping)
+        let sample =
+            RingSample::new(self.queues.rings(), self.next.iter().map(Queues::before_next), housekeeping);
+        let clock = self.clock.filter(|_| priority == Priority::Running);
+        RingSample { ran: clock.and_then(|clock| clock.now_ns().ok()).map(Span), ..sample }
     }
 }
 
@@ -228,8 +239,8 @@ impl<K: Kernel> SlicedCore<K> {
         self.sampled = now;
         self.rings.clear();
         for (nf, runner) in self.runners.iter().enumerate() {
-            let is_gone = self.dispatcher.priority(nf).is_none();
-            self.rings.push(if is_gone { RingSample::default() } else { runner.sample() });
+            let priority = self.dispatcher.priority(nf);
+            self.rings.push(priority.map_or_else(RingSample::default, |priority| runner.sample(priority)));
         }
         let mut actions = std::mem::take(&mut self.actions);
         self.dispatcher.poll(now, &self.rings, &mut actions);
@@ -259,6 +270,12 @@ impl<K: Kernel> SlicedCore<K> {
                     account.slices.store(account.slices.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                     account.housekeeping.store(false, Ordering::Relaxed);
                     self.tell_cost(nf);
+                }
+                Action::NoProgress { nf, ran } => {
+                    let account = &self.runners[nf].account;
+                    account.ran_without_progress_ns.store(ran.0, Ordering::Relaxed);
+                    // N-release, with N-acquire: whoever sees the count sees the time.
+                    account.without_progress.fetch_add(1, Ordering::Release);
                 }
             }
         }

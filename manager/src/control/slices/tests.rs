@@ -91,10 +91,12 @@ fn a_core_that_cannot_be_scheduled_is_shared_by_the_kernel_and_people_are_told_o
     assert!(slices.gives(&config.nfs[0], nowhere));
     let told = slices.seat(&candidates, &mut |_| Ok(()));
     assert_eq!(told.len(), 1);
-    assert!(told[0].starts_with("core 60000: UNiS scheduling is off, so the kernel shares"), "{told:?}");
+    let (code, why) = &told[0];
+    assert_eq!(*code, EventCode::SlicesNotGiven);
+    assert!(why.starts_with("core 60000: UNiS scheduling is off, so the kernel shares"), "{why}");
     assert!(!slices.gives(&config.nfs[0], nowhere) && slices.gives(&config.nfs[0], 1));
-    assert_eq!(slices.seat(&candidates, &mut |_| Ok(())), Vec::<String>::new());
-    assert_eq!(slices.troubles().collect::<Vec<_>>(), [&told[0]]);
+    assert_eq!(slices.seat(&candidates, &mut |_| Ok(())), []);
+    assert_eq!(slices.troubles().collect::<Vec<_>>(), [why]);
     assert_eq!(
         slices.take_unregistered(&candidates),
         Vec::<InstanceId>::new(),
@@ -108,7 +110,14 @@ fn one_scheduler_on_a_core_beside_has_all_cores_and_registers_each_process_once(
     let config = config("unis_core = 0");
     let mut slices = slices(&config);
     let candidates = [(1, 0, 1), (2, 2, 2)].map(|(number, nf, core)| candidate(&config, number, nf, core));
-    assert_eq!(slices.seat(&candidates, &mut |_| Ok(())), Vec::<String>::new());
+    let told = slices.seat(&candidates, &mut |_| Ok(()));
+    // Whether a switch can be measured is the machine's to say: it is told once, and as long as it lasts.
+    assert!(told.iter().all(|(code, _)| *code == EventCode::SwitchNotMeasured), "{told:?}");
+    assert_eq!(
+        slices.unmeasured().collect::<Vec<_>>(),
+        told.iter().map(|(_, why)| why.clone()).collect::<Vec<_>>()
+    );
+    assert_eq!(slices.status()[0].switch_ns.is_some(), told.is_empty());
     assert_eq!((slices.seated.len(), &slices.seated[0].cores), (1, &vec![1, 2]));
     assert_eq!(slices.place_of(2), (0, Seat::OtherCore { shared: true }));
     assert_eq!(slices.status().iter().map(|core| core.scheduler_core).collect::<Vec<_>>(), [Some(0); 2]);
@@ -137,4 +146,28 @@ fn only_nfs_that_poll_have_slices_and_an_account_is_that_of_one_process() {
     slices.begin(InstanceId(3));
     assert_eq!((slices.figures(InstanceId(3)).slices, slices.figures(InstanceId(3)).cost_ns), (0, None));
     assert!(slices.take_change() && !slices.take_change());
+}
+
+#[test]
+fn an_nf_without_progress_is_told_of_once_each_time() {
+    let config = config("");
+    let mut slices = slices(&config);
+    slices.begin(InstanceId(2));
+    assert_eq!(slices.without_progress(), []);
+    let account = slices.kept(InstanceId(2)).account.clone();
+    account.ran_without_progress_ns.store(70, Ordering::Relaxed);
+    account.without_progress.fetch_add(1, Ordering::Release);
+    assert_eq!(slices.without_progress(), [(InstanceId(2), Span(70))]);
+    assert_eq!(slices.without_progress(), []);
+    account.without_progress.fetch_add(1, Ordering::Release);
+    assert_eq!(slices.without_progress().len(), 1);
+    slices.begin(InstanceId(2));
+    assert_eq!(slices.without_progress(), [], "its process is another one");
+}
+
+#[test]
+fn an_unknown_price_is_told_with_what_is_assumed_and_a_cure() {
+    let why = unmeasured(3, "core 3 is busy with other programs");
+    assert!(why.starts_with("core 3: what a switch between NFs costs could not be measured"), "{why}");
+    assert!(why.contains("for one of 50 us") && why.contains("Restart the manager"), "{why}");
 }

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use headgate_decide::slice::Rules;
 use headgate_decide::slice::pace::{Seat, Wait};
-use headgate_decide::units::Instant as Moment;
+use headgate_decide::slice::{Rules, price};
+use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::clock::Clock;
 use headgate_host::sched::{self, SchedError};
 use headgate_host::{Pid, cores};
 
 use super::core::{CoreOrder, Linux, SCHEDULER, SlicedCore};
+use super::switch;
 use crate::record::Recorder;
 
 /// Time that the control loop waits for a scheduler to take its orders. A thread that takes longer has hung
@@ -47,7 +48,9 @@ pub struct Place {
     pub core: u32,
     /// Whether that core is its NFs' own.
     pub seat: Seat,
-    /// Rules by which slices are given.
+    /// Core of NFs on which a switch is measured.
+    pub measured_on: u32,
+    /// Rules by which slices are given, but for the price of a switch.
     pub rules: Rules,
     /// The clock.
     pub clock: ManagerClock,
@@ -69,6 +72,7 @@ struct Shared {
 pub struct Scheduler {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    switch: Result<Span, String>,
 }
 
 impl Scheduler {
@@ -82,28 +86,39 @@ impl Scheduler {
         let (answer, answered) = channel();
         let (theirs, name) = (shared.clone(), format!("hg-slices-{}", place.core));
         let body = move || {
-            if begin(&place, &tell, &answered) {
-                Running { place, shared: theirs, cores: Vec::new() }.run();
+            if let Some(rules) = begin(&place, &tell, &answered) {
+                Running { place, rules, shared: theirs, cores: Vec::new() }.run();
             }
         };
         let thread = std::thread::Builder::new().name(name).spawn(body);
         let thread = thread.map_err(|error| format!("no thread for time slices: {error}"))?;
-        let scheduler = Self { shared, thread: Some(thread) };
+        // Dropped without it when it cannot begin.
+        let mut scheduler = Self { shared, thread: Some(thread), switch: Ok(Span::ZERO) };
         let ended = || "the thread for time slices ended".to_owned();
-        match told.recv().map_err(|_| ended())? {
-            Begin::Ready => Ok(scheduler),
-            Begin::Failed(why) => Err(why),
-            Begin::NeedsTime(thread) => {
-                // Admitted or not, it tries again and reports the result.
-                let refused = admit(thread).err();
-                let _ = answer.send(());
-                match told.recv() {
-                    Ok(Begin::Ready) => Ok(scheduler),
-                    Ok(Begin::Failed(why)) => Err(refused.unwrap_or(why)),
-                    _ => Err(ended()),
-                }
-            }
+        let mut first = told.recv().map_err(|_| ended())?;
+        let mut refused = None;
+        if let Begin::NeedsTime(thread) = first {
+            // Admitted or not, it tries again and reports the result.
+            refused = admit(thread).err();
+            let _ = answer.send(());
+            first = told.recv().map_err(|_| ended())?;
         }
+        match first {
+            Begin::Ready(switch) => {
+                scheduler.switch = switch;
+                Ok(scheduler)
+            }
+            Begin::Failed(why) => Err(refused.unwrap_or(why)),
+            Begin::NeedsTime(_) => Err(ended()),
+        }
+    }
+
+    /// Returns what a switch costs; if that could not be measured, the reason.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn switch(&self) -> Result<Span, &str> {
+        self.switch.as_ref().copied().map_err(String::as_str)
     }
 
     /// Gives slices to these NFs from now on, and to no others: one that is not among them is not touched any
@@ -147,13 +162,15 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 enum Begin {
-    Ready,
+    /// With the price of a switch, or the reason why there is none.
+    Ready(Result<Span, String>),
     NeedsTime(Pid),
     Failed(String),
 }
 
-/// Moves the thread to its core and above its NFs. Returns true when that worked.
-fn begin(place: &Place, tell: &Sender<Begin>, answered: &Receiver<()>) -> bool {
+/// Moves the thread to its core and above its NFs, and measures a switch. Returns its rules when it may
+/// begin.
+fn begin(place: &Place, tell: &Sender<Begin>, answered: &Receiver<()>) -> Option<Rules> {
     let attempt = || -> Result<(), SchedError> {
         match place.seat {
             Seat::OwnCore => sched::raise(None, SCHEDULER),
@@ -171,14 +188,20 @@ fn begin(place: &Place, tell: &Sender<Begin>, answered: &Receiver<()>) -> bool {
             result => result.map_err(|error| error.to_string()),
         },
     };
-    let good = result.is_ok();
-    let _ = tell.send(result.map_or_else(Begin::Failed, |()| Begin::Ready));
-    good
+    if let Err(why) = result {
+        let _ = tell.send(Begin::Failed(why));
+        return None;
+    }
+    let measured = switch::measure(place.clock.clock, place.seat, place.measured_on);
+    let rules = Rules { switch: *measured.as_ref().unwrap_or(&price::ASSUMED), ..place.rules };
+    let _ = tell.send(Begin::Ready(measured));
+    Some(rules)
 }
 
 /// State of the thread.
 struct Running {
     place: Place,
+    rules: Rules,
     shared: Arc<Shared>,
     cores: Vec<SlicedCore>,
 }
@@ -201,7 +224,7 @@ impl Running {
 
     fn wait(&self, sampled: Moment, due: Option<Moment>) {
         let clock = &self.place.clock;
-        match self.place.seat.wait(sampled, clock.now(), due) {
+        match self.place.seat.wait(self.rules.slice_min(), sampled, clock.now(), due) {
             Wait::Sleep(until) => clock.sleep_until(until),
             Wait::Yield => std::thread::yield_now(),
             Wait::Spin(until) => {
@@ -222,11 +245,11 @@ impl Running {
         let Some(orders) = self.shared.orders.try_lock().ok().and_then(|mut orders| orders.take()) else {
             return;
         };
-        let Place { rules, clock, recorder, .. } = &self.place;
+        let Place { clock, recorder, .. } = &self.place;
         let now = clock.now();
         let mut before = std::mem::take(&mut self.cores).into_iter();
         for order in orders {
-            self.cores.push(SlicedCore::new(Linux, now, *rules, order, recorder, before.next()));
+            self.cores.push(SlicedCore::new(Linux, now, self.rules, order, recorder, before.next()));
         }
         drop(before);
         self.shared.taken.store(given, Ordering::Release); // T-release, with T-acquire

@@ -6,7 +6,7 @@ use crate::record::{BYTES_MAX, Header};
 use headgate_shm::{ControlLayout, ManagerSide};
 use std::sync::Mutex;
 
-const RULES: Rules = Rules { gamma_percent: 75, occupancy: true, slice_min: Span::from_micros(10) };
+const RULES: Rules = Rules { gamma_percent: 75, occupancy: true, switch: Span::from_micros(10) };
 const FAIR: Policy = Policy::Normal { nice: 0, slice_ns: None };
 
 /// Model of a kernel that writes its calls down, and knows no task of some numbers.
@@ -40,6 +40,7 @@ fn runner(pid: i32, threads: &[i32]) -> Runner {
         threads: threads.iter().copied().map(pid_of).collect(),
         own: FAIR,
         queues: Queues::Shared(Arc::new(side)),
+        clock: None,
         next: Vec::new(),
         account: Arc::default(),
         measured_ns: Some(120.0),
@@ -56,7 +57,7 @@ fn an_idle_core_polls_with_its_first_nf_and_is_given_back() {
     use Priority::{Own, Running, Waiting};
     let kernel = Model::default();
     let mut core = core(&kernel, vec![runner(11, &[11]), runner(12, &[12, 13])], None);
-    assert_eq!(core.sample(Moment(0)), Some(Moment(10_000)));
+    assert_eq!(core.sample(Moment(0)), Some(Moment(20_000)));
     assert_eq!(kernel.told(), [(12, Waiting), (13, Waiting), (11, Running)]);
     core.sample(Moment(25_000_000));
     assert_eq!(kernel.told(), [(11, Own), (12, Own), (13, Own)]);
@@ -76,6 +77,21 @@ fn housekeeping_is_a_slice_which_takes_the_wish_back() {
     assert_eq!(kernel.told(), [(11, Priority::Waiting), (12, Priority::Running)]);
     assert_eq!(account.slices.load(Ordering::Relaxed), 1);
     assert!(!account.housekeeping.load(Ordering::Relaxed));
+}
+
+#[test]
+fn one_with_packets_that_makes_no_progress_is_counted() {
+    let kernel = Model::default();
+    let stuck = runner(11, &[11]);
+    let account = stuck.account.clone();
+    let Queues::Shared(side) = &stuck.queues else { unreachable!() };
+    let mut core = core(&kernel, vec![stuck.clone()], None);
+    core.sample(Moment(0));
+    assert_eq!(side.receive_producer().push(&[headgate_shm::Descriptor::default()]), Ok(1));
+    for ms in (1..250).step_by(5) {
+        core.sample(Moment(ms * 1_000_000));
+    }
+    assert_eq!(account.without_progress.load(Ordering::Acquire), 1, "once until it moves");
 }
 
 #[test]
