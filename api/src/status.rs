@@ -304,6 +304,10 @@ pub struct NfStatus {
     pub wakeups: u64,
     /// CPU time of its process, in nanoseconds, over all incarnations.
     pub cpu_ns: u64,
+    /// Time that its process was ready to run and waited for its core, in nanoseconds since the process
+    /// began: other programs had the core, or the hypervisor. `None` where the kernel does not tell.
+    #[serde(default)]
+    pub core_wait_ns: Option<u64>,
     /// Times it slept.
     pub sleeps: u64,
     /// Bursts it worked on.

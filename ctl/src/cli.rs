@@ -86,9 +86,11 @@ fn tell_error(error: &CommandError, out: &Output) -> Exit {
     }
     match error {
         CommandError::NoReader => {}
-        CommandError::Refused { .. } => out.narrate(format!("{error}\n")),
+        CommandError::Refused { .. } => out.report(format!("{error}\n")),
         CommandError::Said { .. } => {
-            out.narrate(format!("{} {error}\n", out.note_paint.ink(Ink::Red, "headgate:")));
+            let text = out.note_paint.wrap(&format!("headgate: {error}"), 2);
+            let rest = text.strip_prefix("headgate:").unwrap_or(&text);
+            out.narrate(format!("{}{rest}\n", out.note_paint.ink(Ink::Red, "headgate:")));
         }
     }
     error.exit()

@@ -11,9 +11,11 @@
 //! - [`sample`]: a capture made here;
 //! - [`traffic`]: what the two hosts do;
 //! - [`play`]: what happens when;
+//! - [`intro`]: what is drawn at the start;
 //! - [`panel`]: what is seen meanwhile;
 //! - [`summary`]: what is said at the end, and whether it was well.
 
+mod intro;
 mod panel;
 mod play;
 mod sample;
@@ -54,11 +56,16 @@ pub struct Args {
     config: bool,
 }
 
+/// Columns where there is no terminal that has others.
+const COLUMNS: usize = 80;
+
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if args.config {
         return print_configuration(args, out);
     }
+    // A text made for 80 columns reads well in a file, too.
+    let out = &out.or_columns(COLUMNS);
     let wish = signals::catch()?;
     let program = Program::Manager.find()?;
     let stop = Stop::watch(wish, *out)?;

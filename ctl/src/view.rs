@@ -7,6 +7,6 @@ mod tests;
 
 pub use interval::Interval;
 pub use tables::{
-    accounts, chains, delays, drops, events, flows, headline, latencies, memory, nf_details, nfs, nfs_brief,
-    objectives, ports, totals, workers,
+    HELD_BY_OTHERS_MIN, accounts, chains, delays, drops, events, flows, headline, held_by_others, latencies,
+    memory, nf_details, nfs, nfs_brief, objectives, ports, totals, workers,
 };

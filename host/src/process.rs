@@ -475,6 +475,13 @@ pub fn observe(pid: Pid) -> Result<Observation, ProcessError> {
     Ok(Observation { state, on_core_ns, waiting_ns, voluntary_switches, involuntary_switches })
 }
 
+/// Time that the main thread of a process was ready to run and waited for a core, in ns since it began.
+pub fn waiting_ns(pid: Pid) -> Result<u64, ProcessError> {
+    let path = PathBuf::from(format!("/proc/{}/schedstat", pid.as_raw_pid()));
+    let text = read_of(pid, &path)?;
+    parse_schedstat(&text).map(|(_, waiting_ns)| waiting_ns).ok_or_else(|| unknown(path, &text))
+}
+
 /// Returns when a process began, in clock ticks since the start of the machine; `None` when there is none.
 /// With its id it names a process for good.
 pub fn started_ticks(pid: Pid) -> Option<u64> {

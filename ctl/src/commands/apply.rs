@@ -33,7 +33,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     // The memory is reserved already, by the manager that is asked to go on with it.
     (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
     let loaded = config::load(&args.file, &shipped.catalog, &machine)?;
-    out.narrate(&loaded.warnings);
+    out.report(&loaded.warnings);
     let text = std::fs::read_to_string(&args.file);
     let text = text.map_err(|error| {
         CommandError::new(Exit::Configuration, format!("cannot read {}: {error}", args.file.display()))

@@ -36,14 +36,14 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         Ok(loaded) => {
             let plan = plan::describe(&loaded.config, &machine);
             out.document(&json!({ "valid": true, "diagnostics": loaded.warnings, "plan": plan }))?;
-            out.narrate(&loaded.warnings);
+            out.report(&loaded.warnings);
             out.text(plan)?;
             Ok(Exit::Ok)
         }
         Err(diagnostics) => {
             out.document(&json!({ "valid": false, "diagnostics": diagnostics }))?;
             if !out.json {
-                out.narrate(&diagnostics);
+                out.report(&diagnostics);
             }
             Ok(Exit::Configuration)
         }

@@ -57,7 +57,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
 }
 
 fn watch(name: &str, out: &Output) -> Result<Exit, CommandError> {
-    let fresh = if out.data_paint.is_on() { FRESH_SCREEN } else { "" };
+    let fresh = if out.data_paint.is_in_place() { FRESH_SCREEN } else { "" };
     let mut before = snapshot(name, false)?;
     loop {
         thread::sleep(WATCH);

@@ -13,9 +13,10 @@ use headgate_api::status::{NfState, NfStatus, Snapshot};
 use headgate_host::{Pid, Signal};
 use headgate_units::text as units;
 
+use super::intro::{Intro, Pen};
 use super::panel::Panel;
 use super::scene::{Scene, VICTIM};
-use super::summary::{Killed, Summary};
+use super::summary::{Killed, Summary, Watched};
 use super::traffic;
 use crate::error::CommandError;
 use crate::output::Output;
@@ -51,18 +52,15 @@ impl Play<'_> {
         let daemon = self.start(scene.configuration(&name))?;
         if self.stop.is_asked() {
             let last = daemon.stop()?.last;
-            return Ok(Summary::new(scene.has_hosts(), Vec::new(), None, true, last));
+            return Ok(Summary::new(scene.has_hosts(), Vec::new(), Watched::default(), true, last));
         }
         let handle = daemon.handle();
         let ready = handle.sample()?;
-        for line in progress::started(&ready) {
-            self.out.note(line);
-        }
-        self.out.note(format!("watch it from another terminal with `headgate status --name {name}`"));
+        self.introduce(scene, &ready, &name);
         let transfers = Mutex::new(Vec::new());
         let doing = Mutex::new("generated packets only".to_owned());
         let enough = AtomicBool::new(false);
-        let killed = thread::scope(|scope| {
+        let watched = thread::scope(|scope| {
             if let Scene::Hosts(hosts) = scene {
                 let stage = traffic::Stage { hosts, enough: &enough, doing: &doing, done: &transfers };
                 let budget = Duration::from_secs(self.seconds).saturating_sub(TAIL);
@@ -74,7 +72,23 @@ impl Play<'_> {
         })?;
         let last = daemon.stop()?.last;
         let transfers = transfers.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Summary::new(scene.has_hosts(), transfers, killed, self.stop.is_asked(), last))
+        Ok(Summary::new(scene.has_hosts(), transfers, watched, self.stop.is_asked(), last))
+    }
+
+    /// Draws what is there, and says what this machine does not give it.
+    fn introduce(&self, scene: &Scene, ready: &Snapshot, name: &str) {
+        let intro = Intro { ready, hosts: scene.has_hosts(), seconds: self.seconds, kill_at: self.kill_at() };
+        self.out.narrate(intro.render(Pen::of_locale(), self.out.note_paint));
+        for why in &ready.scheduler.limitations {
+            self.out.note(format!("scheduler {}: {why}", ready.scheduler.mode));
+        }
+        let ready = progress::readiness(ready);
+        self.out.note(format!("{ready}; in another terminal: headgate status --name {name}"));
+        self.out.narrate("\n");
+    }
+
+    fn kill_at(&self) -> u64 {
+        (self.seconds as f64 * KILL_AT).round() as u64
     }
 
     fn start(&self, text: String) -> Result<Daemon, CommandError> {
@@ -93,13 +107,13 @@ impl Play<'_> {
         handle: &Handle,
         ready: &Snapshot,
         doing: &Mutex<String>,
-    ) -> Result<Option<Killed>, CommandError> {
+    ) -> Result<Watched, CommandError> {
         let mut panel = Panel::new(self.out);
         let mut events = progress::Events::default();
         events.seen(ready);
-        let (mut before, mut killed) = (ready.clone(), None);
+        let (mut before, mut seen) = (ready.clone(), Watched::default());
         let began = Instant::now();
-        let kill_at = (self.seconds as f64 * KILL_AT).round() as u64;
+        let kill_at = self.kill_at();
         for second in 1..=self.seconds {
             if self.stop.wait((SECOND * second as u32).saturating_sub(began.elapsed())) {
                 break;
@@ -107,16 +121,19 @@ impl Play<'_> {
             let now = handle.sample()?;
             let doing = doing.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let title = format!("{second} s of {}: {doing}", self.seconds);
-            panel.show(&title, Interval::between(&before, &now));
+            let interval = Interval::between(&before, &now);
+            panel.show(&title, interval);
+            seen.held_by_others =
+                now.nfs.iter().map(|nf| interval.held_by_others(nf.core)).fold(seen.held_by_others, f64::max);
             for line in events.unseen(&now) {
                 panel.say(&line);
             }
             if second == kill_at {
-                killed = self.kill(handle, &mut panel)?;
+                seen.killed = self.kill(handle, &mut panel)?;
             }
             before = now;
         }
-        Ok(killed)
+        Ok(seen)
     }
 
     /// Kills the monitor, and waits until it is back.

@@ -46,7 +46,9 @@ const CAPTURE_RATE_ONE_CORE: &str = "10k";
 /// The name of the NF that is killed.
 pub const VICTIM: &str = "monitor";
 /// The chain between the hosts, or of the capture.
-const MAIN_CHAIN: &str = "main";
+pub const MAIN_CHAIN: &str = "main";
+/// The chain of the generated packets.
+pub const BACKGROUND_CHAIN: &str = "background";
 
 struct Side {
     name: &'static str,
@@ -274,13 +276,13 @@ stages = [\"firewall\", \"{VICTIM}\", \"router\"]
 out = \"{out}\"
 
 [[chain]]
-name = \"background\"
+name = \"{BACKGROUND_CHAIN}\"
 stages = [\"firewall\", \"{VICTIM}\"]
 out = \"sink\"
 
 [[rule]]
 in = \"generator\"
-chain = \"background\"
+chain = \"{BACKGROUND_CHAIN}\"
 "
     );
     for entry in entries {

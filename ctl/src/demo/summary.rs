@@ -40,6 +40,15 @@ impl Killed {
     }
 }
 
+/// What was seen while the demo ran.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// NF that was killed, if any.
+    pub killed: Option<Killed>,
+    /// Largest part of a second in which others are known to have had the NFs' core.
+    pub held_by_others: f64,
+}
+
 /// Something that should hold.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
@@ -60,6 +69,8 @@ pub struct Summary {
     pub transfers: Vec<Transfer>,
     /// NF that was killed, if any.
     pub killed: Option<Killed>,
+    /// Largest part of a second in which others are known to have had the NFs' core.
+    pub held_by_others: f64,
     /// Conditions that should hold.
     pub checks: Vec<Check>,
     /// The manager's last words.
@@ -71,11 +82,13 @@ impl Summary {
     pub fn new(
         hosts: bool,
         transfers: Vec<Transfer>,
-        killed: Option<Killed>,
+        watched: Watched,
         interrupted: bool,
         manager: Snapshot,
     ) -> Self {
-        let mut summary = Self { hosts, interrupted, transfers, killed, checks: Vec::new(), manager };
+        let Watched { killed, held_by_others } = watched;
+        let checks = Vec::new();
+        let mut summary = Self { hosts, interrupted, transfers, killed, held_by_others, checks, manager };
         summary.checks = summary.judge();
         summary
     }
@@ -120,14 +133,15 @@ impl Summary {
     pub fn render(&self, paint: Paint) -> String {
         let mut text = format!("\n{}\n\n", paint.ink(Ink::Bold, "What happened"));
         for transfer in &self.transfers {
-            text += &format!("{}\n", transfer.sentence());
+            text += &format!("{}\n", paint.wrap(&transfer.sentence(), 2));
         }
         if let Some(killed) = &self.killed {
             let back = killed.back_after_ns.map_or("never".into(), |ns| format!("after {}", units::time(ns)));
-            text += &format!(
-                "{VICTIM} killed (kill -9): back {back}; {} packets got through meanwhile\n",
+            let line = format!(
+                "{VICTIM} killed (kill -9): back {back}; {} packets got through meanwhile",
                 units::whole(killed.passed_meanwhile)
             );
+            text += &format!("{}\n", paint.wrap(&line, 2));
         }
         if !self.transfers.is_empty() || self.killed.is_some() {
             text.push('\n');
@@ -140,16 +154,39 @@ impl Summary {
         text.push('\n');
         for check in &self.checks {
             let (word, ink) = if check.holds { ("ok  ", Ink::Green) } else { ("FAIL", Ink::Red) };
-            text += &format!("{}  {}\n", paint.ink(ink, word), check.what);
+            let line = paint.wrap(&format!("{word}  {}", check.what), word.len() + 2);
+            text += &format!("{}{}\n", paint.ink(ink, word), &line[word.len()..]);
         }
-        text
+        if self.held_by_others >= view::HELD_BY_OTHERS_MIN {
+            let why = format!(
+                "Other programs, or the hypervisor, had the NFs' core for {} of a second or more. These figures are \
+                 of what was left; run the demo again when the machine is idle.",
+                units::percent(self.held_by_others)
+            );
+            text += &format!("\n{}\n", paint.wrap(&why, 0));
+        }
+        text + &next_steps(paint)
     }
+}
+
+/// Returns what to do next, for somebody who has seen enough of a demo.
+fn next_steps(paint: Paint) -> String {
+    let commands = [
+        ("headgate doctor", "what this machine has, and what it lacks"),
+        ("headgate demo --config > first.toml", "this demo as a file, for you to change"),
+        ("headgate check first.toml", "what is wrong with it, or what it will do"),
+    ];
+    let mut text = format!("\n{}\n\n", paint.ink(Ink::Bold, "Next"));
+    for (command, what) in commands {
+        text += &format!("  {command:<37}{what}\n");
+    }
+    text + "\nThe guide is docs/guide/configuration.md; docs/guide/examples has more files.\n"
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headgate_api::status::MemoryStatus;
+    use headgate_api::status::{DropStatus, LatencyStatus, MemoryStatus, NfStatus, PortStatus};
 
     fn last(missing: i64) -> Snapshot {
         let memory = MemoryStatus {
@@ -176,20 +213,73 @@ mod tests {
         Killed { nf: VICTIM, back_after_ns: Some(3_000_000), passed_meanwhile: 600 }
     }
 
+    fn seen(killed: Option<Killed>) -> Watched {
+        Watched { killed, held_by_others: 0.0 }
+    }
+
     #[test]
     fn all_well_is_ok() {
-        let summary = Summary::new(true, vec![transfer(10, true)], Some(killed()), false, last(0));
+        let summary = Summary::new(true, vec![transfer(10, true)], seen(Some(killed())), false, last(0));
         assert_eq!(summary.verdict(), Exit::Ok);
         let text = summary.render(Paint::default());
         assert!(
             text.contains("monitor killed (kill -9): back after 3.00 ms; 600 packets got through meanwhile")
         );
-        assert!(text.ends_with("ok    every packet buffer is back\n"), "{text}");
+        assert!(text.contains("ok    every packet buffer is back\n"), "{text}");
+    }
+
+    /// What a newcomer reads at the end, at the width of any terminal.
+    #[test]
+    fn the_summary_fits_into_80_columns() {
+        let mut last = last(0);
+        last.at_ns = 16_100_000_000;
+        let drop = |chain: &str, reason: &str, count, sentence: &str| DropStatus {
+            chain: chain.into(),
+            reason: reason.into(),
+            sentence: sentence.into(),
+            count,
+        };
+        let shed = "an NF of its chain is overloaded: shed at the head, before any work";
+        last.drops = vec![
+            drop("background", "nf-verdict", 149_698, "an NF decided to drop it"),
+            drop("background", "throttled", 118_063, shed),
+        ];
+        let failure = "killed by SIGKILL; 489 packets ended with it".to_owned();
+        last.nfs = vec![NfStatus {
+            instance: VICTIM.into(),
+            returned: 2_314_427,
+            cpu_ns: 1_600_000_000,
+            failures: 1,
+            last_failure: Some(failure),
+            ..NfStatus::default()
+        }];
+        let latency = LatencyStatus { count: 138_940, p50_ns: 10_100_000, ..LatencyStatus::default() };
+        last.ports =
+            vec![PortStatus { name: "sink".into(), latency: Some(latency), ..PortStatus::default() }];
+        let transfer = Transfer {
+            what: "curl from python3's web server (HTTP)".into(),
+            way: "right to left".into(),
+            cut_short: true,
+            ..transfer(5 << 20, true)
+        };
+        let text = Summary::new(
+            true,
+            vec![transfer],
+            Watched { killed: Some(killed()), held_by_others: 0.37 },
+            false,
+            last,
+        )
+        .render(Paint::default().or_columns(80));
+        let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:#?}");
+        assert!(!text.contains("min"), "{text}");
+        assert_eq!(text, include_str!("tests/summary.txt"), "{text}");
     }
 
     #[test]
     fn each_thing_that_fails_is_told() {
-        let verdict = |transfers, killed, last| Summary::new(true, transfers, killed, false, last).verdict();
+        let verdict =
+            |transfers, killed, last| Summary::new(true, transfers, seen(killed), false, last).verdict();
         let fine = || vec![transfer(10, true)];
         assert_eq!(verdict(vec![transfer(10, false)], Some(killed()), last(0)), Exit::CheckNotMet);
         assert_eq!(verdict(vec![transfer(0, true)], Some(killed()), last(0)), Exit::CheckNotMet);
@@ -201,6 +291,6 @@ mod tests {
     #[test]
     fn what_was_interrupted_is_not_judged() {
         let begun = Transfer { interrupted: true, ..Transfer::default() };
-        assert_eq!(Summary::new(true, vec![begun], None, true, last(0)).verdict(), Exit::Ok);
+        assert_eq!(Summary::new(true, vec![begun], seen(None), true, last(0)).verdict(), Exit::Ok);
     }
 }

@@ -51,11 +51,11 @@ impl Transfer {
     /// A line for people.
     pub fn sentence(&self) -> String {
         let mut line = format!("{}, {}: ", self.what, self.way);
+        if self.interrupted {
+            return line + "the demo ended before it did";
+        }
         if let Some(failure) = &self.failure {
             return line + "failed: " + failure;
-        }
-        if self.interrupted {
-            return line + "interrupted";
         }
         line += &format!(
             "{} in {:.1} s, {} of goodput",
@@ -131,7 +131,7 @@ pub fn run(stage: &Stage<'_>, budget: Duration) {
         stage.say("iperf3 sends TCP from left to right");
         stage.add(iperf::run(stage, first));
     } else {
-        stage.say("TCP from left to right (iperf3 is not installed)");
+        stage.say("TCP from left to right (iperf3 is not installed: apt install iperf3)");
         stage.add(own::push(stage, first));
     }
     let rest = budget.saturating_sub(began.elapsed());
@@ -142,7 +142,7 @@ pub fn run(stage: &Stage<'_>, budget: Duration) {
         stage.say("curl downloads this program from python3's web server");
         stage.add(web::run(stage, rest));
     } else {
-        stage.say("a download of this program (curl or python3 is not installed)");
+        stage.say("a download of this program (not installed: apt install curl python3)");
         stage.add(own::pull(stage, rest));
     }
     stage.say("generated packets only");

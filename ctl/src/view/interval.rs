@@ -23,6 +23,11 @@ pub struct NfRates {
     pub returned: f64,
     /// CPU time it used, as a part of one core.
     pub cpu: f64,
+    /// Time in its own work, as a part of one core: without polls of an empty ring, unless its own account
+    /// of it is not believed. `None` before it has told what a packet takes it.
+    pub busy: Option<f64>,
+    /// Part of the time in which it was ready to run and waited for its core; `None` where that is not known.
+    pub waited: Option<f64>,
     /// Packets that ended on the way to it, in it and by it, by reason; only those there were.
     pub drops: BTreeMap<String, f64>,
 }
@@ -92,12 +97,32 @@ impl<'a> Interval<'a> {
             let rate = self.per_second(before.drops.get(reason).copied().unwrap_or(0), count);
             (rate > 0.0).then(|| (reason.clone(), rate))
         };
+        let returned = self.per_second(before.returned, after.returned);
+        let cpu = self.per_second(before.cpu_ns, after.cpu_ns) / 1e9;
+        let busy = after.service_time_ns_mean.map(|ns| (ns * returned / 1e9).min(cpu));
+        // A new process begins to count anew.
+        let waited_before = before.core_wait_ns.filter(|_| before.pid == after.pid).unwrap_or(0);
         NfRates {
             delivered: self.per_second(before.delivered, after.delivered),
-            returned: self.per_second(before.returned, after.returned),
-            cpu: self.per_second(before.cpu_ns, after.cpu_ns) / 1e9,
+            returned,
+            cpu,
+            busy: if after.service_time_overridden { Some(cpu) } else { busy },
+            waited: after.core_wait_ns.map(|now| self.per_second(waited_before, now) / 1e9),
             drops: after.drops.iter().filter_map(drop_rate).collect(),
         }
+    }
+
+    /// Least part of the time in which something that is not the manager's had a core: while an NF waits for
+    /// its core, whatever the other NFs did not use of it was used by others, or by the hypervisor.
+    pub fn held_by_others(self, core: u32) -> f64 {
+        let here: Vec<NfRates> =
+            self.after.nfs.iter().filter(|nf| nf.core == core).map(|nf| self.nf(nf)).collect();
+        let all: f64 = here.iter().map(|nf| nf.cpu).sum();
+        // A worker polls: what the manager used beyond the workers of other cores may have been used here.
+        let elsewhere = self.after.workers.iter().filter(|worker| worker.core != core).count();
+        let manager = (self.manager_cpu() - elsewhere as f64).max(0.0);
+        let others = |nf: &NfRates| nf.waited.unwrap_or(0.0) - (all - nf.cpu) - manager;
+        here.iter().map(others).fold(0.0, f64::max).min(1.0)
     }
 
     /// Rates of a port of the later snapshot.

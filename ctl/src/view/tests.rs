@@ -148,6 +148,7 @@ fn nf(name: &str, state: NfState, packets: u64) -> NfStatus {
         held: if running { 512 } else { 0 },
         ring: 4096,
         cpu_ns: packets * 250,
+        core_wait_ns: running.then_some(packets * 100),
         service_time_ns_mean: running.then_some(48.4),
         service_time_ns_p50: running.then_some(51),
         service_time_ns_p99: running.then_some(90),

@@ -116,6 +116,7 @@ fn work_shows_as_cpu_time_and_stopping_as_a_state() {
     }
     let observation = observe(child.pid()).unwrap();
     assert!(observation.on_core_ns > 0, "{observation:?}");
+    assert!(waiting_ns(rustix::process::getpid()).unwrap() >= observation.waiting_ns);
     child.signal(Signal::STOP).unwrap();
     while observe(child.pid()).unwrap().state != 'T' {
         std::thread::yield_now();

@@ -212,6 +212,11 @@ impl Instance {
         socket.into_iter().chain(end).chain(spare_socket).chain(spare.map(|spare| spare.origin.as_fd()))
     }
 
+    /// Returns the time that its process waited for its core, in nanoseconds.
+    pub fn core_wait_ns(&self) -> Option<u64> {
+        process::waiting_ns(self.pid()?).ok()
+    }
+
     /// Returns CPU time over all its processes, in nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         let now = self.pid().and_then(|pid| process::cpu_time_ns(pid).ok());

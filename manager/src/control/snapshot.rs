@@ -181,6 +181,7 @@ impl Control {
             ring: seat.nf.ring,
             wakeups: counts.calls.get(),
             cpu_ns: instance.cpu_ns(),
+            core_wait_ns: instance.core_wait_ns(),
             sleeps: progress.sleeps,
             bursts: progress.bursts,
             service_time_ns_mean: (progress.handler_packets > 0).then(|| mean_ns(progress.handler_cycles)),
