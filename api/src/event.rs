@@ -131,6 +131,10 @@ codes! {
     CoresNotReserved: Warning,
     /// Events of an NF, a chain or a port were left out, because there were too many.
     EventsLeftOut: Warning,
+    /// The log cannot be written; the manager goes on without it.
+    LogNotWritten: Warning,
+    /// The log is written again.
+    LogWritten: Info,
     /// The manager stops: it takes in no more packets.
     Stopping: Info,
 }

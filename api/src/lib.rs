@@ -3,6 +3,7 @@
 //! - [`request`]: what can be asked, and refusals;
 //! - [`status`]: one snapshot, from which every view takes what it shows;
 //! - [`event`]: what happened, each kind with its word;
+//! - [`logs`]: what NFs wrote;
 //! - [`progress`]: the same as lines, for people who watch;
 //! - [`client`]: asking a manager that runs on this machine;
 //! - [`place`]: where a manager leaves what others must find;
@@ -20,6 +21,7 @@ pub mod daemon;
 pub mod event;
 pub mod exit;
 pub mod grammar;
+pub mod logs;
 pub mod place;
 pub mod progress;
 pub mod request;

@@ -36,6 +36,16 @@ pub enum Request {
         /// The message.
         body: String,
     },
+    /// The last lines that an NF wrote: [`crate::logs::Logs`].
+    Logs {
+        /// The NF, or one of its instances.
+        nf: String,
+        /// Maximum number of lines.
+        most: usize,
+        /// Number of the first line of interest; older ones are left out.
+        #[serde(default)]
+        from: u64,
+    },
     /// Work by another configuration from now on. Ports, memory and the manager's cores stay.
     Apply {
         /// The file's name, for messages.

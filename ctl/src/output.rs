@@ -176,6 +176,17 @@ impl Output {
         stdout.flush()
     }
 
+    /// One of many JSON documents, on a line of its own. Without `--json` it is left out.
+    pub fn document_line(&self, value: &impl Serialize) -> io::Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        let mut stdout = io::stdout().lock();
+        serde_json::to_writer(&mut stdout, value)?;
+        writeln!(stdout)?;
+        stdout.flush()
+    }
+
     /// Prints a message for people. One that cannot be written is no reason to stop.
     pub fn note(&self, message: impl fmt::Display) {
         let text = self.note_paint.wrap(&format!("headgate: {message}"), NOTE_INDENT);

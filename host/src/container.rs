@@ -259,42 +259,55 @@ pub struct Making {
     folder: PathBuf,
 }
 
+/// Returns the arguments with which a runtime makes a container of a bundle.
+fn arguments(name: &str, folder: &Path) -> Vec<OsString> {
+    let path = |file: &str| folder.join(file).into_os_string();
+    [
+        "--root".into(),
+        path("state"),
+        "--log".into(),
+        path("log"),
+        "--log-format".into(),
+        "json".into(),
+        "run".into(),
+        "--detach".into(),
+        "--bundle".into(),
+        folder.into(),
+        "--pid-file".into(),
+        path("pid"),
+        name.into(),
+    ]
+    .into()
+}
+
 impl Making {
     /// Starts a container with a runtime. The folder is there, is empty, and is nobody else's; the first
-    /// process gets `stdin`, and the cores of the calling thread.
+    /// process gets `stdin`, `output` for both of its other streams, which the runtime writes to as well, and
+    /// the cores of the calling thread.
     ///
     /// # Errors
     /// [`ContainerError`].
-    pub fn start(plan: &Plan, folder: &Path, stdin: OwnedFd, stderr: Output) -> Result<Self, ContainerError> {
+    pub fn start(
+        plan: &Plan,
+        folder: &Path,
+        stdin: OwnedFd,
+        output: OwnedFd,
+    ) -> Result<Self, ContainerError> {
         let found = RUNTIMES.into_iter().find_map(|name| Some((name, process::find_program(name)?)));
         let (runtime, program) = found.ok_or(ContainerError::NoRuntime)?;
         plan.write(folder)?;
-        let path = |name: &str| folder.join(name).into_os_string();
-        let words: [OsString; 13] = [
-            "--root".into(),
-            path("state"),
-            "--log".into(),
-            path("log"),
-            "--log-format".into(),
-            "json".into(),
-            "run".into(),
-            "--detach".into(),
-            "--bundle".into(),
-            folder.into(),
-            "--pid-file".into(),
-            path("pid"),
-            plan.name.clone().into(),
-        ];
+        let (stdout, stderr) =
+            Output::both(output).map_err(|source| ProcessError::System { call: "dup", source })?;
         let launch = Launch {
             program,
-            arguments: words.into(),
+            arguments: arguments(&plan.name, folder),
             // It looks for programs of its own, and keeps files of its own below what this names.
             environment: vec![
                 ("PATH".into(), "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin".into()),
                 ("XDG_RUNTIME_DIR".into(), folder.into()),
             ],
             stdin,
-            stdout: Output::Null,
+            stdout,
             stderr,
         };
         Ok(Self { runtime, process: launch.spawn()?, folder: folder.to_owned() })

@@ -160,6 +160,15 @@ impl From<Output> for Stdio {
 }
 
 impl Output {
+    /// Returns the two outputs of a child that writes both to one place.
+    ///
+    /// # Errors
+    /// The kernel's, when it gives no descriptor.
+    pub fn both(place: OwnedFd) -> io::Result<(Self, Self)> {
+        let place = File::from(place);
+        Ok((Self::File(place.try_clone()?), Self::File(place)))
+    }
+
     /// Returns what will be a child's descriptor of this number.
     fn descriptor(self, number: i32) -> io::Result<OwnedFd> {
         match self {

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use serde::de::DeserializeOwned;
 
+use crate::output::Kept;
 use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, read_line, shaped, write_line};
 pub use headgate_api::request::{Answer, Request, RequestError};
 
@@ -33,16 +34,17 @@ pub(crate) struct Inbox {
 #[derive(Clone)]
 pub struct Handle {
     asked: Sender<Asked>,
+    kept: Arc<Kept>,
     poke: Arc<UnixStream>,
 }
 
-/// Returns a handle and the inbox it leads to.
-pub(crate) fn inbox() -> std::io::Result<(Handle, Inbox)> {
+/// Returns a handle and the inbox it leads to. What NFs wrote is answered from `kept`.
+pub(crate) fn inbox(kept: Arc<Kept>) -> std::io::Result<(Handle, Inbox)> {
     let (sender, asked) = mpsc::channel();
     let (poke, poked) = UnixStream::pair()?;
     poke.set_nonblocking(true)?;
     poked.set_nonblocking(true)?;
-    Ok((Handle { asked: sender, poke: Arc::new(poke) }, Inbox { asked, poked }))
+    Ok((Handle { asked: sender, kept, poke: Arc::new(poke) }, Inbox { asked, poked }))
 }
 
 impl Handle {
@@ -51,6 +53,11 @@ impl Handle {
     /// # Errors
     /// The manager's refusal, or that it is gone.
     pub fn ask(&self, request: Request) -> Answer {
+        if let Request::Logs { nf, most, from } = &request
+            && let Some(logs) = self.kept.last(nf, *most, *from)
+        {
+            return serde_json::to_value(logs).map_err(|error| RequestError::failed(error.to_string()));
+        }
         let gone = || RequestError::failed("the manager has ended".to_owned());
         let (reply, answer) = mpsc::channel();
         self.asked.send(Asked { request, reply }).map_err(|_| gone())?;

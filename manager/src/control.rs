@@ -56,7 +56,6 @@ use headgate_decide::shutdown::{self, Shutdown};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
 use headgate_decide::wake::poll_before_sleep;
 use headgate_host::cgroup::NfGroup;
-use headgate_host::process::Output;
 use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -66,6 +65,8 @@ use crate::config::model::Nf;
 use crate::config::{Catalog, Config};
 use crate::fabric::{Fabric, INSTANCES_MAX};
 use crate::layout::Numbers;
+use crate::log::{Log, LogNews};
+use crate::output::Outputs;
 use crate::ports::PortHome;
 use crate::record::Recorder;
 use crate::status::{EventCode, NfStatus, Snapshot};
@@ -97,8 +98,8 @@ const PASS_SOON: Duration = Duration::from_micros(200);
 pub struct Settings {
     /// Program that hosts NFs.
     pub nf_program: PathBuf,
-    /// Whether NFs may write to our standard error.
-    pub nf_output: bool,
+    /// Log that gets the lines of NFs, and whose failures are events.
+    pub log: Option<Log>,
     /// Folder of the measured costs of NFs; `None`: they are not used.
     pub costs: Option<PathBuf>,
     /// Whether to end once every port has given its last packet and all have left.
@@ -107,13 +108,6 @@ pub struct Settings {
     pub catalog: Catalog,
     /// Recorder of decisions; does nothing unless they are recorded.
     pub recorder: Recorder,
-}
-
-impl Settings {
-    /// Returns the destination of the NFs' standard error.
-    fn output(&self) -> Output {
-        if self.nf_output { Output::Inherit } else { Output::Null }
-    }
 }
 
 /// Reasons for which the loop woke up.
@@ -130,6 +124,7 @@ pub struct Control {
     settings: Settings,
     fabric: Fabric,
     ports: Vec<PortHome>,
+    outputs: Outputs,
     numbers: Numbers,
     wiring: Wiring,
     /// The users of domains. Before the ledger: their locks are given back by themselves, and then undone.
@@ -171,6 +166,8 @@ pub struct Parts {
     pub fabric: Fabric,
     /// Open ports.
     pub ports: Vec<PortHome>,
+    /// Output of NFs.
+    pub outputs: Outputs,
     /// Number of each named thing.
     pub numbers: Numbers,
     /// Socket where NFs attach, if some do.
@@ -181,16 +178,23 @@ pub struct Parts {
     pub inbox: Inbox,
 }
 
+/// Changes the machine as the configuration wants it. Returns the groups of NFs, and what could not be done,
+/// in sentences.
+fn prepare(config: &Config, ledger: &mut Ledger) -> (NfGroups, Vec<String>) {
+    let mut refused = ledger.set_up(&config.scheduler);
+    let groups = NfGroups::make(&config.manager.name, ledger);
+    let limited = |lacks| format!("NFs are limited less than they should be: {lacks}");
+    refused.extend(groups.lacks().map(limited));
+    (groups, refused)
+}
+
 impl Control {
     /// Returns a loop that has started nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { config, settings, fabric, ports, numbers, reception, janitor, inbox } = parts;
+        let Parts { config, settings, fabric, ports, outputs, numbers, reception, janitor, inbox } = parts;
         let started_ns = fabric.clock.now_ns();
         let mut ledger = Ledger::new(janitor.clone());
-        let mut refused = ledger.set_up(&config.scheduler);
-        let groups = NfGroups::make(&config.manager.name, &mut ledger);
-        refused
-            .extend(groups.lacks().map(|lacks| format!("NFs are limited less than they should be: {lacks}")));
+        let (groups, refused) = prepare(&config, &mut ledger);
         let clock = ManagerClock { clock: fabric.clock, started_ns };
         let recorder = settings.recorder.clone();
         Self {
@@ -205,6 +209,7 @@ impl Control {
             settings,
             fabric,
             ports,
+            outputs,
             numbers,
             wiring: Wiring::new(janitor),
             ledger,
@@ -265,6 +270,7 @@ impl Control {
         self.tend_reception();
         self.tend_opening();
         self.tend_ports();
+        self.tend_log();
         self.tend_wiring();
         self.tend_reserved();
         self.tend_delays();
@@ -361,6 +367,7 @@ impl Control {
             ledger: &mut self.ledger,
             groups: &mut self.groups,
             users: &mut self.users,
+            outputs: &mut self.outputs,
         };
         let result = work(&mut self.instances, &mut ground, &mut effects);
         self.apply(effects);
@@ -500,6 +507,21 @@ impl Control {
                 format!("its capture cannot be written any more: {why}"),
             );
         }
+    }
+
+    /// Reports that the log cannot be written, or can again. It says so itself only when it can.
+    fn tend_log(&mut self) {
+        let (code, what) = match self.settings.log.as_ref().and_then(Log::news) {
+            None => return,
+            Some(LogNews::Stopped(why)) => (
+                EventCode::LogNotWritten,
+                format!("the log cannot be written: {why}; the manager goes on without it; make room"),
+            ),
+            Some(LogNews::Resumed(missing)) => {
+                (EventCode::LogWritten, format!("the log is written again; {missing} lines are missing"))
+            }
+        };
+        self.log(code, "manager", what);
     }
 
     /// Reports events of the wiring between stages.

@@ -10,6 +10,7 @@
 //! - `wiring`: the interfaces of chains on kernel I/O;
 //! - `control`: the control loop;
 //! - `api`: requests on their way to it;
+//! - `output`: what NFs write; [`log`]: lines for people, on a stream that may be full;
 //! - [`place`]: a manager's lock and sockets;
 //! - [`record`]: inputs and actions of decisions, written to a file.
 
@@ -18,6 +19,8 @@ pub use api::Handle;
 mod control;
 mod fabric;
 mod layout;
+pub mod log;
+mod output;
 pub mod place;
 mod ports;
 pub mod record;
@@ -39,6 +42,8 @@ use control::{Control, Parts, Reception, Settings};
 use headgate_api::status;
 use headgate_config as config;
 use headgate_host::perf::kept as costs;
+use log::Log;
+use output::{Kept, Outputs};
 use status::Snapshot;
 
 /// Options of a manager.
@@ -49,8 +54,8 @@ pub struct Options {
     pub catalog: Catalog,
     /// Whether to listen at [`headgate_api::place::api_socket`], so that other commands find this manager.
     pub listen: bool,
-    /// Whether NFs may write to our standard error.
-    pub nf_output: bool,
+    /// Log that gets the lines of NFs; `None`: they are only kept for `headgate logs`.
+    pub log: Option<Log>,
     /// Whether to end once every port has given its last packet and all have left.
     pub once: bool,
     /// Folder of the measured costs of NFs ([`costs::folder`]), with which their time slices begin; `None`:
@@ -119,11 +124,12 @@ impl Manager {
     pub fn start(config: Config, options: Options) -> Result<Self, StartError> {
         let listening = if options.listen { Some(place::Place::take(&config.manager.name)?) } else { None };
         let left = config.cores_to_leave();
-        let (handle, inbox) = api::inbox().map_err(|cause| StartError::Thread { cause })?;
+        let kept = Arc::<Kept>::default();
+        let (handle, inbox) = api::inbox(kept.clone()).map_err(|cause| StartError::Thread { cause })?;
         let (started, answer) = channel();
         let settings = Settings {
             nf_program: options.nf_program,
-            nf_output: options.nf_output,
+            log: options.log,
             costs: options.costs,
             once: options.once,
             catalog: options.catalog,
@@ -132,7 +138,7 @@ impl Manager {
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.
         let janitor = options.janitor;
-        let body = move || match assemble(config, settings, janitor, inbox) {
+        let body = move || match assemble(config, settings, kept, janitor, inbox) {
             Err(error) => {
                 let _ = started.send(Err(error));
                 Snapshot::default()
@@ -221,6 +227,7 @@ fn keep_off(cores: &[u32]) -> Result<(), StartError> {
 fn assemble(
     config: Config,
     settings: Settings,
+    kept: Arc<Kept>,
     janitor: Option<Arc<Janitor>>,
     inbox: api::Inbox,
 ) -> Result<Control, StartError> {
@@ -235,5 +242,7 @@ fn assemble(
     let parts = layout::first_parts(&config, &opened.queues, &mut numbers);
     let fabric = fabric::Fabric::start(&config, clock, regions, &stacks, parts, opened.devices)?;
     let ports = opened.homes;
-    Ok(Control::new(Parts { config, settings, fabric, ports, numbers, reception, janitor, inbox }))
+    let outputs = Outputs::start(kept, settings.log.clone()).map_err(|cause| StartError::Thread { cause })?;
+    let parts = Parts { config, settings, fabric, ports, outputs, numbers, reception, janitor, inbox };
+    Ok(Control::new(parts))
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use headgate_api::status::{ChainStatus, NfState, NfStatus, PortStatus, Snapshot};
 use headgate_api::{Request, RequestError};
 use headgate_config::{self as config, Machine};
+use headgate_manager::log::Log;
 use headgate_manager::record::Recorder;
 use headgate_manager::{Handle, Manager, Options};
 
@@ -78,7 +79,7 @@ impl Session {
             nf_program: programs::nfs(),
             catalog,
             listen: false,
-            nf_output: true,
+            log: Log::to_stderr().ok(),
             once,
             costs: costs.map(Path::to_owned),
             janitor: None,

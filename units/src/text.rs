@@ -63,10 +63,16 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// Returns text from an untrusted source (an NF's message, a name on the wire) without what commands a
-/// terminal.
+/// terminal, or makes lines and text read in another order than they are written.
 #[must_use]
 pub fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() || reorders(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Returns whether a character breaks lines or changes the direction of those beside it (Unicode Standard
+/// Annex 9, table 4; annex 14, class BK).
+const fn reorders(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn scaled(value: f64, unit: &str) -> String {

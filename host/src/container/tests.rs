@@ -41,6 +41,10 @@ fn a_file_system_without_a_place_for_proc_is_refused() {
     assert!(told.contains("has no folder `proc`"), "{told}");
 }
 
+fn nowhere() -> std::os::fd::OwnedFd {
+    fs::OpenOptions::new().write(true).open("/dev/null").unwrap().into()
+}
+
 /// One container tells what it sees; its end and the removal of what its runtime left are seen from here.
 #[test]
 fn a_container_has_no_rights_and_leaves_nothing() {
@@ -52,7 +56,7 @@ fn a_container_has_no_rights_and_leaves_nothing() {
     let script = "exec >&0; id -u; echo $$; grep -c . /proc/net/dev; grep NoNewPrivs /proc/self/status; \
         grep CapBnd /proc/self/status; touch /usr/x /tmp/x; ls /usr/x /tmp/x; unshare -U true || echo refused; exec sleep 1000";
     let (mut ours, theirs) = UnixStream::pair().unwrap();
-    let mut making = Making::start(&plan(&name, script), folder.path(), theirs.into(), Output::Null).unwrap();
+    let mut making = Making::start(&plan(&name, script), folder.path(), theirs.into(), nowhere()).unwrap();
     let container = making.finish().unwrap();
     assert!(container.is_alive().unwrap());
     let mut text = String::new();
@@ -84,7 +88,7 @@ fn a_command_that_is_not_there_is_told_of() {
     let name = format!("headgate-test-none-{}", std::process::id());
     let none = Plan { command: vec!["/no/such/program".to_owned()], ..plan(&name, "") };
     let (_ours, theirs) = UnixStream::pair().unwrap();
-    let mut making = Making::start(&none, folder.path(), theirs.into(), Output::Null).unwrap();
+    let mut making = Making::start(&none, folder.path(), theirs.into(), nowhere()).unwrap();
     let told = making.finish().unwrap_err().to_string();
     assert!(told.contains("/no/such/program"), "{told}");
     Action::RemoveGroups { name }.perform_patiently().unwrap();

@@ -2,9 +2,10 @@
 
 use std::sync::mpsc::Sender;
 
+use headgate_api::logs::Logs;
 use headgate_path::worker::Command;
 
-use super::Control;
+use super::{Control, origin};
 use crate::api::{Answer, Asked, Request, RequestError};
 
 impl Control {
@@ -25,6 +26,7 @@ impl Control {
         match request {
             Request::Snapshot { audit } => Some(value(self.snapshot(audit))),
             Request::Flows { most } => Some(value(self.flows(most))),
+            Request::Logs { nf, .. } => Some(self.no_output_of(&nf)),
             Request::Tell { nf, body } => Some(self.pass_on(&nf, &body)),
             Request::Measure { on } => {
                 self.measured |= on;
@@ -44,12 +46,25 @@ impl Control {
     fn pass_on(&mut self, nf: &str, body: &str) -> Answer {
         match self.with_instances(|instances, _, effects| instances.pass_on(nf, body, effects)) {
             Some(count) => Ok(serde_json::json!({ "told": count })),
-            None => {
-                let names: Vec<&str> = self.config.nfs.iter().map(|nf| nf.name.as_str()).collect();
-                let message = format!("there is no NF named {nf:?}; there are: {}", names.join(", "));
-                Err(RequestError::failed(message))
-            }
+            None => Err(self.no_such_nf(nf)),
         }
+    }
+
+    /// Answers about the output of an NF of which no process was started here.
+    fn no_output_of(&self, name: &str) -> Answer {
+        let mut here = self.instances.iter().filter(|one| one.seat.nf.name == name || one.seat.name == name);
+        match here.next() {
+            Some(one) if !origin::writes_to_us(&one.seat.nf) => Err(RequestError::failed(format!(
+                "nf {name:?} attaches: it writes where the process that started it said; look there"
+            ))),
+            Some(_) => value(Logs::default()),
+            None => Err(self.no_such_nf(name)),
+        }
+    }
+
+    fn no_such_nf(&self, name: &str) -> RequestError {
+        let names: Vec<&str> = self.config.nfs.iter().map(|nf| nf.name.as_str()).collect();
+        RequestError::failed(format!("there is no NF named {name:?}; there are: {}", names.join(", ")))
     }
 }
 

@@ -18,6 +18,7 @@ use headgate_session::message::ToNf;
 use super::link::{self, Link, LinkStatus};
 use super::origin::{self, Origin};
 use crate::config::model::{Nf, Restart as Configured};
+use crate::output::Tap;
 use crate::record::{Recorded, Recorder};
 use crate::status::IoStatus;
 
@@ -72,6 +73,8 @@ pub struct Process {
     pub group: NfGroup,
     /// Our end of its socket.
     pub inbox: Inbox,
+    /// Its output, if we started it; held until it is gone.
+    pub _tap: Option<Tap>,
     /// CPU time it had used when it was sampled last, in nanoseconds.
     pub cpu_seen_ns: u64,
     /// Threads it had when they were counted last.
@@ -90,11 +93,18 @@ impl Process {
             link,
             group,
             inbox,
+            _tap: None,
             cpu_seen_ns: 0,
             threads_seen: 1,
             goodbye: String::new(),
             ended: None,
         }
+    }
+
+    /// Returns a process that we started, with its link.
+    pub fn started(process: SpareProcess, link: Link) -> Self {
+        let SpareProcess { origin, group, inbox, tap, .. } = process;
+        Self { _tap: Some(tap), ..Self::new(origin, link, inbox, group) }
     }
 
     /// Returns whether its messages are read.
@@ -121,6 +131,8 @@ pub struct SpareProcess {
     pub group: NfGroup,
     /// Our end of its socket.
     pub inbox: Inbox,
+    /// Its output.
+    pub tap: Tap,
     /// The reason that it gave for its end; empty when none.
     pub goodbye: String,
 }

@@ -28,6 +28,7 @@ use super::link;
 use crate::config::Config;
 use crate::config::model::Nf;
 use crate::fabric::{Fabric, INSTANCES_MAX};
+use crate::output::Outputs;
 use crate::record::Recorder;
 use crate::status::EventCode;
 use crate::users::Users;
@@ -51,6 +52,8 @@ pub struct Ground<'a> {
     pub groups: &'a mut NfGroups,
     /// Users of the trust domains.
     pub users: &'a mut Users,
+    /// Output of NFs.
+    pub outputs: &'a mut Outputs,
 }
 
 impl Ground<'_> {

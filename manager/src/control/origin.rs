@@ -34,6 +34,11 @@ pub enum Origin {
     Contained(Contained),
 }
 
+/// Returns whether we have the output of an NF's processes.
+pub const fn writes_to_us(nf: &Nf) -> bool {
+    !nf.attaches()
+}
+
 /// Calls the same method on each kind.
 macro_rules! each {
     ($self:expr, $origin:ident => $what:expr) => {
@@ -62,6 +67,8 @@ pub struct Birth<'a> {
     pub network: Option<String>,
     /// NF's end of its socket, which it finds as its standard input.
     pub socket: OwnedFd,
+    /// Pipe that it finds as its standard output and standard error.
+    pub output: OwnedFd,
     /// Its control group.
     pub group: &'a NfGroup,
 }

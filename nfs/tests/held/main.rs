@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use headgate_host::cgroup::{Controller, GroupTree, Hierarchy, Limits, NfGroup, NfGroupPlan};
 use headgate_host::container::{Making, Plan};
-use headgate_host::process::Output;
 use headgate_nf::testing::{Loop, Manager, Welcome};
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch, Permission, Program, User};
 use libtest_mimic::{Arguments, Trial};
@@ -432,7 +431,8 @@ fn a_container_holds_its_nf_as_a_place_does() {
             network,
         };
         let (mut manager, socket) = Manager::new(Welcome::default());
-        let mut making = Making::start(&plan, folder.path(), socket, Output::Inherit).unwrap();
+        let errors = rustix::io::dup(std::io::stderr()).unwrap();
+        let mut making = Making::start(&plan, folder.path(), socket, errors).unwrap();
         let container = making.finish().unwrap();
         assert_eq!(manager.await_seated().unwrap(), Vec::<String>::new());
         manager.go();

@@ -22,7 +22,7 @@ use headgate_shm::Offence;
 use headgate_units::Instant;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, socketpair};
 
-use self::budget::Budget;
+pub use self::budget::Budget;
 use self::reader::Reader;
 use crate::message::{self, FromNf, MESSAGE_BYTES_MAX, MessageError, ToNf};
 

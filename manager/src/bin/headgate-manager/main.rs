@@ -31,6 +31,7 @@ use headgate_host::programs::Program;
 use headgate_host::signals::{self, Wish};
 use headgate_host::stop::Stop;
 use headgate_host::undo::{Action, Janitor};
+use headgate_manager::log::Log;
 use headgate_manager::record::{Header, RecordStop, Recording};
 use headgate_manager::{Handle, Manager, Options};
 use headgate_units::text;
@@ -119,7 +120,8 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     let nf_program = Program::Nfs.find().map_err(Failed::environment)?;
     let catalog = Catalog::of(&nf_program).map_err(Failed::environment)?;
     let Loaded { config, warnings } = configuration(file, attendance.as_mut(), &catalog)?;
-    let messages = Messages::new(args.quiet);
+    let log = (!args.quiet).then(Log::to_stderr).transpose().map_err(no_thread)?;
+    let messages = Messages::new(log.clone());
     messages.warn(&warnings);
     let stop = Stop::watch(wish, end_at_once).map_err(no_thread)?;
     let header = Header::new(&config);
@@ -129,7 +131,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
         nf_program,
         catalog,
         listen: !args.unlisted,
-        nf_output: !args.quiet,
+        log,
         once: args.once,
         costs: (!args.without_costs).then(kept::folder),
         janitor: Some(janitor.clone()),
@@ -301,6 +303,7 @@ impl Daemon {
         }
         let stopped = self.record.take().and_then(Recording::finish);
         self.tell_of_record(stopped);
+        self.messages.flush();
         let exit = match Exit::of_accounts(&last) {
             Exit::Ok if !unwritten.is_empty() || !self.is_record_whole => Exit::Failed,
             exit => exit,

@@ -1,11 +1,17 @@
-//! Messages of the daemon on standard error, one line each.
+//! Messages of the daemon on standard error, one line each. All but the last word of one that fails go by the
+//! log, which nobody waits for.
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::time::Duration;
 
 use headgate_api::progress::{self, Events};
 use headgate_api::status::Snapshot;
 use headgate_config::Diagnostics;
+use headgate_manager::log::Log;
+
+/// Longest wait for a log at the end. Our choice: a reader that is there takes all of it at once.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Prints a message. A failed write is no reason to stop.
 pub fn tell(message: impl Display) {
@@ -20,32 +26,39 @@ pub fn print(text: impl Display) {
 /// Reporter of events, each once; silent in quiet mode.
 #[derive(Debug)]
 pub struct Messages {
-    quiet: bool,
+    log: Option<Log>,
     events: Events,
 }
 
 impl Messages {
     /// Returns a reporter that has reported nothing yet.
-    pub fn new(quiet: bool) -> Self {
-        Self { quiet, events: Events::default() }
+    pub fn new(log: Option<Log>) -> Self {
+        Self { log, events: Events::default() }
     }
 
     /// Returns whether messages are printed.
     pub const fn are_told(&self) -> bool {
-        !self.quiet
+        self.log.is_some()
     }
 
-    /// Prints one message.
+    /// Says one message.
     pub fn tell(&self, message: impl Display) {
-        if !self.quiet {
-            tell(message);
+        if let Some(log) = &self.log {
+            log.line(format!("headgate: {message}"));
+        }
+    }
+
+    /// Waits until what was said is written, as far as somebody takes it.
+    pub fn flush(&self) {
+        if let Some(log) = &self.log {
+            log.flush(LAST_WORDS_PATIENCE);
         }
     }
 
     /// Prints warnings about the configuration.
     pub fn warn(&self, warnings: &Diagnostics) {
-        if !self.quiet && !warnings.0.is_empty() {
-            print(warnings.to_string().trim_end());
+        if let Some(log) = self.log.as_ref().filter(|_| !warnings.0.is_empty()) {
+            log.line(warnings.to_string().trim_end().to_owned());
         }
     }
 

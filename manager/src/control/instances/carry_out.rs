@@ -7,6 +7,7 @@ use headgate_host::cgroup::NfGroup;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
+use rustix::process::{Gid, Uid};
 
 use super::{Actions, Effect, Ground, Instances};
 use crate::control::instance::{Process, Seat, SpareProcess};
@@ -143,8 +144,7 @@ pub(super) fn spawn(
     let link = Link::make(seat, ground)?;
     let (program, network) = link.program(program);
     let orders = Orders::new(seat.name.clone(), program, 0);
-    let SpareProcess { origin, group, inbox, .. } = launch(seat, orders, network, ground, effects)?;
-    Ok(Process::new(origin, link, inbox, group))
+    launch(seat, orders, network, ground, effects).map(|process| Process::started(process, link))
 }
 
 /// Starts a process in the place of an instance.
@@ -156,8 +156,15 @@ pub(super) fn launch(
     effects: &mut Vec<Effect>,
 ) -> Result<SpareProcess, String> {
     let (inbox, socket) = Inbox::pair().map_err(|error| format!("no socket for it: {error}"))?;
+    let output = ground.outputs.open(&seat.nf.name, &seat.name);
+    let (tap, output) = output.map_err(|error| format!("no pipe for its output: {error}"))?;
     let undo = &mut |undo| ground.ledger.before_changing(undo);
     let user = ground.users.of(&seat.nf, ground.config, undo)?;
+    if let Some(user) = &user {
+        // It may open its outputs once more, as scripts do by /dev/stderr.
+        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
+        rustix::fs::fchown(&output, Some(uid), Some(gid)).map_err(|error| format!("its output: {error}"))?;
+    }
     let configured = seat.nf.confinement.allow.iter().map(|allowed| allowed.permission());
     let orders = Orders {
         allow: link::allows(&seat.nf).chain(configured).collect(),
@@ -169,8 +176,8 @@ pub(super) fn launch(
         effects.push(Effect::Log { code: EventCode::SchedulingLimited, who: seat.name.clone(), what });
         NfGroup::default()
     });
-    match Origin::spawn(seat, Birth { orders, user, network, socket, group: &group }, ground) {
-        Ok(origin) => Ok(SpareProcess { origin, group, inbox, goodbye: String::new() }),
+    match Origin::spawn(seat, Birth { orders, user, network, socket, output, group: &group }, ground) {
+        Ok(origin) => Ok(SpareProcess { origin, group, inbox, tap, goodbye: String::new() }),
         Err(why) => {
             ground.groups.take_back(group, true, ground.ledger);
             Err(why)

@@ -14,7 +14,7 @@ use headgate_session::message::{FromNf, ToNf};
 
 use super::carry_out::{launch, spawn};
 use super::{Effect, Ground, Instances};
-use crate::control::instance::{Instance, Process, SpareProcess};
+use crate::control::instance::{Instance, Process};
 use crate::control::link::{self, Link};
 use crate::status::EventCode;
 
@@ -84,8 +84,7 @@ impl Instances {
             self.leaving.push(spare);
             return self.start(at, ground, effects);
         }
-        let SpareProcess { origin, group, inbox, .. } = spare;
-        self.take(at, Process::new(origin, link, inbox, group), ground, effects);
+        self.take(at, Process::started(spare, link), ground, effects);
     }
 
     fn start(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {

@@ -1,6 +1,7 @@
 //! Instances on a fabric without threads: events of their processes become effects, and nothing else does.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use headgate_decide::lifecycle::State;
@@ -27,6 +28,7 @@ struct Below {
     ledger: Ledger,
     groups: NfGroups,
     users: Users,
+    outputs: Outputs,
     now: Moment,
 }
 
@@ -45,7 +47,7 @@ impl Below {
         let parts = layout::first_parts(&config, &[vec![1]], &mut Numbers::default());
         let settings = Settings {
             nf_program: nf_program.into(),
-            nf_output: false,
+            log: None,
             costs: None,
             once: false,
             catalog: Catalog::default(),
@@ -60,6 +62,7 @@ impl Below {
             groups: NfGroups::in_hierarchies(&[], "tests", &mut ledger),
             ledger,
             users: Users::default(),
+            outputs: Outputs::start(Arc::default(), None).unwrap(),
             now: Moment(1),
         }
     }
@@ -74,6 +77,7 @@ impl Below {
             ledger: &mut self.ledger,
             groups: &mut self.groups,
             users: &mut self.users,
+            outputs: &mut self.outputs,
         }
     }
 }

@@ -44,8 +44,8 @@ fn plan(
     rootfs: Option<PathBuf>,
     birth: Birth<'_>,
     name: &str,
-) -> Result<(Plan, OwnedFd), String> {
-    let Birth { orders, user, network, socket, .. } = birth;
+) -> Result<(Plan, OwnedFd, OwnedFd), String> {
+    let Birth { orders, user, network, socket, output, .. } = birth;
     let orders = Orders { network_rights: network.is_some(), ..orders };
     let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
     let mut files = vec![(nf_program.to_owned(), PathBuf::from(NF_PROGRAM))];
@@ -61,7 +61,7 @@ fn plan(
         files,
         network: network.map(PathBuf::from),
     };
-    Ok((plan, socket))
+    Ok((plan, socket, output))
 }
 
 /// Returns a user's own program that lies where a container has folders in memory.
@@ -89,9 +89,9 @@ impl Contained {
         let folder = Scratch::make(ledger.janitor())?;
         let number = folder.path().file_name().unwrap_or_default().to_string_lossy();
         let groups = format!("headgate-{number}");
-        let (plan, socket) = plan(&settings.nf_program, rootfs, birth, &groups)?;
+        let (plan, socket, output) = plan(&settings.nf_program, rootfs, birth, &groups)?;
         ledger.before_changing(Action::RemoveGroups { name: groups.clone() });
-        match Making::start(&plan, folder.path(), socket, settings.output()) {
+        match Making::start(&plan, folder.path(), socket, output) {
             Ok(making) => Ok(Self { stage: Stage::Making(making), folder, groups, process: None }),
             Err(error) => {
                 drop(folder);

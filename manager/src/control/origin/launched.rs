@@ -27,13 +27,15 @@ impl Birth<'_> {
         };
         let text = serde_json::to_string(&orders).map_err(|error| error.to_string())?;
         let stdin = self.socket.try_clone().map_err(|error| format!("no socket for it: {error}"))?;
+        let output = self.output.try_clone().and_then(Output::both);
+        let (stdout, stderr) = output.map_err(|error| format!("no pipe for its output: {error}"))?;
         Ok(Launch {
             program: settings.nf_program.clone(),
             arguments: vec!["launched".into(), orders.name.into()],
             environment: vec![(LAUNCH_VARIABLE.into(), text.into()), (SOCKET_VARIABLE.into(), "0".into())],
             stdin,
-            stdout: Output::Null,
-            stderr: settings.output(),
+            stdout,
+            stderr,
         })
     }
 }

@@ -20,7 +20,7 @@ const BURST: Span = Span::from_secs(1);
 
 /// Remaining budget of an NF.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     messages_per_s: u64,
     bytes_per_s: u64,
     burst: Span,
@@ -37,13 +37,14 @@ impl Default for Budget {
 
 impl Budget {
     /// Returns a full one.
-    pub(super) const fn new(messages_per_s: u64, bytes_per_s: u64, burst: Span) -> Self {
+    #[must_use]
+    pub const fn new(messages_per_s: u64, bytes_per_s: u64, burst: Span) -> Self {
         let start = Instant(0);
         Self { messages_per_s, bytes_per_s, burst, messages_clock: start, bytes_clock: start }
     }
 
     /// Counts a message that was read.
-    pub(super) fn on_message(&mut self, now: Instant, bytes: usize) {
+    pub fn on_message(&mut self, now: Instant, bytes: usize) {
         let second = Span::from_secs(1).0;
         let advance = |clock: Instant, worth: u64| clock.max(now) + Span(worth);
         self.messages_clock = advance(self.messages_clock, second / self.messages_per_s);
@@ -51,7 +52,8 @@ impl Budget {
     }
 
     /// Returns from when on the next message may be read.
-    pub(super) fn poll_at(&self) -> Instant {
+    #[must_use]
+    pub fn poll_at(&self) -> Instant {
         let ahead = self.messages_clock.max(self.bytes_clock);
         Instant(ahead.0.saturating_sub(self.burst.0))
     }
