@@ -250,8 +250,8 @@ pub enum Choice {
         /// Time of the next sample.
         until: Instant,
     },
-    /// No NF has packets. This one may poll: the first in the chain, so that packets that come find it
-    /// running.
+    /// No NF has packets. This one may poll: one with housekeeping, else the first in the chain, so that
+    /// packets that come find it running.
     Idle {
         /// Its place among the members.
         nf: usize,

@@ -19,21 +19,23 @@ impl RunQueue {
             self.entries.iter_mut().for_each(|entry| entry.ran_at = Some(now));
             return Choice::Demote { until: pause.unwrap_or(until) };
         }
+        // One that starts or stops needs the core, and one that polls does not.
+        let nf = rings.iter().position(|rings| rings.housekeeping).unwrap_or(0);
         self.slice = Some(Slice {
-            nf: 0,
+            nf,
             rank: Rank::Round,
             in_round: false,
             began: now,
             ends: until,
-            taken: rings[0].taken,
-            given_on: rings[0].given_on(),
+            taken: rings[nf].taken,
+            given_on: rings[nf].given_on(),
             waiting: 0,
             oldest: None,
             had_any: false,
             works: false,
             housekeeping: false,
         });
-        Choice::Idle { nf: 0, until }
+        Choice::Idle { nf, until }
     }
 
     /// Until when no sample is needed, where packets of all NFs may wait; `None` where an NF may poll for

@@ -62,6 +62,21 @@ fn an_idle_core_is_sampled_less_often_and_at_last_given_back() {
 }
 
 #[test]
+fn one_that_starts_has_the_core_while_nobody_has_packets() {
+    let mut core = RunQueue::new(RULES, [Member::new(RING, [], PacketCost::default()); 3], []);
+    let mut rings = [RingSample::default(); 3];
+    rings[2].housekeeping = true;
+    let (mut now, mut had) = (Instant(0), 0);
+    while now < Instant(0) + Span::from_millis(50) {
+        let action = core.poll(now, &rings);
+        let (Choice::Run { nf, until } | Choice::Idle { nf, until }) = action else { panic!("{action:?}") };
+        had += if nf == 2 { (until - now).0 } else { 0 };
+        now = until;
+    }
+    assert_eq!(had, now.0, "an NF that polls for nothing does not take two thirds of it");
+}
+
+#[test]
 fn one_that_takes_nothing_has_little_of_the_core() {
     let mut model = Model::new(&[&[NEVER], &[50]], &[1.0, 30.0]);
     model.run(100);

@@ -78,7 +78,7 @@ pub struct Process {
     /// CPU time it had used when it was sampled last, in nanoseconds.
     pub cpu_seen_ns: u64,
     /// Threads it had when they were counted last.
-    pub threads_seen: usize,
+    pub threads_seen: Vec<Pid>,
     /// Its goodbye message; empty when there is none.
     pub goodbye: String,
     /// Time when its end was noticed.
@@ -95,7 +95,7 @@ impl Process {
             inbox,
             _tap: None,
             cpu_seen_ns: 0,
-            threads_seen: 1,
+            threads_seen: Vec::new(),
             goodbye: String::new(),
             ended: None,
         }

@@ -195,10 +195,12 @@ impl Instances {
             return;
         }
         let Some(process) = &mut instance.process else { return };
-        if starts && process.link.has_threads() {
-            // Its threads get a policy as they appear.
-            let threads = process::threads(process.origin.pid()).len();
-            if std::mem::replace(&mut process.threads_seen, threads) != threads {
+        if process.link.has_threads() {
+            // Its threads get a policy as they appear: one that does not have it never runs beside one that
+            // polls. As many may be others.
+            let threads = process::threads(process.origin.pid());
+            if process.threads_seen != threads {
+                process.threads_seen = threads;
                 effects.push(Effect::Processes);
             }
         }
