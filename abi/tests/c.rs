@@ -136,6 +136,27 @@ fn the_template_bridges_a_manager_s_packets() {
     assert!(child.wait_with_output().unwrap().status.success());
 }
 
+#[test]
+fn without_a_common_version_a_program_in_c_says_why() {
+    let installation = installed();
+    let bridge = compiled(installation.path(), &root().join("examples/bridge.c"), Linking::Shared);
+    let welcome = Welcome { abi: 99, name: "bridge".into(), ..Welcome::default() };
+    let (mut manager, socket) = Manager::new(welcome);
+    let mut command = Command::new(&bridge);
+    command.env(SOCKET_VARIABLE, "0").stdin(Stdio::from(socket)).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let goodbye = manager.admit().unwrap_err();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    for told in [goodbye, said] {
+        assert!(
+            told.contains("chose version 99 of the interface, and this library speaks version"),
+            "{told}"
+        );
+    }
+    assert_eq!(output.status.code(), Some(3));
+}
+
 /// An ARP request, an echo request, and the same for somebody else.
 fn questions() -> Vec<Vec<u8>> {
     let hex = |text: &str| -> Vec<u8> {

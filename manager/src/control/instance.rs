@@ -14,6 +14,7 @@ use headgate_host::cgroup::NfGroup;
 use headgate_host::process;
 use headgate_session::inbox::{Inbox, Received};
 use headgate_session::message::ToNf;
+use headgate_session::version::Versions;
 
 use super::link::{self, Link, LinkStatus};
 use super::origin::{self, Origin};
@@ -110,6 +111,16 @@ impl Process {
     /// Returns whether its messages are read.
     pub const fn is_heard(&self) -> bool {
         !self.inbox.is_closed() && self.origin.is_heard()
+    }
+
+    /// Agrees with it on a version of the interface, or tells it why there is none.
+    ///
+    /// # Errors
+    /// The same sentence.
+    pub fn agree(&mut self, theirs: Versions) -> Result<(), String> {
+        self.inbox.agree(theirs).inspect_err(|reason| {
+            self.inbox.send(&ToNf::Refused { reason: reason.clone() }, &[]).unwrap_or_default();
+        })
     }
 
     /// Sends it a message. A process that does not read its socket misses it; its end is noticed elsewhere.

@@ -12,7 +12,6 @@ use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::peer::Peer;
 use headgate_session::inbox::{Inbox, Received};
 use headgate_session::message::FromNf;
-use headgate_shm::control::ABI_VERSION;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
@@ -173,10 +172,13 @@ impl Reception {
                 return None;
             }
             None => "it did not say who it is".to_owned(),
-            Some(Received::Word(FromNf::Hello { abi, name })) => match guests.choose(&caller, abi, &name) {
-                Ok((at, peer)) => return Some(Arrival { at, peer, inbox: caller.inbox }),
-                Err(why) => why,
-            },
+            Some(Received::Word(FromNf::Hello { versions, name })) => {
+                let agreed = caller.inbox.agree(versions);
+                match agreed.and_then(|()| guests.choose(&caller, &name)) {
+                    Ok((at, peer)) => return Some(Arrival { at, peer, inbox: caller.inbox }),
+                    Err(why) => why,
+                }
+            }
             Some(Received::Word(_)) => "its first word was not a hello".to_owned(),
             Some(Received::Garbled(why)) => format!("what it sent is not of this protocol: {why}"),
             Some(Received::Offence(offence)) => format!("it {offence}"),
@@ -205,19 +207,9 @@ impl Reception {
     }
 }
 
-/// Returns the refusal of a process that speaks another version of the interface.
-pub fn other_version(abi: u32) -> String {
-    format!(
-        "it speaks version {abi} of the interface and this manager {ABI_VERSION}; build both from one release"
-    )
-}
-
 impl Guests<'_> {
     /// Returns the instance that a process will be.
-    fn choose(&self, caller: &Caller, abi: u32, name: &str) -> Result<(usize, Peer), String> {
-        if abi != ABI_VERSION {
-            return Err(other_version(abi));
-        }
+    fn choose(&self, caller: &Caller, name: &str) -> Result<(usize, Peer), String> {
         if !self.serving {
             return Err("the manager is stopping".to_owned());
         }

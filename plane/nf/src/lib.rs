@@ -30,6 +30,9 @@
 //! The same value runs in a process of its own, fused with others in one process ([`run_fused`]), or over
 //! a few packets in a unit test without root and without a manager ([`testing`]).
 //!
+//! A program that calls [`run`] has the command line of every NF: `--pcap IN OUT` runs it over a capture,
+//! `--socket PATH --as NAME` attaches it to a manager, `--help` tells the rest.
+//!
 //! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`], [`Timer`];
 //! [`maker`] for packets of its own; [`disk`] for files; then attach (hello, memory, ready), the burst loop
 //! over rings and the one over interfaces of the kernel, and [`headgate_session::launch`] for processes that
@@ -40,6 +43,7 @@ mod arguments;
 mod burst;
 mod burst_loop;
 mod clock;
+mod command_line;
 mod context;
 mod counter;
 pub mod disk;
@@ -56,6 +60,7 @@ pub use arguments::{Mistake, MistakeKind, Mistakes, Step, UnknownNameError};
 pub use burst::{BURST_MAX, Burst, Packets};
 pub use burst_loop::End;
 pub use clock::cycles;
+pub use command_line::{run, run_with};
 pub use context::{Context, Port, Stage, TellError};
 pub use counter::{Counter, NoCounterLeftError};
 pub use disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
@@ -66,7 +71,7 @@ pub use headgate_shm::Verdict;
 pub use headgate_wire as wire;
 pub use maker::{Chain, MakeError, Maker, MakerError, Way};
 pub use packet::{NoRoomError, Packet};
-pub use run::{RunError, conclude, heed_signals, run, run_fused, serve, serve_fused};
+pub use run::{RunError, conclude, heed_signals, run_fused, serve, serve_fused};
 pub use timer::Timer;
 
 /// Error of an NF that could not start, or could not do what a message asked: a sentence for the operator.

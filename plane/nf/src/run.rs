@@ -65,22 +65,7 @@ impl RunError {
     }
 }
 
-/// The whole `main` of an NF: attaches as the environment says, makes the NF, and runs it until it is
-/// stopped.
-///
-/// Launched by a manager, everything is set. Started by hand, set `HEADGATE_SOCKET` to the manager's
-/// socket and `HEADGATE_NF` to the NF's name in its configuration. Exit codes: 0 stopped, 1 failed,
-/// 3 no manager, 4 the arguments are wrong or the manager refused.
-pub fn run<N: NetworkFunction + 'static>(build: impl FnOnce(&mut Context) -> Result<N, NfError>) -> ExitCode {
-    heed_signals();
-    conclude(
-        Connection::from_environment()
-            .map_err(RunError::from)
-            .and_then(|connection| serve(connection, build)),
-    )
-}
-
-/// As [`run`], for several NFs in one process.
+/// Attaches several NFs in one process, as the environment says.
 pub fn run_fused(members: Vec<Member>) -> ExitCode {
     heed_signals();
     conclude(

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use headgate_shm::control::ABI_VERSION;
 use headgate_shm::memory::PAGE_BYTES;
 use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region};
 use rustix::event::{PollFd, PollFlags};
@@ -18,6 +17,7 @@ use rustix::time::Timespec;
 use crate::message::{
     self, FromNf, MessageError, SOCKET_VARIABLE, ToNf, WELCOME_FILES, WELCOME_FILES_MAX, Welcome,
 };
+use crate::version::Versions;
 
 /// Longest wait before a check whether the process was told to end: a signal that comes just before a wait
 /// does not end it.
@@ -135,7 +135,7 @@ impl Connection {
     /// # Errors
     /// [`AttachError`]; [`AttachError::Terminated`] once `ended` says that the process is to end.
     pub fn attach(self, ended: &AtomicBool) -> Result<Attached, AttachError> {
-        let hello = FromNf::Hello { abi: ABI_VERSION, name: self.name.clone() };
+        let hello = FromNf::Hello { versions: Versions::OURS, name: self.name.clone() };
         match message::send(&self.socket, &hello, &[]) {
             // Refused before it was asked: the answer says why.
             Ok(()) | Err(MessageError::Socket(Errno::PIPE)) => {}
@@ -151,7 +151,10 @@ impl Connection {
                 return Err(AttachError::Nonsense("the first word was not a welcome".to_owned()));
             }
         };
-        let mapped = map(&welcome, files);
+        let mapped = Versions::OURS
+            .check(welcome.abi)
+            .map_err(AttachError::Nonsense)
+            .and_then(|()| map(&welcome, files));
         if let Err(error) = &mapped {
             self.give_up(&error.to_string());
         }

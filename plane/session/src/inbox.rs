@@ -25,6 +25,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, socketpair};
 pub use self::budget::Budget;
 use self::reader::Reader;
 use crate::message::{self, FromNf, MESSAGE_BYTES_MAX, MessageError, ToNf};
+use crate::version::Versions;
 
 /// Whether files may come with messages (include/uapi/asm-generic/socket.h, Linux 6.16).
 const SO_PASSRIGHTS: libc::c_int = 83;
@@ -99,6 +100,8 @@ pub struct Inbox {
     is_closed: bool,
     is_paused: bool,
     drains: bool,
+    /// Version of the interface that both sides speak; ours until the NF said which it does.
+    version: u32,
 }
 
 impl Inbox {
@@ -147,7 +150,23 @@ impl Inbox {
             is_closed: false,
             is_paused: false,
             drains: false,
+            version: Versions::OURS.max,
         })
+    }
+
+    /// Agrees with the NF on the highest version of the interface that both speak.
+    ///
+    /// # Errors
+    /// A sentence for both sides, when there is none.
+    pub fn agree(&mut self, theirs: Versions) -> Result<(), String> {
+        self.version = Versions::OURS.agree(theirs)?;
+        Ok(())
+    }
+
+    /// Returns the version that was agreed on.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.version
     }
 
     /// Returns how it is read.

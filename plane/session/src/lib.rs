@@ -5,6 +5,7 @@
 //! - [`place`]: how that process takes its place and drops its rights, before any code of an NF runs;
 //! - [`attach`]: how an NF's process finds the manager and maps what it is given;
 //! - [`message`]: what both say, and how messages and files are sent and received;
+//! - [`version`]: how the two agree on a version of the interface;
 //! - [`inbox`]: how the manager receives from untrusted processes;
 //! - [`kernel_io`]: what an NF is told of interfaces of the kernel, where it works on those instead of rings.
 
@@ -15,3 +16,4 @@ pub mod launch;
 pub mod message;
 #[cfg(feature = "place")]
 pub mod place;
+pub mod version;

@@ -4,8 +4,8 @@
 //! ```text
 //! process  -> manager   seated {lacks}               where it was launched to wait
 //! manager  -> process   go
-//! NF       -> manager   hello {abi, name}
-//! manager  -> NF        welcome {shape, names, arguments} + files: packets, control, directives
+//! NF       -> manager   hello {versions, name}
+//! manager  -> NF        welcome {version, shape, names, arguments} + files: packets, control, directives
 //!                       or refused {reason}
 //! NF       -> manager   ready {lend}                 from here on packets may come, and empty buffers
 //! both                  message {body}               for the NF's author
@@ -27,6 +27,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::kernel_io::KernelIo;
+use crate::version::Versions;
 
 /// The longest message, in bytes. A longer one is cut by the kernel and refused by us.
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -63,10 +64,11 @@ pub enum FromNf {
         /// Parts of the confinement that this kernel lacks, in sentences.
         lacks: Vec<String>,
     },
-    /// First word of an NF: which ABI the library speaks, and which configured NF this is.
+    /// First word of an NF: which versions the library speaks, and which configured NF this is.
     Hello {
-        /// [`headgate_shm::control::ABI_VERSION`] of the library.
-        abi: u32,
+        /// Versions of the interface.
+        #[serde(flatten)]
+        versions: Versions,
         /// The NF's name in the configuration; empty for one that the manager launched.
         name: String,
     },
@@ -117,6 +119,10 @@ pub enum ToNf {
 /// Facts that an NF needs to work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
+    /// Version of the interface that both speak from here on: the highest that both know. 0 from a manager
+    /// that does not say, which is of the NF's newest.
+    #[serde(default)]
+    pub abi: u32,
     /// The instance's name, for people: `fw` or `fw.2`.
     pub name: String,
     /// Buffers in the packet region.

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use headgate_session::message::{self, FromNf, ToNf, Welcome};
-use headgate_shm::control::ABI_VERSION;
+use headgate_session::version::Versions;
 use headgate_shm::memory::PAGE_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{ControlLayout, Descriptor, Geometry, Memory, NfSide, Region};
@@ -48,7 +48,7 @@ impl Foe {
     /// Says hello, maps its memory, says it is ready.
     pub fn attach() -> Result<Self, Box<dyn Error>> {
         let socket = rustix::io::dup(rustix::stdio::stdin())?;
-        message::send(&socket, &FromNf::Hello { abi: ABI_VERSION, name: String::new() }, &[])?;
+        message::send(&socket, &FromNf::Hello { versions: Versions::OURS, name: String::new() }, &[])?;
         let (answer, files) = message::receive::<ToNf>(&socket)?.ok_or("no answer")?;
         let ToNf::Welcome(Welcome { buffers, stride, ring, .. }) = answer else {
             return Err(format!("not welcome: {answer:?}").into());

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use headgate_session::message::{self, FromNf};
-use headgate_shm::control::ABI_VERSION;
+use headgate_session::version::Versions;
 use headgate_shm::doorbell;
 use headgate_shm::memory::HUGE_PAGE_BYTES;
 use headgate_shm::{Descriptor, Verdict};
@@ -293,7 +293,7 @@ fn many_messages(mut foe: Foe) {
 /// Sends hellos again and again and never reads an answer.
 fn many_hellos(mut foe: Foe) {
     foe.behave_at_first();
-    while foe.goes_on() && foe.say(&FromNf::Hello { abi: ABI_VERSION, name: "me".to_owned() }) {
+    while foe.goes_on() && foe.say(&FromNf::Hello { versions: Versions::OURS, name: "me".to_owned() }) {
         foe.behave();
     }
     spin(&foe);

@@ -7,14 +7,13 @@ use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::cgroup::Controller;
 use headgate_host::process;
 use headgate_session::inbox::Received;
-use headgate_session::message::{FromNf, ToNf};
+use headgate_session::message::FromNf;
 use headgate_shm::Offence;
-use headgate_shm::control::{ABI_VERSION, COUNTERS};
+use headgate_shm::control::COUNTERS;
 
 use super::{Effect, Ground, Instances, cause_of};
 use crate::control::instance::{Instance, Process};
 use crate::control::link;
-use crate::control::reception::other_version;
 use crate::status::EventCode;
 
 /// Most messages read from one NF in one pass, so that a talkative one cannot delay the loop.
@@ -69,16 +68,15 @@ impl Instances {
             return;
         }
         match message {
-            FromNf::Hello { abi, .. } if abi != ABI_VERSION => {
-                let reason = other_version(abi);
-                if let Some(process) = &instance.process {
-                    process.say(&ToNf::Refused { reason: reason.clone() });
-                }
-                self.tell(at, Event::Condemned(Cause::NotWelcomed(reason)), ground, effects);
+            FromNf::Hello { versions, .. } => {
+                let event = match instance.process.as_mut().map(|process| process.agree(versions)) {
+                    Some(Err(reason)) => Event::Condemned(Cause::NotWelcomed(reason)),
+                    _ => Event::Hello,
+                };
+                self.tell(at, event, ground, effects);
             }
             // It was told to go while it took its place.
             FromNf::Seated { .. } => {}
-            FromNf::Hello { .. } => self.tell(at, Event::Hello, ground, effects),
             FromNf::Ready { lend } => {
                 if let Some(process) = &mut instance.process {
                     process.link.lend(lend);

@@ -69,6 +69,7 @@ pub(super) fn send(
     side: &ManagerSide,
     more: &[OwnedFd],
 ) -> Result<(), String> {
+    let welcome = Welcome { abi: inbox.version(), ..welcome };
     let (control, directives) = (side.control(), side.directives());
     let mut files: Vec<BorrowedFd<'_>> = vec![region.file(), control.file(), directives.file()];
     files.extend(more.iter().map(AsFd::as_fd));

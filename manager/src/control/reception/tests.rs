@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use headgate_decide::units::{InstanceId, NfId, WorkerId};
 use headgate_session::message::{self, ToNf};
+use headgate_session::version::Versions;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 
 use super::*;
@@ -82,7 +83,7 @@ fn connect(path: &Path) -> OwnedFd {
 }
 
 fn hello(name: &str) -> FromNf {
-    FromNf::Hello { abi: ABI_VERSION, name: name.to_owned() }
+    FromNf::Hello { versions: Versions::OURS, name: name.to_owned() }
 }
 
 #[test]
@@ -101,13 +102,40 @@ fn others_are_told_why_not() {
     let mut desk = Desk::new("");
     assert!(desk.refusal(&hello("ours")).contains("is started by the manager"));
     assert!(desk.refusal(&hello("nobody")).contains("there is no nf \"nobody\"; user"));
-    let old = FromNf::Hello { abi: ABI_VERSION + 1, name: "own".to_owned() };
-    assert!(desk.refusal(&old).contains("version"));
     assert!(desk.refusal(&FromNf::Ready { lend: 0 }).contains("first word"));
     // One report of all of them.
     let report = desk.reception.report(Moment(0)).unwrap();
-    assert!(report.contains("first word") && report.ends_with("and 3 more before"), "{report}");
+    assert!(report.contains("first word") && report.ends_with("and 2 more before"), "{report}");
     assert_eq!(desk.reception.report(Moment(0)), None);
+}
+
+/// A hello of a library that speaks these versions.
+fn speaking(min: u32, max: u32) -> FromNf {
+    FromNf::Hello { versions: Versions { min, max }, name: "own".to_owned() }
+}
+
+#[test]
+fn a_newer_library_that_speaks_our_version_too_is_let_in() {
+    let mut desk = Desk::new("");
+    let caller = connect(&desk.path);
+    let Versions { max: ours, .. } = Versions::OURS;
+    message::send(&caller, &speaking(ours, ours + 3), &[]).unwrap();
+    let arrival = desk.pass(Moment(0)).unwrap();
+    assert_eq!(arrival.inbox.version(), ours);
+}
+
+#[test]
+fn without_a_common_version_both_sides_are_told() {
+    let Versions { min, max } = Versions::OURS;
+    for (word, older) in
+        [(speaking(max + 1, max + 2), "the manager is the older"), (speaking(1, min - 1), "build it again")]
+    {
+        let mut desk = Desk::new("");
+        let told = desk.refusal(&word);
+        assert!(told.contains(older), "{told}");
+        let report = desk.reception.report(Moment(0)).unwrap();
+        assert!(report.ends_with(&told), "{report}");
+    }
 }
 
 #[test]

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use headgate_session::message::{self, FromNf, MessageError, ToNf, Welcome};
-use headgate_shm::control::{ABI_VERSION, Orders, Progress, lent_for};
+use headgate_session::version::Versions;
+use headgate_shm::control::{Orders, Progress, lent_for};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
@@ -123,7 +124,7 @@ impl Manager {
     /// When it breaks the protocol.
     pub fn admit(&mut self) -> Result<String, String> {
         let name = match self.hear_one() {
-            Some(FromNf::Hello { abi: ABI_VERSION, name }) => name,
+            Some(FromNf::Hello { versions: Versions::OURS, name }) => name,
             Some(FromNf::Goodbye { reason }) => return Err(reason),
             other => panic!("not a hello of this version: {other:?}"),
         };

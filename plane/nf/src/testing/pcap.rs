@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use headgate_shm::region::FRAME_BYTES_MIN;
 use headgate_wire::pcap::{ReadError, Record, Records, classic};
 use headgate_wire::pcapng;
 
-use super::{Arrival, Harness, MadeFrame};
+use super::{Arrival, Harness, MadeFrame, Setup};
 use crate::maker::Way;
+use crate::{Context, NetworkFunction, NfError};
 
 /// Error in reading or writing a capture.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +99,50 @@ pub struct Tally {
     pub made: usize,
     /// Packets of the capture that fit no buffer and were left out.
     pub unfit: usize,
+}
+
+/// Error of a whole run over a capture.
+#[derive(Debug, thiserror::Error)]
+pub enum RunOnceError {
+    /// The NF would not start: mostly for its arguments.
+    #[error("{0}")]
+    Start(NfError),
+    /// The capture could not be read, or the output not written.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
+    /// The NF panicked. Its message went to standard error.
+    #[error("the network function panicked")]
+    Panic,
+}
+
+impl RunOnceError {
+    /// The process's exit code: 1 failed, 4 configuration.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::Start(_) => 4,
+            Self::Capture(_) | Self::Panic => 1,
+        }
+    }
+}
+
+/// Makes an NF, runs it over a capture as [`run`] does, and stops it.
+///
+/// # Errors
+/// [`RunOnceError`].
+pub fn run_once<N: NetworkFunction + 'static>(
+    setup: Setup,
+    input: &Path,
+    output: Option<&Path>,
+    build: impl FnOnce(&mut Context) -> Result<N, NfError>,
+) -> Result<Tally, RunOnceError> {
+    let whole = AssertUnwindSafe(|| {
+        let mut harness = Harness::new(setup, build).map_err(RunOnceError::Start)?;
+        let tally = run(&mut harness, input, output);
+        harness.stop();
+        Ok(tally?)
+    });
+    catch_unwind(whole).unwrap_or(Err(RunOnceError::Panic))
 }
 
 /// Runs the NF over a capture and writes what it did not drop, if anywhere, with the times of the input. Into
@@ -246,8 +292,7 @@ fn interface_of(ways: &mut Vec<String>, way: String, blocks: &mut Vec<u8>) -> u3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Setup;
-    use crate::{Burst, Context, NetworkFunction, Port};
+    use crate::{Burst, Port};
 
     /// By the first byte: drop, next, out of that port.
     struct Sorter;
