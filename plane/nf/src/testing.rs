@@ -81,14 +81,6 @@ impl Setup {
     pub fn with(arguments: impl Into<String>) -> Self {
         Self { arguments: arguments.into(), ..Self::default() }
     }
-
-    /// Surroundings as a command line names them: arguments, and names of ports joined by commas.
-    #[must_use]
-    pub fn of_words(arguments: Option<String>, ports: Option<&str>) -> Self {
-        let setup = arguments.map_or_else(Self::default, Self::with);
-        let ports = ports.map(|ports| ports.split(',').map(str::to_owned).collect());
-        Self { ports: ports.unwrap_or(setup.ports), ..setup }
-    }
 }
 
 /// A packet on its way into the NF.

@@ -101,6 +101,16 @@ pub struct Tally {
     pub unfit: usize,
 }
 
+impl Setup {
+    /// Surroundings as a command line names them: arguments, and names of ports joined by commas.
+    #[must_use]
+    pub fn of_words(arguments: Option<String>, ports: Option<&str>) -> Self {
+        let setup = arguments.map_or_else(Self::default, Self::with);
+        let ports = ports.map(|ports| ports.split(',').map(str::to_owned).collect());
+        Self { ports: ports.unwrap_or(setup.ports), ..setup }
+    }
+}
+
 /// Error of a whole run over a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum RunOnceError {
