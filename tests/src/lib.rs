@@ -6,8 +6,8 @@
 //! - [`random`]: seeded choices;
 //! - [`capture`]: pcap and pcapng files, read and written.
 //!
-//! The tests are in `tests/`, one file for each promise. `hostile-nf` is the program that breaks the rules
-//! of shared memory on purpose.
+//! The tests are in `tests/`, one file for each promise. `hostile/` is a C program that breaks every
+//! rule there is on purpose, written against the memory layout alone.
 
 pub mod capture;
 pub mod machine;

@@ -73,6 +73,33 @@ pub fn for_everybody(program: &Path) -> (TempDir, PathBuf) {
     (folder, copy)
 }
 
+/// Returns the hostile NF, which is C and knows nothing of our libraries: `tests/hostile`.
+///
+/// # Panics
+/// Panics if it does not compile.
+#[must_use]
+pub fn hostile() -> PathBuf {
+    static COMPILED: OnceLock<()> = OnceLock::new();
+    let program = folder().join("hostile-nf");
+    COMPILED.get_or_init(|| {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("hostile");
+        let sources = ["main.c", "foe.c", "memory.c", "machine.c"].map(|name| sources.join(name));
+        // Tests of another process may run it meanwhile.
+        let fresh = program.with_extension(std::process::id().to_string());
+        let compiled = Command::new("cc")
+            .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic"])
+            .arg(format!("-DABI_VERSION={}", headgate_shm::control::ABI_VERSION))
+            .args(sources)
+            .arg("-o")
+            .arg(&fresh)
+            .status()
+            .expect("a C compiler runs");
+        assert!(compiled.success(), "the hostile NF does not compile");
+        std::fs::rename(&fresh, &program).expect("the folder is ours");
+    });
+    program
+}
+
 /// Builds what cargo is asked for and returns where it lies, in the folder of this build.
 ///
 /// # Panics

@@ -2,7 +2,6 @@
 //! removed.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use headgate_api::status::{NfState, Snapshot};
 use headgate_tests::programs;
@@ -114,7 +113,7 @@ fn nfs_and_chains_come_change_and_go_under_traffic() {
 
 #[test]
 fn a_refused_change_changes_nothing() {
-    let (_folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
+    let (_folder, program) = programs::for_everybody(&programs::hostile());
     let (forward, path) = (with_nf("first", "run = \"forward\""), with_chain("there", &["first"], "west"));
     let base = whole(&[forward.clone(), path.clone()]);
     let session = Session::start(&base);

@@ -4,7 +4,6 @@
 //! one likes; a test run kills [`KILLS`] times.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -114,7 +113,7 @@ fn nf_failures(last: &Snapshot, instance: &str) -> u32 {
 
 #[test]
 fn caught_in_an_endless_loop() {
-    let (_folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
+    let (_folder, program) = programs::for_everybody(&programs::hostile());
     let endless = format!("exec = [\"{}\", \"endless-loop\"]\non_failure = \"bypass\"", program.display());
     let session = Session::start(&path_through(&[("first", "run = \"forward\""), ("second", &endless)]));
     session.wait_for("it is given up", |now| nf(now, "second").failures > 0);

@@ -1,8 +1,6 @@
 //! Time slices of NFs that poll: a core goes round in the order of its chains, nobody is stopped by another
 //! that dies or hangs, and nobody is left before the rest of the machine.
 
-use std::path::Path;
-
 use headgate_api::event::{Event, EventCode};
 use headgate_api::status::{NfState, Snapshot};
 use headgate_host::cores;
@@ -155,7 +153,7 @@ fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
     if !has_slices("one_that_hangs_is_given_up_and_the_other_chain_goes_on") {
         return;
     }
-    let (_folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
+    let (_folder, program) = programs::for_everybody(&programs::hostile());
     let endless = format!("exec = [\"{}\", \"endless-loop\"]", program.display());
     let hung: (&str, &[&str]) = ("hung", &["run = \"forward\"", &endless]);
     let session = Session::start(&configuration("rate = \"100K\"", &[hung, THREE]));

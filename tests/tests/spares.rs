@@ -1,8 +1,6 @@
 //! A process waits for each NF to be its next one: it takes over at a death, is never taken for the NF
 //! itself, and ends with it.
 
-use std::path::Path;
-
 use headgate_api::status::{EventCode, NfState, Snapshot};
 use headgate_tests::programs;
 use headgate_tests::session::{Session, nf, path_through};
@@ -94,7 +92,7 @@ fn a_spare_goes_with_its_instance() {
 /// told what happened.
 #[test]
 fn an_nf_that_kills_what_waits() {
-    let (_folder, program) = programs::for_everybody(Path::new(env!("CARGO_BIN_EXE_hostile-nf")));
+    let (_folder, program) = programs::for_everybody(&programs::hostile());
     let foe = format!("exec = [\"{}\", \"kill-waiting\"]", program.display());
     let session = Session::start(&path_through(&[("foe", &foe)]));
     let was_seen = |now: &Snapshot| {

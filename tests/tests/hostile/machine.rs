@@ -1,0 +1,146 @@
+//! Attacks on what is not memory: the socket, processes, the core, the kernel's calls, memory of the machine.
+
+use std::fs;
+
+use headgate_api::status::{EventCode, Snapshot};
+use headgate_tests::machine::{self, nf_core};
+use headgate_tests::session::nf;
+
+use super::{Attack, FAILURES, NEIGHBOUR_PACKETS, is_borne, is_stopped, is_stopped_for};
+
+/// What an NF cannot help that takes all it can get: others of its own may keep it from its packets.
+const STARVED: &str = "used the CPU without returning packets";
+
+#[test]
+fn messages_that_are_none() {
+    is_stopped_for("garbage-messages", &["sent a message that is none"]);
+}
+
+#[test]
+fn messages_without_end() {
+    is_borne(&Attack::of("many-messages"));
+}
+
+#[test]
+fn hellos_without_end() {
+    is_stopped_for("many-hellos", &["second-hello"]);
+}
+
+/// Closing them can take as long as the sender likes. Where the kernel lets none through, none arrives.
+#[test]
+fn files_that_are_slow_to_close() {
+    let field = Attack { keys: "allow = [\"network\"]", ..Attack::of("files") }.start();
+    for _ in 0..3 {
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let now = field.audited();
+        let why = nf(&now, "foe").last_failure.as_deref().unwrap_or("sent-files");
+        assert!(why.contains("sent-files"), "stopped for {why:?}");
+    }
+    field.leave_well();
+}
+
+/// Offences of modes with children: the NF's own end, or what its children wrote in its name before it ended.
+const CHILDS_PLAY: &[&str] = &[
+    "exited with code 9",
+    "receive-index",
+    "transmit-index",
+    "lend-index",
+    "not-held",
+    "bad-length",
+    "no-such-buffer",
+    "impossible-count",
+];
+
+/// Its children end with it, also those that escaped into a session of their own where control groups tell
+/// whose they are. Until then they write into memory that nobody reads any more, and into packets of their
+/// own domain.
+#[test]
+fn children_that_outlive_it() {
+    is_stopped(&Attack::of("children"), CHILDS_PLAY, FAILURES);
+}
+
+/// Children from before it was ready, which no signal but the last ends: in every mode of the scheduler.
+#[test]
+fn children_from_before_it_was_ready() {
+    for scheduler in ["nfvnice", "os", "backpressure"] {
+        is_borne(&Attack { scheduler, ..Attack::of("orphans") });
+    }
+}
+
+#[test]
+fn one_that_does_not_end() {
+    is_borne(&Attack::of("stubborn"));
+}
+
+#[test]
+fn processes_without_end() {
+    let field = Attack { keys: "processes = 64", ..Attack::of("bomb") }.start();
+    for _ in 0..3 {
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let now = field.audited();
+        let why = nf(&now, "foe").last_failure.as_deref().unwrap_or(STARVED);
+        assert!(why.contains(STARVED), "stopped for {why:?}");
+    }
+    field.leave_well();
+}
+
+/// A group keeps its memory within bounds where there is one; its end is not the neighbour's.
+#[test]
+fn memory_without_end() {
+    if !machine::is_root() {
+        return machine::skip("memory_without_end", "without a limit it would take the machine's");
+    }
+    let field = Attack { keys: "memory_mib = 64", ..Attack::of("balloon") }.start();
+    for failures in 1..=FAILURES {
+        field.wait_for("the foe is out of memory", |now| nf(now, "foe").failures >= failures);
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let _ = field.audited();
+    }
+    field.leave_well();
+}
+
+/// Either nothing but its core is there for it, or it is stopped by name.
+#[test]
+fn a_core_of_others() {
+    let field = Attack::of("leave-core").start();
+    for _ in 0..3 {
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let now = field.audited();
+        match &nf(&now, "foe").last_failure {
+            Some(why) => assert!(why.contains("left its core"), "stopped for {why:?}"),
+            None => assert!(is_held(&now), "it may run elsewhere: {now:#?}"),
+        }
+    }
+    field.leave_well();
+}
+
+/// Whether the kernel lets the foe run on its core alone. One that is gone by now is.
+fn is_held(now: &Snapshot) -> bool {
+    let status = nf(now, "foe").pid.and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
+    let allowed = format!("Cpus_allowed_list:\t{}", nf_core());
+    status.is_none_or(|status| status.lines().any(|line| line == allowed))
+}
+
+/// It ends with a code of its own as soon as one of them succeeds.
+#[test]
+fn calls_that_lead_out() {
+    is_borne(&Attack::of("calls"));
+}
+
+#[test]
+fn an_end_before_the_first_word() {
+    is_stopped_for("exit-at-once", &["exited with code 7"]);
+}
+
+/// Events of one that ends again and again are cut, and take nobody else's place.
+#[test]
+fn events_without_end() {
+    let field = Attack::of("exit-soon").start();
+    let is_told = |now: &Snapshot| {
+        now.events.iter().any(|event| event.code == EventCode::EventsLeftOut && event.who == "foe")
+    };
+    let now = field.wait_for("events are left out", is_told);
+    let is_ready = now.events.iter().any(|event| event.code == EventCode::NfReady && event.who == "honest");
+    assert!(is_ready, "the neighbour's event is gone: {:#?}", now.events);
+    field.leave_well();
+}
