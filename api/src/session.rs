@@ -83,14 +83,22 @@ impl Launcher {
     /// # Errors
     /// [`SessionError`]; nothing is left behind then.
     pub fn start(&self, name: &str, text: &str) -> Result<Session, SessionError> {
-        let text = Text { name: name.to_owned(), text: text.to_owned() };
-        let options = Options::new(self.program.clone(), Configuration::Text(text));
-        let daemon = Daemon::start(Options { listed: false, quiet: true, costs: false, ..options })?;
-        let session = Session { handle: daemon.handle(), daemon };
+        let session = self.launch(name, text)?;
         session.wait_for("the NFs were not ready", START_PATIENCE, |snapshot| {
             snapshot.nfs.iter().all(|nf| nf.state == NfState::Running)
         })?;
         Ok(session)
+    }
+
+    /// The same without a wait for its NFs, some of which may fail.
+    ///
+    /// # Errors
+    /// [`SessionError`]; nothing is left behind then.
+    pub fn launch(&self, name: &str, text: &str) -> Result<Session, SessionError> {
+        let text = Text { name: name.to_owned(), text: text.to_owned() };
+        let options = Options::new(self.program.clone(), Configuration::Text(text));
+        let daemon = Daemon::start(Options { listed: false, quiet: true, costs: false, ..options })?;
+        Ok(Session { handle: daemon.handle(), daemon })
     }
 }
 

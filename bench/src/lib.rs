@@ -10,12 +10,14 @@
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
 //! - [`unis`]: the experiments of that thesis (`headgate bench unis`);
 //! - [`scc`]: the experiments of that paper (`headgate bench scc`);
+//! - [`hostile`]: a hostile NF beside a neighbour (`headgate bench hostile`);
 //! - [`statistics`]: rounds, and ratios within them;
 //! - [`grammar`]: the command line, for the completions of `headgate`;
 //! - [`report`]: what is printed.
 
 pub mod grammar;
 pub mod hop;
+pub mod hostile;
 pub mod lab;
 pub mod nfvnice;
 pub mod report;
@@ -32,6 +34,7 @@ use headgate_host::cores::CoresError;
 use headgate_host::namespace::NamespaceError;
 use headgate_host::programs::ProgramError;
 
+use hostile::attack::CompilerError;
 use tcp::transfer::TransferError;
 
 /// Experiments.
@@ -49,6 +52,8 @@ pub enum Command {
     /// Run the experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call,
     /// policies
     Scc(scc::Options),
+    /// Measure an NF of one trust domain beside a hostile NF of another, by the attack
+    Hostile(hostile::Options),
 }
 
 impl Command {
@@ -66,6 +71,7 @@ impl Command {
             Self::Nfvnice(options) => nfvnice::run(&options, json),
             Self::Unis(options) => unis::run(&options, json),
             Self::Scc(options) => scc::run(&options, json),
+            Self::Hostile(options) => hostile::run(&options, json),
         }
     }
 }
@@ -83,6 +89,7 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
         let of_machine = cause.is::<ProgramError>()
             || cause.is::<CoresError>()
             || cause.is::<NamespaceError>()
+            || cause.is::<CompilerError>()
             || matches!(cause.downcast_ref(), Some(TransferError::NoProgram(_)));
         of_machine.then_some(Exit::Environment)
     };
