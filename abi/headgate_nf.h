@@ -124,7 +124,8 @@ struct hg_nf {
     int (*start)(void *state, hg_context *context);
     /* Works on count packets, 1 to HG_BURST_MAX. Must not block. */
     void (*process)(void *state, struct hg_packet *packets, uint32_t count, hg_context *context);
-    /* A message from an operator, between two bursts. Return 0, or hg_fail(context, "why"). */
+    /* A message from an operator, between two bursts. What hg_tell sends meanwhile is its answer. Return 0, or
+     * hg_fail(context, "why") to refuse. */
     int (*message)(void *state, const char *body, hg_context *context);
     /* A timer has come due, between two bursts. */
     void (*timer)(void *state, hg_timer timer, hg_context *context);
@@ -196,7 +197,8 @@ static inline void hg_count(uint64_t *counter, uint64_t more) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
-/* Sends a message to whoever listens to this NF, by convention JSON. Never waits: -1 when it is lost. */
+/* Sends a message to whoever listens to this NF, by convention JSON: in `message`, to whoever asked. Never
+ * waits: -1 when it is lost. */
 int hg_tell(hg_context *context, const char *body);
 
 /* A timer that comes due every so many nanoseconds, or once after them. */

@@ -130,6 +130,8 @@ fn the_template_bridges_a_manager_s_packets() {
     assert_eq!(manager.listen(), r#"{"error":"the only message is `forget`"}"#);
     manager.tell("forget");
     assert_eq!(manager.listen(), "forgotten");
+    assert_eq!(manager.ask("forget"), Ok("forgotten".to_owned()));
+    assert_eq!(manager.ask("remember"), Err("the only message is `forget`".to_owned()));
     let counters = ["forwarded", "filtered", "learnt"].map(|name| manager.counter(name));
     assert_eq!(counters, [Some(3), Some(1), Some(3)]);
     assert_eq!(manager.stop(), "");

@@ -4,6 +4,7 @@
 //! - [`status`]: one snapshot, from which every view takes what it shows;
 //! - [`event`]: what happened, each kind with its word;
 //! - [`logs`]: what NFs wrote;
+//! - [`told`]: what NFs answered;
 //! - [`progress`]: the same as lines, for people who watch;
 //! - [`client`]: asking a manager that runs on this machine;
 //! - [`place`]: where a manager leaves what others must find;
@@ -27,6 +28,7 @@ pub mod progress;
 pub mod request;
 pub mod session;
 pub mod status;
+pub mod told;
 
 pub use client::{CallError, call};
 pub use exit::Exit;

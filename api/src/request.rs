@@ -29,7 +29,7 @@ pub enum Request {
         /// Maximum number.
         most: usize,
     },
-    /// A message to all instances of an NF.
+    /// A message to all instances of an NF: [`crate::told::Told`].
     Tell {
         /// The NF.
         nf: String,

@@ -78,8 +78,14 @@ fn a_manager_is_asked_told_changed_and_stopped() {
         assert!(json(&ask(&["--json", "show", what]).1).is_array(), "{what}");
     }
 
-    let (code, _, messages) = ask(&["tell", "second", "report"]);
-    assert!(code == 0 && messages.contains("told the instance of second"), "{messages}");
+    let (code, answer, messages) = ask(&["tell", "second", "report"]);
+    assert!(code == 0 && json(&answer)["flows_now"].is_u64() && messages.is_empty(), "{answer} {messages}");
+    let (code, answer, messages) = ask(&["tell", "second", "reprot"]);
+    assert_eq!((code, &*answer), (1, ""));
+    assert!(messages.contains("second refused: no message `reprot`; there is `report`"), "{messages}");
+    let (code, data, _) = ask(&["--json", "tell", "first", "anything"]);
+    let refused = json(&data)["answers"][0]["refused"].clone();
+    assert_eq!((code, refused), (1, "this network function takes no messages".into()));
     eventually("the monitor has reported", || ask(&["show", "nfs"]).1.contains("last message"));
     let (code, _, messages) = ask(&["tell", "third", "report"]);
     assert!(code == 1 && messages.contains("there are: first, second"), "{messages}");

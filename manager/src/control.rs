@@ -10,6 +10,7 @@
 //! - [`reconfiguration`]: the change from one configuration to another while traffic runs;
 //! - [`scheduling`], [`slices`], [`reserve`]: cost of NFs, the share or the time slices of its core that each
 //!   gets, and cores kept free of other programs; [`groups`]: the kernel's part of shares;
+//! - [`questions`]: messages to NFs that wait for answers;
 //! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: measurements, promises, events and status;
 //! - [`ledger`]: changes to the machine, and how they are undone.
 //!
@@ -37,6 +38,7 @@ mod link;
 mod objectives;
 mod origin;
 mod policies;
+mod questions;
 mod reception;
 mod reconfiguration;
 mod reserve;
@@ -79,6 +81,7 @@ use instance::Instance;
 use instances::{Effect, Ground, Instances};
 pub use ledger::Ledger;
 use objectives::Objectives;
+use questions::Questions;
 pub use reception::Reception;
 use reconfiguration::Change;
 use reserve::Reserved;
@@ -149,6 +152,8 @@ pub struct Control {
     end: Shutdown,
     /// Requests that wait for the end.
     stoppers: Vec<Sender<Answer>>,
+    /// Messages to NFs that wait for answers.
+    questions: Questions,
     /// Status of the NFs when they were asked to end, for the last snapshot.
     parting: Vec<NfStatus>,
     started_ns: u64,
@@ -222,6 +227,7 @@ impl Control {
             opened: false,
             end: Shutdown::new(),
             stoppers: Vec::new(),
+            questions: Questions::default(),
             parting: Vec::new(),
             started_ns,
             next_pass: Moment::default(),
@@ -267,6 +273,7 @@ impl Control {
         self.read_requests();
         self.read_worker_events();
         self.tend_instances(heard);
+        self.questions.poll(self.now());
         self.tend_reception();
         self.tend_opening();
         self.tend_ports();
@@ -386,7 +393,14 @@ impl Control {
                     self.place(at);
                     self.arrange_cores();
                 }
-                Effect::Ended(at) => self.end_policies(at),
+                Effect::Ended(at) => {
+                    self.questions.on_end(at);
+                    self.end_policies(at);
+                }
+                Effect::Answered { at, number, outcome } => {
+                    self.instances[at].note_answer(&outcome);
+                    self.questions.on_answer(at, number, outcome);
+                }
                 Effect::Rouse(at) => self.slices.rouse(InstanceId(at as u16)),
                 Effect::Released => self.arrange_cores(),
                 Effect::Log { code, who, what } => self.log(code, &who, what),

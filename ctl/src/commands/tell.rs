@@ -1,16 +1,17 @@
-//! `headgate tell`: a message to an NF.
+//! `headgate tell`: a message to an NF, and its answer.
 
+use headgate_api::told::{NfAnswer, Outcome, Told};
 use headgate_api::{self as api, Request};
-use serde::{Deserialize, Serialize};
+use headgate_units::text::harmless;
 
 use super::Name;
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// Send a message to all instances of an NF
+/// Send a message to all instances of an NF and print their answers
 ///
 /// Messages are defined by each NF; `headgate-nfs list` shows those of the shipped NFs.
-/// An answer of the NF is shown by `headgate show nfs`.
+/// Exits with code 1 when an instance refuses or gives no answer within 5 s.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the NF in the configuration
@@ -19,12 +20,6 @@ pub struct Args {
     body: String,
     #[command(flatten)]
     name: Name,
-}
-
-/// The manager's answer.
-#[derive(Debug, Serialize, Deserialize)]
-struct Told {
-    told: u64,
 }
 
 /// Runs it.
@@ -36,10 +31,37 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         return Err(CommandError::new(Exit::Failed, message));
     }
     out.document(&told)?;
-    out.note(format!(
-        "told {} of {}",
-        if told.told == 1 { "the instance" } else { "all instances" },
-        args.nf
-    ));
-    Ok(Exit::Ok)
+    let is_alone = told.answers.len() == 1;
+    let mut exit = Exit::Ok;
+    for answer in &told.answers {
+        if !show(answer, is_alone, out)? {
+            exit = Exit::Failed;
+        }
+    }
+    Ok(exit)
+}
+
+/// Shows an answer. Returns false for one that is none, or a refusal.
+fn show(answer: &NfAnswer, is_alone: bool, out: &Output) -> std::io::Result<bool> {
+    let instance = &answer.instance;
+    match &answer.outcome {
+        Outcome::Answered(said) if said.is_empty() => out.note(format!("{instance} did it")),
+        Outcome::Answered(said) => {
+            let from = if is_alone { String::new() } else { format!("{instance}: ") };
+            out.text(said.lines().map(|line| format!("{from}{}\n", harmless(line))).collect::<String>())?;
+        }
+        Outcome::Unknown => out.note(format!(
+            "{instance} was told; its library is of an earlier version, which does not answer: `headgate show nfs` \
+             has the last message that it sent"
+        )),
+        Outcome::Refused(why) => {
+            out.note(format!("{instance} refused: {}", harmless(why)));
+            return Ok(false);
+        }
+        Outcome::Silent(why) => {
+            out.note(format!("{instance} {}", harmless(why)));
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

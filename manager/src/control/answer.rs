@@ -27,7 +27,7 @@ impl Control {
             Request::Snapshot { audit } => Some(value(self.snapshot(audit))),
             Request::Flows { most } => Some(value(self.flows(most))),
             Request::Logs { nf, .. } => Some(self.no_output_of(&nf)),
-            Request::Tell { nf, body } => Some(self.pass_on(&nf, &body)),
+            Request::Tell { nf, body } => self.pass_on(&nf, &body, reply).err().map(Err),
             Request::Measure { on } => {
                 self.measured |= on;
                 self.fabric.post_all(|| Command::Measure(on));
@@ -42,12 +42,13 @@ impl Control {
         }
     }
 
-    /// Passes a message of an operator on to all instances of an NF.
-    fn pass_on(&mut self, nf: &str, body: &str) -> Answer {
-        match self.with_instances(|instances, _, effects| instances.pass_on(nf, body, effects)) {
-            Some(count) => Ok(serde_json::json!({ "told": count })),
-            None => Err(self.no_such_nf(nf)),
-        }
+    /// Passes a message of an operator on to all instances of an NF. Their answers are the answer.
+    fn pass_on(&mut self, nf: &str, body: &str, reply: &Sender<Answer>) -> Result<(), RequestError> {
+        let number = self.questions.next_number();
+        let asked = self.with_instances(|instances, _, effects| instances.pass_on(nf, body, number, effects));
+        let asked = asked.ok_or_else(|| self.no_such_nf(nf))?;
+        self.questions.ask(self.now(), asked, reply.clone());
+        Ok(())
     }
 
     /// Answers about the output of an NF of which no process was started here.

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use headgate_api::told::Outcome;
 use headgate_decide::decision::Decision;
 use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, State};
 use headgate_decide::liveness::{Limits, Liveness};
@@ -80,6 +81,8 @@ pub struct Process {
     pub cpu_seen_ns: u64,
     /// Threads it had when they were counted last.
     pub threads_seen: Vec<Pid>,
+    /// Whether its library answers messages.
+    pub answers: bool,
     /// Its goodbye message; empty when there is none.
     pub goodbye: String,
     /// Time when its end was noticed.
@@ -97,6 +100,7 @@ impl Process {
             _tap: None,
             cpu_seen_ns: 0,
             threads_seen: Vec::new(),
+            answers: false,
             goodbye: String::new(),
             ended: None,
         }
@@ -200,6 +204,15 @@ impl Instance {
             last_failure: None,
             counters: Vec::new(),
             message: None,
+        }
+    }
+
+    /// Makes what it answered its last message.
+    pub fn note_answer(&mut self, outcome: &Outcome) {
+        if let Outcome::Answered(said) = outcome
+            && !said.is_empty()
+        {
+            self.message = Some(said.clone());
         }
     }
 

@@ -13,6 +13,7 @@ mod tests;
 
 use std::os::fd::BorrowedFd;
 
+use headgate_api::told::Outcome;
 use headgate_decide::lifecycle::{Action, Cause, Event, Sample};
 use headgate_decide::spare;
 use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
@@ -83,6 +84,15 @@ pub enum Effect {
     Begins(usize),
     /// Its process has ended, and is reaped next: nobody may touch it by its number any more.
     Ended(usize),
+    /// It answered a message.
+    Answered {
+        /// Its index.
+        at: usize,
+        /// Number of the message.
+        number: u64,
+        /// Its answer.
+        outcome: Outcome,
+    },
     /// It was sent something that it is to see soon, packets or not.
     Rouse(usize),
     /// The set of its process's threads has changed.
@@ -260,28 +270,36 @@ impl Instances {
         self.carry_out(at, actions, ground, effects);
     }
 
-    /// Passes a message of an operator on to all instances of an NF. Returns how many took it.
-    ///
-    /// # Errors
-    /// When there is no such NF.
-    pub fn pass_on(&self, nf: &str, body: &str, effects: &mut Vec<Effect>) -> Option<usize> {
+    /// Passes a message of an operator on to all instances of an NF. Returns those that work, with the
+    /// outcome where no answer will come. `None` when there is no such NF.
+    pub fn pass_on(
+        &self,
+        nf: &str,
+        body: &str,
+        number: u64,
+        effects: &mut Vec<Effect>,
+    ) -> Option<Vec<(usize, String, Option<Outcome>)>> {
         let of_nf = |instance: &&Instance| instance.seat.nf.name == nf && !instance.is_gone();
         let told: Vec<&Instance> = self.all.iter().filter(of_nf).collect();
         if told.is_empty() {
             return None;
         }
-        let mut count = 0;
+        let mut asked = Vec::new();
         for instance in told {
             let Some(process) = &instance.process else { continue };
             let Some(side) = process.link.side() else { continue };
-            if process.say(&ToNf::Message { body: body.to_owned() }) {
-                side.orders().mail.fetch_add(1, std::sync::atomic::Ordering::Release);
-                link::ring(side);
-                effects.push(Effect::Rouse(instance.seat.number.index()));
-                count += 1;
+            let (at, name) = (instance.seat.number.index(), instance.seat.name.clone());
+            if !process.say(&ToNf::Message { body: body.to_owned(), number: Some(number) }) {
+                let why = "does not read its messages: it is blocked, or hangs; see `headgate status`";
+                asked.push((at, name, Some(Outcome::Silent(why.to_owned()))));
+                continue;
             }
+            side.orders().mail.fetch_add(1, std::sync::atomic::Ordering::Release);
+            link::ring(side);
+            effects.push(Effect::Rouse(at));
+            asked.push((at, name, (!process.answers).then_some(Outcome::Unknown)));
         }
-        Some(count)
+        Some(asked)
     }
 }
 

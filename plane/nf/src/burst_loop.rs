@@ -14,6 +14,7 @@ use crate::burst::Burst;
 use crate::clock::{CLOCK_EVERY, Clock, Machine, cycles};
 use crate::context::Environment;
 use crate::fuse::Fused;
+use crate::mail;
 use crate::maker::Made;
 use headgate_session::attach::Attached;
 
@@ -274,7 +275,9 @@ impl<'a> BurstLoop<'a> {
         self.mail_read = self.attached.side.orders().mail.load(Ordering::Acquire);
         loop {
             match self.attached.hear() {
-                Ok(Some(ToNf::Message { body })) => self.deliver(&body),
+                Ok(Some(ToNf::Message { body, number })) => {
+                    mail::deliver(self.nfs, self.environment, number, &body);
+                }
                 Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
                 Ok(None) => break,
                 Err(error) => return Err(error.into()),
@@ -282,14 +285,6 @@ impl<'a> BurstLoop<'a> {
         }
         self.give_made()?;
         self.environment.tell_counters().map_err(LoopError::from)
-    }
-
-    fn deliver(&mut self, body: &str) {
-        if let Err(error) = self.nfs.message(body) {
-            let answer = serde_json::json!({ "error": error.to_string() });
-            // A manager that does not read its mail misses this one too.
-            let _ = self.environment.tell(answer.to_string());
-        }
     }
 
     /// Blocked by backpressure: sleeps until the order is withdrawn, or another comes.

@@ -116,6 +116,8 @@ pub(crate) struct Environment {
     pub(crate) board: Rc<Board>,
     pub(crate) outbox: Outbox,
     pub(crate) counters_told: Cell<usize>,
+    /// What NFs told since they were handed a message that is answered; `None` between messages.
+    pub(crate) answer: RefCell<Option<String>>,
     pub(crate) disk: DiskAccess,
     /// Chains that visit the NF, by number; all there could be where arguments are only checked.
     pub(crate) chains: Option<Vec<(u16, String)>>,
@@ -156,6 +158,9 @@ impl DiskAccess {
 impl Environment {
     pub(crate) fn tell(&self, body: String) -> Result<(), TellError> {
         let bytes = body.len();
+        if let Some(answer) = &mut *self.answer.borrow_mut() {
+            return add_to_answer(answer, &body);
+        }
         match &self.outbox {
             Outbox::Kept(kept) => {
                 kept.borrow_mut().push(body);
@@ -169,6 +174,16 @@ impl Environment {
                 })
             }
         }
+    }
+
+    /// Makes what is told from here on an answer.
+    pub(crate) fn begin_answer(&self) {
+        *self.answer.borrow_mut() = Some(String::new());
+    }
+
+    /// Returns what was told since [`Environment::begin_answer`].
+    pub(crate) fn end_answer(&self) -> String {
+        self.answer.take().unwrap_or_default()
     }
 
     /// Tells the manager the names of counters made since it was last told.
@@ -186,6 +201,19 @@ impl Environment {
         self.counters_told.set(made);
         Ok(())
     }
+}
+
+/// Adds what an NF tells while it handles a message to its answer, on a line of its own.
+fn add_to_answer(answer: &mut String, body: &str) -> Result<(), TellError> {
+    let bytes = answer.len() + 1 + body.len();
+    if bytes > MESSAGE_BYTES_MAX {
+        return Err(TellError::TooLong { bytes });
+    }
+    if !answer.is_empty() {
+        answer.push('\n');
+    }
+    answer.push_str(body);
+    Ok(())
 }
 
 /// An NF's surroundings: its arguments, the ports and stages by name, counters, timers, messages.
@@ -333,7 +361,7 @@ impl Context {
     }
 
     /// Sends a message to whoever listens to this NF; by convention JSON. Never waits. In a process of
-    /// several NFs it arrives as `nf message`.
+    /// several NFs it arrives as `nf message`. While the NF handles a message, it is its answer.
     ///
     /// # Errors
     /// [`TellError`]: the message is lost.

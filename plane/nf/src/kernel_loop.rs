@@ -26,6 +26,7 @@ use crate::burst_loop::{End, TERMINATED};
 use crate::clock::{Clock, Machine, cycles};
 use crate::context::Environment;
 use crate::fuse::Fused;
+use crate::mail;
 use headgate_session::attach::Attached;
 
 /// Longest sleep. Our choice: an order to stop is seen this soon, and ten wake-ups a second cost nothing.
@@ -428,12 +429,8 @@ impl<'a> KernelLoop<'a> {
         self.mail_read = self.attached.side.orders().mail.load(Ordering::Acquire);
         loop {
             match self.attached.hear() {
-                Ok(Some(ToNf::Message { body })) => {
-                    if let Err(error) = self.nfs.message(&body) {
-                        let answer = serde_json::json!({ "error": error.to_string() });
-                        // A manager that does not read its mail misses this one too.
-                        let _ = self.environment.tell(answer.to_string());
-                    }
+                Ok(Some(ToNf::Message { body, number })) => {
+                    mail::deliver(self.nfs, self.environment, number, &body);
                 }
                 Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
                 Ok(None) => {

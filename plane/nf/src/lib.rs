@@ -50,6 +50,7 @@ pub mod disk;
 mod fuse;
 mod interrupted;
 mod kernel_loop;
+mod mail;
 pub mod maker;
 mod packet;
 mod run;
@@ -85,10 +86,11 @@ pub trait NetworkFunction {
     /// Called in one thread. Must not block: the packets of a whole ring would wait.
     fn process(&mut self, burst: &mut Burst, context: &mut Context);
 
-    /// Takes a message from an operator, between two bursts.
+    /// Takes a message from an operator, between two bursts. What it tells meanwhile ([`Context::tell`]) is
+    /// its answer.
     ///
     /// # Errors
-    /// A sentence that is told to whoever listens, as `{"error": …}`.
+    /// A sentence: the reason why it refuses, which is the answer then.
     fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         let _ = (body, context);
         Err("this network function takes no messages".into())

@@ -134,12 +134,12 @@ fn live(
     environment.tell_counters().map_err(|error| ended(error.into()))?;
     let Some((io, sockets)) = attached.welcome.kernel.as_ref().zip(attached.interfaces.take()) else {
         let lend = environment.made.get().map_or(0, |made| made.borrow().asked());
-        attached.say(&FromNf::Ready { lend }).map_err(|error| ended(error.into()))?;
+        attached.say(&FromNf::Ready { lend, answers: true }).map_err(|error| ended(error.into()))?;
         return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
     };
     let failed = |reason: String| RunError::Start { name: name(), reason };
     let mut work = KernelLoop::new(attached, &environment, &mut nfs, io, sockets).map_err(failed)?;
-    attached.say(&FromNf::Ready { lend: 0 }).map_err(|error| ended(error.into()))?;
+    attached.say(&FromNf::Ready { lend: 0, answers: true }).map_err(|error| ended(error.into()))?;
     work.run().map_err(|error| RunError::Manager { name: name(), reason: error.to_string() })
 }
 
@@ -161,6 +161,7 @@ pub(crate) fn environment(attached: &Attached) -> Environment {
         board: Rc::new(Board::shared(attached.side.clone())),
         outbox: Outbox::Manager(attached.socket.clone()),
         counters_told: Cell::new(0),
+        answer: RefCell::new(None),
         disk: DiskAccess::new(Some(bell), EngineChoice::Best),
         window: attached.welcome.ring as usize,
         frame_bytes_max: match &attached.welcome.kernel {

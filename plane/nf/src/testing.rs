@@ -355,6 +355,7 @@ fn offline(
         board: Rc::new(Board::private()),
         outbox: Outbox::Kept(RefCell::new(Vec::new())),
         counters_told: Cell::new(0),
+        answer: RefCell::new(None),
         disk,
         chains,
         made: OnceCell::new(),

@@ -34,6 +34,20 @@ impl NetworkFunction for Sorter {
     fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
         match body {
             "odd" => Ok(context.tell(self.odd.get().to_string())?),
+            "odd and even" => {
+                context.tell("odd")?;
+                Ok(context.tell("even")?)
+            }
+            "long" => {
+                context.tell("\"".repeat(40_000))?;
+                Err(context
+                    .tell("x".repeat(40_000))
+                    .unwrap_err()
+                    .to_string()
+                    .replace("80001", "too many")
+                    .into())
+            }
+            "longer" => Ok(context.tell("\"".repeat(40_000))?),
             "count" => {
                 context.counter("late")?.add(5);
                 Ok(())
@@ -138,11 +152,17 @@ fn mail_timers_and_late_counters() {
         assert_eq!(manager.listen(), r#"{"error":"what?"}"#);
         manager.tell("soon");
         assert_eq!(manager.listen(), "came due");
+        assert_eq!(manager.ask("odd and even"), Ok("odd\neven".to_owned()));
+        assert_eq!(manager.ask("nonsense"), Err("what?".to_owned()));
+        assert_eq!(manager.ask("count"), Ok(String::new()));
+        // What is too long for a message is refused: where it is told, or with its wrapping.
+        assert!(manager.ask("long").unwrap_err().contains("a message of too many bytes is longer"));
+        assert!(manager.ask("longer").unwrap_err().contains("its answer of 40000 bytes is longer"));
         manager.tell("count");
         manager.tell("odd");
         assert_eq!(manager.listen(), "0");
         assert_eq!(manager.stop(), "");
-        assert_eq!(manager.counter("late"), Some(5));
+        assert_eq!(manager.counter("late"), Some(10));
         nf.join().unwrap().unwrap();
     }
 }

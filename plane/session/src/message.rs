@@ -7,8 +7,9 @@
 //! NF       -> manager   hello {versions, name}
 //! manager  -> NF        welcome {version, shape, names, arguments} + files: packets, control, directives
 //!                       or refused {reason}
-//! NF       -> manager   ready {lend}                 from here on packets may come, and empty buffers
-//! both                  message {body}               for the NF's author
+//! NF       -> manager   ready {lend, answers}        from here on packets may come, and empty buffers
+//! both                  message {body}               for the NF's author; a numbered one is answered:
+//! NF       -> manager   answer {number, body, refused}
 //! NF       -> manager   counters {names}             what its counters mean
 //! NF       -> manager   goodbye                      every packet returned
 //! ```
@@ -78,11 +79,24 @@ pub enum FromNf {
         /// [`headgate_shm::control::lent_for`] as many.
         #[serde(default)]
         lend: u32,
+        /// Whether it answers messages that have a number; libraries of before there were answers do not.
+        #[serde(default)]
+        answers: bool,
     },
     /// A message for listeners to this NF's events.
     Message {
         /// Free text; by convention JSON.
         body: String,
+    },
+    /// The answer to a message from an operator.
+    Answer {
+        /// Number of the message.
+        number: u64,
+        /// What the NF said to it, or why it refused.
+        body: String,
+        /// Whether it refused.
+        #[serde(default)]
+        refused: bool,
     },
     /// The names of its counters, in the order of their places.
     Counters {
@@ -113,6 +127,9 @@ pub enum ToNf {
     Message {
         /// Free text; by convention JSON.
         body: String,
+        /// Number under which an answer is awaited.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<u64>,
     },
 }
 

@@ -1,5 +1,6 @@
 //! Observes instances: their messages, their ends, and whether they work.
 
+use headgate_api::told::Outcome;
 use headgate_decide::decision::Decision;
 use headgate_decide::lifecycle::{Cause, Event, State};
 use headgate_decide::liveness::{self, Action, ProcessSample, TaskState};
@@ -77,13 +78,18 @@ impl Instances {
             }
             // It was told to go while it took its place.
             FromNf::Seated { .. } => {}
-            FromNf::Ready { lend } => {
+            FromNf::Ready { lend, answers } => {
                 if let Some(process) = &mut instance.process {
                     process.link.lend(lend);
+                    process.answers = answers;
                 }
                 self.tell(at, Event::Ready, ground, effects);
             }
             FromNf::Message { body } => instance.message = Some(body),
+            FromNf::Answer { number, body, refused } => {
+                let outcome = if refused { Outcome::Refused } else { Outcome::Answered };
+                effects.push(Effect::Answered { at, number, outcome: outcome(body) });
+            }
             FromNf::Counters { mut names } => {
                 names.truncate(COUNTERS);
                 instance.counters = names;

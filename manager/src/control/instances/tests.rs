@@ -100,6 +100,7 @@ fn words(effects: &[Effect]) -> Vec<String> {
         Effect::InService(_) => "in service".to_owned(),
         Effect::Ended(_) => "ended".to_owned(),
         Effect::Rouse(_) => "rouse".to_owned(),
+        Effect::Answered { .. } => "answered".to_owned(),
         Effect::Released => "released".to_owned(),
         Effect::Log { what, .. } => what.clone(),
     };
@@ -172,7 +173,7 @@ fn an_nf_that_attaches_is_welcomed_once_and_then_serves() {
     let Some((ToNf::Welcome(welcome), files)) = message::receive::<ToNf>(&theirs).unwrap() else { panic!() };
     assert_eq!((welcome.name.as_str(), welcome.ring, files.len()), ("nf", 64, 3));
     assert_eq!(welcome.ports, ["in"]);
-    message::send(&theirs, &FromNf::Ready { lend: 0 }, &[]).unwrap();
+    message::send(&theirs, &FromNf::Ready { lend: 0, answers: false }, &[]).unwrap();
     let effects = poll_until_something(&mut instances, &mut below);
     assert!(message::receive::<ToNf>(&theirs).unwrap().is_none());
     let words = words(&effects);
@@ -182,11 +183,48 @@ fn an_nf_that_attaches_is_welcomed_once_and_then_serves() {
 }
 
 #[test]
+fn an_answer_is_passed_on_and_a_library_without_answers_is_known() {
+    let mut below = Below::new(ATTACHED, "");
+    let (mut instances, mut effects) = (one_instance(&below), Vec::new());
+    let theirs = attach(&mut instances, &mut below, &mut effects);
+    assert!(matches!(message::receive::<ToNf>(&theirs), Ok(Some((ToNf::Welcome(_), _)))));
+    let ask = |instances: &Instances| instances.pass_on("nf", "how many", 7, &mut Vec::new()).unwrap();
+    for (answers, expected) in [(false, Some(Outcome::Unknown)), (true, None)] {
+        message::send(&theirs, &FromNf::Ready { lend: 0, answers }, &[]).unwrap();
+        poll_until_something_or_heard(&mut instances, &mut below, answers);
+        assert_eq!(ask(&instances), [(0, "nf".to_owned(), expected)]);
+        let asked = message::receive::<ToNf>(&theirs).unwrap().unwrap().0;
+        assert_eq!(asked, ToNf::Message { body: "how many".to_owned(), number: Some(7) });
+    }
+    assert_eq!(instances.pass_on("other", "", 8, &mut Vec::new()), None);
+    let answer = FromNf::Answer { number: 7, body: "three".to_owned(), refused: false };
+    message::send(&theirs, &answer, &[]).unwrap();
+    let effects = poll_until_something(&mut instances, &mut below);
+    let [Effect::Answered { at: 0, number: 7, outcome }] = &effects[..] else {
+        panic!("{:?}", words(&effects))
+    };
+    assert_eq!(
+        (outcome, instances[0].message.as_deref()),
+        (&Outcome::Answered("three".into()), Some("three"))
+    );
+}
+
+/// Polls until the NF's library is known to answer, or not.
+fn poll_until_something_or_heard(instances: &mut Instances, below: &mut Below, answers: bool) {
+    let started = Clock::now();
+    while instances[0].state() != State::Running || instances[0].process.as_ref().unwrap().answers != answers
+    {
+        assert!(started.elapsed() < Duration::from_secs(20), "nothing happened");
+        instances.poll(true, &mut below.ground(), &mut Vec::new());
+    }
+}
+
+#[test]
 fn what_was_held_is_taken_back_before_the_next_process() {
     let mut below = Below::new(ATTACHED, "");
     let (mut instances, mut effects) = (one_instance(&below), Vec::new());
     let theirs = attach(&mut instances, &mut below, &mut effects);
-    message::send(&theirs, &FromNf::Ready { lend: 0 }, &[]).unwrap();
+    message::send(&theirs, &FromNf::Ready { lend: 0, answers: false }, &[]).unwrap();
     poll_until_something(&mut instances, &mut below);
     // Its process is this one, which must not be killed: the test reports its end itself.
     let mut effects = Vec::new();

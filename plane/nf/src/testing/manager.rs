@@ -36,6 +36,9 @@ pub struct Manager {
     welcome: Welcome,
     counters: Vec<String>,
     heard: VecDeque<String>,
+    /// Number of the last message that is answered, and answers that nobody took.
+    asked: u64,
+    answers: VecDeque<(u64, Result<String, String>)>,
     goodbye: Option<String>,
 }
 
@@ -88,6 +91,8 @@ impl Manager {
             welcome,
             counters: Vec::new(),
             heard: VecDeque::new(),
+            asked: 0,
+            answers: VecDeque::new(),
             goodbye: None,
         }
     }
@@ -133,7 +138,7 @@ impl Manager {
         message::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
         loop {
             match self.hear_one() {
-                Some(FromNf::Ready { lend }) => {
+                Some(FromNf::Ready { lend, .. }) => {
                     self.granted = lent_for(lend, self.welcome.ring) as usize;
                     self.lend_more();
                     return Ok(name);
@@ -160,6 +165,9 @@ impl Manager {
     fn note(&mut self, word: FromNf) {
         match word {
             FromNf::Message { body } => self.heard.push_back(body),
+            FromNf::Answer { number, body, refused } => {
+                self.answers.push_back((number, if refused { Err(body) } else { Ok(body) }));
+            }
             FromNf::Counters { names } => self.counters = names,
             FromNf::Goodbye { reason } => self.goodbye = Some(reason),
             FromNf::Seated { .. } | FromNf::Hello { .. } | FromNf::Ready { .. } => {
@@ -257,7 +265,32 @@ impl Manager {
     /// # Panics
     /// When the NF's socket is gone.
     pub fn tell(&self, body: &str) {
-        message::send(&self.socket, &ToNf::Message { body: body.to_owned() }, &[]).expect("the NF listens");
+        self.send_message(body, None);
+    }
+
+    /// Sends the NF a message, and waits for its answer.
+    ///
+    /// # Errors
+    /// The reason why it refuses.
+    ///
+    /// # Panics
+    /// When the NF's socket is gone.
+    pub fn ask(&mut self, body: &str) -> Result<String, String> {
+        self.asked += 1;
+        self.send_message(body, Some(self.asked));
+        loop {
+            if let Some((number, answer)) = self.answers.pop_front() {
+                assert_eq!(number, self.asked, "the answer is to another question");
+                return answer;
+            }
+            let word = self.hear_one().expect("an answer and not the end");
+            self.note(word);
+        }
+    }
+
+    fn send_message(&self, body: &str, number: Option<u64>) {
+        let message = ToNf::Message { body: body.to_owned(), number };
+        message::send(&self.socket, &message, &[]).expect("the NF listens");
         self.orders().mail.fetch_add(1, std::sync::atomic::Ordering::Release);
         self.ring_bell();
     }
