@@ -18,6 +18,10 @@
 //! ([`TRICKLE`]), the same batch is worth waiting for, but not as long, and not at all when packets only
 //! trickle in.
 //!
+//! An NF can be awake, hold packets and not use its core: it sleeps in the kernel, for a file or a lock.
+//! Others that slept for its sake were called again and again, and it gave nothing on: it is *absent* then
+//! ([`Presence`]), and nobody waits or yields for it until it does.
+//!
 //! A hostile NF can claim to sleep all the time. A call is repeated only after the NF has taken packets
 //! since the last one, or after [`CallMarks::again`]; and no NF is called more often than [`CallMarks::gap`].
 //!
@@ -135,6 +139,8 @@ pub struct Cores {
     shared: u64,
     /// One that is awake has so many that it is worth letting it work them off.
     busy: u64,
+    /// One that slept while the core was said to work was called.
+    slept_for: u64,
 }
 
 impl Cores {
@@ -150,6 +156,21 @@ impl Cores {
         if packets >= TRICKLE {
             self.busy |= core;
         }
+    }
+
+    /// Notes that an NF of a core, which slept in this state of it, is called.
+    #[inline(always)]
+    pub const fn note_call(&mut self, core: CoreId, state: CoreState) {
+        if matches!(state, CoreState::Working) {
+            self.slept_for |= bit(core);
+        }
+    }
+
+    /// Returns whether an NF was called in this pass that had slept for the sake of others of this core.
+    #[inline(always)]
+    #[must_use]
+    pub const fn were_slept_for(self, core: CoreId) -> bool {
+        self.slept_for & bit(core) != 0
     }
 
     /// Returns what a core does.
@@ -209,6 +230,37 @@ pub const fn worth_a_call(marks: &CallMarks, sleeper: &Sleeper) -> bool {
         CoreState::Working => marks.age_working,
     };
     sleeper.backlog >= marks.backlog || sleeper.age.0 >= age_enough.0
+}
+
+/// Calls to others that slept for an NF's sake, and between which it gave nothing on, after which it is
+/// absent. Our choice: that is [`AGE_WORKING`] each, with the core to itself. Of one neighbour with bursts as
+/// long as its own there is one call for each burst; with more, one whose bursts take longer is left to the
+/// kernel's sharing until its burst is done.
+const ABSENT_AFTER: u8 = 3;
+
+/// Whether an NF that is awake and holds packets uses its core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Presence {
+    /// Packets that it had given on at the last such call, ever; wraps.
+    given_on: u32,
+    calls: u8,
+}
+
+impl Presence {
+    /// Another NF of the core, which slept while it was said to work, is called; this one has given on so
+    /// many packets ever.
+    #[inline]
+    pub const fn on_others_call(&mut self, given_on: u32) {
+        let calls = if given_on == self.given_on { self.calls.saturating_add(1) } else { 0 };
+        *self = Self { given_on, calls };
+    }
+
+    /// Returns whether it is absent, when it has given on so many packets ever.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_absent(&self, given_on: u32) -> bool {
+        self.calls >= ABSENT_AFTER && given_on == self.given_on
+    }
 }
 
 /// Memory of the calls to one NF.

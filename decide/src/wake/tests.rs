@@ -162,3 +162,73 @@ proptest! {
         }
     }
 }
+
+/// Packets that a light NF has given on in a second beside another one, each offered more than it takes, and
+/// those of the other: NFs of one core under one worker, which samples every microsecond. The other sleeps in
+/// the kernel for so long after each 1,000 packets. A packet takes a microsecond, and a wake-up 40.
+fn beside(sleeps_us: u64, judges: bool) -> [u32; 2] {
+    const CORE: CoreId = CoreId(1);
+    const SLICE_US: u64 = 45;
+    let (mut calls, mut presence, mut given) = (Calls::default(), Presence::default(), [0u32; 2]);
+    let (mut awake_at, mut slice_left, mut yields) = (Some(0), SLICE_US, false);
+    let mut sleeps_until = 0;
+    for now in 0..1_000_000 {
+        let mut cores = Cores::default();
+        if !(judges && presence.is_absent(given[1])) {
+            cores.note_awake(CORE, 4000);
+        }
+        match awake_at {
+            Some(_) => cores.note_awake(CORE, 4000),
+            None => {
+                let sleeper = calls.on_asleep(micros(now), 500, given[0], cores.state(CORE));
+                if worth_a_call(&MARKS, &sleeper) {
+                    calls.on_call(micros(now), given[0]);
+                    cores.note_call(CORE, sleeper.core);
+                    (awake_at, slice_left) = (Some(now + 40), SLICE_US);
+                }
+            }
+        }
+        if cores.were_slept_for(CORE) {
+            presence.on_others_call(given[1]);
+        }
+        yields = awake_at.is_some() && cores.must_yield(CORE, 4000) || yields && awake_at.is_none();
+        // Of two that want the core the kernel lets each run for a tick.
+        let others_tick = now / 4_000 % 2 == 1 && sleeps_until <= now;
+        if awake_at.is_some_and(|at| at <= now) && !others_tick {
+            given[0] += 1;
+            slice_left = slice_left.saturating_sub(1);
+            if slice_left == 0 && yields {
+                awake_at = None;
+            }
+        } else if sleeps_until <= now {
+            given[1] += 1;
+            sleeps_until = if given[1] % 1000 == 0 { now + sleeps_us } else { 0 };
+        }
+    }
+    given
+}
+
+#[test]
+fn one_that_sleeps_in_the_kernel_costs_its_neighbours_nothing() {
+    let [alone, _] = beside(1_000_000, true);
+    let [light, sleeper] = beside(50_000, true);
+    assert!(f64::from(light) >= 0.95 * f64::from(alone), "{light} {alone}");
+    assert!(sleeper >= 15_000, "and it does its own: {sleeper}");
+    let [light, _] = beside(50_000, false);
+    assert!(f64::from(light) < 0.4 * f64::from(alone), "without, the light one waits for it: {light}");
+    // One that works counts as before.
+    assert_eq!(beside(0, true), beside(0, false));
+}
+
+#[test]
+fn an_absent_one_is_present_with_the_first_packet_that_it_gives_on() {
+    let mut presence = Presence::default();
+    for call in 0..ABSENT_AFTER {
+        assert!(!presence.is_absent(7), "{call}");
+        presence.on_others_call(7);
+    }
+    presence.on_others_call(7);
+    assert!(presence.is_absent(7) && !presence.is_absent(8));
+    presence.on_others_call(8);
+    assert!(!presence.is_absent(8));
+}

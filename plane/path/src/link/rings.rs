@@ -144,7 +144,15 @@ impl Rings {
     /// Notes the NF's load on its core. Returns whether it sleeps while packets wait for it.
     #[inline(always)]
     pub fn note_core(&mut self, cores: &mut Cores) -> bool {
-        !self.is_condemned() && self.sleep.note(self.side.doorbell(), self.held, self.is_blocked, cores)
+        let given_on = self.given_on();
+        !self.is_condemned()
+            && self.sleep.note(self.side.doorbell(), self.held, given_on, self.is_blocked, cores)
+    }
+
+    /// Returns how many packets it has given on, ever (wraps).
+    #[inline(always)]
+    fn given_on(&self) -> u32 {
+        self.to_nf.produced().wrapping_sub(self.held)
     }
 
     /// Calls the NF if it sleeps while packets wait for it and that is worth a call.
@@ -165,7 +173,7 @@ impl Rings {
     #[inline(always)]
     pub fn arrange_yield(&mut self, view: &View, cores: &Cores) {
         if self.handling.yields
-            && let Some(must_yield) = self.sleep.must_yield(view.now, self.held, cores)
+            && let Some(must_yield) = self.sleep.must_yield(view.now, self.held, self.given_on(), cores)
         {
             self.side.orders().must_yield.store(u32::from(must_yield), Ordering::Relaxed);
         }
