@@ -97,6 +97,10 @@ codes! {
     WiringChanged: Warning,
     /// A capture cannot be written any more.
     CaptureFailed: Error,
+    /// The interface of a port was switched off, or is gone.
+    PortDown: Warning,
+    /// The interface of a port works again.
+    PortUp: Info,
     /// An audit was given up, because a worker did not stand still.
     AuditGivenUp: Warning,
     /// A chain does not get the rate that it was promised.

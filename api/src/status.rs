@@ -158,7 +158,7 @@ pub struct MemoryStatus {
 pub struct PortStatus {
     /// Name of the port.
     pub name: String,
-    /// Kind of port: dpdk, generator, pcap, null.
+    /// Kind of port: interface, dpdk, generator, pcap, null.
     pub kind: String,
     /// Device, driver or file behind the port.
     pub detail: String,
@@ -166,6 +166,9 @@ pub struct PortStatus {
     pub queues: u32,
     /// Whether the link is up; `None` where there is no link.
     pub link: Option<bool>,
+    /// State of its interface: up, down or gone; `None` where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
     /// Packets received.
     pub received: u64,
     /// Bytes received, without check sequences.
@@ -176,6 +179,10 @@ pub struct PortStatus {
     pub sent_bytes: u64,
     /// Packets lost because they were longer than a buffer.
     pub too_long: u64,
+    /// Packets lost because what came beside them, on cutting them or completing their checksum, cannot be
+    /// theirs.
+    #[serde(default)]
+    pub bad_offload: u64,
     /// Packets lost because no buffer was free, or because the device missed them.
     pub missed: u64,
     /// Packets lost because the device or file failed.

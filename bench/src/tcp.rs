@@ -410,7 +410,8 @@ fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
     let busy = sum(|snapshot| snapshot.workers.iter().map(|worker| worker.busy_passes).sum());
     round.insert("headgate_busy_passes", busy / passes.max(1.0));
     let lost = sum(|snapshot| {
-        let at_ports = snapshot.ports.iter().map(|port| port.too_long + port.missed + port.failed);
+        let at_ports =
+            snapshot.ports.iter().map(|port| port.too_long + port.bad_offload + port.missed + port.failed);
         at_ports.sum::<u64>() + snapshot.drops.iter().map(|drop| drop.count).sum::<u64>()
     });
     round.insert("headgate_lost", lost);

@@ -87,6 +87,8 @@ codes! {
     Warning NothingMoves "nothing-moves" "The file has no chain, or no rule, so no packet will move.";
     Warning PortFaulty "port-faulty" "A port loses, delays or changes packets on purpose.";
     Warning MemoryShared "memory-shared" "Packets lie in memory of NFs that their chain does not visit.";
+    Warning InterfaceMissing "interface-missing" "An interface that a port takes is not there.";
+    Warning OffloadsLost "offloads-lost" "A DPDK driver on an interface of the kernel loses frames that the kernel leaves uncut.";
     Warning DomainUnused "domain-unused" "No port and no NF is in this trust domain.";
     Warning CorePolled "core-polled" "A polling NF is put on the core of a worker.";
     Warning CoreShared "core-shared" "An NF shares the core of a worker although other cores are there.";

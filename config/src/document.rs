@@ -143,8 +143,8 @@ tables! {
     pub struct PortCommon at "[[port]]" {
         /// Name of the port, used by rules and chains.
         required name: Name;
-        /// "generator", "pcap", "dpdk" or "null".
-        required kind: PortKind;
+        /// "interface", which the key `interface` alone says too, "generator", "pcap", "dpdk" or "null".
+        optional kind: PortKind;
         /// Trust domain whose memory it receives into. Where it is left out and all of the port's packets go
         /// to chains whose first NFs are in one domain, it is that one.
         defaulted domain: Name = "default";
@@ -171,6 +171,17 @@ tables! {
         optional jitter: LinkDelay;
         /// Packets concerned: "both", those received ("receive") or those sent ("transmit").
         defaulted direction: FaultDirection = "both";
+    }
+
+    /// An interface of the kernel, by packet sockets; without DPDK.
+    pub struct InterfaceKeys at "[[port]]" {
+        /// The interface, like "veth0".
+        required interface: InterfaceName;
+        /// Frames that may wait in it, 64 to 65536; rounded up to a power of two.
+        defaulted queue: Whole<64, 65_536> = 4096;
+        /// Takes the interface even when the machine's default route leads through it: what the machine
+        /// itself receives there then passes a chain too.
+        defaulted allow_default_route: bool = false;
     }
 
     /// Makes packets. Takes none.
@@ -426,6 +437,8 @@ pub struct PortTable {
 /// The keys of one kind of port.
 #[derive(Debug)]
 pub enum PortKeys {
+    /// An interface of the kernel.
+    Interface(Box<InterfaceKeys>),
     /// A generator.
     Generator(Box<GeneratorKeys>),
     /// Capture files.
@@ -436,10 +449,15 @@ pub enum PortKeys {
     Null,
 }
 
-const PORT_KINDS: [PortKind; 4] = [PortKind::Generator, PortKind::Pcap, PortKind::Dpdk, PortKind::Null];
+const PORT_KINDS: [PortKind; 5] =
+    [PortKind::Interface, PortKind::Generator, PortKind::Pcap, PortKind::Dpdk, PortKind::Null];
 
 fn describe_kind(kind: PortKind, object: &mut Object) -> &'static str {
     match kind {
+        PortKind::Interface => {
+            InterfaceKeys::describe(object);
+            InterfaceKeys::ABOUT
+        }
         PortKind::Generator => {
             GeneratorKeys::describe(object);
             GeneratorKeys::ABOUT
@@ -465,6 +483,19 @@ fn key_of_other_kind(key: &str) -> Option<String> {
     };
     let kind = PORT_KINDS.into_iter().find(has_key)?;
     Some(format!("`{key}` is a key of {} ports", kind.word()))
+}
+
+/// The kind of a port: what it says, and an interface where it names one and says nothing.
+fn kind_of(common: &PortCommon, keys: &mut Keys<'_>, report: &mut Report) -> Option<PortKind> {
+    if common.kind.key.is_some() {
+        return common.kind.value().copied();
+    }
+    if keys.has("interface") {
+        return Some(PortKind::Interface);
+    }
+    let about = "\"interface\", \"generator\", \"pcap\", \"dpdk\" or \"null\"";
+    keys.report_missing("kind", about, report);
+    None
 }
 
 /// An entry of a generator's `rates`.
@@ -496,7 +527,8 @@ impl Read for PortTable {
     fn read(node: &Node, report: &mut Report) -> Option<Self> {
         let mut keys = Keys::open(node, "[[port]]", report)?;
         let common = PortCommon::take(&mut keys, report);
-        let kind = common.kind.value().map(|kind| match kind {
+        let kind = kind_of(&common, &mut keys, report).map(|kind| match kind {
+            PortKind::Interface => PortKeys::Interface(Box::new(InterfaceKeys::take(&mut keys, report))),
             PortKind::Generator => PortKeys::Generator(Box::new(GeneratorKeys::take(&mut keys, report))),
             PortKind::Pcap => PortKeys::Pcap(Box::new(PcapKeys::take(&mut keys, report))),
             PortKind::Dpdk => PortKeys::Dpdk(Box::new(DpdkKeys::take(&mut keys, report))),
@@ -516,6 +548,11 @@ impl Read for PortTable {
             let about = describe_kind(kind, &mut object);
             let mut schema = object.finish(about);
             schema["properties"]["kind"]["enum"] = json!([kind.word()]);
+            if kind != PortKind::Interface
+                && let Some(required) = schema["required"].as_array_mut()
+            {
+                required.push("kind".into());
+            }
             schema
         });
         json!({ "oneOf": kinds })

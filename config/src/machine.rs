@@ -20,6 +20,9 @@ pub struct Machine {
     /// Names of the interfaces with a default route, and the PCI addresses (`0000:00:03.0`) of those
     /// that have one.
     pub default_route: Vec<String>,
+    /// Names of the interfaces that are there; none when they are not known.
+    #[serde(default)]
+    pub interfaces: Vec<String>,
 }
 
 impl Machine {
@@ -31,8 +34,15 @@ impl Machine {
             memory_bytes: Environment::observe().memory_available_bytes.unwrap_or(0),
             hugepages_free: hugepages::pool().map(|pool| pool.available()).unwrap_or(0),
             default_route: default_routes(),
+            interfaces: interfaces(),
         }
     }
+}
+
+/// Interfaces of this thread's namespace.
+fn interfaces() -> Vec<String> {
+    let all = network::Links::here().and_then(|mut links| links.interfaces());
+    all.map(|all| all.into_iter().map(|interface| interface.name).collect()).unwrap_or_default()
 }
 
 /// Interfaces that carry a default route, by name and by PCI address.

@@ -209,6 +209,8 @@ impl Port {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Backend {
+    /// An interface of the kernel.
+    Interface(Interface),
     /// Makes packets.
     Generator(Box<Generator>),
     /// Replays or writes captures.
@@ -223,7 +225,7 @@ impl Backend {
     /// Returns whether packets can come from it.
     pub fn gives(&self) -> bool {
         match self {
-            Self::Generator(_) | Self::Dpdk(_) => true,
+            Self::Interface(_) | Self::Generator(_) | Self::Dpdk(_) => true,
             Self::Pcap(pcap) => pcap.replay.is_some(),
             Self::Null => false,
         }
@@ -234,9 +236,18 @@ impl Backend {
         match self {
             Self::Generator(_) => false,
             Self::Pcap(pcap) => pcap.write.is_some(),
-            Self::Dpdk(_) | Self::Null => true,
+            Self::Interface(_) | Self::Dpdk(_) | Self::Null => true,
         }
     }
+}
+
+/// An interface of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Interface {
+    /// Its name.
+    pub interface: String,
+    /// Frames of ordinary length that may wait in it.
+    pub queue: u32,
 }
 
 /// A generator of packets. [`Generator::spec`] is what the port takes.

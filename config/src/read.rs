@@ -189,12 +189,22 @@ impl<'n> Keys<'n> {
     pub fn required<T: Read>(&mut self, key: &'static str, about: &str, report: &mut Report) -> Field<T> {
         let field = self.optional(key, about, report);
         if field.key.is_none() {
-            report
-                .add(Code::MissingKey, &self.span, format!("{} needs `{key}`", self.place))
-                .label(format!("`{key}` is missing"))
-                .help(format!("add `{key} = …`: {}", clause(about)));
+            self.report_missing(key, about, report);
         }
         field
+    }
+
+    /// Whether the table has a key.
+    pub fn has(&self, key: &str) -> bool {
+        self.entries.iter().any(|entry| entry.key == key)
+    }
+
+    /// Reports that a key is missing, with what it is `about`.
+    pub fn report_missing(&self, key: &str, about: &str, report: &mut Report) {
+        report
+            .add(Code::MissingKey, &self.span, format!("{} needs `{key}`", self.place))
+            .label(format!("`{key}` is missing"))
+            .help(format!("add `{key} = …`: {}", clause(about)));
     }
 
     /// Reports the keys that nobody asked for. `elsewhere` may say where such a key belongs.

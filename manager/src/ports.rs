@@ -14,6 +14,7 @@ use headgate_dpdk as dpdk;
 use headgate_generator::null::{Measure, Measurements};
 use headgate_generator::{self as generator, null};
 use headgate_host::clock::{Clock, now_cycles};
+use headgate_kernel::interface::{self, Sockets, State, Terms};
 use headgate_path::ports::Device;
 use headgate_pcap::{self as pcap, PcapError, RecordStatus};
 use headgate_port::{Queue, QueueCounters, Setting, Timebase};
@@ -39,6 +40,8 @@ pub struct PortHome {
     /// Reason why its capture cannot be written, once it cannot.
     failure: Option<String>,
     device: Option<dpdk::Port>,
+    /// The kernel's interface, if that is what it is.
+    interface: Option<interface::Watch>,
     region: usize,
     is_faulty: bool,
 }
@@ -97,7 +100,7 @@ fn open_one(
 ) -> Result<OpenPort, String> {
     let queues_wanted = match &port.backend {
         Backend::Generator(_) | Backend::Null => config.manager.cores.len() as u16,
-        Backend::Pcap(_) => 1,
+        Backend::Pcap(_) | Backend::Interface(_) => 1,
         Backend::Dpdk(device) => device.queues,
     };
     let setting = Setting {
@@ -116,10 +119,25 @@ fn open_one(
         recorded: None,
         failure: None,
         device: None,
+        interface: None,
         region: port.domain.index(),
         is_faulty: port.faults.is_some(),
     };
     match &port.backend {
+        Backend::Interface(wanted) => {
+            let terms = Terms {
+                name: wanted.interface.clone(),
+                waiting: wanted.queue,
+                frame_bytes: setting.frame_bytes_max,
+                joins: true,
+            };
+            let sockets = Sockets::open(&terms).map_err(|error| error.to_string())?;
+            let (queue, watch) = interface::queue(sockets).map_err(|error| error.to_string())?;
+            let queues = vec![queue];
+            let mut home = home("interface", wanted.interface.clone(), &queues);
+            home.interface = Some(watch);
+            Ok(OpenPort { queues, home })
+        }
         Backend::Generator(wanted) => {
             let queues = generator::open(&wanted.spec(), &setting).map_err(|error| error.to_string())?;
             Ok(OpenPort { home: home("generator", spec::describe(wanted), &queues), queues })
@@ -182,6 +200,28 @@ impl PortHome {
         if let Some(device) = &self.device {
             let _ = device.losses();
         }
+        if let Some(interface) = &self.interface {
+            interface.count_losses();
+        }
+    }
+
+    /// Looks after its interface. Returns whether it works, and a sentence, when that has changed.
+    pub fn look_after_interface(&mut self) -> Option<(bool, String)> {
+        let watch = self.interface.as_mut()?;
+        let state = watch.look()?;
+        let name = watch.name();
+        Some(match state {
+            State::Up => (true, format!("interface {name} is up")),
+            State::Down => (
+                false,
+                format!(
+                    "interface {name} is down, or its other end: `ip link set dev {name} up`; it is used again then"
+                ),
+            ),
+            State::Gone => {
+                (false, format!("interface {name} is gone; one of this name is used as soon as it is there"))
+            }
+        })
     }
 
     /// Checks whether its capture can still be written. Returns the reason why not, once.
@@ -210,6 +250,11 @@ impl PortHome {
         let _ = device.close(&mut stack);
     }
 
+    fn link(&self) -> Option<bool> {
+        let interface = self.interface.as_ref().map(|watch| watch.state() == State::Up);
+        interface.or_else(|| self.device.as_ref().map(|device| device.link().up))
+    }
+
     /// Returns its status, without the counters of its queues.
     pub fn status(&self) -> PortStatus {
         let is_broken = self.recorded.as_ref().is_some_and(|status| status.is_broken());
@@ -223,7 +268,8 @@ impl PortHome {
                 None => self.detail.clone(),
             },
             queues: self.queues,
-            link: self.device.as_ref().map(|device| device.link().up),
+            link: self.link(),
+            state: self.interface.as_ref().map(|watch| watch.state().name().to_owned()),
             latency: self.measured.as_ref().and_then(|measured| latency(measured)),
             faults: self.is_faulty.then(FaultStatus::default),
             ..PortStatus::default()
@@ -238,6 +284,7 @@ pub fn add(status: &mut PortStatus, counters: &QueueCounters) {
     status.sent += counters.sent;
     status.sent_bytes += counters.sent_bytes;
     status.too_long += counters.too_long;
+    status.bad_offload += counters.bad_offload;
     status.missed += counters.missed;
     status.failed += counters.failed;
     if let Some(status) = &mut status.faults {

@@ -14,13 +14,14 @@
 mod switch;
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Links, Mac, NetworkError, Offload, VethEnd};
 use headgate_host::openvswitch::Port;
 use headgate_host::undo::Janitor;
+use headgate_kernel::interface::{Sockets, Terms};
 use headgate_kernel::open::{self, Opened};
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::Region;
@@ -114,19 +115,26 @@ impl Wiring {
     ///
     /// # Errors
     /// A sentence.
-    pub fn box_cables(&mut self, number: u16, told: &KernelIo) -> Result<(Namespace, [OwnedFd; 2]), String> {
+    pub fn box_cables(
+        &mut self,
+        number: u16,
+        waiting: u32,
+        frame_bytes: u32,
+    ) -> Result<(Namespace, [Sockets; 2]), String> {
         let inside = Namespace::new().map_err(|error| error.to_string())?;
         if self.boxes.is_none() {
             self.boxes = Some(Namespace::new().map_err(|error| error.to_string())?);
         }
         let Some(outside) = &self.boxes else { unreachable!("just made") };
-        let cable = |which: u8, name: &str| -> Result<OwnedFd, String> {
+        let cable = |which: u8, name: &str| -> Result<Sockets, String> {
             let ours = format!("b{number}{name}");
-            let opened = outside.run(|| -> Result<OwnedFd, String> {
+            let opened = outside.run(|| -> Result<Sockets, String> {
                 let mut links = Links::here().map_err(|error| error.to_string())?;
-                lay(&mut links, &inside, &ours, name, number, which, told.frame_bytes)
+                lay(&mut links, &inside, &ours, name, number, which, frame_bytes)
                     .map_err(|error| error.to_string())?;
-                open::open_packet(&ours, told).map_err(|error| error.to_string())
+                // A program that knows nothing of long frames gets none from us.
+                let terms = Terms { name: ours.clone(), waiting, frame_bytes, joins: false };
+                Sockets::open(&terms).map_err(|error| error.to_string())
             });
             opened.map_err(|error| error.to_string())?
         };

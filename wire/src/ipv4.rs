@@ -18,7 +18,7 @@ pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 pub(crate) const MORE_FRAGMENTS: u16 = 0x2000;
 pub(crate) const OFFSET_MASK: u16 = 0x1fff;
 
-const CHECKSUM_AT: usize = 10;
+pub(crate) const CHECKSUM_AT: usize = 10;
 
 /// The two lengths a header states, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

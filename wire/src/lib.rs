@@ -36,6 +36,7 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod malformed;
+pub mod offload;
 pub mod options;
 pub mod pcap;
 pub mod pcapng;

@@ -12,7 +12,7 @@ pub use reset::reset_frame;
 /// A header without options, in bytes.
 pub const HEADER_LENGTH: usize = 20;
 
-const CHECKSUM_AT: usize = 16;
+pub(crate) const CHECKSUM_AT: usize = 16;
 
 /// The control bits of octet 13 (RFC 9293 §3.1, RFC 3168 §6.1).
 pub mod flag {

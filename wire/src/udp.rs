@@ -7,7 +7,8 @@ use crate::{MalformedError, NoRoomError, length_field, split_room};
 /// The header, in bytes.
 pub const HEADER_LENGTH: usize = 8;
 
-const CHECKSUM_AT: usize = 6;
+pub(crate) const LENGTH_AT: usize = 4;
+pub(crate) const CHECKSUM_AT: usize = 6;
 
 /// A view over a UDP datagram.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ impl<B: AsRef<[u8]>> Datagram<B> {
         if available.len() < HEADER_LENGTH {
             return Err(MalformedError::TruncatedTransport);
         }
-        let length = usize::from(get16(available, 4));
+        let length = usize::from(get16(available, LENGTH_AT));
         if length < HEADER_LENGTH || length > available.len() {
             return Err(MalformedError::UdpLength);
         }
@@ -128,7 +129,7 @@ impl Header {
         let (header, payload) = split_room::<HEADER_LENGTH>(datagram)?;
         put16(header, 0, self.source_port);
         put16(header, 2, self.destination_port);
-        put16(header, 4, length);
+        put16(header, LENGTH_AT, length);
         put16(header, CHECKSUM_AT, 0);
         let checksum = pseudo.bytes(header).bytes(payload).finish_udp();
         put16(header, CHECKSUM_AT, checksum);

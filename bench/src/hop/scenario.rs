@@ -139,6 +139,7 @@ mod tests {
             memory_bytes: 16 << 30,
             hugepages_free: 0,
             default_route: Vec::new(),
+            interfaces: Vec::new(),
         };
         let text = scenario.to_toml(PLACEMENT);
         match parse("bench.toml", &text, &shipped(), &machine) {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::super::codes::Code;
-use super::super::document::{DpdkKeys, FaultTable, PcapKeys, PortKeys, PortTable};
-use super::super::model::{Backend, Dpdk, Faults, Memory, Pcap, Port, Replay};
+use super::super::document::{DpdkKeys, FaultTable, InterfaceKeys, PcapKeys, PortKeys, PortTable};
+use super::super::model::{Backend, Dpdk, Faults, Interface, Memory, Pcap, Port, Replay};
 use super::super::read::{At, Field};
 use super::super::report::Span;
 use super::super::values::{Device, FaultDirection, ReplayMode, Timing};
@@ -32,6 +32,7 @@ impl Resolver<'_> {
             let common = &table.value.common;
             let domain = domain_of(&common.domain, domains, default_domain, self.report);
             let backend = table.value.kind.as_ref().and_then(|kind| match kind {
+                PortKeys::Interface(keys) => self.interface(keys, &mut taken),
                 PortKeys::Generator(keys) => self.generator(keys, memory),
                 PortKeys::Pcap(keys) => self.pcap(keys),
                 PortKeys::Dpdk(keys) => self.dpdk(keys, &mut taken),
@@ -144,11 +145,55 @@ impl Resolver<'_> {
         }
     }
 
+    fn interface(&mut self, keys: &InterfaceKeys, taken: &mut Taken) -> Option<Backend> {
+        let at = keys.interface.found.as_ref()?;
+        let name = at.value.0.as_str();
+        self.refuse_device_twice(&[name], &at.span, taken);
+        if keys.allow_default_route.value() == Some(&false) {
+            self.refuse_default_route(&[name], &at.span);
+        }
+        self.warn_missing(name, &at.span);
+        Some(Backend::Interface(Interface {
+            interface: name.to_owned(),
+            queue: keys.queue.value()?.0 as u32,
+        }))
+    }
+
+    /// Warns of an interface that is not there: the file may be written before it is made.
+    fn warn_missing(&mut self, name: &str, span: &Span) {
+        let there = &self.machine.interfaces;
+        if there.is_empty() || there.iter().any(|interface| interface == name) {
+            return;
+        }
+        let known = there.join(", ");
+        self.report
+            .add(Code::InterfaceMissing, span, format!("this machine has no interface `{name}`"))
+            .label("not there yet")
+            .help(format!("make it before `headgate up`; there are: {known}"));
+    }
+
+    /// Warns of a DPDK driver that loses what the kernel leaves to a card.
+    fn warn_offloads(&mut self, device: &At<Device>) {
+        let Some(name) = device.value.interfaces().next() else { return };
+        self.warn_missing(name, &device.span);
+        let message = format!("DPDK's driver loses long TCP frames of the kernel on `{name}`");
+        let short = format!("take it without DPDK, `interface = \"{name}\"`");
+        self.report.add(Code::OffloadsLost, &device.span, message).help(format!(
+            "{short}; or have the other end cut its frames: `ethtool -K NAME tso off gso off`"
+        ));
+    }
+
     fn dpdk(&mut self, keys: &DpdkKeys, taken: &mut Taken) -> Option<Backend> {
         let device = keys.device.found.as_ref()?;
-        self.refuse_device_twice(device, taken);
+        let names: Vec<&str> =
+            std::iter::once(device.value.name.as_str()).chain(device.value.interfaces()).collect();
+        self.refuse_device_twice(&names, &device.span, taken);
         if keys.allow_default_route.value() == Some(&false) {
-            self.refuse_default_route(device);
+            self.refuse_default_route(&names, &device.span);
+        }
+        let name = device.value.name.as_str();
+        if name.starts_with("net_af_packet") || name.starts_with("net_af_xdp") {
+            self.warn_offloads(device);
         }
         Some(Backend::Dpdk(Dpdk {
             devargs: device.value.devargs.clone(),
@@ -158,34 +203,26 @@ impl Resolver<'_> {
         }))
     }
 
-    fn refuse_device_twice(&mut self, device: &At<Device>, taken: &mut Taken) {
-        let names = std::iter::once(device.value.name.as_str()).chain(device.value.interfaces());
-        for name in names {
+    fn refuse_device_twice(&mut self, names: &[&str], span: &Span, taken: &mut Taken) {
+        for &name in names {
             if let Some(first) = taken.get(name) {
                 let next = "number virtual devices on, like net_af_packet0 and net_af_packet1";
                 self.report
-                    .add(Code::DeviceTwice, &device.span, format!("`{name}` is opened by two ports"))
+                    .add(Code::DeviceTwice, span, format!("`{name}` is opened by two ports"))
                     .label("again")
                     .help(format!("a device belongs to one port; {next}"))
                     .beside(first.clone(), "first");
                 return;
             }
         }
-        let names = std::iter::once(device.value.name.as_str()).chain(device.value.interfaces());
-        for name in names {
-            taken.insert(name.to_owned(), device.span.clone());
-        }
+        taken.extend(names.iter().map(|&name| (name.to_owned(), span.clone())));
     }
 
-    fn refuse_default_route(&mut self, device: &At<Device>) {
-        let mut names = std::iter::once(device.value.name.as_str()).chain(device.value.interfaces());
-        if let Some(name) = names.find(|name| self.machine.default_route.iter().any(|route| route == name)) {
+    fn refuse_default_route(&mut self, names: &[&str], span: &Span) {
+        let is_default = |name: &&&str| self.machine.default_route.iter().any(|route| route == **name);
+        if let Some(name) = names.iter().find(is_default) {
             self.report
-                .add(
-                    Code::DefaultRoute,
-                    &device.span,
-                    format!("the machine's default route leads through `{name}`"),
-                )
+                .add(Code::DefaultRoute, span, format!("the machine's default route leads through `{name}`"))
                 .help("take another device, or cut this machine off with `allow_default_route = true`");
         }
     }

@@ -15,6 +15,7 @@ fn machine() -> Machine {
         memory_bytes: 4 << 30,
         hugepages_free: 128,
         default_route: vec!["eth0".to_owned(), "0000:00:03.0".to_owned()],
+        interfaces: ["lo", "eth0", "veth0", "veth1", "veth9", "west", "east"].map(str::to_owned).to_vec(),
     }
 }
 

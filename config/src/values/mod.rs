@@ -198,6 +198,8 @@ choice! {
 choice! {
     /// Source or destination of a port's packets.
     pub enum PortKind, "a kind of port" {
+        /// An interface of the kernel.
+        Interface "interface",
         /// Packets made here.
         Generator "generator",
         /// Capture files.

@@ -160,13 +160,8 @@ fn placement() -> Placement {
 
 fn hosts_text(name: &str, cores: Placement) -> String {
     let mut text = head(name, cores);
-    for (number, side) in [LEFT, RIGHT].iter().enumerate() {
-        let _ = write!(
-            text,
-            "\n[[port]]\nname = {:?}\nkind = \"dpdk\"\ndevice = \"net_af_packet{number},iface={}\"\n",
-            side.name,
-            side.interface()
-        );
+    for side in [LEFT, RIGHT] {
+        let _ = write!(text, "\n[[port]]\nname = {:?}\ninterface = {:?}\n", side.name, side.interface());
     }
     text += &nfs(cores);
     text += "args.interfaces = {";

@@ -152,5 +152,5 @@ impl<'a> Interval<'a> {
 
 /// Packets lost at a port, for whatever reason.
 pub fn lost(port: &PortStatus) -> u64 {
-    port.too_long + port.missed + port.failed
+    port.too_long + port.bad_offload + port.missed + port.failed
 }

@@ -104,9 +104,14 @@ fn losses(port: &PortStatus) -> String {
 }
 
 /// Packets lost before they entered a chain or after they left it: word, count, meaning.
-const fn port_losses(port: &PortStatus) -> [(&'static str, u64, &'static str); 3] {
+const fn port_losses(port: &PortStatus) -> [(&'static str, u64, &'static str); 4] {
     [
         ("too-long", port.too_long, "the frame is longer than the port's buffers or its interface's mtu"),
+        (
+            "bad-offload",
+            port.bad_offload,
+            "a size to cut it by, or a checksum's place, that cannot be its own",
+        ),
         ("missed", port.missed, "no buffer was free, or the device's queue was full"),
         ("failed", port.failed, "the device or file failed"),
     ]

@@ -390,6 +390,7 @@ mod tests {
             memory_bytes: 1 << 34,
             hugepages_free: 0,
             default_route: Vec::new(),
+            interfaces: Vec::new(),
         };
         config::parse("test.toml", text, &config::Catalog::default(), &machine).unwrap().config
     }

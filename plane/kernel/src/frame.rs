@@ -4,7 +4,7 @@
 //! left the machine to a network card that there is not (`CHECKSUM_PARTIAL`). Both are said beside the
 //! frame; neither is in it.
 
-use headgate_wire::checksum::Sum;
+use headgate_wire::offload::Partial;
 
 // linux/if_packet.h
 /// The checksum is still to be computed.
@@ -20,12 +20,6 @@ pub const TAG_BYTES: usize = 4;
 const ADDRESSES_BYTES: usize = 12;
 /// EtherType of a customer's VLAN tag (IEEE 802.1Q).
 pub const TYPE_VLAN: u16 = 0x8100;
-const TYPE_SERVICE_VLAN: u16 = 0x88a8;
-const TYPE_IPV4: u16 = 0x0800;
-const TYPE_IPV6: u16 = 0x86dd;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const IPV6_HEADER_BYTES: usize = 40;
 
 /// The kernel's information beside a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,62 +59,21 @@ pub fn insert_tag(room: &mut [u8], tag: [u8; TAG_BYTES]) {
     }
 }
 
-/// Computes the checksum of TCP or UDP directly over IP. Of anything else the kernel left nothing to do
-/// but SCTP's, which networks of namespaces do not leave out.
+/// Computes a checksum of TCP or UDP that the kernel left out: in its place stands the sum of the pseudo
+/// header. One in 65536 that were computed looks so too, and comes out as it was. Of anything else the kernel
+/// left nothing to do but SCTP's, which networks of namespaces do not leave out.
 pub fn complete_checksum(frame: &mut [u8]) {
-    // None: no packet that the kernel would leave a checksum out of.
-    let _ = complete(frame, false);
-}
-
-/// The same where nobody says whether the kernel left it out: in the place of a checksum that is still to be
-/// computed stands the sum of the pseudo-header. One in 65536 that were computed looks so too, and comes out
-/// as it was.
-pub fn complete_checksum_left_out(frame: &mut [u8]) {
-    // None: as above.
-    let _ = complete(frame, true);
-}
-
-fn complete(frame: &mut [u8], only_if_left_out: bool) -> Option<()> {
-    let mut at = ADDRESSES_BYTES;
-    let mut kind = word(frame, at)?;
-    while kind == TYPE_VLAN || kind == TYPE_SERVICE_VLAN {
-        at += TAG_BYTES;
-        kind = word(frame, at)?;
+    if let Some(partial) = Partial::find(frame, frame.len()) {
+        partial.fill(frame);
     }
-    let ip = frame.get_mut(at + 2..)?;
-    let (protocol, header, length, addresses) = match kind {
-        TYPE_IPV4 => {
-            let header = usize::from(ip.first()? & 0xf) * 4;
-            (*ip.get(9)?, header, usize::from(word(ip, 2)?).checked_sub(header)?, 12..20)
-        }
-        TYPE_IPV6 => (*ip.get(6)?, IPV6_HEADER_BYTES, usize::from(word(ip, 4)?), 8..40),
-        _ => return None,
-    };
-    let place = match protocol {
-        TCP => 16,
-        UDP => 6,
-        _ => return None,
-    };
-    let pseudo = Sum::new().bytes(ip.get(addresses)?).word(protocol.into()).double_word(length as u32);
-    let segment = ip.get_mut(header..header + length)?;
-    if only_if_left_out && word(segment, place)? != !pseudo.finish() {
-        return None;
-    }
-    segment.get_mut(place..place + 2)?.fill(0);
-    let sum = Sum::finish_udp;
-    // TCP sends 0xffff for 0 as well when it is computed so: both are the same in one's complement.
-    let checksum = sum(pseudo.bytes(segment));
-    segment[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
-    Some(())
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headgate_wire::checksum::Sum;
+
+    const UDP: u8 = 17;
 
     #[test]
     fn a_tag_returns_to_where_it_was() {
@@ -144,11 +97,18 @@ mod tests {
         frame
     }
 
+    /// What the kernel leaves in the place of a checksum.
+    fn leave_out(frame: &mut [u8], tags: usize) {
+        let begun = !Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP, 12).finish();
+        frame[40 + tags..42 + tags].copy_from_slice(&begun.to_be_bytes());
+    }
+
     #[test]
     fn a_checksum_is_completed_behind_tags_and_padding_is_left_out() {
         for tags in [&[][..], &[0x81, 0, 0, 7], &[0x88, 0xa8, 0, 1, 0x81, 0, 0, 7]] {
             let mut frame = datagram(tags);
             frame.extend([0xff; 6]);
+            leave_out(&mut frame, tags.len());
             complete_checksum(&mut frame);
             let udp = &frame[ADDRESSES_BYTES + tags.len() + 2 + 20..][..12];
             let pseudo = Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP, 12);
@@ -157,31 +117,27 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_that_was_computed_is_left_as_it_is_and_one_that_was_not_is_completed() {
+    fn a_checksum_that_was_computed_is_left_as_it_is() {
         let mut whole = datagram(&[]);
+        leave_out(&mut whole, 0);
         complete_checksum(&mut whole);
         let mut same = whole.clone();
-        complete_checksum_left_out(&mut same);
+        complete_checksum(&mut same);
         assert_eq!(same, whole);
         let mut wrong = whole.clone();
         wrong[45] ^= 1;
         let mut kept = wrong.clone();
-        complete_checksum_left_out(&mut kept);
+        complete_checksum(&mut kept);
         assert_eq!(kept, wrong, "what is wrong stays so");
-        let mut partial = whole.clone();
-        let pseudo = !Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP, 12).finish();
-        partial[40..42].copy_from_slice(&pseudo.to_be_bytes());
-        complete_checksum_left_out(&mut partial);
-        assert_eq!(partial, whole);
     }
 
     #[test]
     fn frames_cut_anywhere_are_left_alone() {
-        let frame = datagram(&[]);
+        let mut frame = datagram(&[]);
+        leave_out(&mut frame, 0);
         for length in 0..frame.len() {
             let mut cut = frame[..length].to_vec();
             complete_checksum(&mut cut);
-            complete_checksum_left_out(&mut cut);
             assert_eq!(cut, frame[..length], "{length}");
             insert_tag(&mut cut, [0; TAG_BYTES]);
         }

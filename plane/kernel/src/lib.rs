@@ -11,23 +11,22 @@
 //! pool     NF        the buffers that packets lie in between receive and send
 //! packet   NF        driver: recvmmsg and sendmmsg, or recvmsg and send for one packet a call
 //! mapped   NF        driver: rings shared with the kernel (PACKET_MMAP)
-//! polled   manager   the same rings for a worker, which never waits: the interfaces of external programs
 //! uring    NF        driver: packet sockets through io_uring
 //! xdp      both      driver: packets before the host's stack, in place (AF_XDP)
-//! frame    NF        what a frame from the kernel lacks: its VLAN tag, its checksum
+//! frame    both      what a frame from the kernel lacks: its VLAN tag, its checksum
+//! interface  manager an interface for a worker, which never waits: ports, and external programs
 //! ```
 //!
 //! No driver waits for a full batch: each takes what is there and goes on.
 
 mod counts;
 pub mod frame;
+#[cfg(feature = "port")]
+pub mod interface;
 mod mapped;
 pub mod open;
 mod packet;
-pub mod polled;
 mod pool;
-#[cfg(feature = "port")]
-pub mod port;
 mod uring;
 mod xdp;
 

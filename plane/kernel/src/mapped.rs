@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use headgate_shm::Region;
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
+use headgate_wire::offload;
 
 use crate::counts::Counts;
 use crate::frame::Aside;
@@ -71,28 +72,49 @@ pub fn prepare(socket: &OwnedFd, queue: u32, frame_bytes: u32) -> io::Result<()>
     open::set(socket, libc::SOL_PACKET, libc::PACKET_TX_RING, request)
 }
 
-/// Both rings as they are mapped: that to receive, behind it that to send.
-struct Rings {
+/// Gives a socket a ring to receive, and maps it.
+pub(crate) fn receiving(socket: &OwnedFd, queue: u32, frame_bytes: u32) -> io::Result<Rings> {
+    let shape = Shape::of(queue, frame_bytes);
+    open::set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, shape.request())?;
+    Rings::map(socket, shape, 1)
+}
+
+/// Rings as they are mapped: that to receive, behind it that to send where there is one.
+pub(crate) struct Rings {
     base: NonNull<u8>,
     shape: Shape,
+    rings: u32,
+}
+
+/// A frame in the ring, as the kernel laid it there.
+pub(crate) struct Incoming<'a> {
+    /// Its bytes, or the first of them.
+    pub(crate) bytes: &'a [u8],
+    /// Bytes of the whole frame.
+    pub(crate) length: u32,
+    /// What is said beside it.
+    pub(crate) aside: Aside,
+    /// Bytes that stand in front of it, where the socket was asked for a virtio header.
+    pub(crate) virtio: [u8; offload::HEADER_LENGTH],
 }
 
 impl Rings {
-    fn map(socket: &OwnedFd, shape: Shape) -> io::Result<Self> {
+    /// Maps the `rings` rings of a socket that was given them.
+    fn map(socket: &OwnedFd, shape: Shape, rings: u32) -> io::Result<Self> {
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        let bytes = 2 * shape.bytes();
+        let bytes = rings as usize * shape.bytes();
         // SAFETY: a fresh mapping.
         let base =
             unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, socket.as_raw_fd(), 0) };
         match NonNull::new(base.cast::<u8>()) {
-            Some(start) if base != libc::MAP_FAILED => Ok(Self { base: start, shape }),
+            Some(start) if base != libc::MAP_FAILED => Ok(Self { base: start, shape, rings }),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
     /// The frame of that number; those to send follow those to receive.
     fn frame(&self, number: u32) -> *mut u8 {
-        assert!(number < 2 * self.shape.frames);
+        assert!(number < self.rings * self.shape.frames);
         // SAFETY: the assertion keeps it inside the mapping.
         unsafe { self.base.as_ptr().add(number as usize * self.shape.frame_bytes as usize) }
     }
@@ -102,6 +124,38 @@ impl Rings {
         // SAFETY: the first word of a frame, which is aligned; kernel and NF use it as an atomic.
         unsafe { &*self.frame(number).cast() }
     }
+
+    /// Whether the kernel has filled a frame.
+    pub(crate) fn is_filled(&self, number: u32) -> bool {
+        // rx-acquire, with the kernel's release of the frame.
+        self.status(number).load(Ordering::Acquire) & TO_USER != 0
+    }
+
+    /// A frame that the kernel has filled; `None` when its header is nonsense.
+    pub(crate) fn incoming(&self, number: u32) -> Option<Incoming<'_>> {
+        // SAFETY: the frame is ours since its status said so, and starts with such a header.
+        let header: libc::tpacket2_hdr = unsafe { self.frame(number).cast::<libc::tpacket2_hdr>().read() };
+        let aside =
+            Aside { status: header.tp_status, tag: header.tp_vlan_tci, tag_type: header.tp_vlan_tpid };
+        let (start, bytes) = (u32::from(header.tp_mac), header.tp_snaplen);
+        let before = (start as usize).checked_sub(offload::HEADER_LENGTH)?;
+        start.checked_add(bytes).filter(|&end| end <= self.shape.frame_bytes)?;
+        let mut virtio = [0; offload::HEADER_LENGTH];
+        // SAFETY: these bytes, and `bytes` from `start` on, lie in the frame, as was checked.
+        let bytes = unsafe {
+            let frame = self.frame(number);
+            virtio.copy_from_slice(std::slice::from_raw_parts(frame.add(before), offload::HEADER_LENGTH));
+            std::slice::from_raw_parts(frame.add(start as usize), bytes as usize)
+        };
+        Some(Incoming { bytes, length: header.tp_len, aside, virtio })
+    }
+
+    /// Gives a frame back to the kernel. Returns the number of the next one.
+    pub(crate) fn release(&self, number: u32) -> u32 {
+        // rx-release, with the kernel's acquire when it fills the frame again.
+        self.status(number).store(TO_KERNEL, Ordering::Release);
+        (number + 1) % self.shape.frames
+    }
 }
 
 // SAFETY: the mapping belongs to this value alone; what the kernel shares in it is accessed as atomics.
@@ -110,7 +164,7 @@ unsafe impl Send for Rings {}
 impl Drop for Rings {
     fn drop(&mut self) {
         // SAFETY: mapped by `map` with this length; nothing refers to it any more. It cannot fail then.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), 2 * self.shape.bytes()) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.rings as usize * self.shape.bytes()) };
     }
 }
 
@@ -129,41 +183,15 @@ pub struct MappedRings {
 impl MappedRings {
     /// A cable of a socket that [`prepare`] gave rings of that shape.
     pub fn new(socket: OwnedFd, batch: usize, queue: u32, frame_bytes: u32) -> io::Result<Self> {
-        let rings = Rings::map(&socket, Shape::of(queue, frame_bytes))?;
+        let rings = Rings::map(&socket, Shape::of(queue, frame_bytes), 2)?;
         let counts = Counts::default();
         Ok(Self { rings, socket, batch, counts, next_received: 0, next_sent: 0, is_pending: false })
     }
 
-    /// The frame that the kernel filled next, if it filled one.
-    pub(crate) fn next_in(&self) -> Option<u32> {
-        let number = self.next_received;
-        // rx-acquire, with the kernel's release of the frame.
-        (self.rings.status(number).load(Ordering::Acquire) & TO_USER != 0).then_some(number)
-    }
-
-    /// The bytes of a frame that [`Self::next_in`] gave, unless it did not come whole, and what the kernel
-    /// says beside them.
-    pub(crate) fn bytes_in(&self, number: u32) -> Option<(&[u8], Aside)> {
-        // SAFETY: the frame is ours since its status said so, and starts with such a header.
-        let header: libc::tpacket2_hdr =
-            unsafe { self.rings.frame(number).cast::<libc::tpacket2_hdr>().read() };
-        let aside =
-            Aside { status: header.tp_status, tag: header.tp_vlan_tci, tag_type: header.tp_vlan_tpid };
-        let (start, length) = (u32::from(header.tp_mac), header.tp_snaplen);
-        let inside = start.checked_add(length).is_some_and(|end| end <= self.rings.shape.frame_bytes);
-        if length != header.tp_len || !inside {
-            return None;
-        }
-        let from = self.rings.frame(number).wrapping_add(start as usize);
-        // SAFETY: `length` bytes from there lie in the frame, as was checked.
-        Some((unsafe { std::slice::from_raw_parts(from, length as usize) }, aside))
-    }
-
-    /// Gives a frame back to the kernel.
-    pub(crate) fn release(&mut self, number: u32) {
-        // rx-release, with the kernel's acquire when it fills the frame again.
-        self.rings.status(number).store(TO_KERNEL, Ordering::Release);
-        self.next_received = (number + 1) % self.rings.shape.frames;
+    /// The bytes of a frame that the kernel filled, unless it did not come whole, and what it says beside them.
+    fn bytes_in(&self, number: u32) -> Option<(&[u8], Aside)> {
+        let incoming = self.rings.incoming(number)?;
+        (incoming.bytes.len() == incoming.length as usize).then_some((incoming.bytes, incoming.aside))
     }
 
     /// Copies a frame that the kernel gave into a buffer.
@@ -251,12 +279,15 @@ impl MappedRings {
 impl InterfaceIo for MappedRings {
     fn receive(&mut self, pool: &mut Pool, into: &mut Vec<Descriptor>) -> Result<bool, InterfaceError> {
         for _ in 0..self.batch {
-            let Some(number) = self.next_in() else { return Ok(false) };
+            let number = self.next_received;
+            if !self.rings.is_filled(number) {
+                return Ok(false);
+            }
             if let Some(packet) = self.copy_in(number, pool) {
                 into.push(packet);
                 self.counts.received += 1;
             }
-            self.release(number);
+            self.next_received = self.rings.release(number);
         }
         Ok(true)
     }

@@ -24,7 +24,7 @@ use headgate_shm::Region;
 use crate::{mapped, xdp};
 
 // linux/if_packet.h
-const PACKET_IGNORE_OUTGOING: i32 = 23;
+pub(crate) const PACKET_IGNORE_OUTGOING: i32 = 23;
 
 /// Memory that a frame of up to 192 bytes takes of a socket's receive buffer, in bytes: `truesize` of an skb
 /// on x86-64, 256 bytes of head and 512 of data.
@@ -113,7 +113,7 @@ pub fn open_packet(name: &str, io: &KernelIo) -> Result<OwnedFd, OpenError> {
 
 /// The number of an interface, and a packet socket that is not bound yet and has it take packets for all
 /// addresses.
-fn promiscuous(name: &str) -> Result<(i32, OwnedFd), OpenError> {
+pub(crate) fn promiscuous(name: &str) -> Result<(i32, OwnedFd), OpenError> {
     let index = index_of(name)
         .ok_or_else(|| OpenError::NoSuchInterface { name: name.to_owned(), existing: present() })?;
     let socket = packet_socket().map_err(refused(name, "open a packet socket"))?;
@@ -128,7 +128,7 @@ fn promiscuous(name: &str) -> Result<(i32, OwnedFd), OpenError> {
     Ok((index, socket))
 }
 
-fn refused(name: &str, step: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+pub(crate) fn refused(name: &str, step: &'static str) -> impl FnOnce(io::Error) -> OpenError {
     move |cause| match cause.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => OpenError::NotPermitted { name: name.to_owned(), step },
         _ => OpenError::Refused { name: name.to_owned(), step, cause },
@@ -156,19 +156,33 @@ fn bound_to(socket: BorrowedFd<'_>) -> io::Result<i32> {
 /// The longest frame, without VLAN tag, that a packet socket's interface sends now, in bytes.
 pub(crate) fn frame_bytes_max(socket: BorrowedFd<'_>) -> io::Result<u32> {
     const ETHERNET_HEADER_BYTES: u32 = 14;
+    let answer = ask(socket, libc::SIOCGIFMTU)?;
+    // SAFETY: the question was answered by an integer here.
+    let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
+    Ok(mtu.max(0) as u32 + ETHERNET_HEADER_BYTES)
+}
+
+/// Whether a packet socket's interface is switched on and joined to one that is.
+pub(crate) fn is_running(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let answer = ask(socket, libc::SIOCGIFFLAGS)?;
+    // SAFETY: the question was answered by flags here.
+    let flags = i32::from(unsafe { answer.ifr_ifru.ifru_flags });
+    Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
+}
+
+/// Asks for a property of a packet socket's interface.
+fn ask(socket: BorrowedFd<'_>, question: libc::Ioctl) -> io::Result<libc::ifreq> {
     // SAFETY: all zeroes is a valid request.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_ifru.ifru_ifindex = bound_to(socket)?;
-    // Wherever the interface lives, the socket is of its namespace: its name, and by that its MTU.
-    for question in [libc::SIOCGIFNAME, libc::SIOCGIFMTU] {
+    // Wherever the interface lives, the socket is of its namespace: its name, and by that its properties.
+    for question in [libc::SIOCGIFNAME, question] {
         // SAFETY: reads and writes one request of this shape.
         if unsafe { libc::ioctl(socket.as_raw_fd(), question, &raw mut request) } != 0 {
             return Err(io::Error::last_os_error());
         }
     }
-    // SAFETY: the last question was answered by an integer here.
-    let mtu = unsafe { request.ifr_ifru.ifru_mtu };
-    Ok(mtu.max(0) as u32 + ETHERNET_HEADER_BYTES)
+    Ok(request)
 }
 
 fn index_of(name: &str) -> Option<i32> {
@@ -219,10 +233,15 @@ pub(crate) fn set<T: Copy>(socket: &OwnedFd, level: i32, option: i32, value: T) 
 }
 
 fn bind(socket: &OwnedFd, index: i32) -> io::Result<()> {
+    bind_to(socket, index, libc::ETH_P_ALL as u16)
+}
+
+/// Binds a packet socket to an interface, for packets of one protocol, or of none (0).
+pub(crate) fn bind_to(socket: &OwnedFd, index: i32, protocol: u16) -> io::Result<()> {
     // SAFETY: all zeroes is a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
+    address.sll_protocol = protocol.to_be();
     address.sll_ifindex = index;
     let bytes = size_of_val(&address) as libc::socklen_t;
     // SAFETY: an address of the length given.

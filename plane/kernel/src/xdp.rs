@@ -11,7 +11,7 @@
 //! - the NF has the socket and the memory, maps the rings, and needs no rights.
 //!
 //! Nobody says here what an interface took out of a frame before: a checksum that was left to a card is
-//! recognised by what stands in its place ([`frame::complete_checksum_left_out`]), a VLAN tag taken out by a
+//! recognised by what stands in its place ([`frame::complete_checksum`]), a VLAN tag taken out by a
 //! card's driver is lost (`ethtool -K IFACE rxvlan off`).
 
 mod program;
@@ -275,7 +275,7 @@ impl XdpSocket {
             pool.put_index(index(told.addr));
             return None;
         }
-        frame::complete_checksum_left_out(pool.bytes_of(packet));
+        frame::complete_checksum(pool.bytes_of(packet));
         Some(packet)
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use headgate_host::namespace::Namespace;
 use headgate_host::network::{Links, Mac, VethEnd};
-use headgate_kernel::{InterfaceIo, Pool, attach, open, port};
+use headgate_kernel::interface::{self, Sockets, Terms};
+use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_port::Queue;
 use headgate_port::testing::conformance::{
     Abilities, Backend, Device, FRAME_BYTES_MAX, Gives, LONG_BYTES, run,
@@ -59,22 +60,23 @@ impl Backend for Interface<'_> {
 
     fn open(&mut self, _stack: &mut Stack, _incoming: &[Vec<u8>]) -> Box<dyn Device> {
         self.lay_cable();
-        let near = io(Driver::Mapped, RING as u32, FRAME_BYTES_MAX);
         let far = io(Driver::Packet, 1 << 16, 2 * FRAME_BYTES_MAX);
         let mut pool = Pool::over(Pool::memory(&far, 1024).unwrap());
         let socket = open::open("far", &far, pool.region()).unwrap().socket;
         let cable = attach(socket, &far, &mut pool).unwrap();
-        let mut ends = Ends { queue: Some(near_queue(&near)), far: cable, pool, offered: 0 };
+        let mut ends = Ends { queue: Some(near_queue()), far: cable, pool, offered: 0 };
         ends.wait_for_carrier();
         // What came meanwhile is none of the suite's.
-        ends.queue = Some(near_queue(&near));
+        ends.queue = Some(near_queue());
         ends.offered = 0;
         Box::new(ends)
     }
 }
 
-fn near_queue(io: &KernelIo) -> Box<dyn Queue> {
-    port::queue(open::open_packet("near", io).unwrap(), io).unwrap()
+fn near_queue() -> Box<dyn Queue> {
+    let terms =
+        Terms { name: "near".to_owned(), waiting: RING as u32, frame_bytes: FRAME_BYTES_MAX, joins: true };
+    interface::queue(Sockets::open(&terms).unwrap()).unwrap().0
 }
 
 /// A queue on one interface of a pair, and a packet socket on the other.

@@ -99,6 +99,9 @@ pub struct QueueCounters {
     pub sent_bytes: u64,
     /// Packets that came but did not fit a buffer (jumbo frames): lost at the port.
     pub too_long: u64,
+    /// Packets that came with offload information that cannot be theirs, as a segment size of 0: lost at the
+    /// port.
+    pub bad_offload: u64,
     /// Packets lost at the port because no buffer was free, or that the driver says it missed.
     pub missed: u64,
     /// Packets the device or file could not take because of an error, or that are longer than it carries,

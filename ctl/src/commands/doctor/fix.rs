@@ -34,6 +34,7 @@ fn default_regions() -> Vec<config::RegionPlan> {
         memory_bytes: u64::MAX,
         hugepages_free: u64::MAX,
         default_route: Vec::new(),
+        interfaces: Vec::new(),
     };
     match config::parse("default", DEFAULT, &Catalog::default(), &machine) {
         Ok(loaded) => plan::describe(&loaded.config, &machine).regions,

@@ -42,6 +42,7 @@ impl Below {
             memory_bytes: 1 << 34,
             hugepages_free: 0,
             default_route: Vec::new(),
+            interfaces: Vec::new(),
         };
         let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
         let parts = layout::first_parts(&config, &[vec![1]], &mut Numbers::default());

@@ -4,22 +4,21 @@
 //! It is launched, pinned, scheduled, watched and restarted as any other NF. Since it sends no messages, it
 //! is judged from outside: it is ready when it has opened its interfaces, and has failed when these go.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 
 use headgate_decide::units::{Instant as Moment, RegionId, Span};
 use headgate_host::namespace::Namespace;
-use headgate_kernel::open;
+use headgate_kernel::interface;
 use headgate_memif::{Connection, Meeting, Watch};
 use headgate_path::link::{LinkEnds, ProgramEnds};
 use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::Command;
 use headgate_port::Queue;
-use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_session::launch::Program as LaunchedProgram;
 
 use super::{Ground, Seat, Work, handling};
 use crate::config::BoxPorts;
-use crate::config::model::{Nf, Program};
+use crate::config::model::Program;
 use crate::status::ExternalStatus;
 use crate::wiring;
 
@@ -50,7 +49,7 @@ enum Ports {
         /// Its namespace, held until its process is in it; it ends with the last process inside.
         namespace: Namespace,
         /// Our ends, to check whether they are still there.
-        ends: [OwnedFd; 2],
+        ends: [interface::Watch; 2],
         /// The worker's ends, until it is ready.
         made: Option<[Box<dyn Queue>; 2]>,
         /// Time at which it is taken to be ready, whatever it opened.
@@ -82,13 +81,13 @@ impl External {
     }
 
     fn over_veth(seat: &Seat, ground: &mut Ground<'_>) -> Result<Self, String> {
-        let told = kernel_io(&seat.nf, ground.config.memory.buffer_bytes);
-        let (namespace, sockets) = ground.wiring.box_cables(seat.number.0, &told)?;
-        let ends = duplicate(&sockets)?;
-        let made = sockets.map(|socket| headgate_kernel::port::queue(socket, &told));
-        let [into, out] = made.map(|queue| queue.map_err(|error| format!("its interfaces: {error}")));
+        let frame_bytes = ground.config.memory.buffer_bytes;
+        let (namespace, sockets) = ground.wiring.box_cables(seat.number.0, seat.nf.ring, frame_bytes)?;
+        let made = sockets.map(|sockets| interface::queue(sockets).map_err(|error| error.to_string()));
+        let [into, out] = made.map(|made| made.map_err(|error| format!("its interfaces: {error}")));
+        let ([into, out], ends) = ends_of([into?, out?]);
         let command = command_of(seat, [wiring::BOX_IN, wiring::BOX_OUT])?;
-        let made = Some([into?, out?]);
+        let made = Some([into, out]);
         let ports = Ports::Veth { namespace, ends, made, due: ground.now + SOCKETS_PATIENCE };
         Ok(Self { ports, command, queues: None })
     }
@@ -185,9 +184,9 @@ fn connected(
     })
 }
 
-fn require_bound(ends: &[OwnedFd; 2]) -> Result<(), String> {
+fn require_bound(ends: &[interface::Watch; 2]) -> Result<(), String> {
     let mut named = ends.iter().zip([wiring::BOX_IN, wiring::BOX_OUT]);
-    match named.find(|(end, _)| !open::is_bound(end.as_fd())) {
+    match named.find(|(end, _)| !end.is_bound()) {
         Some((_, name)) => Err(format!("its interface {name} is gone")),
         None => Ok(()),
     }
@@ -206,14 +205,11 @@ fn has_sockets(namespace: &Namespace) -> bool {
     interfaces.iter().filter(|&&index| index != "0").count() >= 2
 }
 
-fn kernel_io(nf: &Nf, frame_bytes: u32) -> KernelIo {
-    let interfaces = [wiring::BOX_IN, wiring::BOX_OUT].map(str::to_owned);
-    KernelIo { driver: Driver::Mapped, batch: 1, queue: nf.ring, frame_bytes, interfaces }
-}
-
-fn duplicate([first, second]: &[OwnedFd; 2]) -> Result<[OwnedFd; 2], String> {
-    let again = |socket: &OwnedFd| socket.try_clone().map_err(|error| error.to_string());
-    Ok([again(first)?, again(second)?])
+/// Parts queues from what tells of their interfaces.
+fn ends_of(
+    [into, out]: [(Box<dyn Queue>, interface::Watch); 2],
+) -> ([Box<dyn Queue>; 2], [interface::Watch; 2]) {
+    ([into.0, out.0], [into.1, out.1])
 }
 
 /// Returns the command with the names of its interfaces filled in.

@@ -35,6 +35,7 @@ impl Desk {
             memory_bytes: 1 << 34,
             hugepages_free: 0,
             default_route: Vec::new(),
+            interfaces: Vec::new(),
         };
         let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
         let instance = |at: usize| {

@@ -29,6 +29,7 @@ fn config(scheduler: &str) -> Config {
         memory_bytes: 1 << 34,
         hugepages_free: 0,
         default_route: Vec::new(),
+        interfaces: Vec::new(),
     };
     crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config
 }

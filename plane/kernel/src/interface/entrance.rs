@@ -1,0 +1,196 @@
+//! From the interface into packet memory: frames as they would be on a wire.
+//!
+//! A frame on which work is left is completed in private memory first: what lies in packet memory, an NF may
+//! change meanwhile. A long frame stays there until all its segments have buffers.
+
+use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
+use headgate_shm::{Descriptor, Stack};
+use headgate_wire::offload::{Cut, HEADERS_MAX, Header, Work};
+
+use super::sockets::Sockets;
+use crate::frame::{self, TAG_BYTES};
+
+// linux/if_packet.h
+/// The whole frame lies in the socket.
+const COPIED: u32 = 1 << 1;
+
+/// The longest frame: an IP packet behind Ethernet and two tags. What is longer is no packet that could be
+/// cut (the kernel's BIG TCP, which has to be switched on).
+const WHOLE_BYTES_MAX: usize = 65_535 + 14 + 2 * TAG_BYTES;
+
+/// Counts of what came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) received: u64,
+    pub(super) received_bytes: u64,
+    pub(super) too_long: u64,
+    pub(super) bad_offload: u64,
+    pub(super) missed: u64,
+}
+
+/// A long frame that is being cut.
+struct Cutting {
+    cut: Cut,
+    /// Where it starts in the private memory, and where it ends.
+    start: usize,
+    end: usize,
+    next: usize,
+}
+
+/// The way in.
+pub(super) struct Entrance {
+    /// Room for a tag, and a frame.
+    private: Box<[u8]>,
+    cutting: Option<Cutting>,
+    headers: [u8; HEADERS_MAX],
+    pub(super) counts: Counts,
+}
+
+/// What becomes of a frame in private memory.
+enum Fate {
+    Whole { start: usize, end: usize },
+    Cut,
+    Lost,
+}
+
+impl Entrance {
+    pub(super) fn new() -> Self {
+        let private = vec![0; TAG_BYTES + WHOLE_BYTES_MAX].into_boxed_slice();
+        Self { private, cutting: None, headers: [0; HEADERS_MAX], counts: Counts::default() }
+    }
+
+    /// Takes what is there into buffers of `stack`. Without a free buffer it stays where it is.
+    pub(super) fn receive(
+        &mut self,
+        sockets: &mut Sockets,
+        stack: &mut Stack,
+        into: &mut [Descriptor],
+    ) -> usize {
+        let mut count = 0;
+        while count < into.len() && !stack.is_empty() {
+            let packet = if self.cutting.is_some() {
+                self.next_segment(stack)
+            } else if sockets.ring.is_filled(sockets.next) {
+                let packet = self.next_frame(sockets, stack);
+                sockets.next = sockets.ring.release(sockets.next);
+                packet
+            } else {
+                break;
+            };
+            if let Some(packet) = packet {
+                self.counts.received += 1;
+                self.counts.received_bytes += u64::from(packet.length());
+                into[count] = packet;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// The ring's next frame, if it is one packet.
+    fn next_frame(&mut self, sockets: &Sockets, stack: &mut Stack) -> Option<Descriptor> {
+        let Some(incoming) = sockets.ring.incoming(sockets.next) else {
+            self.counts.missed += 1;
+            return None;
+        };
+        let (header, tag) = (Header::from_bytes(incoming.virtio), incoming.aside.tag_bytes());
+        let is_whole = incoming.bytes.len() == incoming.length as usize;
+        if is_whole && tag.is_none() && header.is_plain() {
+            return self.store(stack, incoming.bytes);
+        }
+        let frame = &mut self.private[TAG_BYTES..];
+        let (length, header) = if is_whole {
+            frame[..incoming.bytes.len()].copy_from_slice(incoming.bytes);
+            (Some(incoming.bytes.len()), header)
+        } else if incoming.aside.status & COPIED != 0 {
+            let (length, virtio) = sockets.fetch(frame);
+            (length, Header::from_bytes(virtio))
+        } else {
+            (None, header)
+        };
+        match length {
+            Some(length) if length == incoming.length as usize && length <= frame.len() => {}
+            Some(_) => {
+                self.counts.too_long += 1;
+                return None;
+            }
+            // The socket had no room for the whole.
+            None => {
+                self.counts.missed += 1;
+                return None;
+            }
+        }
+        let room = stack.region().geometry().frame_bytes_max() as usize;
+        match self.complete(incoming.length as usize, tag, header, room) {
+            Fate::Whole { start, end } => {
+                let private = std::mem::take(&mut self.private);
+                let packet = self.store(stack, &private[start..end]);
+                self.private = private;
+                packet
+            }
+            Fate::Cut => self.next_segment(stack),
+            Fate::Lost => None,
+        }
+    }
+
+    /// Does what is left to do on the frame in private memory.
+    fn complete(&mut self, length: usize, tag: Option<[u8; TAG_BYTES]>, header: Header, room: usize) -> Fate {
+        let (start, end) = (if tag.is_some() { 0 } else { TAG_BYTES }, TAG_BYTES + length);
+        let header = if tag.is_some() { header.behind(TAG_BYTES as u16) } else { header };
+        let frame = &mut self.private[start..end];
+        if let Some(tag) = tag {
+            frame::insert_tag(frame, tag);
+        }
+        match header.work(frame) {
+            Ok(Work::Nothing) => Fate::Whole { start, end },
+            Ok(Work::Checksum(partial)) => {
+                partial.fill(frame);
+                Fate::Whole { start, end }
+            }
+            Ok(Work::Cut(cut)) if cut.frame_bytes_max() <= room => {
+                self.cutting = Some(Cutting { cut, start, end, next: 0 });
+                Fate::Cut
+            }
+            Ok(Work::Cut(_)) => {
+                self.counts.too_long += 1;
+                Fate::Lost
+            }
+            Err(_) => {
+                self.counts.bad_offload += 1;
+                Fate::Lost
+            }
+        }
+    }
+
+    /// The next segment of the frame that is being cut.
+    fn next_segment(&mut self, stack: &mut Stack) -> Option<Descriptor> {
+        let cutting = self.cutting.as_mut()?;
+        let index = stack.take()?;
+        let frame = &self.private[cutting.start..cutting.end];
+        let (headers, payload) = cutting.cut.segment(frame, cutting.next, &mut self.headers);
+        let packet = write(stack, index, headers, payload);
+        cutting.next += 1;
+        if cutting.next == cutting.cut.segments() {
+            self.cutting = None;
+        }
+        Some(packet)
+    }
+
+    /// Puts a frame into a buffer, unless there is none that fits.
+    fn store(&mut self, stack: &mut Stack, bytes: &[u8]) -> Option<Descriptor> {
+        let length = bytes.len() as u32;
+        if !(FRAME_BYTES_MIN..=stack.region().geometry().frame_bytes_max()).contains(&length) {
+            self.counts.too_long += 1;
+            return None;
+        }
+        let index = stack.take()?;
+        Some(write(stack, index, bytes, &[]))
+    }
+}
+
+/// Writes a frame, given in two parts, into a buffer.
+fn write(stack: &Stack, index: u32, first: &[u8], second: &[u8]) -> Descriptor {
+    stack.region().write(index, HEADROOM_BYTES, first);
+    stack.region().write(index, HEADROOM_BYTES + first.len() as u32, second);
+    Descriptor::new(index, HEADROOM_BYTES, (first.len() + second.len()) as u32, 0)
+}

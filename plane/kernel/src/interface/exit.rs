@@ -1,0 +1,246 @@
+//! From packet memory to the interface: many frames with one system call.
+//!
+//! TCP segments that follow each other in a burst leave as one long frame, put together in private memory
+//! where an NF cannot change what was checked. Everything else is sent from where it lies.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use headgate_shm::{Descriptor, Region};
+use headgate_wire::offload::{HEAD_BYTES, HEADER_LENGTH, Header, Segment, Train};
+
+use super::sockets::Sockets;
+use crate::frame::{self, TAG_BYTES};
+
+/// Frames of one call. Our choice: a burst of the packet path (`BURST` of the crate `path`).
+const MESSAGES: usize = 128;
+/// The longest long frame: its IP packet has 65,535 bytes.
+const LONG_BYTES_MAX: usize = 65_535 + HEAD_BYTES;
+/// Memory for long frames of one call. Our choice: a burst of full Ethernet frames, in longest frames.
+const PRIVATE_BYTES: usize = 4 * LONG_BYTES_MAX;
+
+/// Counts of what left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) sent: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) failed: u64,
+}
+
+/// The way out.
+pub(super) struct Exit {
+    /// Whether segments are put together.
+    joins: bool,
+    /// Long frames of this call.
+    private: Box<[u8]>,
+    /// Used bytes of it.
+    used: usize,
+    virtio: Box<[[u8; HEADER_LENGTH]]>,
+    /// Virtio header and frame of each message.
+    pieces: Box<[[libc::iovec; 2]]>,
+    messages: Box<[libc::mmsghdr]>,
+    /// Packets in each message.
+    packets: Box<[u16]>,
+    pub(super) counts: Counts,
+}
+
+// SAFETY: the addresses in it are of its own boxes and of packets of the call that is made; outside of a call
+// nobody follows them.
+unsafe impl Send for Exit {}
+
+/// What became of messages.
+struct Handed {
+    /// Packets that are done with, sent or lost.
+    packets: usize,
+    /// Whether the socket has no room for more.
+    is_full: bool,
+}
+
+impl Exit {
+    pub(super) fn new(joins: bool) -> Self {
+        // SAFETY: all zeroes is a message without address, data and control.
+        let messages = vec![unsafe { std::mem::zeroed::<libc::mmsghdr>() }; MESSAGES].into();
+        let nothing = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
+        let private = vec![0; if joins { PRIVATE_BYTES } else { 0 }].into();
+        Self {
+            joins,
+            private,
+            used: 0,
+            virtio: vec![[0; HEADER_LENGTH]; MESSAGES].into(),
+            pieces: vec![[nothing; 2]; MESSAGES].into(),
+            messages,
+            packets: vec![0; MESSAGES].into(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Sends packets of a region. Returns how many are done with; their buffers are the caller's.
+    pub(super) fn transmit(&mut self, sockets: &Sockets, region: &Region, packets: &[Descriptor]) -> usize {
+        let fits = |packet: &Descriptor| fits(*packet, region, sockets.sent_bytes_max);
+        let mut done = 0;
+        while done < packets.len() {
+            let rest = &packets[done..];
+            let run = rest.iter().take_while(|packet| fits(packet)).count();
+            if run == 0 {
+                self.counts.failed += 1;
+                done += 1;
+                continue;
+            }
+            let messages = self.lay_out(region, &rest[..run]);
+            let handed = self.hand_over(&sockets.sending, messages, rest);
+            done += handed.packets;
+            if handed.is_full {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Makes messages of packets, of the first of them when there are too many. Returns how many messages.
+    fn lay_out(&mut self, region: &Region, packets: &[Descriptor]) -> usize {
+        self.used = 0;
+        let (mut at, mut number) = (0, 0);
+        let mut first = self.segment_at(region, packets, 0);
+        while at < packets.len() && number < MESSAGES && self.private.len() - self.used >= self.least_room() {
+            let (joined, next) = match first {
+                Some(first) => self.join(region, &packets[at..], first, number),
+                None => (1, self.segment_at(region, packets, at + 1)),
+            };
+            if joined == 1 {
+                self.lay_one(region, packets[at], number);
+            }
+            self.packets[number] = joined as u16;
+            first = next;
+            at += joined;
+            number += 1;
+        }
+        number
+    }
+
+    const fn least_room(&self) -> usize {
+        if self.joins { LONG_BYTES_MAX } else { 0 }
+    }
+
+    /// The TCP segment in a packet, if it may be part of a long frame.
+    fn segment_at(&self, region: &Region, packets: &[Descriptor], at: usize) -> Option<Segment> {
+        let packet = packets.get(at).filter(|_| self.joins)?;
+        let mut head = [0; HEAD_BYTES];
+        region.read(*packet, &mut head);
+        Segment::of(&head, packet.length() as usize)
+    }
+
+    /// Puts together the segments that follow the first of these packets. Returns how many are one now, and
+    /// the segment in the packet behind them.
+    fn join(
+        &mut self,
+        region: &Region,
+        packets: &[Descriptor],
+        first: Segment,
+        number: usize,
+    ) -> (usize, Option<Segment>) {
+        let start = self.used;
+        let mut train = Train::of(first);
+        let mut next = self.segment_at(region, packets, 1);
+        if !next.as_ref().is_some_and(|next| train.continues(next)) {
+            return (1, next);
+        }
+        let Some(mut end) = self.take_payload(region, packets[0], &first, start + first.headers()) else {
+            return (1, next);
+        };
+        let mut joined = 1;
+        while let Some(segment) = next.as_ref().filter(|next| train.continues(next)) {
+            let Some(behind) = self.take_payload(region, packets[joined], segment, end) else { break };
+            train.add(segment);
+            end = behind;
+            joined += 1;
+            next = self.segment_at(region, packets, joined);
+        }
+        if joined > 1 {
+            let frame = &mut self.private[start..end];
+            let header = train.finish(frame);
+            let (frame, bytes) = (frame.as_mut_ptr(), frame.len());
+            self.lay(number, header, frame, bytes);
+            self.used = end;
+        }
+        (joined, next)
+    }
+
+    /// Copies the payload of a segment to `at`; returns where it ends. `None` when its checksum is wrong: it
+    /// leaves as it is then.
+    fn take_payload(
+        &mut self,
+        region: &Region,
+        packet: Descriptor,
+        segment: &Segment,
+        at: usize,
+    ) -> Option<usize> {
+        let headers = segment.headers() as u32;
+        let payload = packet.with_extent(packet.offset() + headers, packet.length() - headers);
+        let into = self.private.get_mut(at..at + payload.length() as usize)?;
+        region.read(payload, into);
+        segment.is_sound(into).then_some(at + into.len())
+    }
+
+    fn lay_one(&mut self, region: &Region, packet: Descriptor, number: usize) {
+        let start = region.buffer(packet.index()).wrapping_add(packet.offset() as usize);
+        self.lay(number, Header::default(), start, packet.length() as usize);
+    }
+
+    fn lay(&mut self, number: usize, header: Header, start: *mut u8, bytes: usize) {
+        self.virtio[number] = header.to_bytes();
+        let header =
+            libc::iovec { iov_base: self.virtio[number].as_mut_ptr().cast(), iov_len: HEADER_LENGTH };
+        self.pieces[number] = [header, libc::iovec { iov_base: start.cast(), iov_len: bytes }];
+        let message = &mut self.messages[number].msg_hdr;
+        (message.msg_iov, message.msg_iovlen) = (self.pieces[number].as_mut_ptr(), 2);
+    }
+
+    /// Has the kernel send the first `count` messages, which are of the first of these packets.
+    fn hand_over(&mut self, socket: &OwnedFd, count: usize, packets: &[Descriptor]) -> Handed {
+        let (mut at, mut done) = (0, 0);
+        while at < count {
+            let messages = self.messages[at..count].as_mut_ptr();
+            // SAFETY: each message has two pieces: a header of ours, and a frame in private memory or in a
+            // buffer of the region, whose extent was checked when the packet came back from its NF.
+            let sent = unsafe {
+                libc::sendmmsg(socket.as_raw_fd(), messages, (count - at) as u32, libc::MSG_DONTWAIT)
+            };
+            for _ in 0..sent.max(0) {
+                let end = done + usize::from(self.packets[at]);
+                count_sent(&mut self.counts, &packets[done..end]);
+                (done, at) = (end, at + 1);
+            }
+            if sent >= 0 {
+                continue;
+            }
+            match io::Error::last_os_error().raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::EAGAIN) => return Handed { packets: done, is_full: true },
+                // One that the interface does not carry, or any when it is down, gone or full: lost there.
+                _ => {
+                    self.counts.failed += u64::from(self.packets[at]);
+                    done += usize::from(self.packets[at]);
+                    at += 1;
+                }
+            }
+        }
+        Handed { packets: done, is_full: false }
+    }
+}
+
+fn count_sent(counts: &mut Counts, packets: &[Descriptor]) {
+    counts.sent += packets.len() as u64;
+    counts.sent_bytes += packets.iter().map(|packet| u64::from(packet.length())).sum::<u64>();
+}
+
+/// Whether an interface carries a frame: one VLAN tag is beyond its MTU.
+fn fits(packet: Descriptor, region: &Region, sent_bytes_max: u32) -> bool {
+    const TAG_AT: u32 = 12;
+    let over = packet.length().saturating_sub(sent_bytes_max);
+    if over == 0 {
+        return true;
+    }
+    let mut kind = [0; 2];
+    region.read(packet.with_extent(packet.offset() + TAG_AT, 2), &mut kind);
+    over <= TAG_BYTES as u32 && u16::from_be_bytes(kind) == frame::TYPE_VLAN
+}

@@ -1,0 +1,119 @@
+//! Both sockets of an interface.
+//!
+//! One receives into a ring, the other sends: a socket with a ring to send sends nothing else, and frames of
+//! 64 KiB would make that ring as large. The options of the first are those of [`crate::open`], and
+//! - `PACKET_VNET_HDR`: what is left to do on a frame stands in front of it;
+//! - `PACKET_COPY_THRESH`: a frame longer than the ring's comes whole by the socket.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use headgate_wire::offload;
+
+use crate::mapped::{self, Rings};
+use crate::open::{self, OpenError, PACKET_IGNORE_OUTGOING, bind_to, promiscuous, refused};
+
+// linux/if_packet.h
+const PACKET_COPY_THRESH: i32 = 7;
+
+/// Memory of long frames that may wait, in bytes. Our choice: 160 of 64 KiB with their overhead, some 6 ms of
+/// 15 Gbit/s.
+const WAITING_BYTES: i32 = 16 << 20;
+/// Memory of frames that were sent and are still on their way through the kernel, in bytes. Our choice: as
+/// much.
+const LEAVING_BYTES: i32 = 16 << 20;
+/// A frame of the ring is to hold Ethernet, a tag that the kernel took out, and this much, in bytes.
+const BESIDE_MTU_BYTES: u32 = 18;
+
+/// Terms of a queue on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Name of the interface.
+    pub name: String,
+    /// Frames that may wait.
+    pub waiting: u32,
+    /// The longest frame that buffers have room for, in bytes.
+    pub frame_bytes: u32,
+    /// Whether TCP segments that follow each other may leave as one long frame.
+    pub joins: bool,
+}
+
+/// Sockets of an interface, and the ring of the one that receives.
+pub struct Sockets {
+    pub(super) terms: Terms,
+    pub(super) ring: Rings,
+    /// Number of the ring's next frame.
+    pub(super) next: u32,
+    pub(super) receiving: Arc<OwnedFd>,
+    pub(super) sending: OwnedFd,
+    /// The longest frame, without VLAN tag, that the interface carried when it was opened.
+    pub(super) sent_bytes_max: u32,
+}
+
+impl Sockets {
+    /// Opens both on an interface of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open(terms: &Terms) -> Result<Self, OpenError> {
+        let name = terms.name.as_str();
+        let (index, receiving) = promiscuous(name)?;
+        let flag = |socket, option| open::set(socket, libc::SOL_PACKET, option, 1i32);
+        flag(&receiving, libc::PACKET_VNET_HDR).map_err(refused(name, "ask what frames lack"))?;
+        let version = libc::tpacket_versions::TPACKET_V2 as i32;
+        open::set(&receiving, libc::SOL_PACKET, libc::PACKET_VERSION, version)
+            .map_err(refused(name, "choose the kind of its ring"))?;
+        flag(&receiving, PACKET_COPY_THRESH).map_err(refused(name, "ask for long frames"))?;
+        flag(&receiving, PACKET_IGNORE_OUTGOING).map_err(refused(name, "leave out what is sent on it"))?;
+        open::set(&receiving, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, WAITING_BYTES)
+            .map_err(refused(name, "set its receive buffer"))?;
+        let sending = open::packet_socket().map_err(refused(name, "open a packet socket"))?;
+        flag(&sending, libc::PACKET_VNET_HDR).map_err(refused(name, "ask to send long frames"))?;
+        open::set(&sending, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, LEAVING_BYTES)
+            .map_err(refused(name, "set its send buffer"))?;
+        // Of no protocol: it receives nothing.
+        bind_to(&sending, index, 0).map_err(refused(name, "bind to it"))?;
+        let sent_bytes_max = open::frame_bytes_max(sending.as_fd()).map_err(refused(name, "read its MTU"))?;
+        let frame_bytes =
+            terms.frame_bytes.min(sent_bytes_max + BESIDE_MTU_BYTES) + offload::HEADER_LENGTH as u32;
+        let ring = mapped::receiving(&receiving, terms.waiting, frame_bytes)
+            .map_err(refused(name, "make its ring"))?;
+        bind_to(&receiving, index, libc::ETH_P_ALL as u16).map_err(refused(name, "bind to it"))?;
+        let receiving = Arc::new(receiving);
+        Ok(Self { terms: terms.clone(), ring, next: 0, receiving, sending, sent_bytes_max })
+    }
+
+    /// Takes the next long frame from the socket into `into`, behind its virtio header; `None` when there is
+    /// none. Returns its length in bytes, which may be more than there was room for.
+    pub(super) fn fetch(&self, into: &mut [u8]) -> (Option<usize>, [u8; offload::HEADER_LENGTH]) {
+        // An interface that went down is told once, in the place of a frame.
+        const TRIES: usize = 3;
+        let mut header = [0; offload::HEADER_LENGTH];
+        for _ in 0..TRIES {
+            let mut pieces = [piece(&mut header), piece(into)];
+            // SAFETY: all zeroes is a message without address, data and control.
+            let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+            (message.msg_iov, message.msg_iovlen) = (pieces.as_mut_ptr(), pieces.len());
+            let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
+            // SAFETY: the pieces are exclusive borrows that outlive the call.
+            let bytes = unsafe { libc::recvmsg(self.receiving.as_raw_fd(), &raw mut message, flags) };
+            match usize::try_from(bytes) {
+                Ok(bytes) => return (bytes.checked_sub(header.len()), header),
+                Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN) => break,
+                Err(_) => {}
+            }
+        }
+        (None, header)
+    }
+
+    /// The socket whose interface tells how both fare.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.receiving.as_fd()
+    }
+}
+
+const fn piece(bytes: &mut [u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+}

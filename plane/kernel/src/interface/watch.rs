@@ -1,0 +1,154 @@
+//! The control thread's part of an interface: what was lost, whether the interface works, and its sockets when
+//! it comes back.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::sockets::{Sockets, Terms};
+use crate::{lost_since_asked, open};
+
+/// State of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It carries packets.
+    Up,
+    /// It is switched off, or what it is joined to is.
+    Down,
+    /// There is none of this name.
+    Gone,
+}
+
+impl State {
+    /// Its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// Sockets on their way between the control thread and the worker.
+#[derive(Default)]
+pub(super) struct Mail {
+    /// Whether there are some for the worker.
+    has_fresh: AtomicBool,
+    sockets: Mutex<Parcels>,
+    /// Packets that found no room in the ring.
+    lost: AtomicU64,
+}
+
+#[derive(Default)]
+struct Parcels {
+    /// For the worker.
+    fresh: Option<Box<Sockets>>,
+    /// From the worker, to be closed.
+    spent: Option<Box<Sockets>>,
+}
+
+impl Mail {
+    /// Puts fresh sockets, if there are any, in the place of those in use.
+    #[inline]
+    pub(super) fn collect(&self, sockets: &mut Box<Sockets>) {
+        // mail-acquire, with `send`: what the flag announces is in the parcel.
+        if self.has_fresh.load(Ordering::Acquire)
+            && let Ok(mut parcels) = self.sockets.try_lock()
+            && parcels.spent.is_none()
+            && let Some(fresh) = parcels.fresh.take()
+        {
+            parcels.spent = Some(std::mem::replace(sockets, fresh));
+            self.has_fresh.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Packets that found no room in the ring, as of the last time the control thread asked.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Hands sockets to the worker; those that it never took are returned to be closed.
+    fn send(&self, fresh: Box<Sockets>) -> Option<Box<Sockets>> {
+        let untaken = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).fresh.replace(fresh);
+        // mail-release, with `collect`.
+        self.has_fresh.store(true, Ordering::Release);
+        untaken
+    }
+
+    fn spent(&self) -> Option<Box<Sockets>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner).spent.take()
+    }
+}
+
+/// What the control thread keeps of an interface.
+pub struct Watch {
+    terms: Terms,
+    mail: Arc<Mail>,
+    /// The socket that receives, of those last opened.
+    socket: Arc<OwnedFd>,
+    state: State,
+}
+
+impl Watch {
+    pub(super) fn of(sockets: &Sockets) -> io::Result<Self> {
+        let socket = Arc::clone(&sockets.receiving);
+        let state = state_of(&socket);
+        Ok(Self { terms: sockets.terms.clone(), mail: Arc::default(), socket, state })
+    }
+
+    pub(super) fn mail(&self) -> Arc<Mail> {
+        Arc::clone(&self.mail)
+    }
+
+    /// Returns the interface's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.terms.name
+    }
+
+    /// Returns the interface's state when it was looked at last.
+    #[must_use]
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Whether the sockets still have their interface.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        open::is_bound(self.socket.as_fd())
+    }
+
+    /// Counts what was lost.
+    pub fn count_losses(&self) {
+        self.mail.lost.fetch_add(lost_since_asked(self.socket.as_fd()), Ordering::Relaxed);
+    }
+
+    /// Looks at the interface, and opens it anew when it has come back. To be called by one thread of the
+    /// namespace it was opened in. Returns its state when that has changed.
+    pub fn look(&mut self) -> Option<State> {
+        // Closed here: that can take the kernel a while.
+        drop(self.mail.spent());
+        let before = self.state;
+        self.state = state_of(&self.socket);
+        if self.state == State::Gone
+            && let Ok(sockets) = Sockets::open(&self.terms)
+        {
+            self.count_losses();
+            self.socket = Arc::clone(&sockets.receiving);
+            self.state = state_of(&self.socket);
+            drop(self.mail.send(Box::new(sockets)));
+        }
+        (self.state != before).then_some(self.state)
+    }
+}
+
+fn state_of(socket: &OwnedFd) -> State {
+    match open::is_running(socket.as_fd()) {
+        _ if !open::is_bound(socket.as_fd()) => State::Gone,
+        Ok(true) => State::Up,
+        Ok(false) | Err(_) => State::Down,
+    }
+}
