@@ -1,10 +1,10 @@
 //! `headgate bench tcp`: TCP through a chain of three NFs, beside kernels that route.
 //!
 //! Two hosts, network namespaces, speak TCP (iperf3) through whatever lies between them: Headgate with
-//! three isolated `forward` NFs on one core over packet sockets (`net_af_packet`), three kernels in a row
-//! that route, or nothing but a cable. Kernels hand each other packets of 64 KiB that nobody cut; those where
-//! the sender cuts them, as it must for a packet socket (the variants without offloads), is seen what that
-//! alone is worth.
+//! three isolated `forward` NFs on one core between two interfaces (`interface`), three kernels in a row that
+//! route, or nothing but a cable. Kernels hand each other packets of 64 KiB that nobody cut; Headgate cuts
+//! them for its NFs and joins what follows each other again. Where the sender cuts them (the variants without
+//! offloads), is seen what that alone is worth.
 //!
 //! - [`beds`]: the networks;
 //! - [`transfer`]: one iperf3, and what the machine did meanwhile;
@@ -346,10 +346,8 @@ fn cpu_rows(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Ro
 /// Three NFs on one core between two ports, both ways.
 fn configuration(placement: Placement, left: &str, right: &str) -> String {
     let mut text = format!("[manager]\nname = \"bench\"\ncores = [{}]\n", placement.manager);
-    for (number, (port, interface)) in [("left", left), ("right", right)].into_iter().enumerate() {
-        text += &format!(
-            "\n[[port]]\nname = \"{port}\"\nkind = \"dpdk\"\ndevice = \"net_af_packet{number},iface={interface}\"\n"
-        );
+    for (port, interface) in [("left", left), ("right", right)] {
+        text += &format!("\n[[port]]\nname = \"{port}\"\ninterface = \"{interface}\"\n");
     }
     for number in 0..ROUTERS {
         let core = placement.nfs;

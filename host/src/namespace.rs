@@ -195,6 +195,8 @@ pub struct Plan {
     pub right: EndpointPlan,
     /// Largest payload of a frame on all four interfaces, in bytes.
     pub mtu: u32,
+    /// Whether hosts leave checksums and cutting to the other end, as Linux does by default.
+    pub offloads: bool,
 }
 
 impl Default for Plan {
@@ -212,7 +214,7 @@ impl Default for Plan {
             ],
             gateways: Vec::new(),
         };
-        Self { left: side("hg-left", 1), right: side("hg-right", 2), mtu: ETHERNET_MTU }
+        Self { left: side("hg-left", 1), right: side("hg-right", 2), mtu: ETHERNET_MTU, offloads: false }
     }
 }
 
@@ -253,26 +255,28 @@ impl Namespaces {
     /// Makes both hosts, with their cables ending in `middle`.
     pub fn planned(middle: &Namespace, plan: &Plan) -> Result<Self, NamespaceError> {
         Ok(Self {
-            left: Endpoint::new(middle, &plan.left, plan.mtu)?,
-            right: Endpoint::new(middle, &plan.right, plan.mtu)?,
+            left: Endpoint::new(middle, &plan.left, plan)?,
+            right: Endpoint::new(middle, &plan.right, plan)?,
         })
     }
 }
 
 impl Endpoint {
-    fn new(middle: &Namespace, plan: &EndpointPlan, mtu: u32) -> Result<Self, NamespaceError> {
+    fn new(middle: &Namespace, plan: &EndpointPlan, both: &Plan) -> Result<Self, NamespaceError> {
         let namespace = Namespace::new()?;
         let mut inside = namespace.links()?;
         let near = VethEnd { name: INSIDE, mac: plan.mac };
         let far = VethEnd { name: &plan.port, mac: plan.port_mac };
-        inside.add_veth(near, far, middle.as_fd(), mtu)?;
+        inside.add_veth(near, far, middle.as_fd(), both.mtu)?;
 
         // The port is a socket on a wall: frames pass, the kernel of the middle stays silent.
         let mut outside = middle.links()?;
         outside.set_no_own_ipv6_address(&plan.port)?;
         outside.set_up(&plan.port)?;
 
-        inside.set_offload(INSIDE, Offload::TransmitChecksum, false)?;
+        if !both.offloads {
+            inside.set_offload(INSIDE, Offload::TransmitChecksum, false)?;
+        }
         inside.set_no_own_ipv6_address(INSIDE)?;
         inside.set_up(INSIDE)?;
         for &(address, prefix_bits) in &plan.addresses {

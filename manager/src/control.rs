@@ -97,10 +97,6 @@ const PASS_EVERY: Duration = Duration::from_millis(5);
 /// millisecond.
 const PASS_SOON: Duration = Duration::from_micros(200);
 
-/// Time between two looks at the interfaces of ports. Our choice: some microseconds for each interface, and
-/// nobody sees a tenth of a second at a cable that was pulled.
-const PORTS_PAUSE: Span = Span::from_millis(100);
-
 /// Settings that stay the same while the manager runs.
 pub struct Settings {
     /// Program that hosts NFs.
@@ -153,8 +149,6 @@ pub struct Control {
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
-    /// When the interfaces of ports are looked at next.
-    ports_due: Moment,
     end: Shutdown,
     /// Requests that wait for the end.
     stoppers: Vec<Sender<Answer>>,
@@ -231,7 +225,6 @@ impl Control {
             events: Events::default(),
             measured: false,
             opened: false,
-            ports_due: Moment::default(),
             end: Shutdown::new(),
             stoppers: Vec::new(),
             questions: Questions::default(),
@@ -519,15 +512,13 @@ impl Control {
 
     /// Reports interfaces that went away and came back, and captures that cannot be written any more.
     fn tend_ports(&mut self) {
-        if self.now() >= self.ports_due {
-            self.ports_due = self.now() + PORTS_PAUSE;
-            let look = |port: &mut PortHome| {
-                port.look_after_interface().map(|(is_up, what)| (port.name().to_owned(), is_up, what))
-            };
-            let changed: Vec<(String, bool, String)> = self.ports.iter_mut().filter_map(look).collect();
-            for (port, is_up, what) in changed {
-                self.log(if is_up { EventCode::PortUp } else { EventCode::PortDown }, &port, what);
-            }
+        let now = self.now();
+        let look = |port: &mut PortHome| {
+            port.look_after_interface(now).map(|(is_up, what)| (port.name().to_owned(), is_up, what))
+        };
+        let changed: Vec<(String, bool, String)> = self.ports.iter_mut().filter_map(look).collect();
+        for (port, is_up, what) in changed {
+            self.log(if is_up { EventCode::PortUp } else { EventCode::PortDown }, &port, what);
         }
         let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.look_for_failure()?));
         let failed: Vec<(String, String)> = self.ports.iter_mut().filter_map(failed).collect();

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use headgate_decide::units::{PortId, RegionId};
+use headgate_decide::units::{Instant as Moment, PortId, RegionId, Span};
 use headgate_dpdk as dpdk;
 use headgate_generator::null::{Measure, Measurements};
 use headgate_generator::{self as generator, null};
@@ -21,13 +21,17 @@ use headgate_port::{Queue, QueueCounters, Setting, Timebase};
 use headgate_shm::Stack;
 
 use crate::StartError;
-use crate::config::model::{Backend, Config, Generator, Port};
+use crate::config::model::{Backend, Config, Dpdk, Generator, Interface, Port};
 use crate::fabric::RegionHome;
 use crate::status::{FaultStatus, LatencyStatus, PortStatus};
 
 /// Number of stamped packets of which a null port measures one. Our choice: at full speed some million
 /// samples a second remain, at a cost below a nanosecond a packet.
 const MEASURE_EVERY: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
+
+/// Time between two looks at an interface. Our choice: a look costs some microseconds, and nobody sees a
+/// tenth of a second at a cable that was pulled.
+const INTERFACE_PAUSE: Span = Span::from_millis(100);
 
 /// Part of a port that remains when its queues are with the workers.
 pub struct PortHome {
@@ -42,6 +46,8 @@ pub struct PortHome {
     device: Option<dpdk::Port>,
     /// The kernel's interface, if that is what it is.
     interface: Option<interface::Watch>,
+    /// When its interface is looked at next.
+    due: Moment,
     region: usize,
     is_faulty: bool,
 }
@@ -110,7 +116,30 @@ fn open_one(
         frame_bytes_max: stack.region().geometry().frame_bytes_max(),
         timebase: timebase(clock),
     };
-    let home = |kind, detail: String, queues: &[Box<dyn Queue>]| PortHome {
+    match &port.backend {
+        Backend::Interface(wanted) => open_interface(port, wanted, setting.frame_bytes_max),
+        Backend::Generator(wanted) => {
+            let queues = generator::open(&wanted.spec(), &setting).map_err(|error| error.to_string())?;
+            Ok(OpenPort { home: home(port, "generator", spec::describe(wanted), &queues), queues })
+        }
+        Backend::Pcap(wanted) => {
+            let open = pcap::open(&spec::pcap(wanted), &setting).map_err(|error| error.to_string())?;
+            let mut home = home(port, "pcap", spec::describe_pcap(wanted), &open.queues);
+            home.recorded = open.status;
+            Ok(OpenPort { queues: open.queues, home })
+        }
+        Backend::Null => {
+            let open = null::open(measure(config), &setting);
+            let mut home = home(port, "null", String::new(), &open.queues);
+            home.measured = Some(open.measurements);
+            Ok(OpenPort { queues: open.queues, home })
+        }
+        Backend::Dpdk(wanted) => open_dpdk(port, wanted, stack),
+    }
+}
+
+fn home(port: &Port, kind: &'static str, detail: String, queues: &[Box<dyn Queue>]) -> PortHome {
+    PortHome {
         name: port.name.clone(),
         kind,
         detail: spec::with_faults(detail, port),
@@ -120,57 +149,36 @@ fn open_one(
         failure: None,
         device: None,
         interface: None,
+        due: Moment::default(),
         region: port.domain.index(),
         is_faulty: port.faults.is_some(),
-    };
-    match &port.backend {
-        Backend::Interface(wanted) => {
-            let terms = Terms {
-                name: wanted.interface.clone(),
-                waiting: wanted.queue,
-                frame_bytes: setting.frame_bytes_max,
-                joins: true,
-            };
-            let sockets = Sockets::open(&terms).map_err(|error| error.to_string())?;
-            let (queue, watch) = interface::queue(sockets).map_err(|error| error.to_string())?;
-            let queues = vec![queue];
-            let mut home = home("interface", wanted.interface.clone(), &queues);
-            home.interface = Some(watch);
-            Ok(OpenPort { queues, home })
-        }
-        Backend::Generator(wanted) => {
-            let queues = generator::open(&wanted.spec(), &setting).map_err(|error| error.to_string())?;
-            Ok(OpenPort { home: home("generator", spec::describe(wanted), &queues), queues })
-        }
-        Backend::Pcap(wanted) => {
-            let open = pcap::open(&spec::pcap(wanted), &setting).map_err(|error| error.to_string())?;
-            let mut home = home("pcap", spec::describe_pcap(wanted), &open.queues);
-            home.recorded = open.status;
-            Ok(OpenPort { queues: open.queues, home })
-        }
-        Backend::Null => {
-            let open = null::open(measure(config), &setting);
-            let mut home = home("null", String::new(), &open.queues);
-            home.measured = Some(open.measurements);
-            Ok(OpenPort { queues: open.queues, home })
-        }
-        Backend::Dpdk(wanted) => {
-            let spec = dpdk::Spec {
-                device: wanted.devargs.clone(),
-                queues: queues_wanted,
-                direct: wanted.direct,
-                mtu: None,
-            };
-            let open =
-                dpdk::Port::open(&spec, stack).map_err(|error| format!("port \"{}\": {error}", port.name))?;
-            let queues: Vec<Box<dyn Queue>> =
-                open.queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
-            let detail = [open.facts.to_string()].into_iter().chain(open.facts.notes.iter().cloned());
-            let mut home = home("dpdk", detail.collect::<Vec<_>>().join("; "), &queues);
-            home.device = Some(open.port);
-            Ok(OpenPort { queues, home })
-        }
     }
+}
+
+fn open_interface(port: &Port, wanted: &Interface, frame_bytes: u32) -> Result<OpenPort, String> {
+    let terms = Terms { name: wanted.interface.clone(), waiting: wanted.queue, frame_bytes, joins: true };
+    let sockets = Sockets::open(&terms).map_err(|error| error.to_string())?;
+    let (queue, watch) = interface::queue(sockets).map_err(|error| error.to_string())?;
+    let queues = vec![queue];
+    let mut home = home(port, "interface", wanted.interface.clone(), &queues);
+    home.interface = Some(watch);
+    Ok(OpenPort { queues, home })
+}
+
+fn open_dpdk(port: &Port, wanted: &Dpdk, stack: &mut Stack) -> Result<OpenPort, String> {
+    let spec = dpdk::Spec {
+        device: wanted.devargs.clone(),
+        queues: wanted.queues,
+        direct: wanted.direct,
+        mtu: None,
+    };
+    let open = dpdk::Port::open(&spec, stack).map_err(|error| format!("port \"{}\": {error}", port.name))?;
+    let queues: Vec<Box<dyn Queue>> =
+        open.queues.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
+    let detail = [open.facts.to_string()].into_iter().chain(open.facts.notes.iter().cloned());
+    let mut home = home(port, "dpdk", detail.collect::<Vec<_>>().join("; "), &queues);
+    home.device = Some(open.port);
+    Ok(OpenPort { queues, home })
 }
 
 /// Returns how a null port measures: it reads stamps only when a generator of this manager writes some.
@@ -206,8 +214,9 @@ impl PortHome {
     }
 
     /// Looks after its interface. Returns whether it works, and a sentence, when that has changed.
-    pub fn look_after_interface(&mut self) -> Option<(bool, String)> {
-        let watch = self.interface.as_mut()?;
+    pub fn look_after_interface(&mut self, now: Moment) -> Option<(bool, String)> {
+        let watch = self.interface.as_mut().filter(|_| now >= self.due)?;
+        self.due = now + INTERFACE_PAUSE;
         let state = watch.look()?;
         let name = watch.name();
         Some(match state {

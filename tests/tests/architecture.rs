@@ -15,7 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("headgate-shm", &[]),
     ("headgate-session", &["headgate-shm"]),
     ("headgate-port", &["headgate-shm"]),
-    ("headgate-dpdk", &["headgate-port", "headgate-shm"]),
+    ("headgate-dpdk", &["headgate-port", "headgate-shm", "headgate-wire"]),
     ("headgate-kernel", &["headgate-port", "headgate-session", "headgate-shm", "headgate-wire"]),
     ("headgate-memif", &["headgate-port", "headgate-shm"]),
     ("headgate-generator", &["headgate-port", "headgate-shm", "headgate-wire"]),

@@ -29,12 +29,8 @@ const SHARED_NFS: usize = 2;
 #[must_use]
 pub fn with_hosts(bed: &TestBed, network: &Network) -> TestBed {
     let mut text = String::new();
-    for (number, (name, host)) in [("left", &network.client), ("right", &network.server)].iter().enumerate() {
-        let interface = &host.port;
-        let _ = write!(
-            text,
-            "\n[[port]]\nname = \"{name}\"\nkind = \"dpdk\"\ndevice = \"net_af_packet{number},iface={interface}\"\n"
-        );
+    for (name, host) in [("left", &network.client), ("right", &network.server)] {
+        let _ = write!(text, "\n[[port]]\nname = \"{name}\"\ninterface = \"{}\"\n", host.port);
     }
     let stages: Vec<_> = (1..=SHARED_NFS).map(|nf| format!("\"nf{nf}\"")).collect();
     let stages = stages.join(", ");

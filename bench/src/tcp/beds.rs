@@ -6,7 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
-use headgate_host::namespace::{Endpoint, Namespace, NamespaceError, Namespaces};
+use headgate_host::namespace::{Endpoint, Namespace, NamespaceError, Namespaces, Plan};
 use headgate_host::network::{Mac, Offload, VethEnd};
 
 /// IEEE 802.3, 3.2.7: the largest payload of an ordinary frame, in bytes.
@@ -36,14 +36,15 @@ pub struct TestBed {
 }
 
 impl TestBed {
-    /// Two hosts whose cables end in a third place, as the ports of a manager. Their own ends finish their
-    /// frames: a port takes them as they are.
+    /// Two hosts whose cables end in a third place, as the ports of a manager, with the offloads that Linux
+    /// gives them.
     ///
     /// # Errors
     /// [`NamespaceError`].
     pub fn ports() -> Result<Self, NamespaceError> {
         let middle = Namespace::new()?;
-        let Namespaces { left, right } = Namespaces::new(&middle)?;
+        let plan = Plan { offloads: true, ..Plan::default() };
+        let Namespaces { left, right } = Namespaces::planned(&middle, &plan)?;
         Ok(Self { client: left, server: right, between: vec![middle] })
     }
 

@@ -21,9 +21,8 @@ pub fn limits(of: impl Fn(&str) -> Option<f64>) -> Vec<String> {
 fn frames(of: &impl Fn(&str) -> Option<f64>) -> Option<String> {
     let (ours, theirs) = (of("headgate_frame_bytes")?, of("routing_frame_bytes")?);
     Some(format!(
-        "frames: a packet socket carries one segment a frame ({ours:.0} bytes from the client on average, \
-         {:.0} frames/s both ways), kernels pass on {theirs:.0} bytes as one: {:.0} times as many frames for \
-         the same bytes",
+        "frames: NFs get one segment a frame ({ours:.0} bytes from the client on average, {:.0} frames/s \
+         both ways), kernels pass on {theirs:.0} bytes as one: {:.0} times as many frames for the same bytes",
         of("headgate_frames")?,
         theirs / ours
     ))

@@ -100,7 +100,7 @@ impl Scene {
     /// a namespace of its own, so that nothing of the machine's is touched.
     pub fn hosts() -> Result<Self, CommandError> {
         let middle = Namespace::new()?;
-        let plan = Plan { left: LEFT.plan(), right: RIGHT.plan(), mtu: MTU };
+        let plan = Plan { left: LEFT.plan(), right: RIGHT.plan(), mtu: MTU, offloads: true };
         let hosts = Namespaces::planned(&middle, &plan)?;
         LEFT.introduce_router(&hosts.left)?;
         RIGHT.introduce_router(&hosts.right)?;

@@ -42,6 +42,8 @@ pub struct Treatment {
     /// Whether frames longer than its MTU make it stop (tap) or vanish (af_packet), so that they must
     /// not reach it.
     pub obeys_mtu: bool,
+    /// Whether frames can come with a checksum that the kernel left to a card.
+    pub leaves_checksums: bool,
 }
 
 impl Treatment {
@@ -54,6 +56,7 @@ impl Treatment {
             fills_ring: false,
             keeps_sent: false,
             obeys_mtu: false,
+            leaves_checksums: matches!(device.driver(), "net_af_packet" | "net_af_xdp"),
         };
         match device.driver() {
             // Both take a buffer when a packet comes and free it when one is sent. pcap writes whatever

@@ -20,6 +20,7 @@ mod ffi {
     include!(concat!(env!("OUT_DIR"), "/bindings.rs"));
 }
 
+mod checksums;
 mod copied;
 pub mod devargs;
 mod device;

@@ -6,7 +6,9 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use headgate_shm::Stack;
+use headgate_shm::descriptor::LENGTH_MAX;
 
+use crate::checksums::Checksums;
 use crate::copied::Copied;
 use crate::device::{Device, control};
 use crate::direct::Direct;
@@ -278,8 +280,9 @@ impl Plan<'_> {
             sent_bytes_max = sent_bytes_max.min(private.frame_bytes_max());
         }
         let received_bytes_max = self.ring.map_or(u32::MAX, Ring::received_bytes_max);
+        let checksums = self.treatment.leaves_checksums.then(|| Checksums::new(LENGTH_MAX));
         let counters = QueueCounters::default();
-        Lane { device: Arc::clone(device), number, received_bytes_max, sent_bytes_max, counters }
+        Lane { device: Arc::clone(device), number, received_bytes_max, sent_bytes_max, checksums, counters }
     }
 
     /// The MTU of the interface below, or what the driver says.

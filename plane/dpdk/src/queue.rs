@@ -6,6 +6,7 @@ use headgate_port::{self as port, QueueCounters};
 use headgate_shm::region::FRAME_BYTES_MIN;
 use headgate_shm::{Descriptor, Stack};
 
+use crate::checksums::Checksums;
 use crate::copied::Copied;
 use crate::device::Device;
 use crate::direct::Direct;
@@ -23,6 +24,8 @@ pub(crate) struct Lane {
     pub(crate) received_bytes_max: u32,
     /// The longest frame the device sends, in bytes.
     pub(crate) sent_bytes_max: u32,
+    /// Completes what the kernel left out, where it does.
+    pub(crate) checksums: Option<Checksums>,
     pub(crate) counters: QueueCounters,
 }
 
@@ -63,6 +66,9 @@ impl port::Queue for Queue {
                 Way::Direct(direct) => direct.receive(&mut self.lane, stack, space),
                 Way::Copied(copied) => copied.receive(&mut self.lane, stack, space),
             };
+            if let Some(checksums) = &mut self.lane.checksums {
+                checksums.complete(stack.region(), &into[got..got + kept]);
+            }
             got += kept;
             if came < most {
                 break;

@@ -1,9 +1,10 @@
 //! An interface of the kernel as a queue of a worker.
 //!
 //! Between interfaces of one machine frames of up to 64 KiB travel whose checksums are only begun
-//! ([`headgate_wire::offload`]). A packet socket with `PACKET_VNET_HDR` says so beside each frame, so that what
-//! the path gets are ordinary frames: checksums complete, long frames cut. On the way out TCP segments that
-//! follow each other leave as one long frame again, since a frame costs the kernel far more than its bytes do.
+//! ([`headgate_wire::offload`]). A packet socket with `PACKET_VNET_HDR` says so beside each frame, so that
+//! what the path gets are ordinary frames: checksums complete, long frames cut. On the way out TCP segments
+//! that follow each other leave as one long frame again, since a frame costs the kernel far more than its
+//! bytes do.
 //!
 //! ```text
 //! sockets    both sockets of an interface and the ring of the one that receives

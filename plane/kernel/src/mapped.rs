@@ -188,7 +188,8 @@ impl MappedRings {
         Ok(Self { rings, socket, batch, counts, next_received: 0, next_sent: 0, is_pending: false })
     }
 
-    /// The bytes of a frame that the kernel filled, unless it did not come whole, and what it says beside them.
+    /// The bytes of a frame that the kernel filled, unless it did not come whole, and what is said beside
+    /// them.
     fn bytes_in(&self, number: u32) -> Option<(&[u8], Aside)> {
         let incoming = self.rings.incoming(number)?;
         (incoming.bytes.len() == incoming.length as usize).then_some((incoming.bytes, incoming.aside))

@@ -10,8 +10,8 @@
 //! Rejected: adjusting the whole's header in place from segment to segment, as Linux does; a segment would
 //! depend on those before it, and a worker stops in between when buffers run out.
 
+use super::header::{Header, KIND_ECN, KIND_TCP4, KIND_TCP6, KIND_UDP, NEEDS_CHECKSUM, OffloadError};
 use super::partial::Layers;
-use super::{Header, KIND_ECN, KIND_TCP4, KIND_TCP6, KIND_UDP, NEEDS_CHECKSUM, OffloadError};
 use crate::bytes::{get16, get32, put16, put32};
 use crate::checksum::Sum;
 use crate::ip::protocol;

@@ -1,6 +1,6 @@
 //! A checksum that is begun.
 
-use super::OffloadError;
+use super::header::OffloadError;
 use crate::bytes::{array, get16};
 use crate::checksum::Sum;
 use crate::flow_key::{Fragment, Parsed, parse};

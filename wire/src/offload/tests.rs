@@ -5,6 +5,7 @@ use std::vec::Vec;
 
 use proptest::prelude::*;
 
+use super::header::{KIND_TCP4, KIND_TCP6, KIND_UDP};
 use super::*;
 use crate::bytes::{get16, put16};
 use crate::checksum::Sum;

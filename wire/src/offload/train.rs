@@ -6,8 +6,8 @@
 //! the long frame are computed anew. So: equal headers, sequence numbers and IPv4 identifications that count
 //! on, equal lengths but for the last, PSH and FIN in the last only, CWR in the first only.
 
+use super::header::{Header, KIND_ECN, KIND_TCP4, KIND_TCP6, NEEDS_CHECKSUM};
 use super::partial::Layers;
-use super::{Header, KIND_ECN, KIND_TCP4, KIND_TCP6, NEEDS_CHECKSUM};
 use crate::bytes::{get16, get32, put16};
 use crate::checksum::Sum;
 use crate::ip::protocol;

@@ -28,6 +28,7 @@ fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
         memory_bytes: 16 << 30,
         hugepages_free: 0,
         default_route: Vec::new(),
+        interfaces: Vec::new(),
     };
     for experiment in all() {
         let names: BTreeSet<_> = experiment.cases.iter().map(Case::name).collect();

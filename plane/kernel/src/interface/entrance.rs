@@ -9,6 +9,7 @@ use headgate_wire::offload::{Cut, HEADERS_MAX, Header, Work};
 
 use super::sockets::Sockets;
 use crate::frame::{self, TAG_BYTES};
+use crate::mapped::Incoming;
 
 // linux/if_packet.h
 /// The whole frame lies in the socket.
@@ -98,28 +99,7 @@ impl Entrance {
         if is_whole && tag.is_none() && header.is_plain() {
             return self.store(stack, incoming.bytes);
         }
-        let frame = &mut self.private[TAG_BYTES..];
-        let (length, header) = if is_whole {
-            frame[..incoming.bytes.len()].copy_from_slice(incoming.bytes);
-            (Some(incoming.bytes.len()), header)
-        } else if incoming.aside.status & COPIED != 0 {
-            let (length, virtio) = sockets.fetch(frame);
-            (length, Header::from_bytes(virtio))
-        } else {
-            (None, header)
-        };
-        match length {
-            Some(length) if length == incoming.length as usize && length <= frame.len() => {}
-            Some(_) => {
-                self.counts.too_long += 1;
-                return None;
-            }
-            // The socket had no room for the whole.
-            None => {
-                self.counts.missed += 1;
-                return None;
-            }
-        }
+        let header = self.take(sockets, &incoming)?;
         let room = stack.region().geometry().frame_bytes_max() as usize;
         match self.complete(incoming.length as usize, tag, header, room) {
             Fate::Whole { start, end } => {
@@ -130,6 +110,33 @@ impl Entrance {
             }
             Fate::Cut => self.next_segment(stack),
             Fate::Lost => None,
+        }
+    }
+
+    /// Takes a frame into private memory; `None` when it did not come whole, or is too long for it. What
+    /// stands beside it is the same in the ring and in the socket.
+    fn take(&mut self, sockets: &Sockets, incoming: &Incoming) -> Option<Header> {
+        let frame = &mut self.private[TAG_BYTES..];
+        let length = incoming.length as usize;
+        if incoming.bytes.len() == length {
+            frame[..length].copy_from_slice(incoming.bytes);
+            return Some(Header::from_bytes(incoming.virtio));
+        }
+        let copied = incoming.aside.status & COPIED != 0;
+        let fetched = if copied { sockets.fetch(frame) } else { None };
+        match fetched {
+            Some((bytes, virtio)) if bytes == length && bytes <= frame.len() => {
+                Some(Header::from_bytes(virtio))
+            }
+            Some(_) => {
+                self.counts.too_long += 1;
+                None
+            }
+            // The socket had no room for the whole.
+            None => {
+                self.counts.missed += 1;
+                None
+            }
         }
     }
 

@@ -84,9 +84,9 @@ impl Sockets {
         Ok(Self { terms: terms.clone(), ring, next: 0, receiving, sending, sent_bytes_max })
     }
 
-    /// Takes the next long frame from the socket into `into`, behind its virtio header; `None` when there is
-    /// none. Returns its length in bytes, which may be more than there was room for.
-    pub(super) fn fetch(&self, into: &mut [u8]) -> (Option<usize>, [u8; offload::HEADER_LENGTH]) {
+    /// Takes the next long frame from the socket into `into`; `None` when there is none. Returns its length
+    /// in bytes, which may be more than there was room for, and its virtio header.
+    pub(super) fn fetch(&self, into: &mut [u8]) -> Option<(usize, [u8; offload::HEADER_LENGTH])> {
         // An interface that went down is told once, in the place of a frame.
         const TRIES: usize = 3;
         let mut header = [0; offload::HEADER_LENGTH];
@@ -99,12 +99,12 @@ impl Sockets {
             // SAFETY: the pieces are exclusive borrows that outlive the call.
             let bytes = unsafe { libc::recvmsg(self.receiving.as_raw_fd(), &raw mut message, flags) };
             match usize::try_from(bytes) {
-                Ok(bytes) => return (bytes.checked_sub(header.len()), header),
+                Ok(bytes) => return Some((bytes.checked_sub(header.len())?, header)),
                 Err(_) if io::Error::last_os_error().raw_os_error() == Some(libc::EAGAIN) => break,
                 Err(_) => {}
             }
         }
-        (None, header)
+        None
     }
 
     /// The socket whose interface tells how both fare.

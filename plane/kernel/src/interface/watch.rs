@@ -1,5 +1,5 @@
-//! The control thread's part of an interface: what was lost, whether the interface works, and its sockets when
-//! it comes back.
+//! The control thread's part of an interface: what was lost, whether the interface works, and its sockets
+//! when it comes back.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
