@@ -11,7 +11,7 @@ mod version;
 mod weight;
 
 pub use error::GroupError;
-pub use hierarchy::{Controller, Hierarchy, Missing};
+pub use hierarchy::{Controller, Hierarchy, Missing, all_that_is};
 pub use kill::end_members;
 pub(crate) use kill::{move_members, remove_tree};
 pub use nf::{Limits, NfGroup, NfGroupPlan};

@@ -79,7 +79,8 @@ impl Play<'_> {
     fn introduce(&self, scene: &Scene, ready: &Snapshot, name: &str) {
         let intro = Intro { ready, hosts: scene.has_hosts(), seconds: self.seconds, kill_at: self.kill_at() };
         self.out.narrate(intro.render(Pen::of_locale(), self.out.note_paint));
-        for why in &ready.scheduler.limitations {
+        let limitations = &ready.scheduler.limitations;
+        for why in limitations.iter().filter(|why| !is_told_again(why, limitations)) {
             self.out.note(format!("scheduler {}: {why}", ready.scheduler.mode));
         }
         let ready = progress::readiness(ready);
@@ -164,6 +165,12 @@ impl Play<'_> {
         panel.say(&format!("{VICTIM} is not back"));
         Ok(Some(Killed::not_back()))
     }
+}
+
+/// Returns whether another limitation says what this one says before its reason.
+fn is_told_again(why: &str, all: &[String]) -> bool {
+    let what = why.split(": ").next().unwrap_or(why);
+    all.iter().any(|other| other != why && other.contains(what))
 }
 
 fn victim(now: &Snapshot) -> Option<&NfStatus> {

@@ -73,6 +73,26 @@ impl fmt::Display for Missing {
     }
 }
 
+/// Returns all that is missing as one sentence, each reason once; `None` when nothing is.
+pub fn all_that_is(missing: &[Missing]) -> Option<String> {
+    let mut by_reason: Vec<(&Missing, Vec<&str>)> = Vec::new();
+    for one in missing {
+        match by_reason.iter_mut().find(|(first, _)| reason(first) == reason(one)) {
+            Some((_, consequences)) => consequences.push(one.controller.without()),
+            None => by_reason.push((one, vec![one.controller.without()])),
+        }
+    }
+    let told =
+        |(first, consequences): (&Missing, Vec<&str>)| format!("{}: {}", consequences.join(", "), first.why);
+    let told: Vec<String> = by_reason.into_iter().map(told).collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// The words of a reason without the paths, which differ where nothing else does.
+fn reason(missing: &Missing) -> Vec<&str> {
+    missing.why.split_whitespace().filter(|word| !word.starts_with('/')).collect()
+}
+
 /// A hierarchy of control groups that is mounted here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use headgate_host::Pid;
 use headgate_host::cgroup::{
-    Controller, DomainGroup, GroupError, GroupTree, Hierarchy, Limits, NfGroup, NfGroupPlan,
+    Controller, DomainGroup, GroupError, GroupTree, Hierarchy, Limits, NfGroup, NfGroupPlan, all_that_is,
 };
 use headgate_host::environment;
 
@@ -58,8 +58,7 @@ impl NfGroups {
 
     /// Returns what groups cannot limit on this machine, as one sentence; `None` when they limit everything.
     pub fn lacks(&self) -> Option<String> {
-        let missing: Vec<String> = self.tree.missing().iter().map(ToString::to_string).collect();
-        (!missing.is_empty()).then(|| missing.join("; "))
+        all_that_is(self.tree.missing())
     }
 
     /// Returns the reason why no weights are set, if that is so.

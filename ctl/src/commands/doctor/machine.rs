@@ -1,7 +1,7 @@
 //! Processor, cores, memory and kernel.
 
 use headgate_host::cgroup::reserve::Cpusets;
-use headgate_host::cgroup::{CpuController, GroupTree, Hierarchy};
+use headgate_host::cgroup::{CpuController, GroupTree, Hierarchy, all_that_is};
 use headgate_host::credentials::{self, Capability, has_capability};
 use headgate_host::environment::Environment;
 use headgate_host::sched::{self, Policy, SchedError};
@@ -243,15 +243,15 @@ fn control_groups(environment: &Environment) -> Check {
     };
     let name = format!("headgate-doctor-{}", std::process::id());
     let tree = GroupTree::make(&name, &Hierarchy::all(), &mut |_| {});
-    let missing: Vec<String> = tree.missing().iter().map(ToString::to_string).collect();
+    let missing = all_that_is(tree.missing());
     // Not made, it is not to be removed.
     let _ = tree.remove();
-    if missing.is_empty() {
+    let Some(missing) = missing else {
         return Check::ok(NAME, format!("{version}; NFs are held on their cores, limited and ended whole"));
-    }
+    };
     Check::warn(
         NAME,
-        format!("{version}; {}", missing.join("; ")),
+        format!("{version}; {missing}"),
         "run the manager as root on a machine whose control groups have the cpu, cpuset, pids and memory controllers",
     )
 }

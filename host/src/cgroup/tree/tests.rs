@@ -1,3 +1,4 @@
+use super::super::all_that_is;
 use super::*;
 use crate::credentials::is_root;
 use crate::testing::skip;
@@ -64,6 +65,23 @@ fn a_group_above_that_has_more_controllers_is_a_better_home() {
         missing[0].to_string().starts_with("CPU time is not weighed: cannot write \"+cpu\" to"),
         "{missing:?}"
     );
+}
+
+/// Five groups that may not be made are one reason, not five.
+#[test]
+fn a_reason_is_told_once() {
+    let missing = |controller: Controller, why: &str| Missing { controller, why: why.to_owned() };
+    let refused = |controller: Controller| {
+        missing(controller, &format!("cannot make /sys/fs/cgroup/{}/x: Permission denied", controller.name()))
+    };
+    let all =
+        [refused(Controller::Cpu), missing(Controller::Pids, "not mounted"), refused(Controller::Memory)];
+    assert_eq!(
+        all_that_is(&all).unwrap(),
+        "CPU time is not weighed, an NF's memory has no limit: cannot make /sys/fs/cgroup/cpu/x: Permission \
+         denied; the number of an NF's processes has no limit: not mounted"
+    );
+    assert_eq!(all_that_is(&[]), None);
 }
 
 #[test]
