@@ -109,3 +109,49 @@ pub fn drops(io: &IoStatus) -> [(DropReason, u64); 4] {
         (DropReason::TooLong, sum(|interface| interface.too_long)),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{self, Catalog, Machine};
+    use crate::control::link::Link;
+    use headgate_shm::ControlLayout;
+
+    fn configured() -> Configured {
+        let text = "nf = [{ name = 'a', exec = ['/bin/true'] }]
+                    chain = [{ name = 'c', stages = ['a'], io = { in = 'lan0', out = 'wan0' } }]";
+        let loaded = config::parse("test.toml", text, &Catalog::default(), &Machine::observe()).unwrap();
+        loaded.config.nfs[0].interfaces().unwrap().clone()
+    }
+
+    fn process() -> Interfaces {
+        let side = ManagerSide::create("nf", ControlLayout::new(64).unwrap()).unwrap();
+        let zero_copy = [false; 2];
+        Interfaces { side: Arc::new(side), given: None, _keeps: Vec::new(), zero_copy, made: Instant::now() }
+    }
+
+    /// However large the numbers that an NF writes, they can be added up over its processes and with those of
+    /// others, and it is found out.
+    #[test]
+    fn counters_beyond_every_number_are_cut_and_found_out() {
+        let wanted = configured();
+        let mut before = IoStatus::default();
+        for _ in 0..10 {
+            let process = process();
+            assert!(rings::are_possible(&process.side, process.made));
+            let counts = process.side.kernel_counts();
+            let [one, other] = &counts.interfaces;
+            let all = [&one.received, &one.lost, &one.too_long, &other.received, &other.lost, &other.unsent];
+            for count in all.into_iter().chain([&counts.waits, &counts.dropped]) {
+                count.store(u64::MAX, Ordering::Relaxed);
+            }
+            assert!(!rings::are_possible(&process.side, process.made));
+            before = status(&wanted, &before, Some(&Link::Interfaces(process)));
+        }
+        let hour = 3600 * 1_000_000_000;
+        assert!(before.interfaces.iter().all(|one| one.received + one.lost < hour), "{before:?}");
+        assert!(
+            drops(&before).into_iter().map(|(_, count)| count).sum::<u64>() < hour && before.calls() < hour
+        );
+    }
+}
