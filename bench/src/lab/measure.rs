@@ -49,8 +49,8 @@ pub enum Reading {
     Jain,
     /// Time from generator to null port, since the manager started.
     Latency,
-    /// For the first core with time slices: switches and samples a second, and the part of its time during
-    /// which an NF had real-time priority, in percent.
+    /// For the first core with time slices: switches and samples a second, the part of its time during which
+    /// an NF had real-time priority, in percent, and what a switch takes there, as measured at start.
     Slices,
     /// Delay of the first chain's packets, and its 99th percentile by the chain's bound.
     Delay,
@@ -195,6 +195,7 @@ impl Window {
         all.push(Value::new("switches", "1/s", self.rate(before.switches, after.switches)));
         all.push(Value::new("samples", "1/s", self.rate(before.samples, after.samples)));
         all.push(Value::new("core", "%", self.rate(before.real_time_ns, after.real_time_ns) / 1e7));
+        all.extend(after.switch_ns.map(|ns| Value::new("switch", "us", ns as f64 / 1e3)));
     }
 
     fn read_nfs(&self, all: &mut Vec<Value>) {

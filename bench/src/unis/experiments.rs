@@ -48,6 +48,9 @@ const FLOOR: f64 = 5e6;
 const BOUNDS: [(&str, u32); 3] = [("unis_500us", 500), ("unis_1000us", 1000), ("unis_5000us", 5000)];
 /// Packets per second of the chain with a bound. Our choice: a thirtieth of what the core can do.
 const FEW: f64 = 200e3;
+/// Packets per second of a chain that is idle nearly always. Our choice: one comes when all before it are
+/// through.
+const SELDOM: f64 = 500.0;
 
 /// Names of all experiments, in the thesis's order.
 pub const NAMES: [&str; 12] = [
@@ -424,19 +427,20 @@ fn occupancy_rule() -> Experiment {
     rule
 }
 
+/// The first NFs of a bed in one chain, the others in a second.
+fn two_chains(first: &[u32], rate: f64, others: &[u32]) -> TestBed {
+    let nfs = first.iter().chain(others).map(|&cycles| Work::Cycles(cycles)).collect();
+    let (count, all) = (first.len(), first.len() + others.len());
+    let chains = [((0..count).collect(), rate), ((count..all).collect(), OFFERED / 2.0)];
+    let chains = chains.map(|(stages, rate): (Vec<usize>, f64)| Chain { stages, rate });
+    let chains = chains.into_iter().filter(|chain| !chain.stages.is_empty()).collect();
+    TestBed { buffers: Some(BUFFERS), ..unis(&TestBed::of(nfs, chains)) }
+}
+
 fn slo() -> Experiment {
     const READS: &[Reading] = &[Reading::Chains, Reading::Slices, Reading::Delay];
-    /// The first NFs of a bed in one chain, the others in a second.
-    fn two(first: &[u32], rate: f64, others: &[u32]) -> TestBed {
-        let nfs = first.iter().chain(others).map(|&cycles| Work::Cycles(cycles)).collect();
-        let (count, all) = (first.len(), first.len() + others.len());
-        let chains = [((0..count).collect(), rate), ((count..all).collect(), OFFERED / 2.0)];
-        let chains = chains.map(|(stages, rate): (Vec<usize>, f64)| Chain { stages, rate });
-        let chains = chains.into_iter().filter(|chain| !chain.stages.is_empty()).collect();
-        TestBed { buffers: Some(BUFFERS), ..unis(&TestBed::of(nfs, chains)) }
-    }
     let bounded = |bed: &TestBed, us| TestBed { asked: format!("delay_bound_us = {us}\n"), ..bed.clone() };
-    let floors = two(&[MEDIUM], OFFERED / 2.0, &[MEDIUM; 4]);
+    let floors = two_chains(&[MEDIUM], OFFERED / 2.0, &[MEDIUM; 4]);
     let asked = TestBed { asked: format!("rate_floor = {FLOOR:.0}\n"), ..floors.clone() };
     let mut cases = vec![case("floor", "unis", floors, READS), case("floor", "unis_floor", asked, READS)];
     let mut kept = vec![Comparison::new(
@@ -445,7 +449,7 @@ fn slo() -> Experiment {
         "1",
     )];
     for (group, others) in [("alone", &[][..]), ("beside", &[HEAVY; CHAIN][..])] {
-        let bed = two(&[LIGHT; CHAIN], FEW, others);
+        let bed = two_chains(&[LIGHT; CHAIN], FEW, others);
         cases.push(case(group, "unis", bed.clone(), READS));
         for (variant, us) in BOUNDS {
             cases.push(case(group, variant, bounded(&bed, us), READS));
@@ -453,11 +457,18 @@ fn slo() -> Experiment {
             kept.push(Comparison::same(value.clone(), &value, "at most 1"));
         }
     }
+    cases.push(case("seldom", "unis", two_chains(&[LIGHT; CHAIN], SELDOM, &[HEAVY; CHAIN]), READS));
+    kept.push(Comparison::new(
+        "seldom.is_delivered",
+        Formula::Reach(vec!["seldom.unis.chain1".to_owned()], SELDOM * 0.95),
+        "1",
+    ));
     let mut slo = Experiment::new(
         "slo",
         "what is asked of a chain: 5 Mpps for a medium NF beside a chain of four, both overloaded (floor); 500, 1000 and \
-         5000 us for 200 kpps through three light NFs, alone and beside three heavy ones with more than they take; \
-         switches and samples a second, and the part of the core's time with real-time priority",
+         5000 us for 200 kpps through three light NFs, alone and beside three heavy ones with more than they take; a \
+         packet now and then, beside these; switches and samples a second, the part of the core's time with \
+         real-time priority, and what a switch takes",
         "chapter 5 (future work)",
         cases,
     );
