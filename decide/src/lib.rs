@@ -24,6 +24,7 @@
 //! - [`shutdown`]: how a manager ends;
 //! - [`liveness`]: whether an NF that takes no packets is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
+//! - [`replicate`]: what the nodes of a group say to each other so that one may be lost and no state is;
 //! - [`bfd`]: whether a neighbour and the link to it are alive;
 //! - [`spare`]: when a process is made that waits to be an instance's next one;
 //! - [`profile`]: where the time of a packet goes, and what to change first;
@@ -52,6 +53,7 @@ pub mod profile;
 pub mod reconfigure;
 pub mod record;
 pub mod relief;
+pub mod replicate;
 pub mod restart;
 pub mod share;
 pub mod shutdown;

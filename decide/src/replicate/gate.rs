@@ -1,0 +1,361 @@
+//! The gate of a group: logger, witness and switch.
+//!
+//! The problem: two nodes that cannot hear each other both believe the other dead. If each may decide to go
+//! on, both do. And what a dead node had in its hands is gone, unless somebody still has what it was made of.
+//!
+//! The intuition: *one arbiter that keeps the inputs*. The gate gives each packet the next clock of its lane,
+//! keeps it, and sends it from the log: new packets, packets sent again and a replay are the same movement of
+//! one cursor. Who is active and who stands by is an [`Assignment`], which is on disk before anybody hears
+//! of it; each has a higher view, and a node heeds only its own.
+//!
+//! *What is wanted follows from what is known*, anew after every event: nothing is remembered to be done.
+//!
+//! | the active node | the standby | next view |
+//! |---|---|---|
+//! | gone | has a checkpoint in this view | the standby is active, on its own |
+//! | was started again | has none | a node is active with empty state, told as lost |
+//! | gone | has none | none: it is waited for |
+//! | gone, and was just handed over to | the one before | the one before is active, on its own |
+//! | there | gone, or does not answer it | the active node on its own |
+//! | there, on its own | another node says hello | that one stands by, with nothing |
+//!
+//! The threshold: a standby may be promoted when the gate has its word of a checkpoint *of the same pair*,
+//! whose cut reaches the beginning of the log. Every packet behind the cut is then in the log, and everything
+//! that left was acknowledged by it. A view in which the active node is on its own ends both.
+//!
+//! The log is trimmed by that word alone, and while a node is on its own by what it released: then nobody
+//! could replay it, and it only mends what a link loses. A full log sheds new packets before their clock.
+//!
+//! A gate that was started again has its view on disk and no log. It takes the next view with the same pair,
+//! learns clocks from the active node, which heeds no packet of an earlier view from then on, and promotes
+//! nobody before a checkpoint behind its new log's beginning.
+//!
+//! Rejected: promoting a standby after time-outs counted by the standby itself: it would be a second arbiter.
+//!
+//! What it refuses to do: forget a packet on the active node's word while a standby exists, or overwrite one.
+//!
+//! Source: dissertation, 14.3.3; views after viewstamped replication, with one arbiter in place of a
+//! majority.
+
+mod boundary;
+mod log;
+mod views;
+
+use alloc::vec::Vec;
+
+pub use boundary::{Action, Event, Report, Setup, Stamp};
+
+use super::message::{Envelope, Message, Peer};
+use super::mutant::Mutant;
+use super::types::{Assignment, Clocks, Cut, Incarnation, NodeId, View};
+use crate::decision::Decision;
+use crate::units::Instant;
+
+/// Part of the log, in percent, at which a checkpoint is asked for. Our choice: a third of the log is left
+/// for what comes while the group is copied.
+const FILLING_PERCENT: u64 = 70;
+
+/// A node, as the gate sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Seen {
+    node: NodeId,
+    /// Its life, by its last hello.
+    me: Option<Incarnation>,
+    /// Whether it said hello since it was last named or could not be reached.
+    is_heard: bool,
+    is_up: bool,
+}
+
+/// State of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fill {
+    Low,
+    /// A checkpoint is to be asked for.
+    High,
+    Asked,
+}
+
+/// The gate of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Gate {
+    setup: Setup,
+    /// What nodes are told.
+    told: Option<Assignment>,
+    /// What is being written, and whether that was asked for.
+    next: Option<(Assignment, bool)>,
+    /// Whether the active node said hello in this view.
+    is_confirmed: bool,
+    /// Whether clocks are known.
+    is_open: bool,
+    stamped: Clocks,
+    trimmed: Clocks,
+    sent: Clocks,
+    arrived: Clocks,
+    credit: Option<Clocks>,
+    /// Cut that the standby could go on from.
+    durable: Option<Cut>,
+    seen: [Seen; 2],
+    is_unanswered: bool,
+    /// Who was active before a hand-over, and keeps its state until the other one has answered.
+    fallback: Option<Assignment>,
+    hands_over: bool,
+    fails_over: bool,
+    was_told_stuck: bool,
+    fill: Fill,
+    resend_at: Option<Instant>,
+}
+
+impl Decision for Gate {
+    type Setup = Setup;
+    type Event = Event;
+    type Sample = ();
+    type Action = Action;
+
+    fn new(setup: Setup) -> Self {
+        let none = Clocks::new(setup.lanes);
+        let again = |written: Assignment| Assignment { view: written.view.next(), ..written };
+        let seen = |node| Seen { node, me: None, is_heard: false, is_up: true };
+        Self {
+            setup,
+            told: None,
+            next: setup.written.map(|written| (again(written), false)),
+            is_confirmed: false,
+            is_open: false,
+            stamped: none,
+            trimmed: none,
+            sent: none,
+            arrived: none,
+            credit: None,
+            durable: None,
+            seen: setup.nodes.map(seen),
+            is_unanswered: false,
+            fallback: None,
+            hands_over: false,
+            fails_over: false,
+            was_told_stuck: false,
+            fill: Fill::Low,
+            resend_at: None,
+        }
+    }
+
+    fn on(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
+        match event {
+            Event::Received(envelope) => self.on_received(now, envelope, actions),
+            Event::Written { view } => self.on_written(now, view, actions),
+            Event::Reachable { node, up } => self.on_reachable(node, up),
+            Event::HandOver { wanted } => {
+                self.hands_over = wanted;
+                if wanted {
+                    self.ask_for_checkpoint(now, actions);
+                }
+            }
+            Event::FailOver => self.fails_over = self.durable.is_some(),
+        }
+        self.reconsider(actions);
+    }
+
+    fn poll(&mut self, now: Instant, (): &(), actions: &mut Vec<Action>) {
+        if let Some((next, is_asked @ false)) = &mut self.next {
+            *is_asked = true;
+            actions.push(Action::Write(*next));
+        }
+        if self.fill == Fill::High {
+            self.fill = Fill::Asked;
+            self.ask_for_checkpoint(now, actions);
+        }
+        if self.resend_at.is_some_and(|at| at.is_due(now)) {
+            self.resend(now, actions);
+        }
+    }
+
+    fn poll_at(&self) -> Option<Instant> {
+        let writes = self.next.filter(|(_, is_asked)| !is_asked).map(|_| Instant(0));
+        let asks = (self.fill == Fill::High).then_some(Instant(0));
+        [writes, asks, self.resend_at].into_iter().flatten().min()
+    }
+}
+
+impl Gate {
+    /// Returns what nodes are told.
+    #[must_use]
+    pub const fn told(&self) -> Option<&Assignment> {
+        self.told.as_ref()
+    }
+
+    /// Returns clocks of the last packets that were taken in.
+    #[must_use]
+    pub const fn stamped(&self) -> Clocks {
+        self.stamped
+    }
+
+    /// Returns clocks of the last packets that are not in the log any more.
+    #[must_use]
+    pub const fn trimmed(&self) -> Clocks {
+        self.trimmed
+    }
+
+    /// Returns the cut that the standby could go on from.
+    #[must_use]
+    pub const fn durable(&self) -> Option<Cut> {
+        self.durable
+    }
+
+    /// Returns whether the active node is known to heed this view alone.
+    #[must_use]
+    pub const fn is_confirmed(&self) -> bool {
+        self.is_confirmed
+    }
+
+    fn on_received(&mut self, now: Instant, envelope: Envelope, actions: &mut Vec<Action>) {
+        let Envelope { from, view, message } = envelope;
+        if let Message::Hello { me, arrived } = message {
+            return self.on_hello(now, (me, view), arrived, actions);
+        }
+        let Some(told) = self.told else { return };
+        let Peer::Node(from) = from else { return };
+        if view < told.view {
+            // Who works by an older view does not know the newer one yet.
+            self.tell(from, actions);
+        }
+        if view != told.view {
+            return;
+        }
+        let is_active = told.active.node == from;
+        let is_standby = told.standby.is_some_and(|standby| standby.node == from);
+        let believes = self.setup.mutation.is(Mutant::TrimmedWhenSent);
+        match message {
+            Message::Nack { lane, clock } if is_active => self.on_nack(lane, clock),
+            Message::Released { arrived, released, credit } if is_active => {
+                self.on_released(arrived, released, credit, actions);
+            }
+            Message::Unanswered if is_active => self.is_unanswered = true,
+            Message::Durable { cut, .. } if is_standby || believes => self.on_durable(cut, actions),
+            _ => {}
+        }
+    }
+
+    fn on_hello(
+        &mut self,
+        now: Instant,
+        (me, view): (Incarnation, View),
+        arrived: Option<Clocks>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(seen) = self.seen.iter_mut().find(|seen| seen.node == me.node) else { return };
+        // A hello that was on its way while its sender was started again.
+        if seen.me.is_some_and(|known| known.boot > me.boot) {
+            return;
+        }
+        (seen.me, seen.is_heard) = (Some(me), true);
+        let Some(told) = self.told else { return };
+        if told.standby.is_some_and(|standby| standby.node == me.node && standby != me) {
+            // What it had acknowledged is gone.
+            self.durable = None;
+        }
+        if view < told.view {
+            self.tell(me.node, actions);
+        } else if let (true, true, Some(arrived)) = (view == told.view, told.active == me, arrived) {
+            self.on_confirmed(now, arrived, actions);
+        }
+    }
+
+    /// The active node heeds packets of this view alone from here on.
+    fn on_confirmed(&mut self, now: Instant, arrived: Clocks, actions: &mut Vec<Action>) {
+        self.is_unanswered &= self.is_confirmed;
+        if !core::mem::replace(&mut self.is_open, true) {
+            (self.stamped, self.trimmed) = (arrived, arrived);
+        }
+        if !core::mem::replace(&mut self.is_confirmed, true) {
+            self.sent = arrived;
+            self.sent.raise(&self.trimmed);
+        }
+        self.arrived.raise(&arrived);
+        if let Some(before) = self.fallback.take() {
+            self.tell(before.active.node, actions);
+        }
+        self.resend_at = Some(now + self.setup.resend_after);
+    }
+
+    /// Tells a node the view, unless it is to keep its state for now.
+    fn tell(&self, to: NodeId, actions: &mut Vec<Action>) {
+        let keeps = self.fallback.is_some_and(|before| before.active.node == to);
+        if let Some(told) = self.told.filter(|_| !keeps) {
+            actions.push(Action::Send { to, view: told.view, message: Message::Assign(told) });
+        }
+    }
+
+    fn on_released(&mut self, arrived: Clocks, released: Clocks, credit: Clocks, actions: &mut Vec<Action>) {
+        self.arrived.raise(&arrived);
+        self.credit = Some(credit);
+        let is_solo = self.told.is_some_and(|told| told.standby.is_none());
+        if is_solo && self.next.is_none() {
+            self.trim(released, actions);
+        }
+    }
+
+    fn on_reachable(&mut self, node: NodeId, up: bool) {
+        for seen in self.seen.iter_mut().filter(|seen| seen.node == node) {
+            seen.is_up = up;
+            seen.is_heard &= up;
+        }
+        if up {
+            self.was_told_stuck = false;
+        }
+    }
+
+    fn on_written(&mut self, now: Instant, view: View, actions: &mut Vec<Action>) {
+        let Some((next, _)) = self.next.take_if(|(next, _)| next.view == view) else { return };
+        let is_new_life = self.told.is_some_and(|told| told.begun != next.begun);
+        if is_new_life {
+            let up_to = self.stamped;
+            self.trim(up_to, actions);
+            actions.push(Action::Report(Report::StateLost { up_to }));
+        }
+        let is_same_pair =
+            self.told.is_some_and(|told| told.joined == next.joined && told.active == next.active);
+        if !is_same_pair && !self.setup.mutation.is(Mutant::DurableForEver) {
+            self.durable = None;
+        }
+        let keeps = !self.setup.mutation.is(Mutant::NoFallback);
+        let is_handed_over = |told: &Assignment| next.standby == Some(told.active) && keeps;
+        self.fallback = self.told.filter(is_handed_over);
+        self.told = Some(next);
+        (self.is_confirmed, self.is_unanswered) = (false, false);
+        (self.hands_over, self.fails_over) = (false, false);
+        self.credit = None;
+        // A node is no candidate before it has heard that it is not in this view.
+        self.seen.iter_mut().for_each(|seen| seen.is_heard = false);
+        actions.push(Action::Report(Report::View(next)));
+        self.resend(now, actions);
+    }
+
+    /// Sends again what was not answered: the assignment until the active node has taken it, then packets.
+    fn resend(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.told.is_none() {
+            return;
+        }
+        self.resend_at = Some(now + self.setup.resend_after);
+        if !self.is_confirmed {
+            self.setup.nodes.into_iter().for_each(|to| self.tell(to, actions));
+            return;
+        }
+        let has_all = self.arrived.covers(&self.stamped);
+        if !has_all {
+            self.sent = self.arrived;
+            self.sent.raise(&self.trimmed);
+        }
+        if self.hands_over || self.fill == Fill::Asked {
+            self.ask_for_checkpoint(now, actions);
+        } else if has_all {
+            self.resend_at = None;
+        }
+    }
+
+    fn ask_for_checkpoint(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if let Some(told) = self.told {
+            let (to, view) = (told.active.node, told.view);
+            actions.push(Action::Send { to, view, message: Message::Checkpoint });
+            self.resend_at.get_or_insert(now + self.setup.resend_after);
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A node of a group: active, standby, or neither.
+//!
+//! The problem: a node changes its part when the gate says so, and messages of the part it had before are
+//! still on their way.
+//!
+//! The intuition: the gate's assignment names everybody's part and *life*. A node takes a newer one, becomes
+//! what it names, and forgets what it was; everything else is heeded only from the same view. A node that was
+//! started again has another life: what was assigned to the one before is not for it, so it says hello and
+//! waits.
+//!
+//! | is | is named | becomes |
+//! |---|---|---|
+//! | active | active | active: with the standby named, or on its own |
+//! | standby with a checkpoint | active | active: promoted |
+//! | anything | active, and state begins in this view | active with empty state |
+//! | standby of the same pair | standby | standby, with what it has |
+//! | anything | standby | standby with nothing |
+//! | anything | not | neither; it says hello until it is named |
+//!
+//! What it refuses to do: work with state that it does not have. A standby without a checkpoint, or a node
+//! started again, that is named active says hello in its own view, by which the gate knows.
+//!
+//! Source: our own.
+
+use alloc::vec::Vec;
+
+use super::active::{Active, Heritage};
+use super::boundary::{Action, Arrival, Event, Progress, Report, Setup};
+use super::message::{Envelope, Message, Peer};
+use super::mutant::Mutant;
+use super::standby::{Inheritance, Standby};
+use super::types::{Assignment, Clock, Incarnation, Lane, View};
+use crate::decision::Decision;
+use crate::units::Instant;
+
+/// Part of a node in its group.
+#[expect(clippy::large_enum_variant, reason = "a node has one")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// It was named nothing yet, or not named in the last view.
+    Neither,
+    /// It works on packets.
+    Active(Active),
+    /// It stands by.
+    Standby(Standby),
+}
+
+/// A node of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    setup: Setup,
+    view: View,
+    /// View in which the state that it has began.
+    begun: View,
+    part: Part,
+    hello_at: Instant,
+}
+
+impl Decision for Member {
+    type Setup = Setup;
+    type Event = Event;
+    type Sample = Progress;
+    type Action = Action;
+
+    fn new(setup: Setup) -> Self {
+        Self { setup, view: View(0), begun: View(0), part: Part::Neither, hello_at: Instant(0) }
+    }
+
+    fn on(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
+        match (event, &mut self.part) {
+            (Event::Received(envelope), _) => self.on_received(now, envelope, actions),
+            (Event::StateComplete { view, epoch, cut }, Part::Standby(standby)) if view == self.view => {
+                standby.on_state(epoch, cut, actions);
+            }
+            (Event::Stored { epoch }, Part::Standby(standby)) => standby.on_stored(epoch, actions),
+            (Event::Flipped { epoch }, Part::Active(active)) => active.on_flipped(epoch),
+            (Event::Copied { epoch }, Part::Active(active)) => active.on_copied(now, epoch, actions),
+            (Event::CheckpointWanted, Part::Active(active)) => active.want_checkpoint(),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self, now: Instant, progress: &Progress, actions: &mut Vec<Action>) {
+        match &mut self.part {
+            Part::Active(active) => active.poll(now, progress, actions),
+            Part::Neither if self.hello_at.is_due(now) => self.say_hello(now, actions),
+            Part::Neither | Part::Standby(_) => {}
+        }
+    }
+
+    fn poll_at(&self) -> Option<Instant> {
+        match &self.part {
+            Part::Active(active) => active.poll_at(),
+            Part::Neither => Some(self.hello_at),
+            Part::Standby(_) => None,
+        }
+    }
+}
+
+impl Member {
+    /// Returns its part.
+    #[must_use]
+    pub const fn part(&self) -> &Part {
+        &self.part
+    }
+
+    /// Returns the view that it is in.
+    #[must_use]
+    pub const fn view(&self) -> View {
+        self.view
+    }
+
+    /// Takes in a packet of a lane, before any NF sees it.
+    pub fn arrive(
+        &mut self,
+        view: View,
+        packet: (Lane, Clock),
+        has_room: bool,
+        actions: &mut Vec<Action>,
+    ) -> Arrival {
+        match &mut self.part {
+            Part::Active(active) => active.arrive(view, packet, has_room, actions),
+            Part::Neither | Part::Standby(_) => Arrival::Foreign,
+        }
+    }
+
+    fn on_received(&mut self, now: Instant, envelope: Envelope, actions: &mut Vec<Action>) {
+        let Envelope { from, view, message } = envelope;
+        if let (Message::Assign(assignment), Peer::Gate) = (message, from) {
+            return self.on_assignment(now, assignment, actions);
+        }
+        if let (Message::Commit { seq, .. }, Part::Active(_), true) =
+            (message, &self.part, self.setup.mutation.is(Mutant::AcksAfterPromotion))
+        {
+            actions.push(Action::Send { to: from, view, message: Message::Ack { seq } });
+        }
+        if view != self.view {
+            return;
+        }
+        match &mut self.part {
+            Part::Active(active) => active.on_message(now, message, actions),
+            Part::Standby(standby) => standby.on_message(message, actions),
+            Part::Neither => {}
+        }
+    }
+
+    fn on_assignment(&mut self, now: Instant, assignment: Assignment, actions: &mut Vec<Action>) {
+        if assignment.view < self.view {
+            return;
+        }
+        if assignment.view > self.view {
+            self.take_part(now, assignment, actions);
+        }
+        self.say_hello(now, actions);
+    }
+
+    fn take_part(&mut self, now: Instant, assignment: Assignment, actions: &mut Vec<Action>) {
+        let me = self.setup.me;
+        let is_me = |named: Incarnation| {
+            named == me || self.setup.mutation.is(Mutant::AnyBoot) && named.node == me.node
+        };
+        if is_me(assignment.active) {
+            self.become_active(now, assignment, actions);
+        } else if assignment.standby.is_some_and(is_me) {
+            self.view = assignment.view;
+            match &mut self.part {
+                Part::Standby(standby) if standby.is_same_pair(&assignment) => {
+                    standby.on_assignment(assignment)
+                }
+                _ => {
+                    self.part = Part::Standby(Standby::new(self.setup, assignment));
+                    actions.extend([Action::Discard, Action::Report(Report::Standby)]);
+                }
+            }
+        } else if assignment.active.node != me.node
+            && assignment.standby.is_none_or(|standby| standby.node != me.node)
+        {
+            self.view = assignment.view;
+            self.part = Part::Neither;
+            actions.extend([Action::Discard, Action::Report(Report::Fenced)]);
+        }
+    }
+
+    fn become_active(&mut self, now: Instant, assignment: Assignment, actions: &mut Vec<Action>) {
+        if assignment.begun > self.begun && assignment.begun == assignment.view {
+            return self.begin(now, assignment, actions);
+        }
+        match &mut self.part {
+            Part::Active(active) => active.on_assignment(now, assignment, actions),
+            Part::Standby(standby) => {
+                let Some(inheritance) = standby.inheritance() else { return };
+                self.promote(now, assignment, inheritance, actions);
+            }
+            Part::Neither => return,
+        }
+        (self.view, self.begun) = (assignment.view, assignment.begun);
+    }
+
+    fn begin(&mut self, now: Instant, assignment: Assignment, actions: &mut Vec<Action>) {
+        let worked = assignment.log_begins_after;
+        let heritage =
+            Heritage { worked, suppressed: worked, journal: Default::default(), epoch: Default::default() };
+        actions.extend([Action::Discard, Action::Begin]);
+        actions.push(Action::Report(Report::Active { solo: assignment.standby.is_none() }));
+        self.part = Part::Active(Active::new(now, self.setup, assignment, heritage));
+        (self.view, self.begun) = (assignment.view, assignment.begun);
+    }
+
+    fn promote(
+        &mut self,
+        now: Instant,
+        assignment: Assignment,
+        inheritance: Inheritance,
+        actions: &mut Vec<Action>,
+    ) {
+        let Inheritance { epoch, cut, journal, suppressed, left } = inheritance;
+        let is_whole = cut.clocks.covers(&assignment.log_begins_after);
+        // Recorded order of packets that nobody has would be waited for in vain.
+        let journal = if is_whole { journal } else { cut.journal };
+        actions.push(Action::Promote { epoch, cut, journal, suppressed });
+        if !left.covers(&suppressed) {
+            actions.push(Action::Report(Report::InDoubt { left, stored: suppressed }));
+        }
+        if !is_whole {
+            let lost = assignment.log_begins_after;
+            actions.push(Action::Report(Report::InputsLost { have: cut.clocks, lost }));
+        }
+        actions.push(Action::Report(Report::Active { solo: assignment.standby.is_none() }));
+        let heritage = Heritage { worked: cut.clocks, suppressed, journal, epoch };
+        self.part = Part::Active(Active::new(now, self.setup, assignment, heritage));
+    }
+
+    fn say_hello(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        self.hello_at = now + self.setup.resend_after;
+        let arrived = match &self.part {
+            Part::Active(active) => Some(active.arrived()),
+            Part::Neither | Part::Standby(_) => None,
+        };
+        let message = Message::Hello { me: self.setup.me, arrived };
+        actions.push(Action::Send { to: Peer::Gate, view: self.view, message });
+    }
+}

@@ -1,0 +1,172 @@
+//! What follows from what, as committed tables: the gate's next view, and a node's next part.
+
+use std::format;
+use std::string::String;
+use std::vec::Vec;
+
+use super::boundary::{self, Action, Event, WINDOW_MAX};
+use super::gate::{self, Gate};
+use super::member::{Member, Part};
+use super::mutant::Mutation;
+use super::*;
+use crate::decision::Decision;
+use crate::snapshot;
+use crate::units::{Instant, Span};
+
+const LEFT: Incarnation = Incarnation { node: NodeId(0), boot: Boot(1) };
+const RIGHT: Incarnation = Incarnation { node: NodeId(1), boot: Boot(1) };
+const AGAIN: Incarnation = Incarnation { node: NodeId(0), boot: Boot(2) };
+
+fn assignment(view: u32, active: Incarnation, standby: Option<Incarnation>) -> Assignment {
+    let log_begins_after = Clocks::new(1);
+    Assignment { view: View(view), active, standby, joined: View(1), begun: View(1), log_begins_after }
+}
+
+fn received(from: Incarnation, view: u32, message: Message) -> gate::Event {
+    gate::Event::Received(Envelope { from: Peer::Node(from.node), view: View(view), message })
+}
+
+fn hello(me: Incarnation, view: u32) -> gate::Event {
+    let arrived = (me.node == NodeId(0) && view > 0).then(|| Clocks::new(1));
+    received(me, view, Message::Hello { me, arrived })
+}
+
+fn durable(view: u32) -> gate::Event {
+    let cut = Cut { clocks: Clocks::new(1), journal: JournalIndex(0) };
+    received(RIGHT, view, Message::Durable { epoch: Epoch(1), cut })
+}
+
+/// Tells the gate, lets it write, and returns what nodes are told then.
+fn told(gate: &mut Gate, event: gate::Event) -> String {
+    let mut actions = Vec::new();
+    gate.on(Instant(0), event, &mut actions);
+    gate.poll(Instant(0), &(), &mut actions);
+    let written = actions.iter().find_map(|action| match action {
+        gate::Action::Write(assignment) => Some(assignment.view),
+        _ => None,
+    });
+    if let Some(view) = written {
+        gate.on(Instant(0), gate::Event::Written { view }, &mut Vec::new());
+    }
+    gate.told().map_or("nothing".into(), |told| {
+        let name = |one: Incarnation| format!("node {} boot {}", one.node, one.boot);
+        let standby = told.standby.map_or("nobody".into(), name);
+        let begun = if told.begun == told.view { ", state begins empty" } else { "" };
+        format!("view {}: {} active, {standby} stands by{begun}", told.view, name(told.active))
+    })
+}
+
+#[test]
+fn what_the_gate_wants_is_a_table() {
+    let up = |node, up| gate::Event::Reachable { node: NodeId(node), up };
+    let protected: [(&str, gate::Event); 4] = [
+        ("the left node says hello", hello(LEFT, 0)),
+        ("the right node says hello", hello(RIGHT, 0)),
+        ("the left node confirms", hello(LEFT, 1)),
+        ("a checkpoint is durable", durable(1)),
+    ];
+    let unanswered = received(LEFT, 1, Message::Unanswered);
+    let runs: [(&str, Vec<(&str, gate::Event)>); 7] = [
+        ("the active node is gone", [("left down", up(0, false)), ("right down", up(1, false))].into()),
+        ("the active node is started again", [("left says hello", hello(AGAIN, 0))].into()),
+        (
+            "the standby is gone and comes back",
+            [
+                ("right down", up(1, false)),
+                ("left confirms", hello(LEFT, 2)),
+                ("right up", up(1, true)),
+                ("right says hello", hello(RIGHT, 0)),
+                ("left down", up(0, false)),
+            ]
+            .into(),
+        ),
+        ("the standby does not answer", [("left complains", unanswered)].into()),
+        ("the group is handed over", [("wanted", gate::Event::HandOver { wanted: true })].into()),
+        (
+            "it is handed over to nobody",
+            [
+                ("wanted", gate::Event::HandOver { wanted: true }),
+                ("right says hello", hello(Incarnation { boot: Boot(2), ..RIGHT }, 0)),
+            ]
+            .into(),
+        ),
+        ("the operator fails it over", [("now", gate::Event::FailOver)].into()),
+    ];
+    let mut table = String::new();
+    for (name, events) in runs {
+        let nodes = [LEFT.node, RIGHT.node];
+        let (lanes, log, resend_after) = (1, 10, Span::from_millis(1));
+        let setup =
+            gate::Setup { lanes, nodes, log, resend_after, written: None, mutation: Mutation::default() };
+        let mut gate = Gate::new(setup);
+        table += &format!("{name}\n");
+        for (word, event) in protected.iter().chain(&events) {
+            table += &format!("    {word:<26} -> {}\n", told(&mut gate, *event));
+        }
+    }
+    snapshot::assert("gate", &table);
+}
+
+fn part(member: &Member) -> &'static str {
+    match member.part() {
+        Part::Neither => "neither",
+        Part::Active(active) if active.is_on_its_own() => "active, on its own",
+        Part::Active(_) => "active",
+        Part::Standby(standby) if standby.durable().is_some() => "standby with a checkpoint",
+        Part::Standby(_) => "standby",
+    }
+}
+
+#[test]
+fn what_a_node_becomes_is_a_table() {
+    let new = Assignment { begun: View(9), ..assignment(9, LEFT, None) };
+    let named = [
+        ("active with a standby", assignment(9, LEFT, Some(RIGHT))),
+        ("active on its own", assignment(9, LEFT, None)),
+        ("active, state begins", new),
+        ("standby of the same pair", assignment(9, RIGHT, Some(LEFT))),
+        ("standby of a new pair", Assignment { joined: View(9), ..assignment(9, RIGHT, Some(LEFT)) }),
+        ("not named", assignment(9, RIGHT, None)),
+        ("in another life", assignment(9, AGAIN, None)),
+        ("in an older view", assignment(1, RIGHT, None)),
+    ];
+    let event = |assignment| {
+        let (from, view, message) = (Peer::Gate, View(9), Message::Assign(assignment));
+        Event::Received(Envelope { from, view, message })
+    };
+    let begins = Assignment { begun: View(2), ..assignment(2, LEFT, None) };
+    let before =
+        [("new", None), ("active", Some(begins)), ("standby", Some(assignment(2, RIGHT, Some(LEFT))))];
+    let mut table = String::new();
+    for (name, first) in before {
+        for (word, assignment) in named {
+            let millisecond = Span::from_millis(1);
+            let mut member = Member::new(boundary::Setup {
+                me: LEFT,
+                lanes: LANES_MAX as u8,
+                window: WINDOW_MAX,
+                commit_every: millisecond,
+                checkpoint_every: None,
+                resend_after: millisecond,
+                unanswered_after: millisecond,
+                report_every: millisecond,
+                mutation: Mutation::default(),
+            });
+            let mut actions = Vec::new();
+            first.into_iter().for_each(|first| member.on(Instant(0), event(first), &mut actions));
+            actions.clear();
+            member.on(Instant(0), event(assignment), &mut actions);
+            let does: Vec<String> = actions.iter().filter_map(action_word).collect();
+            table += &format!("{name}, named {word:<24} -> {}: {}\n", part(&member), does.join(", "));
+        }
+    }
+    snapshot::assert("member", &table);
+}
+
+fn action_word(action: &Action) -> Option<String> {
+    match action {
+        Action::Send { message: Message::Hello { .. }, view, .. } => Some(format!("hello in view {view}")),
+        Action::Report(report) => Some(format!("report {report:?}").to_lowercase()),
+        other => Some(format!("{other:?}").to_lowercase()),
+    }
+}

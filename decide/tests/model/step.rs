@@ -1,0 +1,41 @@
+//! What may happen in the world, and how often.
+
+use headgate_decide::replicate::Lane;
+
+/// How often things happen at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    /// Packets of each lane.
+    pub packets: [u8; 2],
+    pub checkpoints: u8,
+    /// Time-outs of nodes, and of the gate.
+    pub time_outs: u8,
+    /// Crashes of nodes, and links that are down although both ends live.
+    pub crashes: [u8; 2],
+    pub suspicions: [u8; 2],
+    pub gate_crashes: u8,
+    pub hand_overs: u8,
+    /// Packets for which a node has no room.
+    pub overloads: u8,
+}
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    Stamp(Lane),
+    Deliver(u64),
+    /// Delivered where there is no room.
+    Overload(u64),
+    WorkA(usize, bool),
+    WorkB(usize, Lane),
+    Stored(usize),
+    TimeOut(usize),
+    GateTimesOut,
+    Checkpoint(usize),
+    Crash(usize),
+    Reboot(usize),
+    Suspect(usize),
+    Reach(usize),
+    CrashGate,
+    HandOver,
+}
