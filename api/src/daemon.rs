@@ -181,6 +181,8 @@ impl Daemon {
             Configuration::Text(text) => Some(text.clone()),
         };
         let mut command = options.command();
+        // A daemon that is left to itself would hold for ever what our caller held for a moment.
+        process::keep_descriptors_private()?;
         let mut start = || -> std::io::Result<_> {
             let (ours, theirs) = UnixStream::pair()?;
             let child = command.stdin(OwnedFd::from(theirs)).spawn()?;

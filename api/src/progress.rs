@@ -83,6 +83,18 @@ pub fn readiness(now: &Snapshot) -> String {
     if awaited.is_empty() { is } else { format!("{is}; awaited: {}", awaited.join(", ")) }
 }
 
+/// Returns the NFs that are not in service, a line each with the reason. Those that attach are not among
+/// them.
+#[must_use]
+pub fn unready(now: &Snapshot) -> Vec<String> {
+    let is_unready = |nf: &&NfStatus| !matches!(nf.state, NfState::Running | NfState::Awaited);
+    let line = |nf: &NfStatus| {
+        let why = nf.last_failure.as_deref().unwrap_or("it is still starting");
+        harmless(&format!("nf {} is not ready: {why}", nf.instance))
+    };
+    now.nfs.iter().filter(is_unready).map(line).collect()
+}
+
 /// Returns the names of the instances in such a state.
 fn instances(now: &Snapshot, is_such: impl Fn(NfState) -> bool) -> Vec<&str> {
     now.nfs.iter().filter(|nf| is_such(nf.state)).map(|nf| nf.instance.as_str()).collect()
@@ -181,6 +193,10 @@ mod tests {
             ]
         );
         assert_eq!(readiness(&now), "running, but not ready: b, c");
+        assert_eq!(
+            unready(&now),
+            ["nf b is not ready: exited with code 1", "nf c is not ready: it is still starting"]
+        );
     }
 
     #[test]

@@ -202,7 +202,12 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
     folders.map(|folder| folder.join(name)).find(|program| program.is_file())
 }
 
-pub(crate) fn keep_descriptors_private() -> Result<(), ProcessError> {
+/// Keeps every descriptor of ours but the three standard ones from programs that we start: also those that a
+/// careless parent left us, such as the file on which it holds a lock.
+///
+/// # Errors
+/// [`ProcessError::System`], on a kernel before 5.11.
+pub fn keep_descriptors_private() -> Result<(), ProcessError> {
     let flags = libc::CLOSE_RANGE_CLOEXEC as libc::c_int;
     // SAFETY: the call sets a flag on descriptors and closes none; no memory is touched.
     let result = unsafe { libc::close_range(FIRST_PRIVATE_DESCRIPTOR, libc::c_uint::MAX, flags) };

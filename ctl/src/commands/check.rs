@@ -1,6 +1,7 @@
 //! `headgate check`: whether a configuration is right, and what it would do.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use headgate_config::{self as config, Machine, plan};
 use serde_json::json;
@@ -9,12 +10,15 @@ use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::shipped::Shipped;
 
+/// Name of standard input as a file.
+const STANDARD_INPUT: &str = "-";
+
 /// Validate a configuration and print its plan, without starting anything
 ///
 /// Reports all errors at once, each with line, column and cure, and exits with code 4.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Configuration file
+    /// Configuration file; `-` is standard input
     #[arg(required_unless_present = "schema")]
     file: Option<PathBuf>,
     /// Print the JSON schema of configurations instead, for editors
@@ -32,7 +36,13 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     };
     let shipped = Shipped::find()?;
     let machine = Machine::observe();
-    match config::load(file, &shipped.catalog, &machine) {
+    let loaded = if file == Path::new(STANDARD_INPUT) {
+        let text = io::read_to_string(io::stdin()).map_err(CommandError::environment)?;
+        config::parse("standard input", &text, &shipped.catalog, &machine)
+    } else {
+        config::load(file, &shipped.catalog, &machine)
+    };
+    match loaded {
         Ok(loaded) => {
             let plan = plan::describe(&loaded.config, &machine);
             out.document(&json!({ "valid": true, "diagnostics": loaded.warnings, "plan": plan }))?;

@@ -19,7 +19,8 @@ use crate::output::Output;
 pub struct Args {
     /// Configuration file
     file: PathBuf,
-    /// Return when all NFs are ready, and leave the manager running in the background
+    /// Return when all NFs are ready, and leave the manager running in the background; if one is not, say
+    /// why, stop the manager and fail
     #[arg(long)]
     detach: bool,
     /// Append messages of the manager and its NFs to this file; needs --detach

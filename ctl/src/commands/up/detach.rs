@@ -19,7 +19,12 @@ use super::Args;
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// Starts the daemon, waits until it is ready, and leaves it.
+/// Further waits for NFs that are still starting. Our choice: with the daemon's own, longer than an external
+/// program may take.
+const MORE_WAITS: usize = 3;
+
+/// Starts the daemon, waits until it is ready, and leaves it. One of which not all NFs are ready is stopped:
+/// who starts it in a script would not learn of it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let began = Instant::now();
     let mut log = args.log.as_deref().map(Log::open).transpose()?;
@@ -28,16 +33,40 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
             log.tell(failure);
         }
     })?;
-    let now = daemon.handle().sample()?;
+    let handle = daemon.handle();
+    let mut now = handle.sample()?;
+    for _ in 0..MORE_WAITS {
+        now = progress::settled(|| handle.sample(), || false)?;
+    }
     for line in progress::started(&now) {
         out.note(line);
     }
     let took = text::time(began.elapsed().as_nanos() as u64);
     out.note(format!("manager {name}: {} after {took}", progress::readiness(&now)));
+    let unready = progress::unready(&now);
+    if !unready.is_empty() {
+        let failure = stop_half(daemon, &name, &unready);
+        if let Some(log) = &mut log {
+            log.tell(&failure);
+        }
+        return Err(failure);
+    }
     let pid = daemon.leave()?;
     out.document(&json!({ "name": name, "pid": pid }))?;
     out.note(format!("manager {name} runs by itself, pid {pid}; `headgate down --name {name}` stops it"));
     Ok(Exit::Ok)
+}
+
+/// Stops a manager of which not all NFs are ready. Returns the failure to tell.
+fn stop_half(daemon: Daemon, name: &str, unready: &[String]) -> CommandError {
+    // It is gone afterwards, in order or not.
+    let _ = daemon.stop();
+    let message = format!(
+        "{}; manager {name} was stopped again. Mend it, or run it without --detach, which goes on with the NFs \
+         that are ready",
+        unready.join("; ")
+    );
+    CommandError::new(Exit::Failed, message)
 }
 
 fn start(args: &Args, log: Option<&Log>, out: &Output) -> Result<(Daemon, String), CommandError> {

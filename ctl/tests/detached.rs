@@ -1,0 +1,72 @@
+//! What a script that starts a manager relies on.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use common::{HEADGATE, configuration, headgate, name_of, run, sockets, told, written};
+
+#[test]
+fn with_an_nf_that_is_not_ready_it_says_why_fails_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("unready"));
+    let broken = "exec = [\"/bin/sh\", \"-c\", \"echo no such luck >&2; exit 7\"]";
+    let file = written(folder, &configuration(&name).replace("run = \"monitor\"", broken));
+    let log = folder.join("log");
+    let (code, data, messages) =
+        run(folder, &["--json", "up", "--detach", "--log", log.to_str().unwrap(), &file]);
+    assert_eq!(code, 1, "{messages}");
+    let why = "nf second is not ready: exited with code 7";
+    assert!(messages.contains(why) && messages.contains("was stopped again"), "{messages}");
+    let document: serde_json::Value = serde_json::from_str(&data).unwrap();
+    assert_eq!(document["error"]["exit_code"], 1);
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("second | no such luck") && log.contains(why), "{log}");
+    assert!(!sockets(folder).join(format!("{name}.sock")).exists());
+    assert_eq!(run(folder, &["status", "--name", &name]).0, 1);
+}
+
+#[test]
+fn a_lock_of_the_caller_is_free_when_the_caller_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("lock"));
+    let file = written(folder, &configuration(&name));
+    let lock = folder.join("lock");
+    // flock(1) passes the locked file on to the command.
+    let mut command = headgate(folder, &[]);
+    let environment: Vec<_> =
+        command.get_envs().map(|(key, value)| (key.to_owned(), value.map(Into::into))).collect();
+    command = Command::new("flock");
+    command.arg(&lock).arg(HEADGATE).args(["up", "--detach", &file]);
+    for (key, value) in environment {
+        let value: Option<std::ffi::OsString> = value;
+        match value {
+            Some(value) => command.env(key, value),
+            None => command.env_remove(key),
+        };
+    }
+    let (code, _, messages) = told(command.output().unwrap());
+    assert_eq!(code, 0, "{messages}");
+    let free = Command::new("flock").arg("--nonblock").arg(&lock).arg("true").status().unwrap();
+    let (code, _, messages) = run(folder, &["down", "--name", &name]);
+    assert!(free.success(), "the manager holds the lock of its caller");
+    assert_eq!(code, 0, "{messages}");
+}
+
+#[test]
+fn a_configuration_is_checked_from_standard_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |text: &str| {
+        let mut command = headgate(folder.path(), &["check", "-"]);
+        let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        told(child.wait_with_output().unwrap())
+    };
+    let good = configuration("stdin");
+    let (code, plan, messages) = check(&good);
+    assert!(code == 0 && plan.contains("through"), "{plan} {messages}");
+    let (code, _, messages) = check(&good.replace("kind = \"null\"", "kind = \"nil\""));
+    assert!(code == 4 && messages.contains("standard input:"), "{messages}");
+}
