@@ -34,7 +34,7 @@ mod tests {
     fn every_experiment_and_its_options_are_there() {
         let grammar = of("bench", &crate::Command::augment_subcommands(Command::new("headgate-bench")));
         let names: Vec<&str> = grammar.commands.iter().map(|command| command.name.as_str()).collect();
-        assert_eq!(names, ["hop", "tcp", "nfvnice", "unis", "scc", "hostile"]);
+        assert_eq!(names, ["hop", "start", "tcp", "nfvnice", "unis", "scc", "hostile"]);
         let find = |command: usize, name: &str| {
             let arguments = &grammar.commands[command].arguments;
             arguments
@@ -45,7 +45,7 @@ mod tests {
         };
         let quick = find(0, "quick");
         assert!(quick.long.as_deref() == Some("quick") && !quick.takes_values && !quick.help.is_empty());
-        let experiment = find(3, "experiment");
+        let experiment = find(4, "experiment");
         assert!(experiment.long.is_none() && experiment.takes_values);
         assert!(experiment.values.iter().any(|value| value == "uniform"), "{:?}", experiment.values);
     }

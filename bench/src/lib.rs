@@ -5,6 +5,7 @@
 //! round, so that a machine that grows slower does so for all; ratios are formed within a round.
 //!
 //! - [`hop`]: what a hop through an NF costs (`headgate bench hop`);
+//! - [`start`]: how long traffic misses an NF that dies (`headgate bench start`);
 //! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
 //! - [`lab`]: what the experiments of all papers have in common;
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
@@ -22,6 +23,7 @@ pub mod lab;
 pub mod nfvnice;
 pub mod report;
 pub mod scc;
+pub mod start;
 pub mod statistics;
 pub mod tcp;
 pub mod unis;
@@ -42,6 +44,8 @@ use tcp::transfer::TransferError;
 pub enum Command {
     /// Measure a hop through an NF: throughput, latency, cost by station
     Hop(hop::Options),
+    /// Measure restarts: from an NF's death to the first packet of its successor, and 24 NFs at once
+    Start(start::Options),
     /// Measure TCP through three NFs between two namespaces, beside kernel routing, and what limits it
     Tcp(tcp::Options),
     /// Run the experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
@@ -67,6 +71,7 @@ impl Command {
     pub fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         match self {
             Self::Hop(options) => hop::run(&options, json),
+            Self::Start(options) => start::run(&options, json),
             Self::Tcp(options) => tcp::run(&options, json),
             Self::Nfvnice(options) => nfvnice::run(&options, json),
             Self::Unis(options) => unis::run(&options, json),
