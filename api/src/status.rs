@@ -51,6 +51,9 @@ pub struct ManagerStatus {
     pub version: String,
     /// CPU time of the whole process, in nanoseconds.
     pub cpu_ns: u64,
+    /// Cores that its control loop may run on: none of NFs where there are others.
+    #[serde(default)]
+    pub control_cores: Vec<u32>,
     /// Path of the socket where NFs with `attach` connect; `None` without such NFs.
     pub nf_socket: Option<String>,
 }

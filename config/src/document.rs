@@ -110,6 +110,9 @@ tables! {
         defaulted weights_every_ms: Whole<1, 100> = 10;
         /// Largest number of cores that one NF's load counts as, when NFs of a domain share a core by need.
         defaulted claim_cores: Whole<1, 64> = 1;
+        /// Weight of each NF beside other programs on its core, as a multiple of an ordinary program's. It
+        /// has no effect while a worker or the control loop runs on a core of NFs, which would wait for them.
+        defaulted nf_weight: Whole<1, 100> = 100;
         /// Milliseconds of a time slice of the NFs with `policy = "rr"`, set for the whole machine and
         /// restored at the end. Default: as the machine has it.
         optional rr_quantum_ms: Whole<1, 1000>;

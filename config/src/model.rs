@@ -74,14 +74,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// Cores of NFs on which nothing else is to run: those given by time slices, or all.
-    pub fn cores_to_leave(&self) -> Vec<u32> {
-        if self.scheduler.reserve_cores {
-            return self.cores_of_nfs();
-        }
-        self.cores_of_slices()
-    }
-
     /// Returns the cores that are given by time slices.
     pub fn cores_of_slices(&self) -> Vec<u32> {
         cores_of(self.nfs.iter().filter(|nf| nf.has_slices(self.scheduler.mode)))
@@ -148,6 +140,8 @@ pub struct Scheduler {
     pub weights_every_ms: u32,
     /// Largest number of cores that one NF's load counts as, 1 to 64.
     pub claim_cores: u32,
+    /// Weight of each NF beside other programs of its core, as a multiple of theirs, 1 to 100.
+    pub nf_weight: u32,
     /// Milliseconds of a time slice of round-robin NFs; `None` leaves it as it is.
     pub rr_quantum_ms: Option<u32>,
     /// Time slices of polling NFs.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
+use headgate_decide::share::weight_over_programs;
 use serde::Serialize;
 
 use super::machine::Machine;
@@ -18,6 +19,8 @@ pub struct Plan {
     pub manager: String,
     /// The cores in use, in rising order.
     pub cores: Vec<CorePlan>,
+    /// Weight of each NF beside other programs of its core, as a multiple of theirs.
+    pub nf_weight: u32,
     /// Packet memory.
     pub regions: Vec<RegionPlan>,
     /// Bytes of the manager's own records: who holds each buffer, and the flow tables.
@@ -105,6 +108,11 @@ pub fn describe(config: &Config, machine: &Machine) -> Plan {
     Plan {
         manager: config.manager.name.clone(),
         cores: cores(config),
+        nf_weight: weight_over_programs(
+            config.scheduler.nf_weight,
+            &config.cores_of_nfs(),
+            &config.manager.cores,
+        ),
         regions: regions(&config.memory, &config.domains, machine),
         record_bytes: record_bytes(&config.flows, &config.domains, config.manager.cores.len()),
         control: control.collect(),
@@ -243,6 +251,17 @@ impl fmt::Display for Plan {
             let worker = core.worker.map(|worker| format!("worker {worker}"));
             let who: Vec<String> = worker.into_iter().chain(core.nfs.iter().cloned()).collect();
             writeln!(f, "  {:<4} {}", core.core, who.join(", "))?;
+        }
+        if self.cores.iter().any(|core| !core.nfs.is_empty()) {
+            let because = match self.cores.iter().find(|core| core.worker.is_some() && !core.nfs.is_empty()) {
+                Some(shared) => format!(", because a worker has core {} too", shared.core),
+                None => String::new(),
+            };
+            writeln!(
+                f,
+                "  each NF weighs as much as {} programs that are not ours{because}",
+                self.nf_weight
+            )?;
         }
         self.write_memory(f)?;
         for chain in &self.chains {

@@ -195,6 +195,14 @@ pub fn feeds<'a>(
     })
 }
 
+/// Returns the weight of each NF beside other programs of its core, as a multiple of theirs: what is
+/// configured, unless what the manager runs itself is on one of these cores. A worker or the control loop
+/// would then wait for NFs that wait for it.
+#[must_use]
+pub fn weight_over_programs(configured: u32, of_nfs: &[u32], ours: &[u32]) -> u32 {
+    if of_nfs.iter().any(|core| ours.contains(core)) { 1 } else { configured }
+}
+
 /// Returns whether shares differ enough from those in force: one of them by more than a sixteenth, which is
 /// how well a service time is known.
 #[must_use]

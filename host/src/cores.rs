@@ -196,10 +196,15 @@ pub fn pin_current_thread(core: u32) -> Result<(), CoresError> {
     pin(None, &[core].into_iter().collect())
 }
 
-/// Keeps the calling thread, and threads it starts from now on, off these cores, where there are others.
-pub fn keep_current_thread_off(cores: &[u32]) -> Result<(), CoresError> {
-    let others: CoreList = allowed()?.0.into_iter().filter(|core| !cores.contains(core)).collect();
-    if others.is_empty() { Ok(()) } else { pin(None, &others) }
+/// Keeps the calling thread, and threads it starts from now on, off these cores, where there are others: of
+/// those that it was given when it was started, or else of all that this process may use. Returns whether
+/// there are; if not, nothing changes.
+pub fn keep_current_thread_off(cores: &[u32]) -> Result<bool, CoresError> {
+    let without =
+        |all: CoreList| all.0.into_iter().filter(|core| !cores.contains(core)).collect::<CoreList>();
+    let own = without(affinity(None)?);
+    let others = if own.is_empty() { without(allowed()?) } else { own };
+    if others.is_empty() { Ok(false) } else { pin(None, &others).map(|()| true) }
 }
 
 /// Keeps a task on the given cores.

@@ -58,6 +58,8 @@ use headgate_decide::shutdown::{self, Shutdown};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, NfId, Span};
 use headgate_decide::wake::poll_before_sleep;
 use headgate_host::cgroup::NfGroup;
+use headgate_host::cores;
+use headgate_host::sched;
 use headgate_host::undo::Janitor;
 use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -96,6 +98,10 @@ const PASS_EVERY: Duration = Duration::from_millis(5);
 /// Time between two passes while an NF's buffers are being taken back, so that a restart takes about a
 /// millisecond.
 const PASS_SOON: Duration = Duration::from_micros(200);
+
+/// Time slice of the control loop, in nanoseconds. Our choice: the kernel's shortest, and longer than most
+/// passes.
+const SLICE_NS: u64 = 100_000;
 
 /// Settings that stay the same while the manager runs.
 pub struct Settings {
@@ -190,7 +196,20 @@ fn prepare(config: &Config, ledger: &mut Ledger) -> (NfGroups, Vec<String>) {
     let groups = NfGroups::make(&config.manager.name, ledger);
     let limited = |lacks| format!("NFs are limited less than they should be: {lacks}");
     refused.extend(groups.lacks().map(limited));
+    refused.extend(beside_nfs(config));
     (groups, refused)
+}
+
+/// Returns what follows from the control loop, which is this thread, having no core but those of NFs; `None`
+/// when it has another.
+fn beside_nfs(config: &Config) -> Option<String> {
+    let (own, of_nfs) = (cores::affinity(None).ok()?, config.cores_of_nfs());
+    let shared = of_nfs.iter().find(|core| own.contains(**core))?;
+    Some(format!(
+        "the control loop shares core {shared} with NFs, so NFs weigh no more than other programs there, and its \
+         samples are of moments at which it has their core: it may use no other core; give it one (taskset, \
+         AllowedCPUs=)"
+    ))
 }
 
 impl Control {
@@ -249,8 +268,13 @@ impl Control {
         for why in self.refused.clone() {
             self.log(EventCode::SchedulingLimited, "manager", why);
         }
+        // It works for microseconds, often on the core of a worker that never sleeps: a task that asks for a
+        // short slice is let in soon (Linux 6.12). Elsewhere it has that of everybody.
+        let _ = sched::set(None, sched::Policy::Normal { nice: 0, slice_ns: Some(SLICE_NS) });
         // Before any NF runs, so that other programs leave its core first.
         self.tend_reserved();
+        let now = self.now();
+        self.weigh_others(now);
         for nf in self.config.nfs.clone() {
             self.add_instances(&nf);
         }

@@ -34,6 +34,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use headgate_host::clock::Clock;
+use headgate_host::cores::{self, CoresError};
 use headgate_host::undo::Janitor;
 
 use api::{Request, RequestError};
@@ -123,7 +124,7 @@ impl Manager {
     /// [`StartError`]; nothing is left behind then.
     pub fn start(config: Config, options: Options) -> Result<Self, StartError> {
         let listening = if options.listen { Some(place::Place::take(&config.manager.name)?) } else { None };
-        let left = config.cores_to_leave();
+        let left = config.cores_of_nfs();
         let kept = Arc::<Kept>::default();
         let (handle, inbox) = api::inbox(kept.clone()).map_err(|cause| StartError::Thread { cause })?;
         let (started, answer) = channel();
@@ -163,8 +164,8 @@ impl Manager {
             let serve = std::thread::Builder::new().name("hg-api".to_owned());
             serve
                 .spawn(move || {
-                    // The control thread runs on these cores already, or the manager would not have started.
-                    let _ = keep_off(&left);
+                    // The control thread left these cores already, or the manager would not have started.
+                    let _ = cores::keep_current_thread_off(&left);
                     api::serve(listener, handle);
                 })
                 .map_err(|cause| StartError::Thread { cause })?;
@@ -218,10 +219,16 @@ impl Drop for Manager {
     }
 }
 
-/// Keeps the calling thread off cores that are reserved for their NFs. Where they have time slices, it would
-/// wait until they have no packets.
-fn keep_off(cores: &[u32]) -> Result<(), StartError> {
-    if cores.is_empty() { Ok(()) } else { Ok(headgate_host::cores::keep_current_thread_off(cores)?) }
+/// Keeps the control thread, and what it starts, off the cores of NFs, and off those of workers where there
+/// are others still. On the core of an NF it would wait for the NF, and whatever it samples of the NF would
+/// be of moments at which it has just taken the core from it.
+pub(crate) fn keep_off(config: &Config) -> Result<(), CoresError> {
+    let of_nfs = config.cores_of_nfs();
+    let all = [&of_nfs[..], &config.manager.cores].concat();
+    if !of_nfs.is_empty() && !cores::keep_current_thread_off(&all)? {
+        cores::keep_current_thread_off(&of_nfs)?;
+    }
+    Ok(())
 }
 
 fn assemble(
@@ -233,7 +240,7 @@ fn assemble(
 ) -> Result<Control, StartError> {
     // First: a socket that cannot be opened costs no memory then.
     let reception = Reception::open(&config)?;
-    keep_off(&config.cores_to_leave())?;
+    keep_off(&config)?;
     let clock = Clock::calibrate();
     let regions = fabric::make_regions(&config)?;
     let mut stacks = fabric::full_stacks(&regions);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use headgate_api::status::{NfStatus, Snapshot};
+use headgate_api::status::{EventCode, NfStatus, Snapshot};
 use headgate_host::cgroup::CpuController;
 use headgate_host::sched;
 use headgate_tests::machine;
@@ -80,10 +80,15 @@ fn groups_of_nfs(group: &Path) -> Vec<PathBuf> {
     below(group).iter().flat_map(|domain| below(domain)).collect()
 }
 
-/// Returns the weight that the kernel has for an instance, as a part of its core.
-fn written(group: &Path, instance: &str) -> f64 {
-    let of_instance = |path: &PathBuf| path.to_string_lossy().ends_with(&format!(".{instance}"));
-    let group = groups_of_nfs(group).into_iter().find(of_instance).unwrap();
+/// Returns the weight that the kernel has for an instance's process, as a part of its core. The process that
+/// waits to be its next one has another group.
+fn written(group: &Path, nf: &NfStatus) -> f64 {
+    let pid = nf.pid.expect("it runs").to_string();
+    let has_it = |path: &PathBuf| {
+        fs::read_to_string(path.join("cgroup.procs"))
+            .is_ok_and(|members| members.lines().any(|one| one == pid))
+    };
+    let group = groups_of_nfs(group).into_iter().find(has_it).unwrap();
     let shares = fs::read_to_string(group.join("cpu.shares")).unwrap();
     shares.trim().parse::<f64>().unwrap() / 10_000.0
 }
@@ -118,7 +123,9 @@ fn shares_follow_what_packets_cost() {
         );
     }
     session.wait_for("the kernel's files say the same", |now| {
-        ["light", "heavy"].iter().all(|name| (written(&group, name) - share(nf(now, name))).abs() < 1e-9)
+        ["light", "heavy"]
+            .iter()
+            .all(|name| (written(&group, nf(now, name)) - share(nf(now, name))).abs() < 1e-9)
     });
     session.stop();
     assert!(!group.exists());
@@ -183,7 +190,7 @@ fn a_group_that_disappears_is_made_again() {
         now.scheduler.limitations.is_empty() && (0.7..1.4).contains(&ratio(now))
     });
     assert!(now.events.iter().filter(|event| is_told(event)).count() <= 2, "{:#?}", now.events);
-    assert!((written(&group, "light") - share(nf(&now, "light"))).abs() < 0.5);
+    assert!((written(&group, nf(&now, "light")) - share(nf(&now, "light"))).abs() < 0.5);
     session.stop();
     assert!(!group.exists());
 }
@@ -196,7 +203,7 @@ fn the_kernel_is_left_alone_in_mode_os() {
     // They are held, and equal.
     let group = group_of_all().filter(|_| has_weights("the_kernel_is_left_alone_in_mode_os"));
     if let Some(group) = group {
-        assert_eq!(written(&group, "light"), written(&group, "heavy"));
+        assert_eq!(written(&group, nf(&now, "light")), written(&group, nf(&now, "heavy")));
     }
     session.stop();
 }
@@ -217,4 +224,37 @@ fn real_time_nfs_run_under_their_policy() {
     session.stop();
     assert_eq!(sched::round_robin_quantum_ms().unwrap(), before);
     assert!(group_of_all().is_none_or(|group| !group.exists()));
+}
+
+/// Beside other programs of their core NFs have the weight that is configured; where the manager's own
+/// threads are on that core, they have no more than others.
+#[test]
+fn nfs_weigh_more_than_other_programs() {
+    if !has_weights("nfs_weigh_more_than_other_programs") {
+        return;
+    }
+    let group = group_of_all().unwrap();
+    let shares = || fs::read_to_string(group.join("cpu.shares")).unwrap().trim().parse::<u32>().unwrap();
+    let apart = machine::manager_core() != machine::nf_core();
+    for (key, each) in [("", 100), ("nf_weight = 7\n", 7), ("nf_weight = 1\n", 1)] {
+        let each = if apart { each } else { 1 };
+        let session = Session::start(&configuration(&format!("{key}mode = \"weights\""), LIGHT, HEAVY));
+        assert_eq!(shares(), (2 * 1024 * each).min(262_144), "{key}");
+        let cores = session.snapshot().manager.control_cores;
+        assert_eq!(!cores.contains(&machine::nf_core()), apart, "the control loop is on {cores:?}");
+        session.stop();
+        assert!(!group.exists());
+    }
+}
+
+/// An NF that looks into an empty ring most of the time uses much more CPU time than its packets take.
+#[test]
+fn an_nf_that_waits_for_packets_is_believed() {
+    let session = Session::start(&configuration("mode = \"nfvnice\"", "args = { cycles = 100 }", LIGHT));
+    // Many windows of 100 ms.
+    session.wait_for_packets("light", 150_000);
+    let now = session.snapshot();
+    let told = now.events.iter().filter(|event| event.code == EventCode::ServiceTimeOverridden);
+    assert_eq!(told.map(|event| event.what.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
+    session.stop();
 }

@@ -36,6 +36,7 @@ impl Resolver<'_> {
             pending: table.pending.value()?.0 as u32,
             weights_every_ms: table.weights_every_ms.value()?.0 as u32,
             claim_cores: table.claim_cores.value()?.0 as u32,
+            nf_weight: table.nf_weight.value()?.0 as u32,
             rr_quantum_ms: table.rr_quantum_ms.value().map(|ms| ms.0 as u32),
             unis: Unis {
                 gamma: table.unis_gamma.value()?.0 as u32,

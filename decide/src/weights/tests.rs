@@ -145,7 +145,7 @@ impl World {
             if nf.per_ms > 0 {
                 self.tell(Event::ServiceTime { instance, time: nf.claims, count: 20 });
             }
-            let account = Account { cpu: nf.cpu, returned: nf.returned, sleeps: 0 };
+            let account = Account { cpu: nf.cpu, returned: nf.returned, sleeps: 0, empty_polls: 0 };
             let account = self.weights.wants_account(self.now, instance).then_some(account);
             self.tell(Event::Costs { instance, account });
         }

@@ -124,13 +124,13 @@ impl GroupTree {
         self.roots.iter().any(|root| root.has(controller))
     }
 
-    /// Weighs the whole tree as so many processes outside it would be.
+    /// Weighs the whole tree as so many processes would be of which each counts for so many outside it.
     ///
     /// # Errors
     /// [`GroupError::File`].
-    pub fn set_members(&self, members: usize) -> Result<(), GroupError> {
+    pub fn set_members(&self, members: usize, each: u32) -> Result<(), GroupError> {
         for root in self.roots.iter().filter(|root| root.has(Controller::Cpu)) {
-            let weight = root.version.weight_of_members(members).to_string();
+            let weight = root.version.weight_of_members(members, each).to_string();
             files::write(root.path.join(root.version.weight_file()), &weight)?;
         }
         Ok(())

@@ -34,11 +34,12 @@ impl Version {
         }
     }
 
-    /// Returns what so many processes in no group have together.
-    pub fn weight_of_members(self, members: usize) -> u64 {
+    /// Returns what so many processes have together of which each weighs as much as so many in no group.
+    pub fn weight_of_members(self, members: usize, each: u32) -> u64 {
+        let all = members as u64 * u64::from(each);
         match self {
-            Version::V1 => (1024 * members as u64).clamp(2, 262_144),
-            Version::V2 => (100 * members as u64).clamp(1, 10_000),
+            Version::V1 => (1024 * all).clamp(2, 262_144),
+            Version::V2 => (100 * all).clamp(1, 10_000),
         }
     }
 

@@ -126,12 +126,13 @@ impl NfGroups {
         self.tree.admit_real_time(thread)
     }
 
-    /// Gives all groups together the weight of this many processes, so that NFs get as much as in no group.
+    /// Gives all groups together the weight of this many processes, each of so many outside: with 1 NFs get
+    /// as much as in no group.
     ///
     /// # Errors
     /// [`GroupError`].
-    pub fn set_members(&self, members: usize) -> Result<(), GroupError> {
-        self.tree.set_members(members.max(1))
+    pub fn set_members(&self, members: usize, each: u32) -> Result<(), GroupError> {
+        self.tree.set_members(members.max(1), each)
     }
 
     /// Takes back the group of a process that has ended. One of ours is removed by [`NfGroups::sweep`]: the

@@ -67,6 +67,8 @@ impl Control {
         refuse_fixed(&self.config, &next)?;
         self.refuse_too_many_chains(&next)?;
         self.prepare_reception(&next).map_err(RequestError::failed)?;
+        // Where it cannot leave the core of a new NF, the weight of NFs says so.
+        let _ = crate::keep_off(&next);
         let Difference { ended, new, mut summary } = compare(&self.config, &next);
         summary.extend(kept);
         let ends = |instance: &&Instance| !instance.is_gone() && ended.contains(&instance.seat.nf.name);

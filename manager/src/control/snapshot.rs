@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use headgate_decide::lifecycle::State;
 use headgate_decide::units::{ChainId, NfId, Span};
-use headgate_host::process;
+use headgate_host::{cores, process};
 use headgate_path::audit::Audit;
 use headgate_path::board::{InstanceCounts, Station};
 use headgate_path::drop::DropReason;
@@ -75,8 +75,19 @@ impl Control {
             pid,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             cpu_ns: process::cpu_time_ns(rustix::process::getpid()).unwrap_or(0),
+            control_cores: self.control_cores(),
             nf_socket: self.reception.as_ref().map(Reception::path),
         }
+    }
+
+    /// Returns the cores that the control loop may run on, which is the thread that asks.
+    pub(super) fn control_cores(&self) -> Vec<u32> {
+        cores::affinity(None).map(|cores| cores.as_slice().to_vec()).unwrap_or_default()
+    }
+
+    /// Returns the cores of all that the manager runs itself.
+    pub(super) fn own_cores(&self) -> Vec<u32> {
+        [self.control_cores(), self.config.manager.cores.clone()].concat()
     }
 
     fn worker_status(&self) -> Vec<WorkerStatus> {

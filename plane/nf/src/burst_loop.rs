@@ -325,6 +325,8 @@ impl<'a> BurstLoop<'a> {
 
     /// There are no packets.
     fn idle(&mut self) -> Result<(), LoopError> {
+        // What the kernel counts for it is no packet's cost.
+        add(&self.attached.side.progress().empty_polls, 1);
         if self.is_suspended {
             return self.wait_for_disk();
         }
@@ -346,11 +348,12 @@ impl<'a> BurstLoop<'a> {
         // Never by `sched_yield`: since Linux 6.6 a task that yields forfeits its slice.
         let micros = self.attached.side.orders().poll_micros.load(Ordering::Relaxed);
         let until = cycles() + self.clock.ticks(Duration::from_micros(u64::from(micros)));
-        let orders = self.attached.side.orders();
+        let (orders, empty_polls) = (self.attached.side.orders(), &self.attached.side.progress().empty_polls);
         while orders.must_yield.load(Ordering::Relaxed) == 0 && cycles() < until {
             if self.receive.refresh()? > 0 {
                 return Ok(());
             }
+            add(empty_polls, 1);
             std::hint::spin_loop();
         }
         let patience = self.patience();

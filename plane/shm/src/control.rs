@@ -82,6 +82,8 @@ pub struct Progress {
     pub disk_waits: AtomicU64,
     /// Grows several times a second while [`Progress::disk_waits`] says so and its loop runs.
     pub disk_beats: AtomicU64,
+    /// Times it found its receive ring empty and went on.
+    pub empty_polls: AtomicU64,
 }
 
 /// An NF's own counters of one of its interfaces of the kernel, since its start.

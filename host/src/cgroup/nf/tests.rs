@@ -115,11 +115,30 @@ fn what_a_plan_says_is_in_force() {
     group.remove().unwrap();
 }
 
+/// All NFs together weigh what is written, up to the kernel's most.
+#[test]
+fn the_tree_is_weighed_beside_other_programs() {
+    let Some(grove) = Grove::new("beside") else { return };
+    let group = grove.group(&plan("nf"));
+    let own = group.directories.iter().find(|directory| directory.has(Controller::Cpu)).unwrap();
+    let root = own.path.parent().and_then(Path::parent).unwrap();
+    let weight = || crate::files::read(root.join(own.version.weight_file())).unwrap().trim().to_owned();
+    let [three, many, most] = match own.version {
+        Version::V1 => ["3072", "61440", "262144"],
+        Version::V2 => ["300", "6000", "10000"],
+    };
+    for (members, each, written) in [(3, 1, three), (3, 20, many), (30, 100, most)] {
+        grove.tree.set_members(members, each).unwrap();
+        assert_eq!(weight(), written);
+    }
+    group.remove().unwrap();
+}
+
 /// Two domains have even parts of a core whatever the NFs in them weigh.
 #[test]
 fn domains_are_weighed_above_their_nfs() {
     let Some(grove) = Grove::new("domains") else { return };
-    grove.tree.set_members(3).unwrap();
+    grove.tree.set_members(3, 1).unwrap();
     let domains = ["one", "two"].map(|name| grove.tree.domain(0, name).unwrap());
     let groups: Vec<_> = domains
         .iter()

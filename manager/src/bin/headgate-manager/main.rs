@@ -137,7 +137,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
         janitor: Some(janitor.clone()),
         recorder: record.as_ref().map(Recording::recorder).unwrap_or_default(),
     };
-    let (name, to_leave) = (config.manager.name.clone(), config.cores_to_leave());
+    let (name, to_leave) = (config.manager.name.clone(), config.cores_of_nfs());
     let traces = Traces::register(&janitor, (!args.unlisted).then_some(&*name))?;
     let manager = start(config, options).inspect_err(|_| traces.withdraw(&janitor))?;
     if !to_leave.is_empty() {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use headgate_decide::cost::Account;
-use headgate_decide::share::WHOLE;
+use headgate_decide::share::{WHOLE, weight_over_programs};
 use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_decide::weights::{Action, Event};
 use headgate_host::cgroup::Controller;
@@ -74,6 +74,7 @@ impl Control {
                     cpu: Span(process::cpu_time_ns(process.origin.pid()).ok()?),
                     returned: counts.returned.get(),
                     sleeps: side.progress().sleeps.load(Ordering::Relaxed),
+                    empty_polls: side.progress().empty_polls.load(Ordering::Relaxed),
                 })
             };
             let to_ns = |cycles| self.fabric.clock.cycles_to_ns(cycles);
@@ -120,11 +121,11 @@ impl Control {
         entered
     }
 
-    /// Gives all groups together as much weight as their processes would have outside, and an NF that is not
-    /// weighed by need as much as each of the others of its domain and core has on average.
-    pub(super) fn weigh_others(&mut self, now: Moment) {
+    /// Gives all groups together the weight that their processes are to have beside others, and an NF that is
+    /// not weighed by need as much as each of the others of its domain and core has on average.
+    pub(in crate::control) fn weigh_others(&mut self, now: Moment) {
         let members = self.instances.iter().filter(|instance| instance.process.is_some()).count();
-        if let Err(error) = self.groups.set_members(members) {
+        if let Err(error) = self.groups.set_members(members, self.weight_beside()) {
             self.tell_weights(now, Event::GroupsRefused { why: error.to_string() });
         }
         let at_work = || self.instances.iter().filter(|instance| instance.is_at_work());
@@ -138,6 +139,13 @@ impl Control {
                 let _ = process.group.weigh(WHOLE / weighed);
             }
         }
+    }
+
+    /// Returns the weight of each NF beside other programs of its core, as a multiple of theirs.
+    fn weight_beside(&self) -> u32 {
+        let mut of_nfs = self.config.cores_of_nfs();
+        of_nfs.extend(self.instances.iter().filter(|one| !one.is_gone()).map(|one| one.seat.core));
+        weight_over_programs(self.config.scheduler.nf_weight, &of_nfs, &self.own_cores())
     }
 
     fn write_weight(

@@ -112,7 +112,12 @@ fn the_kernel_is_asked_once_a_window() {
     for millis in 0..=500 {
         let account = || {
             asked += 1;
-            Some(Account { cpu: Span::from_millis(millis), returned: millis * 100, sleeps: 0 })
+            Some(Account {
+                cpu: Span::from_millis(millis),
+                returned: millis * 100,
+                sleeps: 0,
+                empty_polls: 0,
+            })
         };
         let now = Moment(0) + Span::from_millis(millis);
         scheduling.on_costs(now, seat.number, account, &mut Vec::new());
