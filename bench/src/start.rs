@@ -263,6 +263,7 @@ mod tests {
             memory_bytes: 1 << 34,
             hugepages_free: 0,
             default_route: Vec::new(),
+            interfaces: Vec::new(),
         };
         let forward = headgate_config::ShippedNf {
             name: "forward".to_owned(),

@@ -17,6 +17,7 @@ fn after(seconds: u64) -> Snapshot {
             pid: 42,
             version: "0.1.0".into(),
             cpu_ns: 1_030_000_000 * seconds,
+            control_cores: vec![0],
             nf_socket: None,
         },
         scheduler: SchedulerStatus {
