@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, check, completions, doctor, down, logs, man, profile, show, status, tell, up,
+    apply, bench, check, completions, doctor, down, list, logs, man, profile, show, status, tell, up,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -40,6 +40,7 @@ enum Command {
     Apply(apply::Args),
     Status(status::Args),
     Show(show::Args),
+    List(list::Args),
     Logs(logs::Args),
     Tell(tell::Args),
     /// Show where the time of packets goes, and what to change first
@@ -73,6 +74,7 @@ impl Command {
             Self::Apply(args) => apply::run(&args, out),
             Self::Status(args) => status::run(&args, out),
             Self::Show(args) => show::run(&args, out),
+            Self::List(args) => list::run(&args, out),
             Self::Logs(args) => logs::run(&args, out),
             Self::Tell(args) => tell::run(&args, out),
             Self::Profile(command) => profile::run(&command, out),

@@ -56,6 +56,30 @@ fn a_lock_of_the_caller_is_free_when_the_caller_is_gone() {
 }
 
 #[test]
+fn managers_are_listed_and_so_is_what_one_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name, gone) = (folder.path(), name_of("listed"), name_of("gone"));
+    let (code, _, messages) = run(folder, &["up", "--detach", &written(folder, &configuration(&name))]);
+    assert_eq!(code, 0, "{messages}");
+    let left = sockets(folder).join(format!("{gone}.lock"));
+    fs::write(&left, "4194304").unwrap();
+    let of = |name: &str| {
+        let (code, data, messages) = run(folder, &["--json", "list"]);
+        assert_eq!(code, 0, "{messages}");
+        let all: serde_json::Value = serde_json::from_str(&data).unwrap();
+        all.as_array().unwrap().iter().find(|one| one["name"] == name).cloned()
+    };
+    let (here, lost) = (of(&name).unwrap(), of(&gone).unwrap());
+    let (_, page, _) = run(folder, &["list"]);
+    fs::remove_file(&left).unwrap();
+    assert_eq!(run(folder, &["down", "--name", &name]).0, 0);
+    assert_eq!((&here["state"], &here["nfs"], &here["nfs_ready"]), (&"running".into(), &2.into(), &2.into()));
+    assert_eq!((&lost["state"], &lost["pid"]), (&"left".into(), &4_194_304.into()));
+    assert!(page.contains("2 of 2") && page.contains("the next manager of this name takes over"), "{page}");
+    assert_eq!(of(&name), None);
+}
+
+#[test]
 fn a_configuration_is_checked_from_standard_input() {
     let folder = tempfile::tempdir().unwrap();
     let check = |text: &str| {
