@@ -58,7 +58,9 @@ impl Play<'_> {
         let ready = handle.sample()?;
         self.introduce(scene, &ready, &name);
         let transfers = Mutex::new(Vec::new());
-        let doing = Mutex::new("generated packets only".to_owned());
+        let doing =
+            if scene.has_hosts() { "generated packets only" } else { "capture and generated packets" };
+        let doing = Mutex::new(doing.to_owned());
         let enough = AtomicBool::new(false);
         let watched = thread::scope(|scope| {
             if let Scene::Hosts(hosts) = scene {
