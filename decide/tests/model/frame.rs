@@ -46,6 +46,7 @@ pub struct Copy {
 }
 
 /// Something on a link.
+#[expect(clippy::large_enum_variant, reason = "links keep frames behind a pointer")]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Frame {
     Data { to: NodeId, view: View, lane: Lane, clock: Clock },

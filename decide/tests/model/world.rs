@@ -12,7 +12,7 @@ use headgate_decide::replicate::boundary::Event;
 use headgate_decide::replicate::gate::{self, Gate, Stamp};
 use headgate_decide::replicate::member::Part;
 use headgate_decide::replicate::mutant::Mutation;
-use headgate_decide::replicate::{Assignment, Boot, Clock, Envelope, Lane, Message, NodeId, Peer, View};
+use headgate_decide::replicate::{Assignment, Boot, Clock, Envelope, Lane, NodeId, Peer};
 use headgate_decide::units::{Instant, Span};
 
 use super::check::{Ghost, Marks, Violation};
