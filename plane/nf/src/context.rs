@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use crate::arguments::UnknownNameError;
 use crate::clock::Clock;
 use crate::counter::{Board, Counter, NoCounterLeftError};
-use crate::disk::engine::{self, Bell, EngineChoice};
-use crate::disk::requests::Requests;
+use crate::disk::requests::DiskAccess;
+#[cfg(feature = "disk")]
 use crate::disk::{Disk, DiskError};
 use crate::maker::{Chain, Made, Maker, MakerError};
 use crate::timer::{Timer, Timers};
@@ -131,30 +131,6 @@ pub(crate) struct Environment {
     pub(crate) frame_bytes_max: usize,
 }
 
-/// Access of a process to its disk.
-pub(crate) struct DiskAccess {
-    /// Bell that tells the burst loop that a request is complete; none where no request is ever made.
-    pub(crate) bell: Option<Bell>,
-    pub(crate) choice: EngineChoice,
-    /// Made when an NF asks for it.
-    pub(crate) requests: OnceCell<Rc<RefCell<Requests>>>,
-}
-
-impl DiskAccess {
-    pub(crate) const fn new(bell: Option<Bell>, choice: EngineChoice) -> Self {
-        Self { bell, choice, requests: OnceCell::new() }
-    }
-
-    fn requests(&self, window: usize) -> Result<Rc<RefCell<Requests>>, DiskError> {
-        if let Some(requests) = self.requests.get() {
-            return Ok(requests.clone());
-        }
-        let made = self.bell.as_ref().map(|bell| engine::make(self.choice, bell));
-        let made = made.transpose().map_err(DiskError::NoEngine)?;
-        Ok(self.requests.get_or_init(|| Rc::new(RefCell::new(Requests::new(made, window)))).clone())
-    }
-}
-
 impl Environment {
     pub(crate) fn tell(&self, body: String) -> Result<(), TellError> {
         let bytes = body.len();
@@ -225,6 +201,7 @@ pub struct Context {
     pub(crate) timers: Timers,
     /// Its place among the NFs of the process.
     member: usize,
+    #[cfg(feature = "disk")]
     disk: Option<Disk>,
 }
 
@@ -235,14 +212,23 @@ impl Context {
         arguments: String,
         member: usize,
     ) -> Self {
-        Self { environment, label, arguments, timers: Timers::default(), member, disk: None }
+        Self {
+            environment,
+            label,
+            arguments,
+            timers: Timers::default(),
+            member,
+            #[cfg(feature = "disk")]
+            disk: None,
+        }
     }
 
-    /// The way to read and write files while packets go on. Asked for at the start by an NF that will need
-    /// it; costs those that do not ask nothing.
+    /// The way to read and write files while packets go on. With the feature `disk`. Asked for at the start
+    /// by an NF that will need it; costs those that do not ask nothing.
     ///
     /// # Errors
     /// [`DiskError::NoEngine`].
+    #[cfg(feature = "disk")]
     pub fn disk(&mut self) -> Result<Disk, DiskError> {
         if let Some(disk) = &self.disk {
             return Ok(disk.clone());

@@ -33,11 +33,18 @@
 //! A program that calls [`run`] has the command line of every NF: `--pcap IN OUT` runs it over a capture,
 //! `--socket PATH --as NAME` attaches it to a manager, `--help` tells the rest.
 //!
+//! Features, all on by default: `disk` for files ([`disk`]), `kernel-io` for chains on interfaces of the
+//! kernel, `pcap` for captures. An NF without them depends on less, and says what it then cannot do.
+//!
 //! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`], [`Timer`];
 //! [`maker`] for packets of its own; [`disk`] for files; then attach (hello, memory, ready), the burst loop
 //! over rings and the one over interfaces of the kernel, and [`headgate_session::launch`] for processes that
 //! the manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back to
 //! the manager. Packets that it makes itself ([`maker`]) lie in buffers it is lent.
+#![cfg_attr(
+    not(all(feature = "disk", feature = "kernel-io", feature = "pcap")),
+    allow(dead_code, reason = "one feature's part of what all share")
+)]
 
 mod arguments;
 mod burst;
@@ -49,6 +56,7 @@ mod counter;
 pub mod disk;
 mod fuse;
 mod interrupted;
+#[cfg(feature = "kernel-io")]
 mod kernel_loop;
 mod mail;
 pub mod maker;

@@ -1,20 +1,24 @@
 //! From `main` to the burst loop and back: attach, make the NF, work, say goodbye.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use headgate_session::kernel_io::KernelIo;
 use headgate_session::message::FromNf;
 use headgate_shm::descriptor::LENGTH_MAX;
 
 use crate::burst_loop::{BurstLoop, End, LoopError, TERMINATED};
 use crate::clock::Clock;
-use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
+use crate::context::{Context, Environment, Names, Outbox};
 use crate::counter::Board;
 use crate::disk::engine::{Bell, EngineChoice};
+use crate::disk::requests::DiskAccess;
 use crate::fuse::{Fused, Member};
+#[cfg(feature = "kernel-io")]
 use crate::kernel_loop::KernelLoop;
 use crate::maker::{Lent, Made};
 use crate::{NetworkFunction, NfError};
@@ -137,10 +141,40 @@ fn live(
         attached.say(&FromNf::Ready { lend, answers: true }).map_err(|error| ended(error.into()))?;
         return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
     };
+    on_interfaces(attached, &environment, &mut nfs, io, sockets)
+}
+
+/// Works on interfaces of the kernel in place of rings.
+#[cfg(feature = "kernel-io")]
+fn on_interfaces(
+    attached: &Attached,
+    environment: &Environment,
+    nfs: &mut Fused,
+    io: &KernelIo,
+    sockets: [OwnedFd; 2],
+) -> Result<End, RunError> {
+    let name = || attached.welcome.name.clone();
+    let ended = |reason: String| RunError::Manager { name: name(), reason };
     let failed = |reason: String| RunError::Start { name: name(), reason };
-    let mut work = KernelLoop::new(attached, &environment, &mut nfs, io, sockets).map_err(failed)?;
-    attached.say(&FromNf::Ready { lend: 0, answers: true }).map_err(|error| ended(error.into()))?;
-    work.run().map_err(|error| RunError::Manager { name: name(), reason: error.to_string() })
+    let mut work = KernelLoop::new(attached, environment, nfs, io, sockets).map_err(failed)?;
+    attached
+        .say(&FromNf::Ready { lend: 0, answers: true })
+        .map_err(|error| ended(LoopError::from(error).to_string()))?;
+    work.run().map_err(|error| ended(error.to_string()))
+}
+
+/// The same where the program cannot.
+#[cfg(not(feature = "kernel-io"))]
+fn on_interfaces(
+    attached: &Attached,
+    _: &Environment,
+    _: &mut Fused,
+    _: &KernelIo,
+    _: [OwnedFd; 2],
+) -> Result<End, RunError> {
+    let reason = "it stands in a chain with `io`, and was built without the feature `kernel-io` of headgate-nf; \
+                  build it with that feature, or take it out of the chain";
+    Err(RunError::Start { name: attached.welcome.name.clone(), reason: reason.to_owned() })
 }
 
 pub(crate) fn environment(attached: &Attached) -> Environment {

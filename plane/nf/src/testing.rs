@@ -31,8 +31,9 @@ use headgate_shm::{Geometry, PagesWanted, Region, Verdict};
 
 use crate::burst::BURST_MAX;
 use crate::clock::Clock;
-use crate::context::{Context, DiskAccess, Environment, Names, Outbox};
+use crate::context::{Context, Environment, Names, Outbox};
 use crate::counter::Board;
+use crate::disk::requests::DiskAccess;
 use crate::fuse::{Fused, Member};
 use crate::maker::{Lent, Made, Way};
 use crate::{NetworkFunction, NfError};

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Rotation;
+#[cfg(feature = "disk")]
 use super::threads::Threads;
+#[cfg(feature = "disk")]
 use super::uring::Uring;
 
 /// Called from another thread when a request is complete.
@@ -82,6 +84,7 @@ pub enum EngineChoice {
 pub const REQUESTS_MAX: usize = 512;
 
 /// Makes an engine.
+#[cfg(feature = "disk")]
 pub fn make(choice: EngineChoice, bell: &Bell) -> io::Result<Box<dyn Engine>> {
     if choice == EngineChoice::Best {
         // Containers and hardened kernels refuse with EPERM, old ones with ENOSYS or for want of an

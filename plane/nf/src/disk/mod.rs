@@ -37,13 +37,15 @@
 //! [`NetworkFunction::resume`]: crate::NetworkFunction::resume
 
 mod buffers;
-#[cfg(test)]
+#[cfg(all(test, feature = "disk"))]
 mod conformance;
 pub(crate) mod drive;
 pub(crate) mod engine;
 mod hold;
 pub(crate) mod requests;
+#[cfg(feature = "disk")]
 mod threads;
+#[cfg(feature = "disk")]
 mod uring;
 
 use std::cell::RefCell;

@@ -1,16 +1,20 @@
 //! Everything a process of NFs has asked of its disk: logs, reads, packets on hold.
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use headgate_shm::descriptor::Descriptor;
 
 use super::buffers::Buffers;
-use super::engine::{Action, Engine, Finished, Outcome, REQUESTS_MAX, Request};
+#[cfg(feature = "disk")]
+use super::engine;
+use super::engine::{Action, Bell, Engine, EngineChoice, Finished, Outcome, REQUESTS_MAX, Request};
 use super::hold::{Hold, Line};
 use super::{
     DiskError, LogFullError, LogSettings, READ_BYTES_MAX, ReadRequestError, Rotation, RotationPendingError,
@@ -326,5 +330,30 @@ impl Requests {
     /// The end: files are left with whole records.
     pub fn close(&mut self) {
         self.logs.iter_mut().for_each(|log| log.buffers.close());
+    }
+}
+
+/// Access of a process to its disk.
+pub(crate) struct DiskAccess {
+    /// Bell that tells the burst loop that a request is complete; none where no request is ever made.
+    pub(crate) bell: Option<Bell>,
+    pub(crate) choice: EngineChoice,
+    /// Made when an NF asks for it.
+    pub(crate) requests: OnceCell<Rc<RefCell<Requests>>>,
+}
+
+impl DiskAccess {
+    pub(crate) const fn new(bell: Option<Bell>, choice: EngineChoice) -> Self {
+        Self { bell, choice, requests: OnceCell::new() }
+    }
+
+    #[cfg(feature = "disk")]
+    pub(crate) fn requests(&self, window: usize) -> Result<Rc<RefCell<Requests>>, DiskError> {
+        if let Some(requests) = self.requests.get() {
+            return Ok(requests.clone());
+        }
+        let made = self.bell.as_ref().map(|bell| engine::make(self.choice, bell));
+        let made = made.transpose().map_err(DiskError::NoEngine)?;
+        Ok(self.requests.get_or_init(|| Rc::new(RefCell::new(Requests::new(made, window)))).clone())
     }
 }
