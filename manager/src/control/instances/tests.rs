@@ -204,10 +204,11 @@ fn an_answer_is_passed_on_and_a_library_without_answers_is_known() {
     let [Effect::Answered { at: 0, number: 7, outcome }] = &effects[..] else {
         panic!("{:?}", words(&effects))
     };
-    assert_eq!(
-        (outcome, instances[0].message.as_deref()),
-        (&Outcome::Answered("three".into()), Some("three"))
-    );
+    assert_eq!(*outcome, Outcome::Answered("three".into()));
+    instances[0].note_answer(outcome);
+    instances[0].note_answer(&Outcome::Refused("no".into()));
+    instances[0].note_answer(&Outcome::Answered(String::new()));
+    assert_eq!(instances[0].message.as_deref(), Some("three"));
 }
 
 /// Polls until the NF's library is known to answer, or not.
