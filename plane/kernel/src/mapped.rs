@@ -73,6 +73,7 @@ pub fn prepare(socket: &OwnedFd, queue: u32, frame_bytes: u32) -> io::Result<()>
 }
 
 /// Gives a socket a ring to receive, and maps it.
+#[cfg(feature = "port")]
 pub(crate) fn receiving(socket: &OwnedFd, queue: u32, frame_bytes: u32) -> io::Result<Rings> {
     let shape = Shape::of(queue, frame_bytes);
     open::set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, shape.request())?;
@@ -95,6 +96,7 @@ pub(crate) struct Incoming<'a> {
     /// What is said beside it.
     pub(crate) aside: Aside,
     /// Bytes that stand in front of it, where the socket was asked for a virtio header.
+    #[cfg_attr(not(feature = "port"), expect(dead_code, reason = "only a worker's socket asks for it"))]
     pub(crate) virtio: [u8; offload::HEADER_LENGTH],
 }
 

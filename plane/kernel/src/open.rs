@@ -154,6 +154,7 @@ fn bound_to(socket: BorrowedFd<'_>) -> io::Result<i32> {
 }
 
 /// The longest frame, without VLAN tag, that a packet socket's interface sends now, in bytes.
+#[cfg(feature = "port")]
 pub(crate) fn frame_bytes_max(socket: BorrowedFd<'_>) -> io::Result<u32> {
     const ETHERNET_HEADER_BYTES: u32 = 14;
     let answer = ask(socket, libc::SIOCGIFMTU)?;
@@ -163,6 +164,7 @@ pub(crate) fn frame_bytes_max(socket: BorrowedFd<'_>) -> io::Result<u32> {
 }
 
 /// Whether a packet socket's interface is switched on and joined to one that is.
+#[cfg(feature = "port")]
 pub(crate) fn is_running(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let answer = ask(socket, libc::SIOCGIFFLAGS)?;
     // SAFETY: the question was answered by flags here.
@@ -171,6 +173,7 @@ pub(crate) fn is_running(socket: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 /// Asks for a property of a packet socket's interface.
+#[cfg(feature = "port")]
 fn ask(socket: BorrowedFd<'_>, question: libc::Ioctl) -> io::Result<libc::ifreq> {
     // SAFETY: all zeroes is a valid request.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
