@@ -6,7 +6,7 @@
 //!
 //! An NF is untrusted: its lines are cut, its control characters replaced, and it may say so much in a
 //! second; what is beyond that is read and left out, and one line says how much. See
-//! docs/decisions/0031-output-of-nfs.md.
+//! docs/decisions/0036-output-of-nfs.md.
 
 mod kept;
 mod lines;
