@@ -48,12 +48,14 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// The configurations in a page. One that shows a part of a file stands behind a comment, invisible where the
-/// page is read, that has the rest: `<!-- completed by:`.
+/// page is read, that has the rest: `<!-- completed by:`. A block of another program stands behind
+/// `<!-- not a configuration -->`.
 fn configurations(page: &str) -> Vec<String> {
     let mut before = "";
     let mut found = Vec::new();
     for (number, part) in page.split("```").enumerate() {
         let block = part.strip_prefix("toml\n").filter(|_| number % 2 == 1);
+        let block = block.filter(|_| !before.trim_end().ends_with("<!-- not a configuration -->"));
         let rest = before
             .rsplit_once("<!-- completed by:\n")
             .and_then(|(_, rest)| rest.trim_end().strip_suffix("-->"));

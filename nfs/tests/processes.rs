@@ -91,7 +91,7 @@ fn a_message_changes_the_cost_of_a_running_process() {
     let (mut manager, child) = start(&orders(run("synthetic")), welcome(Loop::Notified, r#"{"cycles":120}"#));
     manager.exchange(&frames(100));
     manager.tell(r#"{"cycles":{"uniform":{"min":9,"max":3}}}"#);
-    assert_eq!(manager.listen(), r#"{"error":"`uniform` has min 9 above max 3"}"#);
+    assert_eq!(manager.listen(), r#"{"error":"cycles: `uniform` has min 9 above max 3"}"#);
     manager.tell(r#"{"cycles":0}"#);
     manager.exchange(&frames(100));
     assert_eq!(manager.stop(), "");
@@ -188,7 +188,7 @@ fn a_process_that_cannot_start_tells_the_manager_why() {
             run("forward"),
             r#"{"to":"south"}"#,
             4,
-            "test cannot start: there is no port `south`; there are west, east",
+            "test cannot start: to: there is no port `south`; there are west, east",
         ),
         (run("farward"), "{}", 3, "there is no network function `farward`"),
         (Program::Exec(vec!["/no/such/program".into()]), "{}", 3, "test: cannot run /no/such/program"),

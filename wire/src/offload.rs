@@ -20,7 +20,7 @@ mod train;
 
 pub use cut::{Cut, HEADERS_MAX};
 pub use header::{HEADER_LENGTH, Header, OffloadError};
-pub use partial::Partial;
+pub use partial::{Checksum, Partial};
 pub use train::{HEAD_BYTES, Segment, Train};
 
 use header::{KIND_ECN, NEEDS_CHECKSUM};
@@ -49,7 +49,7 @@ impl Header {
             return Ok(Work::Nothing);
         }
         let (start, offset) = (usize::from(self.checksum_start), usize::from(self.checksum_offset));
-        Partial::new(start, start + offset, frame.len()).map(Work::Checksum)
+        Partial::asked(frame, start, start + offset).map(Work::Checksum)
     }
 }
 

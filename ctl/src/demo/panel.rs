@@ -117,7 +117,11 @@ mod tests {
         Snapshot {
             at_ns: seconds * 1_000_000_000,
             workers: vec![WorkerStatus::default()],
-            ports: vec![port("generator", "generator"), port("left", "dpdk"), port("right", "dpdk")],
+            ports: vec![
+                port("generator", "generator"),
+                port("left", "interface"),
+                port("right", "interface"),
+            ],
             nfs: vec![
                 nf("firewall", 80_000_000, true),
                 nf("monitor", 130_000_000, false),

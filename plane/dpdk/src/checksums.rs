@@ -34,6 +34,6 @@ impl Checksums {
         let Some(frame) = self.private.get_mut(..packet.length() as usize) else { return };
         region.read(packet, frame);
         let (place, checksum) = partial.complete(frame);
-        region.write(packet.index(), packet.offset() + place as u32, &checksum);
+        region.write(packet.index(), packet.offset() + place as u32, checksum.as_ref());
     }
 }

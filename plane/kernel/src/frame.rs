@@ -59,9 +59,7 @@ pub fn insert_tag(room: &mut [u8], tag: [u8; TAG_BYTES]) {
     }
 }
 
-/// Computes a checksum of TCP or UDP that the kernel left out: in its place stands the sum of the pseudo
-/// header. One in 65536 that were computed looks so too, and comes out as it was. Of anything else the kernel
-/// left nothing to do but SCTP's, which networks of namespaces do not leave out.
+/// Computes a checksum of TCP, UDP or SCTP that the kernel left out ([`Partial::find`]).
 pub fn complete_checksum(frame: &mut [u8]) {
     if let Some(partial) = Partial::find(frame, frame.len()) {
         partial.fill(frame);

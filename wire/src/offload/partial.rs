@@ -1,5 +1,7 @@
 //! A checksum that is begun.
 
+use crc::{CRC_32_ISCSI, Crc};
+
 use super::header::OffloadError;
 use crate::bytes::{array, get16};
 use crate::checksum::Sum;
@@ -7,37 +9,86 @@ use crate::flow_key::{Fragment, Parsed, parse};
 use crate::ip::protocol;
 use crate::{ipv4, ipv6, tcp, udp};
 
-/// Where a checksum is that holds only the sum of the pseudo header, and what it is to cover.
+/// Offset of SCTP's checksum in its common header (RFC 9260, section 3.1).
+const SCTP_CHECKSUM_AT: usize = 8;
+/// CRC-32C, the checksum of SCTP (RFC 9260, appendix A).
+const CRC32C: Crc<u32> = Crc::<u32>::new(&CRC_32_ISCSI);
+
+/// Where a checksum is that is only begun, and what it is to cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partial {
+    kind: Kind,
     start: usize,
     place: usize,
     end: usize,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The sum of the Internet protocols, whose place holds that of the pseudo header.
+    Sum,
+    /// SCTP's, whose place holds zeroes.
+    Crc32c,
+}
+
+/// The bytes of a checksum as they stand in a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    bytes: [u8; 4],
+    length: usize,
+}
+
+impl AsRef<[u8]> for Checksum {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl Kind {
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Sum => 2,
+            Self::Crc32c => 4,
+        }
+    }
+}
+
 impl Partial {
-    /// A checksum over the bytes from `start` to `end`, at `place` among them.
-    pub(super) fn new(start: usize, place: usize, end: usize) -> Result<Self, OffloadError> {
-        if start <= place && place + 2 <= end {
-            Ok(Self { start, place, end })
+    /// The checksum that a virtio header asks for, over the bytes of a frame from `start`, at `place` among
+    /// them. The header does not tell SCTP's from others; the frame does.
+    pub(super) fn asked(frame: &[u8], start: usize, place: usize) -> Result<Self, OffloadError> {
+        let is_sctp = place == start + SCTP_CHECKSUM_AT
+            && Layers::of(frame, frame.len())
+                .is_some_and(|layers| layers.l4 == start && layers.protocol == protocol::SCTP);
+        Self::new(if is_sctp { Kind::Crc32c } else { Kind::Sum }, start, place, frame.len())
+    }
+
+    fn new(kind: Kind, start: usize, place: usize, end: usize) -> Result<Self, OffloadError> {
+        if start <= place && place + kind.bytes() <= end {
+            Ok(Self { kind, start, place, end })
         } else {
             Err(OffloadError::ChecksumPlace)
         }
     }
 
-    /// Finds a checksum that is begun where nobody says so: in its place stands the sum of the pseudo header.
-    /// One in 65536 that are complete looks so too, and completing it gives the same. `head` is the frame's
-    /// beginning, as for [`parse`], `length` that of the whole frame.
+    /// Finds a checksum that is begun where nobody says so: in its place stands the sum of the pseudo header,
+    /// or for SCTP zeroes. One in 65536 that are complete looks so too, and completing it gives the same.
+    /// `head` is the frame's beginning, as for [`parse`], `length` that of the whole frame.
     ///
-    /// Only TCP and UDP, and over IPv6 not behind a routing header.
+    /// Only TCP, UDP and SCTP, and over IPv6 not TCP and UDP behind a routing header.
     #[must_use]
     pub fn find(head: &[u8], length: usize) -> Option<Self> {
         let layers = Layers::of(head, length)?;
+        if layers.protocol == protocol::SCTP {
+            let place = layers.l4 + SCTP_CHECKSUM_AT;
+            (head.get(place..place + 4)? == [0; 4]).then_some(())?;
+            return Self::new(Kind::Crc32c, layers.l4, place, layers.end).ok();
+        }
         let place = layers.l4 + layers.checksum_offset()?;
         let stands = get16(head.get(place..place + 2)?, 0);
         let begun = !layers.pseudo(head)?.finish();
         (stands == begun).then_some(())?;
-        Self::new(layers.l4, place, layers.end).ok()
+        Self::new(Kind::Sum, layers.l4, place, layers.end).ok()
     }
 
     /// Returns where the checksum stands in its frame, and what it is when it is complete.
@@ -45,11 +96,23 @@ impl Partial {
     /// # Panics
     /// When the frame is shorter than the one it was found in.
     #[must_use]
-    pub fn complete(self, frame: &[u8]) -> (usize, [u8; 2]) {
+    pub fn complete(self, frame: &[u8]) -> (usize, Checksum) {
         let covered = &frame[self.start..self.end];
-        // Where the place is at an odd offset the bytes count as they stand; no protocol has that.
-        let checksum = Sum::new().bytes(covered).finish_udp();
-        (self.place, checksum.to_be_bytes())
+        let bytes = match self.kind {
+            // Where the place is at an odd offset the bytes count as they stand; no protocol has that.
+            Kind::Sum => {
+                let [high, low] = Sum::new().bytes(covered).finish_udp().to_be_bytes();
+                [high, low, 0, 0]
+            }
+            // Whatever stands in its place counts as zeroes; least significant byte first.
+            Kind::Crc32c => {
+                let (before, behind) = covered.split_at(self.place - self.start);
+                let mut digest = CRC32C.digest();
+                [before, &[0; 4], &behind[4..]].into_iter().for_each(|part| digest.update(part));
+                digest.finalize().to_le_bytes()
+            }
+        };
+        (self.place, Checksum { bytes, length: self.kind.bytes() })
     }
 
     /// Completes the checksum in its frame.
@@ -58,7 +121,8 @@ impl Partial {
     /// As [`Partial::complete`].
     pub fn fill(self, frame: &mut [u8]) {
         let (place, checksum) = self.complete(frame);
-        frame[place..place + 2].copy_from_slice(&checksum);
+        let checksum = checksum.as_ref();
+        frame[place..place + checksum.len()].copy_from_slice(checksum);
     }
 }
 

@@ -382,3 +382,27 @@ fn only_what_cutting_gives_again_joins() {
     assert!(!segment.is_sound(&spoiled[segment.headers()..]), "what was wrong is not made right");
     assert_eq!(get16(&frames[0], 12), ethertype::IPV4);
 }
+
+/// CRC-32C bit by bit, for comparison.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
+    })
+}
+
+#[test]
+fn sctp_has_a_checksum_of_its_own() {
+    assert_eq!(crc32c(b"123456789"), 0xe306_9283, "the check value of the polynomial");
+    let mut frame = std::vec![0; 12];
+    frame.extend([0x08, 0x00, 0x45, 0, 0, 48, 0, 1, 0x40, 0, 64, 132, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend([0x13, 0x88, 0x13, 0x89, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0]);
+    frame.extend([4, 0, 0, 16, 0, 1, 0, 12, 1, 2, 3, 4, 5, 6, 7, 8]);
+    let header =
+        Header { flags: NEEDS_CHECKSUM, checksum_start: 34, checksum_offset: 8, ..Header::default() };
+    let found = Partial::find(&frame, frame.len()).expect("zeroes stand in its place");
+    assert_eq!(header.work(&frame), Ok(Work::Checksum(found)));
+    let expected = crc32c(&frame[34..]).to_le_bytes();
+    found.fill(&mut frame);
+    assert_eq!(frame[42..46], expected);
+    assert_eq!(Partial::find(&frame, frame.len()), None, "it is complete");
+}
