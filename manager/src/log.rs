@@ -3,7 +3,7 @@
 //! A terminal that is stopped, a pipe that nobody reads and a full disk must stop neither the manager nor its
 //! NFs. So whoever says something hands over a line and goes on; a thread writes. Lines for which there is no
 //! room are counted, and the first line that can be written again is preceded by how many are missing and
-//! why. The manager makes events of both ([`Log::news`]).
+//! why. The manager makes events of both (`Log::news`).
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};

@@ -90,7 +90,7 @@ pub fn conclude(ended: Result<End, RunError>) -> ExitCode {
     }
 }
 
-/// Runs an NF over a connection until it is stopped. For programs that are more than an NF; [`run`] is
+/// Runs an NF over a connection until it is stopped. For programs that are more than an NF; [`crate::run`] is
 /// the usual way. Signals are left as they are: see [`heed_signals`].
 ///
 /// # Errors
@@ -223,7 +223,7 @@ fn remember_panics() {
     });
 }
 
-/// Makes SIGTERM and SIGINT end every burst loop of this process as an order to stop does. [`run`] does so.
+/// Makes SIGTERM and SIGINT end every burst loop of this process as an order to stop does. [`crate::run`] does so.
 pub fn heed_signals() {
     extern "C" fn note(_: libc::c_int) {
         TERMINATED.store(true, std::sync::atomic::Ordering::Relaxed);
