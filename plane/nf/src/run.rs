@@ -223,7 +223,8 @@ fn remember_panics() {
     });
 }
 
-/// Makes SIGTERM and SIGINT end every burst loop of this process as an order to stop does. [`crate::run`] does so.
+/// Makes SIGTERM and SIGINT end every burst loop of this process as an order to stop does. [`crate::run`]
+/// does so.
 pub fn heed_signals() {
     extern "C" fn note(_: libc::c_int) {
         TERMINATED.store(true, std::sync::atomic::Ordering::Relaxed);

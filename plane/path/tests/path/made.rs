@@ -1,5 +1,4 @@
-//! Packets that NFs make in buffers they are lent: where they go, where they are counted, what becomes of
-//! them.
+//! Packets that NFs make in buffers they are lent: where they go, where they are counted, how they end.
 
 use headgate_path::board::InstanceCounts;
 use headgate_path::drop::DropReason;
