@@ -14,6 +14,7 @@ fuzz_target!(|text: &str| {
         memory_bytes: 4 << 30,
         hugepages_free: 128,
         default_route: vec!["eth0".to_owned()],
+        interfaces: vec!["eth0".to_owned(), "veth0".to_owned()],
     };
     match parse("any.toml", text, &catalog(), &machine) {
         Ok(loaded) => {
