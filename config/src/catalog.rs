@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use headgate_session::arguments::ArgumentError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
@@ -20,8 +21,8 @@ pub struct Catalog {
     ask: Option<Arc<Ask>>,
 }
 
-/// Mistakes in the arguments for the NF of this name; the names say what the file defines.
-type Ask = dyn Fn(&str, &Map<String, Json>, &DefinedNames) -> Vec<Mistake> + Send + Sync;
+/// Errors in the arguments for the NF of this name; the names say what the file defines.
+type Ask = dyn Fn(&str, &Map<String, Json>, &DefinedNames) -> Vec<ArgumentError> + Send + Sync;
 
 /// Names of the configuration that an NF's arguments may hold; `None` where not all of them are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,45 +31,6 @@ pub struct DefinedNames {
     pub ports: Option<Vec<String>>,
     /// Stages, which are NFs.
     pub stages: Option<Vec<String>>,
-}
-
-/// A mistake in an NF's arguments, as `headgate-nfs check --json` prints it.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Mistake {
-    /// Path from the top of the arguments.
-    pub path: Vec<Step>,
-    /// Kind.
-    pub kind: MistakeKind,
-    /// The unknown or missing word; empty for a bad value.
-    pub word: String,
-    /// Words that may stand there instead; empty where that is not known.
-    pub known: Vec<String>,
-    /// Description.
-    pub message: String,
-}
-
-/// One step of a path: the key of a table, or the index of an array's element, from 0.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
-pub enum Step {
-    /// To the value of a key.
-    Key(String),
-    /// To an element.
-    Index(usize),
-}
-
-/// Kind of a mistake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MistakeKind {
-    /// A key that means nothing; the path ends with it.
-    UnknownKey,
-    /// A key that is missing; the path leads to the table that lacks it.
-    MissingKey,
-    /// A word that is none of those that may stand there.
-    UnknownWord,
-    /// Anything else.
-    BadValue,
 }
 
 /// An NF that is shipped.
@@ -138,7 +100,7 @@ impl Catalog {
     /// catalog knows; what their values may be only the NF does.
     pub fn asking(
         self,
-        ask: impl Fn(&str, &Map<String, Json>, &DefinedNames) -> Vec<Mistake> + Send + Sync + 'static,
+        ask: impl Fn(&str, &Map<String, Json>, &DefinedNames) -> Vec<ArgumentError> + Send + Sync + 'static,
     ) -> Self {
         Self { ask: Some(Arc::new(ask)), ..self }
     }
@@ -149,7 +111,7 @@ impl Catalog {
         name: &str,
         args: &Map<String, Json>,
         names: &DefinedNames,
-    ) -> Vec<Mistake> {
+    ) -> Vec<ArgumentError> {
         self.ask.as_ref().map_or_else(Vec::new, |ask| ask(name, args, names))
     }
 
@@ -173,10 +135,15 @@ pub struct CatalogError {
 }
 
 /// Asks the program what is wrong with an NF's arguments. What cannot be told now the NF says at its start.
-fn mistakes(program: &Path, nf: &str, arguments: &Map<String, Json>, names: &DefinedNames) -> Vec<Mistake> {
+fn mistakes(
+    program: &Path,
+    nf: &str,
+    arguments: &Map<String, Json>,
+    names: &DefinedNames,
+) -> Vec<ArgumentError> {
     #[derive(Deserialize)]
     struct Answer {
-        mistakes: Vec<Mistake>,
+        mistakes: Vec<ArgumentError>,
     }
     let mut command = Command::new(program);
     command.args(["check", nf, &Json::Object(arguments.clone()).to_string(), "--json"]);

@@ -40,7 +40,7 @@ mod values;
 
 use std::path::Path;
 
-pub use catalog::{Argument, Catalog, CatalogError, DefinedNames, Mistake, MistakeKind, ShippedNf, Step};
+pub use catalog::{Argument, Catalog, CatalogError, DefinedNames, ShippedNf};
 pub use codes::{Code, Severity};
 pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
 pub use machine::Machine;

@@ -15,7 +15,7 @@ use headgate_nf::wire::ethernet::ethertype;
 use headgate_nf::wire::flow_key::{self, Parsed};
 use headgate_nf::wire::{ipv4, ipv6};
 use headgate_nf::{
-    Burst, Context, Counter, Disk, Mistakes, NetworkFunction, NfError, Packet, ReadDone, ReadFile,
+    ArgumentErrors, Burst, Context, Counter, Disk, NetworkFunction, NfError, Packet, ReadDone, ReadFile,
 };
 use serde::Deserialize;
 
@@ -178,7 +178,7 @@ impl Cache {
     /// Errors of either.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { path, create, flows, on_error } = context.arguments()?;
-        let mut mistakes = Mistakes::default();
+        let mut mistakes = ArgumentErrors::default();
         let flows_max = flows.unwrap_or(FLOWS);
         if !(1..=FLOWS_MAX).contains(&flows_max) {
             mistakes.add(["flows".into()], format!("`flows` is {flows_max}; it may be 1 to {FLOWS_MAX}"));

@@ -16,7 +16,7 @@ use std::ops::BitAnd;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
 use headgate_nf::wire::ip;
-use headgate_nf::{Burst, Context, Counter, Mistakes, NetworkFunction, NfError, Stage, Step};
+use headgate_nf::{ArgumentErrors, Burst, Context, Counter, NetworkFunction, NfError, PathStep, Stage};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -119,7 +119,12 @@ enum Fate {
 
 impl Fate {
     /// An action at this place of the arguments; a stage that is not there is noted.
-    fn of(action: &Action, context: &Context, mut path: Vec<Step>, mistakes: &mut Mistakes) -> Self {
+    fn of(
+        action: &Action,
+        context: &Context,
+        mut path: Vec<PathStep>,
+        mistakes: &mut ArgumentErrors,
+    ) -> Self {
         match action {
             Action::Allow => Self::Passes,
             Action::Deny => Self::Ends,
@@ -150,7 +155,7 @@ struct Rule {
 
 impl Rule {
     /// Notes conditions that exclude each other; `place` is the rule's in the arguments.
-    fn check(&self, place: usize, mistakes: &mut Mistakes) {
+    fn check(&self, place: usize, mistakes: &mut ArgumentErrors) {
         let version = |prefix: Option<Prefix>| prefix.map(|prefix| prefix.address.is_ipv4());
         if let (Some(source), Some(destination)) = (version(self.source), version(self.destination))
             && source != destination
@@ -335,7 +340,7 @@ impl Firewall {
         let Arguments { rules, default, non_ip, reject_rate } = context.arguments()?;
         let (allowed, denied) = (context.counter("allowed")?, context.counter("denied")?);
         let (led, malformed) = (context.counter("led")?, context.counter("malformed")?);
-        let mut mistakes = Mistakes::default();
+        let mut mistakes = ArgumentErrors::default();
         if non_ip == Action::Reject {
             let why = "nothing can be told about frames that are not IP, so none is rejected; say \"deny\"";
             mistakes.add(["non_ip".into()], why);

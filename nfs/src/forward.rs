@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headgate_nf::{Burst, Context, Mistakes, NetworkFunction, NfError, Port};
+use headgate_nf::{ArgumentErrors, Burst, Context, NetworkFunction, NfError, Port};
 use serde::Deserialize;
 
 use crate::catalog::{Argument, Entry, entry};
@@ -57,12 +57,14 @@ impl Forward {
             To::Next => return Ok(Self::Next),
             To::Port(name) => {
                 let port = context.port(&name);
-                return Ok(Self::Out(port.map_err(|unknown| Mistakes::unknown(["to".into()], &unknown))?));
+                return Ok(Self::Out(
+                    port.map_err(|unknown| ArgumentErrors::unknown(["to".into()], &unknown))?,
+                ));
             }
             To::ByEntry(pairs) => pairs,
         };
         let mut exits = Vec::new();
-        let mut mistakes = Mistakes::default();
+        let mut mistakes = ArgumentErrors::default();
         for (entry, exit) in pairs {
             let ports = [context.port(&entry), context.port(&exit)];
             for unknown in ports.iter().filter_map(|port| port.as_ref().err()) {

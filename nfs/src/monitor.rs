@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
-use headgate_nf::{Burst, Context, Counter, Mistakes, NetworkFunction, NfError, Timer};
+use headgate_nf::{ArgumentErrors, Burst, Context, Counter, NetworkFunction, NfError, Timer};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ impl Monitor {
     /// Errors in the arguments.
     pub fn new(context: &mut Context) -> Result<Self, NfError> {
         let Arguments { flows, idle_timeout, report, top } = context.arguments()?;
-        let mut mistakes = Mistakes::default();
+        let mut mistakes = ArgumentErrors::default();
         if !(1..=FLOWS_MAX).contains(&flows) {
             mistakes.add(["flows".into()], format!("`flows` is {flows}; it may be 1 to {FLOWS_MAX}"));
         }

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 use headgate_nf::disk::Rotation;
 use headgate_nf::wire::pcapng;
 use headgate_nf::{
-    BURST_MAX, Burst, Context, Counter, Log, LogId, LogSettings, Mistakes, NetworkFunction, NfError, Packet,
-    Timer, WriteDone,
+    ArgumentErrors, BURST_MAX, Burst, Context, Counter, Log, LogId, LogSettings, NetworkFunction, NfError,
+    Packet, Timer, WriteDone,
 };
 use serde::Deserialize;
 
@@ -137,8 +137,8 @@ struct Arguments {
 }
 
 impl Arguments {
-    fn check(&self) -> Result<(), Mistakes> {
-        let mut mistakes = Mistakes::default();
+    fn check(&self) -> Result<(), ArgumentErrors> {
+        let mut mistakes = ArgumentErrors::default();
         let least = [
             ("snap_bytes", self.snap_bytes.map(u64::from), SNAP_BYTES_MIN.into()),
             ("rotate_bytes", self.rotate_bytes, ROTATE_BYTES_MIN),

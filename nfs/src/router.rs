@@ -15,7 +15,7 @@ use headgate_nf::wire::ethernet::{Frame, ethertype};
 use headgate_nf::wire::icmp::{self, Problem, Sender};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{MacAddress, ipv4, ipv6};
-use headgate_nf::{Burst, Context, Counter, Mistakes, NetworkFunction, NfError, Packet, Port};
+use headgate_nf::{ArgumentErrors, Burst, Context, Counter, NetworkFunction, NfError, Packet, Port};
 use serde::{Deserialize, Deserializer};
 
 use crate::arguments::Prefix;
@@ -160,7 +160,7 @@ impl Router {
             scratch: Box::new([0; ERROR_FRAME_MAX]),
             counts: Counts::new(context)?,
         };
-        let mut mistakes = Mistakes::default();
+        let mut mistakes = ArgumentErrors::default();
         for (port, interface) in &arguments.interfaces {
             let place = match context.port(port) {
                 Ok(port) => usize::from(port.number()),
@@ -178,7 +178,7 @@ impl Router {
         Ok(router)
     }
 
-    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context, mistakes: &mut Mistakes) {
+    fn add_routes(&mut self, routes: &[RouteArgument], context: &Context, mistakes: &mut ArgumentErrors) {
         let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
         for (number, RouteArgument { prefix, port, next_hop }) in routes.iter().enumerate() {
             let path = |key: &str| ["routes".into(), number.into(), key.into()];

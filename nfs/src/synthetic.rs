@@ -5,7 +5,7 @@
 //! (NFVnice, §4: 120, 270 and 550 cycles), so it must spend the time on its core: it spins, and when the
 //! kernel took the core away in between, that time is not counted as work.
 
-use headgate_nf::{Burst, Context, Mistakes, NetworkFunction, NfError, cycles};
+use headgate_nf::{ArgumentErrors, Burst, Context, NetworkFunction, NfError, cycles};
 use serde::Deserialize;
 
 use crate::catalog::{Argument, Entry, Message, entry};
@@ -198,7 +198,7 @@ impl Synthetic {
 
     fn of(arguments: Arguments) -> Result<Self, NfError> {
         arguments.cycles.check().map_err(|why| {
-            let mut mistakes = Mistakes::default();
+            let mut mistakes = ArgumentErrors::default();
             mistakes.add(["cycles".into()], why);
             mistakes
         })?;

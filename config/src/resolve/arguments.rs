@@ -4,11 +4,10 @@
 //! NFs of others (`exec`, `attach`) are not asked: to ask, their program would have to be started, and a
 //! check starts nothing of the operator's. They refuse their arguments when they start.
 
-use std::fmt::Write as _;
-
+use headgate_session::arguments::{ArgumentError, ArgumentErrorKind, PathStep};
 use serde_json::{Map, Value as Json};
 
-use super::super::catalog::{Argument, Mistake, MistakeKind, ShippedNf, Step};
+use super::super::catalog::{Argument, ShippedNf};
 use super::super::codes::Code;
 use super::super::read::{At, Field};
 use super::super::report::Span;
@@ -30,8 +29,8 @@ impl Resolver<'_> {
         let misspelt = self.check_keys(run, nf, args, &mut asked);
         let mistakes = self.known.mistakes(&nf.name, &asked, &self.names);
         let top = args.value().map(|args| &args.node);
-        let unknown: Vec<&Mistake> =
-            mistakes.iter().filter(|one| one.kind == MistakeKind::UnknownKey).collect();
+        let unknown: Vec<&ArgumentError> =
+            mistakes.iter().filter(|one| one.kind == ArgumentErrorKind::UnknownKey).collect();
         for mistake in &mistakes {
             // A key at the top that is missing was reported with its description.
             let is_said = misspelt && mistake.path.is_empty();
@@ -88,29 +87,29 @@ impl Resolver<'_> {
             .help(format!("add `args = {{ {key} = … }}`: {kind}; {text}"));
     }
 
-    fn add_mistake(&mut self, run: &At<Text>, nf: &ShippedNf, top: Option<&Node>, mistake: &Mistake) {
-        let Mistake { path, kind, word, known, message } = mistake;
-        let place = path_text(path);
+    fn add_mistake(&mut self, run: &At<Text>, nf: &ShippedNf, top: Option<&Node>, mistake: &ArgumentError) {
+        let ArgumentError { path, kind, word, known, message } = mistake;
+        let place = mistake.place();
         let span = top.map_or(&run.span, |top| place_of(top, path, *kind));
         let known = || known.iter().map(String::as_str);
         let nf = &nf.name;
         match kind {
-            MistakeKind::UnknownKey => self
+            ArgumentErrorKind::UnknownKey => self
                 .report
                 .add(Code::UnknownArgument, span, format!("the NF `{nf}` has no argument `{place}`"))
                 .label("unknown argument")
                 .help(suggest::help("known here", word, known())),
-            MistakeKind::MissingKey => self
+            ArgumentErrorKind::MissingKey => self
                 .report
                 .add(Code::MissingArgument, span, format!("the NF `{nf}` needs `{word}` in `{place}`"))
                 .label(format!("`{word}` is missing"))
                 .help(format!("add `{word} = …`; `headgate-nfs list` says what each NF takes")),
-            MistakeKind::UnknownWord => self
+            ArgumentErrorKind::UnknownWord => self
                 .report
                 .add(Code::ArgumentsRefused, span, format!("the NF `{nf}` refuses `{place}`: no `{word}`"))
                 .label("not known")
                 .help(suggest::help("known", word, known())),
-            MistakeKind::BadValue => {
+            ArgumentErrorKind::BadValue => {
                 let about = if place.is_empty() { "its arguments" } else { &format!("`{place}`") };
                 self.report
                     .add(Code::ArgumentsRefused, span, format!("the NF `{nf}` refuses {about}: {message}"))
@@ -122,12 +121,13 @@ impl Resolver<'_> {
 }
 
 /// Returns whether a missing key is what an unknown one beside it was meant to be.
-fn is_meant(missing: &Mistake, unknown: &[&Mistake]) -> bool {
-    let beside = |other: &Mistake| other.path.split_last().is_some_and(|(_, above)| above == missing.path);
-    let nearest = |other: &Mistake| {
+fn is_meant(missing: &ArgumentError, unknown: &[&ArgumentError]) -> bool {
+    let beside =
+        |other: &ArgumentError| other.path.split_last().is_some_and(|(_, above)| above == missing.path);
+    let nearest = |other: &ArgumentError| {
         suggest::nearest(&other.word, other.known.iter().map(String::as_str)) == Some(missing.word.as_str())
     };
-    missing.kind == MistakeKind::MissingKey
+    missing.kind == ArgumentErrorKind::MissingKey
         && unknown.iter().any(|unknown| beside(unknown) && nearest(unknown))
 }
 
@@ -141,35 +141,21 @@ fn entries(node: &Node) -> &[super::super::tree::Entry] {
 
 /// Returns where a path leads: to a value, or to a key that is unknown. A path that leaves the file, as into
 /// a default, ends where it leaves it.
-fn place_of<'n>(top: &'n Node, path: &[Step], kind: MistakeKind) -> &'n Span {
+fn place_of<'n>(top: &'n Node, path: &[PathStep], kind: ArgumentErrorKind) -> &'n Span {
     let (mut at, mut span) = (top, &top.span);
     for step in path {
         let next = match (step, &at.value) {
-            (Step::Key(key), Value::Table(entries)) => {
+            (PathStep::Key(key), Value::Table(entries)) => {
                 entries.iter().find(|entry| entry.key == *key).map(|entry| {
-                    let is_key = kind == MistakeKind::UnknownKey;
+                    let is_key = kind == ArgumentErrorKind::UnknownKey;
                     (&entry.node, if is_key { &entry.key_span } else { &entry.node.span })
                 })
             }
-            (Step::Index(index), Value::List(nodes)) => nodes.get(*index).map(|node| (node, &node.span)),
+            (PathStep::Index(index), Value::List(nodes)) => nodes.get(*index).map(|node| (node, &node.span)),
             _ => None,
         };
         let Some(next) = next else { break };
         (at, span) = next;
     }
     span
-}
-
-/// Returns a path as people write it: `rules[2].protocol`, elements counted from 0.
-fn path_text(path: &[Step]) -> String {
-    let mut text = String::new();
-    for step in path {
-        // Writing to a string cannot fail.
-        let _ = match step {
-            Step::Index(index) => write!(text, "[{index}]"),
-            Step::Key(key) if text.is_empty() => write!(text, "{key}"),
-            Step::Key(key) => write!(text, ".{key}"),
-        };
-    }
-    text
 }

@@ -6,7 +6,9 @@ mod snapshots;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::{Argument, Catalog, DefinedNames, Machine, Mistake, ShippedNf};
+use headgate_session::arguments::ArgumentError;
+
+use super::{Argument, Catalog, DefinedNames, Machine, ShippedNf};
 
 /// A machine with four cores, 4 GiB and 128 free huge pages.
 fn machine() -> Machine {
@@ -47,7 +49,7 @@ const RULE_KEYS: [&str; 7] =
 
 /// Says what the shipped NFs say, as they print it, of three mistakes: a firewall's action, a key of its
 /// rules, and the port of a route. The tests of the command ask the real ones.
-fn mistakes(name: &str, args: &Map<String, Json>, names: &DefinedNames) -> Vec<Mistake> {
+fn mistakes(name: &str, args: &Map<String, Json>, names: &DefinedNames) -> Vec<ArgumentError> {
     let mut said = Vec::new();
     let mut say = |path: Json, kind: &str, word: &str, known: Json| {
         let message = "expected an action";

@@ -297,7 +297,7 @@ impl Context {
     /// that a misspelt argument is an error and not silence.
     ///
     /// # Errors
-    /// [`Mistakes`](crate::Mistakes), all that there are.
+    /// [`ArgumentErrors`](crate::ArgumentErrors), all that there are.
     pub fn arguments<T: DeserializeOwned>(&self) -> Result<T, NfError> {
         Ok(arguments::read(&self.arguments)?)
     }

@@ -65,7 +65,7 @@ mod run;
 pub mod testing;
 mod timer;
 
-pub use arguments::{Mistake, MistakeKind, Mistakes, Step, UnknownNameError};
+pub use arguments::{ArgumentErrors, UnknownNameError};
 pub use burst::{BURST_MAX, Burst, Packets};
 pub use burst_loop::End;
 pub use clock::cycles;
@@ -74,6 +74,7 @@ pub use context::{Context, Port, Stage, TellError};
 pub use counter::{Counter, NoCounterLeftError};
 pub use disk::{Disk, Log, LogId, LogSettings, ReadDone, ReadFile, WriteDone};
 pub use fuse::{Build, Member};
+pub use headgate_session::arguments::{ArgumentError, ArgumentErrorKind, PathStep};
 pub use headgate_session::attach::{AttachError, Connection, NAME_VARIABLE, PATH_VARIABLE};
 pub use headgate_session::message::SOCKET_VARIABLE;
 pub use headgate_shm::Verdict;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use headgate_nf::testing::pcap::{self, Tally};
 use headgate_nf::testing::{self, Harness, Known, Setup};
-use headgate_nf::{Mistakes, NfError};
+use headgate_nf::{ArgumentErrors, NfError};
 use headgate_nfs::catalog::Entry;
 use serde_json::json;
 
@@ -32,10 +32,10 @@ pub fn check(mut words: Words) -> Result<ExitCode, Usage> {
 }
 
 /// The mistakes in arguments; an error that an NF gave no place is one about all of them.
-fn mistakes(checked: &Result<(), NfError>) -> Mistakes {
-    let Err(error) = checked else { return Mistakes::default() };
-    error.downcast_ref::<Mistakes>().cloned().unwrap_or_else(|| {
-        let mut mistakes = Mistakes::default();
+fn mistakes(checked: &Result<(), NfError>) -> ArgumentErrors {
+    let Err(error) = checked else { return ArgumentErrors::default() };
+    error.downcast_ref::<ArgumentErrors>().cloned().unwrap_or_else(|| {
+        let mut mistakes = ArgumentErrors::default();
         mistakes.add([], error);
         mistakes
     })

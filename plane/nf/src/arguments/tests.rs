@@ -43,7 +43,7 @@ struct Interface {
 /// Each mistake as text.
 fn mistakes_of(text: &str) -> Vec<String> {
     let refused = read::<Arguments>(text).unwrap_err();
-    refused.list().iter().map(|one| Mistakes(vec![one.clone()]).to_string()).collect()
+    refused.list().iter().map(|one| ArgumentErrors(vec![one.clone()]).to_string()).collect()
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn every_mistake_is_found_at_its_place() {
 fn words_that_might_be_meant_are_told() {
     let refused = read::<Arguments>(r#"{"rules":[{"acton":"allow"}]}"#).unwrap_err();
     let kinds: Vec<_> = refused.list().iter().map(|one| (one.kind, one.word.as_str())).collect();
-    assert_eq!(kinds, [(MistakeKind::UnknownKey, "acton"), (MistakeKind::MissingKey, "action")]);
+    assert_eq!(kinds, [(ArgumentErrorKind::UnknownKey, "acton"), (ArgumentErrorKind::MissingKey, "action")]);
     assert_eq!(refused.list()[0].known, ["action", "protocol", "port"]);
-    assert_eq!(refused.list()[0].path, ["rules".into(), 0.into(), Step::from("acton")]);
+    assert_eq!(refused.list()[0].path, ["rules".into(), 0.into(), PathStep::from("acton")]);
 }
 
 #[test]
