@@ -1,19 +1,22 @@
 //! `headgate bench start`: how long traffic misses an NF that dies.
 //!
-//! Generator -> NFs -> null; the manager's worker on one core, all NFs on another. An NF is killed with
-//! SIGKILL while the process that is to follow it waits, as after any time of peace; what is measured ends
-//! with the first packet that the successor has worked on. Then 24 NFs of a chain are killed at once.
+//! Generator -> NFs; the manager's worker on one core, all NFs on another. An NF is killed with SIGKILL while
+//! the process that is to follow it waits, as after any time of peace. Its packets go to a capture, and their
+//! times in it say when the first one came that its successor has worked on: asking the manager meanwhile
+//! would take the cores that are measured. Then 24 NFs of a chain are killed at once.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
 use headgate_api::session::{Launcher, Session};
 use headgate_api::status::{EventCode, NfState, NfStatus, Snapshot};
 use headgate_host::cores::Placement;
 use headgate_host::environment::Environment;
+use headgate_wire::pcap::Records;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -25,12 +28,12 @@ use crate::statistics::{Round, Rounds, quantile};
 const RATE: u32 = 100_000;
 /// NFs that are killed at once.
 const MANY: usize = 24;
-/// Time between two samples of the manager's state. A sample takes some of the time that is measured.
-const SAMPLE_EVERY: Duration = Duration::from_micros(200);
-/// The same while 24 NFs start, of which a sample tells more.
-const SAMPLE_MANY_EVERY: Duration = Duration::from_millis(5);
+/// Time between two samples of the manager's state, which take it a tenth of a millisecond.
+const SAMPLE_EVERY: Duration = Duration::from_millis(5);
 /// Longest wait for anything. Our choice: a thousand times the aim.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A pause that begins later after a death has another cause: 20 ms after it the next spare is made.
+const SOON_NS: u64 = 15_000_000;
 const NS_PER_MS: f64 = 1e6;
 
 /// Options of `bench start`.
@@ -86,16 +89,17 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// Starts a chain of so many NFs.
-fn start(launcher: &Launcher, placement: Placement, nfs: usize) -> anyhow::Result<Session> {
-    Ok(launcher.start("start (made by headgate bench)", &configuration(placement, nfs))?)
+fn start(launcher: &Launcher, placement: Placement, nfs: usize, sink: &str) -> anyhow::Result<Session> {
+    Ok(launcher.start("start (made by headgate bench)", &configuration(placement, nfs, sink))?)
 }
 
-/// Returns the configuration of a chain of so many NFs. One that has run for 2 ms is settled, so that every
-/// death counts as a first one: what is measured is a restart, and not the pause before it.
-fn configuration(placement: Placement, nfs: usize) -> String {
+/// Returns the configuration of a chain of so many NFs, with these keys of the port behind it. One that has
+/// run for 2 ms is settled, so that every death counts as a first one: what is measured is a restart, and not
+/// the pause before it.
+fn configuration(placement: Placement, nfs: usize, sink: &str) -> String {
     let mut text = format!(
         "[manager]\nname = \"bench\"\ncores = [{}]\n\n[[port]]\nname = \"source\"\nkind = \"generator\"\n\
-         size = 64\nflows = 1\nrate = {RATE}\n\n[[port]]\nname = \"sink\"\nkind = \"null\"\n\n\
+         size = 64\nflows = 1\nrate = {RATE}\n\n[[port]]\nname = \"sink\"\n{sink}\n\n\
          [[rule]]\nin = \"source\"\nchain = \"chain\"\n",
         placement.manager
     );
@@ -120,34 +124,54 @@ fn one_by_one(
     deaths: u32,
     round: &mut Round,
 ) -> anyhow::Result<bool> {
-    let session = start(launcher, placement, 1)?;
-    let mut all_ns = Vec::new();
+    let folder = tempfile::tempdir().context("no folder for the packets that leave")?;
+    let capture = folder.path().join("left.pcapng");
+    let session = start(launcher, placement, 1, &format!("kind = \"pcap\"\nwrite = {capture:?}"))?;
+    let mut kills_ns = Vec::new();
     for _ in 0..deaths {
-        let before = wait_for(&session, "a process waits to be the next", SAMPLE_EVERY, all_wait)?;
-        let old = before.nfs[0].pid;
-        let killed = Instant::now();
+        let before = wait_for(&session, "a process waits to be the next", all_wait)?;
+        let (old, now) = (before.nfs[0].pid, SystemTime::now());
         kill(&before.nfs[0])?;
-        // Bursts are of the new process's own memory, and begin with nothing.
-        let works = |now: &Snapshot| {
-            let nf = &now.nfs[0];
-            nf.pid != old && nf.state == NfState::Running && nf.bursts > 0
-        };
-        wait_for(&session, "the successor works", SAMPLE_EVERY, works)?;
-        all_ns.push(killed.elapsed().as_nanos() as u64);
+        kills_ns.push(now.duration_since(SystemTime::UNIX_EPOCH)?.as_nanos() as u64);
+        let is_back = |now: &Snapshot| now.nfs[0].pid != old && now.nfs[0].state == NfState::Running;
+        wait_for(&session, "the successor runs", is_back)?;
     }
+    let conserved = session.stop()? != Some(false);
+    let mut all_ns = outages_ns(&kills_ns, &times_ns(&capture)?);
+    anyhow::ensure!(all_ns.len() == kills_ns.len(), "not every successor had a packet");
     let mut ms = |part| quantile(&mut all_ns, part).map_or(0.0, |ns| ns as f64 / NS_PER_MS);
     round.insert("death_to_packet_ms", ms(0.5));
     round.insert("death_to_packet_ms_p90", ms(0.9));
-    Ok(session.stop()? != Some(false))
+    Ok(conserved)
+}
+
+/// Returns the time of each packet of a capture, in the order of the file.
+fn times_ns(capture: &Path) -> anyhow::Result<Vec<u64>> {
+    let bytes = std::fs::read(capture).context("the packets that left cannot be read")?;
+    let time = |record: Result<headgate_wire::pcap::Record, _>| Ok(record?.time_ns.unwrap_or_default());
+    Records::new(&bytes)?.map(time).collect()
+}
+
+/// Returns the time from each kill to the first packet after the longest pause that began soon after it: what
+/// the NF had given back before it died still leaves.
+fn outages_ns(kills_ns: &[u64], packets_ns: &[u64]) -> Vec<u64> {
+    let outage = |&kill: &u64| {
+        let after = &packets_ns[packets_ns.partition_point(|&at| at < kill)..];
+        let pauses = std::iter::once(&kill).chain(after).zip(after);
+        let soon = pauses.take_while(|(before, _)| **before < kill + SOON_NS);
+        let (_, first) = soon.max_by_key(|(before, at)| *at - *before)?;
+        Some(first - kill)
+    };
+    kills_ns.iter().filter_map(outage).collect()
 }
 
 /// Kills all NFs of a chain at once. Returns whether the last audit found everything.
 fn all_at_once(launcher: &Launcher, placement: Placement, round: &mut Round) -> anyhow::Result<bool> {
-    let session = start(launcher, placement, MANY)?;
-    let before = wait_for(&session, "a process waits for each NF", SAMPLE_MANY_EVERY, all_wait)?;
+    let session = start(launcher, placement, MANY, "kind = \"null\"")?;
+    let before = wait_for(&session, "a process waits for each NF", all_wait)?;
     before.nfs.iter().try_for_each(kill)?;
     let run_again = |now: &Snapshot| now.nfs.iter().all(|nf| nf.state == NfState::Running && nf.failures > 0);
-    let after = wait_for(&session, "all NFs run again", SAMPLE_MANY_EVERY, run_again)?;
+    let after = wait_for(&session, "all NFs run again", run_again)?;
     round.insert("ready_24_ms", first_death_to_last_ready_ns(&after).unwrap_or(0) as f64 / NS_PER_MS);
     Ok(session.stop()? != Some(false))
 }
@@ -168,12 +192,7 @@ fn kill(nf: &NfStatus) -> anyhow::Result<()> {
     kill_process(pid, Signal::KILL).with_context(|| format!("NF {} cannot be killed", nf.instance))
 }
 
-fn wait_for(
-    session: &Session,
-    what: &str,
-    every: Duration,
-    is_so: impl Fn(&Snapshot) -> bool,
-) -> anyhow::Result<Snapshot> {
+fn wait_for(session: &Session, what: &str, is_so: impl Fn(&Snapshot) -> bool) -> anyhow::Result<Snapshot> {
     let (handle, started) = (session.handle(), Instant::now());
     loop {
         let now = handle.sample()?;
@@ -186,7 +205,7 @@ fn wait_for(
                 PATIENCE.as_secs()
             );
         }
-        std::thread::sleep(every);
+        std::thread::sleep(SAMPLE_EVERY);
     }
 }
 
@@ -273,7 +292,7 @@ mod tests {
         };
         let catalog = headgate_config::Catalog::new(vec![forward]);
         for nfs in [1, MANY] {
-            let text = configuration(Placement { manager: 0, nfs: 1 }, nfs);
+            let text = configuration(Placement { manager: 0, nfs: 1 }, nfs, "kind = \"null\"");
             let loaded = headgate_config::parse("start", &text, &catalog, &machine);
             let config = loaded.unwrap_or_else(|mistakes| panic!("{mistakes}")).config;
             assert_eq!(config.nfs.len(), nfs);
@@ -289,5 +308,15 @@ mod tests {
         now.events.extend([event(10, EventCode::NfFailed), event(15, EventCode::NfFailed)]);
         now.events.extend([event(30, EventCode::NfReady), event(40, EventCode::NfReady)]);
         assert_eq!(first_death_to_last_ready_ns(&now), Some(30));
+    }
+
+    #[test]
+    fn an_outage_ends_with_the_first_packet_after_the_longest_pause() {
+        const MS: u64 = 1_000_000;
+        // A packet was on its way when the NF died at 1 ms; the pause from 18 to 40 ms has another cause.
+        let packets = [0, MS + 10, 9 * MS, 14 * MS, 18 * MS, 40 * MS];
+        assert_eq!(outages_ns(&[MS], &packets), [8 * MS]);
+        assert_eq!(outages_ns(&[10 * MS], &packets), [30 * MS], "the longest begins 8 ms later");
+        assert!(outages_ns(&[41 * MS], &packets).is_empty(), "none came any more");
     }
 }

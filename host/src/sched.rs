@@ -189,7 +189,17 @@ pub fn set(task: Option<Pid>, policy: Policy) -> Result<(), SchedError> {
 ///
 /// One system call and no allocation: some 0.7 us.
 pub fn raise(task: Option<Pid>, priority: u8) -> Result<(), SchedError> {
-    let policy = Policy::Fifo { priority };
+    set_for_itself(task, Policy::Fifo { priority })
+}
+
+/// Gives the calling thread, among fair ones, this niceness and slice; what it starts has the usual ones
+/// (`SCHED_FLAG_RESET_ON_FORK`). A kernel without slices of tasks (before Linux 6.12) takes the niceness
+/// alone.
+pub fn prefer(nice: i8, slice_ns: u64) -> Result<(), SchedError> {
+    set_for_itself(None, Policy::Normal { nice, slice_ns: Some(slice_ns) })
+}
+
+fn set_for_itself(task: Option<Pid>, policy: Policy) -> Result<(), SchedError> {
     let mut attributes = attributes_of(policy)?;
     attributes.sched_flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
     // SAFETY: as in `set`.

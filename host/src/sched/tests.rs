@@ -42,6 +42,22 @@ fn the_default_slice_returns_when_none_is_asked_for() {
 }
 
 #[test]
+fn a_thread_that_is_preferred_starts_others_that_are_not() {
+    on_own_thread(|| {
+        let nice_here = || match get(None).unwrap() {
+            Policy::Normal { nice, .. } => nice,
+            other => panic!("{other:?}"),
+        };
+        match prefer(-5, SLICE_NS_MIN) {
+            Ok(()) => assert_eq!(nice_here(), -5),
+            Err(error @ SchedError::NotPermitted { .. }) => return skip(&error.to_string()),
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(thread::spawn(nice_here).join().unwrap(), 0);
+    });
+}
+
+#[test]
 fn real_time_policies_are_read_back_as_set() {
     on_own_thread(|| {
         for policy in [Policy::RoundRobin { priority: 1 }, Policy::Fifo { priority: 2 }] {
