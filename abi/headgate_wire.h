@@ -47,9 +47,9 @@ struct hg_headers {
 };
 
 /*
- * Finds the headers of a frame: Ethernet, at most two VLAN tags, IPv4 or IPv6, TCP or UDP. Returns 0, or -1 for a frame
- * whose headers are cut off or contradict its length, or that is longer than HG_LENGTH_MAX; headers is all zeroes then. A first fragment has its ports, but
- * no payload: the rest of its header may be in another. Checksums are not verified.
+ * Finds the headers of a frame: Ethernet, at most two VLAN tags, IPv4 or IPv6, TCP or UDP. Returns 0, or -1 and all
+ * zeroes for a frame whose headers are cut off or contradict its length, or that is longer than HG_LENGTH_MAX. A first
+ * fragment has its ports, but no payload: the rest of its header may be in another. Checksums are not verified.
  */
 int hg_parse(const uint8_t *frame, uint32_t length, struct hg_headers *headers);
 

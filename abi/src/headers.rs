@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 
+use headgate_nf::FRAME_BYTES_MAX;
 use headgate_nf::wire::ethernet::ethertype;
 use headgate_nf::wire::ip::protocol;
 use headgate_nf::wire::vlan::{Tag, Tags};
@@ -30,8 +31,8 @@ pub struct HgHeaders {
 
 const _: () = assert!(size_of::<HgHeaders>() == 56);
 
-/// `HG_LENGTH_MAX`.
-const LENGTH_MAX: u32 = 16_383;
+// The offsets are 16 bits wide.
+const _: () = assert!(FRAME_BYTES_MAX <= u16::MAX as u32);
 
 /// Place of an IP payload in the packet that was fragmented, as `fragment` says it.
 const WHOLE: u8 = 0;
@@ -141,7 +142,7 @@ fn control_word(tag: Tag) -> u16 {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hg_parse(frame: *const u8, length: u32, headers: *mut HgHeaders) -> c_int {
-    let bytes: &[u8] = if frame.is_null() || length > LENGTH_MAX {
+    let bytes: &[u8] = if frame.is_null() || length > FRAME_BYTES_MAX {
         &[]
     } else {
         // SAFETY: the header's contract: `length` bytes are at `frame`.
@@ -151,4 +152,15 @@ unsafe extern "C" fn hg_parse(frame: *const u8, length: u32, headers: *mut HgHea
     // SAFETY: the header's contract: `headers` is there to be written.
     unsafe { headers.write(found.unwrap_or_default()) };
     if found.is_ok() { 0 } else { -1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_frame_is_that_of_the_header() {
+        let header = include_str!("../headgate_nf.h");
+        assert!(header.contains(&format!("#define HG_LENGTH_MAX {FRAME_BYTES_MAX}u\n")));
+    }
 }

@@ -78,6 +78,7 @@ pub use headgate_session::arguments::{ArgumentError, ArgumentErrorKind, PathStep
 pub use headgate_session::attach::{AttachError, Connection, NAME_VARIABLE, PATH_VARIABLE};
 pub use headgate_session::message::SOCKET_VARIABLE;
 pub use headgate_shm::Verdict;
+pub use headgate_shm::descriptor::LENGTH_MAX as FRAME_BYTES_MAX;
 pub use headgate_wire as wire;
 pub use maker::{Chain, MakeError, Maker, MakerError, Way};
 pub use packet::{NoRoomError, Packet};
