@@ -13,9 +13,9 @@ use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
     Address, Allowed, Args, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize, Hugepages,
-    InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Part, Period,
-    PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing, Transport,
-    User, VLAN_MAX, Vlan, Whole, Wiring,
+    IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Part,
+    Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing,
+    Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -63,6 +63,10 @@ tables! {
         defaulted name: Name = "default";
         /// Cores of the workers, one polling thread each. Default: the first core.
         optional cores: Many<Core>;
+        /// What a worker does after a pass without packets: "spin" goes on at once; "yield" lets others of
+        /// its core run first, so that several managers can have their workers on one. A worker that has NFs
+        /// on its core always yields to them.
+        defaulted idle: IdleWorker = "spin";
     }
 
     /// Packet memory.

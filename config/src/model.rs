@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{
-    BoxPorts, EtherType, Hugepages, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix, Protocol, Rate,
-    ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
+    BoxPorts, EtherType, Hugepages, IdleWorker, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix,
+    Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
 mod confinement;
@@ -99,6 +99,8 @@ pub struct Manager {
     pub name: String,
     /// The cores of its workers, at least one, all different.
     pub cores: Vec<u32>,
+    /// What they do after a pass without packets.
+    pub idle: IdleWorker,
 }
 
 /// Packet memory of every domain.

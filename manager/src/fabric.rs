@@ -1,12 +1,14 @@
 //! The fabric: regions, workers and the plan they work by, as the control loop holds them.
 
+mod passes;
+
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use headgate_decide::units::{ChainId, NfId, Ticks, WorkerId};
-use headgate_host::clock::{Clock, now_cycles};
+use headgate_host::clock::Clock;
 use headgate_host::cores;
 use headgate_path::audit::{Audit, Pause, audit};
 use headgate_path::board::Board;
@@ -18,12 +20,14 @@ use headgate_path::mesh::mesh;
 use headgate_path::plan::{Chain, Parts, Plan};
 use headgate_path::ports::{Device, SharedCounters};
 use headgate_path::signals::Signals;
-use headgate_path::worker::{Command, Event, Mailbox, Pass, Setup, Worker};
+use headgate_path::worker::{Command, Event, Mailbox, Setup, Worker};
 use headgate_session::message::MESSAGE_BYTES_MAX;
 use headgate_shm::{Geometry, PagesWanted, Region, Stack};
 
 use crate::StartError;
 use crate::config::{Config, Hugepages};
+
+use passes::Idle;
 
 /// Most NF instances, dead ones not yet taken back included.
 pub const INSTANCES_MAX: usize = 256;
@@ -176,11 +180,8 @@ impl Fabric {
             });
             let board = fabric.signals.boards[number].clone();
             let (core, queues) = (cores[number], worker.queue_counters());
-            let rest = match config.ports.is_empty() {
-                true => Some(NO_PORT_SLEEP),
-                false => shared.contains(&core).then_some(IDLE_SLEEP),
-            };
-            let thread = spawn(worker, core, rest)?;
+            let idle = Idle::of(config, shared.contains(&core));
+            let thread = spawn(worker, core, idle)?;
             fabric.workers.push(WorkerHome { core, board, queues, mailbox, thread: Some(thread) });
         }
         Ok(fabric)
@@ -341,37 +342,14 @@ impl Drop for Fabric {
     }
 }
 
-/// Passes without work after which a worker that shares its core, or has no port, sleeps. Our choice: some
-/// microseconds, so that a short gap in the traffic costs no sleep.
-const IDLE_PASSES: u32 = 32;
-/// Length of a sleep of a worker that shares its core. NFs of its core run meanwhile; well below the 4 ms
-/// tick.
-const IDLE_SLEEP: Duration = Duration::from_micros(50);
-/// Length of a sleep of a worker in a manager without ports, which gets only commands. Our choice: 200 checks
-/// a second cost nothing.
-const NO_PORT_SLEEP: Duration = Duration::from_millis(5);
-
-fn spawn(mut worker: Worker, core: u32, rest: Option<Duration>) -> Result<JoinHandle<()>, StartError> {
+fn spawn(worker: Worker, core: u32, when_idle: Idle) -> Result<JoinHandle<()>, StartError> {
     let (pinned, answer) = channel();
     let body = move || {
         let result = cores::pin_current_thread(core);
         let failed = result.is_err();
         let _ = pinned.send(result);
-        if failed {
-            return;
-        }
-        let mut idle = 0;
-        loop {
-            match worker.pass(Ticks(now_cycles())) {
-                Pass::Stopped => return,
-                Pass::Busy => idle = 0,
-                Pass::Idle => idle += 1,
-            }
-            if let Some(rest) = rest {
-                if idle > IDLE_PASSES { std::thread::sleep(rest) } else { std::thread::yield_now() }
-            } else if idle > 0 {
-                std::hint::spin_loop();
-            }
+        if !failed {
+            passes::run(worker, when_idle);
         }
     };
     let thread = std::thread::Builder::new()

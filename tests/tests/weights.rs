@@ -258,3 +258,41 @@ fn an_nf_that_waits_for_packets_is_believed() {
     assert_eq!(told.map(|event| event.what.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
     session.stop();
 }
+
+/// Returns the nanoseconds that this process's threads of the name have run.
+fn ran_ns(name: &str) -> u64 {
+    let threads = fs::read_dir("/proc/self/task").unwrap().map(|entry| entry.unwrap().path());
+    let has_name =
+        |thread: &PathBuf| fs::read_to_string(thread.join("comm")).is_ok_and(|comm| comm.trim() == name);
+    let ran = |thread: PathBuf| {
+        let text = fs::read_to_string(thread.join("schedstat")).unwrap();
+        text.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    threads.filter(has_name).map(ran).sum()
+}
+
+/// A spinning worker would have half of the core, however idle it is.
+#[test]
+fn an_idle_worker_that_yields_leaves_its_core_to_others() {
+    let text = configuration("mode = \"os\"", LIGHT, LIGHT)
+        .replace("rate = \"50K\"", "rate = 100")
+        .replace("[memory]", "idle = \"yield\"\n[memory]");
+    let session = Session::start(&text);
+    let core = machine::manager_core();
+    let worker = format!("hg-worker-{core}");
+    let (ended, end) = std::sync::mpsc::channel::<()>();
+    let other = std::thread::Builder::new().name("other".to_owned()).spawn(move || {
+        headgate_host::cores::pin_current_thread(core).unwrap();
+        while end.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {}
+    });
+    let before = (ran_ns("other"), ran_ns(&worker));
+    session
+        .wait_for("the other program has run for a second", |_| ran_ns("other") > before.0 + 1_000_000_000);
+    let (other_ns, worker_ns) = (ran_ns("other") - before.0, ran_ns(&worker) - before.1);
+    assert!(worker_ns > 0 && other_ns > 3 * worker_ns, "{other_ns} beside {worker_ns} ns");
+    drop(ended);
+    other.unwrap().join().unwrap();
+    let passed = session.audited().chains.iter().map(|chain| chain.left).sum::<u64>();
+    assert!(passed > 0);
+    session.stop();
+}

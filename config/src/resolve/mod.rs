@@ -206,9 +206,10 @@ impl Resolver<'_> {
 
     fn manager(&mut self, table: &ManagerTable) -> Option<Manager> {
         let name = table.name.value()?.0.clone();
+        let idle = *table.idle.value()?;
         if table.cores.key.is_none() {
             let first = self.machine.cores.first().copied().unwrap_or(0);
-            return Some(Manager { name, cores: vec![first] });
+            return Some(Manager { name, cores: vec![first], idle });
         }
         let field = table.cores.found.as_ref()?;
         if field.value.items.is_empty() && field.value.complete {
@@ -227,7 +228,7 @@ impl Resolver<'_> {
                 cores.push(core);
             }
         }
-        Some(Manager { name, cores })
+        Some(Manager { name, cores, idle })
     }
 
     /// Reports a core that is not there.

@@ -184,6 +184,16 @@ impl Mode {
 }
 
 choice! {
+    /// What a worker does after a pass without packets, on a core without NFs.
+    pub enum IdleWorker, "what an idle worker does" {
+        /// It goes on at once.
+        Spin "spin",
+        /// It lets others of its core run, if any wait (sched_yield(2)).
+        Yield "yield",
+    }
+}
+
+choice! {
     /// Way in which an NF waits for packets.
     pub enum LoopKind, "a loop" {
         /// The NF sleeps on its doorbell.
