@@ -8,7 +8,8 @@ use headgate_api::logs::{LogLine, Logs};
 
 /// Lines kept of an instance. Our choice: what a person reads of one program.
 const LINES_MAX: usize = 512;
-/// Bytes kept of an instance. Our choice: ten thousand instances take as much as one packet region.
+/// Bytes kept of an instance. Our choice: [`INSTANCES_KEPT_MAX`] of them take 64 MiB, as much as a packet
+/// region.
 const BYTES_MAX: usize = 64 << 10;
 /// Instances whose lines are kept. Our choice: a configuration's, and those of some before.
 const INSTANCES_KEPT_MAX: usize = 1024;
