@@ -280,9 +280,7 @@ mod tests {
         let machine = headgate_config::Machine {
             cores: vec![0, 1],
             memory_bytes: 1 << 34,
-            hugepages_free: 0,
-            default_route: Vec::new(),
-            interfaces: Vec::new(),
+            ..headgate_config::Machine::default()
         };
         let forward = headgate_config::ShippedNf {
             name: "forward".to_owned(),

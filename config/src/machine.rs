@@ -7,8 +7,8 @@ use headgate_host::environment::Environment;
 use headgate_host::{cores, hugepages, network};
 use serde::{Deserialize, Serialize};
 
-/// Facts about the machine that will run the configuration.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Facts about the machine that will run the configuration; by default it has nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Cores that are online and that the manager may use, in rising order.
     pub cores: Vec<u32>,

@@ -15,6 +15,7 @@ fuzz_target!(|text: &str| {
         hugepages_free: 128,
         default_route: vec!["eth0".to_owned()],
         interfaces: vec!["eth0".to_owned(), "veth0".to_owned()],
+        ..Machine::default()
     };
     match parse("any.toml", text, &catalog(), &machine) {
         Ok(loaded) => {

@@ -134,13 +134,7 @@ mod tests {
     }
 
     fn accepted(scenario: &Scenario) -> Config {
-        let machine = Machine {
-            cores: vec![0, 1],
-            memory_bytes: 16 << 30,
-            hugepages_free: 0,
-            default_route: Vec::new(),
-            interfaces: Vec::new(),
-        };
+        let machine = Machine { cores: vec![0, 1], memory_bytes: 16 << 30, ..Machine::default() };
         let text = scenario.to_toml(PLACEMENT);
         match parse("bench.toml", &text, &shipped(), &machine) {
             Ok(loaded) => loaded.config,

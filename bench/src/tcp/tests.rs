@@ -31,13 +31,7 @@ fn ratios_compare_what_is_measured_and_no_name_is_used_twice() {
 fn the_configuration_is_accepted() {
     let forward =
         ShippedNf { name: "forward".to_owned(), summary: String::new(), arguments: None, writes: None };
-    let machine = Machine {
-        cores: vec![0, 1],
-        memory_bytes: 16 << 30,
-        hugepages_free: 0,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    };
+    let machine = Machine { cores: vec![0, 1], memory_bytes: 16 << 30, ..Machine::default() };
     let text = configuration(Placement { manager: 0, nfs: 1 }, "hg-left", "hg-right");
     let loaded = parse("bench.toml", &text, &Catalog::new(vec![forward]), &machine);
     let config = loaded.unwrap_or_else(|refused| panic!("{refused}\n{text}")).config;

@@ -29,13 +29,7 @@ fn examples() -> Vec<PathBuf> {
 
 /// The smallest machine that Headgate promises to work on, without huge pages.
 fn small_machine() -> Machine {
-    Machine {
-        cores: vec![0, 1],
-        memory_bytes: 1 << 30,
-        hugepages_free: 0,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    }
+    Machine { cores: vec![0, 1], memory_bytes: 1 << 30, ..Machine::default() }
 }
 
 #[test]

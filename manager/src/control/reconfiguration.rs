@@ -387,13 +387,7 @@ mod tests {
     "#;
 
     fn config(text: &str) -> Config {
-        let machine = Machine {
-            cores: vec![0, 1],
-            memory_bytes: 1 << 34,
-            hugepages_free: 0,
-            default_route: Vec::new(),
-            interfaces: Vec::new(),
-        };
+        let machine = Machine { cores: vec![0, 1], memory_bytes: 1 << 34, ..Machine::default() };
         config::parse("test.toml", text, &config::Catalog::default(), &machine).unwrap().config
     }
 

@@ -35,13 +35,7 @@ fn config(faults: &str) -> Config {
         chain = "one"
         "#
     );
-    let machine = Machine {
-        cores: vec![0],
-        memory_bytes: 1 << 34,
-        hugepages_free: 0,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    };
+    let machine = Machine { cores: vec![0], memory_bytes: 1 << 34, ..Machine::default() };
     config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config
 }
 

@@ -23,13 +23,7 @@ fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
         writes: None,
     };
     let catalog = Catalog::new(shipped.into_iter().map(nf).collect());
-    let host = Host {
-        cores: vec![0, 1, 2, 3],
-        memory_bytes: 16 << 30,
-        hugepages_free: 0,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    };
+    let host = Host { cores: vec![0, 1, 2, 3], memory_bytes: 16 << 30, ..Host::default() };
     for experiment in all() {
         let names: BTreeSet<_> = experiment.cases.iter().map(Case::name).collect();
         assert_eq!(names.len(), experiment.cases.len(), "{}", experiment.name);

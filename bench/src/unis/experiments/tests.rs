@@ -18,13 +18,7 @@ fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
     let nf =
         ShippedNf { name: "synthetic".to_owned(), summary: String::new(), arguments: None, writes: None };
     let catalog = Catalog::new(vec![nf]);
-    let host = Host {
-        cores: vec![0, 1],
-        memory_bytes: 16 << 30,
-        hugepages_free: 0,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    };
+    let host = Host { cores: vec![0, 1], memory_bytes: 16 << 30, ..Host::default() };
     with_all(|experiment| {
         let names: BTreeSet<_> = experiment.cases.iter().map(Case::name).collect();
         assert_eq!(names.len(), experiment.cases.len(), "{}", experiment.name);

@@ -29,13 +29,8 @@ pub fn default_region_bytes() -> u64 {
 
 fn default_regions() -> Vec<config::RegionPlan> {
     // A machine in which everything fits: the question is what is wanted.
-    let machine = Machine {
-        cores: vec![0],
-        memory_bytes: u64::MAX,
-        hugepages_free: u64::MAX,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    };
+    let machine =
+        Machine { cores: vec![0], memory_bytes: u64::MAX, hugepages_free: u64::MAX, ..Machine::default() };
     match config::parse("default", DEFAULT, &Catalog::default(), &machine) {
         Ok(loaded) => plan::describe(&loaded.config, &machine).regions,
         Err(mistakes) => unreachable!("the default configuration is right: {mistakes}"),

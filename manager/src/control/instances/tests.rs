@@ -37,13 +37,7 @@ impl Below {
         let text = format!(
             "[memory]\nhugepages = \"never\"\n[[port]]\nname = \"in\"\nkind = \"null\"\n[[nf]]\nname = \"nf\"\nring = 64\n{nf}\n"
         );
-        let machine = Machine {
-            cores: vec![0, 1],
-            memory_bytes: 1 << 34,
-            hugepages_free: 0,
-            default_route: Vec::new(),
-            interfaces: Vec::new(),
-        };
+        let machine = Machine { cores: vec![0, 1], memory_bytes: 1 << 34, ..Machine::default() };
         let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
         let parts = layout::first_parts(&config, &[vec![1]], &mut Numbers::default());
         let settings = Settings {

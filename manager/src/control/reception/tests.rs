@@ -30,13 +30,7 @@ impl Desk {
             "[[port]]\nname = \"in\"\nkind = \"null\"\n[[nf]]\nname = \"own\"\nattach = true\n{user}\n\
              [[nf]]\nname = \"ours\"\nexec = [\"/bin/true\"]\n"
         );
-        let machine = Machine {
-            cores: vec![0, 1],
-            memory_bytes: 1 << 34,
-            hugepages_free: 0,
-            default_route: Vec::new(),
-            interfaces: Vec::new(),
-        };
+        let machine = Machine { cores: vec![0, 1], memory_bytes: 1 << 34, ..Machine::default() };
         let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
         let instance = |at: usize| {
             let nf = config.nfs[at].clone();

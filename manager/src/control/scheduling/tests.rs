@@ -13,13 +13,7 @@ fn config(scheduler: &str, nf: &str) -> Config {
         "[memory]\nhugepages = \"never\"\n[scheduler]\n{scheduler}\n[[port]]\nname = \"in\"\nkind = \"null\"\n\
          [[nf]]\nname = \"nf\"\nexec = [\"/bin/true\"]\nring = 64\ncore = 1\n{nf}\n"
     );
-    let machine = Machine {
-        cores: vec![0, 1],
-        memory_bytes: 1 << 34,
-        hugepages_free: 0,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    };
+    let machine = Machine { cores: vec![0, 1], memory_bytes: 1 << 34, ..Machine::default() };
     crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config
 }
 

@@ -24,13 +24,7 @@ fn config(scheduler: &str) -> Config {
         nf("b", 1),
         nf("c", 2),
     );
-    let machine = Machine {
-        cores: vec![0, 1, 2, 3],
-        memory_bytes: 1 << 34,
-        hugepages_free: 0,
-        default_route: Vec::new(),
-        interfaces: Vec::new(),
-    };
+    let machine = Machine { cores: vec![0, 1, 2, 3], memory_bytes: 1 << 34, ..Machine::default() };
     crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config
 }
 
