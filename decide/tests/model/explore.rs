@@ -42,17 +42,6 @@ impl Model for Group {
     }
 }
 
-pub const NONE: Bounds = Bounds {
-    packets: [0, 0],
-    checkpoints: 0,
-    time_outs: 0,
-    crashes: [0, 0],
-    suspicions: [0, 0],
-    gate_crashes: 0,
-    hand_overs: 0,
-    overloads: 0,
-};
-
 /// Searches every run, and says how many states there are.
 fn explore(name: &str, bounds: Bounds) {
     let checker =
@@ -79,39 +68,39 @@ pub fn told(run: Vec<(World, Option<Step>)>) -> String {
 /// What the suite searches: each kind of failure with enough around it to go wrong.
 #[test]
 fn nothing_fails() {
-    explore("2 + 2 packets", Bounds { packets: [2, 2], ..NONE });
-    explore("a checkpoint", Bounds { packets: [1, 1], checkpoints: 1, ..NONE });
-    explore("a time-out", Bounds { packets: [1, 1], time_outs: 1, ..NONE });
+    explore("2 + 2 packets", Bounds { packets: [2, 2], ..Bounds::default() });
+    explore("a checkpoint", Bounds { packets: [1, 1], checkpoints: 1, ..Bounds::default() });
+    explore("a time-out", Bounds { packets: [1, 1], time_outs: 1, ..Bounds::default() });
 }
 
 #[test]
 fn the_active_node_is_suspected_wrongly() {
-    explore("suspicion", Bounds { packets: [1, 1], suspicions: [1, 0], ..NONE });
+    explore("suspicion", Bounds { packets: [1, 1], suspicions: [1, 0], ..Bounds::default() });
 }
 
 #[test]
 fn the_standby_is_suspected_wrongly() {
-    explore("suspicion", Bounds { packets: [1, 1], suspicions: [0, 1], ..NONE });
+    explore("suspicion", Bounds { packets: [1, 1], suspicions: [0, 1], ..Bounds::default() });
 }
 
 #[test]
 fn the_active_node_is_started_again() {
-    explore("crash", Bounds { packets: [1, 1], crashes: [1, 0], ..NONE });
+    explore("crash", Bounds { packets: [1, 1], crashes: [1, 0], ..Bounds::default() });
 }
 
 #[test]
 fn the_standby_is_started_again() {
-    explore("crash", Bounds { packets: [1, 0], crashes: [0, 1], ..NONE });
+    explore("crash", Bounds { packets: [1, 0], crashes: [0, 1], ..Bounds::default() });
 }
 
 #[test]
 fn the_gate_is_started_again() {
-    explore("gate", Bounds { packets: [1, 1], gate_crashes: 1, ..NONE });
+    explore("gate", Bounds { packets: [1, 1], gate_crashes: 1, ..Bounds::default() });
 }
 
 #[test]
 fn the_group_is_handed_over() {
-    explore("hand-over", Bounds { packets: [1, 1], hand_overs: 1, ..NONE });
+    explore("hand-over", Bounds { packets: [1, 1], hand_overs: 1, ..Bounds::default() });
 }
 
 /// The full bounds, one after the other: hours in a debug build.
@@ -119,7 +108,7 @@ fn the_group_is_handed_over() {
 #[test]
 #[ignore = "takes long"]
 fn four_packets_two_checkpoints_and_a_failure() {
-    let full = Bounds { packets: [2, 2], checkpoints: 2, ..NONE };
+    let full = Bounds { packets: [2, 2], checkpoints: 2, ..Bounds::default() };
     explore("suspected active node", Bounds { suspicions: [1, 0], ..full });
     explore("suspected standby", Bounds { suspicions: [0, 1], ..full });
     explore("active node started again", Bounds { crashes: [1, 0], ..full });

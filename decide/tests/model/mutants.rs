@@ -6,13 +6,13 @@ use headgate_decide::replicate::Lane;
 use headgate_decide::replicate::mutant::{Mutant, Mutation};
 use stateright::{Checker, Model};
 
-use super::explore::{Group, NONE, told};
+use super::explore::{Group, told};
 use super::step::{Bounds, Step};
 use super::world::World;
 
 /// The smallest bounds that we know in which an error shows.
 fn bounds(mutant: Mutant) -> Bounds {
-    let packets = |here, there| Bounds { packets: [here, there], ..NONE };
+    let packets = |here, there| Bounds { packets: [here, there], ..Bounds::default() };
     match mutant {
         Mutant::StagedUntilTheNext => packets(1, 0),
         Mutant::DurableBeforeStored | Mutant::TrimmedWhenSent => Bounds { checkpoints: 1, ..packets(1, 0) },

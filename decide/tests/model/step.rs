@@ -2,8 +2,8 @@
 
 use headgate_decide::replicate::Lane;
 
-/// How often things happen at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Maximum number of times that things happen; by default nothing does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// Packets of each lane.
     pub packets: [u8; 2],
