@@ -3,7 +3,10 @@
 //! A configuration names things; the manager numbers them when they begin to exist, and the packet path knows
 //! them by these numbers alone. A number is not given to another thing while a packet may still carry it.
 
-macro_rules! id {
+/// Makes numbers of things that are types of their own. Where the caller's package has the feature `serde`,
+/// they serialise as plain numbers.
+#[macro_export]
+macro_rules! number {
     ($($(#[doc = $doc:literal])+ $name:ident($inner:ty);)+) => {$(
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,6 +20,12 @@ macro_rules! id {
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
+
+            /// Returns the number that follows.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
         }
 
         impl core::fmt::Display for $name {
@@ -27,7 +36,7 @@ macro_rules! id {
     )+};
 }
 
-id! {
+number! {
     /// A chain of the plan. Number 0 is that of packets no rule claims.
     ChainId(u16);
     /// An NF: a stage of chains, served by one instance or by several.

@@ -3,7 +3,8 @@
 //! - [`time`]: [`Instant`] and [`Span`], in nanoseconds since the manager started, and [`Ticks`], the
 //!   processor's cycles, which never leave the packet path;
 //! - [`rate`]: how often something happens;
-//! - [`id`]: numbers of chains, NFs, instances, ports, regions, cores and workers;
+//! - [`id`]: numbers of chains, NFs, instances, ports, regions, cores and workers, and how to make others
+//!   ([`number!`]);
 //! - [`text`]: quantities as people read them.
 //!
 //! Values are plain, and serialise with the feature `serde`: what a policy saw and did can be recorded.

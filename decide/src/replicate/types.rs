@@ -3,28 +3,7 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-macro_rules! number {
-    ($($(#[doc = $doc:literal])+ $name:ident($inner:ty);)+) => {$(
-        $(#[doc = $doc])+
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
-        pub struct $name(pub $inner);
-
-        impl $name {
-            /// Returns the number that follows.
-            #[must_use]
-            pub const fn next(self) -> Self {
-                Self(self.0 + 1)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(f)
-            }
-        }
-    )+};
-}
+use headgate_units::number;
 
 number! {
     /// Logical time of a lane: the number of a packet in it. The first is 1; 0 is before it.
