@@ -9,13 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
 
 use headgate_nf::wire::ethernet::{Frame, ethertype};
 use headgate_nf::wire::icmp::{self, Problem, Sender};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{MacAddress, ipv4, ipv6};
 use headgate_nf::{ArgumentErrors, Burst, Context, Counter, NetworkFunction, NfError, Packet, Port};
+use headgate_units::{Instant, Span, TokenBucket};
 use serde::{Deserialize, Deserializer};
 
 use crate::arguments::Prefix;
@@ -125,7 +125,7 @@ pub struct Router {
     hops: Vec<Hop>,
     /// By port number: as whom errors are sent there.
     interfaces: Vec<Option<Sender>>,
-    errors: Allowance,
+    errors: TokenBucket,
     /// Scratch memory in which an error is put together before it takes the packet's place.
     scratch: Box<[u8; ERROR_FRAME_MAX]>,
     counts: Counts,
@@ -156,7 +156,7 @@ impl Router {
             ipv6: Table::build::<16>(Vec::new()),
             hops: Vec::new(),
             interfaces: Vec::new(),
-            errors: Allowance::new(arguments.errors_per_second),
+            errors: error_limit(arguments.errors_per_second),
             scratch: Box::new([0; ERROR_FRAME_MAX]),
             counts: Counts::new(context)?,
         };
@@ -265,7 +265,8 @@ impl Router {
         let answered = sender.is_some_and(|sender| {
             let error = icmp::error_frame(problem, &sender, packet.data(), &mut self.scratch[..]);
             error.is_ok_and(|length| {
-                self.errors.take(context.now()) && replace(packet, &self.scratch[..length])
+                let now = Instant(0) + Span::from(context.now());
+                self.errors.take(now, 1) && replace(packet, &self.scratch[..length])
             })
         });
         if answered {
@@ -345,39 +346,9 @@ const fn stays_on_link6(address: Ipv6Addr) -> bool {
         || address.is_multicast()
 }
 
-/// A token bucket: so many a second, a tenth of a second's worth at once (RFC 4443 §2.4 f).
-struct Allowance {
-    per_second: u32,
-    /// Billionths of an error that may be sent.
-    saved: u64,
-    seen: Duration,
-}
-
-/// One error.
-const ONE: u64 = 1_000_000_000;
-
-impl Allowance {
-    const fn new(per_second: u32) -> Self {
-        let mut allowance = Self { per_second, saved: 0, seen: Duration::ZERO };
-        allowance.saved = allowance.most();
-        allowance
-    }
-
-    const fn most(&self) -> u64 {
-        if self.per_second == 0 { 0 } else { (self.per_second as u64).div_ceil(10) * ONE }
-    }
-
-    fn take(&mut self, now: Duration) -> bool {
-        let passed = now.saturating_sub(self.seen).as_nanos() as u64;
-        self.seen = now;
-        let earned = passed.saturating_mul(u64::from(self.per_second));
-        self.saved = self.saved.saturating_add(earned).min(self.most());
-        let enough = self.saved >= ONE;
-        if enough {
-            self.saved -= ONE;
-        }
-        enough
-    }
+/// Returns the limit of errors: a tenth of a second's worth at once (RFC 4443 §2.4 f).
+fn error_limit(per_second: u32) -> TokenBucket {
+    TokenBucket::new(per_second.div_ceil(10).into(), per_second.into())
 }
 
 #[cfg(test)]

@@ -7,32 +7,27 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use headgate_units::{Instant, TokenBucket};
+
 use crate::status::{Event, EventCode};
 
 /// Most events remembered. Our choice: what a person reads, and a page of `status`.
 const EVENTS_MAX: usize = 256;
 /// Events of one subject at once. Our choice: several failures, with what led to them.
 const BURST: u64 = 32;
-/// Time after which a subject may have another one. Our choice: four a second are more than a person reads.
-const EVERY_NS: u64 = 250_000_000;
+/// Events of one subject in a second, on average. Our choice: more than a person reads.
+const RATE: u64 = 4;
 
 /// Events of one subject.
-#[derive(Clone, Copy, Debug, Default)]
-struct Budget {
-    /// Time at which all of it is there again.
-    whole_at_ns: u64,
+struct Subject {
+    budget: TokenBucket,
     /// Number of events beyond it.
     left_out: u64,
 }
 
-impl Budget {
-    /// Takes an event out of it, if there is one left.
-    fn take(&mut self, now_ns: u64) -> bool {
-        let has_one = self.whole_at_ns <= now_ns.saturating_add((BURST - 1) * EVERY_NS);
-        if has_one {
-            self.whole_at_ns = self.whole_at_ns.max(now_ns).saturating_add(EVERY_NS);
-        }
-        has_one
+impl Default for Subject {
+    fn default() -> Self {
+        Self { budget: TokenBucket::new(BURST, RATE), left_out: 0 }
     }
 }
 
@@ -40,34 +35,35 @@ impl Budget {
 #[derive(Default)]
 pub struct Events {
     all: VecDeque<Event>,
-    budgets: BTreeMap<String, Budget>,
+    subjects: BTreeMap<String, Subject>,
 }
 
 impl Events {
     /// Adds an event, unless its subject has had too many.
     pub fn add(&mut self, event: Event) {
-        let budget = self.budgets.entry(event.who.clone()).or_default();
-        if budget.left_out == 0 && budget.take(event.at_ns) {
+        let subject = self.subjects.entry(event.who.clone()).or_default();
+        if subject.left_out == 0 && subject.budget.take(Instant(event.at_ns), 1) {
             self.keep(event);
         } else {
-            budget.left_out = budget.left_out.saturating_add(1);
+            subject.left_out = subject.left_out.saturating_add(1);
         }
     }
 
     /// Tells how many events were left out, of subjects that may have one again.
     pub fn tend(&mut self, now_ns: u64) {
-        if self.budgets.is_empty() {
+        if self.subjects.is_empty() {
             return;
         }
+        let now = Instant(now_ns);
         let mut told = Vec::new();
-        for (who, budget) in &mut self.budgets {
-            if budget.left_out > 0 && budget.take(now_ns) {
-                let count = std::mem::take(&mut budget.left_out);
+        for (who, subject) in &mut self.subjects {
+            if subject.left_out > 0 && subject.budget.take(now, 1) {
+                let count = std::mem::take(&mut subject.left_out);
                 let what = format!("{count} events more of it were left out: it has too many");
                 told.push(Event::new(now_ns, EventCode::EventsLeftOut, who, what));
             }
         }
-        self.budgets.retain(|_, budget| budget.left_out > 0 || budget.whole_at_ns > now_ns);
+        self.subjects.retain(|_, subject| subject.left_out > 0 || !subject.budget.is_full(now));
         told.into_iter().for_each(|event| self.keep(event));
     }
 
@@ -100,6 +96,9 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Time after which a subject may have another event.
+    const EVERY_NS: u64 = 1_000_000_000 / RATE;
 
     fn event(at_ns: u64, who: &str) -> Event {
         Event::new(at_ns, EventCode::Other, who, String::new())
@@ -140,7 +139,7 @@ mod tests {
         // Later it is heard again, and nothing is remembered of who was quiet.
         let later = 100 * EVERY_NS;
         events.tend(later);
-        assert!(events.budgets.is_empty());
+        assert!(events.subjects.is_empty());
         events.add(event(later, "foe"));
         assert_eq!(count(&events, "foe"), BURST as usize + 2);
     }

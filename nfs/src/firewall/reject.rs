@@ -10,12 +10,11 @@
 //! Answers are limited (RFC 1812 §4.3.2.8, RFC 4443 §2.4 f), resets as well: a flood with forged sources must
 //! not become a flood of answers to them.
 
-use std::time::Duration;
-
 use headgate_nf::wire::icmp::{NoIcmpError, Problem, Sender, error_frame};
 use headgate_nf::wire::vlan::Tags;
 use headgate_nf::wire::{ethernet, ipv4, ipv6, tcp};
 use headgate_nf::{Context, Counter, Maker, NfError, Packet, Way};
+use headgate_units::{Instant, Span, TokenBucket};
 
 /// Answers in a second, without an argument: Linux's `icmp_msgs_per_sec`.
 pub(super) const RATE: u32 = 1000;
@@ -27,7 +26,7 @@ const ANSWER_BYTES_MAX: usize = 1280 + 14 + 2 * 4;
 /// Responder to packets that are rejected.
 pub(super) struct Reject {
     maker: Maker,
-    limit: Option<Limit>,
+    limit: TokenBucket,
     /// The answer is written here, because only then its length is known.
     answer: Box<[u8]>,
     pub(super) rejected: Counter,
@@ -39,7 +38,7 @@ impl Reject {
     pub(super) fn new(context: &mut Context, rate: u32) -> Result<Self, NfError> {
         Ok(Self {
             maker: context.maker(BURST)?,
-            limit: Limit::new(rate, BURST),
+            limit: TokenBucket::new(BURST.into(), rate.into()),
             answer: vec![0; ANSWER_BYTES_MAX.min(context.frame_bytes_max())].into_boxed_slice(),
             rejected: context.counter("rejected")?,
             answered: context.counter("answered")?,
@@ -53,7 +52,7 @@ impl Reject {
         self.rejected.add(1);
         packet.discard();
         let told = answer(packet.data(), &mut self.answer).is_ok_and(|length| {
-            let may = self.limit.as_mut().is_some_and(|limit| limit.take(context.now()));
+            let may = self.limit.take(Instant(0) + Span::from(context.now()), 1);
             let back = Way::Port(packet.ingress());
             let answer = &self.answer[..length];
             may && self.maker.after(packet, back, length, |frame| frame.copy_from_slice(answer)).is_ok()
@@ -78,33 +77,6 @@ fn receiver_of(frame: &[u8]) -> Result<Sender, NoIcmpError> {
         ipv4: ipv4::Packet::new(packet).ok().map(|packet| packet.destination()),
         ipv6: ipv6::Packet::new(packet).ok().map(|packet| packet.destination()),
     })
-}
-
-/// A token bucket, kept as the time when it will be full: so many at once, and then one for each interval.
-#[derive(Debug)]
-struct Limit {
-    interval: Duration,
-    /// The time that a full bucket takes to fill, less one token.
-    slack: Duration,
-    full_at: Duration,
-}
-
-impl Limit {
-    /// None where nothing may pass.
-    fn new(rate: u32, burst: u32) -> Option<Self> {
-        let interval = Duration::from_secs(1).checked_div(rate)?;
-        Some(Self { interval, slack: interval * (burst - 1), full_at: Duration::ZERO })
-    }
-
-    /// Takes a token, if there is one.
-    fn take(&mut self, now: Duration) -> bool {
-        let from = self.full_at.max(now);
-        let may = from - now <= self.slack;
-        if may {
-            self.full_at = from + self.interval;
-        }
-        may
-    }
 }
 
 #[cfg(test)]

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use headgate_nf::Verdict;
 use headgate_nf::testing::{Arrival, Harness, Setup, check};

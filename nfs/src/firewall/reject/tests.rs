@@ -1,4 +1,5 @@
 use std::process::Command;
+use std::time::Duration;
 
 use headgate_nf::testing::{Harness, MadeFrame, Setup};
 use headgate_nf::wire::MacAddress;
@@ -7,7 +8,6 @@ use headgate_nf::wire::pcap::classic;
 use headgate_nf::wire::vlan::Tag;
 use headgate_nf::wire::{ip::protocol, udp};
 use headgate_nf::{Verdict, Way};
-use proptest::prelude::*;
 
 use super::*;
 use crate::firewall::Firewall;
@@ -157,29 +157,4 @@ fn frames_that_are_not_ip_are_not_rejected() {
     let setup = Setup::with(r#"{"rules":[],"non_ip":"reject"}"#);
     let error = Harness::new(setup, Firewall::new).err().unwrap().to_string();
     assert!(error.starts_with("non_ip: nothing can be told about frames that are not IP"), "{error}");
-}
-
-proptest! {
-    /// In no stretch of time pass more than the burst and what the rate gives for it, and a patient sender
-    /// always does.
-    #[test]
-    fn no_stretch_of_time_has_too_many(
-        rate in 1u32..5000, burst in 1u32..60, gaps in prop::collection::vec(0u64..20_000_000, 1..200),
-    ) {
-        let mut limit = Limit::new(rate, burst).unwrap();
-        let (mut now, mut passed) = (Duration::ZERO, Vec::new());
-        for gap in gaps {
-            now += Duration::from_nanos(gap);
-            if limit.take(now) {
-                passed.push(now);
-            }
-        }
-        for (from, first) in passed.iter().enumerate() {
-            for (count, last) in (1u32..).zip(&passed[from..]) {
-                let most = f64::from(burst) + (*last - *first).as_secs_f64() * f64::from(rate);
-                prop_assert!(f64::from(count) <= most + 0.001, "{count} in {:?}", *last - *first);
-            }
-        }
-        prop_assert!(limit.take(now + Duration::from_secs(1)));
-    }
 }

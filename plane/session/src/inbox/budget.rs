@@ -5,11 +5,10 @@
 //! is some again; then the socket is full, and the NF's own call fails. So no message of a well-behaved NF is
 //! lost, and one that floods waits.
 //!
-//! The rule is the virtual clock of cell rate algorithms: each message moves a clock ahead by the time it is
-//! worth, and the next one is read unless that clock is ahead of the real one by more than a burst. A message
-//! is read before its size is known, so the clock may run ahead by one message more.
+//! A message is read before its size is known, so the budget may be exceeded by one. What is owed then is
+//! waited for before the next one is read.
 
-use headgate_units::{Instant, Span};
+use headgate_units::{Instant, Span, TokenBucket};
 
 /// Messages of an NF in a second. Our choice: one takes some 10 us to read, so that is a hundredth of a core.
 const MESSAGES_PER_S: u64 = 1000;
@@ -21,12 +20,8 @@ const BURST: Span = Span::from_secs(1);
 /// Remaining budget of an NF.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    messages_per_s: u64,
-    bytes_per_s: u64,
-    burst: Span,
-    /// Time at which all that was read would have been sent at the rates.
-    messages_clock: Instant,
-    bytes_clock: Instant,
+    messages: TokenBucket,
+    bytes: TokenBucket,
 }
 
 impl Default for Budget {
@@ -36,27 +31,28 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Returns a full one.
+    /// Returns a full one. As much as the rates give in a time of `burst` may come at once.
     #[must_use]
     pub const fn new(messages_per_s: u64, bytes_per_s: u64, burst: Span) -> Self {
-        let start = Instant(0);
-        Self { messages_per_s, bytes_per_s, burst, messages_clock: start, bytes_clock: start }
+        Self { messages: bucket(messages_per_s, burst), bytes: bucket(bytes_per_s, burst) }
     }
 
     /// Counts a message that was read.
     pub fn on_message(&mut self, now: Instant, bytes: usize) {
-        let second = Span::from_secs(1).0;
-        let advance = |clock: Instant, worth: u64| clock.max(now) + Span(worth);
-        self.messages_clock = advance(self.messages_clock, second / self.messages_per_s);
-        self.bytes_clock = advance(self.bytes_clock, bytes as u64 * second / self.bytes_per_s);
+        self.messages.charge(now, 1);
+        self.bytes.charge(now, bytes as u64);
     }
 
     /// Returns from when on the next message may be read.
     #[must_use]
     pub fn poll_at(&self) -> Instant {
-        let ahead = self.messages_clock.max(self.bytes_clock);
-        Instant(ahead.0.saturating_sub(self.burst.0))
+        self.messages.poll_at().max(self.bytes.poll_at())
     }
+}
+
+const fn bucket(rate: u64, burst: Span) -> TokenBucket {
+    let tokens = rate as u128 * burst.0 as u128 / Span::from_secs(1).0 as u128;
+    TokenBucket::new(tokens as u64, rate)
 }
 
 #[cfg(test)]
