@@ -1,11 +1,12 @@
 //! An interface of the kernel does what every queue does. It takes root.
 
-use std::io::Write as _;
-use std::os::fd::AsFd;
+mod common;
+
 use std::time::Duration;
 
+use common::{cable, inside};
 use headgate_host::namespace::Namespace;
-use headgate_host::network::{Links, Mac, VethEnd};
+use headgate_host::network::Links;
 use headgate_kernel::interface::{self, Sockets, Terms};
 use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_port::Queue;
@@ -31,21 +32,6 @@ struct Interface<'n> {
     mtu: u32,
 }
 
-impl Interface<'_> {
-    fn lay_cable(&self) {
-        let mut links = Links::here().unwrap();
-        // What an earlier device left behind.
-        let _ = links.delete("near");
-        let (near, far) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
-        let (near, far) = (VethEnd { name: "near", mac: near }, VethEnd { name: "far", mac: far });
-        links.add_veth(near, far, self.namespace.as_fd(), self.mtu).unwrap();
-        for name in ["near", "far"] {
-            links.set_no_own_ipv6_address(name).unwrap();
-            links.set_up(name).unwrap();
-        }
-    }
-}
-
 impl Backend for Interface<'_> {
     fn abilities(&self) -> Abilities {
         Abilities {
@@ -59,12 +45,14 @@ impl Backend for Interface<'_> {
     }
 
     fn open(&mut self, _stack: &mut Stack, _incoming: &[Vec<u8>]) -> Box<dyn Device> {
-        self.lay_cable();
+        // What an earlier device left behind.
+        let _ = Links::here().unwrap().delete("near");
+        cable(self.namespace, "near", "far", self.mtu);
         let far = io(Driver::Packet, 1 << 16, 2 * FRAME_BYTES_MAX);
         let mut pool = Pool::over(Pool::memory(&far, 1024).unwrap());
         let socket = open::open("far", &far, pool.region()).unwrap().socket;
-        let cable = attach(socket, &far, &mut pool).unwrap();
-        let mut ends = Ends { queue: Some(near_queue()), far: cable, pool, offered: 0 };
+        let far = attach(socket, &far, &mut pool).unwrap();
+        let mut ends = Ends { queue: Some(near_queue()), far, pool, offered: 0 };
         ends.wait_for_carrier();
         // What came meanwhile is none of the suite's.
         ends.queue = Some(near_queue());
@@ -150,16 +138,6 @@ impl Device for Ends {
     fn wait(&mut self) {
         std::thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// Does some work in a network namespace of its own, if that may be.
-fn inside(test: &str, work: impl Fn(&Namespace) + Sync) {
-    if !rustix::process::geteuid().is_root() {
-        let _ = writeln!(std::io::stderr(), "{test}: skipped: packet sockets take root");
-        return;
-    }
-    let namespace = Namespace::new().expect("root makes namespaces");
-    namespace.run(|| work(&namespace)).expect("root enters namespaces");
 }
 
 #[test]

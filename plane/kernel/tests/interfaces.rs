@@ -1,12 +1,12 @@
 //! Tests of all drivers by the same questions, over a veth pair in a namespace of its own. It takes root.
 
-use std::io::Write as _;
+mod common;
+
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use headgate_host::namespace::Namespace;
-use headgate_host::network::{Links, Mac, VethEnd};
+use headgate_host::network::{Links, Mac};
 use headgate_kernel::{InterfaceError, InterfaceIo, Pool, attach, check_error, open};
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
@@ -35,32 +35,18 @@ fn io(driver: Driver, batch: u32, queue: u32) -> KernelIo {
 
 /// Runs a test for every driver and batch, each in a namespace of its own; says so when it cannot.
 fn for_all(test: &str, work: impl Fn(&mut Bed, &KernelIo) + Sync) {
-    if !rustix::process::geteuid().is_root() {
-        let _ = writeln!(std::io::stderr(), "{test}: skipped: packet sockets take root");
+    if !common::is_root(test) {
         return;
     }
     for driver in DRIVERS {
         for batch in BATCHES {
             let io = io(driver, batch, 1024);
-            let namespace = Namespace::new().expect("root makes namespaces");
-            let inside = || {
-                lay_cable(&namespace);
+            common::in_namespace(|namespace| {
+                common::cable(namespace, "near", "far", 1500);
                 let mut bed = bed(&io);
                 work(&mut bed, &io);
-            };
-            namespace.run(inside).expect("root enters namespaces");
+            });
         }
-    }
-}
-
-fn lay_cable(namespace: &Namespace) {
-    let mut links = Links::here().unwrap();
-    let (near, far) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
-    let (near, far) = (VethEnd { name: "near", mac: near }, VethEnd { name: "far", mac: far });
-    links.add_veth(near, far, namespace.as_fd(), 1500).unwrap();
-    for name in ["near", "far"] {
-        links.set_no_own_ipv6_address(name).unwrap();
-        links.set_up(name).unwrap();
     }
 }
 

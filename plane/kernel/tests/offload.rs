@@ -1,14 +1,16 @@
 //! Long frames and checksums that are begun: what comes of them against what Linux makes of the same. It
 //! takes root.
 
+mod common;
+
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use headgate_host::namespace::Namespace;
-use headgate_host::network::{Links, Mac, Offload, VethEnd};
+use common::{cable, inside};
+use headgate_host::network::{Links, Offload};
 use headgate_kernel::interface::{self, Sockets, State, Terms, Watch};
 use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_port::Queue;
@@ -29,28 +31,6 @@ const KIND_TCP6: u8 = 4;
 const KIND_UDP: u8 = 5;
 const KIND_ECN: u8 = 0x80;
 const NEEDS_CHECKSUM: u8 = 1;
-
-/// Does some work in a network namespace of its own, if that may be.
-fn inside(test: &str, work: impl Fn(&Namespace) + Sync) {
-    if !rustix::process::geteuid().is_root() {
-        let _ = writeln!(std::io::stderr(), "{test}: skipped: packet sockets take root");
-        return;
-    }
-    let namespace = Namespace::new().expect("root makes namespaces");
-    namespace.run(|| work(&namespace)).expect("root enters namespaces");
-}
-
-/// Lays a cable between two interfaces.
-fn cable(namespace: &Namespace, near: &str, far: &str) {
-    let mut links = Links::here().unwrap();
-    let ends = [(near, 1), (far, 2)].map(|(name, last)| VethEnd { name, mac: Mac([2, 0, 0, 0, 0, last]) });
-    let [one, other] = ends;
-    links.add_veth(one, other, namespace.as_fd(), 1500).unwrap();
-    for name in [near, far] {
-        links.set_no_own_ipv6_address(name).unwrap();
-        links.set_up(name).unwrap();
-    }
-}
 
 fn port(name: &str) -> (Box<dyn Queue>, Watch) {
     let terms = Terms { name: name.to_owned(), waiting: 1024, frame_bytes: 2048, joins: true };
@@ -217,8 +197,8 @@ fn by_linux(shape: Shape) -> Vec<Vec<u8>> {
 #[test]
 fn segments_are_those_that_linux_makes() {
     inside("segments_are_those_that_linux_makes", |namespace| {
-        cable(namespace, "near", "far");
-        cable(namespace, "plain-in", "plain-out");
+        cable(namespace, "near", "far", 1500);
+        cable(namespace, "plain-in", "plain-out", 1500);
         let mut links = Links::here().unwrap();
         // What needs it falls with it: cutting.
         links.set_offload("plain-out", Offload::TransmitChecksum, false).unwrap();
@@ -277,7 +257,7 @@ fn find_no_fault(frames: &[Vec<u8>]) {
 #[test]
 fn segments_of_a_burst_leave_as_one_and_are_the_same_when_cut() {
     inside("segments_of_a_burst_leave_as_one_and_are_the_same_when_cut", |namespace| {
-        cable(namespace, "near", "far");
+        cable(namespace, "near", "far", 1500);
         let (mut queue, _) = port("near");
         let (mut other, _) = port("far");
         let mut stack = stack(256);
@@ -304,7 +284,7 @@ fn segments_of_a_burst_leave_as_one_and_are_the_same_when_cut() {
 #[test]
 fn what_was_wrong_leaves_as_it_came() {
     inside("what_was_wrong_leaves_as_it_came", |namespace| {
-        cable(namespace, "near", "far");
+        cable(namespace, "near", "far", 1500);
         let (mut queue, _) = port("near");
         let mut stack = stack(256);
         send(&sender("far"), &long(SHAPES[0]));
@@ -321,7 +301,7 @@ fn what_was_wrong_leaves_as_it_came() {
 fn nonsense_is_counted_and_survived() {
     inside("nonsense_is_counted_and_survived", |namespace| {
         const VIRTIO: usize = 10;
-        cable(namespace, "near", "far");
+        cable(namespace, "near", "far", 1500);
         let (mut queue, _) = port("near");
         let mut stack = stack(64);
         let socket = sender("far");
@@ -349,7 +329,7 @@ fn nonsense_is_counted_and_survived() {
 #[test]
 fn an_interface_comes_back() {
     inside("an_interface_comes_back", |namespace| {
-        cable(namespace, "near", "far");
+        cable(namespace, "near", "far", 1500);
         let (mut queue, mut watch) = port("near");
         let mut stack = stack(64);
         let settle = |watch: &mut Watch, state| {
@@ -374,7 +354,7 @@ fn an_interface_comes_back() {
                 let failed = queue.counters().failed;
                 assert_eq!(queue.transmit(0, &mut stack, &lost), 2);
                 assert_eq!(queue.counters().failed, failed + 2);
-                cable(namespace, "near", "far");
+                cable(namespace, "near", "far", 1500);
             }
             settle(&mut watch, State::Up);
             queue.tend(0, &mut stack);
