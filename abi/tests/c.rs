@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use common::{Linking, WARNINGS, compiled, installed, must, root, run, write_pcap};
+use common::{Linking, WARNINGS, compiled, installed, must, root, run};
 use headgate_nf::testing::pcap::Capture;
 use headgate_nf::testing::{Loop, Manager, Welcome};
 use headgate_nf::{SOCKET_VARIABLE, Verdict};
@@ -40,7 +40,7 @@ fn every_function_does_what_the_header_says() {
     let installation = installed();
     let (input, output) = (installation.path().join("in.pcap"), installation.path().join("out.pcapng"));
     let frames: Vec<_> = (0..40u8).map(|number| vec![number % 4; 60]).collect();
-    write_pcap(&input, &frames);
+    Capture::of(&frames).write(&input).unwrap();
     for linking in [Linking::Shared, Linking::Static] {
         let program = compiled(installation.path(), &root().join("tests/c/unit.c"), linking);
         let (code, _, err) = run(Command::new(&program).arg(&input).arg(&output));
@@ -68,7 +68,7 @@ fn every_function_does_what_the_header_says() {
 fn a_packet_laid_outside_its_buffer_ends_the_program_and_not_with_a_crash() {
     let installation = installed();
     let input = installation.path().join("in.pcap");
-    write_pcap(&input, &[vec![4; 60]]);
+    Capture::of(&[vec![4; 60]]).write(&input).unwrap();
     let program = compiled(installation.path(), &root().join("tests/c/unit.c"), Linking::Shared);
     let (code, _, err) = run(Command::new(&program).arg(&input).arg(input.with_extension("out")));
     assert_ne!(code, -1, "it was killed by a signal");
@@ -90,7 +90,7 @@ fn the_template_bridges_a_capture() {
     let bridge = compiled(installation.path(), &source, Linking::Shared);
     let (input, output) = (installation.path().join("in.pcap"), installation.path().join("out.pcapng"));
     // All come by the first port: what 2 sends to 1 stays, for 1 was heard there.
-    write_pcap(&input, &[frame(1, 2), frame(2, 1), frame(2, 3), frame(1, 2)]);
+    Capture::of(&[frame(1, 2), frame(2, 1), frame(2, 3), frame(1, 2)]).write(&input).unwrap();
     must(Command::new(&bridge).arg("--pcap").args([&input, &output]));
     let written = Capture::read(&output).unwrap();
     let sent: Vec<_> = written.arrivals.iter().map(|arrival| arrival.frame.clone()).collect();
@@ -197,7 +197,7 @@ fn the_example_that_makes_packets_answers_for_its_address() {
     let responder = compiled(installation.path(), &source, Linking::Shared);
     let (input, output) = (installation.path().join("in.pcap"), installation.path().join("out.pcapng"));
     let asked = questions();
-    write_pcap(&input, &asked);
+    Capture::of(&asked).write(&input).unwrap();
     let arguments = r#"{"address":"192.0.2.7","mac":"02:00:00:00:00:07"}"#;
     must(Command::new(&responder).args(["--args", arguments, "--pcap"]).args([&input, &output]));
     let written = Capture::read(&output).unwrap().arrivals;
@@ -247,7 +247,7 @@ fn the_example_with_files_holds_packets_and_writes_what_came() {
     (1..=3).for_each(|station| book[page(station)] = 1);
     fs::write(path("book"), &book).unwrap();
     let frames: Vec<_> = (0..200u8).map(|number| frame(1 + number % 5, 9)).collect();
-    write_pcap(&path("in.pcap"), &frames);
+    Capture::of(&frames).write(&path("in.pcap")).unwrap();
     let arguments =
         format!(r#"{{"book":"{}","visits":"{}"}}"#, path("book").display(), path("visits").display());
     must(

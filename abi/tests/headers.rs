@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::process::Command;
 
-use common::{Linking, compiled, installed, root, run, write_pcap};
+use common::{Linking, compiled, installed, root, run};
 use headgate_nf::testing::pcap::Capture;
 use headgate_nf::wire::flow_key::{self, Fragment, HeaderOffsets, Parsed};
 use headgate_nf::wire::frame::{Frame, Network, Transport};
@@ -222,7 +222,7 @@ fn the_helpers_for_c_say_what_the_rust_library_says() {
     let program = compiled(installation.path(), &root().join("tests/c/headers.c"), Linking::Shared);
     let frames = frames(4000);
     let (input, output) = (installation.path().join("in.pcap"), installation.path().join("out.pcap"));
-    write_pcap(&input, &frames);
+    Capture::of(&frames).write(&input).unwrap();
     let (code, out, err) = run(Command::new(&program).arg("--pcap").args([&input, &output]));
     assert_eq!((code, err.as_str()), (0, ""));
     let written = Capture::read(&output).unwrap().arrivals;

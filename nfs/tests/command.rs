@@ -103,21 +103,6 @@ fn a_wrong_command_line_is_a_usage_error() {
     assert_eq!(headgate_nfs(&["help"]).0, 0);
 }
 
-/// A pcap file written by hand (draft-ietf-opsawg-pcap): microseconds, little endian, Ethernet.
-fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
-        bytes.extend(word.to_le_bytes());
-    }
-    for (frame, number) in frames.iter().zip(0u32..) {
-        for word in [1_700_000_000, number, frame.len() as u32, frame.len() as u32] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(frame);
-    }
-    std::fs::write(path, bytes).unwrap();
-}
-
 #[test]
 fn a_capture_runs_through_a_chain_of_functions() {
     let folder = tempfile::tempdir().unwrap();
@@ -127,7 +112,7 @@ fn a_capture_runs_through_a_chain_of_functions() {
     for frame in &mut frames {
         frame[12..14].copy_from_slice(&[0x86, 0xdd]);
     }
-    write_pcap(Path::new(&input), &frames);
+    Capture::of(&frames).write(Path::new(&input)).unwrap();
     let arguments = r#"[{"shortest":60},{},{"to":"out"}]"#;
     let words = ["pcap", "hello,mac-swap,forward", &input, &output, "--args", arguments];
     let options = ["--ports", "in,out", "--tell", "hello world", "--json"];
@@ -157,7 +142,7 @@ fn a_capture_runs_through_a_chain_of_functions() {
 fn a_limit_for_files_costs_the_log_and_no_packet() {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("in.pcap");
-    write_pcap(&input, &vec![vec![7; 1500]; 5000]);
+    Capture::of(&vec![vec![7; 1500]; 5000]).write(&input).unwrap();
     for way in ["async", "sync"] {
         let path = folder.path().join(format!("{way}.pcapng"));
         let arguments = json!({ "path": path, "write": way }).to_string();

@@ -1,7 +1,6 @@
 //! The C library as C programmers use it: installed, and compiled against as `pkg-config` says.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -64,19 +63,4 @@ pub fn compiled(installation: &Path, source: &Path, linking: Linking) -> PathBuf
 pub enum Linking {
     Shared,
     Static,
-}
-
-/// A pcap file written by hand (draft-ietf-opsawg-pcap): microseconds, little endian, Ethernet.
-pub fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
-    let mut bytes = Vec::new();
-    for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65535, 1] {
-        bytes.extend(word.to_le_bytes());
-    }
-    for (frame, number) in frames.iter().zip(0u32..) {
-        for word in [1_700_000_000, number, frame.len() as u32, frame.len() as u32] {
-            bytes.extend(word.to_le_bytes());
-        }
-        bytes.extend(frame);
-    }
-    fs::write(path, bytes).unwrap();
 }

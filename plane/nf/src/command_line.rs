@@ -193,7 +193,7 @@ mod tests {
     #[cfg(feature = "pcap")]
     #[test]
     fn a_capture_is_run_over_and_each_end_has_its_code() {
-        use crate::{Burst, wire::pcap::classic};
+        use crate::{Burst, testing::pcap::Capture};
 
         struct Third;
         impl NetworkFunction for Third {
@@ -210,16 +210,12 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).into_os_string();
-        let mut bytes = classic::header(65_535).to_vec();
-        for first in [1u8, 2, 3, 3] {
-            bytes.extend(classic::record_header(1, 60, 60));
-            bytes.extend([first; 60]);
-        }
-        std::fs::write(path("in.pcap"), bytes).unwrap();
+        let frames = [1u8, 2, 3, 3].map(|first| vec![first; 60]);
+        Capture::of(&frames).write(Path::new(&path("in.pcap"))).unwrap();
         let run = |words: &[OsString]| run_with(words.to_vec(), build);
         let pcap = ["--pcap".into(), path("in.pcap"), path("out.pcap")];
         assert_eq!(run(&pcap), 0);
-        let written = crate::testing::pcap::Capture::read(Path::new(&path("out.pcap"))).unwrap();
+        let written = Capture::read(Path::new(&path("out.pcap"))).unwrap();
         assert_eq!(written.arrivals.len(), 2);
         let refused = [&["--args".into(), r#"{"refuse":1}"#.into()][..], &pcap].concat();
         assert_eq!(run(&refused), 4);

@@ -1,10 +1,10 @@
 use std::process::Command;
 use std::time::Duration;
 
+use headgate_nf::testing::pcap::Capture;
 use headgate_nf::testing::{Harness, MadeFrame, Setup};
 use headgate_nf::wire::MacAddress;
 use headgate_nf::wire::frame::{Frame, Network, Transport};
-use headgate_nf::wire::pcap::classic;
 use headgate_nf::wire::vlan::Tag;
 use headgate_nf::wire::{ip::protocol, udp};
 use headgate_nf::{Verdict, Way};
@@ -53,13 +53,8 @@ const HERE6: (&str, &str) = ("2001:db8::1", "2001:db8:f::9");
 fn tcpdump(frames: &[MadeFrame]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("answers.pcap");
-    let mut bytes = classic::header(65_535).to_vec();
-    for made in frames {
-        let length = made.frame.len() as u32;
-        bytes.extend(classic::record_header(0, length, length));
-        bytes.extend(&made.frame);
-    }
-    std::fs::write(&path, bytes).unwrap();
+    let frames: Vec<_> = frames.iter().map(|made| made.frame.clone()).collect();
+    Capture::of(&frames).write(&path).unwrap();
     let Ok(output) = Command::new("tcpdump").args(["-nevv", "-r"]).arg(&path).output() else {
         eprintln!("skipped: no tcpdump here");
         return None;

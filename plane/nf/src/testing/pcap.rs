@@ -65,6 +65,30 @@ impl Capture {
         Ok(capture)
     }
 
+    /// Returns one of frames that come by the first port, a microsecond apart.
+    #[must_use]
+    pub fn of(frames: &[Vec<u8>]) -> Self {
+        let arrival = |(micros, frame): (u64, &Vec<u8>)| Arrival {
+            at: Duration::from_micros(micros),
+            ingress: 0,
+            frame: frame.clone(),
+        };
+        Self { arrivals: (0..).zip(frames).map(arrival).collect(), ..Self::default() }
+    }
+
+    /// Writes it to a pcapng file if the name ends so, and to a pcap file otherwise, which says of no packet
+    /// by which port it came.
+    ///
+    /// # Errors
+    /// [`CaptureError`].
+    pub fn write(&self, path: &Path) -> Result<(), CaptureError> {
+        let mut output = Output::create(path)?;
+        for arrival in &self.arrivals {
+            output.write(self.started + arrival.at, arrival.ingress.to_string(), &arrival.frame)?;
+        }
+        output.finish()
+    }
+
     fn take(&mut self, bytes: &[u8], record: &Record) {
         let frame = &bytes[record.bytes.clone()];
         if !(FRAME_BYTES_MIN as usize..=LENGTH_MAX as usize).contains(&frame.len()) {
@@ -342,6 +366,16 @@ mod tests {
             let sent: Vec<_> = written.arrivals.iter().map(|arrival| arrival.frame.clone()).collect();
             assert_eq!(sent, frames[1..]);
             assert_eq!(written.started, Duration::new(1_700_000_000, 1_000_001));
+        }
+    }
+
+    #[test]
+    fn a_capture_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.pcap", "a.pcapng"] {
+            let (path, capture) = (folder.path().join(name), Capture::of(&[vec![1; 60], vec![2; 600]]));
+            capture.write(&path).unwrap();
+            assert_eq!(Capture::read(&path).unwrap(), capture);
         }
     }
 
