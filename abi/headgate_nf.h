@@ -197,7 +197,7 @@ static inline void hg_count(uint64_t *counter, uint64_t more) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
-/* Sends a message to whoever listens to this NF, by convention JSON: in `message`, to whoever asked. Never
+/* Sends a message to the clients that listen to this NF, by convention JSON. In `message` it is the answer. Never
  * waits: -1 when it is lost. */
 int hg_tell(hg_context *context, const char *body);
 

@@ -13,11 +13,11 @@
 //! The threshold: beyond [`FACTOR`] a claim is a lie, idle or not. The other way round the account proves
 //! something only when the NF had packets at every sample of a window, so that it never polled an empty
 //! ring: then the CPU time is the cost of the packets, `OVERHEAD` of machinery for each, `SLEEP` for each
-//! sleep and `EMPTY_POLL` for each look into an empty ring, and a mean claim of less than a third of it is
-//! no honest one. Samples of the ring alone do not show that it was never empty: whoever samples may have
-//! the NF's core just then, and finds what came since it took it. So the NF counts sleeps and empty polls
-//! itself. It may count more of them than it had, and hides by that only that it claims too little, which
-//! harms nobody but itself: a low claim is a small share. One that counts fewer is judged as if it had
+//! sleep and `EMPTY_POLL` for each poll of an empty ring, and a mean claim of less than a third of it is
+//! not an honest one. Samples of the ring alone do not show that it was never empty: the sampling thread may
+//! have the NF's core just then, and finds what came since it took it. So the NF counts sleeps and empty
+//! polls itself. It may count more of them than it had, and hides by that only that it claims too little,
+//! which harms nobody but itself: a low claim is a small share. One that counts fewer is judged as if it had
 //! none. One window proves little, because packets are counted as returned up to a ring later than they
 //! were worked on. `WINDOWS_TO_OVERRIDE` in a row do; from then on the kernel's account is the service
 //! time, until as many in a row agree.

@@ -6,7 +6,7 @@
 //!
 //! The intuition: one state machine that owns *what happens next* and nothing else. The manager tells it what
 //! it saw ([`Event`]) and does what it says ([`Action`]); it chooses nothing itself, so a death is handled
-//! the same way whoever noticed it.
+//! the same way wherever it was noticed.
 //!
 //! ```text
 //!            process            Ready               Remove            Exited

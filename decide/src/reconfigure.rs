@@ -61,7 +61,7 @@ pub enum Action {
     SwitchOver,
     /// Forget chains that are gone, and stop old instances.
     StopOld,
-    /// Tell whoever asked that it is done.
+    /// Answer the request: it is done.
     Finish,
 }
 

@@ -134,7 +134,7 @@ pub(crate) const IDLE_SAMPLE_EVERY: [Span; 2] = [Span::from_micros(10), Span::fr
 /// traffic whose delay matters in microseconds.
 pub(crate) const DEMOTE_AFTER: Span = Span::from_millis(20);
 
-/// Time without progress after which an NF that has packets is told of. Our choice: longer than any round in
+/// Time without progress after which an NF that has packets is reported. Our choice: longer than any round in
 /// which all NFs of a core run, and than the kernel keeps real-time tasks from it in a second (50 ms).
 pub const NO_PROGRESS_AFTER: Span = Span::from_millis(100);
 

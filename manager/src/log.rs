@@ -1,7 +1,7 @@
 //! Log: lines for people on a stream that may be full, slow or gone.
 //!
 //! A terminal that is stopped, a pipe that nobody reads and a full disk must stop neither the manager nor its
-//! NFs. So whoever says something hands over a line and goes on; a thread writes. Lines for which there is no
+//! NFs. So other threads hand over their lines and go on; one thread writes. Lines for which there is no
 //! room are counted, and the first line that can be written again is preceded by how many are missing and
 //! why. The manager makes events of both (`Log::news`).
 
@@ -127,7 +127,7 @@ impl<W: Write> Writer<W> {
                 }
                 Ok(Order::Flush(done)) => {
                     self.make_up();
-                    // Whoever asked may have gone on.
+                    // The thread that asked may have gone on.
                     let _ = done.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => self.make_up(),

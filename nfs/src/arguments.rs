@@ -10,7 +10,7 @@ use headgate_nf::wire::ip::protocol;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Reads a text by its own rules; `what` is said to whoever wrote something else.
+/// Reads a text by its own rules; the error for any other says that it should be `what`.
 fn from_text<'de, D: Deserializer<'de>, T: FromStr<Err = String>>(
     from: D,
     what: &'static str,

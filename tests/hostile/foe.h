@@ -1,7 +1,7 @@
 /* A network function that wants out: everything it can reach, and how it behaves while it waits.
  *
  * Written against the layout of memory and messages alone (plane/shm/src/control.rs, descriptor.rs;
- * plane/session/src/message.rs), as whoever attacks from outside would, so nothing here is the library's. */
+ * plane/session/src/message.rs), as an attacker from outside would, so nothing here is the library's. */
 #ifndef FOE_H
 #define FOE_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Given by whoever compiles this: the interface that the manager has (headgate_shm::control::ABI_VERSION). */
+/* Given by the build: the interface that the manager has (headgate_shm::control::ABI_VERSION). */
 #ifndef ABI_VERSION
 #error "say which interface this is for: -DABI_VERSION=…"
 #endif

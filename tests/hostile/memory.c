@@ -223,7 +223,7 @@ static void flip(struct foe *foe)
     }
 }
 
-/* Seals memory against whoever comes later, grows it and cuts it. */
+/* Seals memory against the processes that get it later, grows it and cuts it. */
 static void seal(struct foe *foe)
 {
     const int files[] = {foe->packets_file, foe->control_file};

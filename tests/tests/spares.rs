@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(pid as i32).expect("a process has a number");
-    kill_process(pid, Signal::KILL).expect("whoever started a process may kill it");
+    kill_process(pid, Signal::KILL).expect("a process may kill those that it started");
 }
 
 /// Returns the id of the process that waits for an NF, once all have one.

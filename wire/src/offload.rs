@@ -2,8 +2,8 @@
 //!
 //! Two hosts on one machine exchange frames of up to 64 KiB whose transport checksum is only begun: the field
 //! holds the sum of the pseudo header. A *virtio header* beside the frame says what is left to do (`struct
-//! virtio_net_hdr`, Virtual I/O Device 1.2, section 5.1.6; sockets get it with `PACKET_VNET_HDR`). Whoever
-//! passes such a frame on as it is sends a wrong checksum, and whoever has small buffers a part of it.
+//! virtio_net_hdr`, Virtual I/O Device 1.2, section 5.1.6; sockets get it with `PACKET_VNET_HDR`). A program
+//! that passes such a frame on as it is sends a wrong checksum, and with small buffers only a part of it.
 //!
 //! - [`Header`]: the virtio header; [`Header::work`] says what it asks for;
 //! - [`Partial`]: a checksum that is begun, and its completion;

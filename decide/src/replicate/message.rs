@@ -20,7 +20,7 @@ pub enum Peer {
 pub struct Envelope {
     /// Its sender.
     pub from: Peer,
-    /// The sender's view. Whoever is in another one does not heed it, but for assignments and hellos.
+    /// The sender's view. A receiver in another one ignores it, but for assignments and hellos.
     pub view: View,
     /// What it says.
     pub message: Message,

@@ -1,6 +1,6 @@
 //! Messages of operators to NFs (`headgate tell`) that wait for answers.
 //!
-//! A message goes to all instances of an NF at once, and whoever asked gets one answer when each of them has
+//! A message goes to all instances of an NF at once, and the operator gets one answer when each of them has
 //! answered, has ended, or has had its time. An NF is untrusted: an answer that nobody waits for is ignored.
 
 use std::sync::mpsc::Sender;

@@ -259,7 +259,7 @@ impl Reader {
             }
         }
         self.first = self.first.wrapping_add(1) % count.max(1);
-        // Whoever closed its output is at its end, or soon; a pipe without writers is always readable.
+        // A process that closed its output is at its end; a pipe without writers is always readable.
         for at in (0..self.sources.len()).rev().filter(|&at| !self.sources[at].is_open).collect::<Vec<_>>() {
             self.sources.swap_remove(at).end(buffer, now, &self.told);
         }

@@ -5,7 +5,7 @@
 //! let in.
 //!
 //! The protocol needs files of the client, which may be anything, so a thread of its own is at the socket
-//! (`host`); whoever has the meeting never waits.
+//! (`host`); the owner of the meeting never waits.
 
 mod host;
 

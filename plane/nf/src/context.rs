@@ -346,8 +346,8 @@ impl Context {
         self.environment.board.counter(name)
     }
 
-    /// Sends a message to whoever listens to this NF; by convention JSON. Never waits. In a process of
-    /// several NFs it arrives as `nf message`. While the NF handles a message, it is its answer.
+    /// Sends a message to the clients that listen to this NF; by convention JSON. Never waits. In a process
+    /// of several NFs it arrives as `nf message`. While the NF handles a message, it is its answer.
     ///
     /// # Errors
     /// [`TellError`]: the message is lost.

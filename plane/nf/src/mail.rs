@@ -5,8 +5,8 @@ use headgate_session::message::{self, FromNf, MESSAGE_BYTES_MAX, MessageError};
 use crate::context::{Environment, Outbox};
 use crate::fuse::Fused;
 
-/// Gives the NFs a message. Whoever asks by a number gets an answer: what the NF told while it handled the
-/// message, or why it refused. A manager of before there were answers hears what it always did.
+/// Gives the NFs a message. One with a number is answered: with what the NF told while it handled it, or with
+/// why it refused. A manager from before there were answers gives no number.
 pub(crate) fn deliver(nfs: &mut Fused, environment: &Environment, number: Option<u64>, body: &str) {
     let Some(number) = number else {
         if let Err(error) = nfs.message(body) {

@@ -133,7 +133,7 @@ fn live(
     let environment = Rc::new(environment(attached));
     let mut nfs = make(&environment, &attached.welcome.arguments)
         .map_err(|error| RunError::Start { name: name(), reason: error.to_string() })?;
-    // Whoever did not ask by now never will be lent any.
+    // An NF that did not ask by now never will be lent any.
     environment.making.take();
     environment.tell_counters().map_err(|error| ended(error.into()))?;
     let Some((io, sockets)) = attached.welcome.kernel.as_ref().zip(attached.interfaces.take()) else {

@@ -154,7 +154,7 @@ pub trait Queue: Send {
         0
     }
 
-    /// Packets it took that whoever is at its other end has not taken yet, where that can be seen.
+    /// Packets it took that its other end has not taken yet, where that can be seen.
     fn waiting(&self) -> Option<u32> {
         None
     }

@@ -29,7 +29,7 @@ impl Versions {
     /// both know.
     ///
     /// # Errors
-    /// A sentence for whoever runs either: what the two speak, and which is to be replaced.
+    /// A sentence for both operators: what the two speak, and which is to be replaced.
     pub fn agree(self, nf: Self) -> Result<u32, String> {
         let highest = self.max.min(nf.max);
         if highest >= self.oldest() && highest >= nf.oldest() {

@@ -3,7 +3,7 @@
 use crate::config::Config;
 use crate::config::model::{DomainId, Port};
 
-/// Domain that is there for whoever names none.
+/// Name of the domain of ports and NFs that name none.
 const DEFAULT: &str = "default";
 
 /// Lets ports whose domain the next configuration leaves open receive where they do now, whatever its rules

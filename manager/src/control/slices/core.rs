@@ -274,7 +274,7 @@ impl<K: Kernel> SlicedCore<K> {
                 Action::NoProgress { nf, ran } => {
                     let account = &self.runners[nf].account;
                     account.ran_without_progress_ns.store(ran.0, Ordering::Relaxed);
-                    // N-release, with N-acquire: whoever sees the count sees the time.
+                    // N-release, with N-acquire: a reader that sees the count sees the time.
                     account.without_progress.fetch_add(1, Ordering::Release);
                 }
             }

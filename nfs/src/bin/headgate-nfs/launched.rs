@@ -45,7 +45,7 @@ fn be(launch: &Launch) -> ExitCode {
             return give_up(&error.to_string());
         }
     } else {
-        // Without a word to the manager beforehand, whoever reads standard error is told.
+        // The manager gets no message before it starts, so standard error does.
         lacks.iter().for_each(|lack| eprintln!("headgate-nfs: {}: {lack}", launch.name));
     }
     if let Program::Exec(command) = &launch.program {
@@ -58,7 +58,7 @@ fn be(launch: &Launch) -> ExitCode {
     }))
 }
 
-/// Tells the manager, and whoever reads standard error, why there will be no NF.
+/// Tells the manager, and standard error, why there will be no NF.
 fn give_up(reason: &str) -> ExitCode {
     eprintln!("headgate-nfs: {reason}");
     if let Ok(connection) = Connection::from_standard_input() {

@@ -1,6 +1,6 @@
 //! The thread at a meeting's socket.
 //!
-//! A client brings files, and to receive one is to have to close it, which takes as long as whoever made it
+//! A client brings files, and to receive one is to have to close it, which takes as long as its maker
 //! likes: a socket may linger, a file may be of a file system in user space. So all that comes is received,
 //! inspected and closed here, and the sockets are too, in whose queues there may be more.
 
@@ -33,8 +33,8 @@ const REGION_BYTES_MAX: u64 = 1 << 30;
 
 /// Messages of one client. Our choice: many times what an honest one says.
 const MESSAGES_MAX: u32 = 1024;
-/// Time for which nobody is let in after somebody who was not expected: whoever comes again and again must
-/// not cost a core.
+/// Time for which nobody is let in after somebody who was not expected: a client that comes again and again
+/// must not cost a core.
 const DEAF_FOR: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// Signal that ends a meeting's thread.
@@ -68,7 +68,7 @@ pub(super) struct Host {
     end: Arc<End>,
     outcomes: SyncSender<Outcome>,
     guest: Option<Guest>,
-    /// Queue of memory to be closed, whoever was the last to use it.
+    /// Queue of memory to be closed: here, whichever side used it last.
     graves: (Sender<Vec<Memory>>, Receiver<Vec<Memory>>),
 }
 
@@ -126,8 +126,8 @@ impl Host {
         Ok(())
     }
 
-    /// Lets a client in, if it is of the user that is expected. Whoever comes while there is one waits in
-    /// vain.
+    /// Lets a client in, if it is of the user that is expected. Another that comes while there is one
+    /// waits in vain.
     fn let_in(&mut self) -> Result<(), MeetingError> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match accept_with(&self.listener, flags) {

@@ -164,8 +164,8 @@ impl<Q: Queue> Faulty<Q> {
         &self.inner
     }
 
-    /// Loses all packets that wait, so that their buffers are free: for whoever ends a port before its
-    /// region.
+    /// Loses all packets that wait, so that their buffers are free. To be called before a port is
+    /// closed whose region stays in use.
     pub fn lose_all(&mut self, stack: &mut Stack) {
         for way in [&mut self.receive, &mut self.transmit].into_iter().flatten() {
             way.counters.lost += way.line.len() as u64;

@@ -180,7 +180,7 @@ behaviours! {
     FinishedForGood,
     /// Tending moves no packet and takes no buffer.
     TendHarmless,
-    /// Packets wait for whoever is at the other end, and none once they were taken.
+    /// Packets wait for the other end, and none once they were taken.
     WaitingTrue,
 }
 
