@@ -524,8 +524,8 @@ impl Control {
             let Some(side) = side else { continue };
             let beside_worker = self.fabric.workers.iter().any(|worker| worker.core == instance.seat.core);
             let turns = self.config.scheduler.mode.presses_back();
-            let look = poll_before_sleep(beside_worker || !turns).as_micros() as u32;
-            side.orders().poll_micros.store(look, Ordering::Relaxed);
+            let micros = poll_before_sleep(beside_worker || !turns).as_micros() as u32;
+            side.orders().poll_micros.store(micros, Ordering::Relaxed);
         }
     }
 
@@ -542,14 +542,14 @@ impl Control {
     /// Reports interfaces that went away and came back, and captures that cannot be written any more.
     fn tend_ports(&mut self) {
         let now = self.now();
-        let look = |port: &mut PortHome| {
-            port.look_after_interface(now).map(|(is_up, what)| (port.name().to_owned(), is_up, what))
+        let poll = |port: &mut PortHome| {
+            port.poll_interface(now).map(|(is_up, what)| (port.name().to_owned(), is_up, what))
         };
-        let changed: Vec<(String, bool, String)> = self.ports.iter_mut().filter_map(look).collect();
+        let changed: Vec<(String, bool, String)> = self.ports.iter_mut().filter_map(poll).collect();
         for (port, is_up, what) in changed {
             self.log(if is_up { EventCode::PortUp } else { EventCode::PortDown }, &port, what);
         }
-        let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.look_for_failure()?));
+        let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.check_capture()?));
         let failed: Vec<(String, String)> = self.ports.iter_mut().filter_map(failed).collect();
         for (port, why) in failed {
             self.log(

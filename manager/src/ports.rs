@@ -29,9 +29,9 @@ use crate::status::{FaultStatus, LatencyStatus, PortStatus};
 /// samples a second remain, at a cost below a nanosecond a packet.
 const MEASURE_EVERY: NonZeroU32 = NonZeroU32::new(16).expect("not zero");
 
-/// Time between two looks at an interface. Our choice: a look costs some microseconds, and nobody sees a
-/// tenth of a second at a cable that was pulled.
-const INTERFACE_PAUSE: Span = Span::from_millis(100);
+/// Time between two polls of an interface. Our choice: one costs some microseconds, and nobody notices a
+/// tenth of a second when a cable was pulled.
+const POLL_INTERFACE_EVERY: Span = Span::from_millis(100);
 
 /// Part of a port that remains when its queues are with the workers.
 pub struct PortHome {
@@ -46,7 +46,7 @@ pub struct PortHome {
     device: Option<dpdk::Port>,
     /// The kernel's interface, if that is what it is.
     interface: Option<interface::Watch>,
-    /// When its interface is looked at next.
+    /// When its interface is polled next.
     due: Moment,
     region: usize,
     is_faulty: bool,
@@ -204,7 +204,7 @@ fn timebase(clock: &Clock) -> Timebase {
 
 impl PortHome {
     /// Reads the device's count of lost packets, so that its first queue counts them.
-    pub fn look(&self) {
+    pub fn count_losses(&self) {
         if let Some(device) = &self.device {
             let _ = device.losses();
         }
@@ -213,11 +213,11 @@ impl PortHome {
         }
     }
 
-    /// Looks after its interface. Returns whether it works, and a sentence, when that has changed.
-    pub fn look_after_interface(&mut self, now: Moment) -> Option<(bool, String)> {
+    /// Polls its interface. Returns whether it works, and a sentence, when that has changed.
+    pub fn poll_interface(&mut self, now: Moment) -> Option<(bool, String)> {
         let watch = self.interface.as_mut().filter(|_| now >= self.due)?;
-        self.due = now + INTERFACE_PAUSE;
-        let state = watch.look()?;
+        self.due = now + POLL_INTERFACE_EVERY;
+        let state = watch.poll()?;
         let name = watch.name();
         Some(match state {
             State::Up => (true, format!("interface {name} is up")),
@@ -234,7 +234,7 @@ impl PortHome {
     }
 
     /// Checks whether its capture can still be written. Returns the reason why not, once.
-    pub fn look_for_failure(&mut self) -> Option<String> {
+    pub fn check_capture(&mut self) -> Option<String> {
         let error = self.recorded.as_ref()?.take_error()?;
         let why = match error {
             // The message names the file already.

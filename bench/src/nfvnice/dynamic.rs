@@ -17,9 +17,9 @@ use crate::lab::runner::Runner;
 use headgate_api::session::Session;
 
 /// Time between two samples. Our choice: five ticks of the kernel.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 /// Samples in the window of a share: 100 ms.
-const WINDOW_LOOKS: usize = 5;
+const WINDOW_SAMPLES: usize = 5;
 /// Largest distance from the ideal that counts as settled, in points of percent.
 const NEAR_POINTS: f64 = 5.0;
 /// The factor of the change (section 5.4.4.6).
@@ -64,7 +64,7 @@ fn measure(session: &Session, bed: &TestBed, phase: Duration) -> anyhow::Result<
         let (changed, before) = (Instant::now(), session.snapshot()?);
         changes.push((changed, 100.0 * f64::from(cycles) / f64::from(cycles + second)));
         while changed.elapsed() < phase {
-            sleep(LOOK_EVERY);
+            sleep(SAMPLE_EVERY);
             samples.push(sample(&session.snapshot()?));
         }
         delivered.push(fairness(&before, &session.snapshot()?));
@@ -111,7 +111,7 @@ fn shares(samples: &[Sample]) -> Vec<(Instant, f64)> {
         let both = used(0) + used(1);
         (both > 0.0).then(|| (last.at, 100.0 * used(0) / both))
     };
-    samples.windows(WINDOW_LOOKS + 1).filter_map(of).collect()
+    samples.windows(WINDOW_SAMPLES + 1).filter_map(of).collect()
 }
 
 type Phase = (Instant, f64, Vec<(Instant, f64)>);
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(shares[0], (began + MS * 100, 25.0));
         assert_eq!(shares.last().map(|share| share.1), Some(50.0));
         let between = shares.iter().filter(|(_, share)| *share > 25.0 && *share < 50.0);
-        assert_eq!(between.count(), WINDOW_LOOKS - 1, "a window that holds both");
+        assert_eq!(between.count(), WINDOW_SAMPLES - 1, "a window that holds both");
     }
 
     #[test]

@@ -23,7 +23,7 @@ const PORT: u16 = 5201;
 /// times what they take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Time between two checks while waiting.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+const POLL_EVERY: Duration = Duration::from_millis(2);
 /// The machine is sampled so long after the measured time begins and before it ends, so that neither
 /// the program's start nor its end is seen. Our choice: some slices of the scheduler.
 const MARGIN: Duration = Duration::from_millis(100);
@@ -107,7 +107,7 @@ pub fn run(bed: &TestBed, times: Times, session: Option<&Session>) -> anyhow::Re
         if waiting.elapsed() > PATIENCE {
             return Err(failed("does not listen", format!("not within {} s", PATIENCE.as_secs())).into());
         }
-        sleep(LOOK_EVERY);
+        sleep(POLL_EVERY);
     }
     let [warm_up, window] = [times.warm_up_s, times.window_s].map(|s| s.to_string());
     let words = ["-c", &to, "-O", &warm_up, "-t", &window, "-i", "0", "-J", "--connect-timeout", "2000"];
@@ -161,7 +161,7 @@ impl Program {
             if waiting.elapsed() > patience {
                 return Err(failed("does not end", format!("{} s after its time", patience.as_secs())));
             }
-            sleep(LOOK_EVERY);
+            sleep(POLL_EVERY);
         }
         let mut text = String::new();
         if let Some(mut stdout) = self.0.stdout.take() {

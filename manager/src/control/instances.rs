@@ -232,9 +232,9 @@ impl Instances {
         let samples = self.next_sample.is_due(ground.now);
         if samples {
             self.next_sample = ground.now + SAMPLE_EVERY;
-            self.look_for_holes(ground, effects);
-            self.look_for_leavers(ground, effects);
-            self.look_for_impossible_counts(ground, effects);
+            self.check_memory(ground, effects);
+            self.check_cores(ground, effects);
+            self.check_counts(ground, effects);
             // What starts or ends is not to wait behind the removal of what is left of others.
             if !self.are_busy() {
                 ground.groups.sweep();
@@ -245,7 +245,7 @@ impl Instances {
             if heard {
                 self.go_on_starting(at, ground, effects);
                 self.read_messages(at, ground, effects);
-                self.look_for_end(at, ground, effects);
+                self.check_end(at, ground, effects);
             }
             self.poll_life(at, ground, effects);
             self.poll_link(at, samples, ground, effects);

@@ -13,7 +13,7 @@ use crate::status::{EventCode, ReservedStatus};
 /// Time between two checks for programs that were started since. Our choice: most are started by programs
 /// without the cores and have none of them, so a check rarely finds one, and it reads no more than a list of
 /// processes.
-const LOOK_EVERY: Span = Span::from_secs(1);
+const CHECK_EVERY: Span = Span::from_secs(1);
 /// Most parents that are read to find out whose descendant a process is. Our choice: more than anybody nests.
 const ANCESTORS_MAX: usize = 64;
 
@@ -21,7 +21,7 @@ const ANCESTORS_MAX: usize = 64;
 #[derive(Default)]
 pub struct Reserved {
     reserve: Option<Reserve>,
-    next_look: Moment,
+    next_check: Moment,
     status: Option<ReservedStatus>,
     trouble: Option<String>,
 }
@@ -42,10 +42,10 @@ impl Control {
     /// Moves other programs off the NFs' cores.
     pub(super) fn tend_reserved(&mut self) {
         let now = self.now();
-        if !self.config.scheduler.reserve_cores || now < self.reserved.next_look {
+        if !self.config.scheduler.reserve_cores || now < self.reserved.next_check {
             return;
         }
-        self.reserved.next_look = now + LOOK_EVERY;
+        self.reserved.next_check = now + CHECK_EVERY;
         let cores: CoreList = self.config.cores_of_nfs().into_iter().collect();
         match self.sweep(&cores) {
             Ok(swept) => self.note_swept(&cores, &swept),

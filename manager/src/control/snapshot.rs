@@ -133,7 +133,7 @@ impl Control {
     }
 
     fn port_status(&self) -> Vec<PortStatus> {
-        self.ports.iter().for_each(PortHome::look);
+        self.ports.iter().for_each(PortHome::count_losses);
         let mut all: Vec<PortStatus> = self.ports.iter().map(|port| port.status()).collect();
         for worker in &self.fabric.workers {
             // A worker that panicked leaves its last counters.

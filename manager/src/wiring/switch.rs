@@ -21,7 +21,7 @@ use crate::status::SwitchStatus;
 
 /// Time between two checks whether it has ended. Our choice: no person sees the delay, and checks cost
 /// nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Order to join two interfaces, and the channel for its result.
 type Order = ([Port; 2], Sender<Result<(), String>>);
@@ -129,13 +129,13 @@ impl Keeper {
         // Its processes have our cores. A missing core was refused with the configuration.
         let _ = cores::pin_current_thread(self.core);
         loop {
-            match inbox.recv_timeout(LOOK_EVERY) {
+            match inbox.recv_timeout(POLL_EVERY) {
                 Ok((ends, answer)) => {
                     let joined = self.join(ends).map_err(|error| error.to_string());
                     // The control loop waits for it.
                     let _ = answer.send(joined);
                 }
-                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Timeout) => self.poll(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -167,7 +167,7 @@ impl Keeper {
     }
 
     /// Notices its end, and starts it again when it is time.
-    fn look(&mut self) {
+    fn poll(&mut self) {
         if let Some(running) = &mut self.running {
             match running.switch.ended() {
                 Ok(None) => {

@@ -117,7 +117,7 @@ impl Device {
         // SAFETY: the port exists; fills the structure. Drivers read their queues' counts while
         // workers write them, which at worst gives an older number.
         unsafe { ffi::rte_eth_stats_get(self.port, &raw mut stats) };
-        let in_kernel = self.resources().sockets.as_ref().map_or(0, PacketSockets::look_after);
+        let in_kernel = self.resources().sockets.as_ref().map_or(0, PacketSockets::flush_and_count);
         let errors = if self.errors_are_long { (0, stats.ierrors) } else { (stats.ierrors, 0) };
         let losses = Losses {
             missed: stats.imissed + stats.rx_nombuf + in_kernel + errors.0,

@@ -156,7 +156,7 @@ impl PacketSockets {
 
     /// Makes the kernel send what the driver left in the rings, and returns how many packets it dropped
     /// because a ring was full, since the device was opened.
-    pub(crate) fn look_after(&self) -> u64 {
+    pub(crate) fn flush_and_count(&self) -> u64 {
         for &file in &self.files {
             // SAFETY: no data and no address; at worst an error, which the next call meets again.
             unsafe { libc::sendto(file, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0) };

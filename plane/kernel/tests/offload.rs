@@ -336,7 +336,7 @@ fn an_interface_comes_back() {
             let end = Instant::now() + PATIENCE;
             while watch.state() != state {
                 assert!(Instant::now() < end, "it is {:?}, not {state:?}", watch.state());
-                watch.look();
+                watch.poll();
                 std::thread::sleep(Duration::from_millis(1));
             }
         };

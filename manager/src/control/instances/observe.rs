@@ -104,7 +104,7 @@ impl Instances {
 
     /// Notes that a process has ended, and reads its last messages. It is reaped once all parts that deal
     /// with it by its number know; until then the number is its own.
-    pub(super) fn look_for_end(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+    pub(super) fn check_end(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         if !instance.life.has_process() {
             return;
@@ -139,7 +139,7 @@ impl Instances {
 
     /// Condemns NFs whose control region lost pages, and all of a domain whose packet region did: it cannot
     /// be known which of them took the pages.
-    pub(super) fn look_for_holes(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+    pub(super) fn check_memory(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let regions = &ground.fabric.regions;
         let holed: Vec<bool> = regions.iter().map(|home| !home.region.memory().is_whole()).collect();
         for at in 0..self.all.len() {
@@ -157,7 +157,7 @@ impl Instances {
     }
 
     /// Condemns NFs whose counters say what cannot be.
-    pub(super) fn look_for_impossible_counts(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+    pub(super) fn check_counts(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for at in 0..self.all.len() {
             let Some(process) = &self.all[at].process else { continue };
             if !process.link.counts_are_possible() {
@@ -168,7 +168,7 @@ impl Instances {
 
     /// Condemns NFs whose threads may run on another core than theirs. Where a cpuset confines them there are
     /// none.
-    pub(super) fn look_for_leavers(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+    pub(super) fn check_cores(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for at in 0..self.all.len() {
             let Instance { seat, process: Some(process), .. } = &self.all[at] else { continue };
             let is_held = process.group.has(Controller::Cpuset) || !process.origin.leaves_to_us();

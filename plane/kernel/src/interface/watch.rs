@@ -109,7 +109,7 @@ impl Watch {
         &self.terms.name
     }
 
-    /// Returns the interface's state when it was looked at last.
+    /// Returns the interface's state when it was polled last.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
@@ -126,9 +126,9 @@ impl Watch {
         self.mail.lost.fetch_add(lost_since_asked(self.socket.as_fd()), Ordering::Relaxed);
     }
 
-    /// Looks at the interface, and opens it anew when it has come back. To be called by one thread of the
+    /// Polls the interface, and opens it anew when it has come back. To be called by one thread of the
     /// namespace it was opened in. Returns its state when that has changed.
-    pub fn look(&mut self) -> Option<State> {
+    pub fn poll(&mut self) -> Option<State> {
         // Closed here: that can take the kernel a while.
         drop(self.mail.spent());
         let before = self.state;
