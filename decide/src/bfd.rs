@@ -1,10 +1,10 @@
 //! Bidirectional Forwarding Detection: whether a neighbour and the link to it are alive.
 //!
 //! The problem: the kernel tells of a cable that is pulled, but not of a neighbour that hangs, a switch that
-//! forwards one way only, or a link that loses most of what it is given. Who takes over from a node that is
-//! alive does harm, and who takes over late loses service.
+//! forwards one way only, or a link that loses most of what it is given. A node that
+//! takes over from one that is alive does harm, and one that takes over late loses service.
 //!
-//! The intuition: both sides send at a pace that both agree to, and who hears nothing for
+//! The intuition: both sides send at a pace that both agree to, and one that hears nothing for
 //! [`Timers::multiplier`] of these says so. Every packet carries what its sender believes of the session, so
 //! a link that is open one way only brings both sides down.
 //!
@@ -58,7 +58,7 @@ pub struct Setup {
     pub local: Discriminator,
     /// Its pace.
     pub timers: Timers,
-    /// When it begins to exist.
+    /// Time at which it begins to exist.
     pub now: Instant,
 }
 
@@ -122,17 +122,17 @@ pub struct Session {
     polling: bool,
     /// A Poll Sequence is to follow the one under way, whose packets may have the old timers.
     poll_again: bool,
-    /// When the last packet was sent on time.
+    /// Time of the last packet that was sent on time.
     sent: Instant,
     /// Random number that the interval after it is shortened by.
     jitter: u32,
-    /// When the last packet was believed; none since a detection time.
+    /// Time of the last packet that was believed; `None` if that is a detection time ago.
     heard: Option<Instant>,
-    /// Until when an administered end is announced.
+    /// Time until which an administered end is announced.
     announced_until: Option<Instant>,
 }
 
-/// What is known of the neighbour, by its last packet.
+/// Facts about the neighbour, by its last packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Remote {
     discriminator: Discriminator,
@@ -248,7 +248,7 @@ impl Session {
     }
 
     fn detection_ends(&self) -> Option<Instant> {
-        // Who sends nothing because we asked it not to is not missed.
+        // A neighbour that was asked to send nothing is not missed.
         let may_hear = self.accepts > Span::ZERO;
         Some(self.heard? + self.detection_time()?).filter(|_| may_hear)
     }

@@ -154,7 +154,7 @@ pub enum Action {
     Reclaim,
     /// Nothing of the process is left on the packet path: give up what it had on this machine.
     Release,
-    /// Tell people.
+    /// Report to the operator.
     Log(Report),
 }
 
@@ -194,7 +194,7 @@ pub struct Lifecycle {
     due: Option<Instant>,
     /// Time at which the process was started or attached.
     started: Instant,
-    /// Since when the instance is being stopped.
+    /// Time since which the instance is being stopped.
     stopping_since: Instant,
     /// Whether the process was welcomed.
     welcomed: bool,

@@ -89,7 +89,7 @@ pub enum Entry {
         /// The step.
         step: StepOf<Spare>,
     },
-    /// So many entries found no room and are not in the record.
+    /// Number of entries that found no room and are not in the record.
     Lost(u64),
 }
 
@@ -97,9 +97,9 @@ pub enum Entry {
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Line {
-    /// When.
+    /// Its time.
     pub at: Instant,
-    /// What.
+    /// The step.
     pub entry: Entry,
 }
 
@@ -179,7 +179,7 @@ where
         Ok(())
     }
 
-    /// Nothing is left that the record does not have.
+    /// Checks that no action is left that the record does not have.
     fn close(&mut self) -> Result<(), ReplayError> {
         match self.open.pop_front() {
             None => Ok(()),

@@ -1,9 +1,9 @@
 //! Replication of a group of chains: what the gate, the active node and the standby say to each other, and
 //! what each does, so that a node may be lost and no state is.
 //!
-//! The problem: packets change the state of NFs, and what left the node cannot be called back. Who takes over
-//! must know everything that the world has seen, no less, or it contradicts what was said; and must not say
-//! anything twice.
+//! The problem: packets change the state of NFs, and what left the node cannot be called back. A node
+//! that takes over must know everything that the world has seen, no less, or it contradicts what was said;
+//! and it must not say anything twice.
 //!
 //! The intuition: *inputs are kept by one node, order and chance by another, and outputs wait for the
 //! latter*. The gate stamps each packet with the clock of its lane and keeps it. The active node works; its
@@ -13,7 +13,7 @@
 //! restores the cut, works on the packets behind it in the recorded order, and keeps to itself what the world
 //! may have seen.
 //!
-//! - [`gate`]: who is active and who stands by: views, the clocks, the log, when it may be trimmed;
+//! - [`gate`]: which node is active and which stands by: views, the clocks, the log, when it may be trimmed;
 //! - [`active`]: when outputs may leave, and when the group is copied;
 //! - [`standby`]: what is stored, and when that is said;
 //! - [`member`]: a node, which is one or the other, or neither;
@@ -23,7 +23,7 @@
 //!
 //! *The journal* is how chance is told without the machines knowing what it is: an append-only sequence of
 //! entries (runs of a merge, records of what cannot be repeated, clocks with other than one output, poison)
-//! that who applies a machine numbers, keeps and sends. The machines know only how many there are, so a
+//! that the owner of a machine numbers, keeps and sends. The machines know only how many there are, so a
 //! commit is a range of them and a clock for each lane.
 //!
 //! What it refuses to do: decide by a majority. The gate alone says who is active, and writes that down

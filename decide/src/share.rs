@@ -139,7 +139,7 @@ pub const fn least(contenders: usize) -> u32 {
 /// left as it was, because what was right before may be right again.
 ///
 /// # Panics
-/// When there are fewer shares than contenders.
+/// If there are fewer shares than contenders.
 pub fn share(contenders: &[Contender], shares: &mut [u32]) -> bool {
     let shares = &mut shares[..contenders.len()];
     if contenders.iter().all(|one| one.claim() == 0.0) {

@@ -275,7 +275,7 @@ impl Choice {
     }
 }
 
-/// So many percent of a ring.
+/// Returns so many percent of a ring.
 fn part_of(capacity: u32, percent: u32) -> u32 {
     (u64::from(capacity) * u64::from(percent) / 100) as u32
 }

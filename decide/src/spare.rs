@@ -111,7 +111,7 @@ pub enum Action {
     Start,
     /// Kill it.
     Kill,
-    /// Tell people that one was lost.
+    /// Report to the operator that one was lost.
     Report {
         /// Reason for its end.
         why: String,
@@ -128,7 +128,7 @@ pub struct Spare {
     /// Whether the instance is in service, so that there is to be one.
     wanted: bool,
     retired: bool,
-    /// When the next one is made, or the one that starts has taken too long.
+    /// Time at which the next one is made, or the one that starts has taken too long.
     due: Option<Instant>,
     /// Earliest time of the next one: the back-off's.
     not_before: Instant,

@@ -8,7 +8,7 @@
 //! began. So the spare undoes exactly what was not returned ([`must_undo`]), and everything that was not
 //! returned is delivered to it again, in order. The count goes on over all processes of an instance
 //! ([`Takeover::on_death`]): with one that began anew, a spare that dies while it undoes would leave a log
-//! that looks like somebody else's.
+//! that looks like another process's.
 //!
 //! The threshold: the same first packet at a second death in a row is worked on alone, so that its neighbours
 //! are not blamed; at the third it ends as `poison`.
@@ -16,8 +16,8 @@
 //! Rejected: checking state by a sum over it: the time grows with the state, and says that it is wrong, not
 //! what was right.
 //!
-//! What it refuses to do: trust the log of a process that was condemned for an offence. Who drives this gives
-//! such a process no successor with its state.
+//! What it refuses to do: trust the log of a process that was condemned for an offence. The
+//! manager gives such a process no successor with its state.
 //!
 //! Source: our own; the dissertation, 14.3.1, copies state after each batch instead.
 
@@ -42,7 +42,7 @@ pub const fn must_undo(log: LogHeader, base: u64) -> bool {
     log.length > 0 && log.begin == base
 }
 
-/// How the successor is to work on what is delivered to it again.
+/// Way in which a successor works on packets that are delivered to it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Pace {
@@ -60,7 +60,7 @@ pub enum Pace {
 pub struct Orders {
     /// Packets that all processes before it returned: told to it before its first packet.
     pub base: u64,
-    /// How it is to work.
+    /// Its way to work.
     pub pace: Pace,
 }
 

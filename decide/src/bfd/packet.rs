@@ -1,4 +1,4 @@
-//! What a BFD control packet says. Its bytes are read and written by `wire`.
+//! Contents of a BFD control packet. Its bytes are read and written by `wire`.
 
 use crate::units::Span;
 

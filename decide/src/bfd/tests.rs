@@ -172,7 +172,7 @@ struct Pair {
     /// Packets by their arrival and the side that they arrive at.
     wire: Vec<(Instant, usize, Packet)>,
     now: Instant,
-    /// When each side sent on its own last, and whether it did so too early.
+    /// Time at which each side sent on its own last, and whether that was too early.
     sent: [Option<Instant>; 2],
     random: u64,
     falls: u32,
@@ -335,7 +335,7 @@ proptest! {
         prop_assert!([State::Down, offers].contains(&pair.sides[0].state()));
     }
 
-    /// No sequence of events makes it panic, stop for ever, or send to who wants nothing.
+    /// No sequence of events makes it panic, stop for ever, or send to a neighbour that wants nothing.
     #[test]
     fn any_events(seed: u64, steps in prop::collection::vec((0u8..6, any::<u32>(), 0u64..2000), 0..60)) {
         let mut pair = Pair::new([FAST, FAST], seed);

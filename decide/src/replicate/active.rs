@@ -18,7 +18,7 @@
 //!   that names no standby; until then it waits, for ever if it must. When a standby joins, it goes on alone
 //!   up to the first cut, whose checkpoint holds all that the standby missed.
 //!
-//! What was promoted keeps to itself outputs up to the clocks that it had acknowledged
+//! A node that was promoted suppresses outputs up to the clocks that it had acknowledged
 //! ([`Action::Promote`]): they may have left.
 //!
 //! What it refuses to do: release anything on its own word, end or mark a packet behind its clock, or keep
@@ -43,7 +43,7 @@ enum Bond {
     Solo,
     /// One has joined that has nothing yet; released as if there were none, up to the first cut.
     Joining,
-    /// What it acknowledged is released.
+    /// There is one; packets that it acknowledged are released.
     Guarded,
 }
 
@@ -56,7 +56,7 @@ enum Checkpoint {
     Draining,
     /// NFs begin the next epoch; nothing arrives.
     Flipping(Epoch, Cut),
-    /// What was dirty is copied.
+    /// Dirty state is copied.
     Copying(Epoch, Cut),
     /// It is sent, and is not durable yet.
     Sent(Epoch, Cut),
@@ -82,7 +82,7 @@ pub struct Active {
     finished: Clocks,
     committed: Clocks,
     released: Clocks,
-    /// Where the journal began for this standby, what it has of it, and what it was sent.
+    /// Beginning of the journal for this standby, the end of what it has, and of what it was sent.
     base: JournalIndex,
     acknowledged: JournalIndex,
     sent: JournalIndex,
@@ -98,14 +98,14 @@ pub struct Active {
     reported: (Clocks, Clocks, Clocks),
     checkpoint: Checkpoint,
     wanted: bool,
-    /// Whether the standby has no checkpoint of ours yet.
+    /// Whether all is to be copied, because the standby has no checkpoint of ours yet.
     whole: bool,
     epoch: Epoch,
     checkpoint_at: Option<Instant>,
     state_resend_at: Option<Instant>,
 }
 
-/// What an active node begins with.
+/// State that an active node begins with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heritage {
     /// Clocks of the last packets that its state has.
@@ -167,7 +167,7 @@ impl Active {
         self.released
     }
 
-    /// Returns whether outputs leave without a standby's word.
+    /// Returns whether outputs leave without a standby's acknowledgement.
     #[must_use]
     pub fn is_on_its_own(&self) -> bool {
         self.bond != Bond::Guarded

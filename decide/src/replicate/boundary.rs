@@ -1,8 +1,8 @@
-//! What a node of a group is told and what it says is to be done.
+//! Events and actions of a node of a group.
 //!
-//! Who applies it owns packets, bytes and time: the lanes' order of arrival, the latch, the journal, copies
-//! of state, frames. It makes no choice: each action says one thing to do, in this order, before the next
-//! event.
+//! The owner of the machine has packets, bytes and time: the lanes' order of arrival, the latch, the journal,
+//! copies of state, frames. It makes no choice: each action is one thing to do, in this order, before the
+//! next event.
 
 use super::message::{Envelope, Message, Peer};
 use super::mutant::Mutation;
@@ -79,7 +79,7 @@ pub enum Event {
         /// Its number.
         epoch: Epoch,
     },
-    /// What was dirty in the epoch is copied. Follows [`Event::Flipped`].
+    /// State that was dirty in the epoch is copied. Follows [`Event::Flipped`].
     Copied {
         /// Its number.
         epoch: Epoch,
@@ -98,7 +98,7 @@ pub enum Action {
         to: Peer,
         /// View that it is sent in.
         view: View,
-        /// What it says; a commit with the entries of the journal that it names.
+        /// Its contents; a commit with the entries of the journal that it names.
         message: Message,
     },
     /// Let outputs up to these clocks leave, lane by lane in order.
@@ -164,7 +164,7 @@ pub enum Action {
     },
     /// End every packet and output as `fenced`; forget state, journal and copies.
     Discard,
-    /// Tell people.
+    /// Report to the operator.
     Report(Report),
 }
 
@@ -210,7 +210,7 @@ pub enum Arrival {
     /// Nothing arrives now: a checkpoint begins, or there is no room. It waits outside and is asked for
     /// again; if it cannot, the gate sends it again.
     Wait,
-    /// It was sent to somebody else.
+    /// It was sent in another view.
     Foreign,
     /// It ends here. Only an error does that.
     Shed,

@@ -1,7 +1,8 @@
 //! The gate of a group: logger, witness and switch.
 //!
 //! The problem: two nodes that cannot hear each other both believe the other dead. If each may decide to go
-//! on, both do. And what a dead node had in its hands is gone, unless somebody still has what it was made of.
+//! on, both do. And what a dead node had in its hands is gone, unless another one still has the packets
+//! that it was made of.
 //!
 //! The intuition: *one arbiter that keeps the inputs*. The gate gives each packet the next clock of its lane,
 //! keeps it, and sends it from the log: new packets, packets sent again and a replay are the same movement of
@@ -79,9 +80,9 @@ enum Fill {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gate {
     setup: Setup,
-    /// What nodes are told.
+    /// Assignment that nodes are told.
     told: Option<Assignment>,
-    /// What is being written, and whether that was asked for.
+    /// Assignment that is being written, and whether that was asked for.
     next: Option<(Assignment, bool)>,
     /// Whether the active node said hello in this view.
     is_confirmed: bool,
@@ -96,7 +97,7 @@ pub struct Gate {
     durable: Option<Cut>,
     seen: [Seen; 2],
     is_unanswered: bool,
-    /// Who was active before a hand-over, and keeps its state until the other one has answered.
+    /// Assignment before a hand-over, whose active node keeps its state until the other one has answered.
     fallback: Option<Assignment>,
     hands_over: bool,
     fails_over: bool,
@@ -176,7 +177,7 @@ impl Decision for Gate {
 }
 
 impl Gate {
-    /// Returns what nodes are told.
+    /// Returns the assignment that nodes are told.
     #[must_use]
     pub const fn told(&self) -> Option<&Assignment> {
         self.told.as_ref()
@@ -214,7 +215,7 @@ impl Gate {
         let Some(told) = self.told else { return };
         let Peer::Node(from) = from else { return };
         if view < told.view {
-            // Who works by an older view does not know the newer one yet.
+            // A node in an older view does not know the newer one yet.
             self.tell(from, actions);
         }
         if view != told.view {

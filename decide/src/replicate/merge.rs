@@ -15,7 +15,7 @@
 use super::mutant::{Mutant, Mutation};
 use super::types::Lane;
 
-/// So many packets of one lane in a row.
+/// A number of packets of one lane in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Run {

@@ -1,4 +1,4 @@
-//! What nodes say to each other. Their bytes, and packets themselves, are read and written by `wire`.
+//! Messages between nodes. Their bytes, and packets themselves, are read and written by `wire`.
 
 use super::types::{
     Assignment, Clock, Clocks, Cut, Epoch, Incarnation, JournalIndex, Lane, NodeId, Seq, View,
@@ -22,7 +22,7 @@ pub struct Envelope {
     pub from: Peer,
     /// The sender's view. A receiver in another one ignores it, but for assignments and hellos.
     pub view: View,
-    /// What it says.
+    /// Its contents.
     pub message: Message,
 }
 
@@ -30,12 +30,12 @@ pub struct Envelope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Message {
-    /// Gate to nodes (SWITCH, GRANT): who does what from now on. Sent until the active node says hello in it.
+    /// Gate to nodes (SWITCH, GRANT): their parts from now on. Sent until the active node says hello in it.
     Assign(Assignment),
     /// Gate to active node: the log is filling, or the gate wants to switch: copy the group soon.
     Checkpoint,
-    /// Nodes to gate: who this is. Of an active node with what has arrived; of a standby with what it could
-    /// go on from, if anything.
+    /// Nodes to gate: which one this is. Of an active node with what has arrived; of a standby with what it
+    /// could go on from, if anything.
     Hello {
         /// The sender and its life.
         me: Incarnation,
@@ -64,11 +64,11 @@ pub enum Message {
     Commit {
         /// Number of this contents.
         seq: Seq,
-        /// Where the journal began for this standby.
+        /// Beginning of the journal for this standby.
         base: JournalIndex,
-        /// Where the entries in this message begin.
+        /// Beginning of the entries in this message.
         from: JournalIndex,
-        /// Where they end. Whatever outputs up to `finished` rest on is before it.
+        /// Their end. All that outputs up to `finished` rest on is before it.
         to: JournalIndex,
         /// Clocks up to which every packet has its outputs in the latch.
         finished: Clocks,

@@ -20,7 +20,7 @@ pub enum Mutant {
     AheadOfCommits,
     /// T8: the log is trimmed when the checkpoint is sent.
     TrimmedWhenSent,
-    /// T9: who was promoted still acknowledges commits of the view before.
+    /// T9: a node that was promoted still acknowledges commits of the view before.
     AcksAfterPromotion,
     /// T10: the active node goes on alone when an acknowledgement does not come.
     AloneAtTimeout,
@@ -44,7 +44,7 @@ pub enum Mutant {
     /// A node that was promoted says what left the one before as released, and the gate forgets packets that
     /// the replay has not come to.
     AheadOfReplay,
-    /// Who hands over forgets its state before the other one has answered.
+    /// A node that hands over forgets its state before the other one has answered.
     NoFallback,
     /// A gate that was started again believes in a checkpoint before it knows where its log begins.
     BeforeTheLogIsKnown,

@@ -27,7 +27,7 @@ use super::types::{Assignment, Clock, Clocks, Cut, Epoch, JournalIndex, Seq};
 pub struct Standby {
     setup: Setup,
     assignment: Assignment,
-    /// Where the journal began, and its end; `None` before the first commit.
+    /// Beginning of the journal, and its end; `None` before the first commit.
     base: Option<JournalIndex>,
     stored: JournalIndex,
     finished: Clocks,
@@ -44,7 +44,7 @@ pub struct Standby {
     staged: Option<(JournalIndex, Clocks)>,
 }
 
-/// What a standby can go on from.
+/// State that a standby can go on from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inheritance {
     pub epoch: Epoch,
@@ -153,7 +153,7 @@ impl Standby {
     pub(super) fn on_state(&mut self, epoch: Epoch, cut: Cut, actions: &mut Vec<Action>) {
         if let Some((last, durable)) = self.durable {
             if last == epoch {
-                // The word was lost.
+                // The message was lost.
                 return self.say_durable(epoch, durable, actions);
             }
             if epoch < last && !self.setup.mutation.is(Mutant::AnyEpoch) {

@@ -1,4 +1,4 @@
-//! What follows from what, as committed tables: the gate's next view, and a node's next part.
+//! Committed tables of what follows from what: the gate's next view, and a node's next part.
 
 use std::format;
 use std::string::String;

@@ -128,7 +128,7 @@ pub struct Incarnation {
     pub boot: Boot,
 }
 
-/// Who does what, by the gate's word.
+/// Parts of the nodes, as the gate assigns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Assignment {

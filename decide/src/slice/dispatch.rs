@@ -110,7 +110,7 @@ pub enum Event {
 #[derive(Clone, Debug)]
 pub struct Dispatcher {
     queue: RunQueue,
-    /// By NF; `None`: gone.
+    /// One for each NF; `None`: gone.
     priorities: Vec<Option<Priority>>,
     tally: Tally,
     /// Time of the core's last sample, if some NF had a real-time priority from then on.

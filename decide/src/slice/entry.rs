@@ -72,7 +72,7 @@ pub(super) struct Progress {
     /// Packets it had taken and given on at the last sample.
     taken: u32,
     given_on: u32,
-    /// Since when it could have gone on and has not.
+    /// Time since which it could have gone on and has not.
     since: Option<Instant>,
     is_told: bool,
 }
@@ -153,7 +153,7 @@ pub(super) struct SliceEnd {
     /// Packets before it when it began, and those it took.
     pub(super) waiting: u32,
     pub(super) took: u32,
-    /// Since when the oldest of them was here.
+    /// Time at which the oldest of them came here.
     pub(super) oldest: Option<Instant>,
 }
 

@@ -34,7 +34,7 @@ pub struct Objective {
 #[derive(Clone, Debug)]
 pub(super) struct Goal {
     pub(super) objective: Objective,
-    /// By step: since when the oldest packet before it is on this core.
+    /// For each step, the time since which the oldest packet before it is on this core.
     pub(super) oldest: Vec<Option<Instant>>,
     /// Packets that it should have had and has not.
     pub(super) owed: Vec<f64>,

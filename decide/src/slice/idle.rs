@@ -1,5 +1,5 @@
-//! A core whose NFs have no packets: who polls for the next ones, how often it is sampled, and when nobody
-//! keeps a real-time priority.
+//! A core whose NFs have no packets: which one polls for the next ones, how often it is sampled, and when
+//! none keeps a real-time priority.
 
 use super::entry::{Rank, Slice};
 use super::{Choice, DEMOTE_AFTER, IDLE_SAMPLE_EVERY, RingSample, RunQueue};
@@ -38,8 +38,8 @@ impl RunQueue {
         Choice::Idle { nf, until }
     }
 
-    /// Until when no sample is needed, where packets of all NFs may wait; `None` where an NF may poll for
-    /// them.
+    /// Returns the time until which no sample is needed, where packets of all NFs may wait; `None` where an
+    /// NF may poll for them.
     fn pause(&self, now: Instant, rings: &[RingSample]) -> Option<Instant> {
         let pause = self.goals.pause(now)?;
         let on_their_way =

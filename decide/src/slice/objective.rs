@@ -137,7 +137,7 @@ impl Goals {
         bounds.max().unwrap_or(Span::ZERO)
     }
 
-    /// Since when the oldest packet before an NF is on this core.
+    /// Returns the time since which the oldest packet before an NF is on this core.
     pub(super) fn oldest(&self, nf: usize) -> Option<Instant> {
         let all = self.goals.iter().flat_map(|goal| goal.objective.path.iter().zip(&goal.oldest));
         all.filter(|(step, _)| step.nf == nf).filter_map(|(_, oldest)| *oldest).min()
@@ -301,7 +301,7 @@ impl Goals {
     }
 }
 
-/// So many eighths of a time, when each moment of it brings so much work.
+/// Returns so many eighths of a time in which each moment brings so much work.
 fn part(time: Span, eighths: u64, load: f64) -> Span {
     Span((time.0 as f64 * eighths as f64 / 8.0 / (1.0 + load)) as u64)
 }

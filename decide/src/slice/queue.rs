@@ -93,7 +93,7 @@ impl RunQueue {
     /// Chooses, from what the rings of all members show.
     ///
     /// # Panics
-    /// When there are not as many samples as members.
+    /// If there are not as many samples as members.
     pub fn poll(&mut self, now: Instant, rings: &[RingSample]) -> Choice {
         assert_eq!(rings.len(), self.entries.len());
         self.note_progress(now, rings);

@@ -13,7 +13,7 @@ const DEATHS: usize = 3;
 /// More stores than an undo and all packets take: a death behind the last one is none.
 const STORES: usize = 54;
 
-/// How the toy NF and its spare keep to the rules.
+/// Rules that the toy NF and its spare keep, or break.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rules {
     Right,

@@ -1,4 +1,4 @@
-//! What must hold, apart from the machines: I1 to I9 of what the world sees and of who says what.
+//! Invariants I1 to I9 of what the world sees and of what nodes say, checked apart from the machines.
 
 use headgate_decide::replicate::member::Part;
 use headgate_decide::replicate::{Boot, Clock, Clocks, Lane, View};
@@ -30,7 +30,7 @@ pub enum Violation {
     StateLost,
 }
 
-/// What only rises.
+/// Marks that only rise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
     gate: (View, Clocks, bool),
@@ -39,7 +39,7 @@ pub struct Marks {
     own: [bool; 2],
 }
 
-/// What is known of the past.
+/// Facts about the past.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ghost {
     outputs: Vec<Output>,
@@ -180,7 +180,7 @@ impl Ghost {
         (is_same && is_active(left) && is_active(right)).then_some(Violation::TwoActive)
     }
 
-    /// What a guarded node releases, its standby has stored, unless that one is gone.
+    /// Checks that a guarded node's standby has stored what it releases, unless that one is gone.
     fn uncommitted(world: &World, before: &Marks) -> Option<Violation> {
         for (at, node) in world.nodes.iter().enumerate() {
             let other = &world.nodes[1 - at];
@@ -204,7 +204,7 @@ impl Ghost {
         None
     }
 
-    /// What the active node has behind it has left, or ended, or is counted.
+    /// Checks that what the active node has behind it has left, or ended, or is counted.
     fn lost_uncounted(world: &World) -> Option<Violation> {
         let told = world.gate.told()?;
         let node = &world.nodes[usize::from(told.active.node.0)];

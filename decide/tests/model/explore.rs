@@ -10,7 +10,7 @@ use super::world::World;
 pub struct Group {
     pub bounds: Bounds,
     pub mutation: Mutation,
-    /// What happened before.
+    /// Sets up what happened before.
     pub prepare: fn(&mut World),
 }
 
@@ -25,7 +25,7 @@ impl Model for Group {
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        // What is behind a violation is not looked at.
+        // Nothing behind a violation is searched.
         if world.violation().is_none() {
             world.steps(steps);
         }
@@ -65,7 +65,7 @@ pub fn told(run: Vec<(World, Option<Step>)>) -> String {
     text
 }
 
-/// What the suite searches: each kind of failure with enough around it to go wrong.
+/// The searches of the suite: each kind of failure with enough around it to go wrong.
 #[test]
 fn nothing_fails() {
     explore("2 + 2 packets", Bounds { packets: [2, 2], ..Bounds::default() });

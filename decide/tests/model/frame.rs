@@ -1,5 +1,5 @@
-//! What nodes keep and send: outputs, entries of the journal, copies, frames; and which frames can be heeded
-//! yet.
+//! Outputs, entries of the journal, copies and frames, as nodes keep and send them; and which frames can be
+//! heeded yet.
 
 use headgate_decide::replicate::gate::Gate;
 use headgate_decide::replicate::member::Part;
@@ -9,7 +9,7 @@ use headgate_decide::replicate::{Clock, Cut, Epoch, Lane, Message, NodeId, Peer,
 
 use super::node::Node;
 
-/// What an NF worked on: six bits a packet, the last one lowest.
+/// Packets that an NF worked on: six bits each, the last one lowest.
 pub type History = u128;
 
 pub fn step(lane: Lane, clock: Clock, bit: bool) -> u128 {

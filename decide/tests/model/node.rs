@@ -28,7 +28,7 @@ struct Between {
     a: History,
 }
 
-/// What a node does that others see.
+/// Effects of a node that others see.
 #[derive(Debug)]
 pub enum Effect {
     Send(Frame),

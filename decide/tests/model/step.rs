@@ -1,4 +1,4 @@
-//! What may happen in the world, and how often.
+//! Steps of the world, and how often each may happen.
 
 use headgate_decide::replicate::Lane;
 
@@ -19,7 +19,7 @@ pub struct Bounds {
     pub overloads: u8,
 }
 
-/// What may happen next.
+/// A step of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     Stamp(Lane),

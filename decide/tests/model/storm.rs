@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// How often a step is taken compared with others: failures are rare, or nothing else would happen.
+/// Weight of a step among others: failures are rare, or nothing else would happen.
 fn weight(step: &Step) -> usize {
     match step {
         Step::WorkA(..) | Step::WorkB(..) | Step::Stored(_) | Step::Reboot(_) | Step::Stamp(_) => 8,
@@ -89,7 +89,7 @@ fn storm(seed: u64, tells: bool) -> Result<(), String> {
     }
 }
 
-/// Nothing fails any more, links deliver, and time passes.
+/// Lets links deliver and time pass, without further failures.
 fn heal(world: &mut World) {
     for at in 0..2 {
         if !world.nodes[at].is_up {

@@ -1,4 +1,4 @@
-//! What the gate of a group is told, and what it says is to be done.
+//! Events and actions of the gate of a group.
 
 use crate::replicate::message::{Envelope, Message};
 use crate::replicate::mutant::Mutation;
@@ -17,7 +17,7 @@ pub struct Setup {
     pub log: u64,
     /// Time after which what made no progress is sent again.
     pub resend_after: Span,
-    /// What the disk has: the last assignment that was written.
+    /// The last assignment that was written to disk.
     pub written: Option<Assignment>,
     /// For tests of the models.
     pub mutation: Mutation,
@@ -70,7 +70,7 @@ pub enum Action {
         to: NodeId,
         /// View that it is sent in.
         view: View,
-        /// What it says.
+        /// Its contents.
         message: Message,
     },
     /// Packets up to these clocks are not needed any more.
@@ -78,7 +78,7 @@ pub enum Action {
         /// Clocks of the last ones.
         to: Clocks,
     },
-    /// Tell people.
+    /// Report to the operator.
     Report(Report),
 }
 
@@ -103,7 +103,7 @@ pub enum Report {
 /// Answer to a packet at the entrance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stamp {
-    /// It has this clock: log it; it is sent when its turn comes.
+    /// It has this clock: log it; it is sent after those before it.
     Logged(Clock),
     /// The log is full, or clocks are not known yet: it is shed, before its clock.
     Shed,
