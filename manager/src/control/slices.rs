@@ -65,8 +65,8 @@ struct Kept {
     measured_ns: Option<f64>,
     /// Whether the janitor gives its process the policy back if we are killed.
     is_registered: bool,
-    /// Times it made no progress of which people were told.
-    told_of: u64,
+    /// Number of times it made no progress that were reported.
+    reported: u64,
 }
 
 /// Figures about an instance's slices.
@@ -169,7 +169,7 @@ impl TimeSlices {
     }
 
     /// Gives each of these cores a scheduler. `admit` gives its thread a right to real time that its control
-    /// group lacks. Returns reports for people.
+    /// group lacks. Returns reports for the operator.
     pub fn seat(
         &mut self,
         candidates: &[Candidate],
@@ -274,7 +274,7 @@ impl TimeSlices {
         }
     }
 
-    /// Polls the schedulers. Returns reports for people.
+    /// Polls the schedulers. Returns reports for the operator.
     pub fn tend(&mut self) -> Vec<String> {
         let refused = self.seated.iter().filter_map(|seated| seated.scheduler.refused());
         let mut told: Vec<String> = refused.map(|why| format!("an NF gets no time slices: {why}")).collect();
@@ -286,7 +286,7 @@ impl TimeSlices {
         told
     }
 
-    /// Leaves a core to the kernel from now on. Returns the report for people.
+    /// Leaves a core to the kernel from now on. Returns the report for the operator.
     fn give_up(&mut self, core: u32, why: &str) -> String {
         let message = format!(
             "core {core}: UNiS scheduling is off, so the kernel shares the core evenly among its NFs: {why}"
@@ -318,7 +318,7 @@ impl TimeSlices {
         let mut found = Vec::new();
         for (number, kept) in self.kept.iter_mut().enumerate() {
             let times = kept.account.without_progress.load(Ordering::Acquire); // N-acquire, with N-release
-            if std::mem::replace(&mut kept.told_of, times) != times {
+            if std::mem::replace(&mut kept.reported, times) != times {
                 let ran = kept.account.ran_without_progress_ns.load(Ordering::Relaxed);
                 found.push((InstanceId(number as u16), Span(ran)));
             }

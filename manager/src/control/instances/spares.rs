@@ -114,7 +114,7 @@ impl Instances {
         effects: &mut Vec<Effect>,
     ) {
         if heard {
-            self.hear_spare(at, ground, effects);
+            self.read_spare(at, ground, effects);
         }
         if !self.all[at].spare.is_due(ground.now) {
             return;
@@ -124,8 +124,8 @@ impl Instances {
         self.carry_out_spare(at, actions, ground, effects);
     }
 
-    /// Reads what a spare says, and sees whether it has ended.
-    fn hear_spare(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+    /// Reads a spare's messages, and checks whether it has ended.
+    fn read_spare(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let Instance { spare_process: Some(spare), .. } = &mut self.all[at] else { return };
         let ended = spare.origin.has_ended();
         let mut seated = false;

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(30);
 
 /// State that the measuring thread shares with both stand-ins.
 #[derive(Default)]
-struct Desk {
+struct Shared {
     /// Number of the round; the stand-in that is to run in it is this modulo two.
     round: AtomicU64,
     /// Round that was seen last by the one that was to run in it, and the clock when it saw it.
@@ -42,10 +42,10 @@ struct StandIn {
 }
 
 impl StandIn {
-    fn start(desk: &Arc<Desk>, clock: Clock, core: u32, number: u64) -> Result<Self, String> {
+    fn start(shared: &Arc<Shared>, clock: Clock, core: u32, number: u64) -> Result<Self, String> {
         let (tell, told) = sync_channel(1);
         let (begin, begins) = sync_channel(1);
-        let theirs = desk.clone();
+        let theirs = shared.clone();
         let thread = std::thread::Builder::new().name(format!("hg-switch-{core}"));
         let thread = thread.spawn(move || {
             let ready = cores::pin_current_thread(core).map_err(|error| error.to_string());
@@ -66,17 +66,17 @@ impl StandIn {
 }
 
 /// Runs in the rounds of this number, until the end.
-fn spin(desk: &Desk, clock: Clock, number: u64, begins: &Receiver<()>) {
+fn spin(shared: &Shared, clock: Clock, number: u64, begins: &Receiver<()>) {
     if begins.recv().is_err() {
         return;
     }
     let mut last = 0;
-    while !desk.is_over.load(Ordering::Relaxed) {
-        let round = desk.round.load(Ordering::Relaxed);
+    while !shared.is_over.load(Ordering::Relaxed) {
+        let round = shared.round.load(Ordering::Relaxed);
         if round != last && round % 2 == number {
             last = round;
-            desk.seen_ns.store(clock.now_ns(), Ordering::Relaxed);
-            desk.seen.store(round, Ordering::Release); // S-release, with S-acquire
+            shared.seen_ns.store(clock.now_ns(), Ordering::Relaxed);
+            shared.seen.store(round, Ordering::Release); // S-release, with S-acquire
         }
         std::hint::spin_loop();
     }
@@ -87,27 +87,27 @@ fn spin(desk: &Desk, clock: Clock, number: u64, begins: &Receiver<()>) {
 /// # Errors
 /// The reason why it cannot be measured, in a sentence.
 pub fn measure(clock: Clock, seat: Seat, core: u32) -> Result<Span, String> {
-    let desk = Arc::new(Desk::default());
+    let shared = Arc::new(Shared::default());
     // The first one's channel is dropped, and it ends, when the second cannot be had.
-    let both = [StandIn::start(&desk, clock, core, 0)?, StandIn::start(&desk, clock, core, 1)?];
+    let both = [StandIn::start(&shared, clock, core, 0)?, StandIn::start(&shared, clock, core, 1)?];
     for one in &both {
         let _ = one.begin.send(());
     }
-    let measured = measure_with(&desk, clock, seat, &both);
-    desk.is_over.store(true, Ordering::Relaxed);
+    let measured = measure_with(&shared, clock, seat, &both);
+    shared.is_over.store(true, Ordering::Relaxed);
     for StandIn { thread, .. } in both {
         let _ = thread.join();
     }
     measured
 }
 
-fn measure_with(desk: &Desk, clock: Clock, seat: Seat, both: &[StandIn; 2]) -> Result<Span, String> {
+fn measure_with(shared: &Shared, clock: Clock, seat: Seat, both: &[StandIn; 2]) -> Result<Span, String> {
     let (mut pricing, mut round) = (Pricing::default(), 0);
     loop {
         let mut batch = Vec::with_capacity(ROUNDS);
         for _ in 0..ROUNDS {
             round += 1;
-            batch.push(one_round(desk, clock, seat, both, round)?);
+            batch.push(one_round(shared, clock, seat, both, round)?);
         }
         if !pricing.needs_more(&mut batch) {
             return pricing.price().ok_or_else(|| "no switch was seen".to_owned());
@@ -116,17 +116,23 @@ fn measure_with(desk: &Desk, clock: Clock, seat: Seat, both: &[StandIn; 2]) -> R
 }
 
 /// Lets one run for a round, switches to the other, and returns how long that took.
-fn one_round(desk: &Desk, clock: Clock, seat: Seat, both: &[StandIn; 2], round: u64) -> Result<Span, String> {
+fn one_round(
+    shared: &Shared,
+    clock: Clock,
+    seat: Seat,
+    both: &[StandIn; 2],
+    round: u64,
+) -> Result<Span, String> {
     let due = clock.now_ns() + ROUND.0;
     wait(clock, seat, due);
     let (from, to) = (&both[((round + 1) % 2) as usize], &both[(round % 2) as usize]);
-    desk.round.store(round, Ordering::Relaxed);
+    shared.round.store(round, Ordering::Relaxed);
     for (task, priority) in [(from.task, WAITING), (to.task, RUNNING)] {
         sched::raise(Some(task), priority).map_err(|error| error.to_string())?;
     }
     wait(clock, seat, clock.now_ns() + ROUND.0);
-    let ran = desk.seen.load(Ordering::Acquire) == round; // S-acquire, with S-release
-    let took = desk.seen_ns.load(Ordering::Relaxed).saturating_sub(due);
+    let ran = shared.seen.load(Ordering::Acquire) == round; // S-acquire, with S-release
+    let took = shared.seen_ns.load(Ordering::Relaxed).saturating_sub(due);
     Ok(if ran { Span(took) } else { ROUND })
 }
 
