@@ -64,7 +64,7 @@ enum Checkpoint {
 
 /// A commit under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Sent {
+struct SentCommit {
     seq: Seq,
     to: JournalIndex,
     finished: Clocks,
@@ -87,7 +87,7 @@ pub struct Active {
     acknowledged: JournalIndex,
     sent: JournalIndex,
     sent_finished: Clocks,
-    under_way: Vec<Sent>,
+    under_way: Vec<SentCommit>,
     last_seq: Seq,
     /// A commit is due although nothing is new: the standby has to hear of the cut.
     owed: bool,
@@ -309,7 +309,7 @@ impl Active {
         }
         let lags = mutation.is(Mutant::RecordsLag) && !again;
         let to = if lags { self.acknowledged } else { progress.journal };
-        let sent = Sent { seq: self.last_seq, to, finished: self.finished };
+        let sent = SentCommit { seq: self.last_seq, to, finished: self.finished };
         let from = if mutation.is(Mutant::RecordsLag) { self.acknowledged } else { self.sent };
         let message = Message::Commit {
             seq: sent.seq,

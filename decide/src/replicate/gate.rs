@@ -58,7 +58,7 @@ const FILLING_PERCENT: u64 = 70;
 
 /// A node, as the gate sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Seen {
+struct NodeSeen {
     node: NodeId,
     /// Its life, by its last hello.
     me: Option<Incarnation>,
@@ -95,7 +95,7 @@ pub struct Gate {
     credit: Option<Clocks>,
     /// Cut that the standby could go on from.
     durable: Option<Cut>,
-    seen: [Seen; 2],
+    seen: [NodeSeen; 2],
     is_unanswered: bool,
     /// Assignment before a hand-over, whose active node keeps its state until the other one has answered.
     fallback: Option<Assignment>,
@@ -115,7 +115,7 @@ impl Decision for Gate {
     fn new(setup: Setup) -> Self {
         let none = Clocks::new(setup.lanes);
         let again = |written: Assignment| Assignment { view: written.view.next(), ..written };
-        let seen = |node| Seen { node, me: None, is_heard: false, is_up: true };
+        let seen = |node| NodeSeen { node, me: None, is_heard: false, is_up: true };
         Self {
             setup,
             told: None,
