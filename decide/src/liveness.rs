@@ -237,7 +237,7 @@ impl Liveness {
         }
     }
 
-    /// Whether it is believed to wait for its disk.
+    /// Returns whether it is believed to wait for its disk.
     fn waits_for_disk(&mut self, now: Instant, sample: &ProcessSample) -> bool {
         let Some(beat) = sample.disk_beat.filter(|_| sample.state != TaskState::Stopped) else {
             return false;

@@ -277,7 +277,7 @@ impl Breakdown {
         self.by_source.iter().flatten().sum()
     }
 
-    /// Whether every source was counted.
+    /// Returns whether every source was counted.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.by_source.iter().all(Option::is_some)

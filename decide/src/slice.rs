@@ -234,7 +234,7 @@ impl RingSample {
         self.taken.wrapping_sub(self.in_hand)
     }
 
-    /// Whether it has packets, before it or in hand.
+    /// Returns whether it has packets, before it or in hand.
     const fn has_any(&self) -> bool {
         self.waiting > 0 || self.in_hand > 0
     }

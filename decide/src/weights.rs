@@ -84,7 +84,7 @@ pub struct Nf {
 }
 
 impl Nf {
-    /// Whether it gets a share by need.
+    /// Returns whether it gets a share by need.
     #[must_use]
     pub const fn is_weighed(&self) -> bool {
         self.is_seen && self.sleeps && !self.is_real_time

@@ -128,7 +128,7 @@ pub(super) struct Slice {
 }
 
 impl Slice {
-    /// Whether the NF has taken a packet or given one on.
+    /// Returns whether the NF has taken a packet or given one on.
     pub(super) const fn has_moved(&self, rings: &RingSample) -> bool {
         rings.taken != self.taken || rings.given_on() != self.given_on
     }

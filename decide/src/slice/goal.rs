@@ -53,13 +53,13 @@ impl Goal {
         self.objective.path.iter().enumerate().filter(move |(_, step)| step.nf == nf).map(|(at, _)| at)
     }
 
-    /// Whether packets are before a step, or on their way to it.
+    /// Returns whether packets are before a step, or on their way to it.
     pub(super) fn coming(&self, at: usize, rings: &[RingSample]) -> bool {
         let path = &self.objective.path;
         rings[path[at].nf].has_any() || at > 0 && rings[path[at - 1].nf].behind > 0
     }
 
-    /// Whether a bound may bring a step's slice forward.
+    /// Returns whether a bound may bring a step's slice forward.
     pub(super) fn may_be_sooner(&self, at: usize, batch: u32) -> bool {
         self.early[at] < batch - batch / EARLY_ENOUGH
     }

@@ -20,7 +20,7 @@
 //!
 //! Nobody starves. Packets taken early count against the NF's next slice of the round: a bound is for sooner,
 //! not for more. Rate floors have the core for nine tenths of the time at most ([`FLOORS_MAX`]); when they
-//! ask for more, they and all others go round in the last tenth, and people are told ([`needs`]).
+//! ask for more, they and all others go round in the last tenth, and the operator is told ([`needs`]).
 //!
 //! Rejected: shortening all slices until a round is as short as the tightest bound (all switch as often as
 //! the one that has to); priorities (no figure says when they are enough).
@@ -111,7 +111,7 @@ impl Goals {
         if self.round_first { Rank::Floor } else { Rank::Round }
     }
 
-    /// Takes in what is seen.
+    /// Takes in a sample.
     pub(super) fn on_sample(&mut self, sample: Sample<'_>) {
         // What came since the last sample may have come right after it.
         let (before, passed) = (self.sampled, sample.now - self.sampled);
@@ -149,13 +149,13 @@ impl Goals {
         early.max().unwrap_or(0)
     }
 
-    /// Whether an NF has had its next slice of the round before.
+    /// Returns whether an NF has had its next slice of the round before.
     pub(super) fn has_had_its_slice(&self, nf: usize, sample: Sample<'_>) -> bool {
         let batch = sample.entries[nf].batch();
         self.goals.iter().any(|goal| goal.steps_of(nf).any(|at| !goal.may_be_sooner(at, batch)))
     }
 
-    /// Whether an NF shall not have a slice of the round yet.
+    /// Returns whether an NF shall not have a slice of the round yet.
     pub(super) fn is_early(&self, nf: usize, sample: Sample<'_>) -> bool {
         let batch = sample.entries[nf].batch();
         let waits = |goal: &Goal| {
@@ -166,7 +166,7 @@ impl Goals {
         self.goals.iter().any(waits)
     }
 
-    /// The NF that is due, and how far before others.
+    /// Returns the NF that is due, and its precedence.
     pub(super) fn due(&self, sample: Sample<'_>, may_run: impl Fn(usize) -> bool) -> Option<(Rank, usize)> {
         // An NF that is further on has the older packets.
         let last_due = |number: usize, is_due: &dyn Fn(usize, &ObjectiveStep, u32) -> bool| {
@@ -263,7 +263,7 @@ impl Goals {
         Some(now + part(self.spare(goal.objective.bound?), PLANNED_EIGHTHS, goal.load))
     }
 
-    /// A slice has ended.
+    /// Takes in that a slice has ended.
     pub(super) fn on_end(&mut self, ended: &SliceEnd, sample: Sample<'_>) {
         let (nf, time) = (ended.nf, (sample.now - ended.began).0);
         match ended.rank {
@@ -282,7 +282,7 @@ impl Goals {
         }
     }
 
-    /// The round has come to an NF: what it took before is forgotten.
+    /// Takes in that the round has come to an NF: what it took before is forgotten.
     pub(super) fn on_round(&mut self, nf: usize) {
         for goal in &mut self.goals {
             for at in goal.steps_of(nf).collect::<Vec<_>>() {
@@ -291,7 +291,7 @@ impl Goals {
         }
     }
 
-    /// A slice for a bound begins: how loaded the core is.
+    /// Takes in that a slice for a bound begins: how loaded the core is.
     pub(super) fn on_due(&mut self, bound: Span, sample: Sample<'_>) {
         let Some(number) = self.goals.iter().position(|goal| goal.objective.bound == Some(bound)) else {
             return;

@@ -1,4 +1,4 @@
-//! The run queue of one core: who is next, and when its slice ends.
+//! The run queue of one core: which NF is next, and when its slice ends.
 
 use alloc::vec::Vec;
 
@@ -122,7 +122,7 @@ impl RunQueue {
         part_of(self.entries[nf].member.capacity, GAMMA_PERCENT)
     }
 
-    /// Whether fewer than that do.
+    /// Returns whether fewer than that do.
     fn has_room(&self, nf: usize, rings: &[RingSample]) -> bool {
         !self.rules.occupancy || rings[nf].behind < self.theta_max(nf)
     }
@@ -148,7 +148,7 @@ impl RunQueue {
         self.entries[nf].slice_min(self.rules.slice_min())
     }
 
-    /// Whether an NF is due that goes before it.
+    /// Returns whether an NF is due that goes before it.
     fn is_outranked(&self, slice: &Slice, now: Instant, rings: &[RingSample]) -> bool {
         self.due(now, rings).is_some_and(|(rank, nf)| rank < slice.rank && nf != slice.nf)
     }
@@ -162,8 +162,8 @@ impl RunQueue {
         self.goals.due(sample, |nf| self.may_run(nf, now, rings))
     }
 
-    /// Whether so little is left when the time planned is over that others come first: what comes while an NF
-    /// works off the rest is less and less, and each sample costs as much as the first.
+    /// Returns whether so little is left when the time planned is over that others come first: what comes
+    /// while an NF works off the rest is less and less, and each sample costs as much as the first.
     fn is_brief(&self, slice: &Slice, now: Instant, rings: &[RingSample]) -> bool {
         let brief = self.rules.switch.times(BRIEF_SWITCHES);
         now >= self.poll_at
@@ -211,7 +211,7 @@ impl RunQueue {
         slice.clamp(self.slice_min(nf), SLICE_MAX)
     }
 
-    /// The slice is over: what it says of the cost, and who is next.
+    /// Ends the slice, learns the cost from it, and chooses the next one.
     fn switch(&mut self, now: Instant, rings: &[RingSample]) -> Choice {
         if let Some(slice) = self.slice.take() {
             self.end(&slice, now, rings);
@@ -223,7 +223,7 @@ impl RunQueue {
         if let Rank::Bound(bound) = rank {
             self.goals.on_due(bound, Sample { now, entries: &self.entries, rings });
         }
-        // Who stalls is tried again and again; the core is idle nevertheless.
+        // An NF that stalls is tried again and again; the core is idle nevertheless.
         if self.entries[nf].stalled_since.is_none() {
             self.idle_since = None;
         }
@@ -287,7 +287,7 @@ impl RunQueue {
         }
     }
 
-    /// The round comes to an NF, perhaps past others; what is left of its slice.
+    /// Moves the round to an NF, perhaps past others. Returns what is left of its slice.
     fn advance_round(&mut self, nf: usize) -> Option<Span> {
         let (count, from) = (self.entries.len(), self.round);
         let steps = (nf + count - from) % count;
@@ -341,12 +341,12 @@ impl RunQueue {
         let timely = |nf: &usize| may_run(nf) && !self.goals.is_early(*nf, sample);
         let others = || round().find(|nf| if self.goals.all_bounded { timely(nf) } else { may_run(nf) });
         let first = |nf: &usize| timely(nf) && is_worth(nf) && !self.goals.has_had_its_slice(*nf, sample);
-        let keeps_house = |nf: &usize| self.may_keep_house(*nf, now, rings);
-        let found = round().find(|nf| keeps_house(nf) || first(nf)).or_else(|| round().find(timely));
+        let has_work = |nf: &usize| self.may_do_housekeeping(*nf, now, rings);
+        let found = round().find(|nf| has_work(nf) || first(nf)).or_else(|| round().find(timely));
         found.or_else(others).map(in_round)
     }
 
-    /// Whether an NF has packets, before it or in hand, and room is behind it.
+    /// Returns whether an NF has packets, before it or in hand, and room is behind it.
     fn may_run(&self, nf: usize, now: Instant, rings: &[RingSample]) -> bool {
         rings[nf].has_any() && self.has_room(nf, rings) && !self.is_stalled(nf, now)
     }
@@ -355,13 +355,13 @@ impl RunQueue {
         rings[nf].housekeeping || self.entries[nf].ran_at.is_some_and(|at| now - at >= HOUSEKEEPING_EVERY)
     }
 
-    /// Whether it has housekeeping, and has not just had a slice for it.
-    fn may_keep_house(&self, nf: usize, now: Instant, rings: &[RingSample]) -> bool {
+    /// Returns whether it has housekeeping, and has not just had a slice for it.
+    fn may_do_housekeeping(&self, nf: usize, now: Instant, rings: &[RingSample]) -> bool {
         let done = self.entries[nf].housekeeping_at.is_some_and(|at| now - at < HOUSEKEEPING_AGAIN);
         self.has_housekeeping(nf, now, rings) && !done
     }
 
-    /// Whether an NF that took nothing in its last slices has to wait for another.
+    /// Returns whether an NF that took nothing in its last slices has to wait for another.
     fn is_stalled(&self, nf: usize, now: Instant) -> bool {
         self.entries[nf].stalled_since.is_some_and(|since| now - since < STALLED_FOR)
     }

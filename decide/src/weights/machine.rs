@@ -37,7 +37,7 @@ impl Known {
         (self.nf.core, self.nf.domain)
     }
 
-    /// Whether it is to be in a group and is not.
+    /// Returns whether it is to be in a group and is not.
     fn lacks_group(&self) -> bool {
         self.in_service && self.nf.is_weighed() && !self.has_group
     }

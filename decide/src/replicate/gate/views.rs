@@ -73,7 +73,7 @@ impl Gate {
         self.seen.iter().find(|seen| seen.node == node)?.me
     }
 
-    /// Whether a node can be reached and was not started again since.
+    /// Returns whether a node can be reached and was not started again since.
     fn is_alive(&self, named: Incarnation) -> bool {
         let seen = self.seen.iter().find(|seen| seen.node == named.node);
         seen.is_some_and(|seen| seen.is_up && seen.me.is_none_or(|me| me == named))
