@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What was taken in any stretch of time is no more than the burst and what the rate gives for it, and
+        /// In any stretch of time no more is taken than the burst and what the rate gives for it, and
         /// nothing is refused that would not have been more.
         #[test]
         fn a_stretch_of_time_has_a_burst_and_its_rate(
