@@ -89,6 +89,12 @@ codes! {
     NfNotLaunched: Error,
     /// The process that waited to be an NF's next one ended.
     SpareLost: Warning,
+    /// An NF goes on with the state that earlier processes of it kept.
+    StateKept: Info,
+    /// Kept state of an NF was discarded, or a part of it.
+    StateDiscarded: Warning,
+    /// State is to be kept of an NF that has none.
+    StateUnused: Warning,
     /// The container of an NF is not on the core or in the group that it should be in.
     ContainerMisplaced: Warning,
     /// Another configuration is in force.

@@ -287,6 +287,7 @@ mod tests {
             summary: String::new(),
             arguments: None,
             writes: None,
+            keeps: false,
         };
         let catalog = headgate_config::Catalog::new(vec![forward]);
         for nfs in [1, MANY] {

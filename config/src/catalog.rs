@@ -46,6 +46,9 @@ pub struct ShippedNf {
     /// Argument that is the path of files that it writes, if it writes any.
     #[serde(default)]
     pub writes: Option<String>,
+    /// Whether it has state that can be kept.
+    #[serde(default)]
+    pub keeps: bool,
 }
 
 /// One argument of a shipped NF.

@@ -5,6 +5,7 @@
 
 use headgate_generator::FLOWS_MAX;
 use headgate_kernel::BATCH_MAX;
+use headgate_shm::state::{STATE_BYTES_MAX, STATE_BYTES_MIN};
 use serde_json::{Value as Json, json};
 
 use super::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BUFFERS_MIN, BUFFERS_MOST, CORE_MAX};
@@ -13,9 +14,9 @@ use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
     Address, Allowed, Args, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize, Hugepages,
-    IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnFailure, Order, Part,
-    Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text, Timing,
-    Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnChange, OnFailure,
+    Order, Part, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text,
+    Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -26,6 +27,8 @@ pub type Buffers = Whole<BUFFERS_MIN, BUFFERS_MOST>;
 pub type IdleTimeout = Period<1_000_000, 86_400_000_000_000>;
 /// 1 ms to 1 day. Our choice: below is a busy loop, above is "never".
 pub type Pause = Period<1_000_000, 86_400_000_000_000>;
+/// Bytes of an NF's kept state.
+pub type StateBytes = Whole<STATE_BYTES_MIN, STATE_BYTES_MAX>;
 /// Percentage of a ring, neither nothing nor all of it.
 pub type Percent = Whole<1, 99>;
 /// Time since the start of the generator, up to a year.
@@ -324,6 +327,9 @@ tables! {
         /// Packets that may wait for each instance; a power of two, 64 to 65536. Default: 4096, and 16384
         /// where "unis" gives time slices.
         optional ring: Whole<64, 65_536>;
+        /// State that outlives its processes: tables and values of an NF that has some. Default: what a
+        /// process keeps ends with it.
+        optional state: StateTable;
         /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other
         /// may attach.
         optional user: User;
@@ -359,6 +365,17 @@ tables! {
         defaulted first: Pause = "10ms";
         /// Longest pause.
         defaulted longest: Pause = "5s";
+    }
+
+    /// The next process of an NF finds its state as the last burst left it that was returned.
+    pub struct StateTable at "state" {
+        /// Whether it is kept.
+        required keep: bool;
+        /// Bytes for its tables and values, 4Ki to 1Gi.
+        defaulted bytes: StateBytes = 16_777_216;
+        /// Treatment of a table that a program with other keys or values kept: "discard" it, with an event,
+        /// or "refuse" to start.
+        defaulted on_change: OnChange = "discard";
     }
 
     /// A member of a fused NF.

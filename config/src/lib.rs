@@ -47,8 +47,8 @@ pub use machine::Machine;
 pub use model::{Config, Restart};
 pub use resolve::RegionPlan;
 pub use values::{
-    BoxPorts, EtherType, FaultDirection, Hugepages, IdleWorker, Mode, OnFailure, PortRange, Prefix, Protocol,
-    Rate, ReplayMode, Timing, Transport, User, Vlan, Wiring,
+    BoxPorts, EtherType, FaultDirection, Hugepages, IdleWorker, Mode, OnChange, OnFailure, PortRange, Prefix,
+    Protocol, Rate, ReplayMode, Timing, Transport, User, Vlan, Wiring,
 };
 
 use document::Document;

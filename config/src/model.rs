@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{
-    BoxPorts, EtherType, Hugepages, IdleWorker, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix,
-    Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
+    BoxPorts, EtherType, Hugepages, IdleWorker, IoDriver, Mac, Mode, OnChange, OnFailure, Order, PortRange,
+    Prefix, Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
 mod confinement;
@@ -433,6 +433,17 @@ pub struct Nf {
     pub policy: Policy,
     /// Limits and permissions of its processes.
     pub confinement: Confinement,
+    /// State that outlives its processes; `None`: it has none.
+    pub state: Option<State>,
+}
+
+/// State that outlives the processes of an NF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct State {
+    /// Bytes for tables and values, whole pages.
+    pub bytes: u64,
+    /// Treatment of tables of another schema.
+    pub on_change: OnChange,
 }
 
 /// Connection of an NF's instances to packets: how packets come to them and leave them.

@@ -45,6 +45,7 @@ fn catalog() -> Catalog {
         summary: String::new(),
         arguments: (name == "router").then(|| vec![argument.clone()]),
         writes: None,
+        keeps: false,
     };
     Catalog::new(
         ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"].map(nf).into(),

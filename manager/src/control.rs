@@ -45,6 +45,7 @@ mod reserve;
 mod scheduling;
 mod slices;
 mod snapshot;
+mod state;
 mod telemetry;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -450,8 +451,8 @@ impl Control {
                 Event::Offence { number, offence } => {
                     instances.on_offence(number.index(), offence, ground, effects);
                 }
-                Event::Reclaimed { number, lost } => {
-                    instances.on_reclaimed(number.index(), lost, ground, effects);
+                Event::Reclaimed { number, lost, returned } => {
+                    instances.on_reclaimed(number.index(), (lost, returned), ground, effects);
                 }
             });
         }

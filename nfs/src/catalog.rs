@@ -14,6 +14,8 @@ pub struct Entry {
     pub arguments: &'static [Argument],
     /// Name of the argument with the path of files that it writes, if it writes any.
     pub writes: Option<&'static str>,
+    /// Whether it has state that can be kept.
+    pub keeps: bool,
     /// The messages it takes.
     pub messages: &'static [Message],
     /// The counters it publishes.
@@ -59,7 +61,7 @@ pub(crate) const fn entry(
     summary: &'static str,
     build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, NfError>,
 ) -> Entry {
-    Entry { name, summary, arguments: &[], writes: None, messages: &[], counters: &[], build }
+    Entry { name, summary, arguments: &[], writes: None, keeps: false, messages: &[], counters: &[], build }
 }
 
 impl Entry {

@@ -2,17 +2,16 @@
 //!
 //! The table of flows is bounded and made at the start, so a flood of new flows costs neither memory nor
 //! time: when it is full, packets of unknown flows count as untracked. Flows that were idle for long
-//! enough make room. Its hash is keyed with a secret, so nobody outside can aim flows at one bucket.
+//! enough make room. Flows and totals are state, so they outlive the process where `state` keeps them.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use headgate_nf::state::{Bound, Plain, Table, Value};
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
 use headgate_nf::{ArgumentErrors, Burst, Context, Counter, NetworkFunction, NfError, Timer};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value as Json, json};
 
 use crate::arguments::{Protocol, Time};
 use crate::catalog::{Argument, Count, Entry, Message, entry};
@@ -52,12 +51,13 @@ pub(crate) const ENTRY: Entry = Entry {
         Count { name: "untracked", text: "packets of flows for which there was no room" },
         Count { name: "malformed", text: "packets whose headers are wrong, so they belong to no flow" },
     ],
+    keeps: true,
     ..entry("monitor", "counts flows, packets and bytes; lets everything pass", |context| {
         Ok(Box::new(Monitor::new(context)?))
     })
 };
 
-/// The most flows: our choice, a sweep over so many takes some 10 ms, which packets must wait for.
+/// The most flows: our choice, 230 MiB of tables.
 const FLOWS_MAX: usize = 1 << 20;
 /// The most flows a report names: so many fit a message of 64 KiB.
 const TOP_MAX: usize = 100;
@@ -77,24 +77,31 @@ impl Default for Arguments {
     }
 }
 
-/// State of a flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Flow {
-    packets: u64,
-    bytes: u64,
-    /// The beat in which its last packet came.
-    seen: u32,
+headgate_nf::plain! {
+    /// Counts of a flow.
+    struct Flow {
+        packets: u64,
+        bytes: u64,
+    }
+
+    /// Counts of everything seen, which the counters show.
+    #[derive(Default)]
+    struct Totals {
+        packets: u64,
+        bytes: u64,
+        flows: u64,
+        untracked: u64,
+        malformed: u64,
+    }
 }
 
-/// The NF.
+/// The NF. Keys of flows are kept as their bits.
 pub struct Monitor {
-    narrow: HashMap<FlowKey4, Flow, Keyed>,
-    wide: HashMap<FlowKeyWide, Flow, Keyed>,
-    flows_max: usize,
+    narrow: Table<u128, Flow>,
+    wide: Table<[u128; 3], Flow>,
+    totals: Value<Totals>,
+    flows_max: u32,
     top: usize,
-    /// Counts sweeps: time as coarse as expiry needs it, without reading a clock.
-    beat: u32,
-    sweep: Timer,
     report: Option<Timer>,
     counts: Counts,
 }
@@ -107,8 +114,8 @@ struct Counts {
     malformed: Counter,
 }
 
-/// Sweeps in an idle timeout: a flow stays between one and one and a quarter timeouts.
-const BEATS: u32 = 4;
+/// Slots of each table that are examined for idle flows when there is no room. Our choice: some 10 us.
+const SWEPT_WHEN_FULL: u32 = 1024;
 
 impl Monitor {
     /// Reads the arguments.
@@ -130,91 +137,86 @@ impl Monitor {
             }
         }
         mistakes.none()?;
-        let keyed = Keyed::new();
+        let mut state = context.state()?;
+        let bound = Bound { entries: flows as u32, idle: Some(idle_timeout.0) };
+        let totals = state.value("totals")?;
+        let counts = Counts::new(context)?;
+        counts.add(totals.get());
         Ok(Self {
-            narrow: HashMap::with_capacity_and_hasher(flows, keyed),
-            wide: HashMap::with_capacity_and_hasher(flows, keyed),
-            flows_max: flows,
+            narrow: state.table("narrow", bound)?,
+            wide: state.table("wide", bound)?,
+            totals,
+            flows_max: flows as u32,
             top,
-            beat: 0,
-            sweep: context.every(idle_timeout.0 / BEATS),
             report: report.map(|report| context.every(report.0)),
-            counts: Counts::new(context)?,
+            counts,
         })
     }
 
-    fn flows(&self) -> usize {
-        self.narrow.len() + self.wide.len()
+    /// Makes room for a flow if there is none and some are idle. Returns whether there is.
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        self.narrow.len() + self.wide.len() < self.flows_max || self.sweep()
     }
 
-    fn count(&mut self, parsed: Parsed, bytes: u64) {
-        let room = self.flows() < self.flows_max;
-        let beat = self.beat;
+    #[cold]
+    fn sweep(&mut self) -> bool {
+        self.narrow.sweep(SWEPT_WHEN_FULL) + self.wide.sweep(SWEPT_WHEN_FULL) > 0
+    }
+
+    fn count(&mut self, parsed: Parsed, bytes: u64, seen: &mut Totals) {
         let counted = match parsed {
-            Parsed::Ipv4 { key, .. } => count_in(&mut self.narrow, key, room, bytes, beat),
-            Parsed::Wide { key, .. } => count_in(&mut self.wide, key, room, bytes, beat),
+            Parsed::Ipv4 { key, .. } => count_in(&mut self.narrow, &key.bits(), bytes),
+            Parsed::Wide { key, .. } => count_in(&mut self.wide, &key.words(), bytes),
             // The whole frame was given, so nothing more can be needed.
             Parsed::NeedMore { .. } | Parsed::Malformed(_) => {
-                self.counts.malformed.add(1);
+                seen.malformed += 1;
                 return;
             }
         };
-        match counted {
-            Some(Known::Yes) => {}
-            Some(Known::New) => self.counts.flows.add(1),
-            None => self.counts.untracked.add(1),
+        if counted {
+            return;
+        }
+        let flow = Flow { packets: 1, bytes };
+        let is_new = self.has_room()
+            && match parsed {
+                Parsed::Ipv4 { key, .. } => self.narrow.insert(key.bits(), flow).is_ok(),
+                Parsed::Wide { key, .. } => self.wide.insert(key.words(), flow).is_ok(),
+                Parsed::NeedMore { .. } | Parsed::Malformed(_) => false,
+            };
+        if is_new {
+            seen.flows += 1;
+        } else {
+            seen.untracked += 1;
         }
     }
 
-    /// Forgets the flows that were idle for a timeout.
-    fn expire(&mut self) {
-        self.beat = self.beat.wrapping_add(1);
-        let fresh = |flow: &mut Flow| self.beat.wrapping_sub(flow.seen) <= BEATS;
-        self.narrow.retain(|_, flow| fresh(flow));
-        self.wide.retain(|_, flow| fresh(flow));
-    }
-
     fn report(&self) -> String {
-        let Counts { packets, bytes, flows, untracked, malformed } = &self.counts;
+        let Totals { packets, bytes, flows, untracked, malformed } = self.totals.get();
+        let flows_now = self.narrow.iter().count() + self.wide.iter().count();
         json!({
-            "packets": packets.get(), "bytes": bytes.get(), "flows": flows.get(), "flows_now": self.flows(),
-            "untracked": untracked.get(), "malformed": malformed.get(), "top": self.top(),
+            "packets": packets, "bytes": bytes, "flows": flows, "flows_now": flows_now,
+            "untracked": untracked, "malformed": malformed, "top": self.top(),
         })
         .to_string()
     }
 
     /// The largest flows by bytes.
-    fn top(&self) -> Vec<Value> {
-        let narrow = self.narrow.iter().map(|(key, flow)| (Either::Narrow(*key), *flow));
-        let wide = self.wide.iter().map(|(key, flow)| (Either::Wide(*key), *flow));
+    fn top(&self) -> Vec<Json> {
+        let narrow = self.narrow.iter().map(|(key, flow)| (Either::Narrow(FlowKey4::from_bits(*key)), *flow));
+        let wide = self.wide.iter().map(|(key, flow)| (Either::Wide(FlowKeyWide::from_words(*key)), *flow));
         let mut flows: Vec<_> = narrow.chain(wide).collect();
         flows.sort_unstable_by_key(|(key, flow)| (std::cmp::Reverse(flow.bytes), *key));
         flows.into_iter().take(self.top).map(|(key, flow)| key.describe(flow)).collect()
     }
 }
 
-enum Known {
-    Yes,
-    New,
-}
-
-/// Counts a packet of a flow; `None` when the flow is not known and there is no room for it.
+/// Counts a packet of a flow that is known. Returns whether it is.
 #[inline]
-fn count_in<K: Hash + Eq>(
-    flows: &mut HashMap<K, Flow, Keyed>,
-    key: K,
-    room: bool,
-    bytes: u64,
-    beat: u32,
-) -> Option<Known> {
-    if let Some(flow) = flows.get_mut(&key) {
-        *flow = Flow { packets: flow.packets + 1, bytes: flow.bytes + bytes, seen: beat };
-        return Some(Known::Yes);
-    }
-    room.then(|| {
-        flows.insert(key, Flow { packets: 1, bytes, seen: beat });
-        Known::New
-    })
+fn count_in<K: Plain>(flows: &mut Table<K, Flow>, key: &K, bytes: u64) -> bool {
+    let Some(flow) = flows.edit(key) else { return false };
+    *flow = Flow { packets: flow.packets.wrapping_add(1), bytes: flow.bytes.wrapping_add(bytes) };
+    true
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -224,7 +226,7 @@ enum Either {
 }
 
 impl Either {
-    fn describe(self, flow: Flow) -> Value {
+    fn describe(self, flow: Flow) -> Json {
         let (addresses, ports, protocol, vlan) = match self {
             Self::Narrow(key) => {
                 let addresses = (IpAddr::V4(key.source()), IpAddr::V4(key.destination()));
@@ -255,13 +257,14 @@ impl Either {
 
 impl NetworkFunction for Monitor {
     fn process(&mut self, burst: &mut Burst, _: &mut Context) {
-        let mut bytes = 0;
+        let mut seen = Totals::default();
         for packet in burst.packets() {
-            bytes += packet.len() as u64;
-            self.count(flow_key::parse(packet.data(), packet.len()), packet.len() as u64);
+            seen.packets += 1;
+            seen.bytes += packet.len() as u64;
+            self.count(flow_key::parse(packet.data(), packet.len()), packet.len() as u64, &mut seen);
         }
-        self.counts.packets.add(burst.len() as u64);
-        self.counts.bytes.add(bytes);
+        self.totals.edit().add(&seen);
+        self.counts.add(&seen);
     }
 
     fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {
@@ -272,12 +275,21 @@ impl NetworkFunction for Monitor {
     }
 
     fn timer(&mut self, timer: Timer, context: &mut Context) {
-        if timer == self.sweep {
-            self.expire();
-        } else if self.report == Some(timer) {
+        if self.report == Some(timer) {
             // A report nobody reads is lost, and the next one says more.
             let _ = context.tell(self.report());
         }
+    }
+}
+
+impl Totals {
+    fn add(&mut self, more: &Self) {
+        // What is kept may be anything a forger likes.
+        self.packets = self.packets.wrapping_add(more.packets);
+        self.bytes = self.bytes.wrapping_add(more.bytes);
+        self.flows = self.flows.wrapping_add(more.flows);
+        self.untracked = self.untracked.wrapping_add(more.untracked);
+        self.malformed = self.malformed.wrapping_add(more.malformed);
     }
 }
 
@@ -291,55 +303,13 @@ impl Counts {
             malformed: context.counter("malformed")?,
         })
     }
-}
 
-/// A hash for keys of one or three words: a folded multiplication each (as wyhash, W. Yi), with two secret
-/// numbers. The standard library's SipHash is made for keys of any length and takes several rounds a word.
-#[derive(Clone, Copy)]
-struct Keyed {
-    secrets: [u64; 2],
-}
-
-impl Keyed {
-    fn new() -> Self {
-        Self { secrets: [0, 1].map(|number| RandomState::new().hash_one(number)) }
-    }
-}
-
-impl BuildHasher for Keyed {
-    type Hasher = Folding;
-
-    #[inline]
-    fn build_hasher(&self) -> Folding {
-        Folding { state: self.secrets[0], secret: self.secrets[1] }
-    }
-}
-
-struct Folding {
-    state: u64,
-    secret: u64,
-}
-
-impl Hasher for Folding {
-    #[inline]
-    fn write_u128(&mut self, word: u128) {
-        let (low, high) = (word as u64 ^ self.state, (word >> 64) as u64 ^ self.secret);
-        let product = u128::from(low) * u128::from(high);
-        self.state = (product as u64 ^ (product >> 64) as u64).rotate_left(23) ^ low;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for part in bytes.chunks(16) {
-            let mut word = [0; 16];
-            word[..part.len()].copy_from_slice(part);
-            self.write_u128(u128::from_le_bytes(word));
-        }
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        let product = u128::from(self.state) * u128::from(self.secret | 1);
-        product as u64 ^ (product >> 64) as u64
+    fn add(&self, more: &Totals) {
+        self.packets.add(more.packets);
+        self.bytes.add(more.bytes);
+        self.flows.add(more.flows);
+        self.untracked.add(more.untracked);
+        self.malformed.add(more.malformed);
     }
 }
 

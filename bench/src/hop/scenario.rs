@@ -129,6 +129,7 @@ mod tests {
             summary: String::new(),
             arguments: None,
             writes: None,
+            keeps: false,
         };
         Catalog::new(vec![nf("forward"), nf("synthetic")])
     }

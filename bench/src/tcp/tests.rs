@@ -29,8 +29,13 @@ fn ratios_compare_what_is_measured_and_no_name_is_used_twice() {
 
 #[test]
 fn the_configuration_is_accepted() {
-    let forward =
-        ShippedNf { name: "forward".to_owned(), summary: String::new(), arguments: None, writes: None };
+    let forward = ShippedNf {
+        name: "forward".to_owned(),
+        summary: String::new(),
+        arguments: None,
+        writes: None,
+        keeps: false,
+    };
     let machine = Machine { cores: vec![0, 1], memory_bytes: 16 << 30, ..Machine::default() };
     let text = configuration(Placement { manager: 0, nfs: 1 }, "hg-left", "hg-right");
     let loaded = parse("bench.toml", &text, &Catalog::new(vec![forward]), &machine);

@@ -12,12 +12,16 @@
 //! | external program | `delay_bound_us` | what leaves it does not say when it arrived |
 //! | external program | two chains | what it sends does not say which chain it is of |
 //! | external program at the end | `out = "nf"` | it cannot name a port |
+//! | external program | `state` | nothing of its state is seen (`state.rs`) |
+//! | kept state | `instances` | flows of one that restarts go to the others (`state.rs`) |
+//! | kept state | chain on interfaces | what the kernel has taken cannot be undone (`state.rs`) |
 //! | NF on interfaces | `instances`, `on_failure = "bypass"` | it alone has its interfaces |
 //! | chain on interfaces | `delay_bound_us` | no worker sees its packets, so nobody can hold them back |
 //! | chain on interfaces | `rate_floor` without time slices | as for any chain: see `scheduler.rs` |
 //!
 //! Files (`disk`) of NFs on interfaces are refused by the NF library when they are asked for: their loop
-//! holds packets in the kernel's queues and has none of its own to park.
+//! holds packets in the kernel's queues and has none of its own to park. So are those of NFs whose state is
+//! kept: packets that wait for a disk are in no burst that could be undone.
 
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, NfTable};

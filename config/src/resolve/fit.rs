@@ -95,19 +95,24 @@ impl Resolver<'_> {
         }
         let regions: u64 = plans.iter().filter(|plan| plan.huge_pages == 0).map(|plan| plan.bytes).sum();
         let control: u64 = nfs.iter().flatten().map(|nf| control_bytes(nf) * nf.cores.len() as u64).sum();
-        let (needed, there) = (regions + control + records, self.machine.memory_bytes);
+        let state: u64 = nfs.iter().flatten().filter_map(|nf| nf.state).map(|state| state.bytes).sum();
+        let (needed, there) = (regions + control + records + state, self.machine.memory_bytes);
         if needed > there {
             let message = format!(
-                "{} MiB of memory are needed ({} for packets, {} for records and flows, {} for rings) and {} \
-                 are available",
+                "{} MiB of memory are needed ({} for packets, {} for records and flows, {} for rings, {} \
+                 for kept state) and {} are available",
                 needed.div_ceil(MIB),
                 regions.div_ceil(MIB),
                 records.div_ceil(MIB),
                 control.div_ceil(MIB),
+                state.div_ceil(MIB),
                 there / MIB
             );
             self.add_about_memory(document, |memory| &memory.buffers, Code::MemoryShort, message)
-                .help("lower `buffers`, `buffer_bytes` or the `capacity` of [flows], or use fewer domains");
+                .help(
+                    "lower `buffers`, `buffer_bytes`, the `capacity` of [flows] or `bytes` of kept state, or use fewer \
+                     domains",
+                );
         }
     }
 

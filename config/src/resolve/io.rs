@@ -117,6 +117,7 @@ impl Resolver<'_> {
             for (stage, id) in chain.stages.iter().enumerate() {
                 self.refuse_another_chain(tables, at, stage, chains, *id);
                 self.check_io_nf(&items(&document.nf)[id.index()].value, &tables[at].value);
+                self.check_io_state(&items(&document.nf)[id.index()].value, &tables[at].value);
                 if let Some(nf) = &mut nfs[id.index()] {
                     nf.link = Link::Interfaces(interfaces(chain, io, stage));
                 }

@@ -18,6 +18,7 @@ mod nfs;
 mod paths;
 mod ports;
 mod scheduler;
+mod state;
 
 use std::path::{Component, Path, PathBuf};
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 use super::super::codes::Code;
 use super::super::document::{MemberTable, NfTable};
 use super::super::limits::INSTANCES_MAX;
-use super::super::model::{Confinement, Link, Nf, Origin, Policy, Program, Restart, Shipped};
+use super::super::model::{Confinement, Link, Nf, Origin, Policy, Program, Restart, Shipped, State};
 use super::super::read::{At, Field};
 use super::super::report::{Span, counted};
 use super::super::suggest;
@@ -68,9 +68,10 @@ impl Resolver<'_> {
             let cores = placed.into_iter().map(|(core, _)| core).collect();
             let program = origin.as_ref().and_then(Origin::program);
             let confinement = self.confinement(table, program);
+            let state = self.state(table, program);
             nfs.push(origin.and_then(|origin| {
-                let shared =
-                    Resolved { restart: restart?, domain: domain?, cores, confinement: confinement? };
+                let (confinement, state) = (confinement?, state?);
+                let shared = Resolved { restart: restart?, domain: domain?, cores, confinement, state };
                 resolved(table, origin, (waits?, policy?), shared, mode)
             }));
         }
@@ -395,6 +396,7 @@ struct Resolved {
     domain: super::super::model::DomainId,
     cores: Vec<u32>,
     confinement: Confinement,
+    state: Option<State>,
 }
 
 fn resolved(
@@ -404,7 +406,7 @@ fn resolved(
     found: Resolved,
     mode: Mode,
 ) -> Option<Nf> {
-    let Resolved { restart, domain, cores, confinement } = found;
+    let Resolved { restart, domain, cores, confinement, state } = found;
     if table.user.is_broken() || table.ring.is_broken() {
         return None;
     }
@@ -425,5 +427,6 @@ fn resolved(
         priority: table.priority.value()?.0 as u32,
         policy,
         confinement,
+        state,
     })
 }

@@ -40,6 +40,7 @@ fn catalog() -> Catalog {
             _ => None,
         },
         writes: (name == "packet-logger").then(|| "path".to_owned()),
+        keeps: name == "monitor",
     };
     Catalog::new(names.map(nf).into()).asking(mistakes)
 }

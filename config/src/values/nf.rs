@@ -1,6 +1,7 @@
 //! Values for NFs: the user they run as, the kernel's scheduling, the handling of failures.
 
 use headgate_session::launch::Permission;
+use headgate_session::message;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -13,6 +14,26 @@ choice! {
         Drop "drop",
         /// Packets pass on to the next stage.
         Bypass "bypass",
+    }
+}
+
+choice! {
+    /// Treatment of kept state whose schema is not the program's.
+    pub enum OnChange, "a choice on change" {
+        /// It begins anew, with an event.
+        Discard "discard",
+        /// The NF does not start.
+        Refuse "refuse",
+    }
+}
+
+impl OnChange {
+    /// Returns the choice in the messages to an NF.
+    pub const fn told(self) -> message::OnChange {
+        match self {
+            Self::Discard => message::OnChange::Discard,
+            Self::Refuse => message::OnChange::Refuse,
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use headgate_session::version::Versions;
 
 use super::link::{self, Link, LinkStatus};
 use super::origin::{self, Origin};
+use super::state::StateHome;
 use crate::config::model::{Nf, Restart as Configured};
 use crate::output::Tap;
 use crate::record::{Recorded, Recorder};
@@ -177,6 +178,8 @@ pub struct Instance {
     pub spare_process: Option<SpareProcess>,
     /// Totals of earlier processes.
     pub before: Before,
+    /// State that it keeps over its processes, if it does.
+    pub state: Option<StateHome>,
     /// Reason of its last failure.
     pub last_failure: Option<String>,
     /// Names of its counters.
@@ -197,6 +200,7 @@ impl Instance {
             life: Recorded::new(recorder, now, rules, life),
             spare: Recorded::new(recorder, now, seat.spare_rules(), spare),
             spare_process: None,
+            state: seat.nf.state.map(StateHome::new),
             seat,
             liveness: Recorded::new(recorder, now, limits, liveness),
             process: None,

@@ -26,6 +26,7 @@ use super::groups::NfGroups;
 use super::instance::{Instance, Process, Seat, SpareProcess};
 use super::ledger::Ledger;
 use super::link;
+use super::state::StateHome;
 use crate::config::Config;
 use crate::config::model::Nf;
 use crate::fabric::{Fabric, INSTANCES_MAX};
@@ -181,9 +182,22 @@ impl Instances {
 
     /// Passes an event to an instance's life, and carries out what it decides.
     pub fn tell(&mut self, at: usize, event: Event, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        if let Event::Condemned(Cause::Offence { name, .. }) = &event {
+            self.take_state(at, name, effects);
+        }
         let mut actions = Vec::new();
         self.all[at].life.on(ground.now, event, &mut actions);
         self.carry_out(at, actions, ground, effects);
+    }
+
+    /// Takes the kept state of an instance away, whose process is condemned for an offence.
+    fn take_state(&mut self, at: usize, offence: &str, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        if instance.state.as_mut().is_some_and(StateHome::forfeit) {
+            let what = format!("kept state discarded: it was condemned for an offence ({offence})");
+            let (code, who) = (EventCode::StateDiscarded, instance.seat.name.clone());
+            effects.push(Effect::Log { code, who, what });
+        }
     }
 
     /// Begins the life of an instance.
@@ -209,7 +223,17 @@ impl Instances {
     }
 
     /// Handles the end of a reclaim: a worker has taken back what an instance held.
-    pub fn on_reclaimed(&mut self, at: usize, lost: u32, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+    /// `returned` packets of its process were taken, ever (wraps).
+    pub fn on_reclaimed(
+        &mut self,
+        at: usize,
+        (lost, returned): (u32, u32),
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(state) = &mut self.all[at].state {
+            state.note_returned(returned);
+        }
         self.tell(at, Event::Reclaimed { lost }, ground, effects);
     }
 

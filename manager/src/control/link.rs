@@ -30,6 +30,7 @@ use headgate_shm::{ManagerSide, doorbell};
 use super::instance::Seat;
 use super::instances::Ground;
 use super::origin::Origin;
+use super::state::StateHome;
 use crate::config::model::{Link as Configured, Nf, Program, Scheduler};
 use crate::status::{ExternalStatus, IoStatus};
 
@@ -125,9 +126,15 @@ impl Link {
     ///
     /// # Errors
     /// A sentence.
-    pub fn welcome(&mut self, seat: &Seat, inbox: &Inbox, ground: &Ground<'_>) -> Result<(), String> {
+    pub fn welcome(
+        &mut self,
+        seat: &Seat,
+        state: Option<&mut StateHome>,
+        inbox: &Inbox,
+        ground: &Ground<'_>,
+    ) -> Result<(), String> {
         match self {
-            Self::Rings(rings) => rings.welcome(seat, inbox, ground),
+            Self::Rings(rings) => rings.welcome(seat, state, inbox, ground),
             Self::Interfaces(interfaces) => interfaces.welcome(seat, inbox, ground),
             Self::External(_) => Ok(()),
         }

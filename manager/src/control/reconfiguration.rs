@@ -333,7 +333,8 @@ fn compare(old: &Config, next: &Config) -> Difference {
         match before.get(nf.name.as_str()) {
             None => summary.push(format!("nf {} added", nf.name)),
             Some(old) if old.without_batch() != nf.without_batch() => {
-                summary.push(format!("nf {} replaced", nf.name));
+                let discarded = if old.state.is_some() { "; its kept state is discarded" } else { "" };
+                summary.push(format!("nf {} replaced{discarded}", nf.name));
                 ended.push(nf.name.clone());
             }
             Some(old) => {

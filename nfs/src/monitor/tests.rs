@@ -4,7 +4,7 @@ use headgate_nf::wire::frame::{Frame, Network, Transport};
 use headgate_nf::wire::{MacAddress, udp};
 use headgate_nf::{Verdict, wire::vlan::Tag};
 use proptest::prelude::*;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 fn frame(source: &str, port: u16, payload: usize, tag: Option<Tag>) -> Vec<u8> {
     let source: IpAddr = source.parse().unwrap();
@@ -25,7 +25,7 @@ fn monitor(arguments: &str) -> Harness {
     Harness::new(Setup::with(arguments), Monitor::new).unwrap()
 }
 
-fn report(harness: &mut Harness) -> Value {
+fn report(harness: &mut Harness) -> Json {
     harness.message("report").unwrap();
     serde_json::from_str(&harness.told().pop().unwrap()).unwrap()
 }
@@ -89,7 +89,7 @@ fn a_flood_of_flows_finds_no_room_and_idle_flows_make_some() {
     let flood: Vec<_> = (0..100).map(|port| at(0, port)).collect();
     harness.run_arrivals(&flood);
     assert_eq!([harness.counter("flows"), harness.counter("untracked")], [10, 90]);
-    harness.run_arrivals(&[at(4, 3)]);
+    harness.run_arrivals(&[at(3, 3)]);
     harness.run_arrivals(&[at(6, 50)]);
     assert_eq!([harness.counter("flows"), harness.counter("untracked")], [11, 90]);
     let report = report(&mut harness);
@@ -130,14 +130,4 @@ fn wrong_arguments_are_refused() {
         let error = check(arguments, Monitor::new).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
-}
-
-#[test]
-fn the_hash_tells_neighbours_apart_and_depends_on_its_secrets() {
-    let keyed = Keyed::new();
-    let hashes: HashSet<u64> = (0..10_000u128).map(|key| keyed.hash_one(key << 64)).collect();
-    assert_eq!(hashes.len(), 10_000);
-    let low_bits: HashSet<u64> = (0..10_000u128).map(|key| keyed.hash_one(key << 32) & 0xffff).collect();
-    assert!(low_bits.len() > 8_000, "{} of about 9300 that random numbers take", low_bits.len());
-    assert_ne!(keyed.hash_one(1u128), Keyed::new().hash_one(1u128));
 }

@@ -3,6 +3,7 @@
 //! While there is work the loop makes no system call, takes no lock and allocates nothing.
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::context::Environment;
 use crate::fuse::Fused;
 use crate::mail;
 use crate::maker::Made;
+use crate::state::core::Core;
 use headgate_session::attach::Attached;
 
 mod disk;
@@ -87,6 +89,9 @@ pub(crate) struct BurstLoop<'a> {
     woke_at: u64,
     /// Whether no packets are taken because the disk is behind.
     is_suspended: bool,
+    /// What the NFs keep, if one of them keeps anything, and the packets that the instance had returned
+    /// before this process.
+    state: Option<(Rc<Core>, u32)>,
 }
 
 impl<'a> BurstLoop<'a> {
@@ -110,6 +115,7 @@ impl<'a> BurstLoop<'a> {
             slice_began: 0,
             woke_at: 0,
             is_suspended: false,
+            state: environment.state.get().map(|state| (state.clone(), state.base())),
         }
     }
 
@@ -210,15 +216,27 @@ impl<'a> BurstLoop<'a> {
     /// holds, so there is room; if a broken manager leaves none, wait for it to recover or die.
     #[inline(always)]
     fn give_back(&mut self) -> Result<(), LoopError> {
-        give_back(self.attached, self.environment, &mut self.transmit, &self.burst)
+        give_back(self.attached, self.environment, &mut self.transmit, &self.burst)?;
+        self.note_returned();
+        Ok(())
+    }
+
+    /// Notes how many packets were returned: what was changed for them is no longer undone.
+    #[inline(always)]
+    fn note_returned(&self) {
+        if let Some((state, base)) = &self.state {
+            state.note_returned(base.wrapping_add(self.transmit.produced()));
+        }
     }
 
     /// Gives the manager what NFs made between two bursts.
     fn give_made(&mut self) -> Result<(), LoopError> {
         match self.environment.made.get().filter(|made| !made.borrow().is_empty()) {
-            Some(made) => give_with_made(self.attached, made, &mut self.transmit, &[]),
-            None => Ok(()),
+            Some(made) => give_with_made(self.attached, made, &mut self.transmit, &[])?,
+            None => return Ok(()),
         }
+        self.note_returned();
+        Ok(())
     }
 
     #[inline(always)]

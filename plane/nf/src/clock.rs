@@ -70,6 +70,18 @@ impl Clock {
         }
     }
 
+    /// Time in microseconds, never 0, that goes on over all processes of an instance.
+    #[inline]
+    pub(crate) fn logical_us(&self) -> u64 {
+        match self {
+            Self::Machine(_) => {
+                let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+                (now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000).max(1)
+            }
+            Self::Manual(now) => now.get().as_micros() as u64 + 1,
+        }
+    }
+
     /// Makes sure that the next read of the kernel's clock comes by `due`.
     pub(crate) fn sample_by(&self, due: Duration) {
         if let Self::Machine(machine) = self {

@@ -18,6 +18,7 @@ use crate::disk::requests::DiskAccess;
 #[cfg(feature = "disk")]
 use crate::disk::{Disk, DiskError};
 use crate::maker::{Chain, Made, Maker, MakerError};
+use crate::state::{State, StateAccess, StateError};
 use crate::timer::{Timer, Timers};
 use crate::{NfError, arguments};
 
@@ -119,6 +120,8 @@ pub(crate) struct Environment {
     /// What NFs told since they were handed a message that is answered; `None` between messages.
     pub(crate) answer: RefCell<Option<String>>,
     pub(crate) disk: DiskAccess,
+    /// What NFs of the process keep.
+    pub(crate) state: StateAccess,
     /// Chains that visit the NF, by number; all there could be where arguments are only checked.
     pub(crate) chains: Option<Vec<(u16, String)>>,
     /// Packets that NFs make, if one asked for buffers.
@@ -233,10 +236,22 @@ impl Context {
         if let Some(disk) = &self.disk {
             return Ok(disk.clone());
         }
+        if self.environment.state.is_kept() {
+            return Err(DiskError::KeptState);
+        }
         let requests = self.environment.disk.requests(self.environment.window)?;
         requests.borrow_mut().add_owner();
         let disk = Disk { requests, owner: self.member as u32 };
         Ok(self.disk.insert(disk).clone())
+    }
+
+    /// The NF's state, to take tables and values from at the start: see [`mod@crate::state`].
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn state(&mut self) -> Result<State, StateError> {
+        let uses_disk = self.environment.disk.requests.get().is_some();
+        self.environment.state.ask(uses_disk, self.label.clone())
     }
 
     /// The way to make packets in buffers that the manager lends: `most` of them at a time, 1 to 64, and no

@@ -9,6 +9,7 @@ use crate::burst::{BURST_MAX, Burst};
 use crate::context::{Context, Environment};
 use crate::disk::{LogId, ReadDone, WriteDone};
 use crate::maker::MadePacket;
+use crate::state::core::Core;
 use crate::{NetworkFunction, NfError};
 
 /// Makes an NF, once its surroundings are known.
@@ -27,6 +28,8 @@ pub(crate) struct Fused {
     nfs: Vec<(Box<dyn NetworkFunction>, Context)>,
     /// For packets that one of them made, on their way past the others.
     made: Option<Box<Burst>>,
+    /// What they keep, if one of them keeps anything.
+    state: Option<Rc<Core>>,
 }
 
 impl Fused {
@@ -38,7 +41,8 @@ impl Fused {
     ) -> Result<Self, NfError> {
         let mut context = Context::new(environment.clone(), None, object(arguments), 0);
         let nf = build(&mut context)?;
-        Ok(Self { nfs: vec![(Box::new(nf), context)], made: None })
+        let state = environment.state.get().cloned();
+        Ok(Self { nfs: vec![(Box::new(nf), context)], made: None, state })
     }
 
     /// Several NFs; `arguments` is a JSON array with one object for each.
@@ -71,13 +75,37 @@ impl Fused {
             nfs.push((nf, context));
             labels.push(label);
         }
-        Ok(Self { nfs, made: None })
+        Ok(Self { nfs, made: None, state: environment.state.get().cloned() })
     }
 
     #[inline]
     pub(crate) fn process(&mut self, burst: &mut Burst) {
+        self.open_state();
         self.process_from(0, burst);
         self.show_made();
+        self.close_state();
+    }
+
+    /// Lets state change.
+    #[inline(always)]
+    fn open_state(&self) {
+        if let Some(state) = &self.state {
+            state.open(self.nfs[0].1.environment.clock.logical_us());
+        }
+    }
+
+    /// Tells what is kept the time, for reading between two bursts.
+    fn note_time(&self) {
+        if let Some(state) = &self.state {
+            state.note_time(self.nfs[0].1.environment.clock.logical_us());
+        }
+    }
+
+    #[inline(always)]
+    fn close_state(&self) {
+        if let Some(state) = &self.state {
+            state.close();
+        }
     }
 
     /// Lets the NFs from one on work on a burst, one after the other.
@@ -119,6 +147,7 @@ impl Fused {
             None => Box::new(Burst::new(region)),
         };
         let mut unseen = Vec::new();
+        self.open_state();
         loop {
             unseen.clear();
             let Some(owner) = made.borrow_mut().take_unseen(&mut unseen) else { break };
@@ -135,14 +164,17 @@ impl Fused {
                 made.borrow_mut().settle(some, burst.decided());
             }
         }
+        self.close_state();
         self.made = Some(burst);
     }
 
     /// Tells an NF of a read.
     pub(crate) fn read(&mut self, owner: u32, done: &ReadDone<'_>) {
+        self.open_state();
         let (nf, context) = &mut self.nfs[owner as usize];
         nf.read(done, context);
         self.show_made();
+        self.close_state();
     }
 
     /// Tells an NF of a write.
@@ -154,12 +186,14 @@ impl Fused {
 
     /// Gives an NF packets back that it held; those it lets pass go on to the NFs behind it.
     pub(crate) fn resume(&mut self, owner: u32, burst: &mut Burst, done: &ReadDone<'_>) {
+        self.open_state();
         let (nf, context) = &mut self.nfs[owner as usize];
         nf.resume(burst, done, context);
         if owner as usize + 1 < self.nfs.len() && burst.hide_decided() {
             self.process_from(owner as usize + 1, burst);
         }
         self.show_made();
+        self.close_state();
     }
 
     pub(crate) fn touches_packets(&self) -> bool {
@@ -168,6 +202,7 @@ impl Fused {
 
     /// Fires the timers that are due; returns when the next one will be.
     pub(crate) fn timers(&mut self, now: Duration) -> Option<Duration> {
+        self.note_time();
         for (nf, context) in &mut self.nfs {
             while let Some(timer) = context.timers.take_due(now) {
                 nf.timer(timer, context);
@@ -183,6 +218,7 @@ impl Fused {
 
     /// Hands a message to the NF it is for: the first word where several share the process.
     pub(crate) fn message(&mut self, body: &str) -> Result<(), NfError> {
+        self.note_time();
         let answer = self.hand_message(body);
         self.show_made();
         answer

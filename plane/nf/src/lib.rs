@@ -37,14 +37,18 @@
 //! kernel, `pcap` for captures. An NF without them depends on less, and says what it then cannot do.
 //!
 //! From what an author sees to what runs it: [`Burst`] and [`Packet`]; [`Context`], [`Counter`], [`Timer`];
-//! [`maker`] for packets of its own; [`disk`] for files; then attach (hello, memory, ready), the burst loop
-//! over rings and the one over interfaces of the kernel, and [`headgate_session::launch`] for processes that
-//! the manager starts. An NF never allocates or frees a buffer: whatever its verdict, the packet goes back to
-//! the manager. Packets that it makes itself ([`maker`]) lie in buffers it is lent.
+//! [`maker`] for packets of its own; [`mod@state`] for what is kept; [`disk`] for files; then attach (hello,
+//! memory, ready), the burst loop over rings and the one over interfaces of the kernel, and
+//! [`headgate_session::launch`] for processes that the manager starts. An NF never allocates or frees a
+//! buffer: whatever its verdict, the packet goes back to the manager. Packets that it makes itself
+//! ([`maker`]) lie in buffers it is lent.
 #![cfg_attr(
     not(all(feature = "disk", feature = "kernel-io", feature = "pcap")),
     allow(dead_code, reason = "one feature's part of what all share")
 )]
+
+// Macros name this crate as those outside of it do.
+extern crate self as headgate_nf;
 
 mod arguments;
 mod burst;
@@ -62,6 +66,7 @@ mod mail;
 pub mod maker;
 mod packet;
 mod run;
+pub mod state;
 pub mod testing;
 mod timer;
 
@@ -84,6 +89,8 @@ pub use maker::{Chain, MakeError, Maker, MakerError, Way};
 pub use packet::{NoRoomError, Packet};
 pub use run::{RunError, conclude, heed_signals, run_fused, serve, serve_fused};
 pub use timer::Timer;
+#[doc(hidden)]
+pub use zerocopy;
 
 /// Error of an NF that could not start, or could not do what a message asked: a sentence for the operator.
 /// `?` makes one of any error, and of a string.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use headgate_session::kernel_io::KernelIo;
 use headgate_session::message::FromNf;
+use headgate_shm::MemoryError;
 use headgate_shm::descriptor::LENGTH_MAX;
 
 use crate::burst_loop::{BurstLoop, End, LoopError, TERMINATED};
@@ -21,6 +22,8 @@ use crate::fuse::{Fused, Member};
 #[cfg(feature = "kernel-io")]
 use crate::kernel_loop::KernelLoop;
 use crate::maker::{Lent, Made};
+use crate::state::StateAccess;
+use crate::state::core::Core;
 use crate::{NetworkFunction, NfError};
 use headgate_session::attach::{AttachError, Attached, Connection};
 
@@ -130,7 +133,7 @@ fn live(
 ) -> Result<End, RunError> {
     let name = || attached.welcome.name.clone();
     let ended = |error: LoopError| RunError::Manager { name: name(), reason: error.to_string() };
-    let environment = Rc::new(environment(attached));
+    let environment = Rc::new(environment(attached).map_err(|error| RunError::Attach(error.into()))?);
     let mut nfs = make(&environment, &attached.welcome.arguments)
         .map_err(|error| RunError::Start { name: name(), reason: error.to_string() })?;
     // An NF that did not ask by now never will be lent any.
@@ -138,7 +141,8 @@ fn live(
     environment.tell_counters().map_err(|error| ended(error.into()))?;
     let Some((io, sockets)) = attached.welcome.kernel.as_ref().zip(attached.interfaces.take()) else {
         let lend = environment.made.get().map_or(0, |made| made.borrow().asked());
-        attached.say(&FromNf::Ready { lend, answers: true }).map_err(|error| ended(error.into()))?;
+        let state = environment.state.get().and_then(|state| state.start());
+        attached.say(&FromNf::Ready { lend, answers: true, state }).map_err(|error| ended(error.into()))?;
         return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
     };
     on_interfaces(attached, &environment, &mut nfs, io, sockets)
@@ -158,7 +162,7 @@ fn on_interfaces(
     let failed = |reason: String| RunError::Start { name: name(), reason };
     let mut work = KernelLoop::new(attached, environment, nfs, io, sockets).map_err(failed)?;
     attached
-        .say(&FromNf::Ready { lend: 0, answers: true })
+        .say(&FromNf::Ready { lend: 0, answers: true, state: None })
         .map_err(|error| ended(LoopError::from(error).to_string()))?;
     work.run().map_err(|error| ended(error.to_string()))
 }
@@ -177,14 +181,19 @@ fn on_interfaces(
     Err(RunError::Start { name: attached.welcome.name.clone(), reason: reason.to_owned() })
 }
 
-pub(crate) fn environment(attached: &Attached) -> Environment {
+pub(crate) fn environment(attached: &Attached) -> Result<Environment, MemoryError> {
+    let state = match (attached.state.take(), &attached.welcome.state) {
+        (Some(memory), Some(told)) => StateAccess::kept(Core::kept(memory, told)?),
+        _ => StateAccess::default(),
+    };
     let doorbell = attached.side.bell();
     let bell: Bell = Arc::new(move || doorbell.ring());
     let lent = match &attached.welcome.kernel {
         Some(_) => Lent::Own(Vec::new()),
         None => Lent::Ring(attached.side.lend_consumer()),
     };
-    Environment {
+    Ok(Environment {
+        state,
         chains: Some(attached.welcome.chains.clone()),
         made: OnceCell::new(),
         making: RefCell::new(Some(Made::new(Some(attached.region.clone()), lent))),
@@ -202,7 +211,7 @@ pub(crate) fn environment(attached: &Attached) -> Environment {
             Some(io) => io.frame_bytes as usize,
             None => attached.region.geometry().stride().min(LENGTH_MAX) as usize,
         },
-    }
+    })
 }
 
 /// Message and place of the last panic.

@@ -36,6 +36,7 @@ use crate::counter::Board;
 use crate::disk::requests::DiskAccess;
 use crate::fuse::{Fused, Member};
 use crate::maker::{Lent, Made, Way};
+use crate::state::StateAccess;
 use crate::{NetworkFunction, NfError};
 
 mod bench;
@@ -358,6 +359,7 @@ fn offline(
         counters_told: Cell::new(0),
         answer: RefCell::new(None),
         disk,
+        state: StateAccess::default(),
         chains,
         made: OnceCell::new(),
         making: RefCell::new(Some(Made::new(None, Lent::Own(Vec::new())))),

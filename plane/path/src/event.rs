@@ -19,5 +19,7 @@ pub enum Event {
         number: InstanceId,
         /// Packets that died with it.
         lost: u32,
+        /// Packets that were taken from it in good order, ever (wraps).
+        returned: u32,
     },
 }

@@ -283,9 +283,9 @@ impl Worker {
                 }
                 Command::Attach(ends) => self.stages.attach(*ends),
                 Command::Reclaim { number } => {
-                    let lost = self.reclaim(now, number);
+                    let (lost, returned) = self.reclaim(now, number);
                     // Without a control loop nobody gets the event, and the process is about to end.
-                    let _ = self.events.send(Event::Reclaimed { number, lost });
+                    let _ = self.events.send(Event::Reclaimed { number, lost, returned });
                 }
                 Command::Pause(pause) => {
                     self.ports.publish_counters();
@@ -316,9 +316,10 @@ impl Worker {
     }
 
     /// Takes an instance out of service. Packets that it had returned in good order go on, and everything
-    /// else that it held has ended. Returns how many packets died with it.
-    fn reclaim(&mut self, now: Ticks, number: InstanceId) -> u32 {
-        let Some(at) = self.stages.find(number) else { return 0 };
+    /// else that it held has ended. Returns how many packets died with it, and how many it had
+    /// returned, ever.
+    fn reclaim(&mut self, now: Ticks, number: InstanceId) -> (u32, u32) {
+        let Some(at) = self.stages.find(number) else { return (0, 0) };
         // Another program that has an interface of an external program may go on sending: not for ever.
         for _ in 0..LAST_BURSTS {
             if self.hop(now, at) == 0 {
@@ -330,7 +331,7 @@ impl Worker {
             route(&self.plan, &self.ledger, &mut self.burst);
             self.send_on(now);
         }
-        remains.lost
+        (remains.lost, remains.returned)
     }
 
     /// Returns the buffers and packets in its hands, for [`crate::audit`]. Call it between two passes.

@@ -8,15 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use headgate_shm::memory::PAGE_BYTES;
+use headgate_shm::state::{STATE_BYTES_MAX, STATE_BYTES_MIN, region_bytes};
 use headgate_shm::{ControlLayout, Geometry, Memory, MemoryError, NfSide, Region};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::time::Timespec;
 
-use crate::message::{
-    self, FromNf, MessageError, SOCKET_VARIABLE, ToNf, WELCOME_FILES, WELCOME_FILES_MAX, Welcome,
-};
+use crate::message::{self, FromNf, KeptState, MessageError, SOCKET_VARIABLE, ToNf, WELCOME_FILES, Welcome};
 use crate::version::Versions;
 
 /// Longest wait before a check whether the process was told to end: a signal that comes just before a wait
@@ -158,10 +157,10 @@ impl Connection {
         if let Err(error) = &mapped {
             self.give_up(&error.to_string());
         }
-        let Mapped { region, side, interfaces } = mapped?;
+        let Mapped { region, side, interfaces, state } = mapped?;
         rustix::io::ioctl_fionbio(&self.socket, true).map_err(MessageError::Socket)?;
-        let interfaces = Cell::new(interfaces);
-        Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side), interfaces })
+        let (interfaces, state) = (Cell::new(interfaces), Cell::new(state));
+        Ok(Attached { socket: Rc::new(self.socket), welcome, region, side: Rc::new(side), interfaces, state })
     }
 
     /// Waits as long as it takes, but not past a signal to end.
@@ -184,10 +183,12 @@ struct Mapped {
     region: Region,
     side: NfSide,
     interfaces: Option<[OwnedFd; 2]>,
+    state: Option<Memory>,
 }
 
 fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachError> {
-    let wanted = if welcome.kernel.is_some() { WELCOME_FILES_MAX } else { WELCOME_FILES };
+    let sockets = if welcome.kernel.is_some() { 2 } else { 0 };
+    let wanted = WELCOME_FILES + usize::from(welcome.state.is_some()) + sockets;
     let count = files.len();
     let mut files = files.into_iter();
     let (Some(packets), Some(control), Some(directives), true) =
@@ -201,11 +202,21 @@ fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachError> {
     let packets = Memory::attach("packet region", packets, geometry.bytes(), true)?;
     let control = Memory::attach("control region", control, layout.bytes(), true)?;
     let directives = Memory::attach("directives", directives, PAGE_BYTES, false)?;
+    let state = welcome.state.as_ref().zip(welcome.state.as_ref().and_then(|_| files.next()));
+    let state = state.map(|(told, file)| map_state(told, file)).transpose()?;
     Ok(Mapped {
+        state,
         region: Region::attach(packets, geometry)?,
         side: NfSide::attach(control, directives, layout)?,
         interfaces: files.next().zip(files.next()).map(|(towards_in, towards_out)| [towards_in, towards_out]),
     })
+}
+
+fn map_state(told: &KeptState, file: OwnedFd) -> Result<Memory, AttachError> {
+    if !(STATE_BYTES_MIN..=STATE_BYTES_MAX).contains(&told.bytes) {
+        return Err(AttachError::Nonsense("a state region of an impossible size".to_owned()));
+    }
+    Ok(Memory::attach("state region", file, region_bytes(told.bytes), true)?)
 }
 
 /// An NF's process that has its memory.
@@ -220,6 +231,8 @@ pub struct Attached {
     pub side: Rc<NfSide>,
     /// The sockets of its interfaces, until they are taken; none where it works on its rings.
     pub interfaces: Cell<Option<[OwnedFd; 2]>>,
+    /// Its state region, until it is taken; none where no state is kept.
+    pub state: Cell<Option<Memory>>,
 }
 
 impl Attached {

@@ -5,9 +5,10 @@
 //! process  -> manager   seated {lacks}               where it was launched to wait
 //! manager  -> process   go
 //! NF       -> manager   hello {versions, name}
-//! manager  -> NF        welcome {version, shape, names, arguments} + files: packets, control, directives
+//! manager  -> NF        welcome {version, shape, names, arguments} + files: packets, control, directives,
+//!                       and the state region of an NF whose state is kept
 //!                       or refused {reason}
-//! NF       -> manager   ready {lend, answers}        from here on packets may come, and empty buffers
+//! NF       -> manager   ready {lend, answers, state} from here on packets may come, and empty buffers
 //! both                  message {body}               for the NF's author; a numbered one is answered:
 //! NF       -> manager   answer {number, body, refused}
 //! NF       -> manager   counters {names}             what its counters mean
@@ -34,7 +35,8 @@ use crate::version::Versions;
 pub const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Files that come with a welcome: packet region, control region, directives.
 pub const WELCOME_FILES: usize = 3;
-/// Files that come with a welcome to I/O on interfaces: a socket for each of them besides.
+/// Most files that come with a welcome: to I/O on interfaces a socket for each of them besides, to an NF
+/// whose state is kept the state region.
 pub const WELCOME_FILES_MAX: usize = WELCOME_FILES + 2;
 /// The environment variable that tells a launched NF which file descriptor is its socket.
 pub const SOCKET_VARIABLE: &str = "HEADGATE_FD";
@@ -82,6 +84,9 @@ pub enum FromNf {
         /// Whether it answers messages that have a number; libraries of before there were answers do not.
         #[serde(default)]
         answers: bool,
+        /// Its kept state, if the welcome came with some.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<StateSaid>,
     },
     /// A message for listeners to this NF's events.
     Message {
@@ -162,6 +167,46 @@ pub struct Welcome {
     /// The interfaces it works on instead of its rings, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelIo>,
+    /// Its kept state, whose region is the file behind the directives; only from version
+    /// [`STATE_VERSION`](headgate_shm::control::STATE_VERSION) on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<KeptState>,
+}
+
+/// State of an NF that outlives its processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptState {
+    /// Bytes for tables and values, whole pages.
+    pub bytes: u64,
+    /// Packets that all processes of the instance before this one returned (wraps).
+    pub base: u32,
+    /// Treatment of tables of another schema.
+    pub on_change: OnChange,
+}
+
+/// Treatment of kept state whose schema is not the program's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnChange {
+    /// It begins anew, with an event.
+    #[default]
+    Discard,
+    /// The NF does not start.
+    Refuse,
+}
+
+/// What an NF says of its kept state once it is ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateSaid {
+    /// Whether an earlier process left some.
+    pub found: bool,
+    /// Changes of a burst that was not returned, which were undone.
+    pub undone: u32,
+    /// Parts that were discarded, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub discarded: Vec<String>,
+    /// Its tables and values.
+    pub tables: u32,
 }
 
 /// Reason why a message could not be sent or received.

@@ -10,6 +10,7 @@
 //! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
 //! - [`histogram`]: counts of service times;
 //! - [`control`]: what lies where in the memory of one NF instance;
+//! - [`state`]: what an NF keeps, and its undo log;
 //! - [`stack`]: the free buffers in the hands of one worker;
 //! - [`offence`]: what an NF can do wrong, each with a name.
 //!
@@ -28,6 +29,8 @@ pub mod offence;
 pub mod region;
 pub mod ring;
 pub mod stack;
+#[cfg(not(loom))]
+pub mod state;
 mod sync;
 
 #[cfg(not(loom))]

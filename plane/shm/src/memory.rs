@@ -144,7 +144,31 @@ impl Memory {
         Self::create_on(name, bytes.next_multiple_of(PAGE_BYTES), Pages::Ordinary, seals)
     }
 
+    /// Makes zeroed memory of ordinary pages of which the first `reserved` bytes are there, and the others as
+    /// they are written.
+    ///
+    /// # Errors
+    /// [`MemoryError::Refused`].
+    pub fn create_sparse(name: &str, bytes: usize, reserved: usize) -> Result<Self, MemoryError> {
+        let bytes = bytes.next_multiple_of(PAGE_BYTES);
+        let memory = Self::create_with(name, bytes, Pages::Ordinary, SIZE_IS_FIXED, false)?;
+        let step = "reserve";
+        let refused = |cause| MemoryError::Refused { name: name.to_owned(), step, bytes: reserved, cause };
+        rustix::fs::fallocate(&memory.file, FallocateFlags::empty(), 0, reserved as u64).map_err(refused)?;
+        Ok(memory)
+    }
+
     fn create_on(name: &str, bytes: usize, pages: Pages, seals: SealFlags) -> Result<Self, MemoryError> {
+        Self::create_with(name, bytes, pages, seals, true)
+    }
+
+    fn create_with(
+        name: &str,
+        bytes: usize,
+        pages: Pages,
+        seals: SealFlags,
+        touched: bool,
+    ) -> Result<Self, MemoryError> {
         let refused = |step| move |cause| MemoryError::Refused { name: name.to_owned(), step, bytes, cause };
         let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         if pages == Pages::Huge {
@@ -152,7 +176,7 @@ impl Memory {
         }
         let file = rustix::fs::memfd_create(name, flags).map_err(refused("make"))?;
         rustix::fs::ftruncate(&file, bytes as u64).map_err(refused("size"))?;
-        let mut memory = Self::map(file, bytes, pages, true, true).map_err(refused("map"))?;
+        let mut memory = Self::map(file, bytes, pages, true, touched).map_err(refused("map"))?;
         // After mapping: a seal against writers would forbid our own mapping too.
         rustix::fs::fcntl_add_seals(&memory.file, seals).map_err(refused("seal"))?;
         if pages == Pages::Huge {

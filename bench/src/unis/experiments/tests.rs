@@ -15,8 +15,13 @@ fn every_name_is_an_experiment() {
 
 #[test]
 fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
-    let nf =
-        ShippedNf { name: "synthetic".to_owned(), summary: String::new(), arguments: None, writes: None };
+    let nf = ShippedNf {
+        name: "synthetic".to_owned(),
+        summary: String::new(),
+        arguments: None,
+        writes: None,
+        keeps: false,
+    };
     let catalog = Catalog::new(vec![nf]);
     let host = Host { cores: vec![0, 1], memory_bytes: 16 << 30, ..Host::default() };
     with_all(|experiment| {

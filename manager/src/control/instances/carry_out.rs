@@ -92,7 +92,8 @@ impl Instances {
     fn welcome(&mut self, at: usize, ground: &Ground<'_>) -> Option<Event> {
         let instance = &mut self.all[at];
         let process = instance.process.as_mut()?;
-        let given = process.link.welcome(&instance.seat, &process.inbox, ground);
+        let state = instance.state.as_mut();
+        let given = process.link.welcome(&instance.seat, state, &process.inbox, ground);
         given.err().map(|why| Event::Condemned(headgate_decide::lifecycle::Cause::NotWelcomed(why)))
     }
 

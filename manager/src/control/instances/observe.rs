@@ -8,13 +8,13 @@ use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::cgroup::Controller;
 use headgate_host::process;
 use headgate_session::inbox::Received;
-use headgate_session::message::FromNf;
+use headgate_session::message::{FromNf, StateSaid};
 use headgate_shm::Offence;
 use headgate_shm::control::COUNTERS;
 
 use super::{Effect, Ground, Instances, cause_of};
 use crate::control::instance::{Instance, Process};
-use crate::control::link;
+use crate::control::{link, state};
 use crate::status::EventCode;
 
 /// Most messages read from one NF in one pass, so that a talkative one cannot delay the loop.
@@ -78,7 +78,8 @@ impl Instances {
             }
             // It was told to go while it took its place.
             FromNf::Seated { .. } => {}
-            FromNf::Ready { lend, answers } => {
+            FromNf::Ready { lend, answers, state } => {
+                tell_of_state(instance, state.as_ref(), effects);
                 if let Some(process) = &mut instance.process {
                     process.link.lend(lend);
                     process.answers = answers;
@@ -263,6 +264,15 @@ impl Instances {
             state: task_state(seen.state),
             disk_beat: work.disk_beat,
         }))
+    }
+}
+
+/// Tells what an NF that is ready says of its kept state, if it has some.
+fn tell_of_state(instance: &Instance, said: Option<&StateSaid>, effects: &mut Vec<Effect>) {
+    if instance.state.is_some() {
+        let who = &instance.seat.name;
+        let told = state::events(said).into_iter();
+        effects.extend(told.map(|(code, what)| Effect::Log { code, who: who.clone(), what }));
     }
 }
 

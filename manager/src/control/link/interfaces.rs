@@ -3,7 +3,7 @@
 //! It is launched, scheduled, watched and restarted as any other. Its packets bypass the workers, so to the
 //! packet path it is an instance that no chain visits.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -61,6 +61,7 @@ impl Interfaces {
         let mut welcome = rings::welcome(seat, &memory);
         welcome.ports = PORT_NAMES.map(str::to_owned).into();
         welcome.kernel = Some(told);
+        let sockets: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
         rings::send(inbox, welcome, &memory, &self.side, &sockets)
     }
 }

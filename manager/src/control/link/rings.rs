@@ -1,6 +1,6 @@
 //! Rings shared with a worker: the link of an NF written against the library.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -16,6 +16,7 @@ use headgate_session::message::{Loop, ToNf, Welcome};
 use headgate_shm::{ControlLayout, ManagerSide, Region};
 
 use super::{Ground, Progress, Seat, Work, handling};
+use crate::control::state::StateHome;
 
 /// Memory of one process.
 pub struct Rings {
@@ -32,13 +33,23 @@ impl Rings {
         Ok(Self { side: make_side(seat)?, lend: 0, made: Instant::now() })
     }
 
-    pub(super) fn welcome(&self, seat: &Seat, inbox: &Inbox, ground: &Ground<'_>) -> Result<(), String> {
+    pub(super) fn welcome(
+        &self,
+        seat: &Seat,
+        state: Option<&mut StateHome>,
+        inbox: &Inbox,
+        ground: &Ground<'_>,
+    ) -> Result<(), String> {
         let region = &ground.fabric.regions[seat.nf.domain.index()].region;
         let mut welcome = welcome(seat, region);
         welcome.ports = ground.config.ports.iter().map(|port| port.name.clone()).collect();
         welcome.stages = ground.fabric.stage_names();
         welcome.chains = ground.fabric.chains_of(seat.stage);
-        send(inbox, welcome, region, &self.side, &[])
+        let handed = state.map(|state| state.hand_over(&seat.name, inbox.version())).transpose()?;
+        let (told, file) = handed.unzip();
+        welcome.state = told;
+        let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
+        send(inbox, welcome, region, &self.side, &files)
     }
 }
 
@@ -67,12 +78,12 @@ pub(super) fn send(
     welcome: Welcome,
     region: &Region,
     side: &ManagerSide,
-    more: &[OwnedFd],
+    more: &[BorrowedFd<'_>],
 ) -> Result<(), String> {
     let welcome = Welcome { abi: inbox.version(), ..welcome };
     let (control, directives) = (side.control(), side.directives());
     let mut files: Vec<BorrowedFd<'_>> = vec![region.file(), control.file(), directives.file()];
-    files.extend(more.iter().map(AsFd::as_fd));
+    files.extend(more);
     inbox.send(&ToNf::Welcome(welcome), &files).map_err(|error| format!("could not be welcomed: {error}"))
 }
 

@@ -120,13 +120,13 @@ fn start(waits: Loop) -> (Manager, Arc<Gate>, Lived) {
     let theirs = gate.clone();
     let nf = std::thread::spawn(move || {
         let attached = Connection::from_socket(socket).attach(&TERMINATED).unwrap();
-        let environment = Rc::new(run::environment(&attached));
+        let environment = Rc::new(run::environment(&attached).unwrap());
         theirs.bell.lock().unwrap().clone_from(&environment.disk.bell);
         let requests = Requests::new(Some(Box::new(Gated(theirs))), environment.window);
         let requests = Rc::new(RefCell::new(requests));
         assert!(environment.disk.requests.set(requests).is_ok());
         let mut nfs = Fused::alone(&environment, "", Both::new).unwrap();
-        attached.say(&FromNf::Ready { lend: 0, answers: false }).unwrap();
+        attached.say(&FromNf::Ready { lend: 0, answers: false, state: None }).unwrap();
         let lived = BurstLoop::new(&attached, &environment, &mut nfs).run();
         attached.say_goodbye(String::new());
         lived

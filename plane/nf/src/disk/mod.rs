@@ -119,6 +119,9 @@ pub fn make_file(path: &Path, head: &[u8]) -> Result<File, DiskError> {
 /// Error in the use of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
+    /// Its state is kept: packets that wait for a disk are in no burst that could be undone.
+    #[error("an NF whose state is kept cannot read or write files; leave `state` of its [[nf]] out")]
+    KeptState,
     /// It could not be opened or made.
     #[error("cannot open {}: {cause}{}", path.display(), mend(cause))]
     Open {

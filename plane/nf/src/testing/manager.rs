@@ -1,17 +1,21 @@
 //! A manager's part, played by a test: memory, rings and socket of one NF, seen from the other side.
 
+mod kept;
+
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use headgate_session::message::{self, FromNf, MessageError, ToNf, Welcome};
+use headgate_session::message::{self, FromNf, MessageError, StateSaid, ToNf, Welcome};
 use headgate_session::version::Versions;
 use headgate_shm::control::{Orders, Progress, lent_for};
 use headgate_shm::descriptor::Descriptor;
 use headgate_shm::region::HEADROOM_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
-use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, Verdict, doorbell};
+use headgate_shm::{
+    ControlLayout, Geometry, ManagerSide, Memory, PagesWanted, Region, Verdict, doorbell, state,
+};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socketpair};
 
@@ -40,6 +44,10 @@ pub struct Manager {
     asked: u64,
     answers: VecDeque<(u64, Result<String, String>)>,
     goodbye: Option<String>,
+    /// The state that the NF keeps, if the welcome says so.
+    state: Option<Memory>,
+    /// What the NF said of it when it was ready.
+    said: Option<StateSaid>,
 }
 
 impl Manager {
@@ -78,7 +86,11 @@ impl Manager {
         let region = Region::create("packets", geometry, PagesWanted::Ordinary).expect("memory");
         let layout = ControlLayout::new(welcome.ring).expect("a possible ring");
         let side = ManagerSide::create("control", layout).expect("memory");
+        let state = welcome.state.as_ref();
+        let state = state.map(|kept| state::create("state", kept.bytes).expect("memory"));
         Self {
+            state,
+            said: None,
             socket,
             to_nf: side.receive_producer(),
             from_nf: side.transmit_consumer(),
@@ -134,11 +146,13 @@ impl Manager {
             other => panic!("not a hello of this version: {other:?}"),
         };
         let control = self.side.control().file();
-        let files = [self.region.file(), control, self.side.directives().file()];
+        let mut files = vec![self.region.file(), control, self.side.directives().file()];
+        files.extend(self.state.as_ref().map(|state| state.file()));
         message::send(&self.socket, &ToNf::Welcome(self.welcome.clone()), &files).expect("the NF listens");
         loop {
             match self.hear_one() {
-                Some(FromNf::Ready { lend, .. }) => {
+                Some(FromNf::Ready { lend, state, .. }) => {
+                    self.said = state;
                     self.granted = lent_for(lend, self.welcome.ring) as usize;
                     self.lend_more();
                     return Ok(name);

@@ -388,6 +388,6 @@ impl Rings {
         let counts = &ledger.board.instances[self.number.index()];
         counts.pending.set(0);
         counts.lent.set(0);
-        Remains { lost, region: self.region, pending: self.pending }
+        Remains { lost, returned: self.from_nf.consumed(), region: self.region, pending: self.pending }
     }
 }

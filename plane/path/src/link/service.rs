@@ -33,6 +33,8 @@ pub(crate) enum Taken {
 pub(crate) struct Remains {
     /// Packets that died with it.
     pub lost: u32,
+    /// Packets that were taken from it, ever (wraps).
+    pub returned: u32,
     /// The region of its packets.
     pub region: RegionId,
     /// Packets that waited for room in its ring, and go on without it.

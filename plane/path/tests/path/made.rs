@@ -295,7 +295,7 @@ fn a_dead_nf_loses_no_buffer_and_its_packets_only() {
     nf.give_back(&back);
     world.kill(B);
     world.settle();
-    assert_eq!(world.events(), [Event::Reclaimed { number: InstanceId(B), lost: 17 }]);
+    assert_eq!(world.events(), [Event::Reclaimed { number: InstanceId(B), lost: 17, returned: 6 }]);
     assert_eq!((world.made(1), world.left(1), world.drops(1)), (3, 6, [("nf-died", 17)].into()));
     assert_eq!(counts(&world, B).lent.get(), 0);
     world.finish();

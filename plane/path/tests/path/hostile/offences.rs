@@ -36,7 +36,9 @@ fn assert_named(mut scene: Scene, offence: Offence) {
     scene.replace_liar();
     scene.offer(20, 5);
     scene.pass();
-    assert_eq!(scene.world.events(), [Event::Reclaimed { number: InstanceId(LIAR), lost: held as u32 }]);
+    let events = scene.world.events();
+    let [Event::Reclaimed { number, lost, .. }] = events[..] else { panic!("{events:?}") };
+    assert_eq!((number, u64::from(lost)), (InstanceId(LIAR), held));
     let left = scene.world.left(1);
     scene.liar.take(20);
     while scene.liar.give_back(0) {}

@@ -116,7 +116,8 @@ fn a_death_takes_what_the_dead_one_held_and_nothing_else() {
     for _ in 0..4 {
         world.pass_of(0);
     }
-    let held = world.boards[0].instances[1].held.get();
+    let (held, before_it) =
+        (world.boards[0].instances[1].held.get(), world.boards[0].instances[1].returned.get() as u32);
     let taken = world.nf(1).take(10);
     world.nf(1).give_back(&taken[..4]);
 
@@ -124,7 +125,9 @@ fn a_death_takes_what_the_dead_one_held_and_nothing_else() {
     world.kill(1);
     world.settle();
     let lost = held - 4;
-    assert_eq!(world.events(), [Event::Reclaimed { number: InstanceId(1), lost: lost as u32 }]);
+    let (lost_now, returned) = (lost as u32, before_it + 4);
+    let number = InstanceId(1);
+    assert_eq!(world.events(), [Event::Reclaimed { number, lost: lost_now, returned }]);
     assert_eq!(world.drops(1), [("nf-died", lost)].into());
     assert_eq!(world.boards[0].instances[1].drops[DropReason::NfDied as usize].get(), lost);
     let sent = world.sent(1);

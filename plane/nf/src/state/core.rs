@@ -1,0 +1,215 @@
+//! What the tables and values of a process share: the region, the time, and when state may change.
+
+use std::alloc::Layout;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+
+use headgate_session::message::{KeptState, OnChange, StateSaid};
+use headgate_shm::state::{PIECE_ALIGN, Recovered, StateRegion, Wanted};
+use headgate_shm::{Memory, MemoryError};
+
+use super::error::StateError;
+use super::shadow::{CHECK_EDITS_VARIABLE, Shadow};
+
+/// State of a process: kept in a region, or ordinary memory that ends with it.
+pub struct Core {
+    region: Option<StateRegion>,
+    on_change: OnChange,
+    /// Packets that the instance returned, ever (wraps): all processes of it.
+    returned: Cell<u32>,
+    /// Logical time in microseconds, never 0.
+    now_us: Cell<u64>,
+    /// Whether a burst is at hand.
+    is_open: Cell<bool>,
+    /// Whether the NF has started: no table is made any more.
+    has_started: Cell<bool>,
+    /// Tables and values: number of the name, name.
+    pieces: RefCell<Vec<(u64, String)>>,
+    said: RefCell<StateSaid>,
+    shadow: RefCell<Option<Shadow>>,
+}
+
+/// Bytes of a table or value.
+pub struct Bytes {
+    pub base: NonNull<u8>,
+    /// Keeps them, where they lie in no region.
+    _own: Option<Own>,
+}
+
+impl Core {
+    /// State that ends with the process.
+    pub fn passing() -> Self {
+        Self {
+            region: None,
+            on_change: OnChange::Discard,
+            returned: Cell::new(0),
+            now_us: Cell::new(1),
+            is_open: Cell::new(false),
+            has_started: Cell::new(false),
+            pieces: RefCell::default(),
+            said: RefCell::default(),
+            shadow: RefCell::new(None),
+        }
+    }
+
+    /// State in a region; it is first made what the last returned burst left.
+    pub fn kept(memory: Memory, told: &KeptState) -> Result<Self, MemoryError> {
+        let (region, recovered) = StateRegion::attach(memory, told.bytes, told.base)?;
+        let Recovered { found, undone, forged } = recovered;
+        let said = StateSaid {
+            found,
+            undone,
+            discarded: forged.iter().map(|why| format!("all of it: {why}")).collect(),
+            tables: 0,
+        };
+        Ok(Self {
+            region: Some(region),
+            on_change: told.on_change,
+            returned: Cell::new(told.base),
+            said: RefCell::new(said),
+            ..Self::passing()
+        })
+    }
+
+    pub const fn is_kept(&self) -> bool {
+        self.region.is_some()
+    }
+
+    /// Finds or makes the bytes of a table or value.
+    pub fn piece(&self, name: &str, schema: u64, bytes: usize) -> Result<Bytes, StateError> {
+        if self.has_started.get() {
+            return Err(StateError::Late { name: name.to_owned() });
+        }
+        let wanted = Wanted { name: number_of(&[name]), schema: schema.max(1), bytes };
+        let mut pieces = self.pieces.borrow_mut();
+        if pieces.iter().any(|(number, _)| *number == wanted.name) {
+            return Err(StateError::Twice { name: name.to_owned() });
+        }
+        pieces.push((wanted.name, name.to_owned()));
+        let Some(region) = &self.region else {
+            let own = Own::zeroed(bytes);
+            return Ok(Bytes { base: own.base, _own: Some(own) });
+        };
+        if self.on_change == OnChange::Refuse && region.has_other(wanted) {
+            return Err(StateError::Changed { name: name.to_owned() });
+        }
+        let room = |why| StateError::Room { name: name.to_owned(), why };
+        let piece = region.piece(wanted).map_err(room)?;
+        if piece.replaces {
+            self.said.borrow_mut().discarded.push(format!("`{name}`: it was of another schema"));
+        }
+        Ok(Bytes { base: piece.base, _own: None })
+    }
+
+    /// Ends the start. Returns what is said of the state to the manager; nothing where none is kept.
+    pub fn start(&self) -> Option<StateSaid> {
+        self.has_started.set(true);
+        let region = self.region.as_ref()?;
+        let names: Vec<u64> = self.pieces.borrow().iter().map(|(number, _)| *number).collect();
+        region.keep_only(&names);
+        if std::env::var_os(CHECK_EDITS_VARIABLE).is_some_and(|value| value == "1") {
+            *self.shadow.borrow_mut() = Some(Shadow::of(region));
+        }
+        let mut said = self.said.borrow_mut();
+        said.tables = names.len() as u32;
+        Some(said.clone())
+    }
+
+    /// Notes how many packets the process has put into its transmit ring, ever (wraps), counted with those
+    /// of the processes before it.
+    #[inline(always)]
+    pub fn note_returned(&self, count: u32) {
+        self.returned.set(count);
+    }
+
+    /// Number of packets that all earlier processes of the instance returned.
+    pub fn base(&self) -> u32 {
+        self.returned.get()
+    }
+
+    /// A burst is at hand: state may change.
+    #[inline]
+    pub fn open(&self, now_us: u64) {
+        self.note_time(now_us);
+        self.is_open.set(true);
+        if let Some(region) = &self.region {
+            region.begin(self.returned.get());
+        }
+    }
+
+    /// Notes the time, never 0.
+    #[inline]
+    pub fn note_time(&self, now_us: u64) {
+        self.now_us.set(now_us.max(1));
+    }
+
+    /// The NFs are done with the burst.
+    #[inline]
+    pub fn close(&self) {
+        self.is_open.set(false);
+        if let (Some(region), Some(shadow)) = (&self.region, &mut *self.shadow.borrow_mut()) {
+            shadow.check(region, &self.pieces.borrow());
+        }
+    }
+
+    /// Logical time in microseconds.
+    #[inline(always)]
+    pub fn now_us(&self) -> u64 {
+        self.now_us.get()
+    }
+
+    /// Saves bytes that are about to change, unless they were saved in this burst. They begin with their
+    /// stamp.
+    ///
+    /// # Safety
+    /// `at` must lead to `bytes`, which are of a piece of this state, aligned to 8, and of which nobody has a
+    /// reference.
+    ///
+    /// # Panics
+    /// When no burst is at hand.
+    #[inline(always)]
+    pub unsafe fn save(&self, at: NonNull<u8>, bytes: usize) {
+        assert!(
+            self.is_open.get(),
+            "kept state changes while a burst is at hand, in `process`, and not else"
+        );
+        let Some(region) = &self.region else { return };
+        let stamp = at.cast::<u64>();
+        // SAFETY: the first 8 bytes of what the caller vouches for.
+        if unsafe { stamp.read() } != region.edition() {
+            region.save(at, bytes);
+            // SAFETY: as above; what it was is saved too.
+            unsafe { stamp.write(region.edition()) };
+        }
+    }
+}
+
+/// Returns a number for a name or a schema: FNV-1a, for equal words are to be told from others and nobody
+/// gains by a collision but against himself.
+pub fn number_of(words: &[&str]) -> u64 {
+    let bytes = words.iter().flat_map(|word| word.bytes().chain([0]));
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Zeroed memory of a process's own; the kernel gives it as it is written.
+struct Own {
+    base: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Own {
+    fn zeroed(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes.max(1), PIECE_ALIGN).expect("a table's size is checked");
+        // SAFETY: the layout's size is not 0.
+        let base = unsafe { std::alloc::alloc_zeroed(layout) };
+        let base = NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
+        Self { base, layout }
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout in `zeroed`.
+        unsafe { std::alloc::dealloc(self.base.as_ptr(), self.layout) };
+    }
+}

@@ -1,0 +1,140 @@
+//! What an NF keeps of its traffic: tables and values of plain types, bounded, their memory known at the
+//! start.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use headgate_nf::state::{Bound, Table, Value};
+//! use headgate_nf::{Burst, Context, NetworkFunction, NfError};
+//!
+//! headgate_nf::plain! {
+//!     /// Counts of a sender.
+//!     struct Counts {
+//!         packets: u64,
+//!         bytes: u64,
+//!     }
+//! }
+//!
+//! struct Senders {
+//!     senders: Table<[u8; 6], Counts>,
+//!     lost: Value<u64>,
+//! }
+//!
+//! impl Senders {
+//!     fn new(context: &mut Context) -> Result<Self, NfError> {
+//!         let mut state = context.state()?;
+//!         let bound = Bound { entries: 1024, idle: Some(Duration::from_secs(60)) };
+//!         Ok(Self { senders: state.table("senders", bound)?, lost: state.value("lost")? })
+//!     }
+//! }
+//!
+//! impl NetworkFunction for Senders {
+//!     fn process(&mut self, burst: &mut Burst, _: &mut Context) {
+//!         for packet in burst.packets() {
+//!             let sender: [u8; 6] = packet.data()[6..12].try_into().expect("a frame has a header");
+//!             let bytes = packet.len() as u64;
+//!             if let Some(counts) = self.senders.edit(&sender) {
+//!                 counts.packets += 1;
+//!                 counts.bytes += bytes;
+//!             } else if self.senders.insert(sender, Counts { packets: 1, bytes }).is_err() {
+//!                 *self.lost.edit() += 1;
+//!             }
+//!         }
+//!     }
+//! }
+//! ```
+//!
+//! With `state = { keep = true }` in the configuration they outlive the process: whenever it dies, the next
+//! one finds them as the last burst left them that was returned. Changes are saved before they are made
+//! ([`headgate_shm::state`]), so they are made through [`Table`] and [`Value`] alone, and only while a burst
+//! is at hand: in [`process`](crate::NetworkFunction::process), not in `timer` or `message`, which may read.
+//! Without that key the same NF keeps them in ordinary memory, and pays nothing for it.
+//!
+//! A table has a schema: sizes and field names of its keys and values. An NF whose program was replaced by
+//! one with another schema finds the table empty, or is refused (`state.on_change`).
+
+pub(crate) mod core;
+mod error;
+mod hash;
+mod plain;
+pub(crate) mod raw;
+mod shadow;
+mod stores;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use self::core::Core;
+pub use error::{Bound, ENTRIES_MAX, Full, StateError};
+pub use plain::Plain;
+pub use shadow::CHECK_EDITS_VARIABLE;
+pub use table::{Table, Value};
+
+/// State of an NF, from which it takes its tables and values.
+pub struct State {
+    pub(crate) core: Rc<Core>,
+    /// Label of the NF where several share the process.
+    pub(crate) label: Option<String>,
+}
+
+impl State {
+    /// The table of this name: as it was kept, or empty.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn table<K: Plain, V: Plain>(&mut self, name: &str, bound: Bound) -> Result<Table<K, V>, StateError> {
+        Table::new(self.core.clone(), &self.full_name(name), bound)
+    }
+
+    /// The value of this name: as it was kept, or all zero.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn value<T: Plain>(&mut self, name: &str) -> Result<Value<T>, StateError> {
+        Value::new(self.core.clone(), &self.full_name(name))
+    }
+
+    /// Whether it outlives the process.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.core.is_kept()
+    }
+
+    fn full_name(&self, name: &str) -> String {
+        self.label.as_ref().map_or_else(|| name.to_owned(), |label| format!("{label}.{name}"))
+    }
+}
+
+/// State that a process may have: what the manager handed over, or what its NFs ask for.
+#[derive(Default)]
+pub(crate) struct StateAccess {
+    core: OnceCell<Rc<Core>>,
+}
+
+impl StateAccess {
+    /// State in a region of the manager's.
+    pub(crate) fn kept(core: Core) -> Self {
+        Self { core: OnceCell::from(Rc::new(core)) }
+    }
+
+    /// Returns the state, if there is any.
+    pub(crate) fn get(&self) -> Option<&Rc<Core>> {
+        self.core.get()
+    }
+
+    /// Whether it outlives the process.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.core.get().is_some_and(|core| core.is_kept())
+    }
+
+    /// Returns the state of an NF that asks for it.
+    pub(crate) fn ask(&self, uses_disk: bool, label: Option<String>) -> Result<State, StateError> {
+        let core = self.core.get_or_init(|| Rc::new(Core::passing())).clone();
+        if core.is_kept() && uses_disk {
+            return Err(StateError::Disk);
+        }
+        Ok(State { core, label })
+    }
+}
