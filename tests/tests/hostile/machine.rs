@@ -6,7 +6,9 @@ use headgate_api::status::{EventCode, Snapshot};
 use headgate_tests::machine::{self, nf_core};
 use headgate_tests::session::nf;
 
-use super::{Attack, FAILURES, NEIGHBOUR_PACKETS, is_borne, is_stopped, is_stopped_for};
+use super::{
+    Attack, FAILURES, NEIGHBOUR_PACKETS, is_borne, is_borne_or_stopped_for, is_stopped, is_stopped_for,
+};
 
 /// What an NF cannot help that takes all it can get: others of its own may keep it from its packets.
 const STARVED: &str = "used the CPU without returning packets";
@@ -29,14 +31,8 @@ fn hellos_without_end() {
 /// Closing them can take as long as the sender likes. Where the kernel lets none through, none arrives.
 #[test]
 fn files_that_are_slow_to_close() {
-    let field = Attack { keys: "allow = [\"network\"]", ..Attack::of("files") }.start();
-    for _ in 0..3 {
-        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
-        let now = field.audited();
-        let why = nf(&now, "foe").last_failure.as_deref().unwrap_or("sent-files");
-        assert!(why.contains("sent-files"), "stopped for {why:?}");
-    }
-    field.leave_well();
+    let attack = Attack { keys: "allow = [\"network\"]", ..Attack::of("files") };
+    is_borne_or_stopped_for(&attack, "sent-files", |_| true);
 }
 
 /// Offences of modes with children: the NF's own end, or what its children wrote in its name before it ended.
@@ -74,14 +70,7 @@ fn one_that_does_not_end() {
 
 #[test]
 fn processes_without_end() {
-    let field = Attack { keys: "processes = 64", ..Attack::of("bomb") }.start();
-    for _ in 0..3 {
-        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
-        let now = field.audited();
-        let why = nf(&now, "foe").last_failure.as_deref().unwrap_or(STARVED);
-        assert!(why.contains(STARVED), "stopped for {why:?}");
-    }
-    field.leave_well();
+    is_borne_or_stopped_for(&Attack { keys: "processes = 64", ..Attack::of("bomb") }, STARVED, |_| true);
 }
 
 /// A group keeps its memory within bounds where there is one; its end is not the neighbour's.
@@ -102,16 +91,7 @@ fn memory_without_end() {
 /// Either nothing but its core is there for it, or it is stopped by name.
 #[test]
 fn a_core_of_others() {
-    let field = Attack::of("leave-core").start();
-    for _ in 0..3 {
-        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
-        let now = field.audited();
-        match &nf(&now, "foe").last_failure {
-            Some(why) => assert!(why.contains("left its core"), "stopped for {why:?}"),
-            None => assert!(is_held(&now), "it may run elsewhere: {now:#?}"),
-        }
-    }
-    field.leave_well();
+    is_borne_or_stopped_for(&Attack::of("leave-core"), "left its core", is_held);
 }
 
 /// Whether the kernel lets the foe run on its core alone. One that is gone by now is.

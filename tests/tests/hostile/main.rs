@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use headgate_api::status::Snapshot;
 use headgate_tests::programs;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
 use tempfile::TempDir;
@@ -197,6 +198,20 @@ fn is_borne(attack: &Attack<'_>) {
         field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
         let now = field.audited();
         assert_eq!(nf(&now, "foe").failures, 0, "{mode}: {:?}", nf(&now, "foe").last_failure);
+    }
+    field.leave_well();
+}
+
+/// Checks that a mode is borne, as `is_borne` says, or stopped for one reason alone.
+fn is_borne_or_stopped_for(attack: &Attack<'_>, reason: &str, is_borne: impl Fn(&Snapshot) -> bool) {
+    let (field, mode) = (attack.start(), attack.mode);
+    for _ in 0..3 {
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let now = field.audited();
+        match &nf(&now, "foe").last_failure {
+            Some(why) => assert!(why.contains(reason), "{mode}: stopped for {why:?}"),
+            None => assert!(is_borne(&now), "{mode}: neither borne nor stopped: {now:#?}"),
+        }
     }
     field.leave_well();
 }

@@ -127,15 +127,8 @@ fn packet_memory_with_holes_that_cannot_be_filled() {
     let Some(_raised) = HugePages::raise(4) else {
         return machine::skip(test, "the machine has no 8 MiB of contiguous memory for huge pages");
     };
-    let field = Attack { hugepages: "require", ..Attack::of("punch-and-keep") }.start();
-    for failures in 1..=FAILURES {
-        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
-        let now = field.wait_for("the foe is stopped", |now| nf(now, "foe").failures >= failures);
-        let why = nf(&now, "foe").last_failure.clone().unwrap_or_default();
-        assert!(PUNCHED.iter().any(|reason| why.contains(reason)), "{why:?}");
-        let _ = field.audited();
-    }
-    field.leave_well();
+    let attack = Attack { hugepages: "require", ..Attack::of("punch-and-keep") };
+    is_stopped(&attack, PUNCHED, FAILURES);
 }
 
 #[test]
