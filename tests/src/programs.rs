@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use headgate_config::Catalog;
@@ -18,6 +18,26 @@ use tempfile::TempDir;
 pub fn folder() -> PathBuf {
     let this = std::env::current_exe().expect("a process knows its program");
     this.parent().and_then(Path::parent).expect("cargo puts tests in a folder of the build").to_owned()
+}
+
+/// Returns the folder of the workspace.
+///
+/// # Panics
+/// Panics if it is gone.
+#[must_use]
+pub fn top() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().expect("the sources are there")
+}
+
+/// Runs a command that must succeed. Returns what it printed.
+///
+/// # Panics
+/// Panics if it fails, with all that it said.
+pub fn must(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().expect("the program is there");
+    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command:?}: {status}\n{out}{err}");
+    out.into_owned()
 }
 
 /// Returns the program that hosts NFs.

@@ -3,22 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use headgate_tests::programs;
+use headgate_tests::programs::{self, must, top};
 use tempfile::TempDir;
-
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
-}
-
-/// Runs a command that must succeed; returns what it printed.
-fn must(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{command:?}: {status}\n{out}{err}");
-    out.into_owned()
-}
 
 /// The folder of this build, with everything in it that is installed. The whole workspace, as `.ci/run` has
 /// built it: a part of it would be built with other features, and anew.

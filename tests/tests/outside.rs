@@ -3,27 +3,16 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
-use headgate_tests::programs;
+use headgate_tests::capture;
+use headgate_tests::programs::{self, must, top};
 use headgate_tests::session::{Session, chain, path_through};
-use headgate_wire::pcap::{Records, classic};
+use headgate_wire::pcap::Records;
 use tempfile::TempDir;
 
 /// The crates that an author's program is built from.
 const CRATES: [&str; 7] = ["units", "wire", "shm", "session", "port", "kernel", "nf"];
-
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
-}
-
-/// Runs a command that must succeed; returns what it printed.
-fn must(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{command:?}: {status}\n{out}{err}");
-    out.into_owned()
-}
 
 /// Returns the first block of the guide in a language.
 fn block(language: &str) -> String {
@@ -76,20 +65,15 @@ fn packaged(folder: &Path) -> String {
 }
 
 /// A capture of three frames: 60, 600 and 60 bytes.
-fn capture(folder: &Path) -> PathBuf {
-    let mut bytes = classic::header(65_535).to_vec();
-    for length in [60, 600, 60] {
-        bytes.extend(classic::record_header(1_000, length, length));
-        bytes.extend(vec![0; length as usize]);
-    }
+fn three_frames(folder: &Path) -> PathBuf {
     let path = folder.join("in.pcap");
-    fs::write(&path, bytes).unwrap();
+    capture::write(&path, &[60, 600, 60].map(|length| vec![0; length]));
     path
 }
 
 /// Runs a program over the capture with the arguments of the guide; the short frames pass.
 fn run_over_a_capture(program: &Path, folder: &Path, library: Option<&Path>) {
-    let (input, output) = (capture(folder), folder.join("out.pcap"));
+    let (input, output) = (three_frames(folder), folder.join("out.pcap"));
     let mut command = Command::new(program);
     command.envs(library.map(|library| ("LD_LIBRARY_PATH", library)));
     must(command.arg("--pcap").args([&input, &output]).args(["--args", r#"{"longest": 100}"#]));

@@ -48,7 +48,7 @@ fn the_first_example_works_as_it_is_printed() {
     }
     let _alone = machine::alone();
     let (_, _) = (programs::nfs(), programs::manager());
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md")).unwrap();
+    let readme = fs::read_to_string(programs::top().join("README.md")).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut script = String::new();
     for (language, text) in blocks(&readme) {

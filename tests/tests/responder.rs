@@ -114,7 +114,7 @@ fn wait_for_answer(host: &Endpoint, address: &str) {
 
 /// The NF in C, linked to the library of this build.
 fn compiled(folder: &Path) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../abi");
+    let root = programs::top().join("abi");
     let program = folder.join("c-responder");
     let library = programs::built(&["-p", "headgate-abi"], "libheadgate_abi.a");
     let mut cc = Command::new("cc");

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use headgate_tests::machine;
+use headgate_tests::programs::top;
 
 /// Largest exposure, in tenths of systemd's scale, which ends at 10: "OK" to systemd, which begins at 2.0.
 const EXPOSURE_MAX: u32 = 40;
 const ANALYZE: &str = "systemd-analyze";
 
 fn dist() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist")
+    top().join("dist")
 }
 
 fn analyze(arguments: &[&str], unit: &Path) -> (bool, String) {

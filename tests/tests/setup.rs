@@ -3,14 +3,10 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use headgate_tests::programs::top;
 use tempfile::TempDir;
-
-fn top() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
 
 /// Programs that stand before those of the system.
 struct Machine(TempDir);
