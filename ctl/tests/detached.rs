@@ -6,12 +6,16 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{HEADGATE, configuration, headgate, name_of, run, sockets, told, written};
+use common::{
+    Detached, HEADGATE, configuration, daemon, eventually, headgate, name_of, run, runs, sockets, told,
+    written,
+};
 
 #[test]
 fn with_an_nf_that_is_not_ready_it_says_why_fails_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("unready"));
+    let _manager = Detached::of(folder, &name);
     let broken = "exec = [\"/bin/sh\", \"-c\", \"echo no such luck >&2; exit 7\"]";
     let file = written(folder, &configuration(&name).replace("run = \"monitor\"", broken));
     let log = folder.join("log");
@@ -32,6 +36,7 @@ fn with_an_nf_that_is_not_ready_it_says_why_fails_and_leaves_nothing() {
 fn a_lock_of_the_caller_is_free_when_the_caller_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("lock"));
+    let _manager = Detached::of(folder, &name);
     let file = written(folder, &configuration(&name));
     let lock = folder.join("lock");
     // flock(1) passes the locked file on to the command.
@@ -59,6 +64,7 @@ fn a_lock_of_the_caller_is_free_when_the_caller_is_gone() {
 fn managers_are_listed_and_so_is_what_one_left() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name, gone) = (folder.path(), name_of("listed"), name_of("gone"));
+    let _manager = Detached::of(folder, &name);
     let (code, _, messages) = run(folder, &["up", "--detach", &written(folder, &configuration(&name))]);
     assert_eq!(code, 0, "{messages}");
     let left = sockets(folder).join(format!("{gone}.lock"));
@@ -77,6 +83,18 @@ fn managers_are_listed_and_so_is_what_one_left() {
     assert_eq!((&lost["state"], &lost["pid"]), (&"left".into(), &4_194_304.into()));
     assert!(page.contains("2 of 2") && page.contains("the next manager of this name takes over"), "{page}");
     assert_eq!(of(&name), None);
+}
+
+#[test]
+fn a_test_that_fails_leaves_no_manager() {
+    let folder = tempfile::tempdir().unwrap();
+    let (folder, name) = (folder.path(), name_of("left"));
+    let manager = Detached::of(folder, &name);
+    let (code, _, messages) = run(folder, &["up", "--detach", &written(folder, &configuration(&name))]);
+    assert_eq!(code, 0, "{messages}");
+    let pid = daemon(folder, &name);
+    drop(manager);
+    eventually("it has ended", || !runs(pid));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{HEADGATE, Running, configuration, eventually, headgate, name_of, run, told, written};
+use common::{Detached, HEADGATE, Running, configuration, eventually, headgate, name_of, run, told, written};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value as Json;
 
@@ -28,6 +28,7 @@ fn lines(data: &str) -> Vec<String> {
 fn lines_of_an_nf_are_in_the_messages_the_log_and_logs() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("logs"));
+    let _manager = Detached::of(folder, &name);
     let script = "echo out; echo err >&2; echo again > /dev/stderr; printf 'red \\033[31m \\377\\n'; \
                   echo 'headgate: all is well'";
     let file = written(folder, &with_script(&name, script));
@@ -86,6 +87,7 @@ fn a_log_on_a_full_disk_stops_nobody_and_goes_on() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("full"));
+    let _manager = Detached::of(folder, &name);
     let script = "(while :; do echo a line; sleep 0.05; done) &";
     let file = written(folder, &with_script(&name, script));
     let disk = folder.join("disk");

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::{
-    HEADGATE, Running, configuration, daemon, descendants, eventually, headgate, name_of, run, runs, signal,
-    sockets, told, written,
+    Detached, HEADGATE, Running, configuration, daemon, descendants, eventually, headgate, name_of, run,
+    runs, signal, sockets, told, written,
 };
 use headgate_host::cgroup::CpuController;
 use rustix::process::{Signal, geteuid};
@@ -235,6 +235,7 @@ fn asked_twice_it_ends_at_once() {
 fn a_detached_manager_lives_on_until_it_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("detached"));
+    let _manager = Detached::of(folder, &name);
     let file = written(folder, &configuration(&name));
     let log = folder.join("log");
     let words = ["--json", "up", "--detach", "--log", log.to_str().unwrap(), &file];
@@ -256,6 +257,7 @@ fn a_detached_manager_lives_on_until_it_is_stopped() {
 fn a_detached_manager_that_cannot_start_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("undetached"));
+    let _manager = Detached::of(folder, &name);
     let bad = written(folder, &configuration(&name).replace("kind = \"null\"", "kind = \"nil\""));
     let log = folder.join("log");
     for words in [&["up", "--detach", &bad][..], &["up", "--detach", "--log", log.to_str().unwrap(), &bad]] {

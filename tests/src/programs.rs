@@ -1,9 +1,11 @@
 //! The programs under test.
 
+use std::borrow::BorrowMut;
 use std::fs::Permissions;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::OnceLock;
 
 use headgate_config::Catalog;
@@ -38,6 +40,55 @@ pub fn must(command: &mut Command) -> String {
     let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "{command:?}: {status}\n{out}{err}");
     out.into_owned()
+}
+
+/// A process that a test started. It is killed when it is dropped, so that a test that fails leaves none.
+#[derive(Debug)]
+pub struct Running(Option<Child>);
+
+impl Running {
+    /// Starts it.
+    ///
+    /// # Panics
+    /// Panics if the program is not there.
+    #[must_use]
+    pub fn start(mut command: impl BorrowMut<Command>) -> Self {
+        let command = command.borrow_mut();
+        Self(Some(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"))))
+    }
+
+    /// Waits for its end. Returns what it said.
+    ///
+    /// # Panics
+    /// Panics if its streams cannot be read.
+    #[must_use]
+    pub fn output(mut self) -> Output {
+        let child = self.0.take().expect("it is here until its end");
+        child.wait_with_output().expect("its streams can be read")
+    }
+}
+
+impl Deref for Running {
+    type Target = Child;
+    fn deref(&self) -> &Child {
+        self.0.as_ref().expect("it is here until its end")
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Child {
+        self.0.as_mut().expect("it is here until its end")
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 /// Returns the program that hosts NFs.

@@ -1,11 +1,10 @@
 //! Network functions that the manager does not start: they attach by themselves, die and come back, and
 //! one that may not is told why, all while traffic runs.
 
-use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use headgate_api::place;
@@ -14,6 +13,7 @@ use headgate_host::cores;
 use headgate_session::message::{self, FromNf, ToNf};
 use headgate_session::version::Versions;
 use headgate_shm::control::{ABI_VERSION, ABI_VERSION_MIN};
+use headgate_tests::programs::Running;
 use headgate_tests::session::{PATIENCE, Session, chain, drops, nf};
 use headgate_tests::{machine, programs};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
@@ -86,32 +86,14 @@ fn guest(program: &Path, name: &str) -> Command {
     command
 }
 
-/// A process that is killed when its test is over.
-struct Guest(Child);
-
-impl Guest {
-    fn start(mut command: Command) -> Self {
-        Self(command.spawn().expect("the program runs"))
-    }
-
-    /// Exit code and standard error.
-    fn end(mut self) -> (Option<i32>, String) {
-        let mut said = String::new();
-        let stderr = self.0.stderr.as_mut().expect("standard error is caught");
-        stderr.read_to_string(&mut said).expect("it writes text");
-        (self.0.wait().expect("a child can be waited for").code(), said)
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Waits for the end of a guest. Returns its exit code and standard error.
+fn end(guest: Running) -> (Option<i32>, String) {
+    let output = guest.output();
+    (output.status.code(), String::from_utf8(output.stderr).expect("it writes text"))
 }
 
 fn refused(command: Command) -> String {
-    let (code, said) = Guest::start(command).end();
+    let (code, said) = end(Running::start(command));
     assert_eq!(code, Some(4), "{said}");
     assert!(said.starts_with("the manager refused: "), "{said}");
     said
@@ -134,15 +116,15 @@ fn lives_twice(on_failure: &str, awaited: impl Fn(&Session)) {
     assert_eq!((nf(&now, "guest").state, nf(&now, "guest").pid), (NfState::Awaited, None));
     awaited(&session);
     for life in 1..=2 {
-        let mut process = Guest::start(guest(&programs::nfs(), "guest"));
+        let mut process = Running::start(guest(&programs::nfs(), "guest"));
         let now = session.wait_for("it is attached", runs);
-        assert_eq!(nf(&now, "guest").pid, Some(process.0.id()));
-        let pid = Pid::from_child(&process.0);
+        assert_eq!(nf(&now, "guest").pid, Some(process.id()));
+        let pid = Pid::from_child(&process);
         assert_eq!(cores::affinity(Some(pid)).unwrap().as_slice(), [machine::nf_core()]);
         works(&session);
         let said = refused(guest(&programs::nfs(), "guest"));
-        assert!(said.contains(&format!("attached already, by process {}", process.0.id())), "{said}");
-        process.0.kill().unwrap();
+        assert!(said.contains(&format!("attached already, by process {}", process.id())), "{said}");
+        process.kill().unwrap();
         let now = session.wait_for("its end is noticed", |now| nf(now, "guest").failures == life);
         assert_eq!(nf(&now, "guest").state, NfState::Awaited);
         let why = nf(&now, "guest").last_failure.clone().unwrap_or_default();
@@ -150,11 +132,11 @@ fn lives_twice(on_failure: &str, awaited: impl Fn(&Session)) {
         let _ = session.audited();
         awaited(&session);
     }
-    let process = Guest::start(guest(&programs::nfs(), "guest"));
+    let process = Running::start(guest(&programs::nfs(), "guest"));
     session.wait_for("it is attached", runs);
     works(&session);
     session.stop();
-    assert_eq!(process.end(), (Some(0), String::new()));
+    assert_eq!(end(process), (Some(0), String::new()));
     assert!(!socket().exists());
 }
 
@@ -174,12 +156,12 @@ fn dropped_until_it_comes() {
 #[test]
 fn one_that_leaves_may_come_again() {
     let session = start("");
-    let process = Guest::start(guest(&programs::nfs(), "guest"));
+    let process = Running::start(guest(&programs::nfs(), "guest"));
     session.wait_for("it is attached", runs);
-    kill_process(Pid::from_child(&process.0), Signal::TERM).unwrap();
-    assert_eq!(process.end().0, Some(0));
+    kill_process(Pid::from_child(&process), Signal::TERM).unwrap();
+    assert_eq!(end(process).0, Some(0));
     session.wait_for("it is awaited", |now| nf(now, "guest").state == NfState::Awaited);
-    let _process = Guest::start(guest(&programs::nfs(), "guest"));
+    let _process = Running::start(guest(&programs::nfs(), "guest"));
     session.wait_for("it is attached", runs);
     session.stop();
 }
@@ -188,14 +170,14 @@ fn one_that_leaves_may_come_again() {
 #[test]
 fn one_that_hangs_is_killed() {
     let session = start("");
-    let process = Guest::start(guest(&programs::nfs(), "guest"));
+    let process = Running::start(guest(&programs::nfs(), "guest"));
     session.wait_for("it is attached", runs);
     works(&session);
-    kill_process(Pid::from_child(&process.0), Signal::STOP).unwrap();
+    kill_process(Pid::from_child(&process), Signal::STOP).unwrap();
     let now = session.wait_for("it is given up", |now| nf(now, "guest").failures == 1);
     let why = nf(&now, "guest").last_failure.clone().unwrap_or_default();
     assert!(why.contains("stopped by a signal"), "{why}");
-    assert_eq!(process.end().0, None, "it was not killed");
+    assert_eq!(end(process).0, None, "it was not killed");
     let _ = session.audited();
     session.stop();
 }
@@ -259,7 +241,7 @@ fn a_crowd_at_the_door_is_turned_away() {
     let reasons: Vec<String> = crowd.iter().map(answer).collect();
     assert!(reasons.iter().any(|why| why.contains("too many connections")), "{reasons:?}");
     assert!(reasons.iter().any(|why| why.contains("did not say who it is")), "{reasons:?}");
-    let _process = Guest::start(guest(&programs::nfs(), "guest"));
+    let _process = Running::start(guest(&programs::nfs(), "guest"));
     session.wait_for("it is attached", runs);
     works(&session);
     session.stop();
@@ -283,11 +265,11 @@ fn one_that_never_gets_ready_is_killed() {
     );
     let mut command = Command::new("python3");
     command.args(["-c", &script]).stderr(Stdio::piped());
-    let process = Guest::start(command);
+    let process = Running::start(command);
     let now = session.wait_for("it is given up", |now| nf(now, "guest").failures == 1);
     let why = nf(&now, "guest").last_failure.clone().unwrap_or_default();
     assert!(why.contains("was not ready in time"), "{why}");
-    assert_eq!(process.end().0, None);
+    assert_eq!(end(process).0, None);
     session.stop();
 }
 
@@ -305,7 +287,7 @@ fn only_the_user_it_is_for() {
     };
     {
         let session = start("on_failure = \"bypass\"");
-        let (code, said) = Guest::start(as_nobody("guest")).end();
+        let (code, said) = end(Running::start(as_nobody("guest")));
         assert_eq!(code, Some(3), "the socket of a manager whose NFs are all its own is open: {said}");
         assert!(said.contains("cannot connect to a manager at"), "{said}");
         session.wait_for_packets("path", 1_000);
@@ -320,7 +302,7 @@ fn only_the_user_it_is_for() {
     let mut other = guest(&program, "guest");
     other.uid(NOBODY - 1).gid(NOBODY);
     assert!(refused(other).contains(&format!("this one is of user {}", NOBODY - 1)));
-    let _process = Guest::start(as_nobody("guest"));
+    let _process = Running::start(as_nobody("guest"));
     session.wait_for("it is attached", runs);
     works(&session);
     session.stop();
@@ -350,11 +332,11 @@ fn from_namespaces_of_its_own() {
     command.args(["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc"]);
     command.args(["sh", "-c", script, "sh"]).arg(&program).args(["run", "monitor"]);
     command.env("HEADGATE_SOCKET", socket()).env("HEADGATE_NF", "guest").stderr(Stdio::piped());
-    let mut container = Guest::start(command);
+    let mut container = Running::start(command);
     let began = Instant::now();
     while !runs(&session.snapshot()) {
-        if container.0.try_wait().unwrap().is_some() {
-            let (_, said) = container.end();
+        if container.try_wait().unwrap().is_some() {
+            let (_, said) = end(container);
             if said.contains("unshare failed") {
                 return machine::skip(test, "this machine allows no namespaces");
             }
@@ -383,11 +365,11 @@ fn added_and_removed_while_traffic_runs() {
     let session = Session::start(&without);
     assert_eq!(session.snapshot().manager.nf_socket, None);
     session.apply(&with).unwrap();
-    let process = Guest::start(guest(&programs::nfs(), "guest"));
+    let process = Running::start(guest(&programs::nfs(), "guest"));
     session.wait_for("it is attached", runs);
     works(&session);
     session.apply(&without).unwrap();
-    assert_eq!(process.end(), (Some(0), String::new()));
+    assert_eq!(end(process), (Some(0), String::new()));
     session.wait_for_packets("path", 1_000);
     let last = session.stop();
     assert_eq!(chain(&last, "path").stages, ["first"]);

@@ -15,6 +15,7 @@ use headgate_api::daemon::{Configuration, Daemon, DaemonError, Options};
 use headgate_api::status::NfState;
 use headgate_api::{Exit, Request, place};
 use headgate_decide::record::{Entry, Line, Replay};
+use headgate_tests::programs::Running;
 use headgate_tests::session::PATIENCE;
 use headgate_tests::{machine, programs};
 use rustix::process::{Pid, Signal, getsid, kill_process};
@@ -37,19 +38,19 @@ fn own(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
-/// The daemon's program, with the NFs beside it, and SIGINT as it should be: a shell that runs tests in the
-/// background of a script ignores it.
+/// The daemon's program, with the NFs beside it. Its signals are as they should be: a shell that runs tests
+/// in the background of a script ignores SIGINT, and nohup SIGHUP.
 fn command() -> Command {
     let _ = programs::nfs();
     let mut command = Command::new("env");
-    command.arg("--default-signal=INT").arg(programs::manager());
+    command.arg("--default-signal=INT,HUP").arg(programs::manager());
     command.env_remove("NOTIFY_SOCKET").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
 
 /// An attended daemon, by the words on the wire.
 struct Attended {
-    daemon: Child,
+    daemon: Running,
     stream: BufReader<UnixStream>,
     _alone: File,
 }
@@ -59,7 +60,7 @@ impl Attended {
         let alone = machine::alone();
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut command = command();
-        let daemon = command.arg("--attended").args(flags).stdin(OwnedFd::from(theirs)).spawn().unwrap();
+        let daemon = Running::start(command.arg("--attended").args(flags).stdin(OwnedFd::from(theirs)));
         let mut attended = Self { daemon, stream: BufReader::new(ours), _alone: alone };
         if let Some(first) = first {
             attended.say(&first.to_string());
@@ -90,7 +91,7 @@ impl Attended {
 
     /// Waits for its end.
     fn end(self) -> (Option<i32>, String) {
-        let output = self.daemon.wait_with_output().unwrap();
+        let output = self.daemon.output();
         (output.status.code(), said(&output))
     }
 }
@@ -288,12 +289,12 @@ fn by_itself_it_tells_the_service_manager_and_stops_at_a_signal() {
     let file = folder.path().join("edge.toml");
     fs::write(&file, configuration("service")).unwrap();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
-        let daemon = command().arg(&file).env("NOTIFY_SOCKET", &place).spawn().unwrap();
+        let daemon = Running::start(command().arg(&file).env("NOTIFY_SOCKET", &place));
         assert_eq!([hear(), hear()], ["STATUS=1 NF ready", "READY=1"]);
         assert!(is_placed("service"));
         kill_process(pid(&daemon), signal).unwrap();
         assert_eq!(hear(), "STOPPING=1");
-        let output = daemon.wait_with_output().unwrap();
+        let output = daemon.output();
         let lines = said(&output);
         assert_eq!(output.status.code(), Some(0), "{lines}");
         for line in ["nf fw (forward) on core", "1 NF ready after", "stopping: no more packets are taken in"]
@@ -313,7 +314,7 @@ fn asked_twice_it_ends_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("edge.toml");
     fs::write(&file, configuration("twice")).unwrap();
-    let daemon = command().arg(&file).spawn().unwrap();
+    let daemon = Running::start(command().arg(&file));
     let status = || headgate_api::call(&own("twice"), &Request::Snapshot { audit: false });
     let mut nf = None;
     eventually("its NF runs", || {
@@ -328,7 +329,7 @@ fn asked_twice_it_ends_at_once() {
     // Two signals within 200 ms are one wish.
     std::thread::sleep(Duration::from_millis(400));
     kill_process(pid(&daemon), Signal::TERM).unwrap();
-    let output = daemon.wait_with_output().unwrap();
+    let output = daemon.output();
     assert!(said(&output).contains("asked twice: ending at once"), "{}", said(&output));
     assert_eq!(output.status.code(), Some(1));
     eventually("its place is free", || !is_placed("twice"));
@@ -339,9 +340,9 @@ fn a_configuration_comes_by_standard_input_too() {
     let _alone = machine::alone();
     let text_of = |name: &str| configuration(name).replace("rate = \"10k\"", "rate = \"10k\"\ncount = 100");
     let run = |text: String, flags: &[&str]| {
-        let mut daemon = command().args(flags).arg("-").stdin(Stdio::piped()).spawn().unwrap();
+        let mut daemon = Running::start(command().args(flags).arg("-").stdin(Stdio::piped()));
         daemon.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let output = daemon.wait_with_output().unwrap();
+        let output = daemon.output();
         (output.status.code(), said(&output))
     };
     let (code, said) = run(text_of("stdin"), &["--once", "--unlisted"]);

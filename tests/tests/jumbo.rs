@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces, Plan};
 use headgate_tests::machine;
+use headgate_tests::programs::Running;
 use headgate_tests::session::{PATIENCE, Session, chain, port};
 
 /// The usual MTU of networks with jumbo frames, in bytes.
@@ -81,7 +82,7 @@ fn echo_in_the_end(hosts: &Namespaces, bytes: usize) {
 fn transfer(hosts: &Namespaces, session: &Session) {
     let mut server = hosts.right.namespace.command("iperf3").expect("the namespace can be entered");
     server.args(["-s", "-1"]).stdin(Stdio::null()).stdout(Stdio::null());
-    let mut server = server.spawn().expect("iperf3 starts");
+    let server = Running::start(server);
     let before = port(&session.snapshot(), "right").clone();
     let started = Instant::now();
     let amount = BYTES.to_string();
@@ -93,9 +94,7 @@ fn transfer(hosts: &Namespaces, session: &Session) {
         }
         assert!(started.elapsed() < PATIENCE, "iperf3: {}", String::from_utf8_lossy(&output.stderr));
     }
-    // It may have ended by itself.
-    let _ = server.kill();
-    let _ = server.wait();
+    drop(server);
     session.wait_for("the transfer is counted", |now| {
         port(now, "right").sent_bytes - before.sent_bytes >= BYTES / 2
     });

@@ -5,13 +5,14 @@
 
 use std::net::{IpAddr, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces};
 use headgate_tests::capture;
 use headgate_tests::machine;
+use headgate_tests::programs::Running;
 use headgate_tests::random::Random;
 use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
 
@@ -74,20 +75,9 @@ const BYTES: u64 = 4 << 20;
 /// iperf3 over TCP, with little in flight when the sender has sent all.
 const TCP: [&str; 2] = ["-w", "128K"];
 
-/// A server that is killed when the test is done with it.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn serve(mut command: Command) -> Server {
+fn serve(mut command: Command) -> Running {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    Server(command.spawn().expect("the server starts"))
+    Running::start(command)
 }
 
 fn run(host: &Endpoint, program: &str, arguments: &[&str]) -> Output {
@@ -132,7 +122,7 @@ fn iperf(hosts: &Namespaces, address: &str, how: &[&str]) -> u64 {
 }
 
 /// A web server for `folder` on the right host.
-fn web_server(host: &Endpoint, folder: &Path) -> Option<Server> {
+fn web_server(host: &Endpoint, folder: &Path) -> Option<Running> {
     if machine::has_program("network", "nginx") {
         let place = folder.display();
         let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
@@ -257,7 +247,7 @@ fn tagged_frame(hosts: &Namespaces, folder: &Path) {
     listen.args(["-i", hosts.right.interface, "-c", "1", "-U", "-Z", "root", "-w"]).arg(&file).arg("vlan 10");
     let mut listener = serve(listen);
     let started = Instant::now();
-    while listener.0.try_wait().expect("a child can be asked").is_none() {
+    while listener.try_wait().expect("a child can be asked").is_none() {
         assert!(started.elapsed() < PATIENCE, "no tagged frame arrived");
         let sent = run(&hosts.left, "python3", &["-c", SEND_FRAME, hosts.left.interface, &digits]);
         assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));

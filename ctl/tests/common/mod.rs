@@ -20,12 +20,12 @@ pub const HEADGATE: &str = env!("CARGO_BIN_EXE_headgate");
 
 /// The command with these words, its standard input empty and its streams caught. The manager's
 /// places are in `folder` for everybody but root, whose place is fixed. A shell that runs the tests in the
-/// background of a script ignores SIGINT, and so would it.
+/// background of a script ignores SIGINT, and nohup SIGHUP; so would it.
 pub fn headgate(folder: &Path, words: &[&str]) -> Command {
     build_programs();
     let mut command = Command::new("/usr/bin/env");
     command
-        .args(["--default-signal=INT", HEADGATE])
+        .args(["--default-signal=INT,HUP", HEADGATE])
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -97,6 +97,30 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// A manager that is about to be started detached. It is killed when this is dropped, if it still runs.
+pub struct Detached {
+    lock: PathBuf,
+}
+
+impl Detached {
+    /// The one of this name.
+    pub fn of(folder: &Path, name: &str) -> Self {
+        Self { lock: sockets(folder).join(format!("{name}.lock")) }
+    }
+}
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        // One that ended as it should has no lock any more.
+        let pid = fs::read_to_string(&self.lock).ok().and_then(|text| text.parse().ok());
+        let Some(pid) = pid.and_then(Pid::from_raw) else { return };
+        let program = fs::read_link(format!("/proc/{}/exe", pid.as_raw_pid())).unwrap_or_default();
+        if program.ends_with(Program::Manager.name()) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 }
 
