@@ -233,6 +233,56 @@ uint8_t *hg_make(hg_context *context, uint16_t verdict, uint32_t length);
  * Chains that were made after the NF started are not known. */
 int hg_chain(hg_context *context, const char *name);
 
+/*
+ * State: what an NF remembers of its traffic. With `state = { keep = true }` in its [[nf]] it outlives the process:
+ * whatever that dies of, the next one finds it as the last burst left it that came back. So it changes while packets
+ * are at hand, in process, and not in timer or message, where it can be read; and only through what hg_table_edit,
+ * hg_table_insert and hg_value_edit return, until process returns. Keys and values have no pointers. Where nothing is
+ * kept, the same calls work on ordinary memory.
+ *
+ * With HEADGATE_CHECK_EDITS=1 in its environment an NF whose state is kept aborts when bytes changed that it did not
+ * ask for, and names them.
+ */
+typedef struct hg_table hg_table;
+typedef struct hg_value hg_value;
+
+/* A table that is wanted. */
+struct hg_table_of {
+    const char *name;
+    const char *fields;   /* what keys and values mean, or NULL: a table kept with other words begins anew */
+    uint32_t entries;     /* the most, 1 to 16777216; memory for half as many more is taken at the start */
+    uint32_t key_bytes;   /* 1 to 4096; padding in a key counts, so let there be none */
+    uint32_t value_bytes; /* 1 to 4096 */
+    uint32_t reserved;    /* 0 */
+    uint64_t idle_ns;     /* an entry is gone when it was not edited for so long; 0: it stays */
+};
+
+/* In start: the table as it was kept, or empty. NULL when it cannot be had, and the reason is kept as by hg_fail. */
+hg_table *hg_state_table(hg_context *context, const struct hg_table_of *wanted);
+
+/* The value of a key, to be read; NULL when it is not there. Values lie at multiples of 16. What any of the next
+ * three returns is valid until the next call that changes the table. */
+const void *hg_table_get(hg_table *table, const void *key);
+
+/* The same to be changed in this burst. */
+void *hg_table_edit(hg_table *table, const void *key);
+
+/* Puts in a key with a value, in place of what it had. NULL when all entries are in use. */
+void *hg_table_insert(hg_table *table, const void *key, const void *value);
+
+/* Removes a key. Returns 1 when it was there, else 0. */
+int hg_table_remove(hg_table *table, const void *key);
+
+/* The number of entries; idle ones count until their place is used again. */
+uint32_t hg_table_length(const hg_table *table);
+
+/* In start: a value of 1 to 4096 bytes as it was kept, or all zero. NULL as from hg_state_table. */
+hg_value *hg_state_value(hg_context *context, const char *name, uint32_t bytes, const char *fields);
+
+/* The value, to be read; and to be changed in this burst. */
+const void *hg_value_get(const hg_value *value);
+void *hg_value_edit(hg_value *value);
+
 #define HG_TO_PORT(port) ((uint16_t)(HG_PORT | ((unsigned)(port) & 0xfffu)))
 #define HG_TO_STAGE(stage) ((uint16_t)(HG_STAGE | ((unsigned)(stage) & 0xfffu)))
 /* On along the chain of this number (hg_chain), from the stage behind the NF. */

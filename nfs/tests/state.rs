@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
-use headgate_nf::testing::{Loop, Manager, Welcome};
+use headgate_nf::testing::{KeptState, Loop, Manager, OnChange, Welcome};
 use headgate_nf::wire::MacAddress;
 use headgate_nf::wire::frame::{Frame, Network, Transport};
 use headgate_nf::wire::udp;
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch, Program};
-use headgate_session::message::{KeptState, OnChange};
 use serde_json::Value as Json;
 
 const HOST: &str = env!("CARGO_BIN_EXE_headgate-nfs");

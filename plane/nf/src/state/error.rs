@@ -8,6 +8,9 @@ use headgate_shm::state::NoRoomError;
 /// Most entries of a table. Our choice: with slots of 64 bytes 1.5 GiB.
 pub const ENTRIES_MAX: u32 = 1 << 24;
 
+/// Most bytes of a key or a value of [`BytesTable`](super::BytesTable). Our choice: a page of the machine's.
+pub const PLAIN_BYTES_MAX: usize = 4096;
+
 /// Limits of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
@@ -53,6 +56,14 @@ pub enum StateError {
         name: String,
         /// The number that was asked for.
         entries: u32,
+    },
+    /// A key or a value of an impossible size.
+    #[error("`{name}`: keys and values have 1 to {PLAIN_BYTES_MAX} bytes, not {bytes}")]
+    Bytes {
+        /// Its name.
+        name: String,
+        /// The number that was asked for.
+        bytes: usize,
     },
     /// No room in the region.
     #[error("`{name}` does not fit the kept state: {why}; raise `bytes` of `state` of its [[nf]]")]

@@ -52,6 +52,7 @@
 //! A table has a schema: sizes and field names of its keys and values. An NF whose program was replaced by
 //! one with another schema finds the table empty, or is refused (`state.on_change`).
 
+mod bytes;
 pub(crate) mod core;
 mod error;
 mod hash;
@@ -67,7 +68,8 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use self::core::Core;
-pub use error::{Bound, ENTRIES_MAX, Full, StateError};
+pub use bytes::{BytesTable, BytesValue};
+pub use error::{Bound, ENTRIES_MAX, Full, PLAIN_BYTES_MAX, StateError};
 pub use plain::Plain;
 pub use shadow::CHECK_EDITS_VARIABLE;
 pub use table::{Table, Value};
@@ -94,6 +96,29 @@ impl State {
     /// [`StateError`].
     pub fn value<T: Plain>(&mut self, name: &str) -> Result<Value<T>, StateError> {
         Value::new(self.core.clone(), &self.full_name(name))
+    }
+
+    /// The table of this name, whose keys and values are bytes, so many of each: for bindings to other
+    /// languages. `fields` tell what the bytes mean; other ones mean another schema.
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn bytes_table(
+        &mut self,
+        name: &str,
+        bound: Bound,
+        key_and_value_bytes: (usize, usize),
+        fields: &str,
+    ) -> Result<BytesTable, StateError> {
+        BytesTable::new(self.core.clone(), &self.full_name(name), bound, key_and_value_bytes, fields)
+    }
+
+    /// The value of this name, which is so many bytes, as [`State::bytes_table`].
+    ///
+    /// # Errors
+    /// [`StateError`].
+    pub fn bytes_value(&mut self, name: &str, bytes: usize, fields: &str) -> Result<BytesValue, StateError> {
+        BytesValue::new(self.core.clone(), &self.full_name(name), bytes, fields)
     }
 
     /// Whether it outlives the process.
