@@ -93,6 +93,9 @@ codes! {
     Warning CorePolled "core-polled" "A polling NF is put on the core of a worker.";
     Warning CoreShared "core-shared" "An NF shares the core of a worker although other cores are there.";
     Warning PollersShare "pollers-share" "A polling NF shares its core with other NFs.";
+    Warning CoreOutsideMask "core-outside-mask" "A core is named that the affinity mask of this process does not hold.";
+    Warning PolicyRefused "policy-refused" "The kernel refuses this process the scheduling that is asked for.";
+    Warning RealTimeLimited "real-time-limited" "The kernel takes a core from real-time tasks for a part of each second.";
     Warning NfAsRoot "nf-as-root" "An NF runs as root, so its trust domain protects nobody.";
 }
 

@@ -1,8 +1,12 @@
 //! Cores: those that there are, those that we may use, and pinning to one.
 
+mod limits;
 mod placement;
+mod users;
 
+pub use limits::{Cpuset, cpuset, given};
 pub use placement::Placement;
+pub use users::{TaskOn, threads_named, users_of};
 
 use std::collections::HashSet;
 use std::fmt;

@@ -8,9 +8,11 @@
 mod arguments;
 mod compose;
 mod confinement;
+mod cores;
 mod domains;
 mod fit;
 mod generator;
+mod granted;
 mod io;
 mod memory;
 mod names;
@@ -22,6 +24,7 @@ mod state;
 
 use std::path::{Component, Path, PathBuf};
 
+pub use cores::core_list;
 pub use fit::{RegionPlan, control_bytes, record_bytes, regions};
 
 use super::catalog::{Catalog, DefinedNames};
@@ -171,6 +174,7 @@ impl Resolver<'_> {
         self.warn_unused(document, &config);
         self.warn_of_shared_memory(document, &config);
         self.warn_faulty(items(&document.port), &config.ports);
+        self.warn_not_granted(document, &config);
         Some(config)
     }
 
@@ -209,7 +213,7 @@ impl Resolver<'_> {
         let name = table.name.value()?.0.clone();
         let idle = *table.idle.value()?;
         if table.cores.key.is_none() {
-            let first = self.machine.cores.first().copied().unwrap_or(0);
+            let first = self.machine.preferred_cores().first().copied().unwrap_or(0);
             return Some(Manager { name, cores: vec![first], idle });
         }
         let field = table.cores.found.as_ref()?;
@@ -230,18 +234,6 @@ impl Resolver<'_> {
             }
         }
         Some(Manager { name, cores, idle })
-    }
-
-    /// Reports a core that is not there.
-    fn core_exists(&mut self, core: u32, span: &Span) -> bool {
-        if self.machine.cores.contains(&core) {
-            return true;
-        }
-        let cores = core_list(&self.machine.cores);
-        self.report
-            .add(Code::CoreMissing, span, format!("there is no core {core} to use"))
-            .help(format!("Headgate may use {cores} of this machine"));
-        false
     }
 
     fn memory(table: &MemoryTable) -> Option<Memory> {
@@ -276,27 +268,5 @@ impl Resolver<'_> {
         let (first, label) = first;
         let finding = self.report.add(Code::KeyConflict, second, message);
         finding.help(help).beside(first.clone(), label);
-    }
-}
-
-/// `cores 0, 1, 4-7`, `core 0`, `no core`.
-pub fn core_list(cores: &[u32]) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for core in cores {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *core => *last = *core,
-            _ => ranges.push((*core, *core)),
-        }
-    }
-    let text = |(first, last): &(u32, u32)| match last - first {
-        0 => first.to_string(),
-        1 => format!("{first}, {last}"),
-        _ => format!("{first}-{last}"),
-    };
-    let list = ranges.iter().map(text).collect::<Vec<_>>().join(", ");
-    match cores.len() {
-        0 => "no core".to_owned(),
-        1 => format!("core {list}"),
-        _ => format!("cores {list}"),
     }
 }

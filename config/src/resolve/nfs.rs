@@ -43,8 +43,8 @@ impl Resolver<'_> {
         workers: &[u32],
         mode: Mode,
     ) -> Vec<Option<Nf>> {
-        let free: Vec<u32> =
-            self.machine.cores.iter().copied().filter(|core| !workers.contains(core)).collect();
+        let preferred = self.machine.preferred_cores();
+        let free: Vec<u32> = preferred.into_iter().filter(|core| !workers.contains(core)).collect();
         let mut in_turn = if free.is_empty() { workers.to_vec() } else { free.clone() }.into_iter().cycle();
         let mut nfs = Vec::with_capacity(tables.len());
         let mut on_core: BTreeMap<u32, Vec<(usize, Span)>> = BTreeMap::new();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::super::machine::CoreLimits;
 use super::super::model::{Backend, Load, Out, Program};
 use super::super::{Config, Loaded, Machine, Rate, User, parse, plan};
 use super::snapshots::{assert_snapshot, here};
@@ -150,6 +151,21 @@ fn on_one_core_everybody_shares_it() {
     let hop = loaded(&here("../docs/guide/examples/replay.toml"), &machine);
     assert_eq!(hop.warnings.0, []);
     assert_eq!((hop.config.manager.cores, &hop.config.nfs[0].cores), (vec![0], &vec![0]));
+}
+
+#[test]
+fn what_names_no_core_is_put_on_those_of_the_affinity_mask() {
+    let on = |mask: &[u32]| {
+        let limits = CoreLimits { mask: mask.to_vec(), ..CoreLimits::default() };
+        let machine = Machine { cores: vec![0, 1, 2, 3], limits, ..small_machine() };
+        let hop = loaded(&here("../docs/guide/examples/replay.toml"), &machine);
+        assert_eq!(hop.warnings.0, []);
+        (hop.config.manager.cores, hop.config.nfs[0].cores.clone())
+    };
+    assert_eq!(on(&[2, 3]), (vec![2], vec![3]));
+    assert_eq!(on(&[2]), (vec![2], vec![2]));
+    assert_eq!(on(&[0, 1, 2, 3]), (vec![0], vec![1]));
+    assert_eq!(on(&[7]), (vec![0], vec![1]), "none of them may be used");
 }
 
 #[test]

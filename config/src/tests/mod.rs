@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json, json};
 
 use headgate_session::arguments::ArgumentError;
 
+use super::machine::{CoreLimits, RefusedScheduling};
 use super::{Argument, Catalog, DefinedNames, Machine, ShippedNf};
 
 /// A machine with four cores, 4 GiB and 128 free huge pages.
@@ -18,7 +19,35 @@ fn machine() -> Machine {
         hugepages_free: 128,
         default_route: vec!["eth0".to_owned(), "0000:00:03.0".to_owned()],
         interfaces: ["lo", "eth0", "veth0", "veth1", "veth9", "west", "east"].map(str::to_owned).to_vec(),
+        ..Machine::default()
     }
+}
+
+/// The machine of a bad file: most are of one that grants everything.
+fn machine_of(bad: &str) -> Machine {
+    let mut machine = machine();
+    match bad {
+        "masked" => {
+            machine.cores = vec![0, 1];
+            machine.limits = CoreLimits {
+                online: vec![0, 1, 2, 3],
+                mask: vec![1],
+                cpuset: Some(("the cpuset of the unit x.service".to_owned(), "widen it".to_owned())),
+            };
+        }
+        "refused" | "refused-slices" => {
+            let no = |what: &str| Some(format!("not permitted to be {what}: run as root"));
+            machine.refused = RefusedScheduling {
+                real_time: no("fifo"),
+                negative_nice: no("preferred"),
+                slices: no("sliced"),
+                real_time_us: Some(950_000),
+            };
+        }
+        "limited" => machine.refused.real_time_us = Some(950_000),
+        _ => {}
+    }
+    machine
 }
 
 /// NFs under the shipped names; two say which arguments they know, and [`mistakes`] what is wrong with their

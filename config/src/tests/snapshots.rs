@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::super::report::Report;
 use super::super::resolve::ToolUse;
 use super::super::{Code, Diagnostics, files, load, parse, schema};
-use super::{catalog, machine};
+use super::{catalog, machine, machine_of};
 
 pub(super) fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -47,7 +47,8 @@ fn bad_files() -> Vec<PathBuf> {
 fn findings_in(path: &Path) -> Diagnostics {
     let name = path.file_name().unwrap().to_str().unwrap();
     let text = fs::read_to_string(path).unwrap();
-    match parse(name, &text, &catalog(), &machine()) {
+    let stem = path.file_stem().unwrap().to_str().unwrap();
+    match parse(name, &text, &catalog(), &machine_of(stem)) {
         Ok(loaded) => loaded.warnings,
         Err(findings) => findings,
     }

@@ -2,10 +2,11 @@
 
 use headgate_host::cgroup::reserve::Cpusets;
 use headgate_host::cgroup::{CpuController, GroupTree, Hierarchy, all_that_is};
+use headgate_host::cores::{self, CoreList, Cpuset};
 use headgate_host::credentials::{self, Capability, has_capability};
 use headgate_host::environment::Environment;
+use headgate_host::hugepages;
 use headgate_host::sched::{self, Policy, SchedError};
-use headgate_host::{cores, hugepages};
 use headgate_units::text as units;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
@@ -69,6 +70,10 @@ fn cores_check() -> Check {
         true => format!("{} online, all may be used: {allowed}", online.len()),
         false => format!("{} online, {} may be used: {allowed}", online.len(), allowed.len()),
     };
+    let mask = cores::given().unwrap_or_default();
+    if let Some(limited) = limited(&found, cores::cpuset(), &allowed, &mask) {
+        return limited;
+    }
     match allowed.len() {
         1 => Check::warn(
             "cores",
@@ -77,6 +82,19 @@ fn cores_check() -> Check {
         ),
         _ => Check::ok("cores", found),
     }
+}
+
+/// Returns what keeps this program off some cores, if something does.
+fn limited(found: &str, cpuset: Option<Cpuset>, allowed: &CoreList, mask: &CoreList) -> Option<Check> {
+    if let Some(Cpuset { name, cure }) = cpuset {
+        return Some(Check::warn("cores", format!("{found}, by {name}"), cure));
+    }
+    let is_narrow = allowed.as_slice().iter().any(|core| !mask.contains(*core));
+    (is_narrow && !mask.is_empty()).then(|| {
+        let cure = "where a file names no core, those of the mask are taken; start without it to have all \
+                    (`taskset`; `CPUAffinity=` of a unit)";
+        Check::warn("cores", format!("{found}; the affinity mask holds {mask}"), cure)
+    })
 }
 
 /// Two hardware threads that share a core slow each other down.
@@ -306,6 +324,18 @@ mod tests {
         assert_eq!(version("6.1.0-18-amd64 #1 SMP"), Some((6, 1)));
         assert_eq!(version("5.11"), Some((5, 11)));
         assert_eq!(version("unknown"), None);
+    }
+
+    #[test]
+    fn what_keeps_us_off_a_core_is_named() {
+        let list = |text: &str| text.parse::<CoreList>().unwrap();
+        let (name, cure) = ("the cpuset of the container".to_owned(), "widen it".to_owned());
+        let by_cpuset = limited("4 online", Some(Cpuset { name, cure }), &list("0-1"), &list("0-1")).unwrap();
+        assert_eq!(by_cpuset.found, "4 online, by the cpuset of the container");
+        assert_eq!(by_cpuset.cure.as_deref(), Some("widen it"));
+        let by_mask = limited("4 online", None, &list("0-3"), &list("1")).unwrap();
+        assert!(by_mask.found.ends_with("the affinity mask holds 1"), "{by_mask:?}");
+        assert!(limited("4 online", None, &list("0-3"), &list("0-3")).is_none());
     }
 
     #[test]
