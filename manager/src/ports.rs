@@ -1,6 +1,7 @@
 //! The configured ports, opened: their queues for the workers, and their status.
 
 mod faults;
+mod interfaces;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use headgate_decide::units::{Instant as Moment, PortId, RegionId, Span};
-use headgate_dpdk as dpdk;
+use headgate_dpdk::{self as dpdk, Return};
 use headgate_generator::null::{Measure, Measurements};
 use headgate_generator::{self as generator, null};
 use headgate_host::clock::{Clock, now_cycles};
@@ -215,22 +216,24 @@ impl PortHome {
 
     /// Polls its interface. Returns whether it works, and a sentence, when that has changed.
     pub fn poll_interface(&mut self, now: Moment) -> Option<(bool, String)> {
-        let watch = self.interface.as_mut().filter(|_| now >= self.due)?;
+        if now < self.due {
+            return None;
+        }
         self.due = now + POLL_INTERFACE_EVERY;
-        let state = watch.poll()?;
-        let name = watch.name();
-        Some(match state {
-            State::Up => (true, format!("interface {name} is up")),
-            State::Down => (
-                false,
-                format!(
-                    "interface {name} is down, or its other end: `ip link set dev {name} up`; it is used again then"
-                ),
-            ),
-            State::Gone => {
-                (false, format!("interface {name} is gone; one of this name is used as soon as it is there"))
-            }
-        })
+        if let Some(watch) = &mut self.interface {
+            let state = watch.poll()?;
+            return Some((state == State::Up, interfaces::sentence(watch.name(), state, Return::ByItself)));
+        }
+        let device = self.device.as_mut()?;
+        let state = interfaces::state_of(device.poll()?);
+        let (name, returns) = device.interface()?;
+        Some((state == State::Up, interfaces::sentence(&name, state, returns)))
+    }
+
+    /// Returns the state of its interface; `None` where it has none.
+    fn interface_state(&self) -> Option<State> {
+        let of_device = || self.device.as_ref()?.interface_state().map(interfaces::state_of);
+        self.interface.as_ref().map(interface::Watch::state).or_else(of_device)
     }
 
     /// Checks whether its capture can still be written. Returns the reason why not, once.
@@ -278,7 +281,7 @@ impl PortHome {
             },
             queues: self.queues,
             link: self.link(),
-            state: self.interface.as_ref().map(|watch| watch.state().name().to_owned()),
+            state: self.interface_state().map(|state| state.name().to_owned()),
             latency: self.measured.as_ref().and_then(|measured| latency(measured)),
             faults: self.is_faulty.then(FaultStatus::default),
             ..PortStatus::default()

@@ -94,9 +94,32 @@ fn a_cable_that_is_pulled_out_under_traffic_works_again() {
     if !machine::is_root() {
         return machine::skip(TEST, "network namespaces take root");
     }
+    let plan = Plan { offloads: true, ..Plan::default() };
+    // Counters of ports are published a moment after those of chains.
+    pull_under_traffic(CONFIGURATION, &plan, |session| {
+        session.wait_for("ports sent or lost all that left", agrees);
+    });
+}
+
+/// The same interfaces by DPDK's driver, whose sockets are bound anew below it.
+#[test]
+fn a_dpdk_port_whose_interface_was_gone_works_again() {
+    const TEST: &str = "a_dpdk_port_whose_interface_was_gone_works_again";
+    if !machine::is_root() {
+        return machine::skip(TEST, "network namespaces take root");
+    }
+    let mut text = CONFIGURATION.to_owned();
+    for (number, name) in ["hg-left", "hg-right"].into_iter().enumerate() {
+        let device = format!("kind = \"dpdk\"\ndevice = \"net_af_packet{number},iface={name}\"");
+        text = text.replace(&format!("interface = \"{name}\""), &device);
+    }
+    pull_under_traffic(&text, &Plan::default(), |_| ());
+}
+
+fn pull_under_traffic(text: &str, plan: &Plan, settled: impl FnOnce(&Session)) {
     let middle = Namespace::new().unwrap();
-    let hosts = Namespaces::planned(&middle, &Plan { offloads: true, ..Plan::default() }).unwrap();
-    let session = middle.run(|| Session::start(CONFIGURATION)).unwrap();
+    let hosts = Namespaces::planned(&middle, plan).unwrap();
+    let session = middle.run(|| Session::start(text)).unwrap();
     wait_for_an_answer(&hosts);
 
     let stop = AtomicBool::new(false);
@@ -115,12 +138,42 @@ fn a_cable_that_is_pulled_out_under_traffic_works_again() {
         ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
     wait_for_an_answer(&hosts);
-    // Counters of ports are published a moment after those of chains.
-    session.wait_for("ports sent or lost all that left", agrees);
+    settled(&session);
     let _ = session.audited();
     let last = session.stop();
     let told = |code| last.events.iter().filter(|event| event.code == code && event.who == "east").count();
     assert!(told(EventCode::PortDown) >= 4 && told(EventCode::PortUp) >= 4, "{:#?}", last.events);
+}
+
+/// What cannot come back says so, and the rest goes on: a tap device is its interface, and sockets of a group
+/// are bound once.
+#[test]
+fn a_dpdk_port_that_cannot_come_back_says_so() {
+    const TEST: &str = "a_dpdk_port_that_cannot_come_back_says_so";
+    if !machine::is_root() {
+        return machine::skip(TEST, "network namespaces take root");
+    }
+    for (device, interface, cure) in [
+        ("device = \"net_tap0,iface=hg-tap\"", "hg-tap", "which makes it again"),
+        ("device = \"net_af_packet0,iface=hg-right\"\nqueues = 2", "hg-right", "restart the manager"),
+    ] {
+        let middle = Namespace::new().unwrap();
+        let hosts = Namespaces::planned(&middle, &Plan::default()).unwrap();
+        let text = CONFIGURATION.replace("interface = \"hg-right\"", &format!("kind = \"dpdk\"\n{device}"));
+        let session = middle.run(|| Session::start(&text)).unwrap();
+        middle.links().unwrap().delete(interface).unwrap();
+        let now = session.wait_for("the port's interface is gone", |now| state(now) == "gone");
+        assert_eq!(port(&now, "east").link, Some(false));
+        if interface == "hg-right" {
+            lay_again(&middle, &hosts);
+        }
+        let events = session.snapshot().events;
+        let down = events.iter().find(|event| event.code == EventCode::PortDown && event.who == "east");
+        let down = down.unwrap_or_else(|| panic!("{events:#?}"));
+        assert!(down.what.contains("stays dead") && down.what.contains(cure), "{down:?}");
+        let last = session.stop();
+        assert!(!last.events.iter().any(|event| event.code == EventCode::PortUp), "{:#?}", last.events);
+    }
 }
 
 fn pull_and_lay(session: &Session, middle: &Namespace, hosts: &Namespaces) {

@@ -42,6 +42,8 @@ pub struct Treatment {
     /// Whether frames longer than its MTU make it stop (tap) or vanish (af_packet), so that they must
     /// not reach it.
     pub obeys_mtu: bool,
+    /// Whether it makes an interface of the kernel, which is the device.
+    pub makes_interface: bool,
     /// Whether frames can come with a checksum that the kernel left to a card.
     pub leaves_checksums: bool,
 }
@@ -56,6 +58,7 @@ impl Treatment {
             fills_ring: false,
             keeps_sent: false,
             obeys_mtu: false,
+            makes_interface: matches!(device.driver(), "net_tap" | "net_tun"),
             leaves_checksums: matches!(device.driver(), "net_af_packet" | "net_af_xdp"),
         };
         match device.driver() {

@@ -21,6 +21,26 @@ impl Interface {
         (index != 0).then_some(Self { name, index: index as i32 })
     }
 
+    /// Returns the interface of this number.
+    pub(crate) fn numbered(index: u32) -> Option<Self> {
+        name_of(index).map(|name| Self { name, index: index as i32 })
+    }
+
+    /// Returns whether it is still there, under whatever name.
+    pub(crate) fn is_there(&self) -> bool {
+        name_of(self.index as u32).is_some()
+    }
+
+    /// Returns the interface that has its name now.
+    pub(crate) fn next(&self) -> Option<Self> {
+        self.name.to_str().ok().and_then(Self::find)
+    }
+
+    /// Returns the name that it was found by.
+    pub(crate) fn name(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+
     /// Interfaces of this namespace.
     pub(crate) fn present() -> Vec<String> {
         // SAFETY: returns an array to be freed below, or null.
@@ -61,13 +81,24 @@ impl Interface {
         let socket = socket(libc::AF_INET, libc::SOCK_DGRAM)?;
         // SAFETY: all zeroes is a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip(self.name.to_bytes()) {
+        // It may have been renamed.
+        let name = name_of(self.index as u32).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
+        for (to, from) in request.ifr_name.iter_mut().zip(name.to_bytes()) {
             *to = *from as libc::c_char;
         }
         // SAFETY: these requests read the name and write the union.
         let refused = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) };
         if refused == 0 { Ok(request) } else { Err(io::Error::last_os_error()) }
     }
+}
+
+/// Returns the name that the interface of this number has now.
+fn name_of(index: u32) -> Option<CString> {
+    let mut name = [0 as libc::c_char; libc::IF_NAMESIZE];
+    // SAFETY: room for the longest name; returns null, or `name` with a terminated string in it.
+    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+    // SAFETY: as above.
+    (!found.is_null()).then(|| unsafe { CStr::from_ptr(name.as_ptr()) }.to_owned())
 }
 
 /// A socket of protocol 0, which for packet sockets means: receives nothing until it is bound.
@@ -115,5 +146,8 @@ mod tests {
         assert!(loopback.mtu().unwrap() >= 1500);
         assert!(Interface::present().contains(&"lo".to_owned()));
         assert!(Interface::find("no-such-if").is_none());
+        assert!(loopback.is_there() && loopback.next().unwrap().index == loopback.index);
+        assert_eq!(Interface::numbered(loopback.index as u32).unwrap().name(), "lo");
+        assert!(Interface::numbered(0).is_none());
     }
 }

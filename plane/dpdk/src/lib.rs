@@ -6,8 +6,8 @@
 //! - `mempool`, `pool`, `handler`: mbufs that are a second face of the packet region's buffers, so that a
 //!   driver receives straight into them; `private_pool`: ordinary mbufs for drivers that cannot;
 //! - `plan`, `opening`, `device`, [`Port`]: a device from its description to its end;
-//! - `interface`, `packet_socket`: the kernel interface below it, and what the af_packet driver's sockets
-//!   need beyond what it gives them;
+//! - `interface`, `packet_socket`, `watch`: the kernel interface below it, what the af_packet driver's
+//!   sockets need beyond what it gives them, and what happens when the interface goes away;
 //! - [`Queue`], `direct`, `copied`: the packet path, a burst at a time.
 //!
 //! Memory and trust: mbufs lie in memory that only the manager maps. NFs see the bytes of packets and
@@ -41,7 +41,9 @@ mod pool;
 mod port;
 mod private_pool;
 mod queue;
+mod watch;
 
 pub use error::DpdkError;
 pub use port::{Facts, Link, Losses, Opened, Port, Spec};
 pub use queue::Queue;
+pub use watch::{InterfaceState, Return};

@@ -22,6 +22,7 @@ use crate::pool::RegionPool;
 use crate::port::{self, Facts, Opened, Port, Spec};
 use crate::private_pool::PrivatePool;
 use crate::queue::{Lane, Queue};
+use crate::watch::Watch;
 use crate::{eal, ffi, files, log};
 use headgate_port::QueueCounters;
 
@@ -125,7 +126,8 @@ impl Plan<'_> {
         });
         let queues = lanes.collect();
         let facts = self.facts(device, &info);
-        let port = Port::new(Arc::clone(device), pool.cloned(), self.interface.clone(), self.device.is_pci());
+        let watch = Watch::of(device, self.interface.as_ref(), &self.treatment);
+        let port = Port::new(Arc::clone(device), pool.cloned(), watch, self.device.is_pci());
         Ok(Opened { queues, facts, port })
     }
 

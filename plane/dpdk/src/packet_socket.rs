@@ -142,7 +142,7 @@ impl PacketSockets {
         for &file in &files {
             let ours = open(ring, bypass)?;
             take_mapping(&ours, file, ring.mapped_bytes())?;
-            bind(&ours, interface)?;
+            bind(ours.as_raw_fd(), interface)?;
             if files.len() > 1 {
                 group = Some(join(&ours, group)?);
             }
@@ -152,6 +152,25 @@ impl PacketSockets {
             }
         }
         Ok(Self { files, lost: AtomicU64::new(0) })
+    }
+
+    /// Returns whether the kernel lets the sockets be bound to another interface: not those of a group.
+    pub(crate) const fn can_move(&self) -> bool {
+        self.files.len() == 1
+    }
+
+    /// Returns whether the kernel still has the sockets at this interface.
+    pub(crate) fn are_bound_to(&self, interface: &Interface) -> bool {
+        self.files.iter().all(|&file| bound_to(file) == Some(interface.index))
+    }
+
+    /// Binds the sockets to another interface. Their rings, and what is in them, stay; what the driver does
+    /// meanwhile finds no interface or the new one. Returns what keeps that taking packets for all addresses.
+    pub(crate) fn move_to(&self, interface: &Interface) -> io::Result<OwnedFd> {
+        for &file in &self.files {
+            bind(file, interface)?;
+        }
+        interface::promiscuous(interface)
     }
 
     /// Makes the kernel send what the driver left in the rings, and returns how many packets it dropped
@@ -222,7 +241,7 @@ fn mapping_of(maps: &str, link: &str, bytes: usize) -> Option<usize> {
     (more.is_none() && end - start == bytes).then_some(start)
 }
 
-fn bind(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
+fn bind(socket: RawFd, interface: &Interface) -> io::Result<()> {
     // SAFETY: all zeroes is a valid address.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
@@ -230,8 +249,19 @@ fn bind(socket: &OwnedFd, interface: &Interface) -> io::Result<()> {
     address.sll_ifindex = interface.index;
     let bytes = size_of_val(&address) as libc::socklen_t;
     // SAFETY: an address of the length given.
-    let refused = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), bytes) };
+    let refused = unsafe { libc::bind(socket, (&raw const address).cast(), bytes) };
     if refused == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns the number of the interface that a socket is bound to; -1 after that was deleted
+/// (`packet_notifier`).
+fn bound_to(socket: RawFd) -> Option<i32> {
+    // SAFETY: all zeroes is a valid address.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut bytes = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: writes at most `bytes` bytes.
+    let refused = unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut bytes) };
+    (refused == 0).then_some(address.sll_ifindex)
 }
 
 /// Joins the group that shares the interface's packets by flow, or founds it; returns its number.

@@ -10,10 +10,10 @@ use crate::device::Device;
 use crate::driver::Treatment;
 use crate::error::DpdkError;
 use crate::ffi;
-use crate::interface::Interface;
 use crate::opening;
 use crate::pool::RegionPool;
 use crate::queue::Queue;
+use crate::watch::{InterfaceState, Return, Watch};
 
 pub use crate::device::Losses;
 
@@ -98,7 +98,7 @@ pub struct Opened {
 pub struct Port {
     device: Arc<Device>,
     pool: Option<Arc<RegionPool>>,
-    interface: Option<Interface>,
+    watch: Option<Watch>,
     is_card: bool,
 }
 
@@ -118,10 +118,10 @@ impl Port {
     pub(crate) const fn new(
         device: Arc<Device>,
         pool: Option<Arc<RegionPool>>,
-        interface: Option<Interface>,
+        watch: Option<Watch>,
         is_card: bool,
     ) -> Self {
-        Self { device, pool, interface, is_card }
+        Self { device, pool, watch, is_card }
     }
 
     /// Whether packets can pass now.
@@ -132,10 +132,30 @@ impl Port {
         let refused = unsafe { ffi::rte_eth_link_get_nowait(self.device.port, &raw mut link) };
         let known = refused == 0;
         // Drivers of kernel interfaces report "up" from start to stop.
-        let up = self.interface.as_ref().map_or(known && link.link_status() != 0, Interface::is_running);
+        let up = self.watch.as_ref().map_or(known && link.link_status() != 0, Watch::is_running);
         let speed = (known && self.is_card).then_some(link.link_speed);
         // 0 and all ones say that it is not known (`RTE_ETH_SPEED_NUM_NONE`, `_UNKNOWN`).
         Link { up, speed_mbps: speed.filter(|&speed| speed != 0 && speed != u32::MAX) }
+    }
+
+    /// Polls the kernel interface below, and takes up the next of its name when it was gone, if the driver
+    /// can. To be called by the thread that opened the device, some times a second. Returns its state when
+    /// that has changed.
+    pub fn poll(&mut self) -> Option<InterfaceState> {
+        self.watch.as_mut()?.poll(&self.device)
+    }
+
+    /// Returns the state of the kernel interface below, as of the last [`Port::poll`]; `None` when there is
+    /// none.
+    #[must_use]
+    pub fn interface_state(&self) -> Option<InterfaceState> {
+        self.watch.as_ref().map(Watch::state)
+    }
+
+    /// Returns the name of the kernel interface below, and how the device comes back after it.
+    #[must_use]
+    pub fn interface(&self) -> Option<(String, Return)> {
+        self.watch.as_ref().map(|watch| (watch.name(), watch.returns()))
     }
 
     /// Returns the losses in driver and kernel so far. The first queue's counters include it from here on.
