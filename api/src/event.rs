@@ -121,6 +121,8 @@ codes! {
     SchedulingLimited: Warning,
     /// An NF runs under another scheduling policy than the configured one.
     PolicyRefused: Warning,
+    /// An NF has its configured scheduling policy again, or at last.
+    PolicyGranted: Info,
     /// Weights cannot be set, so that the kernel shares cores evenly meanwhile.
     WeightsNotSet: Warning,
     /// Weights are set again.
@@ -139,6 +141,10 @@ codes! {
     CoresReserved: Info,
     /// Cores are not, or not wholly, kept free of other programs.
     CoresNotReserved: Warning,
+    /// Others use a core of workers or NFs, which wait for it: other programs, or the hypervisor.
+    CoreTaken: Warning,
+    /// Others no longer use a core.
+    CoreFree: Info,
     /// Events of an NF, a chain or a port were left out, because there were too many.
     EventsLeftOut: Warning,
     /// The log cannot be written; the manager goes on without it.

@@ -1,6 +1,9 @@
 //! Paths of a manager's sockets and lock.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// End of the name of a manager's lock, behind the manager's own name.
+pub const LOCK_ENDING: &str = ".lock";
 
 /// The folder: `/run/headgate` for root, the user's runtime folder or one in `/tmp` for others.
 #[must_use]
@@ -32,11 +35,46 @@ pub fn nf_socket(name: &str) -> PathBuf {
 /// The file that the manager of this name holds a lock on.
 #[must_use]
 pub fn lock_file(name: &str) -> PathBuf {
-    folder().join(format!("{name}.lock"))
+    folder().join(format!("{name}{LOCK_ENDING}"))
+}
+
+/// Returns the name of the manager of this user that is this process; `None` when there is none.
+#[must_use]
+pub fn manager_of(pid: u32) -> Option<String> {
+    manager_in(&folder(), pid)
+}
+
+fn manager_in(folder: &Path, pid: u32) -> Option<String> {
+    let name = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().to_str()?.strip_suffix(LOCK_ENDING)?.to_owned();
+        // Its lock has its number.
+        let written = std::fs::read_to_string(entry.path()).ok()?;
+        (written.trim().parse() == Ok(pid)).then_some(name)
+    };
+    std::fs::read_dir(folder).ok()?.filter_map(Result::ok).find_map(name)
 }
 
 /// Every file of the manager of this name, its lock last.
 #[must_use]
 pub fn files(name: &str) -> Vec<PathBuf> {
     vec![api_socket(name), nf_socket(name), lock_file(name)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manager_is_found_by_its_process() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in
+            [("edge.lock", "17\n"), ("core.lock", "18"), ("edge.sock", "17"), ("odd.lock", "")]
+        {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        assert_eq!(manager_in(folder.path(), 18).as_deref(), Some("core"));
+        assert_eq!(manager_in(folder.path(), 17).as_deref(), Some("edge"));
+        assert_eq!(manager_in(folder.path(), 19), None);
+        assert_eq!(manager_in(&folder.path().join("none"), 17), None);
+    }
 }

@@ -55,6 +55,7 @@ pub fn started(now: &Snapshot) -> Vec<String> {
     }
     let limitations: String = now.scheduler.limitations.iter().map(|why| format!(": {why}")).collect();
     lines.push(format!("scheduler {}{limitations}", now.scheduler.mode));
+    lines.extend(now.scheduler.taken.iter().map(|taken| taken.what.clone()));
     for nf in &now.nfs {
         let is = match (nf.start_ns, &nf.last_failure) {
             (Some(ns), _) => format!("ready after {}", text::time(ns)),
@@ -144,7 +145,7 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Event, EventCode, SchedulerStatus};
+    use crate::status::{Event, EventCode, SchedulerStatus, TakenStatus};
 
     fn with_events(times: &[u64]) -> Snapshot {
         let event = |&at_ns: &u64| Event::new(at_ns, EventCode::NfReady, "fw", "ready\x07".into());
@@ -179,7 +180,10 @@ mod tests {
         let scheduler = SchedulerStatus {
             mode: "weights".into(),
             limitations: vec!["not here".into()],
-            reserved: None,
+            taken: vec![TakenStatus {
+                what: "core 0: a worker polls there too".into(),
+                ..TakenStatus::default()
+            }],
             ..SchedulerStatus::default()
         };
         let now = Snapshot { nfs, scheduler, ..Snapshot::default() };
@@ -187,6 +191,7 @@ mod tests {
             started(&now),
             [
                 "scheduler weights: not here",
+                "core 0: a worker polls there too",
                 "nf a (firewall) on core 0, policy batch: ready after 1.40 ms",
                 "nf b (firewall) on core 0: failed: exited with code 1",
                 "nf c (firewall) on core 0: still starting",

@@ -70,6 +70,22 @@ pub struct SchedulerStatus {
     /// Cores kept free of other programs, if some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<ReservedStatus>,
+    /// Cores of workers or NFs that others take.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken: Vec<TakenStatus>,
+}
+
+/// A core of workers or NFs that others take.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TakenStatus {
+    /// Number of the core.
+    pub core: u32,
+    /// Who takes it: programs or hypervisor.
+    pub by: String,
+    /// Part of it that they had lately while ours waited, 0 to 1.
+    pub part: f64,
+    /// Description, with names where they are known, and the cure.
+    pub what: String,
 }
 
 /// Cores kept free of other programs.
@@ -346,6 +362,9 @@ pub struct NfStatus {
     pub priority: u32,
     /// Scheduling policy of its process: normal, batch, rr, fifo.
     pub policy: String,
+    /// Reason why that is not, or not wholly, the configured one; `None` when it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_refused: Option<String>,
     /// Time slices it was given, this incarnation; 0 except with unis.
     pub slices: u64,
     /// Cost of a packet by which its slices are formed, in nanoseconds; `None` before it is known.

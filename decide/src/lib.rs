@@ -25,6 +25,7 @@
 //! - [`liveness`]: whether an NF that takes no packets is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
 //! - [`replicate`]: what the nodes of a group say to each other so that one may be lost and no state is;
+//! - [`taken`]: whether others have a core of workers or NFs;
 //! - [`takeover`]: what the spare of an NF does first when the process that worked has died;
 //! - [`bfd`]: whether a neighbour and the link to it are alive;
 //! - [`spare`]: when a process is made that waits to be an instance's next one;
@@ -64,6 +65,7 @@ mod snapshot;
 pub mod spare;
 pub mod spread;
 pub mod statistics;
+pub mod taken;
 pub mod takeover;
 pub mod wake;
 pub mod weights;

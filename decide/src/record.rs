@@ -26,6 +26,7 @@ use crate::objectives::Objectives;
 use crate::relief::Relief;
 use crate::slice::Dispatcher;
 use crate::spare::Spare;
+use crate::taken::TakenCores;
 use crate::units::{CoreId, InstanceId, Instant};
 use crate::weights::Weights;
 
@@ -61,6 +62,8 @@ pub enum Entry {
     Objectives(StepOf<Objectives>),
     /// Step of the relief of slow instances.
     Relief(StepOf<Relief>),
+    /// Step of the watch over cores that others take.
+    Taken(StepOf<TakenCores>),
     /// Step of the time slices of one core.
     Slices {
         /// The core.
@@ -196,6 +199,7 @@ pub struct Replay {
     weights: Option<Replayed<Weights>>,
     objectives: Option<Replayed<Objectives>>,
     relief: Option<Replayed<Relief>>,
+    taken: Option<Replayed<TakenCores>>,
     slices: BTreeMap<CoreId, Option<Replayed<Dispatcher>>>,
     liveness: BTreeMap<InstanceId, Option<Replayed<Liveness>>>,
     lifecycles: BTreeMap<InstanceId, Option<Replayed<Lifecycle>>>,
@@ -213,6 +217,7 @@ impl Replay {
             Entry::Weights(step) => Replayed::step(&mut self.weights, at, step),
             Entry::Objectives(step) => Replayed::step(&mut self.objectives, at, step),
             Entry::Relief(step) => Replayed::step(&mut self.relief, at, step),
+            Entry::Taken(step) => Replayed::step(&mut self.taken, at, step),
             Entry::Slices { core, step } => Replayed::step(self.slices.entry(core).or_default(), at, step),
             Entry::Liveness { instance, step } => {
                 Replayed::step(self.liveness.entry(instance).or_default(), at, step)

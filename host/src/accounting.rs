@@ -4,6 +4,7 @@
 //! the network stack of a receiver is often part of the sender's system time. The sums are right all the
 //! same.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,6 +71,15 @@ pub fn core(core: u32) -> Result<MachineTime, FileError> {
     times_in(&text, &format!("cpu{core} ")).ok_or_else(|| content(MACHINE, text, "a table with that core"))
 }
 
+/// Returns the time that the hypervisor gave to others while a core had something to do, by core; nothing
+/// where there is no hypervisor that says so.
+///
+/// # Errors
+/// As [`machine`].
+pub fn stolen() -> Result<BTreeMap<u32, Duration>, FileError> {
+    Ok(stolen_in(&files::read(MACHINE)?))
+}
+
 /// Returns that of a process.
 ///
 /// # Errors
@@ -127,6 +137,15 @@ fn times_in(text: &str, who: &str) -> Option<MachineTime> {
     };
     let busy = user + nice + system + interrupts + soft_interrupts;
     Some(MachineTime { busy: ticks(busy), idle: ticks(idle + waiting) })
+}
+
+/// `cpuN` and seven times before the stolen one.
+fn stolen_in(text: &str) -> BTreeMap<u32, Duration> {
+    let of_line = |line: &str| {
+        let (core, counts) = line.strip_prefix("cpu")?.split_once(' ')?;
+        Some((core.parse().ok()?, ticks(counts.split_whitespace().nth(7)?.parse().ok()?)))
+    };
+    text.lines().filter_map(of_line).collect()
 }
 
 /// The 14th and 15th fields; the second is a name in parentheses that may hold anything.
@@ -195,6 +214,17 @@ mod tests {
         let expected = InterfaceCounters { received: 2, received_bytes: 1, sent: 4, sent_bytes: 3 };
         assert_eq!(interface_in(text, "lo"), Some(expected));
         assert_eq!(interface_in(text, "eth0"), None);
+    }
+
+    #[test]
+    fn stolen_time_is_by_core() {
+        let second = rustix::param::clock_ticks_per_second();
+        let text = format!(
+            "cpu  1 1 1 1 1 1 1 9 0 0\ncpu0 1 1 1 1 1 1 1 {second} 0 0\ncpu12 1 1 1 1 1 1 1 0\ncpu3 1\n"
+        );
+        let expected = [(0, Duration::from_secs(1)), (12, Duration::ZERO)];
+        assert_eq!(stolen_in(&text), expected.into_iter().collect());
+        assert!(!stolen().unwrap().is_empty());
     }
 
     #[test]

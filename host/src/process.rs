@@ -491,9 +491,14 @@ pub fn observe(pid: Pid) -> Result<Observation, ProcessError> {
 
 /// Time that the main thread of a process was ready to run and waited for a core, in ns since it began.
 pub fn waiting_ns(pid: Pid) -> Result<u64, ProcessError> {
-    let path = PathBuf::from(format!("/proc/{}/schedstat", pid.as_raw_pid()));
-    let text = read_of(pid, &path)?;
-    parse_schedstat(&text).map(|(_, waiting_ns)| waiting_ns).ok_or_else(|| unknown(path, &text))
+    times_ns(pid).map(|(_, waiting_ns)| waiting_ns)
+}
+
+/// Time that a thread was on a core, and that it was ready to run and waited for one, in ns since it began.
+pub fn times_ns(thread: Pid) -> Result<(u64, u64), ProcessError> {
+    let path = PathBuf::from(format!("/proc/{}/schedstat", thread.as_raw_pid()));
+    let text = read_of(thread, &path)?;
+    parse_schedstat(&text).ok_or_else(|| unknown(path, &text))
 }
 
 /// Returns when a process began, in clock ticks since the start of the machine; `None` when there is none.

@@ -9,7 +9,8 @@
 //! - [`reception`]: NFs that somebody else starts, and that attach;
 //! - [`reconfiguration`]: the change from one configuration to another while traffic runs;
 //! - [`scheduling`], [`slices`], [`reserve`]: cost of NFs, the share or the time slices of its core that each
-//!   gets, and cores kept free of other programs; [`groups`]: the kernel's part of shares;
+//!   gets, and cores kept free of other programs; [`groups`]: the kernel's part of shares; [`granted`]:
+//!   policies that were asked for and are not in force; [`taken`]: cores that others use;
 //! - [`questions`]: messages to NFs that wait for answers;
 //! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: measurements, promises, events and status;
 //! - [`ledger`]: changes to the machine, and how they are undone.
@@ -30,6 +31,7 @@
 
 mod answer;
 mod delays;
+mod granted;
 mod groups;
 mod instance;
 mod instances;
@@ -46,6 +48,7 @@ mod scheduling;
 mod slices;
 mod snapshot;
 mod state;
+mod taken;
 mod telemetry;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -79,6 +82,7 @@ use crate::users::Users;
 use crate::wiring::Wiring;
 
 use delays::Delays;
+use granted::Granted;
 use groups::NfGroups;
 use instance::Instance;
 use instances::{Effect, Ground, Instances};
@@ -91,6 +95,7 @@ use reserve::Reserved;
 use scheduling::Scheduling;
 use slices::TimeSlices;
 use slices::thread::ManagerClock;
+use taken::Taken;
 use telemetry::Events;
 
 /// Longest time between two passes. Our choice: offences and reclaimed buffers wait at most this long; 200
@@ -152,8 +157,10 @@ pub struct Control {
     change: Option<Change>,
     scheduling: Scheduling,
     groups: NfGroups,
+    granted: Granted,
     slices: TimeSlices,
     reserved: Reserved,
+    taken: Taken,
     delays: Delays,
     objectives: Objectives,
     events: Events,
@@ -225,15 +232,16 @@ impl Control {
         let started_ns = fabric.clock.now_ns();
         let mut ledger = Ledger::new(janitor.clone());
         let (groups, refused) = prepare(&config, &mut ledger);
-        let clock = ManagerClock { clock: fabric.clock, started_ns };
         let recorder = settings.recorder.clone();
         Self {
             scheduling: Scheduling::new(&config.scheduler, &recorder),
             groups,
+            granted: Granted::default(),
             users: Users::default(),
-            slices: TimeSlices::new(&config, clock, &recorder),
+            slices: TimeSlices::new(&config, ManagerClock { clock: fabric.clock, started_ns }, &recorder),
             delays: Delays::new(fabric.clock, &recorder),
             objectives: Objectives::new(&recorder),
+            taken: Taken::new(&recorder),
             instances: Instances::new(recorder),
             config,
             settings,
@@ -279,6 +287,7 @@ impl Control {
         let _ = sched::prefer(NICE, SLICE_NS);
         // Before any NF runs, so that other programs leave its core first.
         self.tend_reserved();
+        self.find_neighbours();
         let now = self.now();
         self.weigh_others(now);
         for nf in self.config.nfs.clone() {
@@ -310,6 +319,8 @@ impl Control {
         self.tend_log();
         self.tend_wiring();
         self.tend_reserved();
+        self.tend_granted();
+        self.tend_taken();
         self.tend_delays();
         self.tend_relief();
         self.tend_objectives();

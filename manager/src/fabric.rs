@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use headgate_decide::units::{ChainId, NfId, Ticks, WorkerId};
 use headgate_host::clock::Clock;
-use headgate_host::cores;
+use headgate_host::{Pid, cores};
 use headgate_path::audit::{Audit, Pause, audit};
 use headgate_path::board::Board;
 use headgate_path::flows::Seeds;
@@ -29,6 +29,8 @@ use crate::config::{Config, Hugepages};
 
 use passes::Idle;
 
+/// Beginning of the names of worker threads; their core follows. Other managers find them by it.
+pub const WORKER_NAME: &str = "hg-worker-";
 /// Most NF instances, dead ones not yet taken back included.
 pub const INSTANCES_MAX: usize = 256;
 /// Least number of chains there is room for, so that some can be added while the manager runs.
@@ -54,6 +56,8 @@ pub struct RegionHome {
 pub struct WorkerHome {
     /// Its core.
     pub core: u32,
+    /// Its thread, as the kernel counts it.
+    pub task: Pid,
     /// Its counters.
     pub board: Arc<Board>,
     /// Counters of its queues.
@@ -181,8 +185,8 @@ impl Fabric {
             let board = fabric.signals.boards[number].clone();
             let (core, queues) = (cores[number], worker.queue_counters());
             let idle = Idle::of(config, shared.contains(&core));
-            let thread = spawn(worker, core, idle)?;
-            fabric.workers.push(WorkerHome { core, board, queues, mailbox, thread: Some(thread) });
+            let (task, thread) = spawn(worker, core, idle)?;
+            fabric.workers.push(WorkerHome { core, task, board, queues, mailbox, thread: Some(thread) });
         }
         Ok(fabric)
     }
@@ -327,6 +331,7 @@ impl Fabric {
         let signals = Signals::new(1, chains_max, INSTANCES_MAX, false);
         let worker = WorkerHome {
             core: config.manager.cores[0],
+            task: rustix::thread::gettid(),
             board: signals.boards[0].clone(),
             queues: SharedCounters::default(),
             mailbox: Arc::default(),
@@ -342,24 +347,23 @@ impl Drop for Fabric {
     }
 }
 
-fn spawn(worker: Worker, core: u32, when_idle: Idle) -> Result<JoinHandle<()>, StartError> {
+fn spawn(worker: Worker, core: u32, when_idle: Idle) -> Result<(Pid, JoinHandle<()>), StartError> {
     let (pinned, answer) = channel();
     let body = move || {
         let result = cores::pin_current_thread(core);
         let failed = result.is_err();
-        let _ = pinned.send(result);
+        let _ = pinned.send(result.map(|()| rustix::thread::gettid()));
         if !failed {
             passes::run(worker, when_idle);
         }
     };
     let thread = std::thread::Builder::new()
-        .name(format!("hg-worker-{core}"))
+        .name(format!("{WORKER_NAME}{core}"))
         .spawn(body)
         .map_err(|cause| StartError::Thread { cause })?;
-    match answer.recv() {
-        Ok(Err(error)) => Err(StartError::Cores(error)),
-        _ => Ok(thread),
-    }
+    let ended = || StartError::Thread { cause: std::io::Error::other("it ended at its start") };
+    let task = answer.recv().map_err(|_| ended())?.map_err(StartError::Cores)?;
+    Ok((task, thread))
 }
 
 /// Returns the key of the flow hash, from the kernel by way of the standard library's hasher.

@@ -13,9 +13,6 @@ use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::table::Table;
 
-/// End of the name of a manager's lock, behind the manager's own name.
-const LOCK_ENDING: &str = ".lock";
-
 /// Show the managers that run as this user, and places that managers left when they were killed
 ///
 /// A place that was left is taken over by the next manager of its name.
@@ -93,7 +90,8 @@ fn names(folder: &Path) -> Result<Vec<String>, CommandError> {
             CommandError::environment(format!("cannot read {}: {error}", folder.display()))
         })?,
     };
-    let name = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_suffix(LOCK_ENDING).map(str::to_owned);
+    let name =
+        |entry: fs::DirEntry| entry.file_name().to_str()?.strip_suffix(place::LOCK_ENDING).map(str::to_owned);
     let mut names: Vec<String> = entries.filter_map(Result::ok).filter_map(name).collect();
     names.sort();
     Ok(names)

@@ -50,8 +50,11 @@ pub fn headline(interval: Interval<'_>, paint: Paint) -> String {
         )
     });
     let reserved: String = reserved.collect();
+    let taken =
+        scheduler.taken.iter().map(|taken| format!("{}\n", paint.ink(Ink::Yellow, &harmless(&taken.what))));
+    let taken: String = taken.collect();
     format!(
-        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{reserved}{limitations}",
+        "{} pid {}, version {}, up {}, CPU {}{ended}\n{socket}{reserved}{taken}{limitations}",
         paint.ink(Ink::Bold, &format!("manager {}", harmless(&manager.name))),
         manager.pid,
         harmless(&manager.version),
@@ -91,16 +94,20 @@ pub fn ports(interval: Interval<'_>, paint: Paint) -> String {
             (units::whole(port.received), None),
             (units::whole(port.sent), None),
             (if_any(lost(port)), ink),
-            (losses(port), None),
+            (why(port), None),
             (port.detail.clone(), None),
         ]);
     }
     table.render(paint)
 }
 
-fn losses(port: &PortStatus) -> String {
-    let words = port_losses(port).into_iter().filter(|loss| loss.1 > 0);
-    words.map(|(word, count, _)| format!("{word} {}", units::whole(count))).collect::<Vec<_>>().join(", ")
+/// Describes what is wrong with a port: the state of its interface, and packets lost.
+fn why(port: &PortStatus) -> String {
+    let state = port.state.as_deref().filter(|state| *state != "up");
+    let state = state.map(|state| format!("interface {}", harmless(state)));
+    let losses = port_losses(port).into_iter().filter(|loss| loss.1 > 0);
+    let losses = losses.map(|(word, count, _)| format!("{word} {}", units::whole(count)));
+    state.into_iter().chain(losses).collect::<Vec<_>>().join(", ")
 }
 
 /// Packets lost before they entered a chain or after they left it: word, count, meaning.
@@ -356,6 +363,9 @@ fn scheduling(nf: &NfStatus) -> Vec<(&'static str, String)> {
         let share =
             nf.share.map_or(String::new(), |share| format!(", {} of its core", units::percent(share)));
         facts.push(("scheduled", format!("{}, priority {}{share}", nf.policy, nf.priority)));
+        if let Some(why) = &nf.policy_refused {
+            facts.push(("not granted", why.clone()));
+        }
         facts.push(("arrivals", units::packet_rate(nf.arrivals_per_second)));
     }
     if let (Some(median), Some(tail)) = (nf.service_time_ns_p50, nf.service_time_ns_p99) {

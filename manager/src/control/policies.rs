@@ -2,24 +2,24 @@
 //! actions. It decides nothing.
 //!
 //! - here: events of instances, for all decisions that need them;
-//! - [`weights`], [`slices`], [`delays`], [`objectives`]: one shell for each decision.
+//! - [`weights`], [`slices`], [`delays`], [`objectives`], [`taken`]: one shell for each decision;
+//! - [`granted`]: policies that NFs ask for.
 
 mod delays;
+mod granted;
 mod objectives;
 mod slices;
+mod taken;
 mod weights;
 
 use headgate_decide::share::feeds;
 use headgate_decide::units::{CoreId, NfId};
 use headgate_decide::weights::Event;
-use headgate_host::sched;
 use headgate_host::undo::Action;
 
 use super::Control;
 use super::instance::Instance;
-use super::scheduling::{kernel_policy, word};
 use crate::config::model::Nf;
-use crate::status::EventCode;
 
 impl Control {
     /// Tells all decisions that an instance has a fresh process.
@@ -38,23 +38,17 @@ impl Control {
         self.tell_weights(now, Event::Ready(number));
         self.weigh_others(now);
         let instance = &self.instances[at];
-        let Some(process) = instance.pid() else { return };
         if self.slices.gives(&instance.seat.nf, instance.seat.core) {
             return self.scheduling.note_policy(number, "fifo");
         }
-        let refused = sched::set(Some(process), kernel_policy(instance.seat.nf.policy)).err();
-        let in_force = sched::get(Some(process)).map_or("unknown", word);
-        self.scheduling.note_policy(number, in_force);
-        if let Some(error) = refused {
-            let name = instance.seat.name.clone();
-            self.log(EventCode::PolicyRefused, &name, format!("runs under the policy {in_force}: {error}"));
-        }
+        self.grant_policy(at);
     }
 
     /// Tells all decisions that an instance's process has ended: from now on none touches it by its number.
     pub(super) fn end_policies(&mut self, at: usize) {
         let (now, instance) = (self.now(), &self.instances[at]);
         let number = instance.seat.number;
+        self.granted.forget(number);
         if self.slices.gives(&instance.seat.nf, instance.seat.core) {
             let pid = instance.pid().map(|pid| pid.as_raw_pid());
             self.arrange_slices(Some(number));

@@ -110,7 +110,7 @@ fn are_not(cores: &CoreList) -> String {
 }
 
 /// Returns whether a process is the manager, or was started by it or by one that was.
-fn is_descendant(process: Pid) -> bool {
+pub(super) fn is_descendant(process: Pid) -> bool {
     let own = rustix::process::getpid();
     let mut line = std::iter::successors(Some(process), |process| process::parent(*process));
     line.by_ref().take(ANCESTORS_MAX).any(|process| process == own)

@@ -273,15 +273,5 @@ pub const fn with_slice(policy: sched::Policy, slice: Span) -> sched::Policy {
     }
 }
 
-/// Returns the configuration's word for a policy.
-pub const fn word(policy: sched::Policy) -> &'static str {
-    match policy {
-        sched::Policy::Normal { .. } => "normal",
-        sched::Policy::Batch { .. } => "batch",
-        sched::Policy::RoundRobin { .. } => "rr",
-        sched::Policy::Fifo { .. } => "fifo",
-    }
-}
-
 #[cfg(test)]
 mod tests;

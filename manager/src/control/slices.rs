@@ -25,7 +25,7 @@ use headgate_decide::slice::{self, Chain, CorePlan, Rules, Runnable, price};
 use headgate_decide::units::{CoreId, InstanceId, NfId, Rate, Span};
 use headgate_host::Pid;
 use headgate_host::process::CpuClock;
-use headgate_host::sched::{self, Policy};
+use headgate_host::sched::Policy;
 
 use crate::config::model::{self, Nf, Unis};
 use crate::config::{Config, Mode};
@@ -360,18 +360,6 @@ impl TimeSlices {
             cost_ns: (cost_ps > 0).then(|| cost_ps as f64 / 1000.0),
             is_measured: kept.measured_ns.is_some() && !account.learnt.load(Ordering::Relaxed),
         }
-    }
-
-    /// Returns the setting that keeps real-time tasks from all of a core, in a sentence with its cure.
-    pub fn real_time_stall(&self) -> Option<String> {
-        let us = sched::real_time_limit_us().filter(|us| (0..1_000_000).contains(us))?;
-        (!self.seated.is_empty()).then(|| {
-            format!(
-                "the kernel takes each core from real-time tasks for {} ms of a second, in which NFs with time slices \
-                 stand still: set `lift_rt_limit = true` in [scheduler], or `sysctl kernel.sched_rt_runtime_us=-1`",
-                (1_000_000 - us) / 1000
-            )
-        })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headgate_decide::lifecycle::State;
-use headgate_decide::units::{ChainId, NfId, Span};
+use headgate_decide::units::{ChainId, InstanceId, NfId, Span};
 use headgate_host::{cores, process};
 use headgate_path::audit::Audit;
 use headgate_path::board::{InstanceCounts, Station};
@@ -61,10 +61,12 @@ impl Control {
         status.limitations.extend(self.slices.troubles().cloned());
         status.limitations.extend(self.slices.unmeasured());
         status.limitations.extend(self.objectives.troubles().cloned());
-        status.limitations.extend(self.slices.real_time_stall());
+        let name = |instance: InstanceId| self.instances[instance.index()].seat.name.clone();
+        status.limitations.extend(self.granted.limitations(name));
         status.cores = self.slices.status();
         status.limitations.extend(self.reserved.trouble().cloned());
         status.reserved = self.reserved.status();
+        status.taken = self.taken.status();
         status
     }
 
@@ -205,6 +207,7 @@ impl Control {
             arrivals_per_second: weights.arrivals.per_second(),
             priority: seat.nf.priority,
             policy: weights.policy,
+            policy_refused: self.granted.refusal(seat.number).cloned(),
             slices: slices.slices,
             slice_cost_measured: slices.is_measured,
             slice_cost_ns: slices.cost_ns,
