@@ -57,7 +57,7 @@ pub(crate) const ENTRY: Entry = Entry {
     })
 };
 
-/// The most flows: our choice, 230 MiB of tables.
+/// The most flows: our choice, 192 MiB of tables.
 const FLOWS_MAX: usize = 1 << 20;
 /// The most flows a report names: so many fit a message of 64 KiB.
 const TOP_MAX: usize = 100;
