@@ -46,24 +46,25 @@ impl Default for Policy {
 pub struct Restart {
     in_a_row: u32,
     total: u32,
-    started: Instant,
+    /// Start of the process that has not failed yet; `None` while there is none.
+    started: Option<Instant>,
 }
 
 impl Restart {
     /// Returns an instance that never failed.
     #[must_use]
     pub const fn new() -> Self {
-        Self { in_a_row: 0, total: 0, started: Instant(0) }
+        Self { in_a_row: 0, total: 0, started: None }
     }
 
     /// Takes in that the NF was started.
     pub fn on_start(&mut self, now: Instant) {
-        self.started = now;
+        self.started = Some(now);
     }
 
-    /// Takes in that the NF failed. Returns when it may start again.
+    /// Takes in that the NF failed, or could not be started. Returns when it may start again.
     pub fn on_failure(&mut self, now: Instant, policy: &Policy) -> Instant {
-        if now - self.started >= policy.settled {
+        if self.started.take().is_some_and(|started| now - started >= policy.settled) {
             self.in_a_row = 0;
         }
         let wait = match self.in_a_row {
@@ -102,6 +103,22 @@ mod tests {
         restart.on_start(now);
         assert_eq!(restart.on_failure(later, &policy), later);
         assert_eq!(restart.failures(), 13);
+    }
+
+    /// A machine that lets no NF start must not be kept busy by trying.
+    #[test]
+    fn who_was_never_started_has_not_settled() {
+        let (policy, mut restart, mut now) = (Policy::default(), Restart::new(), Instant(0));
+        for _ in 0..12 {
+            now = restart.on_failure(now, &policy);
+        }
+        assert_eq!(restart.on_failure(now, &policy) - now, policy.longest);
+        // The one that ran counts once.
+        restart.on_start(now);
+        now = now + policy.settled;
+        assert_eq!(restart.on_failure(now, &policy), now);
+        let much_later = now + policy.settled;
+        assert_eq!(restart.on_failure(much_later, &policy) - much_later, policy.first);
     }
 
     #[test]
