@@ -7,7 +7,7 @@ use headgate_host::cgroup::NfGroup;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
-use rustix::process::{Gid, Uid};
+use rustix::fs::Mode;
 
 use super::{Actions, Effect, Ground, Instances};
 use crate::control::instance::{Process, Seat, SpareProcess};
@@ -161,10 +161,11 @@ pub(super) fn launch(
     let (tap, output) = output.map_err(|error| format!("no pipe for its output: {error}"))?;
     let undo = &mut |undo| ground.ledger.before_changing(undo);
     let user = ground.users.of(&seat.nf, ground.config, undo)?;
-    if let Some(user) = &user {
-        // It may open its outputs once more, as scripts do by /dev/stderr.
-        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.gid));
-        rustix::fs::fchown(&output, Some(uid), Some(gid)).map_err(|error| format!("its output: {error}"))?;
+    if user.is_some() {
+        // It may open its outputs once more to write, as scripts do by /dev/stderr; nobody else finds the
+        // way. To make it the owner would take a right that the manager need not have (CAP_CHOWN).
+        let writable = Mode::RUSR | Mode::WUSR | Mode::WGRP | Mode::WOTH;
+        rustix::fs::fchmod(&output, writable).map_err(|error| format!("its output: {error}"))?;
     }
     let configured = seat.nf.confinement.allow.iter().map(|allowed| allowed.permission());
     let orders = Orders {
