@@ -65,11 +65,21 @@ impl UserNumber {
         undo: &mut dyn FnMut(Action),
     ) -> Result<Self, UserError> {
         let failed = |source| UserError::Folder { folder: folder.to_owned(), source };
+        // The last one who leaves removes it.
+        undo(Action::RemoveDirectory { path: folder.to_owned() });
         make_own(folder).map_err(failed)?;
         let first = first_choice(manager, domain);
         for step in 0..TRIES {
             let number = FIRST + (first + step) % COUNT;
-            let lock = Lock::take(&folder.join(number.to_string()), undo).map_err(failed)?;
+            let path = folder.join(number.to_string());
+            let lock = match Lock::take(&path, undo) {
+                // That one just left.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    make_own(folder).and_then(|()| Lock::take(&path, undo))
+                }
+                taken => taken,
+            };
+            let lock = lock.map_err(failed)?;
             if let Some(lock) = lock {
                 return Ok(Self { number, _lock: lock });
             }
@@ -121,6 +131,21 @@ mod tests {
         assert_eq!(take(&folder, "edge", "default").number(), number);
         drop(other);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_folder_goes_with_the_last_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("users");
+        let mut undone = Vec::new();
+        let number = UserNumber::take(&folder, "edge", "default", &mut |action| undone.push(action)).unwrap();
+        let other = take(&folder, "other", "default");
+        drop(number);
+        undone.iter().rev().for_each(|action| action.perform().unwrap());
+        assert!(folder.exists(), "another manager has a number");
+        drop(other);
+        undone.iter().rev().for_each(|action| action.perform().unwrap());
+        assert!(!folder.exists());
     }
 
     #[test]
