@@ -107,13 +107,17 @@ fn dpdk(about: &Result<(PathBuf, About), String>) -> Check {
     }
 }
 
-/// Drivers lie in `dpdk/pmds-VERSION` beside the library, as Debian and DPDK's own build have it.
+/// Drivers lie in `dpdk/pmds-VERSION` beside the library, as Debian and DPDK's own build have it. Only a
+/// package for developers has them without a version behind their name.
 fn installed_drivers(library: &Path) -> Vec<&'static str> {
-    let folder = library.parent().map(|folder| folder.join("dpdk"));
-    let folders = folder.and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten();
-    let folders: Vec<PathBuf> = folders.filter_map(Result::ok).map(|entry| entry.path()).collect();
-    let is_there =
-        |driver: &&str| folders.iter().any(|folder| folder.join(format!("librte_net_{driver}.so")).exists());
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let folders = library.parent().map(|folder| entries(folder.join("dpdk"))).into_iter().flatten();
+    let files: Vec<_> =
+        folders.flat_map(|folder| entries(folder.path())).map(|file| file.file_name()).collect();
+    let is_there = |driver: &&str| {
+        let (name, of_version) = (format!("librte_net_{driver}.so"), format!("librte_net_{driver}.so."));
+        files.iter().any(|file| *file == *name || file.to_string_lossy().starts_with(&of_version))
+    };
     DRIVERS.into_iter().filter(is_there).collect()
 }
 
@@ -149,7 +153,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let drivers = folder.path().join("dpdk/pmds-23.0");
         fs::create_dir_all(&drivers).unwrap();
-        fs::write(drivers.join("librte_net_tap.so"), "").unwrap();
-        assert_eq!(installed_drivers(&folder.path().join("librte_eal.so.23.0")), ["tap"]);
+        // Of a package for developers, of one for everybody, and another driver.
+        for file in ["librte_net_tap.so", "librte_net_af_packet.so.23", "librte_net_memif_more.so.23"] {
+            fs::write(drivers.join(file), "").unwrap();
+        }
+        assert_eq!(installed_drivers(&folder.path().join("librte_eal.so.23.0")), ["af_packet", "tap"]);
     }
 }
