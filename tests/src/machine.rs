@@ -1,12 +1,18 @@
 //! The machine the tests run on.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use headgate_host::cores::Placement;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::programs;
+
+/// Folders below which groups of a manager are looked for, and how deep: those of this process, and of
+/// systemd's services and sessions.
+const GROUPS: &str = "/sys/fs/cgroup";
+const GROUPS_DEPTH: u32 = 4;
 
 /// Returns the core of managers.
 #[must_use]
@@ -59,4 +65,22 @@ pub fn alone() -> File {
     let lock = lock.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     flock(&lock, FlockOperation::LockExclusive).expect("a lock can be waited for");
     lock
+}
+
+/// Returns the control groups of all NFs of the manager `tests` in a process: one in each hierarchy.
+#[must_use]
+pub fn groups_of(process: u32) -> Vec<PathBuf> {
+    fn search(folder: &Path, name: &str, depth: u32, found: &mut Vec<PathBuf>) {
+        let folders = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+        for folder in folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+            if folder.file_name() == name {
+                found.push(folder.path());
+            } else if depth > 0 {
+                search(&folder.path(), name, depth - 1, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    search(Path::new(GROUPS), &format!("headgate-tests-{process}"), GROUPS_DEPTH, &mut found);
+    found
 }

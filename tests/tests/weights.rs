@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use headgate_api::status::{EventCode, NfStatus, Snapshot};
-use headgate_host::cgroup::CpuController;
+use headgate_host::cgroup::{CpuController, Version};
 use headgate_host::sched;
 use headgate_tests::machine;
 use headgate_tests::session::{Session, nf};
@@ -56,18 +56,31 @@ chain = "{name}"
 const LIGHT: &str = "args = { cycles = 5000 }";
 const HEAVY: &str = "args = { cycles = 15000 }";
 
-/// This manager's group of all.
-fn group_of_all() -> Option<PathBuf> {
-    let home = CpuController::find().group_of(None)?;
-    Some(home.join(format!("headgate-tests-{}", std::process::id())))
+/// This manager's group of all, once it runs: the one with weights.
+fn group_of_all() -> PathBuf {
+    let groups = machine::groups_of(std::process::id());
+    let weighed = groups.into_iter().find(|group| group.join(weight_file()).exists());
+    weighed.expect("a manager weighs its NFs where it can")
 }
 
-/// Returns whether groups can be made here and read by these tests: version 1, which any group may have
-/// children in.
+/// The file of a group's weight here, by the version of control groups.
+fn weight_file() -> &'static str {
+    match CpuController::find() {
+        CpuController::V2(_) => Version::V2.weight_file(),
+        _ => Version::V1.weight_file(),
+    }
+}
+
+/// The weight of a group.
+fn weight(group: &Path) -> u32 {
+    fs::read_to_string(group.join(weight_file())).unwrap().trim().parse().unwrap()
+}
+
+/// Returns whether groups can be weighed here.
 fn has_weights(test: &str) -> bool {
-    let possible = machine::is_root() && matches!(CpuController::find(), CpuController::V1(_));
+    let possible = machine::is_root() && CpuController::find() != CpuController::None;
     if !possible {
-        machine::skip(test, "it takes root, and version 1 of the cpu controller");
+        machine::skip(test, "it takes root, and the cpu controller of control groups");
     }
     possible
 }
@@ -89,8 +102,7 @@ fn written(group: &Path, nf: &NfStatus) -> f64 {
             .is_ok_and(|members| members.lines().any(|one| one == pid))
     };
     let group = groups_of_nfs(group).into_iter().find(has_it).unwrap();
-    let shares = fs::read_to_string(group.join("cpu.shares")).unwrap();
-    shares.trim().parse::<f64>().unwrap() / 10_000.0
+    f64::from(weight(&group)) / 10_000.0
 }
 
 fn share(nf: &NfStatus) -> f64 {
@@ -107,8 +119,8 @@ fn shares_follow_what_packets_cost() {
     if !has_weights("shares_follow_what_packets_cost") {
         return;
     }
-    let group = group_of_all().unwrap();
     let session = Session::start(&configuration("mode = \"weights\"", LIGHT, HEAVY));
+    let group = group_of_all();
     // Before an NF has said what its packets cost, CPU accounting may say the same.
     let sampled = |now: &Snapshot| now.nfs.iter().all(|nf| nf.service_time_ns_p50.is_some());
     let now =
@@ -140,14 +152,13 @@ fn domains_share_a_core_by_their_parts() {
     let domains = "[[domain]]\nname = \"inner\"\npart = 3\n[[domain]]\nname = \"outer\"\n";
     let of = |domain: &str, keys: &str| format!("{keys}\ndomain = \"{domain}\"");
     let text = configuration("mode = \"weights\"", &of("inner", LIGHT), &of("outer", HEAVY));
-    let group = group_of_all().unwrap();
     let session = Session::start(&(text + domains));
+    let group = group_of_all();
     session.wait_for("each NF has all that its domain has", |now| now.nfs.iter().all(|nf| share(nf) == 1.0));
     let part = |domain: &str| {
         let groups = fs::read_dir(&group).unwrap().map(|entry| entry.unwrap().path());
         let is_one = |path: &PathBuf| path.to_string_lossy().ends_with(&format!(".{domain}"));
-        let text = fs::read_to_string(groups.into_iter().find(is_one).unwrap().join("cpu.shares")).unwrap();
-        text.trim().parse::<u32>().unwrap()
+        weight(&groups.into_iter().find(is_one).unwrap())
     };
     assert_eq!(part("inner"), 3 * part("outer"));
     session.stop();
@@ -171,8 +182,8 @@ fn a_group_that_disappears_is_made_again() {
     if !has_weights("a_group_that_disappears_is_made_again") {
         return;
     }
-    let group = group_of_all().unwrap();
     let session = Session::start(&configuration("mode = \"weights\"", LIGHT, HEAVY));
+    let group = group_of_all();
     session.wait_for("shares are as 1 to 3", |now| (2.7..3.3).contains(&ratio(now)));
     let home = CpuController::find().group_of(None).unwrap();
     for entry in groups_of_nfs(&group) {
@@ -201,8 +212,8 @@ fn the_kernel_is_left_alone_in_mode_os() {
     let now = session.wait_for("costs are known", |now| nf(now, "heavy").service_time_ns_p50.is_some());
     assert!(now.nfs.iter().all(|nf| nf.share.is_none()));
     // They are held, and equal.
-    let group = group_of_all().filter(|_| has_weights("the_kernel_is_left_alone_in_mode_os"));
-    if let Some(group) = group {
+    if has_weights("the_kernel_is_left_alone_in_mode_os") {
+        let group = group_of_all();
         assert_eq!(written(&group, nf(&now, "light")), written(&group, nf(&now, "heavy")));
     }
     session.stop();
@@ -223,7 +234,7 @@ fn real_time_nfs_run_under_their_policy() {
     assert_eq!(sched::round_robin_quantum_ms().unwrap(), 20);
     session.stop();
     assert_eq!(sched::round_robin_quantum_ms().unwrap(), before);
-    assert!(group_of_all().is_none_or(|group| !group.exists()));
+    assert_eq!(machine::groups_of(std::process::id()), Vec::<PathBuf>::new());
 }
 
 /// Beside other programs of their core NFs have the weight that is configured; where the manager's own
@@ -233,13 +244,16 @@ fn nfs_weigh_more_than_other_programs() {
     if !has_weights("nfs_weigh_more_than_other_programs") {
         return;
     }
-    let group = group_of_all().unwrap();
-    let shares = || fs::read_to_string(group.join("cpu.shares")).unwrap().trim().parse::<u32>().unwrap();
+    let (member, most) = match CpuController::find() {
+        CpuController::V2(_) => (100, 10_000),
+        _ => (1024, 262_144),
+    };
     let apart = machine::manager_core() != machine::nf_core();
     for (key, each) in [("", 100), ("nf_weight = 7\n", 7), ("nf_weight = 1\n", 1)] {
         let each = if apart { each } else { 1 };
         let session = Session::start(&configuration(&format!("{key}mode = \"weights\""), LIGHT, HEAVY));
-        assert_eq!(shares(), (2 * 1024 * each).min(262_144), "{key}");
+        let group = group_of_all();
+        assert_eq!(weight(&group), (2 * member * each).min(most), "{key}");
         let cores = session.snapshot().manager.control_cores;
         assert_eq!(!cores.contains(&machine::nf_core()), apart, "the control loop is on {cores:?}");
         session.stop();

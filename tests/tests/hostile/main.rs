@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use headgate_api::status::Snapshot;
+use headgate_tests::machine::groups_of;
 use headgate_tests::programs;
 use headgate_tests::session::{PATIENCE, Session, chain, nf};
 use tempfile::TempDir;
@@ -25,10 +26,6 @@ use tempfile::TempDir;
 const FAILURES: u32 = 3;
 /// Packets that must leave the neighbour's chain in each phase.
 const NEIGHBOUR_PACKETS: u64 = 2_000;
-/// Folders below which groups of a manager are looked for, and how deep: those of this process, and of
-/// systemd's services and sessions.
-const GROUPS: &str = "/sys/fs/cgroup";
-const GROUPS_DEPTH: u32 = 4;
 
 /// A foe in its surroundings.
 struct Attack<'a> {
@@ -147,28 +144,10 @@ impl Field {
 }
 
 /// Processes that run a program, or ran it when they were forked, by their folders in /proc.
-fn processes_of(program: &Path) -> Vec<String> {
+fn processes_of(program: &Path) -> Vec<PathBuf> {
     let processes = fs::read_dir("/proc").expect("/proc is there").filter_map(Result::ok);
     let is_one = |process: &PathBuf| fs::read_link(process.join("exe")).is_ok_and(|exe| exe == program);
-    let found = processes.map(|process| process.path()).filter(is_one);
-    found.map(|process| process.display().to_string()).collect()
-}
-
-/// Control groups of the manager in a process.
-fn groups_of(process: u32) -> Vec<String> {
-    fn search(folder: &Path, name: &str, depth: u32, found: &mut Vec<String>) {
-        let folders = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-        for folder in folders.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            if folder.file_name() == name {
-                found.push(folder.path().display().to_string());
-            } else if depth > 0 {
-                search(&folder.path(), name, depth - 1, found);
-            }
-        }
-    }
-    let mut found = Vec::new();
-    search(Path::new(GROUPS), &format!("headgate-tests-{process}"), GROUPS_DEPTH, &mut found);
-    found
+    processes.map(|process| process.path()).filter(is_one).collect()
 }
 
 /// The foe is stopped again and again, each time for one of these reasons.
