@@ -1,6 +1,7 @@
 # Installs Headgate:        make && sudo make install
 # Takes it away again:      sudo make uninstall
 # Makes a Debian package:   make deb
+# Tries that package in a virtual machine with a default Debian 12, as root:   make machine-test
 #
 # Variables: PREFIX, DESTDIR, and LIBDIR and UNITDIR where a distribution has its own; BUILD is a folder with
 # programs that are built already.
@@ -56,4 +57,8 @@ uninstall:
 deb: all
 	dist/deb.sh $(BUILD)
 
-.PHONY: all install uninstall deb
+# The checks, and what else it can do, are in its own first lines.
+machine-test: all
+	tests/machine/run --build $(BUILD)
+
+.PHONY: all install uninstall deb machine-test

@@ -96,9 +96,15 @@ fn under_sudo_the_rust_of_the_user_is_found() {
 
 #[test]
 fn scripts_are_clean() {
-    let scripts =
+    let named =
         ["setup.sh", ".ci/run", "dist/deb.sh", "dist/deb/postinst", "dist/deb/prerm", "dist/deb/postrm"];
-    match Command::new("shellcheck").current_dir(top()).args(scripts).output() {
+    let checks = "tests/machine/checks";
+    let of_machine = [top().join("tests/machine"), top().join(checks)].map(fs::read_dir).map(Result::unwrap);
+    let of_machine = of_machine.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let scripts = of_machine.filter(|path| path.is_file() && path.extension().is_none());
+    let mut shellcheck = Command::new("shellcheck");
+    shellcheck.current_dir(top()).args(["-x", "-P", checks]).args(named).args(scripts);
+    match shellcheck.output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout)),
         Err(error) => eprintln!("skipped: shellcheck: {error}"),
     }
