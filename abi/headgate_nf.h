@@ -166,6 +166,11 @@ int hg_test_pcap(const struct hg_nf *nf, const char *arguments, const char *port
 /* Keeps the reason why start or message fails. Returns -1, so that it can be returned. */
 int hg_fail(hg_context *context, const char *reason);
 
+/* The same about an argument of that name, or about all of them for NULL: started again the NF would refuse it
+ * again, so it is not, until the operator has changed its arguments or its program. A reason that may pass, such
+ * as a file that cannot be opened, is one for hg_fail. */
+int hg_refuse(hg_context *context, const char *argument, const char *reason);
+
 /* The instance's name in the configuration. Valid for the life of the NF. */
 const char *hg_name(hg_context *context);
 
@@ -174,13 +179,13 @@ const char *hg_arguments(hg_context *context);
 
 /*
  * One argument, or otherwise when it is not given; -1 when it is of another kind, and the reason is kept as by
- * hg_fail. A text is valid for the life of the NF. An argument that start has not asked for, by one of these,
+ * hg_refuse. A text is valid for the life of the NF. An argument that start has not asked for, by one of these,
  * is unknown, and the NF does not start; unless it asked for hg_arguments and reads them itself.
  */
 int hg_argument_text(hg_context *context, const char *name, const char *otherwise, const char **value);
 int hg_argument_number(hg_context *context, const char *name, int64_t otherwise, int64_t *value);
 
-/* The number of a port or of a stage by its name; -1 when there is none, and the reason is kept as by hg_fail. */
+/* The number of a port or of a stage by its name; -1 when there is none, and the reason is kept as by hg_refuse. */
 int hg_port(hg_context *context, const char *name);
 int hg_stage(hg_context *context, const char *name);
 
@@ -229,8 +234,8 @@ uint8_t *hg_make_after(hg_context *context, const struct hg_packet *packet, uint
 /* The same by itself, for timer and message. HG_NEXT is the way of the packet that the NF returned last. */
 uint8_t *hg_make(hg_context *context, uint16_t verdict, uint32_t length);
 
-/* The number of a chain that visits the NF, by its name; -1 when there is none, and the reason is kept as by hg_fail.
- * Chains that were made after the NF started are not known. */
+/* The number of a chain that visits the NF, by its name; -1 when there is none, and the reason is kept as by
+ * hg_refuse. Chains that were made after the NF started are not known. */
 int hg_chain(hg_context *context, const char *name);
 
 /*

@@ -23,9 +23,9 @@ static int start(void *state, hg_context *context) {
     unsigned a[4], m[6];
     if (hg_argument_text(context, "address", "", &address) || hg_argument_text(context, "mac", "", &mac)) return -1;
     if (sscanf(address, "%3u.%3u.%3u.%3u", &a[0], &a[1], &a[2], &a[3]) != 4)
-        return hg_fail(context, "`address` is an IPv4 address, as 192.0.2.7");
+        return hg_refuse(context, "address", "an IPv4 address, as 192.0.2.7");
     if (sscanf(mac, "%2x:%2x:%2x:%2x:%2x:%2x", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5]) != 6)
-        return hg_fail(context, "`mac` is a MAC address, as 02:00:00:00:00:07");
+        return hg_refuse(context, "mac", "a MAC address, as 02:00:00:00:00:07");
     for (int i = 0; i < 4; i++) self->address[i] = (uint8_t)a[i];
     for (int i = 0; i < 6; i++) self->mac[i] = (uint8_t)m[i];
     self->arp = hg_counter(context, "arp");

@@ -5,7 +5,7 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::time::Duration;
 
-use headgate_nf::{Context, Counter, Maker, NfError, Timer};
+use headgate_nf::{ArgumentErrors, Context, Counter, Maker, NfError, Timer};
 use serde_json::{Map, Value};
 
 use crate::disk::Files;
@@ -14,8 +14,8 @@ use crate::disk::Files;
 pub struct Surroundings {
     /// The context of the call at hand; null between calls.
     context: *mut Context,
-    /// Text that `hg_fail` was given.
-    failure: Option<String>,
+    /// Error of the last function that failed.
+    failure: Option<NfError>,
     arguments: Map<String, Value>,
     asked: Vec<String>,
     reads_arguments_itself: bool,
@@ -65,7 +65,7 @@ impl Surroundings {
         if returned == 0 {
             return Ok(());
         }
-        Err(failure.unwrap_or_else(|| format!("`{callback}` returned {returned}")).into())
+        Err(failure.unwrap_or_else(|| format!("`{callback}` returned {returned}").into()))
     }
 
     /// Refuses arguments that nobody asked for.
@@ -74,14 +74,18 @@ impl Surroundings {
         match unknown {
             Some(name) if !self.reads_arguments_itself => {
                 let takes = if self.asked.is_empty() { "none".to_owned() } else { self.asked.join(", ") };
-                Err(format!("unknown argument `{name}`; it takes {takes}").into())
+                Err(of_argument(name, &format!("no such argument; it takes {takes}")).into())
             }
             _ => Ok(()),
         }
     }
 
     pub fn fail(&mut self, reason: impl ToString) -> c_int {
-        self.failure = Some(reason.to_string());
+        self.fail_with(reason.to_string())
+    }
+
+    pub fn fail_with(&mut self, error: impl Into<NfError>) -> c_int {
+        self.failure = Some(error.into());
         -1
     }
 
@@ -103,6 +107,13 @@ impl Surroundings {
         }
         self.arguments.get(name).cloned()
     }
+}
+
+/// The error of an argument that is not accepted; of all of them without a name.
+fn of_argument(name: &str, why: &str) -> ArgumentErrors {
+    let mut errors = ArgumentErrors::default();
+    errors.add((!name.is_empty()).then(|| name.into()), why);
+    errors
 }
 
 /// A text from C; null reads as empty.
@@ -130,6 +141,17 @@ pub unsafe fn behind<'a>(context: *mut Surroundings) -> &'a mut Surroundings {
 unsafe extern "C" fn hg_fail(context: *mut Surroundings, reason: *const c_char) -> c_int {
     // SAFETY: the header's contract.
     unsafe { behind(context).fail(from_c(reason)) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hg_refuse(
+    context: *mut Surroundings,
+    argument: *const c_char,
+    reason: *const c_char,
+) -> c_int {
+    // SAFETY: the header's contract.
+    let (this, argument, reason) = unsafe { (behind(context), from_c(argument), from_c(reason)) };
+    this.fail_with(of_argument(&argument, &reason))
 }
 
 #[unsafe(no_mangle)]
@@ -161,7 +183,9 @@ unsafe extern "C" fn hg_argument_text(
     let found = match this.argument(&name) {
         None => otherwise,
         Some(Value::String(text)) => this.text(&text),
-        Some(other) => return this.fail(format!("argument `{name}` is {other}; it should be a text")),
+        Some(other) => {
+            return this.fail_with(of_argument(&name, &format!("expected a text, found {other}")));
+        }
     };
     // SAFETY: the header's contract: `value` is there to be written.
     unsafe { value.write(found) };
@@ -182,7 +206,8 @@ unsafe extern "C" fn hg_argument_number(
         Some(argument) => match argument.as_i64() {
             Some(number) => number,
             None => {
-                return this.fail(format!("argument `{name}` is {argument}; it should be a whole number"));
+                let why = format!("expected a whole number, found {argument}");
+                return this.fail_with(of_argument(&name, &why));
             }
         },
     };
@@ -196,7 +221,7 @@ unsafe extern "C" fn hg_port(context: *mut Surroundings, name: *const c_char) ->
     // SAFETY: the header's contract.
     let (this, name) = unsafe { (behind(context), from_c(name)) };
     let port = this.context().port(&name);
-    port.map_or_else(|error| this.fail(error), |port| c_int::from(port.number()))
+    port.map_or_else(|error| this.fail_with(error), |port| c_int::from(port.number()))
 }
 
 #[unsafe(no_mangle)]
@@ -204,7 +229,7 @@ unsafe extern "C" fn hg_stage(context: *mut Surroundings, name: *const c_char) -
     // SAFETY: the header's contract.
     let (this, name) = unsafe { (behind(context), from_c(name)) };
     let stage = this.context().stage(&name);
-    stage.map_or_else(|error| this.fail(error), |stage| c_int::from(stage.number()))
+    stage.map_or_else(|error| this.fail_with(error), |stage| c_int::from(stage.number()))
 }
 
 #[unsafe(no_mangle)]

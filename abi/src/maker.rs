@@ -66,6 +66,6 @@ unsafe extern "C" fn hg_chain(context: *mut Surroundings, name: *const c_char) -
     let (this, name) = unsafe { (behind(context), from_c(name)) };
     match this.context().chain(&name) {
         Ok(chain) => chain.number().into(),
-        Err(error) => this.fail(error),
+        Err(error) => this.fail_with(error),
     }
 }

@@ -46,8 +46,8 @@ fn every_function_does_what_the_header_says() {
         let (code, _, err) = run(Command::new(&program).arg(&input).arg(&output));
         assert_eq!(code, 0, "{err}");
         for why in [
-            "unknown argument `limt`; it takes limit, mode",
-            "argument `limit` is \"7\"; it should be a whole number",
+            "limt: no such argument; it takes limit, mode",
+            "limit: expected a whole number, found \"7\"",
             "told to refuse",
             "`start` returned -7",
             "/no/such.pcap: No such file",
@@ -97,7 +97,7 @@ fn the_template_bridges_a_capture() {
     assert_eq!(sent, [frame(1, 2), frame(2, 3)]);
     let (code, _, err) =
         run(Command::new(&bridge).args(["--args", r#"{"one":"east"}"#, "--pcap"]).args([&input, &output]));
-    assert_eq!((code, err.as_str()), (4, "a bridge needs two different ports\n"));
+    assert_eq!((code, err.as_str()), (4, "other: a bridge needs two different ports\n"));
 }
 
 #[test]
@@ -136,6 +136,34 @@ fn the_template_bridges_a_manager_s_packets() {
     assert_eq!(counters, [Some(3), Some(1), Some(3)]);
     assert_eq!(manager.stop(), "");
     assert!(child.wait_with_output().unwrap().status.success());
+}
+
+/// An argument that a program in C does not accept is said as such, and what may pass is not.
+#[test]
+fn what_a_program_in_c_refuses_the_manager_is_told() {
+    let installation = installed();
+    let [bridge, guestbook] = ["bridge", "guestbook"].map(|name| {
+        let source = root().join("examples").join(name).with_extension("c");
+        compiled(installation.path(), &source, Linking::Shared)
+    });
+    for (program, arguments, refused) in [
+        (&bridge, r#"{"one":"a","other":7}"#, Some("other: expected a text, found 7")),
+        (&bridge, r#"{"one":"a","other":"b","more":1}"#, Some("more: no such argument; it takes one, other")),
+        (&bridge, r#"{"one":"a","other":"a"}"#, Some("other: a bridge needs two different ports")),
+        (&bridge, r#"{"one":"a","other":"c"}"#, Some("there is no port `c`; there are a, b")),
+        (&guestbook, r#"{"book":"/no/such/folder/book"}"#, None),
+    ] {
+        let ports = vec!["a".to_owned(), "b".to_owned()];
+        let welcome = Welcome { ports, arguments: arguments.to_owned(), ..Welcome::default() };
+        let (mut manager, socket) = Manager::new(welcome);
+        let mut command = Command::new(program);
+        command.env(SOCKET_VARIABLE, "0").stdin(Stdio::from(socket)).stderr(Stdio::null());
+        let child = command.spawn().unwrap();
+        let reason = manager.admit().unwrap_err();
+        let said: Vec<String> = manager.refused().iter().map(ToString::to_string).collect();
+        assert_eq!(said, refused.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{reason}");
+        assert_eq!(child.wait_with_output().unwrap().status.code(), Some(4), "{reason}");
+    }
 }
 
 #[test]
@@ -219,7 +247,7 @@ fn the_example_that_makes_packets_answers_for_its_address() {
     assert_eq!(echo[38..], asked[1][38..]);
     let (code, _, err) =
         run(Command::new(&responder).args(["--args", r#"{"mac":"x"}"#, "--pcap"]).args([&input, &output]));
-    assert_eq!((code, err.as_str()), (4, "`address` is an IPv4 address, as 192.0.2.7\n"));
+    assert_eq!((code, err.as_str()), (4, "address: an IPv4 address, as 192.0.2.7\n"));
 }
 
 /// The one's complement sum of big-endian words, checksum field included: all ones when it is right.

@@ -83,8 +83,8 @@ codes! {
     NfFailed: Error,
     /// An NF ended because it was told to.
     NfStopped: Info,
-    /// An NF ended and is not started again.
-    NfGone: Error,
+    /// An NF refuses its arguments, and is not started again until these or its program change.
+    ArgumentsRefused: Error,
     /// An NF could not be launched at all.
     NfNotLaunched: Error,
     /// The process that waited to be an NF's next one ended.

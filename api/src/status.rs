@@ -271,8 +271,19 @@ pub enum NfState {
     Waiting,
     /// Not started by the manager, and not attached at the moment.
     Awaited,
+    /// Refused its arguments, and is not started again until these or its program change.
+    Failed,
     /// Ended, and not started again.
     Gone,
+}
+
+/// An argument that an NF refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedArgument {
+    /// Path of the argument inside `args`, such as `rules[2].protocol`; empty for all of them.
+    pub path: String,
+    /// Reason, in the NF's words.
+    pub message: String,
 }
 
 /// An NF instance.
@@ -299,6 +310,9 @@ pub struct NfStatus {
     pub failures: u32,
     /// Reason of its last failure.
     pub last_failure: Option<String>,
+    /// Arguments that its last process refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedArgument>,
     /// Time from its last launch until it was ready, in nanoseconds.
     pub start_ns: Option<u64>,
     /// State of the process that waits to be its next one: absent, starting, waiting.

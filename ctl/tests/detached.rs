@@ -4,12 +4,15 @@ mod common;
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{
-    Detached, HEADGATE, configuration, daemon, eventually, headgate, name_of, run, runs, sockets, told,
+    Detached, HEADGATE, Running, configuration, daemon, eventually, headgate, name_of, run, runs, sockets, told,
     written,
 };
+use rustix::process::Signal;
 
 #[test]
 fn with_an_nf_that_is_not_ready_it_says_why_fails_and_leaves_nothing() {
@@ -30,6 +33,42 @@ fn with_an_nf_that_is_not_ready_it_says_why_fails_and_leaves_nothing() {
     assert!(log.contains("second | no such luck") && log.contains(why), "{log}");
     assert!(!sockets(folder).join(format!("{name}.sock")).exists());
     assert_eq!(run(folder, &["status", "--name", &name]).0, 1);
+}
+
+/// NFs of root's managers are of other users, who may not look into our folders.
+fn open_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    folder
+}
+
+#[test]
+fn an_nf_that_refuses_its_arguments_is_a_mistake_of_the_configuration() {
+    let folder = open_folder();
+    let (folder, name) = (folder.path(), name_of("refused"));
+    // Builds the programs, where they are missing.
+    let _ = headgate(folder, &[]);
+    let nfs = folder.join("nfs");
+    fs::copy(Path::new(HEADGATE).with_file_name("headgate-nfs"), &nfs).unwrap();
+    let refusing =
+        format!("exec = [\"{}\", \"run\", \"monitor\"]\nargs = {{ top = \"many\" }}", nfs.display());
+    let file = written(folder, &configuration(&name).replace("run = \"monitor\"", &refusing));
+    let (code, _, messages) = run(folder, &["up", "--detach", &file]);
+    assert_eq!(code, 4, "{messages}");
+    let why = "nf second is not ready: second cannot start: top: ";
+    assert!(messages.contains(why) && messages.contains("was stopped again"), "{messages}");
+    // In the foreground the others go on, and its status says what to change.
+    let up = Running::start(headgate(folder, &["up", &file]));
+    let status = || run(folder, &["status", "--name", &name]);
+    eventually("it is said what is refused", || status().1.contains("nf second refuses `top`: "));
+    let (code, page, _) = status();
+    assert!(code == 0 && page.contains("change them and `headgate apply` the file"), "{page}");
+    let (_, data, _) = run(folder, &["--json", "status", "--name", &name]);
+    let status: serde_json::Value = serde_json::from_str(&data).unwrap();
+    let second = &status["nfs"][1];
+    assert_eq!((&second["state"], &second["refused"][0]["path"]), (&"failed".into(), &"top".into()));
+    up.signal(Signal::INT);
+    assert_eq!(up.end().0, 0);
 }
 
 #[test]

@@ -15,14 +15,21 @@
 //!    |     ^                +---- Exited --+--> Reclaiming <----------------+
 //!    |     |                                        | Reclaimed
 //!    +-----+------------- a failure ----------------+----------- removed ---> Gone
+//!    |                                              |
+//!    +--- Retry, ProgramChanged --- Failed <--- refused its arguments
 //! ```
 //!
 //! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is
 //! killed at most for one cause, and its end is always told by [`Event::Exited`], never assumed.
 //!
+//! An NF that refuses its arguments would refuse them again: it has failed, and its next process starts when
+//! an operator says so, or its program has changed. A refusal is what a process says of itself before it was
+//! ever ready. One that says so later contradicts itself, and is treated as any that ended: whoever refuses
+//! and accepts in turns gets the back-off of those who fail.
+//!
 //! What it refuses to do: welcome one process twice, or believe a ready of one that was not welcomed; start a
-//! process while another one of this instance exists; give up for good (a chain in production is better off
-//! with a late NF than with none).
+//! process while another one of this instance exists; give up for any other failure (a chain in production is
+//! better off with a late NF than with none).
 
 mod cause;
 #[cfg(test)]
@@ -46,6 +53,8 @@ pub enum State {
     Waiting,
     /// No process; one that somebody else starts may attach.
     Awaited,
+    /// No process: the last one refused its arguments, and the next one would too.
+    Failed,
     /// A process that is not ready.
     Starting,
     /// In service.
@@ -109,7 +118,13 @@ pub enum Event {
         said: String,
         /// Exit status as the kernel reports it.
         exit: String,
+        /// Whether it said that it refuses its arguments.
+        refuses: bool,
     },
+    /// An operator wants it to be tried again that has failed.
+    Retry,
+    /// The file of its program is another one than that of its last process.
+    ProgramChanged,
     /// Its worker has taken back what it held.
     Reclaimed {
         /// Packets that ended with it.
@@ -173,8 +188,8 @@ pub enum Report {
         why: Ending,
         /// Packets that ended with it; `None` when there was no process.
         lost: Option<u32>,
-        /// Time until its restart; `None` when the next process attaches.
-        again_in: Option<Span>,
+        /// What is to come.
+        next: Next,
     },
     /// It is gone, as it was to be.
     Gone {
@@ -183,6 +198,18 @@ pub enum Report {
         /// Packets that ended with it.
         lost: u32,
     },
+}
+
+/// What follows a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum Next {
+    /// A restart after this time.
+    Restart(Span),
+    /// Nothing until somebody else starts a process, which attaches.
+    Attach,
+    /// Nothing until its arguments or its program change.
+    Change,
 }
 
 /// The life cycle of one instance.
@@ -208,6 +235,10 @@ pub struct Lifecycle {
     cause: Option<Cause>,
     /// End of the process, kept until everything it held is back.
     ending: Option<Ending>,
+    /// Whether the process ended because it refuses its arguments.
+    refused: bool,
+    /// Earliest time of the next process, by the back-off.
+    not_before: Instant,
     restart: Restart,
     start: Option<Span>,
 }
@@ -228,6 +259,8 @@ impl Lifecycle {
             removing: false,
             cause: None,
             ending: None,
+            refused: false,
+            not_before: Instant(0),
             restart: Restart::new(),
             start: None,
         }
@@ -303,7 +336,9 @@ impl Lifecycle {
             Event::Hello => self.on_hello(actions),
             Event::Ready => self.on_ready(now, actions),
             Event::Condemned(cause) => self.on_condemned(cause, actions),
-            Event::Exited { said, exit } => self.on_exited(now, said, exit, actions),
+            Event::Exited { said, exit, refuses } => self.on_exited(now, said, exit, refuses, actions),
+            Event::Retry => self.on_retry(actions),
+            Event::ProgramChanged => self.on_program_changed(now),
             Event::Reclaimed { lost } => self.on_reclaimed(now, lost, actions),
             Event::Remove => self.on_remove(now, actions),
         }
@@ -320,7 +355,12 @@ impl Lifecycle {
             State::Starting => self.on_condemned(Cause::NotReady { lacks: sample.lacks }, actions),
             // One that is to die already is not asked any more.
             State::Stopping if self.cause.is_none() => self.go_on_stopping(now, &sample, actions),
-            State::Stopping | State::Awaited | State::Running | State::Reclaiming | State::Gone => {}
+            State::Stopping
+            | State::Awaited
+            | State::Failed
+            | State::Running
+            | State::Reclaiming
+            | State::Gone => {}
         }
     }
 
@@ -344,7 +384,7 @@ impl Lifecycle {
         self.started = now;
         self.due = Some(now + self.rules.start_patience);
         (self.welcomed, self.posted, self.asked) = (false, false, false);
-        (self.cause, self.ending) = (None, None);
+        (self.cause, self.ending, self.refused) = (None, None, false);
     }
 
     fn on_no_process(&mut self, now: Instant, why: String, actions: &mut Vec<Action>) {
@@ -390,11 +430,20 @@ impl Lifecycle {
         }
     }
 
-    fn on_exited(&mut self, now: Instant, said: String, exit: String, actions: &mut Vec<Action>) {
+    fn on_exited(
+        &mut self,
+        now: Instant,
+        said: String,
+        exit: String,
+        refuses: bool,
+        actions: &mut Vec<Action>,
+    ) {
         if !self.has_process() {
             return;
         }
         let was_running = self.state == State::Running;
+        // Before it was welcomed it knew no arguments.
+        self.refused = refuses && self.welcomed && !self.posted && self.cause.is_none();
         self.ending = Some(Ending { cause: self.cause.take(), said, exit });
         self.state = State::Reclaiming;
         self.due = None;
@@ -433,11 +482,26 @@ impl Lifecycle {
                 actions.push(Action::Publish);
             }
             State::Starting => self.on_condemned(Cause::RemovedBeforeReady, actions),
-            State::Waiting | State::Awaited => {
+            State::Waiting | State::Awaited | State::Failed => {
                 self.state = State::Gone;
                 self.due = None;
             }
             State::Stopping | State::Reclaiming | State::Gone => {}
+        }
+    }
+
+    fn on_retry(&mut self, actions: &mut Vec<Action>) {
+        if self.state == State::Failed {
+            self.state = State::Waiting;
+            actions.push(Action::Spawn);
+        }
+    }
+
+    /// Who may write its program may be the NF itself, so it does not get around the back-off by that.
+    fn on_program_changed(&mut self, now: Instant) {
+        if self.state == State::Failed {
+            self.state = State::Waiting;
+            self.due = Some(self.not_before.max(now));
         }
     }
 
@@ -457,19 +521,19 @@ impl Lifecycle {
         actions.push(Action::AskToStop);
     }
 
-    /// A failure: a restart is arranged. Where processes attach, the next one may come at any time.
+    /// A failure: a restart is arranged, unless it would help nothing. Where processes attach, the next one
+    /// may come at any time.
     fn fail(&mut self, now: Instant, why: Ending, lost: Option<u32>, actions: &mut Vec<Action>) {
-        let again = self.restart.on_failure(now, &self.rules.restart);
-        let mut again_in = None;
-        if self.rules.attaches {
-            self.state = State::Awaited;
-            self.due = None;
+        self.not_before = self.restart.on_failure(now, &self.rules.restart);
+        let next;
+        (self.state, self.due, next) = if self.rules.attaches {
+            (State::Awaited, None, Next::Attach)
+        } else if self.refused {
+            (State::Failed, None, Next::Change)
         } else {
-            self.state = State::Waiting;
-            self.due = Some(again);
-            again_in = Some(again - now);
-        }
-        actions.push(Action::Log(Report::Failed { why, lost, again_in }));
+            (State::Waiting, Some(self.not_before), Next::Restart(self.not_before - now))
+        };
+        actions.push(Action::Log(Report::Failed { why, lost, next }));
     }
 }
 

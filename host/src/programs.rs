@@ -1,6 +1,7 @@
-//! Paths of our programs that other programs of ours start.
+//! Programs that are started: paths of our own, and whether a program's file is still the same.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// A program of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,28 @@ impl Program {
     }
 }
 
+/// Version of a program: what changes when its file is replaced, written, or made executable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramVersion {
+    file: (u64, u64),
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl ProgramVersion {
+    /// Returns the version that is there now; `None` when there is no such file.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<Self> {
+        let found = std::fs::metadata(path).ok()?;
+        Some(Self {
+            file: (found.dev(), found.ino()),
+            bytes: found.size(),
+            // Time of the last change of anything of it: no program can set it back.
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
+}
+
 /// A program of ours is nowhere.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
@@ -69,4 +92,36 @@ pub struct ProgramError {
     name: &'static str,
     variable: &'static str,
     looked: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_changes_in_any_way_is_another_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nf");
+        assert_eq!(ProgramVersion::of(&path), None);
+        fs::write(&path, "one").unwrap();
+        let first = ProgramVersion::of(&path);
+        assert!(first.is_some() && first == ProgramVersion::of(&path));
+        // The clock of files ticks with the kernel's.
+        let after_a_tick = || std::thread::sleep(std::time::Duration::from_millis(20));
+        after_a_tick();
+        fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        let executable = ProgramVersion::of(&path);
+        assert_ne!(executable, first);
+        after_a_tick();
+        fs::write(&path, "two").unwrap();
+        let written = ProgramVersion::of(&path);
+        assert_ne!(written, executable);
+        let other = folder.path().join("other");
+        fs::write(&other, "two").unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_ne!(ProgramVersion::of(&path), written);
+    }
 }

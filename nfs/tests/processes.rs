@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use headgate_nf::testing::{Loop, Manager, Welcome};
-use headgate_nf::{NAME_VARIABLE, PATH_VARIABLE, Verdict};
+use headgate_nf::{ArgumentError, NAME_VARIABLE, PATH_VARIABLE, Verdict};
 use headgate_session::launch::{LAUNCH_VARIABLE, Launch, Program, User};
 
 const HOST: &str = env!("CARGO_BIN_EXE_headgate-nfs");
@@ -183,20 +183,27 @@ fn a_launched_process_becomes_another_user() {
 
 #[test]
 fn a_process_that_cannot_start_tells_the_manager_why() {
-    for (program, arguments, code, why) in [
+    let both = Program::Fuse(vec!["forward".into(), "forward".into()]);
+    for (program, arguments, code, why, refused) in [
         (
             run("forward"),
             r#"{"to":"south"}"#,
             4,
             "test cannot start: to: there is no port `south`; there are west, east",
+            Some("to"),
         ),
-        (run("farward"), "{}", 3, "there is no network function `farward`"),
-        (Program::Exec(vec!["/no/such/program".into()]), "{}", 3, "test: cannot run /no/such/program"),
-        (Program::Exec(vec![]), "{}", 3, "test: cannot run"),
+        (both, r#"[{},{"tu":"east"}]"#, 4, "test cannot start: forward.2: tu: unknown field", Some("[1].tu")),
+        // What may pass is no refusal.
+        (run("packet-logger"), r#"{"path":"/no/such/folder/log"}"#, 4, "/no/such/folder", None),
+        (run("farward"), "{}", 3, "there is no network function `farward`", None),
+        (Program::Exec(vec!["/no/such/program".into()]), "{}", 3, "test: cannot run /no/such/program", None),
+        (Program::Exec(vec![]), "{}", 3, "test: cannot run", None),
     ] {
         let (mut manager, child) = spawn(&orders(program), welcome(Loop::Notified, arguments));
         let reason = manager.admit().unwrap_err();
         assert!(reason.contains(why), "{reason}");
+        let places: Vec<String> = manager.refused().iter().map(ArgumentError::place).collect();
+        assert_eq!(places, refused.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{reason}");
         let (status, stderr) = end(child);
         assert_eq!(status.code(), Some(code));
         assert!(stderr.contains(why), "{stderr}");

@@ -272,6 +272,34 @@ static void exit_soon(struct foe *foe)
     exit(EXIT_SOON);
 }
 
+/* Refuses arguments, as the library says it. */
+static void refuse(const struct foe *foe)
+{
+    static const char words[] = "{\"is\":\"goodbye\",\"reason\":\"no\",\"refused\":[{\"path\":[\"a\",7],"
+                                "\"kind\":\"bad-value\",\"word\":\"\",\"known\":[],\"message\":\"no\"}]}";
+    say(foe, words, sizeof words - 1);
+    exit(4);
+}
+
+/* Some processes refuse their arguments as soon as they were welcomed, the others after they have worked. */
+static void refuse_before(void)
+{
+    struct foe foe = {.socket = 0};
+    char hello[64];
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_nsec >> 4 & 1)
+        return;
+    say(&foe, hello, snprintf(hello, sizeof hello, "{\"is\":\"hello\",\"abi\":%d,\"name\":\"\"}", ABI_VERSION));
+    refuse(&foe);
+}
+
+static void refuse_late(struct foe *foe)
+{
+    behave_at_first(foe);
+    refuse(foe);
+}
+
 /* Works, and kills every process that waits to be an NF, if it may: its own successor is of its user. */
 static void kill_waiting(struct foe *foe)
 {
@@ -372,6 +400,7 @@ const struct mode MACHINE_MODES[] = {
     {"kill-waiting", kill_waiting, NULL},
     {"exit-at-once", exit_soon, exit_at_once},
     {"exit-soon", exit_soon, NULL},
+    {"refuse-in-turns", refuse_late, refuse_before},
     {"leave-core", leave_core, NULL},
     {"balloon", balloon, NULL},
     {"calls", calls, NULL},

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use headgate_api::status::{
-    DelayStatus, Event, ExternalStatus, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, Snapshot,
+    DelayStatus, Event, ExternalStatus, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, RefusedArgument,
+    Snapshot,
 };
 use headgate_units::text::{self as units, harmless};
 
@@ -161,6 +162,7 @@ fn state(nf: &NfStatus) -> (&'static str, Option<Ink>) {
         NfState::Reclaiming => ("reclaiming", Some(Ink::Red)),
         NfState::Waiting => ("waiting", Some(Ink::Red)),
         NfState::Awaited => ("awaited", Some(Ink::Yellow)),
+        NfState::Failed => ("failed", Some(Ink::Red)),
         NfState::Gone => ("gone", Some(Ink::Red)),
     }
 }
@@ -201,6 +203,22 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
         ]);
     }
     table.render(paint)
+}
+
+/// Arguments that NFs refused, for which they are not started.
+pub fn refusals(now: &Snapshot, paint: Paint) -> String {
+    let failed = now.nfs.iter().filter(|nf| nf.state == NfState::Failed);
+    let refused = failed.flat_map(|nf| nf.refused.iter().map(move |refused| (&nf.instance, refused)));
+    let line = |(nf, refused): (&String, &RefusedArgument)| {
+        let of = if refused.path.is_empty() { "its arguments" } else { &format!("`{}`", refused.path) };
+        let text = harmless(&format!("nf {nf} refuses {of}: {}", refused.message));
+        format!("{}\n", paint.ink(Ink::Red, &text))
+    };
+    let lines: String = refused.map(line).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    lines + "change them and `headgate apply` the file, or replace the program\n"
 }
 
 /// NF instances in a terminal of 80 columns: what each does now.

@@ -25,7 +25,11 @@ const ATTACHED: Rules = Rules { attaches: true, ..LAUNCHED };
 const EXTERNAL: Rules = Rules { greets: false, ..LAUNCHED };
 
 fn exited() -> Event {
-    Event::Exited { said: String::new(), exit: "exited with code 1".into() }
+    Event::Exited { said: String::new(), exit: "exited with code 1".into(), refuses: false }
+}
+
+fn refused() -> Event {
+    Event::Exited { said: "rules[2]: no port `x`".into(), exit: "exited with code 4".into(), refuses: true }
 }
 
 /// Each kind of event once, and time.
@@ -38,6 +42,9 @@ fn events() -> Vec<(&'static str, Option<Event>)> {
         ("ready", Some(Event::Ready)),
         ("condemned", Some(Event::Condemned(Cause::Hang(crate::liveness::Hang::Looping)))),
         ("exited", Some(exited())),
+        ("refused arguments", Some(refused())),
+        ("retry", Some(Event::Retry)),
+        ("program changed", Some(Event::ProgramChanged)),
         ("reclaimed", Some(Event::Reclaimed { lost: 3 })),
         ("remove", Some(Event::Remove)),
         ("due, holds packets", None),
@@ -50,7 +57,7 @@ fn events() -> Vec<(&'static str, Option<Event>)> {
 fn lives(rules: Rules) -> Vec<(&'static str, Lifecycle)> {
     let born: &[Event] = &[Event::Added, Event::Process];
     let served = &[born, &[Event::Hello, Event::Ready]].concat();
-    let paths: [(&str, Vec<Event>); 11] = [
+    let paths: [(&str, Vec<Event>); 12] = [
         ("new", Vec::new()),
         ("waiting or awaited", [&[Event::Added, Event::Process][..], &[exited()]].concat()),
         ("starting", born.to_vec()),
@@ -61,6 +68,7 @@ fn lives(rules: Rules) -> Vec<(&'static str, Lifecycle)> {
         ("reclaiming", [&served[..], &[exited()]].concat()),
         ("reclaiming, removed", [&served[..], &[Event::Remove, exited()]].concat()),
         ("gone", [&served[..], &[Event::Remove, exited(), Event::Reclaimed { lost: 0 }]].concat()),
+        ("refused arguments", [born, &[Event::Hello, refused()]].concat()),
         ("stopping, asked", [&served[..], &[Event::Remove]].concat()),
     ];
     paths
@@ -90,10 +98,13 @@ fn line(life: &Lifecycle, actions: &[Action]) -> String {
 fn word(action: &Action) -> String {
     match action {
         Action::Log(Report::Ready { .. }) => "log ready".into(),
-        Action::Log(Report::Failed { why, lost, again_in }) => {
+        Action::Log(Report::Failed { why, lost, next }) => {
             let lost = lost.map_or(String::new(), |lost| format!(", {lost} lost"));
-            let again =
-                again_in.map_or("when one attaches".into(), |span| format!("in {} ms", span.as_millis()));
+            let again = match next {
+                Next::Attach => "when one attaches".into(),
+                Next::Change => "after a change".into(),
+                Next::Restart(span) => format!("in {} ms", span.as_millis()),
+            };
             format!("log failed [{why}{lost}, again {again}]")
         }
         Action::Log(Report::Gone { why, lost }) => format!("log gone [{why}, {lost} lost]"),
@@ -137,12 +148,13 @@ fn the_first_cause_is_told_with_the_kernels_word() {
             sentence: "returned what it did not hold".into(),
         }),
         Event::Condemned(Cause::DidNotStop),
-        Event::Exited { said: "goodbye".into(), exit: "killed by signal 9".into() },
+        Event::Exited { said: "goodbye".into(), exit: "killed by signal 9".into(), refuses: true },
     ] {
         life.on(Instant(0), event, &mut actions);
     }
     let kills = actions.iter().filter(|action| **action == Action::Kill).count();
-    let Some(Action::Log(Report::Failed { why, lost: Some(0), again_in: Some(Span(0)) })) = actions.last()
+    let Some(Action::Log(Report::Failed { why, lost: Some(0), next: Next::Restart(Span(0)) })) =
+        actions.last()
     else {
         panic!("{actions:?}")
     };
@@ -153,6 +165,32 @@ fn the_first_cause_is_told_with_the_kernels_word() {
     assert_eq!(ending(None, "no such rule", "exited with code 4"), "no such rule (exited with code 4)");
     assert_eq!(ending(None, "", "exited with code 1"), "exited with code 1");
     assert_eq!(ending(None, "", ""), "ended");
+}
+
+/// An operator does not wait for the back-off, and a removal needs no process.
+#[test]
+fn an_nf_that_refused_its_arguments_starts_when_told_or_is_gone() {
+    let refusing = || {
+        let mut life = Lifecycle::new(LAUNCHED);
+        for _ in 0..5 {
+            let again = if life.state() == State::Failed { Event::Retry } else { Event::Added };
+            for event in [again, Event::Process, Event::Hello, refused()] {
+                life.on(Instant(0), event, &mut Vec::new());
+            }
+        }
+        life
+    };
+    let (mut life, mut actions) = (refusing(), Vec::new());
+    assert_eq!((life.state(), life.failures(), life.is_settled()), (State::Failed, 5, true));
+    life.on(Instant(1), Event::Retry, &mut actions);
+    // The second wish, and a file that changes meanwhile, start no second one.
+    life.on(Instant(1), Event::Retry, &mut actions);
+    life.on(Instant(1), Event::ProgramChanged, &mut actions);
+    assert_eq!((life.state(), life.poll_at(), &actions[..]), (State::Waiting, None, &[Action::Spawn][..]));
+    let (mut life, mut actions) = (refusing(), Vec::new());
+    life.on(Instant(1), Event::Remove, &mut actions);
+    life.on(Instant(1), Event::Retry, &mut actions);
+    assert!(life.is_gone() && actions.is_empty(), "{actions:?}");
 }
 
 /// A model of a manager and a kernel that answer actions, in any order that can happen.
@@ -225,7 +263,7 @@ proptest! {
     #[test]
     fn every_process_is_taken_back_once(
         attaches: bool, greets: bool,
-        steps in prop::collection::vec((0u8..9, 0u64..3_000_000_000, any::<bool>(), 0u64..3), 1..200),
+        steps in prop::collection::vec((0u8..12, 0u64..3_000_000_000, any::<bool>(), 0u64..3), 1..200),
     ) {
         let mut life = Lifecycle::new(Rules { attaches, greets, ..LAUNCHED });
         let (mut world, mut now, mut reclaiming) = (World::default(), Instant(0), false);
@@ -250,6 +288,12 @@ proptest! {
                     Some(Event::Reclaimed { lost: 1 })
                 }
                 7 if flag && held == 0 => Some(Event::Remove),
+                8 => Some(Event::Retry),
+                9 => Some(Event::ProgramChanged),
+                10 if world.process => {
+                    world.process = false;
+                    Some(refused())
+                }
                 _ => None,
             };
             queue.extend(event);
@@ -282,6 +326,43 @@ proptest! {
         life.on(now, Event::Reclaimed { lost: 0 }, &mut Vec::new());
         prop_assert!(!life.has_process() && life.state() != State::Reclaiming);
         prop_assert_eq!(life.is_gone(), life.is_removing());
+    }
+
+    /// However an NF mixes refusals, readiness and deaths: after a refusal nothing starts by itself, whatever
+    /// time passes; and what its program does to its own file, and how it ends otherwise, starts it no more
+    /// often than the back-off of failures allows.
+    #[test]
+    fn refusing_and_accepting_in_turns_gains_nothing(
+        ends in prop::collection::vec((any::<bool>(), any::<bool>(), any::<bool>(), 0u64..20_000_000), 1..60),
+    ) {
+        let mut life = Lifecycle::new(LAUNCHED);
+        let (mut now, mut actions) = (Instant(0), Vec::new());
+        let mut bound = Restart::new();
+        life.on(now, Event::Added, &mut actions);
+        for (hello, ready, refuses, wait) in ends {
+            prop_assert!(actions.contains(&Action::Spawn), "{actions:?}");
+            life.on(now, Event::Process, &mut Vec::new());
+            bound.on_start(now);
+            for event in [hello.then_some(Event::Hello), ready.then_some(Event::Ready)].into_iter().flatten() {
+                life.on(now, event, &mut Vec::new());
+            }
+            now = now + Span(wait);
+            actions.clear();
+            life.on(now, if refuses { refused() } else { exited() }, &mut actions);
+            life.on(now, Event::Reclaimed { lost: 0 }, &mut actions);
+            let is_final = refuses && hello && !ready;
+            prop_assert_eq!(life.state() == State::Failed, is_final);
+            let earliest = bound.on_failure(now, &LAUNCHED.restart);
+            if is_final {
+                prop_assert_eq!(life.poll_at(), None);
+                life.poll(now + Span::from_secs(3600), Sample::default(), &mut actions);
+                prop_assert!(!actions.contains(&Action::Spawn) && life.state() == State::Failed);
+                life.on(now, Event::ProgramChanged, &mut actions);
+            }
+            prop_assert_eq!(life.poll_at(), Some(earliest));
+            now = earliest;
+            life.poll(now, Sample::default(), &mut actions);
+        }
     }
 
     /// Stopping takes at most twice the patience, packets held or not.

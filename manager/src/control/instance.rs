@@ -13,6 +13,7 @@ use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId
 use headgate_host::Pid;
 use headgate_host::cgroup::NfGroup;
 use headgate_host::process;
+use headgate_host::programs::ProgramVersion;
 use headgate_session::inbox::{Inbox, Received};
 use headgate_session::message::ToNf;
 use headgate_session::version::Versions;
@@ -23,7 +24,7 @@ use super::state::StateHome;
 use crate::config::model::{Nf, Restart as Configured};
 use crate::output::Tap;
 use crate::record::{Recorded, Recorder};
-use crate::status::IoStatus;
+use crate::status::{IoStatus, RefusedArgument};
 
 /// Seat of an instance: facts that stay the same for as long as it exists.
 pub struct Seat {
@@ -86,6 +87,8 @@ pub struct Process {
     pub answers: bool,
     /// Its goodbye message; empty when there is none.
     pub goodbye: String,
+    /// Arguments that it said to refuse.
+    pub refused: Vec<RefusedArgument>,
     /// Time when its end was noticed.
     pub ended: Option<Moment>,
 }
@@ -103,6 +106,7 @@ impl Process {
             threads_seen: Vec::new(),
             answers: false,
             goodbye: String::new(),
+            refused: Vec::new(),
             ended: None,
         }
     }
@@ -182,6 +186,10 @@ pub struct Instance {
     pub state: Option<StateHome>,
     /// Reason of its last failure.
     pub last_failure: Option<String>,
+    /// Arguments that its last process refused.
+    pub refused: Vec<RefusedArgument>,
+    /// File of its program, as it was before its last process was started.
+    pub program: Option<ProgramVersion>,
     /// Names of its counters.
     pub counters: Vec<String>,
     /// Last message it sent.
@@ -206,6 +214,8 @@ impl Instance {
             process: None,
             before: Before::default(),
             last_failure: None,
+            refused: Vec::new(),
+            program: None,
             counters: Vec::new(),
             message: None,
         }

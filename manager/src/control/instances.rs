@@ -14,7 +14,7 @@ mod tests;
 use std::os::fd::BorrowedFd;
 
 use headgate_api::told::Outcome;
-use headgate_decide::lifecycle::{Action, Cause, Event, Sample};
+use headgate_decide::lifecycle::{Action, Cause, Event, Sample, State};
 use headgate_decide::spare;
 use headgate_decide::units::{InstanceId, Instant as Moment, NfId, Span, WorkerId};
 use headgate_path::worker::Command;
@@ -243,6 +243,24 @@ impl Instances {
         self.decide_spare(at, spare::Event::Retired, ground, effects);
     }
 
+    /// Starts those again that refused their arguments, as an operator wants, but for some. Returns their
+    /// names.
+    pub fn retry(
+        &mut self,
+        but: &[usize],
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) -> Vec<String> {
+        let mut names = Vec::new();
+        for at in 0..self.all.len() {
+            if self.all[at].state() == State::Failed && !but.contains(&at) {
+                names.push(self.all[at].seat.name.clone());
+                self.tell(at, Event::Retry, ground, effects);
+            }
+        }
+        names
+    }
+
     /// Kills the remaining processes, because the manager does not wait any longer.
     pub fn kill_all(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         for at in 0..self.all.len() {
@@ -259,6 +277,7 @@ impl Instances {
             self.check_memory(ground, effects);
             self.check_cores(ground, effects);
             self.check_counts(ground, effects);
+            self.check_programs(ground, effects);
             // What starts or ends is not to wait behind the removal of what is left of others.
             if !self.are_busy() {
                 ground.groups.sweep();

@@ -9,6 +9,7 @@ pub mod contained;
 pub mod launched;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use headgate_host::cgroup::NfGroup;
 use headgate_host::process::{self, ProcessError};
@@ -22,7 +23,7 @@ pub use launched::Launched;
 use super::instance::Seat;
 use super::instances::Ground;
 use super::ledger::Ledger;
-use crate::config::model::{Nf, Origin as Configured};
+use crate::config::model::{Nf, Origin as Configured, Program};
 
 /// Origin of a process, and the way to deal with it.
 pub enum Origin {
@@ -37,6 +38,19 @@ pub enum Origin {
 /// Returns whether we have the output of an NF's processes.
 pub const fn writes_to_us(nf: &Nf) -> bool {
     !nf.attaches()
+}
+
+/// Returns the file of the program that an NF's processes run; none where others start them. `shipped` is the
+/// program that hosts our own.
+pub fn program_file(nf: &Nf, shipped: &Path) -> Option<PathBuf> {
+    let (program, rootfs) = match &nf.origin {
+        Configured::Launched(program) => (program, None),
+        Configured::Contained { program, rootfs } => (program, rootfs.as_ref()),
+        Configured::Attached { .. } => return None,
+    };
+    let Program::Exec { command, .. } = program else { return Some(shipped.to_owned()) };
+    let path = Path::new(command.first()?);
+    Some(rootfs.map_or_else(|| path.to_owned(), |root| root.join(path.strip_prefix("/").unwrap_or(path))))
 }
 
 /// Calls the same method on each kind.

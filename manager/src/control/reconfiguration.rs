@@ -157,10 +157,11 @@ impl Control {
         let name = blamed.map_or("NF", |one| one.seat.name.as_str());
         let why = blamed.and_then(|one| one.last_failure.as_deref()).unwrap_or("it was not ready in time");
         let message = format!("nothing was changed: the new {name} did not start: {why}");
+        let code = if blamed.is_some_and(|one| one.state() == State::Failed) { 4 } else { 1 };
         for &at in &change.new {
             self.with_instances(|instances, ground, effects| instances.remove(at, ground, effects));
         }
-        let _ = change.reply.send(Err(RequestError::failed(message)));
+        let _ = change.reply.send(Err(RequestError { code, message }));
     }
 
     /// Makes packets take the ways of the new configuration from now on.
@@ -179,6 +180,10 @@ impl Control {
         self.config = next.clone();
         self.order_batches();
         self.note_chains();
+        // What they refused may be there now: a chain, a file; and whoever applies a file wants it to work.
+        let again =
+            self.with_instances(|instances, ground, effects| instances.retry(&change.old, ground, effects));
+        change.summary.extend(again.into_iter().map(|name| format!("nf {name} started again")));
     }
 
     /// Gives the chains of the next configuration their numbers. One that stays keeps its own; those that are

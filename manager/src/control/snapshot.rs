@@ -180,6 +180,7 @@ impl Control {
             domain: self.config.domains[seat.nf.domain.index()].name.clone(),
             failures: instance.life.failures(),
             last_failure: instance.last_failure.clone(),
+            refused: instance.refused.clone(),
             start_ns: instance.life.start_span().map(|span| span.0),
             spare: instance.spare.state().word().to_owned(),
             spare_pid: instance.spare_process.as_ref().map(|spare| spare.origin.pid().as_raw_pid() as u32),
@@ -413,6 +414,7 @@ const fn told_state(state: State) -> NfState {
     match state {
         State::Waiting => NfState::Waiting,
         State::Awaited => NfState::Awaited,
+        State::Failed => NfState::Failed,
         State::Starting => NfState::Starting,
         State::Running => NfState::Running,
         State::Stopping => NfState::Stopping,

@@ -93,6 +93,37 @@ impl fmt::Display for ArgumentErrors {
 
 impl std::error::Error for ArgumentErrors {}
 
+/// Error of one of several NFs that share a process.
+#[derive(Debug, thiserror::Error)]
+#[error("{label}: {error}")]
+pub(crate) struct MemberError {
+    /// Its name.
+    pub(crate) label: String,
+    /// Place of its arguments in those of the process.
+    pub(crate) place: usize,
+    /// Its error.
+    pub(crate) error: Box<dyn std::error::Error>,
+}
+
+/// Returns the arguments that an NF refuses by an error with which it did not start; none when the error is
+/// about something else, which may be better next time. Names of ports, stages and chains come from
+/// arguments, whatever the NF made of that.
+pub(crate) fn refused(error: &(dyn std::error::Error + 'static)) -> Vec<ArgumentError> {
+    if let Some(MemberError { place, error, .. }) = error.downcast_ref() {
+        let mut refused = refused(&**error);
+        for error in &mut refused {
+            error.path.insert(0, PathStep::Index(*place));
+        }
+        return refused;
+    }
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let of_cause = |error: &(dyn std::error::Error + 'static)| {
+        let unknown = || error.downcast_ref().map(|unknown| ArgumentErrors::unknown([], unknown));
+        error.downcast_ref().cloned().or_else(unknown).map(|ArgumentErrors(list)| list)
+    };
+    causes.into_iter().find_map(of_cause).unwrap_or_default()
+}
+
 /// No port or stage has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {what} `{name}`; there {}", say(.known))]

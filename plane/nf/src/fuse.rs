@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::arguments::MemberError;
 use crate::burst::{BURST_MAX, Burst};
 use crate::context::{Context, Environment};
 use crate::disk::{LogId, ReadDone, WriteDone};
@@ -71,7 +72,9 @@ impl Fused {
                 object(&arguments.to_string()),
                 nfs.len(),
             );
-            let nf = build(&mut context).map_err(|error| format!("{label}: {error}"))?;
+            let place = nfs.len();
+            let nf =
+                build(&mut context).map_err(|error| MemberError { label: label.clone(), place, error })?;
             nfs.push((nf, context));
             labels.push(label);
         }

@@ -7,11 +7,13 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use headgate_session::arguments::ArgumentError;
 use headgate_session::kernel_io::KernelIo;
 use headgate_session::message::FromNf;
 use headgate_shm::MemoryError;
 use headgate_shm::descriptor::LENGTH_MAX;
 
+use crate::arguments::refused;
 use crate::burst_loop::{BurstLoop, End, LoopError, TERMINATED};
 use crate::clock::Clock;
 use crate::context::{Context, Environment, Names, Outbox};
@@ -40,6 +42,8 @@ pub enum RunError {
         name: String,
         /// The NF's error.
         reason: String,
+        /// The arguments that it refuses; empty when it could not start for something else.
+        refused: Vec<ArgumentError>,
     },
     /// The NF panicked. Its panic message went to standard error and to the manager.
     #[error("{name} panicked: {message}")]
@@ -123,7 +127,11 @@ fn serve_nfs(
         let message = LAST_PANIC.lock().map_or_else(|_| String::new(), |mut last| std::mem::take(&mut last));
         Err(RunError::Panic { name: attached.welcome.name.clone(), message })
     });
-    attached.say_goodbye(lived.as_ref().err().map(ToString::to_string).unwrap_or_default());
+    let refused = match &lived {
+        Err(RunError::Start { refused, .. }) => &refused[..],
+        _ => &[],
+    };
+    attached.say_goodbye(lived.as_ref().err().map(ToString::to_string).unwrap_or_default(), refused);
     lived
 }
 
@@ -135,7 +143,7 @@ fn live(
     let ended = |error: LoopError| RunError::Manager { name: name(), reason: error.to_string() };
     let environment = Rc::new(environment(attached).map_err(|error| RunError::Attach(error.into()))?);
     let mut nfs = make(&environment, &attached.welcome.arguments)
-        .map_err(|error| RunError::Start { name: name(), reason: error.to_string() })?;
+        .map_err(|error| start_error(name(), &error))?;
     // An NF that did not ask by now never will be lent any.
     environment.making.take();
     environment.tell_counters().map_err(|error| ended(error.into()))?;
@@ -146,6 +154,10 @@ fn live(
         return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
     };
     on_interfaces(attached, &environment, &mut nfs, io, sockets)
+}
+
+fn start_error(name: String, error: &NfError) -> RunError {
+    RunError::Start { name, reason: error.to_string(), refused: refused(&**error) }
 }
 
 /// Works on interfaces of the kernel in place of rings.
@@ -159,7 +171,7 @@ fn on_interfaces(
 ) -> Result<End, RunError> {
     let name = || attached.welcome.name.clone();
     let ended = |reason: String| RunError::Manager { name: name(), reason };
-    let failed = |reason: String| RunError::Start { name: name(), reason };
+    let failed = |reason: String| RunError::Start { name: name(), reason, refused: Vec::new() };
     let mut work = KernelLoop::new(attached, environment, nfs, io, sockets).map_err(failed)?;
     attached
         .say(&FromNf::Ready { lend: 0, answers: true, state: None })
@@ -178,7 +190,8 @@ fn on_interfaces(
 ) -> Result<End, RunError> {
     let reason = "it stands in a chain with `io`, and was built without the feature `kernel-io` of headgate-nf; \
                   build it with that feature, or take it out of the chain";
-    Err(RunError::Start { name: attached.welcome.name.clone(), reason: reason.to_owned() })
+    let name = attached.welcome.name.clone();
+    Err(RunError::Start { name, reason: reason.to_owned(), refused: Vec::new() })
 }
 
 pub(crate) fn environment(attached: &Attached) -> Result<Environment, MemoryError> {

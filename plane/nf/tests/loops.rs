@@ -214,6 +214,8 @@ fn an_nf_that_cannot_start_says_why() {
     });
     let reason = manager.admit().unwrap_err();
     assert_eq!(reason, "sorter cannot start: there is no port `east`; there are none");
+    // A name comes from arguments, as far as anybody can tell.
+    assert_eq!(manager.refused().len(), 1);
     assert_eq!(nf.join().unwrap().unwrap_err().exit_code(), 4);
 }
 

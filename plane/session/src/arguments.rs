@@ -7,6 +7,8 @@ use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::cut;
+
 /// One step of a path into the arguments. Serialises as a string or a number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -73,6 +75,28 @@ impl ArgumentError {
         }
         text
     }
+}
+
+/// Most refused arguments that an NF says at its end, and that are read there. Our choice: more than people
+/// read at once; `headgate-nfs check` tells all.
+pub(crate) const REFUSED_MAX: usize = 16;
+/// Most steps of a path that are kept.
+const STEPS_MAX: usize = 16;
+
+/// Returns errors as short as people will be shown them, whoever wrote them.
+pub(crate) fn cut_all(errors: &[ArgumentError]) -> Vec<ArgumentError> {
+    let step = |step: &PathStep| match step {
+        PathStep::Key(key) => PathStep::Key(cut(key)),
+        PathStep::Index(index) => PathStep::Index(*index),
+    };
+    let cut_one = |error: &ArgumentError| ArgumentError {
+        path: error.path.iter().take(STEPS_MAX).map(step).collect(),
+        kind: error.kind,
+        word: cut(&error.word),
+        known: Vec::new(),
+        message: cut(&error.message),
+    };
+    errors.iter().take(REFUSED_MAX).map(cut_one).collect()
 }
 
 impl fmt::Display for ArgumentError {

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::time::Timespec;
 
+use crate::arguments::{ArgumentError, cut_all};
 use crate::message::{self, FromNf, KeptState, MessageError, SOCKET_VARIABLE, ToNf, WELCOME_FILES, Welcome};
 use crate::version::Versions;
 
@@ -126,7 +127,8 @@ impl Connection {
     /// Says goodbye without having attached: why the process could not become an NF.
     pub fn give_up(&self, reason: &str) {
         // A manager that is gone needs no reason.
-        let _ = message::send(&self.socket, &FromNf::Goodbye { reason: reason.to_owned() }, &[]);
+        let goodbye = FromNf::Goodbye { reason: reason.to_owned(), refused: Vec::new() };
+        let _ = message::send(&self.socket, &goodbye, &[]);
     }
 
     /// Says hello, and maps what the manager hands over. Waits for the manager's answer.
@@ -244,9 +246,10 @@ impl Attached {
         message::send(&self.socket, word, &[])
     }
 
-    /// The last word. The manager may be gone, or not reading; the process ends either way.
-    pub fn say_goodbye(&self, reason: String) {
-        let _ = self.say(&FromNf::Goodbye { reason });
+    /// The last word, with the arguments that are refused, if it is for them. The manager may be gone, or not
+    /// reading; the process ends either way.
+    pub fn say_goodbye(&self, reason: String, refused: &[ArgumentError]) {
+        let _ = self.say(&FromNf::Goodbye { reason, refused: cut_all(refused) });
     }
 
     /// The next message of the manager, if one is there.

@@ -24,13 +24,13 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, socketpair};
 
 pub use self::budget::Budget;
 use self::reader::Reader;
+use crate::arguments::cut_all;
 use crate::message::{self, FromNf, MESSAGE_BYTES_MAX, MessageError, ToNf};
+use crate::text::cut;
 use crate::version::Versions;
 
 /// Whether files may come with messages (include/uapi/asm-generic/socket.h, Linux 6.16).
 const SO_PASSRIGHTS: libc::c_int = 83;
-/// Characters of an NF's words that people are shown: a line or two.
-pub const TEXT_CHARS_MAX: usize = 200;
 /// Sentences about its place that a process may say. Our choice: more than there are.
 const LACKS_MAX: usize = 16;
 /// Messages taken at once from an NF that has ended, or is refused. Our choice: more than a socket holds.
@@ -325,22 +325,15 @@ fn end_of(error: &MessageError) -> Received {
 /// Reads a message. What people will be shown of it is cut.
 fn read_word(bytes: &[u8]) -> Received {
     match message::read::<FromNf>(bytes) {
-        Ok(FromNf::Goodbye { reason }) => Received::Word(FromNf::Goodbye { reason: cut(&reason) }),
+        Ok(FromNf::Goodbye { reason, refused }) => {
+            Received::Word(FromNf::Goodbye { reason: cut(&reason), refused: cut_all(&refused) })
+        }
         Ok(FromNf::Seated { lacks }) => {
             let lacks = lacks.iter().take(LACKS_MAX).map(|lack| cut(lack)).collect();
             Received::Word(FromNf::Seated { lacks })
         }
         Ok(word) => Received::Word(word),
         Err(error) => end_of(&error),
-    }
-}
-
-/// Returns a text of at most [`TEXT_CHARS_MAX`] characters.
-fn cut(text: &str) -> String {
-    let mut ends = text.char_indices().map(|(at, _)| at).skip(TEXT_CHARS_MAX - 1);
-    match (ends.next(), ends.next()) {
-        (Some(end), Some(_)) => format!("{}…", &text[..end]),
-        _ => text.to_owned(),
     }
 }
 

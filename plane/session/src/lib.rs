@@ -18,4 +18,5 @@ pub mod launch;
 pub mod message;
 #[cfg(feature = "place")]
 pub mod place;
+mod text;
 pub mod version;

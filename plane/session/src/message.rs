@@ -12,7 +12,7 @@
 //! both                  message {body}               for the NF's author; a numbered one is answered:
 //! NF       -> manager   answer {number, body, refused}
 //! NF       -> manager   counters {names}             what its counters mean
-//! NF       -> manager   goodbye                      every packet returned
+//! NF       -> manager   goodbye {reason, refused}    every packet returned; or why it could not start
 //! ```
 //!
 //! Off the packet path, so JSON: readable in `strace`, parsed by a library that is used to hostile input.
@@ -28,6 +28,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
+use crate::arguments::ArgumentError;
 use crate::kernel_io::KernelIo;
 use crate::version::Versions;
 
@@ -112,6 +113,10 @@ pub enum FromNf {
     Goodbye {
         /// Empty for a clean end.
         reason: String,
+        /// Its arguments that it refuses, so that it need not be started again with them. Libraries of
+        /// before do not say so.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        refused: Vec<ArgumentError>,
     },
 }
 

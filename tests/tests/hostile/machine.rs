@@ -1,8 +1,9 @@
 //! Attacks on what is not memory: the socket, processes, the core, the kernel's calls, memory of the machine.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
-use headgate_api::status::{EventCode, Snapshot};
+use headgate_api::status::{EventCode, NfState, Snapshot};
 use headgate_tests::machine::{self, nf_core};
 use headgate_tests::session::nf;
 
@@ -110,6 +111,29 @@ fn calls_that_lead_out() {
 #[test]
 fn an_end_before_the_first_word() {
     is_stopped_for("exit-at-once", &["exited with code 7"]);
+}
+
+/// One that refuses its arguments now and then gains nothing: as long as it was in service its end is one like
+/// any other, and the first refusal is its last word, until its program is another one.
+#[test]
+fn refusals_in_turns() {
+    let field = Attack::of("refuse-in-turns").start();
+    for _ in 0..2 {
+        let failures = nf(&field.snapshot(), "foe").failures;
+        let has_refused = |now: &Snapshot| {
+            let foe = nf(now, "foe");
+            foe.state == NfState::Failed && foe.failures > failures
+        };
+        let before = field.wait_for("the foe has refused", has_refused);
+        assert_eq!(nf(&before, "foe").refused[0].path, "a[7]");
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let now = field.audited();
+        let of = |now: &Snapshot| (nf(now, "foe").state, nf(now, "foe").failures, nf(now, "foe").pid);
+        assert_eq!(of(&now), (NfState::Failed, nf(&before, "foe").failures, None));
+        // As whoever installs the same program again does.
+        fs::set_permissions(&field.program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    field.leave_well();
 }
 
 /// Events of one that ends again and again are cut, and take nobody else's place.

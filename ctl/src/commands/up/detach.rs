@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use headgate_api::daemon::{Daemon, DaemonError, Options};
 use headgate_api::progress;
+use headgate_api::status::NfState;
 use headgate_units::text;
 use serde_json::json;
 
@@ -45,7 +46,9 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     out.note(format!("manager {name}: {} after {took}", progress::readiness(&now)));
     let unready = progress::unready(&now);
     if !unready.is_empty() {
-        let failure = stop_half(daemon, &name, &unready);
+        let refuses = now.nfs.iter().any(|nf| nf.state == NfState::Failed);
+        let exit = if refuses { Exit::Configuration } else { Exit::Failed };
+        let failure = stop_half(daemon, exit, &name, &unready);
         if let Some(log) = &mut log {
             log.tell(&failure);
         }
@@ -58,7 +61,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
 }
 
 /// Stops a manager of which not all NFs are ready. Returns the failure to tell.
-fn stop_half(daemon: Daemon, name: &str, unready: &[String]) -> CommandError {
+fn stop_half(daemon: Daemon, exit: Exit, name: &str, unready: &[String]) -> CommandError {
     // It is gone afterwards, in order or not.
     let _ = daemon.stop();
     let message = format!(
@@ -66,7 +69,7 @@ fn stop_half(daemon: Daemon, name: &str, unready: &[String]) -> CommandError {
          that are ready",
         unready.join("; ")
     );
-    CommandError::new(Exit::Failed, message)
+    CommandError::new(exit, message)
 }
 
 fn start(args: &Args, log: Option<&Log>, out: &Output) -> Result<(Daemon, String), CommandError> {

@@ -1,6 +1,6 @@
 //! Carries out the actions that an instance's life decides on.
 
-use headgate_decide::lifecycle::{Action, Event, Report};
+use headgate_decide::lifecycle::{Action, Event, Next, Report};
 use headgate_decide::{liveness, spare};
 use headgate_host::Signal;
 use headgate_host::cgroup::NfGroup;
@@ -9,6 +9,7 @@ use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
 use rustix::fs::Mode;
 
+use super::observe::program_now;
 use super::{Actions, Effect, Ground, Instances};
 use crate::control::instance::{Process, Seat, SpareProcess};
 use crate::control::link::{self, Link};
@@ -42,7 +43,11 @@ impl Instances {
         let instance = &mut self.all[at];
         let (worker, stage, number) = (instance.seat.worker, instance.seat.stage, instance.seat.number);
         match action {
-            Action::Spawn => self.decide_spare(at, spare::Event::Needed, ground, effects),
+            Action::Spawn => {
+                // Before it is started: a change from here on may have come too late for it.
+                instance.program = program_now(instance, ground);
+                self.decide_spare(at, spare::Event::Needed, ground, effects);
+            }
             Action::Welcome => return self.welcome(at, ground),
             Action::Post => {
                 let process = instance.process.as_mut()?;
@@ -116,15 +121,18 @@ impl Instances {
                 let since = if instance.seat.nf.attaches() { "it attached" } else { "its launch" };
                 (EventCode::NfReady, format!("ready {} us after {since}", took.0 / 1000))
             }
-            Report::Failed { why, lost, again_in } => {
+            Report::Failed { why, lost, next } => {
                 let ended = lost.map_or(String::new(), |lost| format!("; {lost} packets ended with it"));
                 let why = format!("{why}{ended}");
-                let again = again_in.map_or_else(
-                    || "the next process may attach".to_owned(),
-                    |span| format!("restart in {} ms", span.as_millis()),
-                );
+                let (code, next) = match next {
+                    Next::Attach => (EventCode::NfFailed, "the next process may attach".to_owned()),
+                    Next::Restart(span) => {
+                        (EventCode::NfFailed, format!("restart in {} ms", span.as_millis()))
+                    }
+                    Next::Change => (EventCode::ArgumentsRefused, REFUSED.to_owned()),
+                };
                 instance.last_failure = Some(why.clone());
-                (EventCode::NfFailed, format!("failed: {why}; {again}"))
+                (code, format!("failed: {why}; {next}"))
             }
             Report::Gone { why, lost } => {
                 (EventCode::NfStopped, format!("gone: {why}; {lost} packets ended with it"))
@@ -133,6 +141,10 @@ impl Instances {
         effects.push(Effect::Log { code, who: instance.seat.name.clone(), what });
     }
 }
+
+/// What an operator can do about refused arguments.
+const REFUSED: &str = "it is not started again with these arguments: change them and `headgate apply` the file, \
+                       or replace its program";
 
 /// Starts a process for an instance, with memory and interfaces of its own.
 pub(super) fn spawn(

@@ -7,6 +7,8 @@ use headgate_decide::liveness::{self, Action, ProcessSample, TaskState};
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::cgroup::Controller;
 use headgate_host::process;
+use headgate_host::programs::ProgramVersion;
+use headgate_session::arguments::ArgumentError;
 use headgate_session::inbox::Received;
 use headgate_session::message::{FromNf, StateSaid};
 use headgate_shm::Offence;
@@ -14,8 +16,8 @@ use headgate_shm::control::COUNTERS;
 
 use super::{Effect, Ground, Instances, cause_of};
 use crate::control::instance::{Instance, Process};
-use crate::control::{link, state};
-use crate::status::EventCode;
+use crate::control::{link, origin, state};
+use crate::status::{EventCode, RefusedArgument};
 
 /// Most messages read from one NF in one pass, so that a talkative one cannot delay the loop.
 const MESSAGES_MAX: usize = 16;
@@ -95,9 +97,10 @@ impl Instances {
                 names.truncate(COUNTERS);
                 instance.counters = names;
             }
-            FromNf::Goodbye { reason } => {
+            FromNf::Goodbye { reason, refused } => {
                 if let Some(process) = &mut instance.process {
                     process.goodbye = reason;
+                    process.refused = refused.into_iter().map(told).collect();
                 }
             }
         }
@@ -135,7 +138,20 @@ impl Instances {
         let Some(process) = &mut instance.process else { return };
         let said = std::mem::take(&mut process.goodbye);
         let exit = process.origin.reap();
-        self.tell(at, Event::Exited { said, exit }, ground, effects);
+        instance.refused = std::mem::take(&mut process.refused);
+        let refuses = !instance.refused.is_empty();
+        self.tell(at, Event::Exited { said, exit, refuses }, ground, effects);
+    }
+
+    /// Tells instances that refused their arguments when their program is another one. Once for each, because
+    /// what they do then is seen by their state.
+    pub(super) fn check_programs(&mut self, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        for at in 0..self.all.len() {
+            let instance = &self.all[at];
+            if instance.state() == State::Failed && instance.program != program_now(instance, ground) {
+                self.tell(at, Event::ProgramChanged, ground, effects);
+            }
+        }
     }
 
     /// Condemns NFs whose control region lost pages, and all of a domain whose packet region did: it cannot
@@ -274,6 +290,16 @@ fn tell_of_state(instance: &Instance, said: Option<&StateSaid>, effects: &mut Ve
         let told = state::events(said).into_iter();
         effects.extend(told.map(|(code, what)| Effect::Log { code, who: who.clone(), what }));
     }
+}
+
+/// Returns the program of an instance, as the machine has it now.
+pub(super) fn program_now(instance: &Instance, ground: &Ground<'_>) -> Option<ProgramVersion> {
+    let path = origin::program_file(&instance.seat.nf, &ground.settings.nf_program)?;
+    ProgramVersion::of(&path)
+}
+
+fn told(error: ArgumentError) -> RefusedArgument {
+    RefusedArgument { path: error.place(), message: error.message }
 }
 
 /// Kills what a process that has ended left in its group. Returns whether none is left, or they take too

@@ -132,7 +132,7 @@ impl Instances {
         for _ in 0..MESSAGES_MAX {
             match spare.inbox.receive(ground.now) {
                 Some(Received::Word(FromNf::Seated { .. })) => seated = true,
-                Some(Received::Word(FromNf::Goodbye { reason })) => spare.goodbye = reason,
+                Some(Received::Word(FromNf::Goodbye { reason, .. })) => spare.goodbye = reason,
                 Some(Received::Closed) | None => break,
                 Some(_) => {}
             }

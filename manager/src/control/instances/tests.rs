@@ -4,7 +4,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
-use headgate_decide::lifecycle::State;
 use headgate_host::cgroup::{Controller, Hierarchy, NfGroup, Version};
 use headgate_host::peer::Peer;
 use headgate_session::inbox::Inbox;
@@ -226,7 +225,7 @@ fn what_was_held_is_taken_back_before_the_next_process() {
     let mut effects = Vec::new();
     instances.tell(
         0,
-        Event::Exited { said: String::new(), exit: "its process ended".into() },
+        Event::Exited { said: String::new(), exit: "its process ended".into(), refuses: false },
         &mut below.ground(),
         &mut effects,
     );

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use headgate_session::arguments::ArgumentError;
 use headgate_session::message::{self, FromNf, MessageError, StateSaid, ToNf, Welcome};
 use headgate_session::version::Versions;
 use headgate_shm::control::{Orders, Progress, lent_for};
@@ -44,6 +45,7 @@ pub struct Manager {
     asked: u64,
     answers: VecDeque<(u64, Result<String, String>)>,
     goodbye: Option<String>,
+    refused: Vec<ArgumentError>,
     /// The state that the NF keeps, if the welcome says so.
     state: Option<Memory>,
     /// What the NF said of it when it was ready.
@@ -106,6 +108,7 @@ impl Manager {
             asked: 0,
             answers: VecDeque::new(),
             goodbye: None,
+            refused: Vec::new(),
         }
     }
 
@@ -119,7 +122,7 @@ impl Manager {
     pub fn await_seated(&mut self) -> Result<Vec<String>, String> {
         match self.hear_one() {
             Some(FromNf::Seated { lacks }) => Ok(lacks),
-            Some(FromNf::Goodbye { reason }) => Err(reason),
+            Some(FromNf::Goodbye { reason, .. }) => Err(reason),
             other => panic!("neither in its place nor gone: {other:?}"),
         }
     }
@@ -142,7 +145,7 @@ impl Manager {
     pub fn admit(&mut self) -> Result<String, String> {
         let name = match self.hear_one() {
             Some(FromNf::Hello { versions: Versions::OURS, name }) => name,
-            Some(FromNf::Goodbye { reason }) => return Err(reason),
+            Some(FromNf::Goodbye { reason, .. }) => return Err(reason),
             other => panic!("not a hello of this version: {other:?}"),
         };
         let control = self.side.control().file();
@@ -166,6 +169,12 @@ impl Manager {
         }
     }
 
+    /// The arguments that the NF refused when it said goodbye.
+    #[must_use]
+    pub fn refused(&self) -> &[ArgumentError] {
+        &self.refused
+    }
+
     /// The next word from the NF; `None` when it closed the connection.
     fn hear_one(&self) -> Option<FromNf> {
         wait_readable(&self.socket);
@@ -183,7 +192,10 @@ impl Manager {
                 self.answers.push_back((number, if refused { Err(body) } else { Ok(body) }));
             }
             FromNf::Counters { names } => self.counters = names,
-            FromNf::Goodbye { reason } => self.goodbye = Some(reason),
+            FromNf::Goodbye { reason, refused } => {
+                self.goodbye = Some(reason);
+                self.refused = refused;
+            }
             FromNf::Seated { .. } | FromNf::Hello { .. } | FromNf::Ready { .. } => {
                 panic!("{word:?} where it is not expected")
             }

@@ -9,6 +9,8 @@ use headgate_units::Span;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sockopt};
 
 use super::*;
+use crate::arguments::{ArgumentError, ArgumentErrorKind, PathStep, REFUSED_MAX};
+use crate::text::TEXT_CHARS_MAX;
 
 /// Long enough for a thread of a busy machine to do something; not a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -108,11 +110,29 @@ fn what_is_no_message_is_told_and_cut() {
             let Received::Garbled(why) = next(&mut inbox, Instant(0)) else { panic!("a message") };
             assert!(why.chars().count() <= TEXT_CHARS_MAX, "{}", why.len());
         }
-        message::send(&theirs, &FromNf::Goodbye { reason: "ü".repeat(1000) }, &[]).unwrap();
-        let Received::Word(FromNf::Goodbye { reason }) = next(&mut inbox, Instant(0)) else {
+        let (cut, long) = ("ü".repeat(TEXT_CHARS_MAX - 1) + "…", || "ü".repeat(1000));
+        let error = ArgumentError {
+            path: vec![PathStep::Key(long()); 20],
+            kind: ArgumentErrorKind::UnknownWord,
+            word: long(),
+            known: vec![long()],
+            message: long(),
+        };
+        let goodbye = FromNf::Goodbye { reason: long(), refused: vec![error; 1] };
+        message::send(&theirs, &goodbye, &[]).unwrap();
+        let Received::Word(FromNf::Goodbye { reason, refused }) = next(&mut inbox, Instant(0)) else {
             panic!("no goodbye")
         };
-        assert_eq!(reason, "ü".repeat(TEXT_CHARS_MAX - 1) + "…");
+        assert_eq!(reason, cut);
+        let [error] = &refused[..] else { panic!("{refused:?}") };
+        assert_eq!((&error.word, &error.message, error.known.len()), (&cut, &cut, 0));
+        assert_eq!((error.path.len(), &error.path[0]), (16, &PathStep::Key(cut)));
+        let many = vec![ArgumentError { path: Vec::new(), ..error.clone() }; 40];
+        message::send(&theirs, &FromNf::Goodbye { reason: String::new(), refused: many }, &[]).unwrap();
+        let Received::Word(FromNf::Goodbye { refused, .. }) = next(&mut inbox, Instant(0)) else {
+            panic!("no goodbye")
+        };
+        assert_eq!(refused.len(), REFUSED_MAX);
         let lacks = vec!["y".repeat(300); 100];
         message::send(&theirs, &FromNf::Seated { lacks }, &[]).unwrap();
         let Received::Word(FromNf::Seated { lacks }) = next(&mut inbox, Instant(0)) else {
@@ -120,14 +140,6 @@ fn what_is_no_message_is_told_and_cut() {
         };
         assert_eq!((lacks.len(), lacks[0].chars().count()), (LACKS_MAX, TEXT_CHARS_MAX));
     }
-}
-
-#[test]
-fn short_texts_stay_as_they_are() {
-    for length in [0, 1, TEXT_CHARS_MAX - 1, TEXT_CHARS_MAX] {
-        assert_eq!(cut(&"z".repeat(length)), "z".repeat(length));
-    }
-    assert_eq!(cut(&"z".repeat(TEXT_CHARS_MAX + 1)).chars().count(), TEXT_CHARS_MAX);
 }
 
 #[test]
