@@ -43,7 +43,10 @@ fn the_first_example_works_as_it_is_printed() {
     if !machine::is_root() {
         return machine::skip(TEST, "network namespaces take root");
     }
-    if !["unshare", "ip", "ping", "iperf3"].iter().all(|program| machine::has_program(TEST, program)) {
+    if !["unshare", "ip", "ping", "iperf3", "python3", "curl"]
+        .iter()
+        .all(|program| machine::has_program(TEST, program))
+    {
         return;
     }
     let _alone = machine::alone();
@@ -60,7 +63,7 @@ fn the_first_example_works_as_it_is_printed() {
     }
     let (is_fine, said) = inside(folder.path(), &script);
     assert!(is_fine, "{said}");
-    for wanted in [" 0% packet loss", "iperf Done", "accounts hold"] {
+    for wanted in [" 0% packet loss", "iperf Done", "HTTP/1.0 200 OK", "accounts hold"] {
         assert!(said.contains(wanted), "no {wanted:?} in\n{said}");
     }
     assert!(!said.contains("warning["), "{said}");
