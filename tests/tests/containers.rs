@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use headgate_api::Request;
+use headgate_api::logs::Logs;
 use headgate_api::status::{NfState, Snapshot};
 use headgate_host::{Pid, Signal, cgroup, container, process};
 use headgate_tests::session::{Session, chain, nf, path_through};
@@ -101,6 +103,32 @@ fn fused_nfs_and_programs_of_ones_own_run_in_containers_too() {
         let _ = session.audited();
         session.stop();
     }
+}
+
+/// A runtime stands between the manager and the process, and passes on what it was given.
+#[test]
+fn what_one_in_a_container_writes_is_kept_under_its_name() {
+    const TEST: &str = "what_one_in_a_container_writes_is_kept_under_its_name";
+    if !can_make(TEST) {
+        return;
+    }
+    // The host of NFs, where containers have it.
+    let writes = "exec = [\"/bin/sh\", \"-c\", \"echo to output; echo to error >&2; exec /run/headgate-nfs run \
+                  forward\"]";
+    let session = Session::start(&configuration(writes));
+    let lines = || -> Vec<String> {
+        let logs =
+            session.ask(Request::Logs { nf: "first".to_owned(), most: 100, from: 0 }).expect("it has some");
+        let logs: Logs = serde_json::from_value(logs).expect("they are logs");
+        logs.lines.into_iter().map(|line| line.text).collect()
+    };
+    session.wait_for("its lines are kept", |_| lines() == ["to output", "to error"]);
+    kill_process(pid(&session.snapshot(), "first"), Signal::KILL).expect("it is ours");
+    session.wait_for("those of the next one follow", |_| {
+        lines() == ["to output", "to error", "to output", "to error"]
+    });
+    session.wait_for_packets("path", 1_000);
+    session.stop();
 }
 
 /// A file system of its own, with nothing in it but what the host of NFs is linked with.
