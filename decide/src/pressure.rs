@@ -177,6 +177,16 @@ pub fn shed(hops: impl DoubleEndedIterator<Item = HopPressure> + ExactSizeIterat
     if by_flow { Shed::Flows } else { Shed::Nothing }
 }
 
+/// Returns whether packets that were shed count as packets that came for the NF of a hop, when its share is
+/// decided: on the way they would have gone, for each NF that cannot keep up. If only the first NF of a chain
+/// counted them, of two overloaded NFs that one would have all of a core by which more chains begin; and one
+/// further back, which sees nothing but what it is let have, would need the less the less it got.
+#[inline]
+#[must_use]
+pub const fn came_for(shed: Shed, number: usize, hop: HopPressure) -> bool {
+    matches!(shed, Shed::Chain(last) if number <= last) && hop.throttled
+}
+
 /// Returns whether a flow comes to a throttled instance. `hops` gives the position of each hop and whether
 /// the flow's instance there is throttled; `passed_over` has a bit for each position that the flow leaves
 /// out.

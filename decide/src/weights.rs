@@ -25,6 +25,8 @@
 //!
 //! Source: NFVnice, section 5.2 (loads every millisecond, weights every 10); decisions 10 and 12.
 
+#[cfg(test)]
+mod bottlenecks;
 mod machine;
 #[cfg(test)]
 mod tests;

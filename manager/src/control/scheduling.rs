@@ -106,16 +106,17 @@ impl Scheduling {
         self.on(now, Event::Begins { instance, nf }, actions);
     }
 
-    /// Takes in the load of an instance.
+    /// Takes in the load of an instance: its counts at its own worker, and packets that ended on the way to it
+    /// at any.
     pub fn on_load(
         &mut self,
         now: Moment,
         instance: InstanceId,
         counts: &InstanceCounts,
+        dropped: impl Fn(DropReason) -> u64,
         backlog: u32,
         actions: &mut Vec<Action>,
     ) {
-        let dropped = |reason: DropReason| counts.drops[reason as usize].get();
         let load = Load {
             delivered: counts.delivered.get(),
             full: dropped(DropReason::StageFull),

@@ -14,7 +14,7 @@ use crate::burst::{Burst, Run};
 use crate::drop::DropReason;
 use crate::holders::Entrance;
 use crate::ledger::Ledger;
-use crate::pressure::{count_for_first, shed_at, sheds_flow};
+use crate::pressure::{count_for_first, count_for_throttled, shed_at, sheds_flow};
 use crate::view::View;
 
 /// Counts each packet into its chain. Those that are admitted stay, at the front, and the others have ended.
@@ -96,10 +96,8 @@ fn shed(view: &View, ledger: &mut Ledger, entrance: Entrance, run: &mut Run) -> 
             let is_shed = |flow| sheds_flow(view, entrance, flow);
             keep_flows(ledger, entrance, DropReason::Throttled, run, |flow| !is_shed(flow))
         }
-        Shed::Chain(hop) => {
-            if hop == 0 {
-                count_for_first(view, &ledger.board, entrance, DropReason::Throttled, run.len());
-            }
+        shed @ Shed::Chain(_) => {
+            count_for_throttled(view, &ledger.board, entrance, shed, run.len());
             ledger.end(chain, run.region, DropReason::Throttled, run.packets);
             0
         }

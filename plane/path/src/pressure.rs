@@ -1,7 +1,9 @@
 //! Pressure: throttled instances, packets shed for them, and blocked NFs. The rules are `decide::pressure`;
 //! this gathers their input and applies their answers.
 
-use headgate_decide::pressure::{Feeder, HopPressure, Shed, flow_is_shed, is_blocked, is_closed, shed, step};
+use headgate_decide::pressure::{
+    Feeder, HopPressure, Shed, came_for, flow_is_shed, is_blocked, is_closed, shed, step,
+};
 use headgate_units::InstanceId;
 
 use crate::board::Board;
@@ -49,6 +51,19 @@ pub(crate) fn sheds_flow(view: &View, entrance: Entrance, flow: u32) -> bool {
         Hop::Port(_) | Hop::Node { .. } | Hop::Tunnel(_) | Hop::End(_) => None,
     });
     flow_is_shed(hops, passed_over)
+}
+
+/// Counts packets that were shed for the NFs that could not keep up with them: as arrivals there, when shares
+/// are decided.
+pub(crate) fn count_for_throttled(view: &View, board: &Board, entrance: Entrance, shed: Shed, count: usize) {
+    let hops = view.plan.hops(entrance.chain()).skip(entrance.position().into());
+    for (at, hop) in hops.enumerate() {
+        if let Hop::Instance { number, .. } = hop
+            && came_for(shed, at, of_hop(view.plan, view.signals, hop))
+        {
+            board.instances[number.index()].drops[DropReason::Throttled as usize].add(count as u64);
+        }
+    }
 }
 
 /// Counts packets that were shed for the first NF they would have come to: as arrivals there, when its share

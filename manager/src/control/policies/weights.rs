@@ -8,6 +8,7 @@ use headgate_decide::units::{InstanceId, Instant as Moment, Span};
 use headgate_decide::weights::{Action, Event};
 use headgate_host::cgroup::Controller;
 use headgate_host::{process, sched};
+use headgate_path::drop::DropReason;
 
 use crate::control::Control;
 use crate::control::instance::{Instance, Seat};
@@ -59,8 +60,13 @@ impl Control {
     fn sample_loads(&mut self, now: Moment, actions: &mut Vec<Action>) {
         for Instance { seat, process, .. } in self.instances.iter().filter(|one| one.is_at_work()) {
             let Some(process) = process else { continue };
-            let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
-            self.scheduling.on_load(now, seat.number, counts, process.link.backlog(), actions);
+            let (at, workers) = (seat.number.index(), &self.fabric.workers);
+            let counts = &workers[seat.worker.index()].board.instances[at];
+            // What is shed is shed by the worker whose port it came by.
+            let dropped = |reason: DropReason| {
+                workers.iter().map(|worker| worker.board.instances[at].drops[reason as usize].get()).sum()
+            };
+            self.scheduling.on_load(now, seat.number, counts, dropped, process.link.backlog(), actions);
         }
     }
 

@@ -165,7 +165,7 @@ fn what_weights_saw_and_did_is_recorded_and_replays() {
         while scheduling.is_due(now) {
             let actions = scheduling.poll(now);
             if actions.contains(&Action::SampleLoads) {
-                scheduling.on_load(now, InstanceId(4), &counts, 17, &mut Vec::new());
+                scheduling.on_load(now, InstanceId(4), &counts, |_| 0, 17, &mut Vec::new());
             }
             written += actions.iter().filter(|action| matches!(action, Action::Write { .. })).count();
             scheduling.done(actions);
