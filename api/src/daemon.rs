@@ -246,6 +246,15 @@ impl Daemon {
         Killer(self.held.clone())
     }
 
+    /// Has it read its file again, unless it has ended. What comes of that it tells itself. For one that is
+    /// ready: before, it might not know the signal yet.
+    ///
+    /// # Errors
+    /// [`ProcessError`].
+    pub fn reload(&self) -> Result<(), ProcessError> {
+        process::send_signal(self.held.as_fd(), Signal::HUP)
+    }
+
     /// Returns whether it has ended by itself, or is about to.
     #[must_use]
     pub fn has_ended(&self) -> bool {

@@ -99,6 +99,8 @@ codes! {
     ContainerMisplaced: Warning,
     /// Another configuration is in force.
     ConfigurationApplied: Info,
+    /// The manager was told to read its file again, and goes on with the configuration it has.
+    ConfigurationRefused: Warning,
     /// An interface, a bridge or a switch between the stages of a chain changed or failed.
     WiringChanged: Warning,
     /// A capture cannot be written any more.

@@ -396,8 +396,8 @@ pub struct NfStatus {
     /// State of its interfaces, if it is an external program (`box`).
     #[serde(default, rename = "box", skip_serializing_if = "Option::is_none")]
     pub external: Option<ExternalStatus>,
-    /// Packets dropped on the way to it, in it and by it, by reason. One that was shed at the head of its chain
-    /// counts for each NF of it that could not keep up.
+    /// Packets dropped on the way to it, in it and by it, by reason. One that was shed at the head of its
+    /// chain counts for each NF of it that could not keep up.
     pub drops: BTreeMap<String, u64>,
     /// Counters that the NF keeps itself.
     pub counters: BTreeMap<String, u64>,

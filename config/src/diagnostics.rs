@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::codes::{Code, Severity};
 
+/// Most errors that one line has. Our choice: what a line of a log has room for.
+const ERRORS_IN_A_LINE: usize = 5;
+
 /// One finding. Serialises to the object of `headgate check --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostic {
@@ -55,6 +58,19 @@ impl Diagnostics {
     /// Returns whether the file must be refused.
     pub fn has_errors(&self) -> bool {
         self.count(Severity::Error) > 0
+    }
+
+    /// Returns the first errors in one line, each with its place, for a log.
+    pub fn in_a_line(&self) -> String {
+        let errors = || self.0.iter().filter(|one| one.severity == Severity::Error);
+        let one = |one: &Diagnostic| match one.line {
+            0 => format!("{}: {}", one.file, one.message),
+            line => format!("{}:{line}:{}: {}", one.file, one.column, one.message),
+        };
+        let mut parts: Vec<String> = errors().take(ERRORS_IN_A_LINE).map(one).collect();
+        let more = errors().count() - parts.len();
+        parts.extend((more > 0).then(|| format!("and {more} more")));
+        parts.join("; ")
     }
 
     fn count(&self, severity: Severity) -> usize {

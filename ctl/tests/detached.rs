@@ -9,8 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{
-    Detached, HEADGATE, Running, configuration, daemon, eventually, headgate, name_of, run, runs, sockets, told,
-    written,
+    Detached, HEADGATE, Running, configuration, daemon, eventually, headgate, name_of, run, runs, sockets,
+    told, written,
 };
 use rustix::process::Signal;
 

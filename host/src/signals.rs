@@ -1,4 +1,5 @@
-//! Requests to end: SIGINT, SIGTERM and SIGHUP become a number that can be waited for.
+//! Requests to end: SIGINT, SIGTERM and SIGHUP become a number that can be waited for. Who has a file to read
+//! again takes SIGHUP apart ([`Hangups`]).
 //!
 //! They are caught and not blocked: a blocked signal would stay blocked in every program we start,
 //! a caught one is theirs again after `exec`.
@@ -7,15 +8,23 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 
 /// Number of requests to end. Written by the handler.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 /// The descriptor the handler pokes; set before the handler is.
 static POKED: AtomicI32 = AtomicI32::new(-1);
+/// Whether SIGHUP is counted apart, and how often it came since. The handler reads the one and writes the
+/// other.
+static IS_APART: AtomicBool = AtomicBool::new(false);
+static HANGUPS: AtomicU32 = AtomicU32::new(0);
+/// The terminal of a process, if it has one (tty(4)).
+const TERMINAL: &str = "/dev/tty";
 
 const CAUGHT: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -81,13 +90,56 @@ impl AsFd for Wish {
     }
 }
 
+/// SIGHUP, counted apart from requests to end. It means two things: the terminal of a process is gone, or
+/// somebody wants a file to be read again. One that had a terminal and has lost it is to end, whoever sent
+/// the signal: shells and sudo pass on to others what the kernel tells them alone.
+#[derive(Debug)]
+pub struct Hangups {
+    taken: u32,
+    had_terminal: bool,
+}
+
+impl Hangups {
+    /// Counts SIGHUP apart from here on. For a process that catches signals already.
+    #[must_use]
+    pub fn take_apart() -> Self {
+        IS_APART.store(true, Ordering::SeqCst);
+        Self { taken: 0, had_terminal: has_terminal() }
+    }
+
+    /// Returns whether a signal said that the terminal is gone.
+    #[must_use]
+    pub fn are_of_terminal(&self) -> bool {
+        self.had_terminal && HANGUPS.load(Ordering::SeqCst) > 0 && !has_terminal()
+    }
+
+    /// Returns whether a file is to be read again: once for all signals since the last call.
+    pub fn take(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.taken, HANGUPS.load(Ordering::SeqCst));
+        before != self.taken && !self.are_of_terminal()
+    }
+}
+
+/// Returns whether this process has a controlling terminal. Of one that is gone the kernel tells its whole
+/// session.
+fn has_terminal() -> bool {
+    let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let opened = rustix::fs::open(TERMINAL, flags, Mode::empty());
+    // After any other error it is there, and cannot be opened now.
+    !matches!(opened, Err(Errno::NXIO | Errno::IO | Errno::NOENT | Errno::NODEV))
+}
+
 /// Ends the process at once: nothing is flushed, nothing is dropped, no other thread is waited for.
 pub fn exit_at_once(code: i32) -> ! {
     // SAFETY: `_exit` does not return and runs nothing of this process.
     unsafe { libc::_exit(code) }
 }
 
-extern "C" fn handle(_: libc::c_int) {
+extern "C" fn handle(signal: libc::c_int) {
+    if signal == libc::SIGHUP && IS_APART.load(Ordering::SeqCst) {
+        HANGUPS.fetch_add(1, Ordering::SeqCst);
+        return;
+    }
     ASKED.fetch_add(1, Ordering::SeqCst);
     let one = 1_u64;
     // SAFETY: `write` is async-signal-safe; the descriptor is never closed, and the eight bytes

@@ -11,16 +11,29 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use serde::de::DeserializeOwned;
 
 use crate::output::Kept;
+use crate::status::EventCode;
 use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, read_line, shaped, write_line};
 pub use headgate_api::request::{Answer, Request, RequestError};
 
 /// Clients served at the same time. Our choice: people and scrapers, not traffic.
 const CLIENTS_MAX: usize = 16;
 
-/// A request on its way to the control loop.
-pub(crate) struct Asked {
-    pub(crate) request: Request,
-    pub(crate) reply: Sender<Answer>,
+/// Something on its way to the control loop.
+pub(crate) enum Asked {
+    /// A request.
+    Request {
+        /// The request.
+        request: Request,
+        /// Where the answer goes.
+        reply: Sender<Answer>,
+    },
+    /// An event of the manager that did not happen in the control loop.
+    Event {
+        /// Its kind.
+        code: EventCode,
+        /// Description, in a sentence.
+        what: String,
+    },
 }
 
 /// Receiving end of the control loop, on which requests arrive.
@@ -60,9 +73,7 @@ impl Handle {
         }
         let gone = || RequestError::failed("the manager has ended".to_owned());
         let (reply, answer) = mpsc::channel();
-        self.asked.send(Asked { request, reply }).map_err(|_| gone())?;
-        // A full pipe means the loop has been woken already.
-        let _ = (&*self.poke).write(&[1]);
+        self.send(Asked::Request { request, reply }).map_err(|()| gone())?;
         match answer.recv_timeout(ANSWER_PATIENCE) {
             Ok(answer) => answer,
             Err(mpsc::RecvTimeoutError::Disconnected) => Err(gone()),
@@ -71,6 +82,18 @@ impl Handle {
                 ANSWER_PATIENCE.as_secs()
             ))),
         }
+    }
+
+    /// Adds an event of the manager's own. One that has ended has no events any more.
+    pub fn tell(&self, code: EventCode, what: String) {
+        let _ = self.send(Asked::Event { code, what });
+    }
+
+    fn send(&self, asked: Asked) -> Result<(), ()> {
+        self.asked.send(asked).map_err(drop)?;
+        // A full pipe means the loop has been woken already.
+        let _ = (&*self.poke).write(&[1]);
+        Ok(())
     }
 
     /// Answers a request as it came, a line of JSON.

@@ -288,7 +288,7 @@ fn by_itself_it_tells_the_service_manager_and_stops_at_a_signal() {
     };
     let file = folder.path().join("edge.toml");
     fs::write(&file, configuration("service")).unwrap();
-    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+    for signal in [Signal::TERM, Signal::INT] {
         let daemon = Running::start(command().arg(&file).env("NOTIFY_SOCKET", &place));
         assert_eq!([hear(), hear()], ["STATUS=1 NF ready", "READY=1"]);
         assert!(is_placed("service"));

@@ -13,8 +13,9 @@ use crate::output::Output;
 
 /// Start a manager and run it until Ctrl-C, SIGTERM or `headgate down`
 ///
-/// The first Ctrl-C stops it in order: packets inside leave, no new ones are taken in, NFs end.
-/// The second ends it at once. Every end, `kill -9` included, undoes all changes to the machine.
+/// The first Ctrl-C, or the end of its terminal, stops it in order: packets inside leave, no new ones
+/// are taken in, NFs end. The second Ctrl-C ends it at once. Every end, `kill -9` included, undoes all
+/// changes to the machine. SIGHUP has it read the file again and apply it as `headgate apply` does.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Configuration file

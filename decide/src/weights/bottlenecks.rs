@@ -2,7 +2,8 @@
 //! them. A packet is a fraction here, a step 100 us; nothing is left to chance.
 //!
 //! The chains are symmetric: `one` passes a light NF and a heavy one, `three` passes another pair of the same
-//! costs, and `two` passes both heavy ones. So two NFs are overloaded at once, and each sheds packets of `two`.
+//! costs, and `two` passes both heavy ones. So two NFs are overloaded at once, and each sheds packets of
+//! `two`.
 
 use std::collections::VecDeque;
 use std::vec::Vec;
@@ -191,7 +192,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        if self.now.0 % Span::from_millis(10).0 == 0 {
+        if self.now.0.is_multiple_of(Span::from_millis(10).0) {
             self.left.push([0.0; 3]);
         }
         (0..3).for_each(|chain| self.admit(chain));

@@ -13,10 +13,15 @@ impl Control {
     pub(super) fn read_requests(&mut self) {
         let mut pokes = [0; 64];
         while matches!(std::io::Read::read(&mut &self.inbox.poked, &mut pokes), Ok(count) if count > 0) {}
-        while let Ok(Asked { request, reply }) = self.inbox.asked.try_recv() {
-            if let Some(answer) = self.answer(request, &reply) {
-                // The client may have closed its connection.
-                let _ = reply.send(answer);
+        while let Ok(asked) = self.inbox.asked.try_recv() {
+            match asked {
+                Asked::Request { request, reply } => {
+                    if let Some(answer) = self.answer(request, &reply) {
+                        // The client may have closed its connection.
+                        let _ = reply.send(answer);
+                    }
+                }
+                Asked::Event { code, what } => self.log(code, "manager", what),
             }
         }
     }

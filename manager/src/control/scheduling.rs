@@ -12,8 +12,6 @@ use headgate_decide::share::WHOLE;
 use headgate_decide::units::{CoreId, InstanceId, Instant as Moment, Rate, RegionId, Span};
 use headgate_decide::weights::{self, Action, Event, Load, Report, Rules, Weights};
 use headgate_host::sched;
-use headgate_path::board::InstanceCounts;
-use headgate_path::drop::DropReason;
 use headgate_session::message::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
@@ -106,24 +104,8 @@ impl Scheduling {
         self.on(now, Event::Begins { instance, nf }, actions);
     }
 
-    /// Takes in the load of an instance: its counts at its own worker, and packets that ended on the way to it
-    /// at any.
-    pub fn on_load(
-        &mut self,
-        now: Moment,
-        instance: InstanceId,
-        counts: &InstanceCounts,
-        dropped: impl Fn(DropReason) -> u64,
-        backlog: u32,
-        actions: &mut Vec<Action>,
-    ) {
-        let load = Load {
-            delivered: counts.delivered.get(),
-            full: dropped(DropReason::StageFull),
-            throttled: dropped(DropReason::Throttled),
-            late: dropped(DropReason::DelayBound),
-            backlog,
-        };
+    /// Takes in the load of an instance.
+    pub fn on_load(&mut self, now: Moment, instance: InstanceId, load: Load, actions: &mut Vec<Action>) {
         self.on(now, Event::Load { instance, load }, actions);
     }
 

@@ -142,8 +142,8 @@ fn live(
     let name = || attached.welcome.name.clone();
     let ended = |error: LoopError| RunError::Manager { name: name(), reason: error.to_string() };
     let environment = Rc::new(environment(attached).map_err(|error| RunError::Attach(error.into()))?);
-    let mut nfs = make(&environment, &attached.welcome.arguments)
-        .map_err(|error| start_error(name(), &error))?;
+    let mut nfs =
+        make(&environment, &attached.welcome.arguments).map_err(|error| start_error(name(), &error))?;
     // An NF that did not ask by now never will be lent any.
     environment.making.take();
     environment.tell_counters().map_err(|error| ended(error.into()))?;

@@ -113,8 +113,8 @@ fn an_end_before_the_first_word() {
     is_stopped_for("exit-at-once", &["exited with code 7"]);
 }
 
-/// One that refuses its arguments now and then gains nothing: as long as it was in service its end is one like
-/// any other, and the first refusal is its last word, until its program is another one.
+/// One that refuses its arguments now and then gains nothing: as long as it was in service its end is one
+/// like any other, and the first refusal is its last word, until its program is another one.
 #[test]
 fn refusals_in_turns() {
     let field = Attack::of("refuse-in-turns").start();

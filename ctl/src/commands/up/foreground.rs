@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use headgate_api::daemon::{Daemon, Handle};
 use headgate_api::progress;
 use headgate_host::notify::Notifier;
-use headgate_host::signals;
+use headgate_host::signals::{self, Hangups};
 
 use super::Args;
 use crate::error::{CommandError, Exit};
@@ -23,12 +23,13 @@ const STATUS_EVERY: Duration = Duration::from_secs(1);
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let wish = signals::catch()?;
     let service = Service { notifier: Notifier::from_environment()?, status: String::new() };
+    let mut hangups = Hangups::take_apart();
     let stop = Stop::watch(wish, *out)?;
     let mut daemon = Daemon::spawn(args.options()?)?;
     stop.attends(&daemon);
-    let name = daemon.ready(|| stop.is_asked())?.name;
+    let name = daemon.ready(|| stop.is_asked() || hangups.are_of_terminal())?.name;
     out.note(format!("`headgate status --name {name}` shows its state, Ctrl-C stops it"));
-    service.attend(&daemon, &stop)?;
+    service.attend(&daemon, &stop, &mut hangups)?;
     if stop.is_asked() {
         out.note("stopping; asked once more it ends at once");
     }
@@ -47,12 +48,16 @@ struct Service {
 
 impl Service {
     /// Says that the daemon is ready and how it is, until it is time to stop.
-    fn attend(mut self, daemon: &Daemon, stop: &Stop) -> Result<(), CommandError> {
+    fn attend(mut self, daemon: &Daemon, stop: &Stop, hangups: &mut Hangups) -> Result<(), CommandError> {
         let handle = daemon.handle();
         self.tell_status(&handle)?;
         self.notifier.ready()?;
         let mut told = Instant::now();
-        while !daemon.has_ended() && !stop.wait(END_CHECK_EVERY) {
+        while !daemon.has_ended() && !stop.wait(END_CHECK_EVERY) && !hangups.are_of_terminal() {
+            if hangups.take() {
+                // One that ends just now reads nothing any more.
+                let _ = daemon.reload();
+            }
             if told.elapsed() >= STATUS_EVERY {
                 told = Instant::now();
                 self.tell_status(&handle)?;

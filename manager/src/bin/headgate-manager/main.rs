@@ -1,16 +1,18 @@
 //! `headgate-manager`: the daemon, one manager in a process of its own.
 //!
 //! It reads and checks its configuration, starts the manager, reports when NFs are in service and what
-//! happens, and stops in order when it is asked to: by a signal, by `headgate down`, or by the end of its
-//! attendant.
+//! happens, reads its file again at SIGHUP, and stops in order when it is asked to: by a signal, by `headgate
+//! down`, or by the end of its attendant or its terminal.
 //!
 //! - [`attendance`]: the process that started it and holds its standard input, if it is attended;
 //! - [`messages`]: its messages on standard error;
+//! - [`reload`]: reading its file again;
 //! - [`about`]: its version, libraries and manual page.
 
 mod about;
 mod attendance;
 mod messages;
+mod reload;
 
 use std::fmt::Display;
 use std::io::Read as _;
@@ -28,7 +30,7 @@ use headgate_host::cores;
 use headgate_host::notify::Notifier;
 use headgate_host::perf::kept;
 use headgate_host::programs::Program;
-use headgate_host::signals::{self, Wish};
+use headgate_host::signals::{self, Hangups, Wish};
 use headgate_host::stop::Stop;
 use headgate_host::undo::{Action, Janitor};
 use headgate_manager::log::Log;
@@ -38,6 +40,7 @@ use headgate_units::text;
 
 use attendance::{Attendance, Voice};
 use messages::Messages;
+use reload::{Reloads, Source};
 
 /// Time between two checks whether the manager has ended by itself.
 const END_CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -48,9 +51,11 @@ const STANDARD_INPUT: &str = "-";
 
 /// Run chains of network functions by one configuration until stopped
 ///
-/// SIGTERM, SIGINT and SIGHUP stop it in order: packets inside leave, no new ones are taken in, NFs end. The
-/// second signal ends it at once. Every end, `kill -9` included, undoes all changes to the machine.
-/// `headgate up` runs it for a person; as a service it runs by itself.
+/// SIGTERM and SIGINT stop it in order: packets inside leave, no new ones are taken in, NFs end. The second
+/// signal ends it at once. Every end, `kill -9` included, undoes all changes to the machine. SIGHUP has it
+/// read its file again and apply it as `headgate apply` does; a file that cannot be applied changes nothing
+/// and is an event. Started in a terminal that is then closed, it stops. `headgate up` runs it for a
+/// person; as a service it runs by itself.
 #[derive(Debug, Parser)]
 #[command(name = "headgate-manager", version, max_term_width = 100)]
 struct Args {
@@ -114,6 +119,7 @@ fn tell_failure(failed: Failed, voice: Option<&Voice>) -> ExitCode {
 fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<Exit, Failed> {
     let began = Instant::now();
     let wish = signals::catch().map_err(Failed::environment)?;
+    let hangups = Hangups::take_apart();
     // Before anything that has threads.
     let janitor = Arc::new(Janitor::start().map_err(Failed::environment)?);
     let notifier = Notifier::from_environment().map_err(Failed::environment)?;
@@ -124,6 +130,12 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     let messages = Messages::new(log.clone());
     messages.warn(&warnings);
     let stop = Stop::watch(wish, end_at_once).map_err(no_thread)?;
+    let source = Source {
+        // An attendant that goes takes its folder with it.
+        file: (file != Path::new(STANDARD_INPUT)).then(|| std::path::absolute(file).unwrap_or(file.into())),
+        catalog: catalog.clone(),
+        log: log.clone(),
+    };
     let header = Header::new(&config);
     let record = args.record.as_deref().map(|path| Recording::create(path, &header));
     let record = record.transpose().map_err(Failed::environment)?;
@@ -148,7 +160,9 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     if let Some(attendance) = attendance {
         attendance.serve(manager.handle(), stop.clone(), args.quiet).map_err(no_thread)?;
     }
-    let mut daemon = Daemon { stop, wish, notifier, messages, record, is_record_whole: true };
+    let reloads = Reloads::new(source, manager.handle());
+    let mut daemon =
+        Daemon { stop, wish, hangups, reloads, notifier, messages, record, is_record_whole: true };
     daemon.tell_of_start(&manager.handle(), &name, began)?;
     if let Some(voice) = &voice {
         voice.say(&Said::Ready(Ready { name, warnings: warnings.to_string() }));
@@ -242,6 +256,8 @@ impl Traces {
 struct Daemon {
     stop: Stop,
     wish: &'static Wish,
+    hangups: Hangups,
+    reloads: Reloads,
     notifier: Notifier,
     messages: Messages,
     record: Option<Recording>,
@@ -252,7 +268,8 @@ impl Daemon {
     /// Waits for the NFs, and reports which were started.
     fn tell_of_start(&mut self, handle: &Handle, name: &str, began: Instant) -> Result<(), Failed> {
         // A manager that has ended already has only its last snapshot to report.
-        let Ok(now) = progress::settled(|| sample(handle), || self.stop.is_asked()) else { return Ok(()) };
+        let is_asked = || self.stop.is_asked() || self.hangups.are_of_terminal();
+        let Ok(now) = progress::settled(|| sample(handle), is_asked) else { return Ok(()) };
         let readiness = progress::readiness(&now);
         self.messages.started(&now);
         let took = text::time(began.elapsed().as_nanos() as u64);
@@ -265,7 +282,9 @@ impl Daemon {
         let handle = manager.handle();
         let is_watched = self.messages.are_told() || self.notifier.is_listened_to() || self.record.is_some();
         let mut told = Instant::now();
-        while !manager.has_ended() && !self.stop.wait(END_CHECK_EVERY) {
+        while !manager.has_ended() && !self.stop.wait(END_CHECK_EVERY) && !self.hangups.are_of_terminal() {
+            let is_wanted = self.hangups.take();
+            self.reloads.tend(is_wanted);
             if !is_watched || told.elapsed() < EVENTS_EVERY {
                 continue;
             }

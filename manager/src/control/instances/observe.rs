@@ -98,10 +98,9 @@ impl Instances {
                 instance.counters = names;
             }
             FromNf::Goodbye { reason, refused } => {
-                if let Some(process) = &mut instance.process {
-                    process.goodbye = reason;
-                    process.refused = refused.into_iter().map(told).collect();
-                }
+                let Some(process) = &mut instance.process else { return };
+                process.goodbye = reason;
+                process.refused = refused.into_iter().map(told).collect();
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use headgate_decide::cost::Account;
 use headgate_decide::share::{WHOLE, weight_over_programs};
 use headgate_decide::units::{InstanceId, Instant as Moment, Span};
-use headgate_decide::weights::{Action, Event};
+use headgate_decide::weights::{Action, Event, Load};
 use headgate_host::cgroup::Controller;
 use headgate_host::{process, sched};
 use headgate_path::drop::DropReason;
@@ -66,7 +66,14 @@ impl Control {
             let dropped = |reason: DropReason| {
                 workers.iter().map(|worker| worker.board.instances[at].drops[reason as usize].get()).sum()
             };
-            self.scheduling.on_load(now, seat.number, counts, dropped, process.link.backlog(), actions);
+            let load = Load {
+                delivered: counts.delivered.get(),
+                full: dropped(DropReason::StageFull),
+                throttled: dropped(DropReason::Throttled),
+                late: dropped(DropReason::DelayBound),
+                backlog: process.link.backlog(),
+            };
+            self.scheduling.on_load(now, seat.number, load, actions);
         }
     }
 

@@ -158,14 +158,15 @@ fn what_weights_saw_and_did_is_recorded_and_replays() {
     let seat = seat(&config);
     started(&mut scheduling, &seat);
     scheduling.on(Moment(0), Event::Entered(InstanceId(4)), &mut Vec::new());
-    let (counts, mut written) = (InstanceCounts::default(), 0);
+    let (mut delivered, mut written) = (0, 0);
     for millis in 0..300 {
         let now = Moment(0) + Span::from_millis(millis);
-        counts.delivered.add(1_000);
+        delivered += 1_000;
         while scheduling.is_due(now) {
             let actions = scheduling.poll(now);
             if actions.contains(&Action::SampleLoads) {
-                scheduling.on_load(now, InstanceId(4), &counts, |_| 0, 17, &mut Vec::new());
+                let load = Load { delivered, backlog: 17, ..Load::default() };
+                scheduling.on_load(now, InstanceId(4), load, &mut Vec::new());
             }
             written += actions.iter().filter(|action| matches!(action, Action::Write { .. })).count();
             scheduling.done(actions);

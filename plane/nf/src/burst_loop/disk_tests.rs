@@ -128,7 +128,7 @@ fn start(waits: Loop) -> (Manager, Arc<Gate>, Lived) {
         let mut nfs = Fused::alone(&environment, "", Both::new).unwrap();
         attached.say(&FromNf::Ready { lend: 0, answers: false, state: None }).unwrap();
         let lived = BurstLoop::new(&attached, &environment, &mut nfs).run();
-        attached.say_goodbye(String::new());
+        attached.say_goodbye(String::new(), &[]);
         lived
     });
     manager.admit().unwrap();

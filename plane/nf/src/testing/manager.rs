@@ -192,10 +192,7 @@ impl Manager {
                 self.answers.push_back((number, if refused { Err(body) } else { Ok(body) }));
             }
             FromNf::Counters { names } => self.counters = names,
-            FromNf::Goodbye { reason, refused } => {
-                self.goodbye = Some(reason);
-                self.refused = refused;
-            }
+            FromNf::Goodbye { reason, refused } => (self.goodbye, self.refused) = (Some(reason), refused),
             FromNf::Seated { .. } | FromNf::Hello { .. } | FromNf::Ready { .. } => {
                 panic!("{word:?} where it is not expected")
             }
