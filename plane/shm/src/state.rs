@@ -5,7 +5,7 @@
 //! packets that it never returned. The intuition: *the commit is one store*, that of the transmit ring's
 //! `produced` index. Before bytes change, their old ones are saved here; the log says at which count of
 //! returned packets its burst began. A successor that is told the count (`base`) finds out whether the burst
-//! was returned: if not, it puts the old bytes back ([`StateRegion::recover`]). The rule is
+//! was returned: if not, it puts the old bytes back (`StateRegion::recover`). The rule is
 //! `decide/src/takeover.rs: must_undo`, which is searched there for runs that break it.
 //!
 //! ```text
@@ -47,7 +47,7 @@ pub const STATE_BYTES_MAX: u64 = 1 << 30;
 /// What is saved is a multiple of so many bytes, and begins at one.
 pub const SAVED_ALIGN: usize = 8;
 /// Fewest bytes that are saved at a time, for all that is saved has a stamp of 8 bytes and something behind
-/// it: what makes [`log_bytes`] enough.
+/// it: what makes `log_bytes` enough.
 pub const SAVED_BYTES_MIN: usize = 16;
 
 /// First word of a region that was set up: a name, and the version of this layout.
