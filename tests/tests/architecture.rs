@@ -239,8 +239,8 @@ fn is_unsafe(line: &str) -> bool {
     code.split(|letter: char| !is_part(letter)).any(|word| word == "unsafe") && !code.contains('"')
 }
 
-/// A test may need it to see what no safe code can, such as every allocation, or to write what a hostile process
-/// would. Fuzz targets are tests.
+/// A test may need it to see what no safe code can, such as every allocation, or to write what a hostile
+/// process would. Fuzz targets are tests.
 fn is_test(path: &str) -> bool {
     path.split_once('/')
         .is_some_and(|(room, rest)| room == "fuzz" || room != "tests" && rest.contains("tests/"))

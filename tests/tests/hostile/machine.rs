@@ -118,8 +118,8 @@ fn an_end_before_the_first_word() {
 #[test]
 fn refusals_in_turns() {
     let field = Attack::of("refuse-in-turns").start();
+    let mut failures = 0;
     for _ in 0..2 {
-        let failures = nf(&field.snapshot(), "foe").failures;
         let has_refused = |now: &Snapshot| {
             let foe = nf(now, "foe");
             foe.state == NfState::Failed && foe.failures > failures
@@ -129,7 +129,8 @@ fn refusals_in_turns() {
         field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
         let now = field.audited();
         let of = |now: &Snapshot| (nf(now, "foe").state, nf(now, "foe").failures, nf(now, "foe").pid);
-        assert_eq!(of(&now), (NfState::Failed, nf(&before, "foe").failures, None));
+        failures = nf(&before, "foe").failures;
+        assert_eq!(of(&now), (NfState::Failed, failures, None));
         // As whoever installs the same program again does.
         fs::set_permissions(&field.program, fs::Permissions::from_mode(0o755)).unwrap();
     }
