@@ -30,7 +30,7 @@ extern "C" {
 
 /* A frame has at least an Ethernet header, and at most this many bytes. */
 #define HG_LENGTH_MIN 14u
-#define HG_LENGTH_MAX 16383u
+#define HG_LENGTH_MAX 131071u
 /* A frame begins at most this many bytes behind the start of its buffer. */
 #define HG_OFFSET_MAX 4095u
 /* process is given at most this many packets. */
@@ -44,7 +44,8 @@ struct hg_packet {
     uint16_t verdict;      /* HG_NEXT when it comes: on to the next stage */
     uint8_t *buffer;       /* the buffer it lies in: headroom before data, tailroom behind it */
     uint32_t buffer_bytes; /* bytes of the buffer */
-    uint32_t reserved;     /* 0 */
+    uint16_t long_frame;    /* 1: not cut yet, checksum only begun (HG_LONG_FRAMES); 0: as on a wire */
+    uint16_t segment_bytes; /* of a long frame that will be cut: payload of each packet; else 0 */
 };
 
 /* Verdicts: two bits of kind, twelve of a port's or a stage's number. */
@@ -117,7 +118,7 @@ typedef uint32_t hg_timer;
 /* A network function. Only process must be there; the other callbacks may be NULL. */
 struct hg_nf {
     uint32_t abi;   /* HG_ABI_VERSION */
-    uint32_t flags; /* HG_BLIND, or 0 */
+    uint32_t flags; /* HG_BLIND, HG_LONG_FRAMES, both, or 0 */
     void *state;    /* handed to every callback */
     /* Called once, before the first packet: read arguments, make counters and timers. Return 0, or
      * hg_fail(context, "why"): then the NF does not start, and the operator is shown why. */
@@ -135,6 +136,13 @@ struct hg_nf {
 
 /* The NF looks into no packet: their first lines are not fetched into the cache for it. */
 #define HG_BLIND 1u
+/*
+ * The NF takes frames that Linux has not cut yet: up to 64 KiB long, with a TCP or UDP checksum that is only begun.
+ * Where all NFs of a chain do, frames between interfaces of one machine pass it whole, many times as fast. For NFs that
+ * look at headers, or change them and keep checksums right by hg_address_changed and hg_port_changed; not for those that
+ * read payload, put an outer header in front, or make another frame of a packet.
+ */
+#define HG_LONG_FRAMES 2u
 
 /*
  * The rest of main: return hg_run(argc, argv, &nf). Attaches as the command line or the environment says,
@@ -377,6 +385,7 @@ HG_ASSERT(offsetof(struct hg_packet, ingress) == 12);
 HG_ASSERT(offsetof(struct hg_packet, verdict) == 14);
 HG_ASSERT(offsetof(struct hg_packet, buffer) == 16);
 HG_ASSERT(offsetof(struct hg_packet, buffer_bytes) == 24);
+HG_ASSERT(offsetof(struct hg_packet, long_frame) == 28);
 HG_ASSERT(sizeof(struct hg_nf) == 56);
 HG_ASSERT(offsetof(struct hg_nf, state) == 8);
 HG_ASSERT(offsetof(struct hg_nf, start) == 16);

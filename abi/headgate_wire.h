@@ -35,7 +35,7 @@ struct hg_headers {
     uint16_t network;          /* what follows the tags: the IP header, or whatever the EtherType says */
     uint16_t transport;        /* what follows IP and its extension headers */
     uint16_t payload;          /* what follows TCP or UDP */
-    uint16_t end;              /* one behind the last byte of the IP packet; what is left is padding */
+    uint16_t end;              /* one behind the last byte of the IP packet; what is left is padding; at most 65535 */
     uint16_t source_port;      /* 0 where there are no ports, as in a later fragment */
     uint16_t destination_port;
     uint8_t version;           /* 4, 6, or 0 where it is not IP */
@@ -110,6 +110,38 @@ static inline void hg_checksum_update16_udp(uint8_t *checksum, uint16_t was, uin
 static inline void hg_checksum_update32_udp(uint8_t *checksum, uint32_t was, uint32_t is) {
     hg_checksum_update16_udp(checksum, (uint16_t)(was >> 16), (uint16_t)(is >> 16));
     hg_checksum_update16_udp(checksum, (uint16_t)was, (uint16_t)is);
+}
+
+/*
+ * Keeps the checksum of TCP or UDP right where a word became another: of the addresses (of IPv6 call it for each of
+ * the four words), or of a port. Knows of long frames, whose checksum is only begun: it is the sum of addresses,
+ * protocol and length, not complemented, and of nothing else. Does nothing to packets of other protocols, and to UDP
+ * without a checksum.
+ */
+static inline void hg_transport_update32(const struct hg_packet *packet, const struct hg_headers *headers, uint32_t was,
+                                         uint32_t is, int in_addresses) {
+    uint8_t *transport = packet->data + headers->transport;
+    int tcp = headers->protocol == HG_PROTOCOL_TCP;
+    if (headers->fragment == 2 || !headers->transport || (!tcp && headers->protocol != HG_PROTOCOL_UDP)) return;
+    uint8_t *checksum = transport + (tcp ? 16 : 6);
+    if (packet->long_frame) {
+        uint64_t sum = (uint64_t)hg_get16(checksum) + (uint32_t)~was + is;
+        if (in_addresses) hg_put16(checksum, (uint16_t)~hg_sum_finish(sum));
+    } else if (tcp) {
+        hg_checksum_update32(checksum, was, is);
+    } else {
+        hg_checksum_update32_udp(checksum, was, is);
+    }
+}
+
+static inline void hg_address_changed(const struct hg_packet *packet, const struct hg_headers *headers, uint32_t was,
+                                      uint32_t is) {
+    hg_transport_update32(packet, headers, was, is, 1);
+}
+
+static inline void hg_port_changed(const struct hg_packet *packet, const struct hg_headers *headers, uint16_t was,
+                                   uint16_t is) {
+    hg_transport_update32(packet, headers, was, is, 0);
 }
 
 /* Puts a tag in front of those the frame has: HG_ETHERTYPE_VLAN or HG_ETHERTYPE_SERVICE_VLAN, and a control word.

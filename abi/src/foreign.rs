@@ -8,7 +8,7 @@ use headgate_nf::{
 
 use crate::disk::shown;
 use crate::functions::Surroundings;
-use crate::types::{ABI_VERSION, BLIND, HgContext, HgNf, HgPacket, HgReadFn};
+use crate::types::{ABI_VERSION, BLIND, HgContext, HgNf, HgPacket, HgReadFn, LONG_FRAMES};
 
 /// The NF with what C sees of its surroundings.
 pub struct Foreign {
@@ -47,7 +47,8 @@ impl Foreign {
             verdict: 0,
             buffer: std::ptr::null_mut(),
             buffer_bytes: 0,
-            reserved: 0,
+            long_frame: 0,
+            segment_bytes: 0,
         };
         let surroundings = Box::new(Surroundings::new(context)?);
         let mut foreign = Self { nf, surroundings, packets: Box::new([empty; BURST_MAX]), reading: None };
@@ -74,6 +75,7 @@ impl Foreign {
 fn show(packet: &Packet<'_>) -> HgPacket {
     let (buffer, bytes) = packet.buffer();
     let offset = packet.data().as_ptr().addr() - buffer.addr();
+    let long = packet.long_frame();
     HgPacket {
         data: buffer.wrapping_add(offset),
         length: packet.len() as u32,
@@ -81,7 +83,8 @@ fn show(packet: &Packet<'_>) -> HgPacket {
         verdict: packet.verdict().encode() as u16,
         buffer,
         buffer_bytes: bytes as u32,
-        reserved: 0,
+        long_frame: u16::from(long.is_some()),
+        segment_bytes: long.and_then(|long| long.segment_bytes()).unwrap_or(0) as u16,
     }
 }
 
@@ -194,5 +197,9 @@ impl NetworkFunction for Foreign {
 
     fn touches_packets(&self) -> bool {
         self.nf.flags & BLIND == 0
+    }
+
+    fn takes_long_frames(&self) -> bool {
+        self.nf.flags & LONG_FRAMES != 0
     }
 }

@@ -31,9 +31,6 @@ pub struct HgHeaders {
 
 const _: () = assert!(size_of::<HgHeaders>() == 56);
 
-// The offsets are 16 bits wide.
-const _: () = assert!(FRAME_BYTES_MAX <= u16::MAX as u32);
-
 /// Place of an IP payload in the packet that was fragmented, as `fragment` says it.
 const WHOLE: u8 = 0;
 const FIRST: u8 = 1;
@@ -54,7 +51,8 @@ fn check_reassembled(offset: u16, bytes: usize) -> Result<(), MalformedError> {
 }
 
 impl HgHeaders {
-    /// Finds the headers of a frame that is short enough for offsets of 16 bits.
+    /// Finds the headers of a frame. Offsets of headers fit 16 bits; an end behind them is said to be the
+    /// last.
     fn of(frame: &[u8]) -> Result<Self, MalformedError> {
         let tags = Tags::parse(frame)?;
         let mut found =
@@ -80,7 +78,7 @@ impl HgHeaders {
         self.source[..4].copy_from_slice(&ip.source().octets());
         self.destination[..4].copy_from_slice(&ip.destination().octets());
         self.fragment = fragment_of(fragment.more, fragment.offset);
-        self.end = self.network + ip.total_length() as u16;
+        self.end = self.end_of(ip.total_length());
         self.protocol = ip.protocol();
         self.transport = self.network + ip.header_length() as u16;
         self.add_transport(ip.payload())
@@ -97,10 +95,14 @@ impl HgHeaders {
         self.source = ip.source().octets();
         self.destination = ip.destination().octets();
         self.fragment = upper.fragment.map_or(WHOLE, |part| fragment_of(part.more, part.offset));
-        self.end = self.network + ip.total_length() as u16;
+        self.end = self.end_of(ip.total_length());
         self.protocol = upper.protocol;
         self.transport = self.network + upper.offset as u16;
         self.add_transport(upper.payload)
+    }
+
+    fn end_of(&self, bytes: usize) -> u16 {
+        u16::try_from(usize::from(self.network) + bytes).unwrap_or(u16::MAX)
     }
 
     fn add_transport(&mut self, payload: &[u8]) -> Result<(), MalformedError> {

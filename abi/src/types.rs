@@ -7,6 +7,8 @@ use std::mem::offset_of;
 pub const ABI_VERSION: u32 = 1;
 /// `HG_BLIND`.
 pub const BLIND: u32 = 1;
+/// `HG_LONG_FRAMES`.
+pub const LONG_FRAMES: u32 = 2;
 
 /// `struct hg_packet`.
 #[repr(C)]
@@ -18,7 +20,8 @@ pub struct HgPacket {
     pub verdict: u16,
     pub buffer: *mut u8,
     pub buffer_bytes: u32,
-    pub reserved: u32,
+    pub long_frame: u16,
+    pub segment_bytes: u16,
 }
 
 /// `hg_context`: opaque to C.
@@ -94,6 +97,7 @@ const _: () = {
     assert!(offset_of!(HgPacket, verdict) == 14);
     assert!(offset_of!(HgPacket, buffer) == 16);
     assert!(offset_of!(HgPacket, buffer_bytes) == 24);
+    assert!(offset_of!(HgPacket, long_frame) == 28);
     assert!(size_of::<HgNf>() == 56);
     assert!(offset_of!(HgNf, state) == 8);
     assert!(offset_of!(HgNf, start) == 16);

@@ -72,7 +72,7 @@ fn a_packet_laid_outside_its_buffer_ends_the_program_and_not_with_a_crash() {
     let program = compiled(installation.path(), &root().join("tests/c/unit.c"), Linking::Shared);
     let (code, _, err) = run(Command::new(&program).arg(&input).arg(input.with_extension("out")));
     assert_ne!(code, -1, "it was killed by a signal");
-    assert!(err.contains("put a packet of 16383 bytes at offset 128 of its buffer"), "{err}");
+    assert!(err.contains("put a packet of 131071 bytes at offset 128 of its buffer"), "{err}");
 }
 
 /// A frame from one station to another.

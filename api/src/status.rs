@@ -156,15 +156,18 @@ pub struct StationStatus {
 pub struct MemoryStatus {
     /// Trust domain that the region belongs to.
     pub domain: String,
-    /// Number of buffers.
+    /// Number of buffers, without the long ones.
     pub buffers: u32,
     /// Distance from one buffer to the next, in bytes.
     pub stride_bytes: u32,
+    /// Number of buffers for frames that are not cut yet.
+    #[serde(default)]
+    pub long_buffers: u32,
     /// Size of the region, in bytes.
     pub bytes: u64,
     /// Kind of pages that back it.
     pub pages: String,
-    /// Free buffers; `None` without an audit.
+    /// Free buffers, long ones too; `None` without an audit.
     pub free: Option<u64>,
     /// Buffers that devices hold; `None` without an audit.
     pub in_devices: Option<u64>,
@@ -188,7 +191,10 @@ pub struct PortStatus {
     /// State of its interface: up, down or gone; `None` where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Packets received.
+    /// Treatment of frames that the kernel has not cut yet, in a sentence; `None` where none come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_frames: Option<String>,
+    /// Packets received. A frame that passes uncut is one.
     pub received: u64,
     /// Bytes received, without check sequences.
     pub received_bytes: u64,
@@ -199,7 +205,7 @@ pub struct PortStatus {
     /// Packets lost because they were longer than a buffer.
     pub too_long: u64,
     /// Packets lost because what came beside them, on cutting them or completing their checksum, cannot be
-    /// theirs.
+    /// theirs, or because NFs changed an uncut frame so that it no longer is.
     #[serde(default)]
     pub bad_offload: u64,
     /// Packets lost because no buffer was free, or because the device missed them.

@@ -288,6 +288,7 @@ mod tests {
             arguments: None,
             writes: None,
             keeps: false,
+            takes_long_frames: false,
         };
         let catalog = headgate_config::Catalog::new(vec![forward]);
         for nfs in [1, MANY] {

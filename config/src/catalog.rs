@@ -49,6 +49,9 @@ pub struct ShippedNf {
     /// Whether it has state that can be kept.
     #[serde(default)]
     pub keeps: bool,
+    /// Whether it takes frames that are not cut yet.
+    #[serde(default)]
+    pub takes_long_frames: bool,
 }
 
 /// One argument of a shipped NF.

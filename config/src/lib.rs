@@ -45,7 +45,7 @@ pub use codes::{Code, Severity};
 pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
 pub use machine::Machine;
 pub use model::{Config, Restart};
-pub use resolve::RegionPlan;
+pub use resolve::{RegionPlan, geometry};
 pub use values::{
     BoxPorts, EtherType, FaultDirection, Hugepages, IdleWorker, Mode, OnChange, OnFailure, PortRange, Prefix,
     Protocol, Rate, ReplayMode, Timing, Transport, User, Vlan, Wiring,

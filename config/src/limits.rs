@@ -1,11 +1,12 @@
 //! Limits on the size of everything.
 
-use headgate_shm::descriptor::{BUFFERS_MAX, LENGTH_MAX};
+use headgate_shm::descriptor::BUFFERS_MAX;
+use headgate_shm::geometry::FRAME_BYTES_MAX;
 
-/// Longest frame of the largest buffer, in bytes. Our choice: a round number that the 14 bits of a
-/// descriptor's length can say, beyond the 9,000 of jumbo frames.
+/// Longest frame of the largest buffer, in bytes. Our choice: a round number that plain buffers can be
+/// made for, beyond the 9,000 of jumbo frames.
 pub const BUFFER_BYTES_MAX: u64 = 16_000;
-const _: () = assert!(BUFFER_BYTES_MAX <= LENGTH_MAX as u64);
+const _: () = assert!(BUFFER_BYTES_MAX <= FRAME_BYTES_MAX as u64);
 
 /// Shortest frame that a buffer must hold, in bytes. Our choice: below, half the memory is headroom
 /// and alignment.
@@ -13,8 +14,14 @@ pub const BUFFER_BYTES_MIN: u64 = 512;
 
 /// Fewest buffers of a domain. Our choice: several bursts of 32 for each of a few rings.
 pub const BUFFERS_MIN: u64 = 512;
-/// Most buffers of a domain: what a descriptor's index can name.
-pub const BUFFERS_MOST: u64 = BUFFERS_MAX as u64;
+/// Most long buffers of a domain. Our choice: 64 MiB, beyond what caches and windows of TCP have use for.
+pub const LONG_BUFFERS_MAX: u32 = 1024;
+
+/// Most buffers of a domain: what a descriptor's index can name, less what it needs for the most long
+/// buffers.
+pub const BUFFERS_MOST: u64 = 2_000_000;
+// With the shortest buffers, 704 bytes apart, a long one takes 94 of them.
+const _: () = assert!(BUFFERS_MOST as u32 + 94 * LONG_BUFFERS_MAX <= BUFFERS_MAX);
 
 /// Trust domains. Our choice: each has a region of tens of MiB and a user of its own.
 pub const DOMAINS_MAX: usize = 64;

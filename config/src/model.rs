@@ -172,6 +172,9 @@ pub struct Domain {
     pub name: String,
     /// Its packet buffers.
     pub buffers: u32,
+    /// Its buffers for frames that are not cut yet.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub long_buffers: u32,
     /// Its parts of the time of a core that it shares with other domains, 1 to 100.
     pub part: u32,
 }
@@ -192,6 +195,44 @@ pub struct Port {
     /// Faults that are injected into its packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
+    /// Treatment of frames that the kernel has not cut yet; `None` where none come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub long_frames: Option<LongFrames>,
+}
+
+/// Treatment of frames that the kernel has not cut yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LongFrames {
+    /// They pass whole, once these NFs have said that they take them.
+    Whole {
+        /// Names of NFs.
+        asked: Vec<String>,
+    },
+    /// They are cut as they come.
+    Cut {
+        /// Reason.
+        because: String,
+    },
+}
+
+impl std::fmt::Display for LongFrames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Whole { asked } if asked.is_empty() => f.write_str("long frames pass whole"),
+            Self::Whole { asked } => {
+                let names = asked.join("`, `");
+                let (plural, takes) = if asked.len() == 1 { ("", "takes") } else { ("s", "take") };
+                write!(f, "long frames pass whole if NF{plural} `{names}` {takes} them")
+            }
+            Self::Cut { because } => write!(f, "long frames are cut: {because}"),
+        }
+    }
+}
+
+/// Whether there is none, so that it need not be said.
+pub const fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Port {

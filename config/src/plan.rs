@@ -7,7 +7,7 @@ use headgate_decide::share::weight_over_programs;
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::model::{Chain, ChainIo, Config, Link, Nf, Out, Port, Program, Rule};
+use super::model::{Chain, ChainIo, Config, Link, LongFrames, Nf, Out, Port, Program, Rule};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Assignment of NFs to cores, of memory to domains, and of packets to paths.
@@ -27,6 +27,9 @@ pub struct Plan {
     pub record_bytes: u64,
     /// Rings and orders, by NF.
     pub control: Vec<ControlPlan>,
+    /// Treatment of frames that the kernel has not cut yet, by port.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub long_frames: BTreeMap<String, LongFrames>,
     /// Paths.
     pub chains: Vec<ChainPlan>,
 }
@@ -114,8 +117,14 @@ pub fn describe(config: &Config, machine: &Machine) -> Plan {
             &config.manager.cores,
         ),
         regions: regions(&config.memory, &config.domains, machine),
-        record_bytes: record_bytes(&config.flows, &config.domains, config.manager.cores.len()),
+        record_bytes: record_bytes(
+            &config.memory,
+            &config.flows,
+            &config.domains,
+            config.manager.cores.len(),
+        ),
         control: control.collect(),
+        long_frames: long_frames(config),
         chains: config
             .chains
             .iter()
@@ -123,6 +132,11 @@ pub fn describe(config: &Config, machine: &Machine) -> Plan {
             .map(|(chain, rules)| chain_plan(config, chain, rules))
             .collect(),
     }
+}
+
+fn long_frames(config: &Config) -> BTreeMap<String, LongFrames> {
+    let ports = config.ports.iter();
+    ports.filter_map(|port| Some((port.name.clone(), port.long_frames.clone()?))).collect()
 }
 
 fn cores(config: &Config) -> Vec<CorePlan> {
@@ -264,6 +278,7 @@ impl fmt::Display for Plan {
             )?;
         }
         self.write_memory(f)?;
+        self.write_interfaces(f)?;
         for chain in &self.chains {
             let bound = chain.delay_bound_us.map_or(String::new(), |us| format!(", within {us} us"));
             let floor = chain.rate_floor.map_or(String::new(), |rate| format!(", at least {rate} packets/s"));
@@ -284,6 +299,17 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    fn write_interfaces(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.long_frames.is_empty() {
+            writeln!(f, "\nInterfaces")?;
+        }
+        let width = self.long_frames.keys().map(String::len).max().unwrap_or(0);
+        for (port, treatment) in &self.long_frames {
+            writeln!(f, "  port {port:<width$}  {treatment}")?;
+        }
+        Ok(())
+    }
+
     fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nMemory")?;
         let domain_width = self.regions.iter().map(|region| region.domain.len()).max().unwrap_or(0);
@@ -294,10 +320,14 @@ impl Plan {
             };
             writeln!(
                 f,
-                "  domain {:<domain_width$}  {} buffers of {} B, {} on {pages}",
+                "  domain {:<domain_width$}  {} buffers of {} B{}, {} on {pages}",
                 region.domain,
                 region.buffers,
                 region.stride_bytes,
+                match region.long_buffers {
+                    0 => String::new(),
+                    count => format!(" and {count} of 64 KiB"),
+                },
                 bytes_text(region.bytes)
             )?;
         }

@@ -79,7 +79,7 @@ fn sent_again<M: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(
 
 /// An NF forms the shapes of its memory from what it was told, before it maps anything.
 fn check_shape(welcome: &Welcome) {
-    if let Some(geometry) = Geometry::announced(welcome.buffers, welcome.stride) {
+    if let Some(geometry) = Geometry::announced(welcome.buffers, welcome.stride, welcome.long_buffers) {
         assert!(geometry.bytes() >= welcome.buffers as usize * welcome.stride as usize);
     }
     if let Ok(layout) = ControlLayout::new(welcome.ring) {

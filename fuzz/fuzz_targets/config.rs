@@ -46,6 +46,7 @@ fn catalog() -> Catalog {
         arguments: (name == "router").then(|| vec![argument.clone()]),
         writes: None,
         keeps: false,
+        takes_long_frames: false,
     };
     Catalog::new(
         ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"].map(nf).into(),

@@ -12,6 +12,7 @@
 //!   gets, and cores kept free of other programs; [`groups`]: the kernel's part of shares; [`granted`]:
 //!   policies that were asked for and are not in force; [`taken`]: cores that others use;
 //! - [`questions`]: messages to NFs that wait for answers;
+//! - [`long`]: whether ports let frames pass that the kernel has not cut yet;
 //! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: measurements, promises, events and status;
 //! - [`ledger`]: changes to the machine, and how they are undone.
 //!
@@ -37,6 +38,7 @@ mod instance;
 mod instances;
 mod ledger;
 mod link;
+mod long;
 mod objectives;
 mod origin;
 mod policies;
@@ -69,7 +71,7 @@ use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::api::{Answer, Inbox, RequestError};
-use crate::config::model::Nf;
+use crate::config::model::{DomainId, Nf, PortId};
 use crate::config::{Catalog, Config};
 use crate::fabric::{Fabric, INSTANCES_MAX};
 use crate::layout::Numbers;
@@ -560,6 +562,14 @@ impl Control {
         let changed: Vec<(String, bool, String)> = self.ports.iter_mut().filter_map(poll).collect();
         for (port, is_up, what) in changed {
             self.log(if is_up { EventCode::PortUp } else { EventCode::PortDown }, &port, what);
+        }
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            let takes = |nf: &Nf| self.instances.take_long(&nf.name);
+            let has_room =
+                |domain: DomainId| self.fabric.regions[domain.index()].region.geometry().has_long();
+            let treatment = long::treatment(&self.config, PortId(number as u16), takes, has_room);
+            let (whole, told) = treatment.map_or((false, None), |(whole, told)| (whole, Some(told)));
+            port.treat_long_frames(whole, told);
         }
         let failed = |port: &mut PortHome| Some((port.name().to_owned(), port.check_capture()?));
         let failed: Vec<(String, String)> = self.ports.iter_mut().filter_map(failed).collect();

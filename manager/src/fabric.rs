@@ -13,7 +13,7 @@ use headgate_host::{Pid, cores};
 use headgate_path::audit::{Audit, Pause, audit};
 use headgate_path::board::Board;
 use headgate_path::flows::Seeds;
-use headgate_path::holders::Holders;
+use headgate_path::holders::{ExtrasWanted, Holders};
 use headgate_path::intake::FlowSetup;
 use headgate_path::ledger::Store;
 use headgate_path::mesh::mesh;
@@ -22,7 +22,7 @@ use headgate_path::ports::{Device, SharedCounters};
 use headgate_path::signals::Signals;
 use headgate_path::worker::{Command, Event, Mailbox, Setup, Worker};
 use headgate_session::message::MESSAGE_BYTES_MAX;
-use headgate_shm::{Geometry, PagesWanted, Region, Stack};
+use headgate_shm::{PagesWanted, Region, Stack};
 
 use crate::StartError;
 use crate::config::{Config, Hugepages};
@@ -120,10 +120,10 @@ pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
     };
     let make = |domain: &crate::config::model::Domain| {
         let geometry =
-            Geometry::new(domain.buffers, config.memory.buffer_bytes).map_err(StartError::Configuration)?;
+            headgate_config::geometry(&config.memory, domain).map_err(StartError::Configuration)?;
         let name = format!("headgate:{}", domain.name);
         let region = Region::create(&name, geometry, wanted)?;
-        let holders = Arc::new(Holders::new(domain.buffers));
+        let holders = Arc::new(Holders::new(geometry, ExtrasWanted::default()));
         Ok(RegionHome { region, holders })
     };
     config.domains.iter().map(make).collect()
@@ -132,7 +132,7 @@ pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
 /// Returns each region's stack with all its buffers free.
 pub fn full_stacks(regions: &[RegionHome]) -> Vec<Stack> {
     let stack = |(id, home): (usize, &RegionHome)| {
-        Stack::new(home.region.clone(), id as u8, 0..home.region.geometry().buffers())
+        Stack::new(home.region.clone(), id as u8, home.region.geometry().all())
     };
     regions.iter().enumerate().map(stack).collect()
 }
@@ -194,10 +194,13 @@ impl Fabric {
     /// Returns the buffers that a worker starts with.
     fn stores(&self, worker: usize, workers: usize, stacks: &[Stack]) -> Vec<Store> {
         let store = |(id, home): (usize, &RegionHome)| {
-            let share = share(stacks[id].free(), worker, workers);
+            let stack = &stacks[id];
+            let [plain, long] = [stack.free(), stack.free_long()].map(|free| share(free, worker, workers));
+            let all = plain.iter().chain(long).copied();
             Store {
-                fair_share: share.len(),
-                stack: Stack::new(home.region.clone(), id as u8, share.iter().copied()),
+                fair_share: plain.len(),
+                fair_share_long: long.len(),
+                stack: Stack::new(home.region.clone(), id as u8, all),
                 holders: home.holders.clone(),
             }
         };

@@ -51,6 +51,8 @@ pub struct PortHome {
     due: Moment,
     region: usize,
     is_faulty: bool,
+    /// Treatment of frames that the kernel has not cut yet, in a sentence.
+    long_frames: Option<String>,
 }
 
 /// All ports, opened.
@@ -153,6 +155,7 @@ fn home(port: &Port, kind: &'static str, detail: String, queues: &[Box<dyn Queue
         due: Moment::default(),
         region: port.domain.index(),
         is_faulty: port.faults.is_some(),
+        long_frames: None,
     }
 }
 
@@ -236,6 +239,15 @@ impl PortHome {
         self.interface.as_ref().map(interface::Watch::state).or_else(of_device)
     }
 
+    /// Lets frames that the kernel has not cut yet pass whole from now on, or has them cut; `told` says
+    /// which, and why.
+    pub fn treat_long_frames(&mut self, whole: bool, told: Option<String>) {
+        if let Some(watch) = &self.interface {
+            watch.keep_long(whole);
+            self.long_frames = told;
+        }
+    }
+
     /// Checks whether its capture can still be written. Returns the reason why not, once.
     pub fn check_capture(&mut self) -> Option<String> {
         let error = self.recorded.as_ref()?.take_error()?;
@@ -282,6 +294,7 @@ impl PortHome {
             queues: self.queues,
             link: self.link(),
             state: self.interface_state().map(|state| state.name().to_owned()),
+            long_frames: self.long_frames.clone(),
             latency: self.measured.as_ref().and_then(|measured| latency(measured)),
             faults: self.is_faulty.then(FaultStatus::default),
             ..PortStatus::default()

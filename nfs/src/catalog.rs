@@ -16,6 +16,8 @@ pub struct Entry {
     pub writes: Option<&'static str>,
     /// Whether it has state that can be kept.
     pub keeps: bool,
+    /// Whether it takes frames that are not cut yet.
+    pub takes_long_frames: bool,
     /// The messages it takes.
     pub messages: &'static [Message],
     /// The counters it publishes.
@@ -61,7 +63,17 @@ pub(crate) const fn entry(
     summary: &'static str,
     build: fn(&mut Context) -> Result<Box<dyn NetworkFunction>, NfError>,
 ) -> Entry {
-    Entry { name, summary, arguments: &[], writes: None, keeps: false, messages: &[], counters: &[], build }
+    Entry {
+        name,
+        summary,
+        arguments: &[],
+        writes: None,
+        keeps: false,
+        takes_long_frames: false,
+        messages: &[],
+        counters: &[],
+        build,
+    }
 }
 
 impl Entry {
@@ -155,6 +167,21 @@ mod tests {
             let taken: BTreeSet<_> = listed.split('`').skip(1).step_by(2).collect();
             let documented: BTreeSet<_> = entry.arguments.iter().map(|argument| argument.name).collect();
             assert_eq!(taken, documented, "{}: {refused}", entry.name);
+        }
+    }
+
+    /// What a plan says of long frames is what the NF says when it is ready.
+    #[test]
+    fn an_nf_takes_long_frames_where_its_entry_says_so() {
+        for entry in CATALOG {
+            let arguments = if entry.name == "firewall" { r#"{"rules": []}"# } else { "{}" };
+            let mut takes = None;
+            let _ = testing::check(arguments, |context| {
+                let nf = entry.build(context)?;
+                takes = Some(nf.takes_long_frames());
+                Ok(nf)
+            });
+            assert_eq!(takes.unwrap_or(false), entry.takes_long_frames, "{}", entry.name);
         }
     }
 

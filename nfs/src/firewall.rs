@@ -54,6 +54,7 @@ pub(crate) const ENTRY: Entry = Entry {
             text: "most answers to rejected packets in a second, after 50 at once; 1000 without it, 0: none",
         },
     ],
+    takes_long_frames: true,
     messages: &[Message { body: "report", text: "tells how many packets each rule has decided about" }],
     counters: &[
         Count { name: "allowed", text: "packets let through" },
@@ -425,6 +426,10 @@ impl NetworkFunction for Firewall {
                 }
             }
         }
+    }
+
+    fn takes_long_frames(&self) -> bool {
+        true
     }
 
     fn message(&mut self, body: &str, context: &mut Context) -> Result<(), NfError> {

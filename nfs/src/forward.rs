@@ -15,6 +15,7 @@ pub(crate) const ENTRY: Entry = Entry {
         text: "where packets leave; without it, and for ports of entry the table does not name, they go on \
                to the next stage",
     }],
+    takes_long_frames: true,
     ..entry("forward", "sends packets on: to the next stage, or out of a port", |context| {
         Ok(Box::new(Forward::new(context)?))
     })
@@ -98,6 +99,10 @@ impl NetworkFunction for Forward {
 
     fn touches_packets(&self) -> bool {
         false
+    }
+
+    fn takes_long_frames(&self) -> bool {
+        true
     }
 }
 

@@ -6,10 +6,12 @@ use serde::Deserialize;
 
 use crate::catalog::{Entry, entry};
 
-pub(crate) const ENTRY: Entry =
-    entry("mac-swap", "exchanges source and destination MAC address", |context| {
+pub(crate) const ENTRY: Entry = Entry {
+    takes_long_frames: true,
+    ..entry("mac-swap", "exchanges source and destination MAC address", |context| {
         Ok(Box::new(MacSwap::new(context)?))
-    });
+    })
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,6 +39,10 @@ impl NetworkFunction for MacSwap {
                 frame.swap_addresses();
             }
         }
+    }
+
+    fn takes_long_frames(&self) -> bool {
+        true
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use headgate_nf::state::{Bound, Plain, Table, Value};
 use headgate_nf::wire::flow_key::{self, FlowKey4, FlowKeyWide, Parsed};
-use headgate_nf::{ArgumentErrors, Burst, Context, Counter, NetworkFunction, NfError, Timer};
+use headgate_nf::{ArgumentErrors, Burst, Context, Counter, NetworkFunction, NfError, Packet, Timer};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
@@ -43,10 +43,14 @@ pub(crate) const ENTRY: Entry = Entry {
             text: "how many of the largest flows a report names; 10 without it",
         },
     ],
+    takes_long_frames: true,
     messages: &[Message { body: "report", text: "sends a report now" }],
     counters: &[
-        Count { name: "packets", text: "packets seen" },
-        Count { name: "bytes", text: "their bytes, without check sequences" },
+        Count {
+            name: "packets",
+            text: "packets seen; of a frame that is not cut yet, those that it will be",
+        },
+        Count { name: "bytes", text: "bytes of their frames, without check sequences" },
         Count { name: "flows", text: "flows seen, ever" },
         Count { name: "untracked", text: "packets of flows for which there was no room" },
         Count { name: "malformed", text: "packets whose headers are wrong, so they belong to no flow" },
@@ -164,10 +168,12 @@ impl Monitor {
         self.narrow.sweep(SWEPT_WHEN_FULL) + self.wide.sweep(SWEPT_WHEN_FULL) > 0
     }
 
-    fn count(&mut self, parsed: Parsed, bytes: u64, seen: &mut Totals) {
+    fn count(&mut self, packet: &Packet<'_>, seen: &mut Totals) {
+        let more = Flow { packets: packet.segments() as u64, bytes: packet.len() as u64 };
+        let parsed = flow_key::parse(packet.data(), packet.len());
         let counted = match parsed {
-            Parsed::Ipv4 { key, .. } => count_in(&mut self.narrow, &key.bits(), bytes),
-            Parsed::Wide { key, .. } => count_in(&mut self.wide, &key.words(), bytes),
+            Parsed::Ipv4 { key, .. } => count_in(&mut self.narrow, &key.bits(), more),
+            Parsed::Wide { key, .. } => count_in(&mut self.wide, &key.words(), more),
             // The whole frame was given, so nothing more can be needed.
             Parsed::NeedMore { .. } | Parsed::Malformed(_) => {
                 seen.malformed += 1;
@@ -177,11 +183,10 @@ impl Monitor {
         if counted {
             return;
         }
-        let flow = Flow { packets: 1, bytes };
         let is_new = self.has_room()
             && match parsed {
-                Parsed::Ipv4 { key, .. } => self.narrow.insert(key.bits(), flow).is_ok(),
-                Parsed::Wide { key, .. } => self.wide.insert(key.words(), flow).is_ok(),
+                Parsed::Ipv4 { key, .. } => self.narrow.insert(key.bits(), more).is_ok(),
+                Parsed::Wide { key, .. } => self.wide.insert(key.words(), more).is_ok(),
                 Parsed::NeedMore { .. } | Parsed::Malformed(_) => false,
             };
         if is_new {
@@ -213,9 +218,10 @@ impl Monitor {
 
 /// Counts a packet of a flow that is known. Returns whether it is.
 #[inline]
-fn count_in<K: Plain>(flows: &mut Table<K, Flow>, key: &K, bytes: u64) -> bool {
+fn count_in<K: Plain>(flows: &mut Table<K, Flow>, key: &K, more: Flow) -> bool {
     let Some(flow) = flows.edit(key) else { return false };
-    *flow = Flow { packets: flow.packets.wrapping_add(1), bytes: flow.bytes.wrapping_add(bytes) };
+    *flow =
+        Flow { packets: flow.packets.wrapping_add(more.packets), bytes: flow.bytes.wrapping_add(more.bytes) };
     true
 }
 
@@ -259,9 +265,9 @@ impl NetworkFunction for Monitor {
     fn process(&mut self, burst: &mut Burst, _: &mut Context) {
         let mut seen = Totals::default();
         for packet in burst.packets() {
-            seen.packets += 1;
+            seen.packets += packet.segments() as u64;
             seen.bytes += packet.len() as u64;
-            self.count(flow_key::parse(packet.data(), packet.len()), packet.len() as u64, &mut seen);
+            self.count(&packet, &mut seen);
         }
         self.totals.edit().add(&seen);
         self.counts.add(&seen);
@@ -272,6 +278,10 @@ impl NetworkFunction for Monitor {
             return Err(format!("no message `{body}`; there is `report`").into());
         }
         Ok(context.tell(self.report())?)
+    }
+
+    fn takes_long_frames(&self) -> bool {
+        true
     }
 
     fn timer(&mut self, timer: Timer, context: &mut Context) {

@@ -88,15 +88,15 @@ static inline _Atomic uint64_t *at64(const struct foe *foe, size_t offset)
     return (_Atomic uint64_t *)(foe->control + offset);
 }
 
-/* Descriptors: 24 bits of buffer, 12 of offset, 14 of length, 14 of tag. */
+/* Descriptors: 21 bits of buffer, 12 of offset, 17 of length, 14 of tag. */
 static inline uint64_t descriptor(uint32_t index, uint32_t offset, uint32_t length, uint32_t tag)
 {
-    return (index & 0xffffffu) | (uint64_t)(offset & 0xfff) << 24 | (uint64_t)(length & 0x3fff) << 36
+    return (index & 0x1fffffu) | (uint64_t)(offset & 0xfff) << 21 | (uint64_t)(length & 0x1ffff) << 33
         | (uint64_t)(tag & 0x3fff) << 50;
 }
 
-static inline uint32_t index_of(uint64_t packet) { return packet & 0xffffff; }
-static inline uint32_t offset_of(uint64_t packet) { return packet >> 24 & 0xfff; }
+static inline uint32_t index_of(uint64_t packet) { return packet & 0x1fffff; }
+static inline uint32_t offset_of(uint64_t packet) { return packet >> 21 & 0xfff; }
 static inline uint32_t tag_of(uint64_t packet) { return packet >> 50; }
 
 static inline uint64_t with_tag(uint64_t packet, uint32_t tag)

@@ -217,7 +217,8 @@ fn others_are_told_why_they_may_not() {
     message::send(&old, &hello(1, ABI_VERSION_MIN - 1), &[]).unwrap();
     assert!(answer(old).contains("the network function is the older of the two: build it again"));
     let hasty = connection();
-    message::send(&hasty, &FromNf::Ready { lend: 0, answers: false, state: None }, &[]).unwrap();
+    message::send(&hasty, &FromNf::Ready { lend: 0, answers: false, state: None, takes_long: false }, &[])
+        .unwrap();
     assert!(answer(hasty).contains("not a hello"));
     let silent = connection();
     assert!(answer(silent).contains("did not say who it is"));

@@ -125,6 +125,13 @@ impl Change {
         !fold(self.0 + !checksum as u64)
     }
 
+    /// A checksum that is only begun ([`crate::offload`]) after a change of the pseudo header: it is the sum
+    /// of that, and not its complement. What else changes it does not cover yet.
+    #[inline]
+    pub const fn apply_begun(self, sum: u16) -> u16 {
+        fold(self.0 + sum as u64)
+    }
+
     /// A UDP checksum after the change: "none" (0) stays "none", a computed 0 is written 0xffff.
     #[inline]
     pub const fn apply_udp(self, checksum: u16) -> u16 {

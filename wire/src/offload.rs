@@ -8,18 +8,21 @@
 //! - [`Header`]: the virtio header; [`Header::work`] says what it asks for;
 //! - [`Partial`]: a checksum that is begun, and its completion;
 //! - [`Cut`]: a long frame as the segments that a card would have made of it;
-//! - [`Train`]: the way back, segments that follow each other in one long frame.
+//! - [`Train`]: the way back, segments that follow each other in one long frame;
+//! - [`LongFrame`]: a long frame that travels whole, by NFs that may change its headers.
 //!
 //! The header is as little believed as the frame: every length and offset is checked against the bytes that
 //! are there, and what does not fit is an [`OffloadError`].
 
 mod cut;
 mod header;
+mod long;
 mod partial;
 mod train;
 
 pub use cut::{Cut, HEADERS_MAX};
 pub use header::{HEADER_LENGTH, Header, OffloadError};
+pub use long::{Leaving, LongFrame, NOTE_LENGTH};
 pub use partial::{Checksum, Partial};
 pub use train::{HEAD_BYTES, Segment, Train};
 

@@ -26,18 +26,15 @@ static void say(int found, const struct hg_headers *h, const uint8_t *frame) {
 }
 
 /* A new sender, as a translator of addresses makes it: nothing is summed again. */
-static void rewrite(const struct hg_headers *h, uint8_t *frame) {
-    uint8_t *ip = frame + h->network, *ports = frame + h->transport;
-    int is_udp = h->protocol == HG_PROTOCOL_UDP;
-    uint8_t *checksum = ports + (is_udp ? 6 : 16);
-    uint16_t port = hg_get16(ports);
+static void rewrite(const struct hg_headers *h, const struct hg_packet *packet) {
+    uint8_t *ip = packet->data + h->network, *ports = packet->data + h->transport;
     if (h->version == 4) {
         uint32_t was = hg_get32(ip + 12), is = hg_get32(sender);
         hg_checksum_update32(ip + 10, was, is);
-        is_udp ? hg_checksum_update32_udp(checksum, was, is) : hg_checksum_update32(checksum, was, is);
+        hg_address_changed(packet, h, was, is);
         hg_put32(ip + 12, is);
     }
-    is_udp ? hg_checksum_update16_udp(checksum, port, 4660) : hg_checksum_update16(checksum, port, 4660);
+    hg_port_changed(packet, h, hg_get16(ports), 4660);
     hg_put16(ports, 4660);
 }
 
@@ -48,7 +45,7 @@ static void process(void *state, struct hg_packet *packets, uint32_t count, hg_c
         struct hg_headers headers;
         int found = hg_parse(packets[i].data, packets[i].length, &headers);
         say(found, &headers, packets[i].data);
-        if (headers.payload) rewrite(&headers, packets[i].data);
+        if (headers.payload) rewrite(&headers, &packets[i]);
         uint16_t control = 0;
         if (number % 2) {
             if (hg_vlan_push(&packets[i], HG_ETHERTYPE_SERVICE_VLAN, 0xb123)) hg_drop(&packets[i]);
@@ -73,6 +70,16 @@ static int start(void *state, hg_context *context) {
     hg_put16(room + 12, HG_ETHERTYPE_VLAN);
     packet.length = 17;
     if (hg_vlan_pop(&packet, NULL) != -1 || packet.length != 17) return hg_fail(context, "half a tag was taken off");
+    /* A checksum that is only begun is a sum, and knows nothing of ports. */
+    static const uint8_t before[4] = {10, 0, 0, 1};
+    struct hg_headers begun = {.version = 4, .protocol = HG_PROTOCOL_TCP, .transport = 20};
+    packet.long_frame = 1;
+    hg_put16(room + 36, (uint16_t)~hg_sum_finish(hg_sum(6, before, 4)));
+    hg_address_changed(&packet, &begun, hg_get32(before), hg_get32(sender));
+    hg_port_changed(&packet, &begun, 1, 4660);
+    uint16_t wanted = (uint16_t)~hg_sum_finish(hg_sum(6, sender, 4));
+    if (hg_get16(room + 36) != wanted)
+        return hg_fail(context, "a begun checksum does not follow");
     return 0;
 }
 

@@ -130,6 +130,7 @@ mod tests {
             arguments: None,
             writes: None,
             keeps: false,
+            takes_long_frames: false,
         };
         Catalog::new(vec![nf("forward"), nf("synthetic")])
     }

@@ -11,7 +11,7 @@ use headgate_host::cores;
 use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_wire::checksum::Sum;
 
 use super::hosts::{ADDRESSES, Hosts, MACS, SINK, SOURCE};

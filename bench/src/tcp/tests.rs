@@ -35,6 +35,7 @@ fn the_configuration_is_accepted() {
         arguments: None,
         writes: None,
         keeps: false,
+        takes_long_frames: true,
     };
     let machine = Machine { cores: vec![0, 1], memory_bytes: 16 << 30, ..Machine::default() };
     let text = configuration(Placement { manager: 0, nfs: 1 }, "hg-left", "hg-right");

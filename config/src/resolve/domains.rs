@@ -49,13 +49,15 @@ impl Resolver<'_> {
             let own = &table.value.buffers;
             let buffers = if own.key.is_some() { own.value()?.0 } else { buffers_of_all? };
             let name = table.value.name.value()?.0.clone();
-            Some(Domain { name, buffers: buffers as u32, part: table.value.part.value()?.0 as u32 })
+            let part = table.value.part.value()?.0 as u32;
+            Some(Domain { name, buffers: buffers as u32, long_buffers: 0, part })
         };
         let mut list: Option<Vec<Domain>> = defined.iter().map(one).collect();
         if default == defined.len() && is_default_used(document) {
             let domain = buffers_of_all.map(|buffers| Domain {
                 name: DEFAULT.to_owned(),
                 buffers: buffers as u32,
+                long_buffers: 0,
                 part: 1,
             });
             list = list.zip(domain).map(|(mut list, domain)| {

@@ -26,10 +26,21 @@ pub struct RegionPlan {
     pub buffers: u32,
     /// Bytes from one buffer to the next: headroom, frame, alignment.
     pub stride_bytes: u32,
+    /// Its buffers for frames that are not cut yet.
+    #[serde(skip_serializing_if = "super::super::model::is_zero")]
+    pub long_buffers: u32,
     /// Bytes of the region in whole pages.
     pub bytes: u64,
     /// Pages of 2 MiB it takes; 0 when it takes ordinary ones.
     pub huge_pages: u64,
+}
+
+/// The shape of a domain's region.
+///
+/// # Errors
+/// A sentence, when it is more than can be named; the ranges of the document are narrower.
+pub fn geometry(memory: &Memory, domain: &Domain) -> Result<Geometry, String> {
+    Geometry::new(domain.buffers, memory.buffer_bytes)?.with_long(domain.long_buffers)
 }
 
 /// The regions in the order in which the manager makes them; with `auto`, each takes huge pages while
@@ -38,8 +49,7 @@ pub fn regions(memory: &Memory, domains: &[Domain], machine: &Machine) -> Vec<Re
     let mut free = machine.hugepages_free;
     let mut plans = Vec::with_capacity(domains.len());
     for domain in domains {
-        // Both numbers passed the narrower ranges of the document.
-        let Ok(geometry) = Geometry::new(domain.buffers, memory.buffer_bytes) else { continue };
+        let Ok(geometry) = geometry(memory, domain) else { continue };
         let needed = geometry.bytes().div_ceil(HUGE_PAGE_BYTES) as u64;
         let huge_pages = match memory.hugepages {
             Hugepages::Require => needed,
@@ -52,6 +62,7 @@ pub fn regions(memory: &Memory, domains: &[Domain], machine: &Machine) -> Vec<Re
             domain: domain.name.clone(),
             buffers: domain.buffers,
             stride_bytes: geometry.stride(),
+            long_buffers: domain.long_buffers,
             bytes: geometry.bytes().next_multiple_of(page) as u64,
             huge_pages,
         });
@@ -70,8 +81,9 @@ pub fn control_bytes(nf: &Nf) -> u64 {
 }
 
 /// Bytes of the manager's records: who holds each buffer, and the flow tables of its workers.
-pub fn record_bytes(flows: &Flows, domains: &[Domain], workers: usize) -> u64 {
-    let holders: usize = domains.iter().map(|domain| Holders::bytes_for(domain.buffers)).sum();
+pub fn record_bytes(memory: &Memory, flows: &Flows, domains: &[Domain], workers: usize) -> u64 {
+    let shapes = domains.iter().filter_map(|domain| geometry(memory, domain).ok());
+    let holders: usize = shapes.map(Holders::bytes_for).sum();
     // As `headgate_path::intake` makes them: the keys of all but plain IPv4 are in a smaller table.
     let flows = (flows.capacity as usize).div_ceil(workers.max(1));
     let tables = Table::<u128>::bytes_for(flows) + Table::<[u128; 3]>::bytes_for(flows.div_ceil(4));

@@ -14,6 +14,7 @@ mod fit;
 mod generator;
 mod granted;
 mod io;
+mod long;
 mod memory;
 mod names;
 mod nfs;
@@ -25,7 +26,7 @@ mod state;
 use std::path::{Component, Path, PathBuf};
 
 pub use cores::core_list;
-pub use fit::{RegionPlan, control_bytes, record_bytes, regions};
+pub use fit::{RegionPlan, control_bytes, geometry, record_bytes, regions};
 
 use super::catalog::{Catalog, DefinedNames};
 use super::codes::Code;
@@ -153,8 +154,9 @@ impl Resolver<'_> {
         let rules = self.rules(items(&document.rule), &defined, &ports, &chains);
         Self::follow_rules(&mut ports, &rules, &chains, &nfs);
         domains.leave_out_unused(document, &ports, &nfs);
+        self.keep_long_frames(&mut ports, domains.list.as_mut(), &nfs, &chains, &rules);
         if let (Some(memory), Some(flows), Some(domains)) = (&memory, &flows, &domains.list) {
-            let records = record_bytes(flows, domains, workers.len());
+            let records = record_bytes(memory, flows, domains, workers.len());
             self.fit(document, memory, records, domains, &nfs);
         }
         if self.report.has_errors() {

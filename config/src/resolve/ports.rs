@@ -52,6 +52,7 @@ impl Resolver<'_> {
                 domain_is_open: common.domain.key.is_none(),
                 backend,
                 faults,
+                long_frames: None,
             }));
         }
         self.refuse_files_twice();

@@ -1,6 +1,7 @@
 //! The configuration as its users meet it: files in, findings or a plan out.
 
 mod good;
+mod long;
 mod parsers;
 mod snapshots;
 
@@ -70,6 +71,7 @@ fn catalog() -> Catalog {
         },
         writes: (name == "packet-logger").then(|| "path".to_owned()),
         keeps: name == "monitor",
+        takes_long_frames: matches!(name, "forward" | "firewall" | "monitor"),
     };
     Catalog::new(names.map(nf).into()).asking(mistakes)
 }

@@ -37,6 +37,7 @@ fn after(seconds: u64) -> Snapshot {
             domain: "default".into(),
             buffers: 16_384,
             stride_bytes: 2240,
+            long_buffers: 0,
             bytes: 36_700_160,
             pages: "4 KiB".into(),
             free: Some(16_000),

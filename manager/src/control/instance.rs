@@ -132,6 +132,13 @@ impl Process {
         })
     }
 
+    /// Notes what it says of itself when it is ready.
+    pub fn note_ready(&mut self, lend: u32, takes_long: bool, answers: bool) {
+        self.link.lend(lend);
+        self.link.note_long(takes_long);
+        self.answers = answers;
+    }
+
     /// Sends it a message. A process that does not read its socket misses it; its end is noticed elsewhere.
     pub fn say(&self, message: &ToNf) -> bool {
         self.inbox.send(message, &[]).is_ok()

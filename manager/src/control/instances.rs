@@ -180,6 +180,14 @@ impl Instances {
         self.all.iter().filter(here).map(|instance| instance.seat.number).collect()
     }
 
+    /// Returns whether all instances at work of an NF take frames that are not cut yet; `None` when none is
+    /// at work.
+    pub fn take_long(&self, nf: &str) -> Option<bool> {
+        let at_work = self.all.iter().filter(|one| one.seat.nf.name == nf && one.is_at_work());
+        let takes = |one: &Instance| one.process.as_ref().is_some_and(|process| process.link.takes_long());
+        at_work.map(takes).reduce(|all, one| all && one)
+    }
+
     /// Passes an event to an instance's life, and carries out what it decides.
     pub fn tell(&mut self, at: usize, event: Event, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         if let Event::Condemned(Cause::Offence { name, .. }) = &event {

@@ -159,11 +159,25 @@ impl Link {
         }
     }
 
+    /// Notes whether its process takes frames that are not cut yet.
+    pub const fn note_long(&mut self, takes: bool) {
+        if let Self::Rings(rings) = self {
+            rings.takes_long = takes;
+        }
+    }
+
+    /// Returns whether its process takes frames that are not cut yet.
+    pub const fn takes_long(&self) -> bool {
+        matches!(self, Self::Rings(Rings { takes_long: true, .. }))
+    }
+
     /// Returns the command that hands a ready process to its worker.
     pub fn post(&mut self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
         match self {
-            Self::Rings(Rings { side, lend, .. }) => Some(rings::post(side, *lend, seat, ground)),
-            Self::Interfaces(Interfaces { side, .. }) => Some(rings::post(side, 0, seat, ground)),
+            Self::Rings(Rings { side, lend, takes_long, .. }) => {
+                Some(rings::post(side, *lend, *takes_long, seat, ground))
+            }
+            Self::Interfaces(Interfaces { side, .. }) => Some(rings::post(side, 0, false, seat, ground)),
             Self::External(external) => external.post(seat, ground),
         }
     }

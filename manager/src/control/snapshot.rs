@@ -122,8 +122,9 @@ impl Control {
             let audit = audit.map(|audit| audit.regions[number]);
             MemoryStatus {
                 domain: self.config.domains[number].name.clone(),
-                buffers: geometry.buffers(),
+                buffers: geometry.plain_buffers(),
                 stride_bytes: geometry.stride(),
+                long_buffers: geometry.long_buffers(),
                 bytes: home.region.memory().bytes() as u64,
                 pages: home.region.pages().name().to_owned(),
                 free: audit.map(|audit| audit.free),

@@ -8,7 +8,6 @@ use std::os::fd::BorrowedFd;
 
 use headgate_session::message::{KeptState, StateSaid};
 use headgate_shm::Memory;
-use headgate_shm::control::STATE_VERSION;
 
 use crate::config::model::State as Configured;
 use crate::status::EventCode;
@@ -32,17 +31,11 @@ impl StateHome {
         Self { configured, memory: None, returned: 0 }
     }
 
-    /// Returns what a process that speaks `version` is told of it, with the file.
+    /// Returns what a process is told of it, with the file.
     ///
     /// # Errors
     /// A sentence.
-    pub fn hand_over(&mut self, name: &str, version: u32) -> Result<(KeptState, BorrowedFd<'_>), String> {
-        if version < STATE_VERSION {
-            return Err(format!(
-                "its library speaks version {version} of the interface, and kept state needs {STATE_VERSION}; build it \
-                 again with the library of this release, or leave `state` out"
-            ));
-        }
+    pub fn hand_over(&mut self, name: &str) -> Result<(KeptState, BorrowedFd<'_>), String> {
         let Configured { bytes, on_change } = self.configured;
         let memory = match self.memory.take() {
             Some(memory) => memory,
@@ -99,12 +92,12 @@ mod tests {
     #[test]
     fn each_process_is_given_the_same_memory_and_the_count_of_those_before() {
         let mut state = state();
-        let (told, file) = state.hand_over("nf", STATE_VERSION).unwrap();
+        let (told, file) = state.hand_over("nf").unwrap();
         assert_eq!((told.base, told.bytes), (0, 1 << 16));
         let first = file.as_raw_fd();
         state.note_returned(u32::MAX);
         state.note_returned(3);
-        let (told, file) = state.hand_over("nf", STATE_VERSION).unwrap();
+        let (told, file) = state.hand_over("nf").unwrap();
         assert_eq!((told.base, file.as_raw_fd()), (2, first));
     }
 
@@ -112,17 +105,11 @@ mod tests {
     fn who_lost_it_begins_anew() {
         let mut state = state();
         assert!(!state.forfeit());
-        let (_, file) = state.hand_over("nf", STATE_VERSION).unwrap();
+        let (_, file) = state.hand_over("nf").unwrap();
         let first = rustix::fs::fstat(file).unwrap().st_ino;
         assert!(state.forfeit());
-        let (_, file) = state.hand_over("nf", STATE_VERSION).unwrap();
+        let (_, file) = state.hand_over("nf").unwrap();
         assert_ne!(rustix::fs::fstat(file).unwrap().st_ino, first);
-    }
-
-    #[test]
-    fn an_older_library_is_told_what_it_lacks() {
-        let why = state().hand_over("nf", STATE_VERSION - 1).unwrap_err();
-        assert!(why.contains("kept state needs 7") && why.contains("leave `state` out"), "{why}");
     }
 
     #[test]

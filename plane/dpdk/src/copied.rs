@@ -3,7 +3,7 @@
 use std::ptr;
 use std::sync::Arc;
 
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Region, Stack};
 
 use crate::ffi::{self, rte_mbuf};

@@ -3,7 +3,8 @@
 use std::ptr;
 use std::sync::Arc;
 
-use headgate_shm::descriptor::{LENGTH_MAX, OFFSET_MAX};
+use headgate_shm::descriptor::OFFSET_MAX;
+use headgate_shm::geometry::FRAME_BYTES_MAX;
 use headgate_shm::{Descriptor, Stack};
 
 use crate::ffi::{self, rte_mbuf};
@@ -64,7 +65,7 @@ impl Direct {
         if filled.nb_segs != 1 {
             return Err(Lost::TooLong);
         }
-        lane.accept(filled, LENGTH_MAX - VLAN_TAG_BYTES)?;
+        lane.accept(filled, FRAME_BYTES_MAX - VLAN_TAG_BYTES)?;
         let (mut offset, mut length) = (u32::from(filled.data_off), filled.pkt_len);
         let room = u32::from(filled.buf_len);
         let index = self.pool.index(mbuf).ok_or(Lost::Failed)?;

@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use headgate_shm::Stack;
-use headgate_shm::descriptor::LENGTH_MAX;
+use headgate_shm::geometry::STRIDE_MAX;
 
 use crate::checksums::Checksums;
 use crate::copied::Copied;
@@ -282,7 +282,7 @@ impl Plan<'_> {
             sent_bytes_max = sent_bytes_max.min(private.frame_bytes_max());
         }
         let received_bytes_max = self.ring.map_or(u32::MAX, Ring::received_bytes_max);
-        let checksums = self.treatment.leaves_checksums.then(|| Checksums::new(LENGTH_MAX));
+        let checksums = self.treatment.leaves_checksums.then(|| Checksums::new(STRIDE_MAX));
         let counters = QueueCounters::default();
         Lane { device: Arc::clone(device), number, received_bytes_max, sent_bytes_max, checksums, counters }
     }

@@ -21,7 +21,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Region, Stack};
 
 use crate::dma::Registration;
@@ -66,7 +66,7 @@ impl RegionPool {
         let geometry = region.geometry();
         let mempool = Mempool::create(&Blueprint {
             what: "the packet region",
-            mbufs: geometry.buffers(),
+            mbufs: geometry.plain_buffers(),
             room_bytes: geometry.stride() as u16,
             room_within: false,
             handler: handler::name(),
@@ -76,7 +76,7 @@ impl RegionPool {
             // of its external memory, and a buffer that stays mapped as long as the pool lives.
             unsafe { lay_over(mbuf, region.buffer(index), geometry.stride() as u16, mempool.raw()) }
         });
-        let shelf = Box::new(Shelf::new(mempool.first(), mempool.stride(), geometry.buffers()));
+        let shelf = Box::new(Shelf::new(mempool.first(), mempool.stride(), geometry.plain_buffers()));
         mempool.set_data((&raw const *shelf).cast_mut().cast());
         Ok(Self { mempool, shelf, region: region.clone(), registration: Mutex::new(None) })
     }
@@ -130,7 +130,7 @@ impl RegionPool {
     /// When the region has no such buffer.
     #[inline(always)]
     pub(crate) fn dress(&self, index: u32, offset: u32, length: u32) -> *mut rte_mbuf {
-        assert!(index < self.region.geometry().buffers());
+        assert!(!self.region.geometry().is_long(index));
         let mbuf = self.shelf.mbuf(index);
         // SAFETY: an mbuf of this pool. Its buffer is in the caller's hands, so no driver uses it.
         // `next` is null and the external record untouched since it was made: drivers leave them so in

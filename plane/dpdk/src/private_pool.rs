@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 
 use crate::error::DpdkError;
 use crate::ffi::{self, rte_mbuf, rte_mempool};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headgate_port::{self as port, QueueCounters};
-use headgate_shm::region::FRAME_BYTES_MIN;
+use headgate_shm::geometry::FRAME_BYTES_MIN;
 use headgate_shm::{Descriptor, Stack};
 
 use crate::checksums::Checksums;

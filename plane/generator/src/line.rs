@@ -4,7 +4,7 @@
 //! Nothing is read back. What differs is computed for a batch of packets before any is written, in
 //! loops that the compiler turns into vector instructions.
 
-use headgate_shm::region::{HEADROOM_BYTES, LINE_BYTES};
+use headgate_shm::geometry::{HEADROOM_BYTES, LINE_BYTES};
 use headgate_shm::{Descriptor, Region};
 use headgate_wire::{ethernet, ipv4, udp, vlan};
 

@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Region};
 use headgate_wire::frame::{Frame, Network, Transport as L4};
 use headgate_wire::vlan::{TAG_LENGTH, Tag};

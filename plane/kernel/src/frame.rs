@@ -16,10 +16,10 @@ pub const VLAN_TYPE_VALID: u32 = 1 << 6;
 
 /// Bytes of a VLAN tag.
 pub const TAG_BYTES: usize = 4;
-/// Bytes of both addresses.
-const ADDRESSES_BYTES: usize = 12;
+/// Where the outer tag is: behind both addresses.
+pub const TAG_AT: usize = 12;
 /// EtherType of a customer's VLAN tag (IEEE 802.1Q).
-pub const TYPE_VLAN: u16 = 0x8100;
+const TYPE_VLAN: u16 = 0x8100;
 
 /// The kernel's information beside a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,11 +51,17 @@ impl Aside {
     }
 }
 
+/// Whether a frame that starts so has a customer's tag.
+#[cfg(feature = "port")]
+pub(crate) fn is_tagged(head: &[u8]) -> bool {
+    head.get(TAG_AT..TAG_AT + 2) == Some(&TYPE_VLAN.to_be_bytes())
+}
+
 /// Puts a tag back. The frame starts `TAG_BYTES` into `room`, and at its start afterwards.
 pub fn insert_tag(room: &mut [u8], tag: [u8; TAG_BYTES]) {
-    if room.len() >= ADDRESSES_BYTES + TAG_BYTES {
-        room.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
-        room[ADDRESSES_BYTES..ADDRESSES_BYTES + TAG_BYTES].copy_from_slice(&tag);
+    if room.len() >= TAG_AT + TAG_BYTES {
+        room.copy_within(TAG_BYTES..TAG_BYTES + TAG_AT, 0);
+        room[TAG_AT..TAG_AT + TAG_BYTES].copy_from_slice(&tag);
     }
 }
 
@@ -87,7 +93,7 @@ mod tests {
 
     /// IPv4 + UDP, 4 bytes of payload, behind any tags.
     fn datagram(tags: &[u8]) -> Vec<u8> {
-        let mut frame = vec![2; ADDRESSES_BYTES];
+        let mut frame = vec![2; TAG_AT];
         frame.extend(tags);
         frame.extend([8, 0]);
         frame.extend([0x45, 0, 0, 32, 0, 0, 0, 0, 64, UDP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -108,7 +114,7 @@ mod tests {
             frame.extend([0xff; 6]);
             leave_out(&mut frame, tags.len());
             complete_checksum(&mut frame);
-            let udp = &frame[ADDRESSES_BYTES + tags.len() + 2 + 20..][..12];
+            let udp = &frame[TAG_AT + tags.len() + 2 + 20..][..12];
             let pseudo = Sum::pseudo_ipv4([10, 0, 0, 1].into(), [10, 0, 0, 2].into(), UDP, 12);
             assert_eq!(pseudo.bytes(udp).finish(), 0, "{tags:?}");
         }

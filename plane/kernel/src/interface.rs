@@ -1,10 +1,11 @@
 //! An interface of the kernel as a queue of a worker.
 //!
 //! Between interfaces of one machine frames of up to 64 KiB travel whose checksums are only begun
-//! ([`headgate_wire::offload`]). A packet socket with `PACKET_VNET_HDR` says so beside each frame, so that
-//! what the path gets are ordinary frames: checksums complete, long frames cut. On the way out TCP segments
-//! that follow each other leave as one long frame again, since a frame costs the kernel far more than its
-//! bytes do.
+//! ([`headgate_wire::offload`]). A packet socket with `PACKET_VNET_HDR` says so beside each frame. Where all
+//! NFs of a port's chains take such frames they pass whole, in long buffers, and leave with such a header
+//! again. Elsewhere what the path gets are ordinary frames: checksums complete, long frames cut. On the way
+//! out TCP segments that follow each other leave as one long frame again, since a frame costs the kernel far
+//! more than its bytes do.
 //!
 //! ```text
 //! sockets    both sockets of an interface and the ring of the one that receives
@@ -56,13 +57,17 @@ struct InterfaceQueue {
 
 impl Queue for InterfaceQueue {
     fn receive(&mut self, _now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
-        self.entrance.receive(&mut self.sockets, stack, into)
+        self.entrance.receive(&mut self.sockets, stack, self.mail.keeps_long(), into)
     }
 
     fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
         let done = self.exit.transmit(&self.sockets, stack.region(), packets);
         headgate_port::give_back(stack, &packets[..done]);
         done
+    }
+
+    fn takes_long(&self) -> bool {
+        true
     }
 
     fn tend(&mut self, _now: u64, _stack: &mut Stack) {
@@ -75,7 +80,7 @@ impl Queue for InterfaceQueue {
             received: came.received,
             received_bytes: came.received_bytes,
             too_long: came.too_long,
-            bad_offload: came.bad_offload,
+            bad_offload: came.bad_offload + left.bad_offload,
             missed: came.missed + self.mail.lost(),
             sent: left.sent,
             sent_bytes: left.sent_bytes,

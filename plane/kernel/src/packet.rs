@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 
 use crate::counts::Counts;
 use crate::frame::{self, Aside, TAG_BYTES};

@@ -6,7 +6,7 @@
 
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Geometry, MemoryError, PagesWanted, Region};
 
 use crate::{BATCH_MAX, xdp};

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Geometry, Region};
 
 use crate::counts::Counts;
@@ -58,7 +58,8 @@ fn receiving(queue: u32) -> u32 {
 /// The buffers of two interfaces: those the kernel receives into and sends from, those in hand and `spare`.
 pub fn geometry(queue: u32, spare: u32) -> Geometry {
     let buffers = 2 * (receiving(queue) + SENDING + BATCH_MAX as u32) + spare;
-    Geometry::announced(buffers, BUFFER_BYTES).unwrap_or_else(|| unreachable!("constants say that it fits"))
+    Geometry::announced(buffers, BUFFER_BYTES, 0)
+        .unwrap_or_else(|| unreachable!("constants say that it fits"))
 }
 
 /// Reason for which there is no such socket.

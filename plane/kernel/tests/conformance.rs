@@ -16,7 +16,7 @@ use headgate_port::testing::conformance::{
 use headgate_port::testing::{numbered, packets, receive, stack};
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::Stack;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 
 /// An interface whose frames fit the buffers, and one whose frames may not.
 const MTUS: [u32; 2] = [1500, 3000];

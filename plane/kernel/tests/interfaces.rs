@@ -10,7 +10,7 @@ use headgate_host::network::{Links, Mac};
 use headgate_kernel::{InterfaceError, InterfaceIo, Pool, attach, check_error, open};
 use headgate_session::kernel_io::{Driver, KernelIo};
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_wire::checksum::Sum;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
+use headgate_shm::geometry::{FRAME_BYTES_MIN, HEADROOM_BYTES};
 use headgate_shm::{Descriptor, Region, Stack};
 
 use crate::ring::{ClientOffence, Piece, Shared, Watch};

@@ -199,6 +199,10 @@ impl Fused {
         self.close_state();
     }
 
+    pub(crate) fn takes_long_frames(&self) -> bool {
+        self.nfs.iter().all(|(nf, _)| nf.takes_long_frames())
+    }
+
     pub(crate) fn touches_packets(&self) -> bool {
         self.nfs.iter().any(|(nf, _)| nf.touches_packets())
     }

@@ -147,6 +147,15 @@ pub trait NetworkFunction {
     fn touches_packets(&self) -> bool {
         true
     }
+
+    /// Whether it takes frames that are not cut yet, of up to 64 KiB, and whose TCP or UDP checksum is only
+    /// begun ([`Packet::long_frame`]): Linux has such frames between interfaces of one machine, and where all
+    /// NFs of a chain take them they pass it whole. An NF that only looks at headers, or rewrites addresses
+    /// and ports with [`Packet::update_checksum`], can say so; one that reads payload, puts an outer header
+    /// in front or makes another frame of a packet must not. Asked once, at start.
+    fn takes_long_frames(&self) -> bool {
+        false
+    }
 }
 
 impl<N: NetworkFunction + ?Sized> NetworkFunction for Box<N> {
@@ -173,5 +182,8 @@ impl<N: NetworkFunction + ?Sized> NetworkFunction for Box<N> {
     }
     fn touches_packets(&self) -> bool {
         (**self).touches_packets()
+    }
+    fn takes_long_frames(&self) -> bool {
+        (**self).takes_long_frames()
     }
 }

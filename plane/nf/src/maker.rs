@@ -48,8 +48,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use headgate_shm::control::LENT_MAX;
-use headgate_shm::descriptor::{Descriptor, LENGTH_MAX};
-use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
+use headgate_shm::descriptor::Descriptor;
+use headgate_shm::geometry::{FRAME_BYTES_MIN, HEADROOM_BYTES};
 use headgate_shm::ring::Consumer;
 use headgate_shm::{Region, Verdict};
 
@@ -190,9 +190,8 @@ impl Maker {
         let index = |buffer: *const u8| {
             let stride = region.geometry().stride() as usize;
             let offset = buffer.addr().wrapping_sub(region.buffer(0).addr());
-            let index = (offset / stride) as u32;
-            let is_one = offset.is_multiple_of(stride) && index < region.geometry().buffers();
-            is_one.then_some(index).ok_or(MakeError::NotHere)
+            let is_one = offset.is_multiple_of(stride) && offset < region.geometry().bytes();
+            is_one.then_some((offset / stride) as u32).ok_or(MakeError::NotHere)
         };
         let way = Way::of_tag(tag.into()).ok_or(MakeError::Nowhere)?;
         let follows = follows.map(|(buffer, ingress)| index(buffer).map(|index| (index, Port(ingress))));
@@ -315,7 +314,7 @@ impl Made {
     ) -> Result<Frame, MakeError> {
         let region = self.region.clone().ok_or(MakeError::NoneLent)?;
         let geometry = region.geometry();
-        let most = geometry.frame_bytes_max().min(LENGTH_MAX) as usize;
+        let most = geometry.frame_bytes_max() as usize;
         if !(FRAME_BYTES_MIN as usize..=most).contains(&length) {
             return Err(MakeError::Length { asked: length, most });
         }

@@ -1,8 +1,10 @@
 //! A packet in an NF's hands.
 
 use headgate_shm::descriptor::{Descriptor, LENGTH_MAX, OFFSET_MAX};
-use headgate_shm::region::FRAME_BYTES_MIN;
+use headgate_shm::geometry::FRAME_BYTES_MIN;
 use headgate_shm::{Region, Verdict};
+use headgate_wire::checksum::Change;
+use headgate_wire::offload::LongFrame;
 
 use crate::context::{Port, Stage};
 
@@ -55,8 +57,41 @@ impl Packet<'_> {
     #[inline(always)]
     fn extent(&self) -> (*mut u8, usize) {
         let (offset, length) = (self.descriptor.offset(), self.descriptor.length());
-        assert!(offset + length <= self.region.geometry().stride());
-        (self.region.buffer(self.descriptor.index()).wrapping_add(offset as usize), length as usize)
+        (self.region.frame(self.descriptor.index(), offset, length as usize), length as usize)
+    }
+
+    /// What is left to do on the frame; `None` for one that is as it would be on a wire. Only an NF that says
+    /// so ([`takes_long_frames`](crate::NetworkFunction::takes_long_frames)) is given others.
+    #[inline]
+    #[must_use]
+    pub fn long_frame(&self) -> Option<LongFrame> {
+        LongFrame::from_note(self.region.note(self.descriptor.index())?)
+    }
+
+    /// Number of packets that it will be on a wire: 1 but for a long frame.
+    #[inline]
+    #[must_use]
+    pub fn segments(&self) -> usize {
+        self.long_frame().map_or(1, |long| long.segments(self.len()))
+    }
+
+    /// Keeps the checksum at `at` of the frame right, of TCP or UDP, when fields changed that it covers:
+    /// `addresses` of the IP header, `rest` of what follows that. Where the checksum is only begun it covers
+    /// nothing but addresses so far, and is no complement yet. UDP without checksum stays without.
+    ///
+    /// # Panics
+    /// When the frame has no such bytes.
+    #[inline]
+    pub fn update_checksum(&mut self, at: usize, addresses: Change, rest: Change, is_udp: bool) {
+        let is_begun = self.long_frame().is_some();
+        let field: &mut [u8; 2] = self.data_mut()[at..].first_chunk_mut().expect("the checksum lies in it");
+        let checksum = u16::from_be_bytes(*field);
+        let changed = match is_begun {
+            true => addresses.apply_begun(checksum),
+            false if is_udp => addresses.and(rest).apply_udp(checksum),
+            false => addresses.and(rest).apply(checksum),
+        };
+        *field = changed.to_be_bytes();
     }
 
     /// The port the packet entered by.
@@ -69,16 +104,15 @@ impl Packet<'_> {
     /// Bytes by which the frame can grow at its front.
     #[inline]
     #[must_use]
-    pub fn headroom(&self) -> usize {
-        self.descriptor.offset().min(LENGTH_MAX - self.descriptor.length()) as usize
+    pub const fn headroom(&self) -> usize {
+        self.descriptor.offset() as usize
     }
 
     /// Bytes by which the frame can grow at its end.
     #[inline]
     #[must_use]
     pub fn tailroom(&self) -> usize {
-        let end = self.descriptor.offset() + self.descriptor.length();
-        (self.region.geometry().stride() - end).min(LENGTH_MAX - self.descriptor.length()) as usize
+        self.room() - (self.descriptor.offset() + self.descriptor.length()) as usize
     }
 
     /// Grows the frame by `bytes` at its front and gives the new bytes, which hold anything.
@@ -144,7 +178,7 @@ impl Packet<'_> {
     /// is at hand.
     #[must_use]
     pub fn buffer(&self) -> (*mut u8, usize) {
-        (self.region.buffer(self.descriptor.index()), self.region.geometry().stride() as usize)
+        (self.region.buffer(self.descriptor.index()), self.room())
     }
 
     /// Puts the frame at `offset` of its buffer, `length` bytes long. For bindings to other languages.
@@ -153,11 +187,17 @@ impl Packet<'_> {
     pub fn lay(&mut self, offset: usize, length: usize) -> bool {
         let fits = offset <= OFFSET_MAX as usize
             && (FRAME_BYTES_MIN as usize..=LENGTH_MAX as usize).contains(&length)
-            && offset + length <= self.region.geometry().stride() as usize;
+            && offset + length <= self.room();
         if fits {
             self.set_extent(offset as u32, length as u32);
         }
         fits
+    }
+
+    /// Bytes of its buffer.
+    #[inline(always)]
+    fn room(&self) -> usize {
+        self.region.geometry().room(self.descriptor.index())
     }
 
     fn trimmable(&self) -> usize {

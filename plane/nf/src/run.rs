@@ -11,7 +11,6 @@ use headgate_session::arguments::ArgumentError;
 use headgate_session::kernel_io::KernelIo;
 use headgate_session::message::FromNf;
 use headgate_shm::MemoryError;
-use headgate_shm::descriptor::LENGTH_MAX;
 
 use crate::arguments::refused;
 use crate::burst_loop::{BurstLoop, End, LoopError, TERMINATED};
@@ -150,7 +149,8 @@ fn live(
     let Some((io, sockets)) = attached.welcome.kernel.as_ref().zip(attached.interfaces.take()) else {
         let lend = environment.made.get().map_or(0, |made| made.borrow().asked());
         let state = environment.state.get().and_then(|state| state.start());
-        attached.say(&FromNf::Ready { lend, answers: true, state }).map_err(|error| ended(error.into()))?;
+        let ready = FromNf::Ready { lend, answers: true, state, takes_long: nfs.takes_long_frames() };
+        attached.say(&ready).map_err(|error| ended(error.into()))?;
         return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
     };
     on_interfaces(attached, &environment, &mut nfs, io, sockets)
@@ -174,7 +174,7 @@ fn on_interfaces(
     let failed = |reason: String| RunError::Start { name: name(), reason, refused: Vec::new() };
     let mut work = KernelLoop::new(attached, environment, nfs, io, sockets).map_err(failed)?;
     attached
-        .say(&FromNf::Ready { lend: 0, answers: true, state: None })
+        .say(&FromNf::Ready { lend: 0, answers: true, state: None, takes_long: false })
         .map_err(|error| ended(LoopError::from(error).to_string()))?;
     work.run().map_err(|error| ended(error.to_string()))
 }
@@ -222,7 +222,7 @@ pub(crate) fn environment(attached: &Attached) -> Result<Environment, MemoryErro
         window: attached.welcome.ring as usize,
         frame_bytes_max: match &attached.welcome.kernel {
             Some(io) => io.frame_bytes as usize,
-            None => attached.region.geometry().stride().min(LENGTH_MAX) as usize,
+            None => attached.region.geometry().stride() as usize,
         },
     })
 }

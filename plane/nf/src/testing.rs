@@ -25,8 +25,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headgate_shm::descriptor::{Descriptor, LENGTH_MAX};
-use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
+use headgate_shm::descriptor::Descriptor;
+use headgate_shm::geometry::{FRAME_BYTES_MAX, FRAME_BYTES_MIN, HEADROOM_BYTES};
 use headgate_shm::{Geometry, PagesWanted, Region, Verdict};
 
 use crate::burst::BURST_MAX;
@@ -364,7 +364,7 @@ fn offline(
         made: OnceCell::new(),
         making: RefCell::new(Some(Made::new(None, Lent::Own(Vec::new())))),
         window: WINDOW,
-        frame_bytes_max: LENGTH_MAX as usize,
+        frame_bytes_max: FRAME_BYTES_MAX as usize,
     })
 }
 
@@ -372,8 +372,8 @@ fn offline(
 const TAILROOM_BYTES: u32 = 128;
 
 fn region_for(longest: usize, buffers: usize) -> Region {
-    assert!(longest <= LENGTH_MAX as usize, "a frame of {longest} bytes is longer than {LENGTH_MAX}");
-    let frame_bytes = (longest as u32 + TAILROOM_BYTES).clamp(2048, LENGTH_MAX);
+    assert!(longest <= FRAME_BYTES_MAX as usize, "a frame of {longest} bytes, longer than {FRAME_BYTES_MAX}");
+    let frame_bytes = (longest as u32 + TAILROOM_BYTES).clamp(2048, FRAME_BYTES_MAX);
     let geometry = Geometry::new(buffers as u32, frame_bytes).expect("the numbers are in range");
     Region::create("test packets", geometry, PagesWanted::Ordinary)
         .unwrap_or_else(|error| panic!("memory for a test's packets: {error}"))

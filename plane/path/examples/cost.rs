@@ -20,7 +20,7 @@ use std::time::Instant;
 use headgate_path::plan::Exit;
 use headgate_path::rules::{Prefix, Rule};
 use headgate_port::{Queue, QueueCounters};
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack, Verdict};
 use headgate_units::{ChainId, PortId};
 

@@ -199,7 +199,7 @@ fn audit_region(
     chains: &mut BTreeMap<ChainId, ChainAudit>,
 ) -> RegionAudit {
     let mut region = RegionAudit { buffers: u64::from(holders.buffers()), ..RegionAudit::default() };
-    let mut seen = vec![false; holders.buffers() as usize];
+    let mut seen = vec![false; holders.indices() as usize];
     for report in reports {
         region.in_devices += report.in_devices[number] as u64;
         for &index in &report.free[number] {
@@ -207,7 +207,7 @@ fn audit_region(
             region.doubled += u64::from(std::mem::replace(&mut seen[index as usize], true));
         }
     }
-    for index in 0..holders.buffers() {
+    for index in 0..holders.indices() {
         let place = holders.place(index);
         if place.holder() == Holder::FREE {
             continue;

@@ -46,6 +46,7 @@ reasons! {
     Uncommitted,  "uncommitted",   "too many packets of its chain wait at the exit until they may be seen outside";
     PortFull,     "port-full",     "the port it leaves by could take no more";
     TooLong,      "too-long",      "it does not fit the buffers of the trust domain or port it goes to";
+    LongFrame,    "long-frame",    "an uncut frame came to an NF or port that takes none";
     NoBuffer,     "no-buffer",     "the trust domain or port it goes to has no free buffer";
     WorkerFull,   "worker-full",   "the ring to the worker that owns its next stage was full";
     ChainRemoved, "chain-removed", "its chain was removed while it was on its way";

@@ -25,6 +25,7 @@ pub(crate) fn emit(
     run: Run,
 ) {
     let device = &mut ports.queue(queue).device;
+    let run = if device.takes_long() { run } else { ledger.without_long(run) };
     let run = match device.region() {
         // The port can only send from its own region: each packet is copied once.
         Some(own) if own != run.region.0 => ledger.cross(run, RegionId(own)),

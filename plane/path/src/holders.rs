@@ -19,7 +19,7 @@ mod place;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headgate_shm::cpu;
+use headgate_shm::{Geometry, cpu};
 
 pub use extras::{Extra, Extras, ExtrasWanted};
 pub use holder::Holder;
@@ -62,39 +62,42 @@ impl Slot<'_> {
     }
 }
 
-/// Records of one region.
+/// Records of one region, one for each index.
 pub struct Holders {
     records: Box<[Record]>,
+    buffers: u32,
     /// Words that only some chains need.
     pub extras: Extras,
 }
 
 impl Holders {
-    /// Makes records of free buffers, without extras.
-    #[must_use]
-    pub fn new(buffers: u32) -> Self {
-        Self::with_extras(buffers, ExtrasWanted::default())
-    }
-
     /// Makes records of free buffers, and the extras that are wanted.
     #[must_use]
-    pub fn with_extras(buffers: u32, wanted: ExtrasWanted) -> Self {
+    pub fn new(geometry: Geometry, wanted: ExtrasWanted) -> Self {
         let record = || Record { place: AtomicU64::new(0), arrival: AtomicU64::new(0) };
-        let mut records = Vec::with_capacity(buffers as usize);
+        let indices = geometry.indices();
+        let mut records = Vec::with_capacity(indices as usize);
         cpu::prefer_huge_pages(records.spare_capacity_mut());
-        records.resize_with(buffers as usize, record);
-        Self { records: records.into_boxed_slice(), extras: Extras::new(buffers, wanted) }
+        records.resize_with(indices as usize, record);
+        let (records, extras) = (records.into_boxed_slice(), Extras::new(indices, wanted));
+        Self { records, buffers: geometry.buffers(), extras }
     }
 
-    /// Returns the bytes that the records of `buffers` buffers take, extras not counted.
+    /// Returns the bytes that the records of a region take, extras not counted.
     #[must_use]
-    pub const fn bytes_for(buffers: u32) -> usize {
-        buffers as usize * size_of::<Record>()
+    pub const fn bytes_for(geometry: Geometry) -> usize {
+        geometry.indices() as usize * size_of::<Record>()
     }
 
     /// Returns the number of buffers.
     #[must_use]
     pub const fn buffers(&self) -> u32 {
+        self.buffers
+    }
+
+    /// Returns the number of indices, of which some may name no buffer.
+    #[must_use]
+    pub const fn indices(&self) -> u32 {
         self.records.len() as u32
     }
 
@@ -134,7 +137,7 @@ impl Holders {
 
     /// Returns the buffers that a holder has.
     pub fn held_by(&self, holder: Holder) -> impl Iterator<Item = (u32, Place)> + '_ {
-        (0..self.buffers())
+        (0..self.indices())
             .map(|index| (index, self.place(index)))
             .filter(move |(_, place)| place.holder() == holder)
     }

@@ -19,15 +19,22 @@ pub struct Store {
     pub stack: Stack,
     /// Holder of each buffer.
     pub holders: Arc<Holders>,
-    /// Number of free buffers this worker should have when all are free.
+    /// Number of free plain buffers this worker should have when all are free.
     pub fair_share: usize,
+    /// Number of free long buffers.
+    pub fair_share_long: usize,
 }
 
 impl Store {
-    /// Takes a free buffer with room for a frame of `length` bytes. The only place where a buffer's class of
-    /// size is chosen: today a region has one.
-    fn take_for(&mut self, length: u32) -> Result<u32, DropReason> {
-        if length > self.stack.region().geometry().frame_bytes_max() {
+    /// Takes a free buffer with room for a frame of `length` bytes that lay in a plain buffer, or in a long
+    /// one: such a frame stays in one, whatever its length, because something is left to do on it.
+    fn take_for(&mut self, length: u32, was_long: bool) -> Result<u32, DropReason> {
+        let geometry = self.stack.region().geometry();
+        if was_long {
+            let none = if geometry.has_long() { DropReason::NoBuffer } else { DropReason::TooLong };
+            return self.stack.take_long().ok_or(none);
+        }
+        if length > geometry.frame_bytes_max() {
             return Err(DropReason::TooLong);
         }
         self.stack.take().ok_or(DropReason::NoBuffer)
@@ -97,14 +104,41 @@ impl Ledger {
         Run { region: to, ..kept }
     }
 
+    /// Ends the long frames of a run that comes to an instance or port which takes none: one that came while
+    /// the chain took them, or that an NF sent elsewhere.
+    #[inline(always)]
+    pub fn without_long<'a>(&mut self, run: Run<'a>) -> Run<'a> {
+        if self.store(run.region).stack.region().geometry().has_long() { self.end_long(run) } else { run }
+    }
+
+    #[cold]
+    fn end_long<'a>(&mut self, run: Run<'a>) -> Run<'a> {
+        let geometry = self.store(run.region).stack.region().geometry();
+        let mut kept = 0;
+        for at in 0..run.len() {
+            let (packet, place) = (run.packets[at], run.places[at]);
+            if geometry.is_long(packet.index()) {
+                self.end(place.chain(), run.region, DropReason::LongFrame, &[packet]);
+                continue;
+            }
+            (run.packets[kept], run.places[kept]) = (packet, place);
+            kept += 1;
+        }
+        run.split_at(kept).0
+    }
+
     fn copy(&mut self, from: RegionId, to: RegionId, packet: Descriptor) -> Result<Descriptor, DropReason> {
         let [source, target] = self
             .stores
             .get_disjoint_mut([from.index(), to.index()])
             .expect("packets cross between different regions");
-        let index = target.take_for(packet.length())?;
-        let copied = source.stack.region().copy_across(packet, target.stack.region(), index);
-        let copy = copied.expect("a buffer was taken that has room for the frame");
+        let was_long = source.stack.region().geometry().is_long(packet.index());
+        let index = target.take_for(packet.length(), was_long)?;
+        let Ok(copy) = source.stack.region().copy_across(packet, target.stack.region(), index) else {
+            // An NF made it longer than any that come.
+            target.stack.give(index);
+            return Err(DropReason::TooLong);
+        };
         target.holders.set_arrival(index, source.holders.arrival(packet.index()));
         target.holders.extras.copy_from(index, &source.holders.extras, packet.index());
         Ok(copy)

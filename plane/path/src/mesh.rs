@@ -111,18 +111,24 @@ impl Outbound {
         let store = ledger.store_mut(region);
         // However many workers there are, the buffers that all others keep beyond their share are at most a
         // quarter of the share of the one that runs dry.
-        let keep = store.fair_share + store.fair_share / (4 * workers);
-        let surplus = store.stack.len().saturating_sub(keep);
-        if surplus < least {
+        let keep = |share: usize| share + share / (4 * workers);
+        let surplus = store.stack.len().saturating_sub(keep(store.fair_share));
+        let long = store.stack.long_len().saturating_sub(keep(store.fair_share_long));
+        if surplus < least && long == 0 {
             return false;
         }
         self.surplus_to = (self.surplus_to + 1) % workers;
         let Some(Some(link)) = self.to.get_mut(self.surplus_to) else { return true };
         let free = link.room(FOR_PACKETS + BURST as u32).unwrap_or(0).saturating_sub(FOR_PACKETS);
         let mut parcels = [Descriptor::default(); BURST];
-        let count = surplus.min(BURST).min(free as usize);
-        for (parcel, index) in parcels.iter_mut().zip(store.stack.take_many(count)) {
-            *parcel = Descriptor::new(index, 0, 0, region.0.into());
+        let count = (surplus + long).min(BURST).min(free as usize);
+        let long = long.min(count);
+        let parcel = |index| Descriptor::new(index, 0, 0, region.0.into());
+        for (place, index) in parcels.iter_mut().zip(store.stack.take_many_long(long)) {
+            *place = parcel(index);
+        }
+        for (place, index) in parcels[long..].iter_mut().zip(store.stack.take_many(count - long)) {
+            *place = parcel(index);
         }
         let sent = link.push(&parcels[..count]);
         debug_assert_eq!(sent, Ok(count), "a private ring has the room it said");

@@ -1,7 +1,7 @@
 //! Encapsulation: puts an outer header in front of packets that leave for another node, or by an exit that is
 //! a tunnel, in the headroom of their buffers. Nothing is copied but the header.
 
-use headgate_shm::descriptor::LENGTH_MAX;
+use headgate_shm::geometry::FRAME_BYTES_MAX;
 use headgate_units::PortId;
 
 use crate::burst::Run;
@@ -23,11 +23,12 @@ pub(crate) fn encapsulate<'a>(
         ledger.end_run(DropReason::NoWay, &run);
         return None;
     };
+    let run = ledger.without_long(run);
     let length = tunnel.header.len() as u32;
     let mut kept = 0;
     for at in 0..run.len() {
         let (packet, place) = (run.packets[at], run.places[at]);
-        if packet.offset() < length || packet.length() + length > LENGTH_MAX {
+        if packet.offset() < length || packet.length() + length > FRAME_BYTES_MAX {
             ledger.end(place.chain(), run.region, DropReason::NoHeadroom, &[packet]);
             continue;
         }

@@ -343,7 +343,7 @@ impl Worker {
             self.ports.hold(region) + self.stages.hold(region)
         };
         WorkerReport {
-            free: stores.iter().map(|store| store.stack.free().to_vec()).collect(),
+            free: stores.iter().map(|store| [store.stack.free(), store.stack.free_long()].concat()).collect(),
             in_devices: (0..stores.len()).map(in_queues).collect(),
             in_programs: self.stages.outstanding().collect(),
             returns_sent: self.exits.returns_sent(),

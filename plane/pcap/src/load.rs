@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use headgate_shm::region::FRAME_BYTES_MIN;
+use headgate_shm::geometry::FRAME_BYTES_MIN;
 use headgate_wire::pcap::Records;
 
 use crate::{PcapError, ReplayError};

@@ -99,8 +99,8 @@ pub struct QueueCounters {
     pub sent_bytes: u64,
     /// Packets that came but did not fit a buffer (jumbo frames): lost at the port.
     pub too_long: u64,
-    /// Packets that came with offload information that cannot be theirs, as a segment size of 0: lost at the
-    /// port.
+    /// Packets that came with offload information that cannot be theirs, as a segment size of 0, or that NFs
+    /// changed so that what came with them is no longer theirs: lost at the port.
     pub bad_offload: u64,
     /// Packets lost at the port because no buffer was free, or that the driver says it missed.
     pub missed: u64,
@@ -149,6 +149,11 @@ pub trait Queue: Send {
         None
     }
 
+    /// Whether it sends frames from long buffers.
+    fn takes_long(&self) -> bool {
+        false
+    }
+
     /// Buffers taken from the stacks that the queue or its device holds now.
     fn holds(&self) -> usize {
         0
@@ -189,6 +194,11 @@ impl<Q: Queue + ?Sized> Queue for Box<Q> {
     #[inline(always)]
     fn region(&self) -> Option<u8> {
         (**self).region()
+    }
+
+    #[inline(always)]
+    fn takes_long(&self) -> bool {
+        (**self).takes_long()
     }
 
     #[inline(always)]

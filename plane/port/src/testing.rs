@@ -44,6 +44,17 @@ pub fn stack_of(buffers: u32, region: u8, free: Range<u32>) -> Stack {
     Stack::new(memory, region, free)
 }
 
+/// Returns a stack with all buffers of a new region that has long ones too.
+///
+/// # Panics
+/// When there is no memory.
+#[must_use]
+pub fn stack_with_long(buffers: u32, long: u32) -> Stack {
+    let geometry = Geometry::new(buffers, conformance::FRAME_BYTES_MAX).unwrap().with_long(long).unwrap();
+    let memory = Region::create("test", geometry, PagesWanted::Ordinary).unwrap();
+    Stack::new(memory, 0, geometry.all())
+}
+
 /// Returns a frame of `length` bytes, at least 19, of a protocol that nobody speaks, its number in its
 /// payload and an end that is unlike the rest.
 #[must_use]

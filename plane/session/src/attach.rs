@@ -198,7 +198,7 @@ fn map(welcome: &Welcome, files: Vec<OwnedFd>) -> Result<Mapped, AttachError> {
     else {
         return Err(AttachError::Nonsense(format!("{count} files came, not {wanted}")));
     };
-    let geometry = Geometry::announced(welcome.buffers, welcome.stride)
+    let geometry = Geometry::announced(welcome.buffers, welcome.stride, welcome.long_buffers)
         .ok_or_else(|| AttachError::Nonsense("a packet region of an impossible shape".to_owned()))?;
     let layout = ControlLayout::new(welcome.ring).map_err(AttachError::Nonsense)?;
     let packets = Memory::attach("packet region", packets, geometry.bytes(), true)?;

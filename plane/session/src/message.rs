@@ -8,7 +8,7 @@
 //! manager  -> NF        welcome {version, shape, names, arguments} + files: packets, control, directives,
 //!                       and the state region of an NF whose state is kept
 //!                       or refused {reason}
-//! NF       -> manager   ready {lend, answers, state} from here on packets may come, and empty buffers
+//! NF       -> manager   ready {lend, answers, ...}   from here on packets may come, and empty buffers
 //! both                  message {body}               for the NF's author; a numbered one is answered:
 //! NF       -> manager   answer {number, body, refused}
 //! NF       -> manager   counters {names}             what its counters mean
@@ -88,6 +88,9 @@ pub enum FromNf {
         /// Its kept state, if the welcome came with some.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<StateSaid>,
+        /// Whether it takes frames that are not cut yet, and whose checksums are only begun.
+        #[serde(default)]
+        takes_long: bool,
     },
     /// A message for listeners to this NF's events.
     Message {
@@ -152,10 +155,13 @@ pub struct Welcome {
     pub abi: u32,
     /// The instance's name, for people: `fw` or `fw.2`.
     pub name: String,
-    /// Buffers in the packet region.
+    /// Plain buffers in the packet region.
     pub buffers: u32,
-    /// Bytes from one buffer to the next.
+    /// Bytes from one of them to the next.
     pub stride: u32,
+    /// Long buffers, which lie behind them.
+    #[serde(default)]
+    pub long_buffers: u32,
     /// Descriptors in each ring.
     pub ring: u32,
     /// Way of waiting.
@@ -172,8 +178,7 @@ pub struct Welcome {
     /// The interfaces it works on instead of its rings, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelIo>,
-    /// Its kept state, whose region is the file behind the directives; only from version
-    /// [`STATE_VERSION`](headgate_shm::control::STATE_VERSION) on.
+    /// Its kept state, whose region is the file behind the directives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<KeptState>,
 }

@@ -40,13 +40,11 @@ use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 
 /// Version of the interface, the newest that is spoken here. It changes whenever anything in this file or in
 /// the descriptor changes its meaning.
-pub const ABI_VERSION: u32 = 7;
+pub const ABI_VERSION: u32 = 8;
 /// Oldest version that is spoken here. It rises to [`ABI_VERSION`] with a change that this code does not
 /// know to do without; between the two, both sides do as the version says that they agreed on.
-pub const ABI_VERSION_MIN: u32 = 6;
-/// First version with kept state: libraries before it take no state region.
-pub const STATE_VERSION: u32 = 7;
-const _: () = assert!(ABI_VERSION_MIN <= ABI_VERSION && STATE_VERSION <= ABI_VERSION);
+pub const ABI_VERSION_MIN: u32 = 8;
+const _: () = assert!(ABI_VERSION_MIN <= ABI_VERSION);
 /// Counters an NF can publish.
 pub const COUNTERS: usize = 64;
 /// Buffers that an NF can be lent at a time for packets it makes, and places of the lend ring. Our choice:

@@ -3,10 +3,10 @@
 //! Eight bytes, so that a cache line carries eight of them between cores:
 //!
 //! ```text
-//!  63        50 49        36 35       24 23                   0
-//! +------------+------------+-----------+----------------------+
-//! | tag (14)   | length(14) | offset(12)| buffer index (24)    |
-//! +------------+------------+-----------+----------------------+
+//!  63        50 49           33 32       21 20                0
+//! +------------+---------------+-----------+-------------------+
+//! | tag (14)   | length (17)   | offset(12)| buffer index (21) |
+//! +------------+---------------+-----------+-------------------+
 //! ```
 //!
 //! The tag has two meanings, one for each direction. Towards an NF it is the port by which the packet
@@ -14,12 +14,13 @@
 //! one more than the number of the chain that it enters. Nothing in it is believed by the manager before
 //! [`crate::Geometry::check`] and the holder table agreed.
 
-/// Bits of a buffer index: 16 Mi buffers a region.
-pub const INDEX_BITS: u32 = 24;
+/// Bits of a buffer index: 2 Mi buffers a region.
+pub const INDEX_BITS: u32 = 21;
 /// Bits of an offset: data starts within the first 4 KiB of a buffer.
 pub const OFFSET_BITS: u32 = 12;
-/// Bits of a length: frames up to 16,383 bytes, so 9,000-byte jumbo frames fit.
-pub const LENGTH_BITS: u32 = 14;
+/// Bits of a length: frames up to 131,071 bytes, so those fit that the kernel has not cut yet (64 KiB of IP
+/// behind Ethernet).
+pub const LENGTH_BITS: u32 = 17;
 /// Bits of the tag: 2 of verdict, 12 of its argument.
 pub const TAG_BITS: u32 = 14;
 /// Bits of a verdict's argument: 4,096 ports and 4,096 named stages.

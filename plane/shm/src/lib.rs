@@ -4,7 +4,8 @@
 //! From the ground up:
 //! - [`memory`]: a sealed memfd, mapped;
 //! - [`guard`]: what stands in for pages that an untrusted process takes away;
-//! - [`region`]: a packet region, fixed-size buffers of one trust domain;
+//! - [`geometry`]: the shape of a packet region;
+//! - [`region`]: a packet region, the buffers of one trust domain;
 //! - [`descriptor`]: the word that names a packet, and the verdict an NF gives on it;
 //! - [`ring`]: one producer, one consumer, bulk operations;
 //! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
@@ -22,6 +23,7 @@ pub mod control;
 pub mod cpu;
 pub mod descriptor;
 pub mod doorbell;
+pub mod geometry;
 pub mod guard;
 pub mod histogram;
 pub mod memory;
@@ -36,7 +38,8 @@ mod sync;
 #[cfg(not(loom))]
 pub use control::{Bell, ControlLayout, ManagerSide, NfSide};
 pub use descriptor::{Descriptor, Verdict};
+pub use geometry::Geometry;
 pub use memory::{Memory, MemoryError, Pages, PagesWanted};
 pub use offence::Offence;
-pub use region::{Geometry, Region};
+pub use region::Region;
 pub use stack::Stack;

@@ -3,102 +3,18 @@
 //! Buffers have a fixed stride that is an odd number of cache lines, so that the first lines of
 //! consecutive buffers spread over all sets of the caches; a power of two would put every header into a
 //! few sets (measured by `headgate bench hop`).
+//!
+//! A *long* buffer holds a frame that the kernel has not cut yet. It is a run of so many strides, behind the
+//! plain buffers, and is named by the index of the first: so the address of a buffer is its index times the
+//! stride, whatever its size ([`geometry`](crate::geometry)).
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::descriptor::{BUFFERS_MAX, Descriptor, LENGTH_MAX, OFFSET_MAX};
+use crate::descriptor::{Descriptor, OFFSET_MAX};
+use crate::geometry::{Geometry, HEADROOM_BYTES, NOTE_BYTES};
 use crate::memory::{Memory, MemoryError, Pages, PagesWanted};
-use crate::offence::Offence;
-
-/// Bytes of a cache line.
-pub const LINE_BYTES: u32 = 64;
-/// Bytes before the frame where an NF may put another header: DPDK's own default, enough for
-/// NSH over VXLAN-GPE over IPv6 (8 + 24 + 16 + 8 + 40 + 14 = 110 bytes).
-pub const HEADROOM_BYTES: u32 = 128;
-/// The shortest frame the path carries: an Ethernet header.
-pub const FRAME_BYTES_MIN: u32 = 14;
-
-/// The shape of a region: how many buffers, how far apart, how much room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    buffers: u32,
-    stride: u32,
-}
-
-impl Geometry {
-    /// A region of `buffers`, each with room for frames of `frame_bytes` beside the headroom.
-    ///
-    /// # Errors
-    /// A sentence when a number is outside what a descriptor can name.
-    pub fn new(buffers: u32, frame_bytes: u32) -> Result<Self, String> {
-        if buffers == 0 || buffers > BUFFERS_MAX {
-            return Err(format!("a region has 1 to {BUFFERS_MAX} buffers, not {buffers}"));
-        }
-        if !(FRAME_BYTES_MIN..=LENGTH_MAX).contains(&frame_bytes) {
-            return Err(format!(
-                "a buffer has room for frames of {FRAME_BYTES_MIN} to {LENGTH_MAX} bytes, not {frame_bytes}"
-            ));
-        }
-        let lines = (HEADROOM_BYTES + frame_bytes).div_ceil(LINE_BYTES);
-        Ok(Self { buffers, stride: (lines | 1) * LINE_BYTES })
-    }
-
-    /// The shape a manager announced, checked before use.
-    #[must_use]
-    pub const fn announced(buffers: u32, stride: u32) -> Option<Self> {
-        let sound = buffers > 0
-            && buffers <= BUFFERS_MAX
-            && stride >= HEADROOM_BYTES + FRAME_BYTES_MIN
-            && stride <= HEADROOM_BYTES + LENGTH_MAX + 2 * LINE_BYTES
-            && stride.is_multiple_of(LINE_BYTES);
-        if sound { Some(Self { buffers, stride }) } else { None }
-    }
-
-    /// Returns the number of buffers.
-    #[inline(always)]
-    #[must_use]
-    pub const fn buffers(self) -> u32 {
-        self.buffers
-    }
-
-    /// Bytes from one buffer to the next: headroom and data.
-    #[inline(always)]
-    #[must_use]
-    pub const fn stride(self) -> u32 {
-        self.stride
-    }
-
-    /// The longest frame that fits behind the headroom, in bytes.
-    #[inline(always)]
-    #[must_use]
-    pub const fn frame_bytes_max(self) -> u32 {
-        let room = self.stride - HEADROOM_BYTES;
-        if room < LENGTH_MAX { room } else { LENGTH_MAX }
-    }
-
-    /// Bytes of the whole region.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        self.buffers as usize * self.stride as usize
-    }
-
-    /// Whether a descriptor from an untrusted process lies inside the region.
-    ///
-    /// # Errors
-    /// The offence it would be to believe it.
-    #[inline(always)]
-    pub fn check(self, descriptor: Descriptor) -> Result<(), Offence> {
-        if descriptor.index() >= self.buffers {
-            return Err(Offence::NoSuchBuffer);
-        }
-        let (offset, length) = (descriptor.offset(), descriptor.length());
-        if length < FRAME_BYTES_MIN || offset + length > self.stride {
-            return Err(Offence::BadLength);
-        }
-        Ok(())
-    }
-}
 
 /// A word at any address.
 #[repr(C, packed)]
@@ -110,6 +26,8 @@ struct Unaligned(u64);
 pub struct Region {
     memory: Arc<Memory>,
     geometry: Geometry,
+    /// A word for each long buffer, in the memory of this process alone.
+    words: Arc<[AtomicU64]>,
 }
 
 impl Region {
@@ -119,7 +37,8 @@ impl Region {
     /// [`MemoryError`] when there is not enough memory of the wanted kind.
     pub fn create(name: &str, geometry: Geometry, wanted: PagesWanted) -> Result<Self, MemoryError> {
         let memory = Arc::new(Memory::create(name, geometry.bytes(), wanted)?);
-        Ok(Self { memory, geometry })
+        let words = (0..geometry.long_buffers()).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { memory, geometry, words })
     }
 
     /// Wraps memory handed over by the manager.
@@ -130,7 +49,7 @@ impl Region {
         if memory.bytes() < geometry.bytes() || !memory.is_writable() {
             return Err(MemoryError::NotSealed { name: "packet region".to_owned(), bytes: geometry.bytes() });
         }
-        Ok(Self { memory: Arc::new(memory), geometry })
+        Ok(Self { memory: Arc::new(memory), geometry, words: Arc::default() })
     }
 
     /// Its shape.
@@ -165,16 +84,66 @@ impl Region {
     #[inline(always)]
     #[must_use]
     pub fn buffer(&self, index: u32) -> *mut u8 {
-        assert!(index < self.geometry.buffers);
-        // SAFETY: index < buffers, so the product stays inside the mapping.
-        unsafe { self.memory.base().as_ptr().add(index as usize * self.geometry.stride as usize) }
+        assert!(index < self.geometry.indices());
+        // SAFETY: index < indices, so the product stays inside the mapping.
+        unsafe { self.memory.base().as_ptr().add(index as usize * self.geometry.stride() as usize) }
     }
 
+    /// The address of a frame, or of a part of one.
+    ///
+    /// # Panics
+    /// When it does not lie in its buffer.
     #[inline(always)]
-    fn frame(&self, index: u32, offset: u32, length: usize) -> *mut u8 {
-        assert!(offset as usize + length <= self.geometry.stride as usize);
+    #[must_use]
+    pub fn frame(&self, index: u32, offset: u32, length: usize) -> *mut u8 {
+        let end = offset as usize + length;
+        assert!(end <= self.geometry.stride() as usize || end <= self.geometry.room(index));
         // SAFETY: the assertion keeps the frame inside the buffer.
         unsafe { self.buffer(index).add(offset as usize) }
+    }
+
+    /// Tells NFs what is left to do on the frame in a long buffer, and keeps a word on it, which no NF can
+    /// reach. Does nothing for other buffers.
+    #[inline]
+    pub fn set_note(&self, index: u32, note: [u8; NOTE_BYTES], word: u64) {
+        if let Some(number) = self.geometry.long_number(index)
+            && let Some(kept) = self.words.get(number)
+        {
+            kept.store(word, Ordering::Relaxed);
+            let place = self.note_place(index);
+            // SAFETY: the note lies at the end of the buffer; what an untrusted process writes there
+            // meanwhile only it and others of its domain read.
+            unsafe { place.copy_from_nonoverlapping(note.as_ptr(), NOTE_BYTES) }
+        }
+    }
+
+    /// Returns the word that was kept on the frame in a long buffer; `None` for other buffers, and in
+    /// processes that did not make the region. It goes with the buffer from worker to worker, by rings whose
+    /// release and acquire order it too.
+    #[inline]
+    #[must_use]
+    pub fn word(&self, index: u32) -> Option<u64> {
+        let number = self.geometry.long_number(index)?;
+        self.words.get(number).map(|word| word.load(Ordering::Relaxed))
+    }
+
+    /// Returns what NFs are told of the frame in a long buffer; `None` for other buffers. Other NFs of the
+    /// domain can have written it.
+    #[inline]
+    #[must_use]
+    pub fn note(&self, index: u32) -> Option<[u8; NOTE_BYTES]> {
+        self.geometry.long_number(index)?;
+        let mut note = [0; NOTE_BYTES];
+        let place = self.note_place(index);
+        // SAFETY: the note lies at the end of the buffer; any bytes are a value.
+        unsafe { place.copy_to_nonoverlapping(note.as_mut_ptr(), NOTE_BYTES) };
+        Some(note)
+    }
+
+    /// Where the note of a long buffer lies.
+    fn note_place(&self, index: u32) -> *mut u8 {
+        // Behind the room for the frame the buffer has that many bytes.
+        self.buffer(index).wrapping_add(self.geometry.room(index))
     }
 
     /// Copies a frame in.
@@ -223,27 +192,34 @@ impl Region {
         words
     }
 
-    /// Copies a frame to a buffer of another region, behind that one's headroom.
+    /// Copies a frame to a buffer of another region, behind that one's headroom; a long one to where it lay,
+    /// with what is kept on it.
     ///
     /// # Errors
-    /// The frame's length when the other region's buffers are too small.
+    /// The frame's length when that buffer is too small.
     pub fn copy_across(&self, from: Descriptor, to: &Self, index: u32) -> Result<Descriptor, u32> {
         let length = from.length();
-        if length > to.geometry.frame_bytes_max() {
+        let kept = self.note(from.index()).zip(self.word(from.index()));
+        // What is kept may count from the start of the buffer.
+        let offset = if kept.is_some() { from.offset() } else { HEADROOM_BYTES };
+        if (offset + length) as usize > to.geometry.room(index) {
             return Err(length);
         }
+        if let Some((note, word)) = kept {
+            to.set_note(index, note, word);
+        }
         let source = self.frame(from.index(), from.offset(), length as usize);
-        let target = to.frame(index, HEADROOM_BYTES, length as usize);
+        let target = to.frame(index, offset, length as usize);
         // SAFETY: both frames were checked against their buffers, and regions do not overlap.
         unsafe { source.copy_to_nonoverlapping(target, length as usize) };
-        Ok(Descriptor::new(index, HEADROOM_BYTES, length, from.tag()))
+        Ok(Descriptor::new(index, offset, length, from.tag()))
     }
 
     /// Asks the cache for the frame's first line.
     #[inline(always)]
     pub fn prefetch(&self, descriptor: Descriptor) {
         let offset =
-            descriptor.index() as usize * self.geometry.stride as usize + descriptor.offset() as usize;
+            descriptor.index() as usize * self.geometry.stride() as usize + descriptor.offset() as usize;
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch never faults, whatever the address.
         unsafe {
@@ -258,29 +234,7 @@ const _: () = assert!(HEADROOM_BYTES <= OFFSET_MAX);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        /// Whatever word an untrusted process writes, a descriptor that passes the check stays in the region.
-        #[test]
-        fn a_checked_descriptor_lies_inside(word: u64, buffers in 1u32..5000, frame in 64u32..9100) {
-            let geometry = Geometry::new(buffers, frame).unwrap();
-            let descriptor = Descriptor(word);
-            if geometry.check(descriptor).is_ok() {
-                let end = descriptor.index() as usize * geometry.stride() as usize
-                    + (descriptor.offset() + descriptor.length()) as usize;
-                prop_assert!(end <= geometry.bytes());
-            }
-        }
-
-        #[test]
-        fn buffers_have_the_room_they_promise(frame in FRAME_BYTES_MIN..=LENGTH_MAX) {
-            let geometry = Geometry::new(1, frame).unwrap();
-            prop_assert!(geometry.frame_bytes_max() >= frame);
-            prop_assert_eq!(geometry.stride() / LINE_BYTES % 2, 1);
-            prop_assert_eq!(Geometry::announced(1, geometry.stride()), Some(geometry));
-        }
-    }
+    use crate::geometry::NOTE_BYTES;
 
     #[test]
     fn frames_are_copied_across_domains() {
@@ -296,5 +250,34 @@ mod tests {
         assert_eq!(got.as_slice(), frame.as_slice());
         assert_eq!(copied.tag(), 7);
         assert_eq!(from.copy_across(descriptor, &small, 0), Err(200));
+    }
+
+    #[test]
+    fn what_is_kept_on_a_long_frame_goes_with_it_and_an_nf_changes_only_what_it_sees() {
+        let region = |frame| {
+            let geometry = Geometry::new(4, frame).unwrap().with_long(2).unwrap();
+            Region::create("test", geometry, PagesWanted::Ordinary).unwrap()
+        };
+        let (from, to) = (region(2048), region(9018));
+        let [first, second] = [from.geometry().all().nth(4), to.geometry().all().nth(5)].map(Option::unwrap);
+        from.write(first, 100, &[7; 60_000]);
+        from.set_note(first, [1; NOTE_BYTES], 99);
+        from.set_note(3, [2; NOTE_BYTES], 98);
+        assert_eq!((from.word(3), from.note(3), from.word(first + 1)), (None, None, None));
+        let copied = from.copy_across(Descriptor::new(first, 100, 60_000, 7), &to, second).unwrap();
+        assert_eq!((copied.offset(), copied.length()), (100, 60_000));
+        assert_eq!((to.word(second), to.note(second)), (Some(99), Some([1; NOTE_BYTES])));
+        assert_eq!(from.copy_across(Descriptor::new(first, 100, 60_000, 7), &to, 3), Err(60_000));
+
+        let memory =
+            Memory::attach("nf", to.file().try_clone_to_owned().unwrap(), to.geometry().bytes(), true);
+        let nf = Region::attach(memory.unwrap(), to.geometry()).unwrap();
+        assert_eq!((nf.note(second), nf.word(second)), (Some([1; NOTE_BYTES]), None));
+        nf.set_note(second, [9; NOTE_BYTES], 5);
+        let room = nf.geometry().room(second);
+        // SAFETY: a byte of the note, in the mapping.
+        unsafe { nf.buffer(second).add(room).write(9) };
+        assert_eq!(to.word(second), Some(99));
+        assert_eq!(to.note(second).unwrap()[0], 9);
     }
 }

@@ -73,4 +73,13 @@ proptest! {
         let change = Change::new().ipv6(Ipv6Addr::from_bits(old), Ipv6Addr::from_bits(new));
         prop_assert_eq!(change.apply(sum(old).finish()), sum(new).finish());
     }
+
+    /// A begun checksum holds the sum of what has changed, not its complement.
+    #[test]
+    fn a_begun_checksum_follows_too(old: u32, new: u32, rest in 1u16..) {
+        let begun = |address: u32| !Sum::new().double_word(address).word(rest).finish();
+        let changed = Change::new().double_word(old, new).apply_begun(begun(old));
+        // Both are the sum; of its two zeroes either.
+        prop_assert_eq!(changed % 0xffff, begun(new) % 0xffff);
+    }
 }

@@ -129,9 +129,9 @@ impl Cut {
     }
 }
 
-/// Length of the transport header, checked.
-fn transport_header_length(layers: &Layers, frame: &[u8]) -> Result<usize, OffloadError> {
-    let segment = frame.get(layers.l4..layers.end).ok_or(OffloadError::Headers)?;
+/// Length of the transport header, checked, in a frame or its first bytes.
+pub(super) fn transport_header_length(layers: &Layers, frame: &[u8]) -> Result<usize, OffloadError> {
+    let segment = frame.get(layers.l4..layers.end.min(frame.len())).ok_or(OffloadError::Headers)?;
     if layers.protocol == protocol::UDP {
         let is_whole = segment.len() >= udp::HEADER_LENGTH;
         return if is_whole { Ok(udp::HEADER_LENGTH) } else { Err(OffloadError::Headers) };

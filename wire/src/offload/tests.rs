@@ -258,6 +258,148 @@ proptest! {
     }
 }
 
+/// What is kept of a frame that came `offset` bytes into its buffer, through the word and the note.
+fn kept(long: &Long, offset: u32) -> LongFrame {
+    let head = &long.frame[..long.frame.len().min(HEADERS_MAX)];
+    let came = LongFrame::new(long.header, head, long.frame.len()).expect("it can travel whole");
+    assert_eq!(LongFrame::from_note(came.to_note()), Some(came));
+    LongFrame::from_word(came.to_word(offset), offset).unwrap()
+}
+
+/// The frame as it leaves, with what stands beside it.
+fn leave(kept: LongFrame, frame: &[u8]) -> Result<Long, OffloadError> {
+    let mut frame = frame.to_vec();
+    let (length, head) = (frame.len(), frame.len().min(HEADERS_MAX));
+    let leaving = kept.leave(&mut frame[..head], length)?;
+    frame.truncate(leaving.end);
+    let l4 = usize::from(leaving.header.checksum_start);
+    assert!(leaving.headers <= HEADERS_MAX && leaving.headers <= leaving.end && leaving.end <= length);
+    Ok(Long { frame, header: leaving.header, l4 })
+}
+
+proptest! {
+    /// What NFs left alone leaves as it came, padding aside.
+    #[test]
+    fn a_frame_that_travels_whole_leaves_as_it_came(shape in shapes(), padding in 0usize..8, offset in 0u32..300) {
+        let mut long = long(shape);
+        let came = kept(&long, offset);
+        let told = LongFrame::new(long.header, &long.frame, long.frame.len()).unwrap();
+        prop_assert_eq!(told.segments(long.frame.len()), shape.payload.div_ceil(shape.segment));
+        let frame = long.frame.clone();
+        long.frame.extend(std::vec![0; padding]);
+        // As if an NF had written anything there.
+        let (l4, place) = (long.l4, usize::from(long.header.checksum_offset));
+        put16(&mut long.frame, l4 + place, 0xdead);
+        let left = leave(came, &long.frame).unwrap();
+        prop_assert_eq!(left.frame, frame);
+        let mut header = left.header;
+        header.headers_bytes = long.header.headers_bytes;
+        let ecn = if !shape.is_udp && shape.flags & flag::CWR != 0 { KIND_ECN } else { 0 };
+        let cut = shape.payload > shape.segment;
+        let expected = Header { kind: long.header.kind | ecn, ..long.header };
+        prop_assert_eq!(header, if cut { expected } else { Header { kind: 0, segment_bytes: 0, ..expected } });
+    }
+
+    /// Whatever NFs make of the headers: it is refused, or each packet that it becomes is right.
+    #[test]
+    fn what_nfs_change_leaves_right_or_not_at_all(
+        shape in shapes(),
+        writes in prop::collection::vec((0usize..90, any::<u8>()), 0..6),
+        length in 14usize..4000,
+        shift in prop_oneof![Just(0u32), Just(4), 0u32..64],
+    ) {
+        let long = long(shape);
+        let came = kept(&long, 128);
+        let mut frame = long.frame.clone();
+        for (at, byte) in writes {
+            frame.iter_mut().skip(at).take(1).for_each(|place| *place = byte);
+        }
+        frame.truncate(length);
+        let Some(came) = LongFrame::from_word(came.to_word(128), 128 - shift) else { return Ok(()) };
+        let Ok(left) = leave(came, &frame) else { return Ok(()) };
+        let are_right = match left.header.work(&left.frame) {
+            Ok(Work::Cut(_)) => cut(&left).iter().all(|segment| !transport_of(segment).is_empty()),
+            Ok(Work::Checksum(partial)) => {
+                let mut whole = left.frame.clone();
+                partial.fill(&mut whole);
+                !transport_of(&whole).is_empty()
+            }
+            other => panic!("{other:?}"),
+        };
+        prop_assert!(are_right);
+    }
+
+    /// Any word and any frame: an answer, and no panic.
+    #[test]
+    fn forged_words_and_notes_are_survived(word: u64, offset: u32, note: [u8; NOTE_LENGTH], frame: Vec<u8>) {
+        if let Some(kept) = LongFrame::from_word(word | 1, offset % 4096) {
+            let _ = leave(kept, &frame);
+        }
+        if let Some(said) = LongFrame::from_note(note) {
+            prop_assert!(said.segments(frame.len()) >= 1);
+        }
+        let _ = LongFrame::new(Header::from_bytes([1, note[0], 0, 0, note[1], 0, note[2], 0, note[3], 0]), &frame, 60_000);
+    }
+}
+
+#[test]
+fn what_is_no_longer_the_frame_that_came_does_not_leave() {
+    let tcp = Shape { payload: 3000, ..PLAIN };
+    let came = long(tcp);
+    let refused = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut frame = came.frame.clone();
+        change(&mut frame);
+        leave(kept(&came, 128), &frame).err()
+    };
+    let ip = ethernet_end();
+    let seal = |frame: &mut [u8]| ipv4::Packet::new(&mut frame[ip..]).unwrap().fill_checksum();
+    assert_eq!(refused(&|_| {}), None);
+    // Another protocol, and a header checksum that is wrong.
+    assert_eq!(
+        refused(&|frame| {
+            frame[ip + 9] = protocol::UDP;
+            seal(frame)
+        }),
+        Some(OffloadError::Headers)
+    );
+    assert_eq!(refused(&|frame| frame[ip + 8] ^= 1), Some(OffloadError::Headers));
+    // Cut off within what its IP header says, or within its headers.
+    assert_eq!(refused(&|frame| frame.truncate(2000)), Some(OffloadError::Headers));
+    assert_eq!(refused(&|frame| frame.truncate(40)), Some(OffloadError::Headers));
+    // An outer header of the same protocol in front: 4 bytes more are not noticed by lengths alone.
+    let outer: Vec<u8> = [&came.frame[..ip], &[0; 4], &came.frame[ip..]].concat();
+    assert_eq!(leave(kept(&came, 128), &outer).err(), Some(OffloadError::Headers));
+    let tagged: Vec<u8> = [&came.frame[..12], &[0x81, 0, 0, 9], &came.frame[12..]].concat();
+    assert_eq!(leave(kept(&came, 128), &tagged).err(), Some(OffloadError::ChecksumPlace));
+    // The same tag where an NF put the frame's start 4 bytes forward.
+    let word = kept(&came, 128).to_word(128);
+    assert!(leave(LongFrame::from_word(word, 124).unwrap(), &tagged).is_ok());
+    assert_eq!(LongFrame::from_word(word, 4000), None);
+    assert_eq!(LongFrame::from_word(0, 128), None);
+    // A segment size of 0, a kind of another protocol, a checksum that is not begun: it never travels whole.
+    let head = |header| LongFrame::new(header, &came.frame[..HEADERS_MAX], came.frame.len());
+    for header in [
+        Header { segment_bytes: 0, ..came.header },
+        Header { segment_bytes: 3001, ..came.header },
+        Header { kind: KIND_TCP6, ..came.header },
+        Header { flags: 0, ..came.header },
+        Header { checksum_start: 35, ..came.header },
+    ] {
+        assert_eq!(head(header), None, "{header:?}");
+    }
+    // Shortened to one packet, it is no longer cut.
+    let mut short = came.frame[..1000].to_vec();
+    put16(&mut short, ip + 2, (1000 - ip) as u16);
+    seal(&mut short);
+    let left = leave(kept(&came, 128), &short).unwrap();
+    assert_eq!((left.header.kind, left.header.segment_bytes), (0, 0));
+}
+
+/// Where IP begins in a frame without tags.
+const fn ethernet_end() -> usize {
+    14
+}
+
 fn segment_of(frame: &[u8]) -> Option<Segment> {
     let mut head = [0; HEAD_BYTES];
     let bytes = frame.len().min(HEAD_BYTES);

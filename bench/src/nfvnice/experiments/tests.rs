@@ -22,6 +22,7 @@ fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
         arguments: None,
         writes: None,
         keeps: false,
+        takes_long_frames: false,
     };
     let catalog = Catalog::new(shipped.into_iter().map(nf).collect());
     let host = Host { cores: vec![0, 1, 2, 3], memory_bytes: 16 << 30, ..Host::default() };

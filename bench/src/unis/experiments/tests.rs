@@ -21,6 +21,7 @@ fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
         arguments: None,
         writes: None,
         keeps: false,
+        takes_long_frames: false,
     };
     let catalog = Catalog::new(vec![nf]);
     let host = Host { cores: vec![0, 1], memory_bytes: 16 << 30, ..Host::default() };

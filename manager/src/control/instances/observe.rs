@@ -80,11 +80,10 @@ impl Instances {
             }
             // It was told to go while it took its place.
             FromNf::Seated { .. } => {}
-            FromNf::Ready { lend, answers, state } => {
+            FromNf::Ready { lend, answers, state, takes_long } => {
                 tell_of_state(instance, state.as_ref(), effects);
                 if let Some(process) = &mut instance.process {
-                    process.link.lend(lend);
-                    process.answers = answers;
+                    process.note_ready(lend, takes_long, answers);
                 }
                 self.tell(at, Event::Ready, ground, effects);
             }

@@ -167,7 +167,8 @@ fn an_nf_that_attaches_is_welcomed_once_and_then_serves() {
     let Some((ToNf::Welcome(welcome), files)) = message::receive::<ToNf>(&theirs).unwrap() else { panic!() };
     assert_eq!((welcome.name.as_str(), welcome.ring, files.len()), ("nf", 64, 3));
     assert_eq!(welcome.ports, ["in"]);
-    message::send(&theirs, &FromNf::Ready { lend: 0, answers: false, state: None }, &[]).unwrap();
+    message::send(&theirs, &FromNf::Ready { lend: 0, answers: false, state: None, takes_long: false }, &[])
+        .unwrap();
     let effects = poll_until_something(&mut instances, &mut below);
     assert!(message::receive::<ToNf>(&theirs).unwrap().is_none());
     let words = words(&effects);
@@ -184,7 +185,8 @@ fn an_answer_is_passed_on_and_a_library_without_answers_is_known() {
     assert!(matches!(message::receive::<ToNf>(&theirs), Ok(Some((ToNf::Welcome(_), _)))));
     let ask = |instances: &Instances| instances.pass_on("nf", "how many", 7, &mut Vec::new()).unwrap();
     for (answers, expected) in [(false, Some(Outcome::Unknown)), (true, None)] {
-        message::send(&theirs, &FromNf::Ready { lend: 0, answers, state: None }, &[]).unwrap();
+        message::send(&theirs, &FromNf::Ready { lend: 0, answers, state: None, takes_long: false }, &[])
+            .unwrap();
         poll_until_something_or_heard(&mut instances, &mut below, answers);
         assert_eq!(ask(&instances), [(0, "nf".to_owned(), expected)]);
         let asked = message::receive::<ToNf>(&theirs).unwrap().unwrap().0;
@@ -219,7 +221,8 @@ fn what_was_held_is_taken_back_before_the_next_process() {
     let mut below = Below::new(ATTACHED, "");
     let (mut instances, mut effects) = (one_instance(&below), Vec::new());
     let theirs = attach(&mut instances, &mut below, &mut effects);
-    message::send(&theirs, &FromNf::Ready { lend: 0, answers: false, state: None }, &[]).unwrap();
+    message::send(&theirs, &FromNf::Ready { lend: 0, answers: false, state: None, takes_long: false }, &[])
+        .unwrap();
     poll_until_something(&mut instances, &mut below);
     // Its process is this one, which must not be killed: the test reports its end itself.
     let mut effects = Vec::new();

@@ -24,13 +24,15 @@ pub struct Rings {
     pub side: Arc<ManagerSide>,
     /// Number of empty buffers to lend it.
     pub lend: u32,
+    /// Whether it takes frames that are not cut yet.
+    pub takes_long: bool,
     /// Time at which it was made.
     pub(super) made: Instant,
 }
 
 impl Rings {
     pub(super) fn make(seat: &Seat) -> Result<Self, String> {
-        Ok(Self { side: make_side(seat)?, lend: 0, made: Instant::now() })
+        Ok(Self { side: make_side(seat)?, lend: 0, takes_long: false, made: Instant::now() })
     }
 
     pub(super) fn welcome(
@@ -45,7 +47,7 @@ impl Rings {
         welcome.ports = ground.config.ports.iter().map(|port| port.name.clone()).collect();
         welcome.stages = ground.fabric.stage_names();
         welcome.chains = ground.fabric.chains_of(seat.stage);
-        let handed = state.map(|state| state.hand_over(&seat.name, inbox.version())).transpose()?;
+        let handed = state.map(|state| state.hand_over(&seat.name)).transpose()?;
         let (told, file) = handed.unzip();
         welcome.state = told;
         let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
@@ -63,8 +65,9 @@ pub(super) fn make_side(seat: &Seat) -> Result<Arc<ManagerSide>, String> {
 pub(super) fn welcome(seat: &Seat, region: &Region) -> Welcome {
     Welcome {
         name: seat.name.clone(),
-        buffers: region.geometry().buffers(),
+        buffers: region.geometry().plain_buffers(),
         stride: region.geometry().stride(),
+        long_buffers: region.geometry().long_buffers(),
         ring: seat.nf.ring,
         waits: seat.nf.waits,
         arguments: seat.nf.origin.arguments().to_string(),
@@ -88,7 +91,13 @@ pub(super) fn send(
 }
 
 /// Returns the command that hands the rings of a ready process to its worker.
-pub(super) fn post(side: &Arc<ManagerSide>, lend: u32, seat: &Seat, ground: &Ground<'_>) -> Command {
+pub(super) fn post(
+    side: &Arc<ManagerSide>,
+    lend: u32,
+    takes_long: bool,
+    seat: &Seat,
+    ground: &Ground<'_>,
+) -> Command {
     let cycles_per_micro = ground.cycles_per_micro();
     let marks = CallMarks::new(seat.nf.ring, cycles_per_micro);
     side.orders().batch.store(marks.backlog, Ordering::Relaxed);
@@ -102,6 +111,7 @@ pub(super) fn post(side: &Arc<ManagerSide>, lend: u32, seat: &Seat, ground: &Gro
             marks,
             handling: handling(&ground.config.scheduler, &seat.nf, seat.nf.ring - lend, cycles_per_micro),
             lend,
+            takes_long,
             side: side.clone(),
         })),
     }))

@@ -97,7 +97,10 @@ fn others_are_told_why_not() {
     let mut desk = Desk::new("");
     assert!(desk.refusal(&hello("ours")).contains("is started by the manager"));
     assert!(desk.refusal(&hello("nobody")).contains("there is no nf \"nobody\"; user"));
-    assert!(desk.refusal(&FromNf::Ready { lend: 0, answers: false, state: None }).contains("first word"));
+    assert!(
+        desk.refusal(&FromNf::Ready { lend: 0, answers: false, state: None, takes_long: false })
+            .contains("first word")
+    );
     // One report of all of them.
     let report = desk.reception.report(Moment(0)).unwrap();
     assert!(report.contains("first word") && report.ends_with("and 2 more before"), "{report}");

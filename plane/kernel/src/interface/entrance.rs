@@ -1,11 +1,12 @@
 //! From the interface into packet memory: frames as they would be on a wire.
 //!
-//! A frame on which work is left is completed in private memory first: what lies in packet memory, an NF may
-//! change meanwhile. A long frame stays there until all its segments have buffers.
+//! A long frame goes into a long buffer as it is, where all NFs of its chains take such frames. Any other on
+//! which work is left is completed in private memory first: what lies in packet memory, an NF may change
+//! meanwhile. One that is cut stays there until all its segments have buffers.
 
-use headgate_shm::region::{FRAME_BYTES_MIN, HEADROOM_BYTES};
+use headgate_shm::geometry::{FRAME_BYTES_MIN, HEADROOM_BYTES, LONG_FRAME_BYTES_MAX};
 use headgate_shm::{Descriptor, Stack};
-use headgate_wire::offload::{Cut, HEADERS_MAX, Header, Work};
+use headgate_wire::offload::{Cut, HEADERS_MAX, Header, LongFrame, NOTE_LENGTH, Work};
 
 use super::sockets::Sockets;
 use crate::frame::{self, TAG_BYTES};
@@ -17,7 +18,8 @@ const COPIED: u32 = 1 << 1;
 
 /// The longest frame: an IP packet behind Ethernet and two tags. What is longer is no packet that could be
 /// cut (the kernel's BIG TCP, which has to be switched on).
-const WHOLE_BYTES_MAX: usize = 65_535 + 14 + 2 * TAG_BYTES;
+const WHOLE_BYTES_MAX: usize = LONG_FRAME_BYTES_MAX as usize;
+const _: () = assert!(NOTE_LENGTH == headgate_shm::geometry::NOTE_BYTES);
 
 /// Counts of what came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,11 +62,13 @@ impl Entrance {
         Self { private, cutting: None, headers: [0; HEADERS_MAX], counts: Counts::default() }
     }
 
-    /// Takes what is there into buffers of `stack`. Without a free buffer it stays where it is.
+    /// Takes what is there into buffers of `stack`. Without a free buffer it stays where it is. Long frames
+    /// stay whole where `keeps_long` and there is a buffer for them.
     pub(super) fn receive(
         &mut self,
         sockets: &mut Sockets,
         stack: &mut Stack,
+        keeps_long: bool,
         into: &mut [Descriptor],
     ) -> usize {
         let mut count = 0;
@@ -72,7 +76,7 @@ impl Entrance {
             let packet = if self.cutting.is_some() {
                 self.next_segment(stack)
             } else if sockets.ring.is_filled(sockets.next) {
-                let packet = self.next_frame(sockets, stack);
+                let packet = self.next_frame(sockets, stack, keeps_long);
                 sockets.next = sockets.ring.release(sockets.next);
                 packet
             } else {
@@ -89,7 +93,7 @@ impl Entrance {
     }
 
     /// The ring's next frame, if it is one packet.
-    fn next_frame(&mut self, sockets: &Sockets, stack: &mut Stack) -> Option<Descriptor> {
+    fn next_frame(&mut self, sockets: &Sockets, stack: &mut Stack, keeps_long: bool) -> Option<Descriptor> {
         let Some(incoming) = sockets.ring.incoming(sockets.next) else {
             self.counts.missed += 1;
             return None;
@@ -99,9 +103,18 @@ impl Entrance {
         if is_whole && tag.is_none() && header.is_plain() {
             return self.store(stack, incoming.bytes);
         }
-        let header = self.take(sockets, &incoming)?;
         let room = stack.region().geometry().frame_bytes_max() as usize;
-        match self.complete(incoming.length as usize, tag, header, room) {
+        let length = incoming.length as usize;
+        if keeps_long
+            && length <= WHOLE_BYTES_MAX - TAG_BYTES
+            && let Some(long) = LongFrame::new(header, incoming.bytes, length)
+            && (long.is_cut() || length > room)
+            && let Some(index) = stack.take_long()
+        {
+            return self.keep_whole(sockets, &incoming, long, stack, index);
+        }
+        let header = self.take(sockets, &incoming)?;
+        match self.complete(length, tag, header, room) {
             Fate::Whole { start, end } => {
                 let private = std::mem::take(&mut self.private);
                 let packet = self.store(stack, &private[start..end]);
@@ -111,6 +124,40 @@ impl Entrance {
             Fate::Cut => self.next_segment(stack),
             Fate::Lost => None,
         }
+    }
+
+    /// Takes a frame into a long buffer, as it is. What is said of it was read from the ring, which the
+    /// kernel alone shares with us.
+    fn keep_whole(
+        &mut self,
+        sockets: &Sockets,
+        incoming: &Incoming,
+        long: LongFrame,
+        stack: &mut Stack,
+        index: u32,
+    ) -> Option<Descriptor> {
+        let (region, length) = (stack.region(), incoming.length);
+        let fetched = if incoming.bytes.len() == length as usize {
+            region.write(index, HEADROOM_BYTES, incoming.bytes);
+            true
+        } else {
+            incoming.aside.status & COPIED != 0
+                && sockets.fetch_into(region, index, HEADROOM_BYTES, length as usize) == Some(length as usize)
+        };
+        if !fetched {
+            self.counts.missed += 1;
+            stack.give(index);
+            return None;
+        }
+        region.set_note(index, long.to_note(), long.to_word(HEADROOM_BYTES));
+        let Some(tag) = incoming.aside.tag_bytes() else {
+            return Some(Descriptor::new(index, HEADROOM_BYTES, length, 0));
+        };
+        let offset = HEADROOM_BYTES - TAG_BYTES as u32;
+        let (addresses, _) = incoming.bytes.split_at(frame::TAG_AT);
+        region.write(index, offset, addresses);
+        region.write(index, offset + frame::TAG_AT as u32, &tag);
+        Some(Descriptor::new(index, offset, length + TAG_BYTES as u32, 0))
     }
 
     /// Takes a frame into private memory; `None` when it did not come whole, or is too long for it. What

@@ -1,13 +1,14 @@
 //! From packet memory to the interface: many frames with one system call.
 //!
 //! TCP segments that follow each other in a burst leave as one long frame, put together in private memory
-//! where an NF cannot change what was checked. Everything else is sent from where it lies.
+//! where an NF cannot change what was checked. A frame that came whole leaves so, with headers from a private
+//! copy that was checked, and the payload from where it lies. Everything else is sent from where it lies.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use headgate_shm::{Descriptor, Region};
-use headgate_wire::offload::{HEAD_BYTES, HEADER_LENGTH, Header, Segment, Train};
+use headgate_wire::offload::{HEAD_BYTES, HEADER_LENGTH, HEADERS_MAX, Header, LongFrame, Segment, Train};
 
 use super::sockets::Sockets;
 use crate::frame::{self, TAG_BYTES};
@@ -25,6 +26,7 @@ pub(super) struct Counts {
     pub(super) sent: u64,
     pub(super) sent_bytes: u64,
     pub(super) failed: u64,
+    pub(super) bad_offload: u64,
 }
 
 /// The way out.
@@ -36,6 +38,8 @@ pub(super) struct Exit {
     /// Used bytes of it.
     used: usize,
     virtio: Box<[[u8; HEADER_LENGTH]]>,
+    /// Virtio header and headers of a frame that came whole.
+    whole: Box<[u8; HEADER_LENGTH + HEADERS_MAX]>,
     /// Virtio header and frame of each message.
     pieces: Box<[[libc::iovec; 2]]>,
     messages: Box<[libc::mmsghdr]>,
@@ -67,6 +71,7 @@ impl Exit {
             private,
             used: 0,
             virtio: vec![[0; HEADER_LENGTH]; MESSAGES].into(),
+            whole: Box::new([0; HEADER_LENGTH + HEADERS_MAX]),
             pieces: vec![[nothing; 2]; MESSAGES].into(),
             messages,
             packets: vec![0; MESSAGES].into(),
@@ -76,17 +81,24 @@ impl Exit {
 
     /// Sends packets of a region. Returns how many are done with; their buffers are the caller's.
     pub(super) fn transmit(&mut self, sockets: &Sockets, region: &Region, packets: &[Descriptor]) -> usize {
-        let fits = |packet: &Descriptor| fits(*packet, region, sockets.sent_bytes_max);
+        let is_long = |packet: Descriptor| region.geometry().is_long(packet.index());
+        let fits = |packet: &Descriptor| !is_long(*packet) && fits(*packet, region, sockets.sent_bytes_max);
         let mut done = 0;
         while done < packets.len() {
             let rest = &packets[done..];
             let run = rest.iter().take_while(|packet| fits(packet)).count();
-            if run == 0 {
-                self.counts.failed += 1;
+            let messages = match run {
+                0 if is_long(rest[0]) => self.lay_whole(region, rest[0], sockets.sent_bytes_max),
+                0 => {
+                    self.counts.failed += 1;
+                    0
+                }
+                _ => self.lay_out(region, &rest[..run]),
+            };
+            if messages == 0 {
                 done += 1;
                 continue;
             }
-            let messages = self.lay_out(region, &rest[..run]);
             let handed = self.hand_over(&sockets.sending, messages, rest);
             done += handed.packets;
             if handed.is_full {
@@ -186,6 +198,37 @@ impl Exit {
         self.lay(number, Header::default(), start, packet.length() as usize);
     }
 
+    /// Makes a message of a frame that came whole. Returns how many: none when what NFs made of it is not
+    /// what came, or when it would become frames longer than the interface carries.
+    fn lay_whole(&mut self, region: &Region, packet: Descriptor, sent_bytes_max: u32) -> usize {
+        let (index, offset, length) = (packet.index(), packet.offset(), packet.length() as usize);
+        let (virtio, head) = self.whole.split_at_mut(HEADER_LENGTH);
+        let copied = region.read(packet, head);
+        let head = &mut head[..copied];
+        let kept = region.word(index).and_then(|word| LongFrame::from_word(word, offset));
+        let Some(Ok(leaving)) = kept.map(|long| long.leave(head, length)) else {
+            self.counts.bad_offload += 1;
+            return 0;
+        };
+        let tag = if frame::is_tagged(head) { TAG_BYTES } else { 0 };
+        if leaving.frame_bytes_max > sent_bytes_max as usize + tag {
+            self.counts.failed += 1;
+            return 0;
+        }
+        virtio.copy_from_slice(&leaving.header.to_bytes());
+        let payload = leaving.end - leaving.headers;
+        let start = region.frame(index, offset + leaving.headers as u32, payload);
+        let front = HEADER_LENGTH + leaving.headers;
+        self.pieces[0] = [
+            libc::iovec { iov_base: self.whole.as_mut_ptr().cast(), iov_len: front },
+            libc::iovec { iov_base: start.cast(), iov_len: payload },
+        ];
+        let message = &mut self.messages[0].msg_hdr;
+        (message.msg_iov, message.msg_iovlen) = (self.pieces[0].as_mut_ptr(), 2);
+        self.packets[0] = 1;
+        1
+    }
+
     fn lay(&mut self, number: usize, header: Header, start: *mut u8, bytes: usize) {
         self.virtio[number] = header.to_bytes();
         let header =
@@ -235,12 +278,11 @@ fn count_sent(counts: &mut Counts, packets: &[Descriptor]) {
 
 /// Whether an interface carries a frame: one VLAN tag is beyond its MTU.
 fn fits(packet: Descriptor, region: &Region, sent_bytes_max: u32) -> bool {
-    const TAG_AT: u32 = 12;
     let over = packet.length().saturating_sub(sent_bytes_max);
     if over == 0 {
         return true;
     }
-    let mut kind = [0; 2];
-    region.read(packet.with_extent(packet.offset() + TAG_AT, 2), &mut kind);
-    over <= TAG_BYTES as u32 && u16::from_be_bytes(kind) == frame::TYPE_VLAN
+    let mut head = [0; frame::TAG_AT + 2];
+    region.read(packet, &mut head);
+    over <= TAG_BYTES as u32 && frame::is_tagged(&head)
 }

@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use headgate_shm::Region;
 use headgate_wire::offload;
 
 use crate::mapped::{self, Rings};
@@ -87,16 +88,31 @@ impl Sockets {
     /// Takes the next long frame from the socket into `into`; `None` when there is none. Returns its length
     /// in bytes, which may be more than there was room for, and its virtio header.
     pub(super) fn fetch(&self, into: &mut [u8]) -> Option<(usize, [u8; offload::HEADER_LENGTH])> {
+        // SAFETY: an exclusive borrow.
+        unsafe { self.fetch_to(piece(into)) }
+    }
+
+    /// The same into a buffer, `offset` bytes behind its start, where it has room for `room` bytes.
+    pub(super) fn fetch_into(&self, region: &Region, index: u32, offset: u32, room: usize) -> Option<usize> {
+        let into = libc::iovec { iov_base: region.frame(index, offset, room).cast(), iov_len: room };
+        // SAFETY: these bytes lie in the buffer, which is the caller's; an untrusted process writing there
+        // meanwhile can only spoil the bytes of its own domain's packets.
+        unsafe { self.fetch_to(into) }.map(|(bytes, _)| bytes)
+    }
+
+    /// # Safety
+    /// The kernel may write to the bytes that `into` names during the call.
+    unsafe fn fetch_to(&self, into: libc::iovec) -> Option<(usize, [u8; offload::HEADER_LENGTH])> {
         // An interface that went down is told once, in the place of a frame.
         const TRIES: usize = 3;
         let mut header = [0; offload::HEADER_LENGTH];
         for _ in 0..TRIES {
-            let mut pieces = [piece(&mut header), piece(into)];
+            let mut pieces = [piece(&mut header), into];
             // SAFETY: all zeroes is a message without address, data and control.
             let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
             (message.msg_iov, message.msg_iovlen) = (pieces.as_mut_ptr(), pieces.len());
             let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-            // SAFETY: the pieces are exclusive borrows that outlive the call.
+            // SAFETY: the header is ours, the other piece is as the caller promises.
             let bytes = unsafe { libc::recvmsg(self.receiving.as_raw_fd(), &raw mut message, flags) };
             match usize::try_from(bytes) {
                 Ok(bytes) => return Some((bytes.checked_sub(header.len())?, header)),

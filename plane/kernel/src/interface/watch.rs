@@ -40,6 +40,8 @@ pub(super) struct Mail {
     sockets: Mutex<Parcels>,
     /// Packets that found no room in the ring.
     lost: AtomicU64,
+    /// Whether long frames stay whole.
+    keeps_long: AtomicBool,
 }
 
 #[derive(Default)]
@@ -63,6 +65,11 @@ impl Mail {
             parcels.spent = Some(std::mem::replace(sockets, fresh));
             self.has_fresh.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Whether long frames stay whole. Those that come around a change may do either.
+    pub(super) fn keeps_long(&self) -> bool {
+        self.keeps_long.load(Ordering::Relaxed)
     }
 
     /// Packets that found no room in the ring, as of the last time the control thread asked.
@@ -113,6 +120,11 @@ impl Watch {
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
+    }
+
+    /// Lets long frames stay whole from now on, or not.
+    pub fn keep_long(&self, keeps: bool) {
+        self.mail.keeps_long.store(keeps, Ordering::Relaxed);
     }
 
     /// Whether the sockets still have their interface.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use headgate_memif::Meeting;
 use headgate_memif::message::{MESSAGE_BYTES, VERSION};
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Geometry, PagesWanted, Region, Stack};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::SealFlags;

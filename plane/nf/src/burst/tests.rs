@@ -1,5 +1,6 @@
 use super::*;
-use headgate_shm::descriptor::{LENGTH_MAX, OFFSET_MAX};
+use headgate_shm::descriptor::OFFSET_MAX;
+use headgate_shm::geometry::FRAME_BYTES_MAX;
 use headgate_shm::{Geometry, PagesWanted};
 use proptest::prelude::*;
 
@@ -79,12 +80,13 @@ proptest! {
 
 #[test]
 fn a_frame_starts_and_ends_where_a_descriptor_can_say_so() {
-    let geometry = Geometry::new(1, LENGTH_MAX).unwrap();
+    let geometry = Geometry::new(1, FRAME_BYTES_MAX).unwrap();
     let region = Region::create("test", geometry, PagesWanted::Ordinary).unwrap();
     let mut burst = Burst::new(region);
-    burst.load(&[Descriptor::new(0, 128, LENGTH_MAX, 0)]);
+    burst.load(&[Descriptor::new(0, 128, FRAME_BYTES_MAX, 0)]);
     let mut packet = burst.packets().next().unwrap();
-    assert_eq!((packet.headroom(), packet.tailroom()), (0, 0));
+    let behind = geometry.stride() - 128 - FRAME_BYTES_MAX;
+    assert_eq!((packet.headroom(), packet.tailroom()), (128, behind as usize));
     let room = (OFFSET_MAX - 128) as usize;
     assert_eq!(packet.trim_front(5000), Err(NoRoomError { asked: 5000, room }));
     packet.trim_front(room).unwrap();

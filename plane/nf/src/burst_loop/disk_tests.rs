@@ -126,7 +126,7 @@ fn start(waits: Loop) -> (Manager, Arc<Gate>, Lived) {
         let requests = Rc::new(RefCell::new(requests));
         assert!(environment.disk.requests.set(requests).is_ok());
         let mut nfs = Fused::alone(&environment, "", Both::new).unwrap();
-        attached.say(&FromNf::Ready { lend: 0, answers: false, state: None }).unwrap();
+        attached.say(&FromNf::Ready { lend: 0, answers: false, state: None, takes_long: false }).unwrap();
         let lived = BurstLoop::new(&attached, &environment, &mut nfs).run();
         attached.say_goodbye(String::new(), &[]);
         lived

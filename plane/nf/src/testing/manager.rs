@@ -12,7 +12,7 @@ use headgate_session::message::{self, FromNf, MessageError, StateSaid, ToNf, Wel
 use headgate_session::version::Versions;
 use headgate_shm::control::{Orders, Progress, lent_for};
 use headgate_shm::descriptor::Descriptor;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{
     ControlLayout, Geometry, ManagerSide, Memory, PagesWanted, Region, Verdict, doorbell, state,

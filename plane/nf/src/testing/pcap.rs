@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use headgate_shm::Verdict;
-use headgate_shm::descriptor::LENGTH_MAX;
-use headgate_shm::region::FRAME_BYTES_MIN;
+use headgate_shm::geometry::{FRAME_BYTES_MAX, FRAME_BYTES_MIN};
 use headgate_wire::pcap::{ReadError, Record, Records, classic};
 use headgate_wire::pcapng;
 
@@ -91,7 +90,7 @@ impl Capture {
 
     fn take(&mut self, bytes: &[u8], record: &Record) {
         let frame = &bytes[record.bytes.clone()];
-        if !(FRAME_BYTES_MIN as usize..=LENGTH_MAX as usize).contains(&frame.len()) {
+        if !(FRAME_BYTES_MIN as usize..=FRAME_BYTES_MAX as usize).contains(&frame.len()) {
             self.unfit += 1;
             return;
         }
@@ -280,7 +279,7 @@ impl Output {
             pcapng::section(&mut head, application);
             (Format::Pcapng { ways: Vec::new() }, head)
         } else {
-            (Format::Pcap, classic::header(LENGTH_MAX).to_vec())
+            (Format::Pcap, classic::header(FRAME_BYTES_MAX).to_vec())
         };
         file.write_all(&head).map_err(refused)?;
         Ok(Self { path: path.to_owned(), file, format })

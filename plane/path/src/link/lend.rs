@@ -11,7 +11,7 @@
 //! names a chain that visits it.
 
 use headgate_shm::control::LENT_MAX;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::ring::Producer;
 use headgate_shm::{Descriptor, Offence, Verdict};
 use headgate_units::{ChainId, InstanceId, NfId, PortId, RegionId};

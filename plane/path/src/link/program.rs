@@ -80,7 +80,8 @@ impl Program {
     }
 
     /// Sends packets to the program, as many as its interface takes.
-    pub fn deliver(&mut self, view: &View, ledger: &mut Ledger, position: u8, mut run: Run) {
+    pub fn deliver(&mut self, view: &View, ledger: &mut Ledger, position: u8, run: Run) {
+        let mut run = ledger.without_long(run);
         while !run.is_empty() {
             let chain = run.places[0].chain();
             let same = run.places.iter().take_while(|place| place.chain() == chain).count();

@@ -46,6 +46,8 @@ pub struct RingEnds {
     /// Number of empty buffers to lend it for packets it makes, at most [`headgate_shm::control::LENT_MAX`]
     /// and fewer than its ring has places.
     pub lend: u32,
+    /// Whether it takes frames that are not cut yet.
+    pub takes_long: bool,
     /// Its memory.
     pub side: Arc<ManagerSide>,
 }
@@ -55,6 +57,7 @@ pub(crate) struct Rings {
     number: InstanceId,
     region: RegionId,
     handling: Handling,
+    takes_long: bool,
     to_nf: Producer,
     from_nf: Consumer,
     side: Arc<ManagerSide>,
@@ -89,6 +92,7 @@ impl Rings {
             capacity: ends.side.layout().ring() - ends.lend,
             lend,
             handling: ends.handling,
+            takes_long: ends.takes_long,
             to_nf: ends.side.receive_producer(),
             from_nf: ends.side.transmit_consumer(),
             side: ends.side,
@@ -195,6 +199,7 @@ impl Rings {
         if self.is_condemned() {
             return ledger.end_run(DropReason::StageDown, &run);
         }
+        let run = if self.takes_long { run } else { ledger.without_long(run) };
         let run = if run.region == self.region { run } else { ledger.cross(run, self.region) };
         if self.queue.is_congested(self.handling.mark_at) {
             let marked = mark_all(ledger.store(self.region).stack.region(), run.packets);

@@ -5,6 +5,7 @@ mod delays;
 mod domains;
 mod harness;
 mod hostile;
+mod long;
 mod made;
 mod pressure;
 mod seams;

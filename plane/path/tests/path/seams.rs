@@ -5,7 +5,7 @@ use headgate_path::commit::LATCH_PLACES;
 use headgate_path::holders::{ExtrasWanted, Holder};
 use headgate_path::plan::{Exit, TunnelId};
 use headgate_path::rules::Rule;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_units::{ChainId, InstanceId, PortId};
 
 use crate::harness::World;

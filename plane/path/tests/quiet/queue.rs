@@ -1,7 +1,7 @@
 //! A port that never runs dry and remembers nothing.
 
 use headgate_port::{Queue, QueueCounters};
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
 /// Packets given in one pass: few, so that a debug build makes many passes.

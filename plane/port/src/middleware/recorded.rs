@@ -1,6 +1,6 @@
 //! A queue of which a copy of every packet goes to a sink.
 
-use headgate_shm::descriptor::LENGTH_MAX;
+use headgate_shm::geometry::STRIDE_MAX;
 use headgate_shm::{Descriptor, Region, Stack};
 
 use super::{CHUNK, Direction};
@@ -33,7 +33,7 @@ struct Frames {
 
 impl Frames {
     fn new() -> Self {
-        Self { bytes: vec![0; CHUNK * LENGTH_MAX as usize].into(), ends: [0; CHUNK], count: 0 }
+        Self { bytes: vec![0; CHUNK * STRIDE_MAX as usize].into(), ends: [0; CHUNK], count: 0 }
     }
 
     /// Copies frames of a burst of at most [`CHUNK`].

@@ -30,7 +30,7 @@ pub const BURST_MAX: usize = 128;
 /// The longest frame that buffers are to have room for, in bytes.
 pub const FRAME_BYTES_MAX: u32 = 2048;
 /// Bytes of a frame that no buffer has room for: their strides are rounded up by less than two lines.
-pub const LONG_BYTES: usize = FRAME_BYTES_MAX as usize + 2 * headgate_shm::region::LINE_BYTES as usize;
+pub const LONG_BYTES: usize = FRAME_BYTES_MAX as usize + 2 * headgate_shm::geometry::LINE_BYTES as usize;
 
 /// A kind of port under test.
 pub trait Backend {

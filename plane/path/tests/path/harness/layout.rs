@@ -38,6 +38,10 @@ pub type MakeQueue = fn(usize, Arc<Mutex<Cable>>, Option<u8>) -> Box<dyn Queue>;
 pub struct Layout {
     pub workers: usize,
     pub regions: Vec<(u32, u32)>,
+    /// Long buffers of each region.
+    pub long: u32,
+    /// Instances that take no long frames.
+    pub refusing: Vec<u16>,
     pub ports: Vec<PortAt>,
     pub stages: Vec<Stage>,
     pub instances: Vec<At>,
@@ -64,6 +68,8 @@ impl Layout {
         Self {
             workers: 1,
             regions: Vec::new(),
+            long: 0,
+            refusing: Vec::new(),
             ports: Vec::new(),
             stages: Vec::new(),
             instances: Vec::new(),
@@ -96,6 +102,18 @@ impl Layout {
 
     pub fn region(mut self, buffers: u32, frame_bytes: u32) -> Self {
         self.regions.push((buffers, frame_bytes));
+        self
+    }
+
+    /// Gives each region so many long buffers.
+    pub fn long(mut self, buffers: u32) -> Self {
+        self.long = buffers;
+        self
+    }
+
+    /// Lets an instance take no long frames.
+    pub fn refusing(mut self, instance: u16) -> Self {
+        self.refusing.push(instance);
         self
     }
 

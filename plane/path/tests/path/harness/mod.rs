@@ -59,6 +59,7 @@ pub struct World {
     instances: Vec<At>,
     ring: u32,
     lend: u32,
+    refusing: Vec<u16>,
     handling: Handling,
     pub signals: Arc<Signals>,
     events: Receiver<Event>,
@@ -68,10 +69,13 @@ impl World {
     /// Returns a world with every instance attached, and no packet yet.
     pub fn new(layout: Layout) -> Self {
         let (sender, events) = channel();
-        let shapes = layout.regions.iter().map(|&(buffers, frame)| Geometry::new(buffers, frame).unwrap());
+        let shape = |&(buffers, frame): &(u32, u32)| {
+            Geometry::new(buffers, frame).unwrap().with_long(layout.long).unwrap()
+        };
+        let shapes = layout.regions.iter().map(shape);
         let regions: Vec<Region> =
             shapes.map(|shape| Region::create("test", shape, PagesWanted::Ordinary).unwrap()).collect();
-        let records = |region: &Region| Holders::with_extras(region.geometry().buffers(), layout.extras);
+        let records = |region: &Region| Holders::new(region.geometry(), layout.extras);
         let holders: Vec<_> = regions.iter().map(|region| Arc::new(records(region))).collect();
         let signals =
             Signals::new(layout.workers, layout.chains_max, layout.instances_max, layout.shed_by_flow);
@@ -89,6 +93,7 @@ impl World {
             instances: layout.instances.clone(),
             ring: layout.ring,
             lend: layout.lend,
+            refusing: layout.refusing.clone(),
             handling: layout.handling,
             signals,
             events,
@@ -120,13 +125,16 @@ impl World {
 
     fn stores(&self, worker: usize, workers: usize) -> Vec<Store> {
         let store = |(id, region): (usize, &Region)| {
-            let buffers = region.geometry().buffers();
+            let buffers = region.geometry().plain_buffers();
             let share = buffers as usize / workers;
             let free = (0..buffers).filter(|&index| (index as usize / share).min(workers - 1) == worker);
+            let long = region.geometry().all().skip(buffers as usize);
+            let free = free.chain(long.filter(|_| worker == 0));
             Store {
                 stack: Stack::new(region.clone(), id as u8, free),
                 holders: self.holders[id].clone(),
                 fair_share: share,
+                fair_share_long: if worker == 0 { region.geometry().long_buffers() as usize } else { 0 },
             }
         };
         self.regions.iter().enumerate().map(store).collect()
@@ -160,6 +168,7 @@ impl World {
             marks: CallMarks::new(self.ring, TICKS_PER_MICRO),
             handling: self.handling,
             lend: self.lend,
+            takes_long: !self.refusing.contains(&number),
             side,
         }));
         self.attach(worker, InstanceEnds { number: InstanceId(number), region: RegionId(region), link });

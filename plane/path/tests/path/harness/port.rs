@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use headgate_port::{Queue, QueueCounters};
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
 /// The outside of a port.
@@ -16,6 +16,8 @@ pub struct Cable {
     pub sent: Vec<Vec<u8>>,
     /// The most packets it takes at once; `None`: any number.
     pub room: Option<usize>,
+    /// Whether it sends no long frames.
+    pub refuses_long: bool,
     /// Sees the packets that it is to send, before it takes them.
     pub witness: Option<Witness>,
 }
@@ -43,8 +45,11 @@ impl Queue for TestQueue {
         let mut cable = self.cable.lock().unwrap();
         let mut count = 0;
         while count < into.len() && !cable.incoming.is_empty() {
-            let Some(index) = stack.take() else { break };
+            let is_long = cable.incoming[0].len() > stack.region().geometry().frame_bytes_max() as usize;
+            let index = if is_long { stack.take_long() } else { stack.take() };
+            let Some(index) = index else { break };
             let frame = cable.incoming.pop_front().unwrap();
+            stack.region().set_note(index, [7; 16], frame.len() as u64);
             stack.region().write(index, HEADROOM_BYTES, &frame);
             into[count] = Descriptor::new(index, HEADROOM_BYTES, frame.len() as u32, 0);
             count += 1;
@@ -62,6 +67,8 @@ impl Queue for TestQueue {
         for packet in &packets[..count] {
             let mut frame = vec![0; packet.length() as usize];
             stack.region().read(*packet, &mut frame);
+            let kept = stack.region().word(packet.index());
+            assert!(kept.is_none_or(|word| word == frame.len() as u64), "what was kept belongs to another");
             cable.sent.push(frame);
             // Packets of other regions cannot wait for `tend`: it comes with the stack of one region.
             if self.region.is_some() {
@@ -72,6 +79,10 @@ impl Queue for TestQueue {
         }
         self.counters.sent += count as u64;
         count
+    }
+
+    fn takes_long(&self) -> bool {
+        !self.cable.lock().unwrap().refuses_long
     }
 
     fn tend(&mut self, _now: u64, stack: &mut Stack) {

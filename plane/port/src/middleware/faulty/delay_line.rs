@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headgate_shm::descriptor::LENGTH_MAX;
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::{HEADROOM_BYTES, STRIDE_MAX};
 use headgate_shm::{Descriptor, Stack};
 
 struct Waiting {
@@ -24,7 +23,7 @@ pub(super) struct DelayLine {
 
 impl DelayLine {
     pub(super) fn new(room: usize) -> Self {
-        let frame = vec![0; LENGTH_MAX as usize].into();
+        let frame = vec![0; STRIDE_MAX as usize].into();
         Self { packets: VecDeque::with_capacity(room), room, last_due: 0, frame }
     }
 

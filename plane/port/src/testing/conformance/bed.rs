@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
 use super::ledger::Ledger;

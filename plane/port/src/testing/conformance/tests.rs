@@ -1,7 +1,7 @@
 //! The suite itself: a good queue passes, and for each behaviour there is a queue that misses it and is
 //! found.
 
-use headgate_shm::region::HEADROOM_BYTES;
+use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
 use super::{Behaviour, LONG_BYTES, check, run};

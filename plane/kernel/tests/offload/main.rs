@@ -1,12 +1,15 @@
 //! Long frames and checksums that are begun: what comes of them against what Linux makes of the same. It
 //! takes root.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod long;
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{cable, inside};
@@ -221,7 +224,9 @@ fn segments_are_those_that_linux_makes() {
 
 /// Has tshark read frames; says so where there is none.
 fn find_no_fault(frames: &[Vec<u8>]) {
-    let file = std::env::temp_dir().join(format!("headgate-offload-{}.pcap", std::process::id()));
+    static FILES: AtomicU32 = AtomicU32::new(0);
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let file = std::env::temp_dir().join(format!("headgate-offload-{}-{number}.pcap", std::process::id()));
     let mut bytes = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
         bytes.extend(word.to_ne_bytes());

@@ -1,0 +1,183 @@
+//! Frames that Linux has not cut yet, through chains of NFs: whole where all of them take such frames, and
+//! cut where one does not. Hosts talk TCP, UDP and SCTP both ways, and no byte and no packet is lost sight
+//! of. It takes root.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use headgate_api::status::Snapshot;
+use headgate_host::namespace::{Endpoint, Namespace, Namespaces, Plan};
+use headgate_tests::machine;
+use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
+
+/// Bytes of one transfer. Our choice: hundreds of long frames, thousands of short ones.
+const BYTES: usize = 16 << 20;
+
+/// A chain of three NFs between two interfaces; `second` is the one in the middle.
+fn configuration(second: &str) -> String {
+    let mut text = "[manager]\nname = \"tests\"\ncores = [{manager}]\n[memory]\nbuffers = 4096\n".to_owned();
+    for (name, run) in [("pass", "run = \"forward\""), ("middle", second), ("count", "run = \"monitor\"")] {
+        text += &format!("[[nf]]\nname = \"{name}\"\ncore = {{nf}}\n{run}\n");
+    }
+    for (port, interface, chain, out) in
+        [("west", "hg-left", "there", "east"), ("east", "hg-right", "back", "west")]
+    {
+        text += &format!(
+            "[[port]]\nname = \"{port}\"\ninterface = \"{interface}\"\n[[chain]]\nname = \"{chain}\"\n\
+             stages = [\"pass\", \"middle\", \"count\"]\nout = \"{out}\"\n[[rule]]\nin = \"{port}\"\nchain = \"{chain}\"\n"
+        );
+    }
+    text
+}
+
+const FIREWALL: &str = "run = \"firewall\"\nargs = { default = \"allow\", rules = [] }";
+
+struct Bed {
+    // Fields end in their order.
+    session: Session,
+    hosts: Namespaces,
+    middle: Namespace,
+}
+
+impl Bed {
+    fn new(test: &str, second: &str, mtu: u32) -> Option<Self> {
+        if !machine::is_root() {
+            machine::skip(test, "network namespaces take root");
+            return None;
+        }
+        let middle = Namespace::new().unwrap();
+        let plan = Plan { offloads: true, mtu, ..Plan::default() };
+        let hosts = Namespaces::planned(&middle, &plan).unwrap();
+        let session = middle.run(|| Session::start(&configuration(second))).unwrap();
+        Some(Self { session, hosts, middle })
+    }
+
+    fn says(&self, what: &str) -> Snapshot {
+        let said = |now: &Snapshot, name| {
+            port(now, name).long_frames.as_ref().is_some_and(|said| said.starts_with(what))
+        };
+        self.session.wait_for(what, |now| said(now, "west") && said(now, "east"))
+    }
+
+    /// One transfer in each direction, of so many bytes, over IPv4 or IPv6. Returns what came before.
+    fn transfer(&self, ipv6: bool) {
+        let address = |host: &Endpoint| {
+            *host.addresses.iter().find(|address| address.is_ipv6() == ipv6).expect("it has both")
+        };
+        send_tcp(&self.hosts.left, &self.hosts.right, address(&self.hosts.right));
+        send_tcp(&self.hosts.right, &self.hosts.left, address(&self.hosts.left));
+    }
+
+    /// Ends it; no packet and no buffer may be missing, and no port may have refused one.
+    fn end(self) -> Snapshot {
+        let agrees = |now: &Snapshot| {
+            [("there", "east"), ("back", "west")].into_iter().all(|(name, end)| {
+                let end = port(now, end);
+                chain(now, name).left == end.sent + end.failed
+            })
+        };
+        self.session.wait_for("ports sent all that left", agrees);
+        let audited = self.session.audited();
+        assert!(audited.memory.iter().all(|region| region.missing == Some(0)), "{:#?}", audited.memory);
+        for name in ["west", "east"] {
+            let port = port(&audited, name);
+            assert_eq!((port.bad_offload, port.failed, port.too_long), (0, 0, 0), "{port:#?}");
+        }
+        self.session.stop();
+        drop(self.middle);
+        audited
+    }
+}
+
+/// The bytes at a place of a transfer, unlike those a segment earlier or later.
+fn pattern(from: usize, into: &mut [u8]) {
+    for (at, byte) in into.iter_mut().enumerate() {
+        let at = from + at;
+        *byte = (at ^ at >> 8 ^ at >> 16) as u8;
+    }
+}
+
+fn send_tcp(from: &Endpoint, to: &Endpoint, address: IpAddr) {
+    let listener = to.namespace.run(|| bind(address)).unwrap();
+    let at: SocketAddr = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        let received = scope.spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut bytes, mut count) = (vec![0; 1 << 16], 0);
+            let mut wanted = vec![0; 1 << 16];
+            loop {
+                let more = stream.read(&mut bytes).unwrap();
+                if more == 0 {
+                    return count;
+                }
+                pattern(count, &mut wanted[..more]);
+                assert!(bytes[..more] == wanted[..more], "another byte came around {count}");
+                count += more;
+            }
+        });
+        let mut stream = from.namespace.run(|| connect(at)).unwrap();
+        let mut bytes = vec![0; 1 << 16];
+        for start in (0..BYTES).step_by(bytes.len()) {
+            pattern(start, &mut bytes);
+            stream.write_all(&bytes).unwrap();
+        }
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(received.join().unwrap(), BYTES);
+    });
+}
+
+/// Binds once the address may be used: one of IPv6 is first looked for among the neighbours.
+fn bind(address: IpAddr) -> TcpListener {
+    let since = Instant::now();
+    loop {
+        match TcpListener::bind((address, 0)) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{address}: {error}"),
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn connect(at: SocketAddr) -> TcpStream {
+    let since = Instant::now();
+    loop {
+        match TcpStream::connect_timeout(&at, Duration::from_secs(2)) {
+            Ok(stream) => return stream,
+            Err(error) => assert!(since.elapsed() < PATIENCE, "{at}: {error}"),
+        }
+    }
+}
+
+/// Bytes of a frame on average, among those that left by a port.
+fn frame_bytes(now: &Snapshot, name: &str) -> u64 {
+    let port = port(now, name);
+    port.sent_bytes / port.sent.max(1)
+}
+
+#[test]
+fn long_frames_pass_three_nfs_that_take_them() {
+    let Some(bed) = Bed::new("long_frames_pass_three_nfs_that_take_them", FIREWALL, 1500) else { return };
+    bed.says("long frames pass whole");
+    for ipv6 in [false, true] {
+        bed.transfer(ipv6);
+    }
+    let last = bed.end();
+    // Acknowledgements are among them.
+    assert!(["west", "east"].iter().any(|name| frame_bytes(&last, name) > 3000), "{:#?}", last.ports);
+    let counted: u64 = nf(&last, "count").counters["packets"];
+    let passed: u64 = ["there", "back"].iter().map(|name| chain(&last, name).left).sum();
+    assert!(counted > passed * 2, "monitor counts packets, not frames: {counted} and {passed}");
+    assert!(last.memory.iter().any(|region| region.long_buffers == 512), "{:#?}", last.memory);
+}
+
+#[test]
+fn one_nf_that_takes_none_gets_segments() {
+    let Some(bed) = Bed::new("one_nf_that_takes_none_gets_segments", "run = \"hello\"", 1500) else { return };
+    bed.says("long frames are cut: NF `middle`");
+    bed.transfer(false);
+    let last = bed.end();
+    assert!(last.memory.iter().all(|region| region.long_buffers == 0));
+    assert!(port(&last, "west").received_bytes / port(&last, "west").received <= 1514);
+}
