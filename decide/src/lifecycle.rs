@@ -24,7 +24,7 @@
 //!
 //! An NF that refuses its arguments would refuse them again: it has failed, and its next process starts when
 //! an operator says so, or its program has changed. A refusal is what a process says of itself before it was
-//! ever ready. One that says so later contradicts itself, and is treated as any that ended: whoever refuses
+//! ever ready. One that says so later contradicts itself, and is treated as any that ended: one that refuses
 //! and accepts in turns gets the back-off of those who fail.
 //!
 //! What it refuses to do: welcome one process twice, or believe a ready of one that was not welcomed; start a

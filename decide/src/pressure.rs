@@ -21,7 +21,9 @@
 //! What it refuses to do: guess how long an overload will last, or drop anything itself.
 //!
 //! Sources: NFVnice section 3.3 and the dissertation's appendix B (watch list, throttle, clear; marks of
-//! 80 and 60 percent, justified by `headgate bench nfvnice watermarks`).
+//! 80 and 60 percent). Where packets that were worked on wait for room (`pending`), the marks make no
+//! difference that was seen; where they are dropped (`pending = 0`), the closer the low one is to the high
+//! one the more are (`headgate bench nfvnice watermarks`).
 
 use crate::units::{Span, Ticks};
 
@@ -42,12 +44,30 @@ pub struct QueueMarks {
 
 /// Least time between opening and closing. Our choice: some passes of the worker, and a tenth of the time a
 /// batch of a light NF takes.
-pub const TICK: Span = Span::from_micros(10);
+pub(crate) const TICK: Span = Span::from_micros(10);
 /// Time for which the queue of an NF that never sleeps must be suspect. Our choice: it shares its core by the
 /// kernel's tick of 4 ms with as many others, and its ring is full whenever it waits for the core.
-pub const SLEEPLESS: Span = Span::from_millis(50);
+const SLEEPLESS: Span = Span::from_millis(50);
 
 impl QueueMarks {
+    /// Returns the marks of an instance whose ring has `ring` places, with the high and the low watermark in
+    /// percent of it and the time for which packets of one that sleeps must have waited.
+    #[must_use]
+    pub const fn of(
+        ring: u32,
+        [high, low]: [u32; 2],
+        queue_time: Span,
+        sleeps: bool,
+        ticks_per_micro: u64,
+    ) -> Self {
+        let tick = Ticks::from_span(TICK, ticks_per_micro);
+        if sleeps {
+            Self::new(ring, high, low, Ticks::from_span(queue_time, ticks_per_micro), tick)
+        } else {
+            Self::sleepless(ring, high, low, ticks_per_micro, tick)
+        }
+    }
+
     /// Returns the marks of an instance whose ring has `ring` places, with watermarks in percent of it.
     #[must_use]
     pub const fn new(ring: u32, high_percent: u32, low_percent: u32, patience: Ticks, tick: Ticks) -> Self {
@@ -62,8 +82,7 @@ impl QueueMarks {
 
     /// Returns the marks of an instance that never sleeps: only a queue that outlasts its neighbours' slices
     /// counts, full or not.
-    #[must_use]
-    pub const fn sleepless(ring: u32, high: u32, low: u32, ticks_per_micro: u64, tick: Ticks) -> Self {
+    const fn sleepless(ring: u32, high: u32, low: u32, ticks_per_micro: u64, tick: Ticks) -> Self {
         let marks = Self::new(ring, high, low, Ticks::from_span(SLEEPLESS, ticks_per_micro), tick);
         Self { full: u32::MAX, ..marks }
     }

@@ -58,6 +58,11 @@ const CHANGE_MIN: u32 = 16;
 /// Shortest and longest slice the kernel takes (`__setparam_fair`, Linux 6.12).
 const SLICE_MIN: Span = Span::from_micros(100);
 const SLICE_MAX: Span = Span::from_millis(100);
+/// Longest slice on a core of several trust domains. Our choice: below a tick of the kernel's (4 ms at most),
+/// at which it changes between them. Within its slice nobody takes the core from an NF, and what it is ahead
+/// the kernel remembers up to two slices of its successor, which begins with a short one: an NF that ended
+/// after each slice of 100 ms had 90 % of a core beside another domain.
+const SLICE_BETWEEN_DOMAINS: Span = Span::from_millis(3);
 /// Time constant of the mean of arrivals. Our choice: half the window, because the median of service times
 /// follows half a window after a change too.
 const FOLLOWS: Span = Span(cost::WINDOW.0 / 2);
@@ -173,11 +178,12 @@ pub fn share(contenders: &[Contender], shares: &mut [u32]) -> bool {
 
 /// Returns the slice to ask the kernel for. A task's deadline is its slice over its weight, so with slices as
 /// the squares of shares an NF that needs little comes soon after it wakes, and none gets more than its share
-/// (decision 12).
+/// (decision 12). Where others of its core are of another trust domain, slices are short.
 #[must_use]
-pub const fn slice(share: u32) -> Span {
-    let part = share as u64 * SLICE_MAX.0 / WHOLE as u64 * share as u64 / WHOLE as u64;
-    if part < SLICE_MIN.0 { SLICE_MIN } else { Span(part) }
+pub fn slice(share: u32, among_domains: bool) -> Span {
+    let longest = if among_domains { SLICE_BETWEEN_DOMAINS } else { SLICE_MAX };
+    let part = u64::from(share) * SLICE_MAX.0 / u64::from(WHOLE) * u64::from(share) / u64::from(WHOLE);
+    Span(part).clamp(SLICE_MIN, longest)
 }
 
 /// Returns whether an NF feeds another one of its core: a later stage of one of its chains has an instance
@@ -289,8 +295,9 @@ mod tests {
             let contender = |&(work_ns, priority, feeds)| Contender { work_ns, priority, feeds };
             let all: Vec<Contender> = all.iter().map(contender).collect();
             let mut shares = vec![0; all.len()];
-            let slices_us =
-                |shares: &[u32]| -> Vec<u64> { shares.iter().map(|&share| slice(share).0 / 1000).collect() };
+            let slices_us = |shares: &[u32]| -> Vec<u64> {
+                shares.iter().map(|&share| slice(share, false).0 / 1000).collect()
+            };
             match share(&all, &mut shares) {
                 true => format!("{name}: shares {shares:?}, slices us {:?}\n", slices_us(&shares)),
                 false => format!("{name}: as they were\n"),

@@ -25,9 +25,10 @@
 //!
 //! Nobody starves: the run queue goes round, so each NF with packets and room comes before any has a second
 //! slice; packets fewer than [`THETA_MIN`] count too [`PATIENCE`] after its last one, or when no other NF has
-//! more; so do packets that it had in hand when that one ended. An NF
-//! behind which the ways part runs while one of them has room: a chain that is stuck does not stop the
-//! others.
+//! more; so do packets that it had in hand when that one ended. A slice for so few lasts until they are
+//! given on, for [`PATIENCE`] at most: left in hand for want of a microsecond they would wait for a round,
+//! and again at each NF of their chain. An NF behind which the ways part runs while one of them has room: a
+//! chain that is stuck does not stop the others.
 //!
 //! An NF has more to do than packets: it starts, ends, reads its mail, dies. For such *housekeeping* it has a
 //! slice of `HOUSEKEEPING`, which it also gets without a reason every `HOUSEKEEPING_EVERY`.
@@ -107,7 +108,8 @@ const HALVED_AFTER: u32 = 16;
 /// Maximum time after a slice in which fewer packets than [`THETA_MIN`] are not worth another while others
 /// have more. Our choice: some slices of light NFs, and what a sleeping NF waits for on a core that works
 /// (`wake::AGE_WORKING`). What counts is not how long they wait: a few packets to a chain that was idle
-/// would wait so at each of its NFs, and for a slice of somebody else.
+/// would wait so at each of its NFs, and for a slice of somebody else. A slice that was given for so few goes
+/// on for no longer than that either, until they are given on.
 pub const PATIENCE: Span = Span::from_micros(100);
 /// The longest slice. Our choice: a ring of 16,384 packets of 700 cycles takes as long; a more expensive NF,
 /// or one that seems to be, must not keep its neighbours waiting longer.

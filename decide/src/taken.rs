@@ -12,7 +12,7 @@
 //!
 //! The thresholds: a core is taken when others had [`BEGINS_AT`] of it while ours waited, in [`BEGINS_AFTER`]
 //! samples in a row, and free again when they had less than `ENDS_BELOW` in [`ENDS_AFTER`]. Both differ, so
-//! that a program that comes and goes is told of once.
+//! that a program that comes and goes is reported once.
 //!
 //! Rejected: the load of a core by `/proc/stat` (it says that somebody used it, and not that ours wanted it);
 //! the times of all processes (a hundred files a second, for the same answer); a lock for each core (knows

@@ -8,10 +8,10 @@
 //! The intuition: *keep the core awake, and share it by batches*. An NF does not sleep the moment its ring is
 //! empty: it polls it for [`POLL`], so that at a steady rate an NF with a core of its own is not called at
 //! all, and a neighbour that is called meanwhile needs no interrupt. Where an NF has packets, the others of
-//! its core *yield* ([`Cores::must_yield`]): they sleep after a batch, or at once when they have none, so
+//! its core *yield* (`Cores::must_yield`): they sleep after a batch, or at once when they have none, so
 //! polling takes nothing from a neighbour with work.
 //!
-//! A call may have to wait, depending on what the core does meanwhile ([`CoreState`]). If it is idle, for
+//! A call may have to wait, depending on what the core does meanwhile (`CoreState`). If it is idle, for
 //! nothing. If another NF has a burst of packets or more there, waking a second one only makes the two switch
 //! more often: it waits until its batch pays for the switch, a quarter of the ring, or until its oldest
 //! packet is [`CallMarks::age_working`] old. If the others only sample their rings, or have less than that
@@ -20,7 +20,7 @@
 //!
 //! An NF can be awake, hold packets and not use its core: it sleeps in the kernel, for a file or a lock.
 //! Others that slept for its sake were called again and again, and it gave nothing on: it is *absent* then
-//! ([`Presence`]), and nobody waits or yields for it until it does.
+//! (`Presence`), and nobody waits or yields for it until it does.
 //!
 //! A hostile NF can claim to sleep all the time. A call is repeated only after the NF has taken packets
 //! since the last one, or after [`CallMarks::again`]; and no NF is called more often than [`CallMarks::gap`].
@@ -30,7 +30,11 @@
 //! Sources: NFVnice section 3.2 (wake-up role: backlog, priority, downstream); a quarter of the ring
 //! against 32 packets, and polling against sleeping: measured, `headgate bench hop`.
 
-use crate::units::{CoreId, Span, Ticks};
+mod sleep;
+
+use crate::units::{CoreId, RegionId, Span, Ticks};
+
+pub use sleep::{BellSample, Hold, Sleep};
 
 /// The numbers of the rule for one NF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +120,7 @@ impl CallMarks {
 
 /// State of a core, by what its NFs do that are awake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CoreState {
+pub(crate) enum CoreState {
     /// All of them sleep.
     Idle,
     /// At least one is awake, and none has more than a trickle of packets.
@@ -125,17 +129,37 @@ pub enum CoreState {
     Working,
 }
 
-/// States of all cores in one pass of a worker, gathered NF by NF; a bit for each core.
+/// Where an NF runs and whom it yields to: a bit for its core, and one for its trust domain there.
 ///
-/// Cores whose numbers are equal modulo 64 share bits: then an NF of one counts as a neighbour on the other,
-/// which only delays a call.
+/// Cores whose numbers are equal modulo 64 share a bit: then an NF of one counts as a neighbour on the other,
+/// which only delays a call. Domains share one where the bits of their numbers and of their cores' do not fit
+/// into six: their NFs yield to each other then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    core: u64,
+    domain: u64,
+}
+
+impl Seat {
+    /// Returns the seat of an NF of this domain on this core.
+    #[must_use]
+    pub const fn new(core: CoreId, domain: RegionId) -> Self {
+        // Cores fill six bits from below, domains from above.
+        let domain = domain.0.reverse_bits() >> 2;
+        Self { core: 1 << (core.0 % 64), domain: 1 << ((core.0 as u8 ^ domain) % 64) }
+    }
+}
+
+/// States of all cores in one pass of a worker, gathered NF by NF: sets of seats, by core or by domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cores {
     /// An NF is awake.
     awake: u64,
     /// One that is awake has packets.
     working: u64,
-    /// More than one is awake and has packets.
+    /// One of the domain is awake and has packets.
+    domain_working: u64,
+    /// More than one of the domain is.
     shared: u64,
     /// One that is awake has so many that it is worth letting it work them off.
     busy: u64,
@@ -144,78 +168,75 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Notes an NF that is awake on `core`, or was called just now, and holds so many packets.
+    /// Notes an NF that is awake, or was called just now, and holds so many packets.
     #[inline(always)]
-    pub const fn note_awake(&mut self, core: CoreId, packets: u32) {
-        let core = bit(core);
-        self.awake |= core;
+    pub(crate) const fn note_awake(&mut self, seat: Seat, packets: u32) {
+        self.awake |= seat.core;
         if packets > 0 {
-            self.shared |= self.working & core;
-            self.working |= core;
+            self.working |= seat.core;
+            self.shared |= self.domain_working & seat.domain;
+            self.domain_working |= seat.domain;
         }
         if packets >= TRICKLE {
-            self.busy |= core;
+            self.busy |= seat.core;
         }
     }
 
     /// Notes that an NF of a core, which slept in this state of it, is called.
     #[inline(always)]
-    pub const fn note_call(&mut self, core: CoreId, state: CoreState) {
+    pub(crate) const fn note_call(&mut self, seat: Seat, state: CoreState) {
         if matches!(state, CoreState::Working) {
-            self.slept_for |= bit(core);
+            self.slept_for |= seat.core;
         }
     }
 
     /// Returns whether an NF was called in this pass that had slept for the sake of others of this core.
     #[inline(always)]
     #[must_use]
-    pub const fn were_slept_for(self, core: CoreId) -> bool {
-        self.slept_for & bit(core) != 0
+    pub(crate) const fn were_slept_for(self, seat: Seat) -> bool {
+        self.slept_for & seat.core != 0
     }
 
     /// Returns what a core does.
     #[inline(always)]
     #[must_use]
-    pub const fn state(self, core: CoreId) -> CoreState {
-        match (self.busy & bit(core), self.awake & bit(core)) {
+    pub(crate) const fn state(self, seat: Seat) -> CoreState {
+        match (self.busy & seat.core, self.awake & seat.core) {
             (0, 0) => CoreState::Idle,
             (0, _) => CoreState::Sampling,
             _ => CoreState::Working,
         }
     }
 
-    /// Returns whether an NF of this core that holds so many packets must yield: it sleeps after a batch and
-    /// does not poll an empty ring, because another NF of the core is awake and has packets.
+    /// Returns whether an NF that holds so many packets must yield: it sleeps after a batch, because another
+    /// NF of its domain on its core is awake and has packets; or it does not poll its empty ring, because any
+    /// other of its core does.
     #[inline(always)]
     #[must_use]
-    pub const fn must_yield(self, core: CoreId, packets: u32) -> bool {
-        (if packets > 0 { self.shared } else { self.working }) & bit(core) != 0
+    pub(crate) const fn must_yield(self, seat: Seat, packets: u32) -> bool {
+        if packets > 0 { self.shared & seat.domain != 0 } else { self.working & seat.core != 0 }
     }
-}
-
-const fn bit(core: CoreId) -> u64 {
-    1 << (core.0 % 64)
 }
 
 /// Observation of one sleeping NF.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sleeper {
+pub(crate) struct Sleeper {
     /// Packets in its receive ring.
-    pub backlog: u32,
+    pub(crate) backlog: u32,
     /// Age of the oldest of them.
-    pub age: Ticks,
+    pub(crate) age: Ticks,
     /// Time since it was last called.
-    pub since_call: Ticks,
+    pub(crate) since_call: Ticks,
     /// Whether it has taken packets since then.
-    pub moved: bool,
+    pub(crate) moved: bool,
     /// The state of its core.
-    pub core: CoreState,
+    pub(crate) core: CoreState,
 }
 
 /// Returns whether to call it now.
 #[inline]
 #[must_use]
-pub const fn worth_a_call(marks: &CallMarks, sleeper: &Sleeper) -> bool {
+pub(crate) const fn worth_a_call(marks: &CallMarks, sleeper: &Sleeper) -> bool {
     if sleeper.backlog == 0 {
         return false;
     }
@@ -240,7 +261,7 @@ const ABSENT_AFTER: u8 = 3;
 
 /// Whether an NF that is awake and holds packets uses its core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Presence {
+pub(crate) struct Presence {
     /// Packets that it had given on at the last such call, ever; wraps.
     given_on: u32,
     calls: u8,
@@ -250,7 +271,7 @@ impl Presence {
     /// Another NF of the core, which slept while it was said to work, is called; this one has given on so
     /// many packets ever.
     #[inline]
-    pub const fn on_others_call(&mut self, given_on: u32) {
+    pub(crate) const fn on_others_call(&mut self, given_on: u32) {
         let calls = if given_on == self.given_on { self.calls.saturating_add(1) } else { 0 };
         *self = Self { given_on, calls };
     }
@@ -258,14 +279,14 @@ impl Presence {
     /// Returns whether it is absent, when it has given on so many packets ever.
     #[inline(always)]
     #[must_use]
-    pub const fn is_absent(&self, given_on: u32) -> bool {
+    pub(crate) const fn is_absent(&self, given_on: u32) -> bool {
         self.calls >= ABSENT_AFTER && given_on == self.given_on
     }
 }
 
 /// Memory of the calls to one NF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calls {
+pub(crate) struct Calls {
     /// Time of the last call; `None`: there was none.
     called: Option<Ticks>,
     /// Packets it had taken by then, ever; wraps.
@@ -279,7 +300,7 @@ impl Calls {
     /// means.
     #[inline]
     #[must_use]
-    pub fn on_asleep(&mut self, now: Ticks, backlog: u32, taken: u32, core: CoreState) -> Sleeper {
+    pub(crate) fn on_asleep(&mut self, now: Ticks, backlog: u32, taken: u32, core: CoreState) -> Sleeper {
         let asleep_since = *self.asleep_since.get_or_insert(now);
         Sleeper {
             backlog,
@@ -292,12 +313,12 @@ impl Calls {
 
     /// The NF is awake, or no packets wait for it.
     #[inline(always)]
-    pub const fn on_awake(&mut self) {
+    pub(crate) const fn on_awake(&mut self) {
         self.asleep_since = None;
     }
 
     /// The NF is called.
-    pub const fn on_call(&mut self, now: Ticks, taken: u32) {
+    pub(crate) const fn on_call(&mut self, now: Ticks, taken: u32) {
         *self = Self { called: Some(now), taken, asleep_since: None };
     }
 
@@ -305,7 +326,7 @@ impl Calls {
     /// others of its core may have gone to sleep, and the core was its own.
     #[inline(always)]
     #[must_use]
-    pub fn is_just_called(&self, now: Ticks) -> bool {
+    pub(crate) fn is_just_called(&self, now: Ticks) -> bool {
         self.called == Some(now)
     }
 }

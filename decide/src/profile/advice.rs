@@ -259,7 +259,8 @@ fn lengthen(stages: &[Stage]) -> Option<Proposal> {
 /// One number for all NFs of a chain, so what all of them pay counts.
 fn gather(stages: &[Stage]) -> Option<Proposal> {
     let spared = |nf: &Stage| {
-        let calls = nf.calls.filter(|calls| calls.batch < CALL_BATCH)?;
+        // In real time an NF takes each packet at once, and one call more or less gathers nothing.
+        let calls = nf.calls.filter(|calls| calls.batch < CALL_BATCH && !nf.is_real_time)?;
         // One to receive a full batch, one to send it.
         let rest = 2.0 / f64::from(CALL_BATCH);
         (calls.for_each > rest).then(|| nf.each(Source::Calls) * (1.0 - rest / calls.for_each))

@@ -148,7 +148,8 @@ fn what_is_changed_first() {
     let heavy =
         stage(1, |counts| (counts.run_ns, counts.switches, counts.ready_ns) = (90_000_000, Some(0), 0));
     let calls = |batch, for_each| Stage { calls: Some(Calls { batch, for_each }), ..quiet(1) };
-    let rows: [(&str, String); 12] = [
+    let gathered = |nf| Stage { is_real_time: true, ..nf };
+    let rows: [(&str, String); 13] = [
         ("interrupted often, beside an NF that takes nearly all", of(&[stage(1, |_| {}), heavy], &none)),
         ("two of one core, interrupted often", of(&[stage(1, |_| {}), stage(1, |_| {})], &none)),
         ("the same, with long slices already", of(&[long, long], &none)),
@@ -160,6 +161,7 @@ fn what_is_changed_first() {
         ("may be fused", of(&[fusable, stage(1, |_| {})], &none)),
         ("alone and busy", of(&[quiet(1)], &none)),
         ("one packet a call", of(&[calls(1, 2.0), calls(1, 2.0)], &none)),
+        ("the same in real time", of(&[gathered(calls(1, 2.0)), gathered(calls(1, 2.0))], &none)),
         ("many packets a call", of(&[calls(32, 2.0), calls(32, 2.0)], &none)),
     ];
     let table: String = rows.iter().map(|(case, first)| format!("{case} -> {first}\n")).collect();

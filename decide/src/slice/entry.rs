@@ -1,7 +1,8 @@
 //! Entries of a run queue: its NFs, and the slice under way.
 
 use super::{
-    DOUBLINGS_MAX, GAMMA_PERCENT, HALVED_AFTER, HOUSEKEEPING, Member, RingSample, SLICE_MAX, part_of,
+    DOUBLINGS_MAX, GAMMA_PERCENT, HALVED_AFTER, HOUSEKEEPING, Member, RingSample, SLICE_MAX, THETA_MIN,
+    part_of,
 };
 use crate::units::{Instant, Span};
 
@@ -131,6 +132,18 @@ impl Slice {
     /// Returns whether the NF has taken a packet or given one on.
     pub(super) const fn has_moved(&self, rings: &RingSample) -> bool {
         rings.taken != self.taken || rings.given_on() != self.given_on
+    }
+
+    /// Packets that the NF has given on in it.
+    pub(super) const fn gave_on(&self, rings: &RingSample) -> u32 {
+        rings.given_on().wrapping_sub(self.given_on)
+    }
+
+    /// Returns whether it was given for few packets, none of them in hand. It then lasts until they are given
+    /// on: what is left in hand waits for a whole round, and again at each NF of the chain. One that keeps
+    /// packets for long has some in hand.
+    pub(super) const fn is_for_few(&self) -> bool {
+        self.works && self.waiting < THETA_MIN && self.taken == self.given_on
     }
 
     /// CPU time that the NF had of it, when it has had so much in all, and had so much after its last slice;

@@ -139,7 +139,12 @@ impl RunQueue {
         if own.has_any() && !slice.has_moved(own) && now - slice.began < self.slice_min(slice.nf) {
             return false;
         }
-        let starved = !slice.housekeeping && (own.waiting < THETA_MIN || !self.has_room(slice.nf, rings));
+        let has_room = self.has_room(slice.nf, rings);
+        let few_left = slice.is_for_few() && slice.gave_on(own) < slice.waiting;
+        if few_left && has_room && now - slice.began < PATIENCE {
+            return false;
+        }
+        let starved = !slice.housekeeping && (own.waiting < THETA_MIN || !has_room);
         starved || self.is_brief(slice, now, rings)
     }
 
@@ -174,7 +179,12 @@ impl RunQueue {
 
     fn go_on(&self, now: Instant, rings: &[RingSample]) -> Choice {
         let Some(slice) = self.slice else { unreachable!("only a slice goes on") };
-        let lasts = if slice.housekeeping { HOUSEKEEPING } else { self.lasts(slice.nf, rings) };
+        let lasts = match slice.housekeeping {
+            true => HOUSEKEEPING,
+            // That they are not given on yet is all that is known: for as long again.
+            false if slice.is_for_few() => self.lasts(slice.nf, rings).max(now - slice.began),
+            false => self.lasts(slice.nf, rings),
+        };
         let until = slice.ends.min(now + lasts);
         let due = self.next_due(slice.rank, Some(slice.nf), now, rings);
         let until = due.map_or(until, |due| until.min(due.max(now + self.rules.slice_min())));
@@ -297,7 +307,7 @@ impl RunQueue {
     }
 
     fn learn(&mut self, slice: &Slice, now: Instant, rings: RingSample) {
-        let done = rings.given_on().wrapping_sub(slice.given_on);
+        let done = slice.gave_on(&rings);
         let entry = &mut self.entries[slice.nf];
         if slice.housekeeping {
             entry.housekeeping_at = Some(now);

@@ -15,6 +15,10 @@ const IDLE: Sleeper =
     Sleeper { backlog: 1, age: Ticks(0), since_call: Ticks(u64::MAX), moved: true, core: CoreState::Idle };
 const STATES: [CoreState; 3] = [CoreState::Idle, CoreState::Sampling, CoreState::Working];
 
+fn seat(core: u16, domain: u8) -> Seat {
+    Seat::new(CoreId(core), RegionId(domain))
+}
+
 fn micros(micros: u64) -> Ticks {
     Ticks(micros * TICKS_PER_MICRO)
 }
@@ -96,9 +100,10 @@ fn who_yields_is_this_table() {
     let cases: [&[u32]; 9] = [&[], &[0], &[1], &[64], &[0, 0], &[0, 1], &[1, 1], &[0, 64, 0], &[63, 1, 0]];
     for packets in cases {
         let mut cores = Cores::default();
-        packets.iter().for_each(|&packets| cores.note_awake(CoreId(3), packets));
-        let yields: Vec<bool> = packets.iter().map(|&packets| cores.must_yield(CoreId(3), packets)).collect();
-        writeln!(table, "{packets:?} {:?} {yields:?}", cores.state(CoreId(3))).unwrap();
+        let seat = seat(3, 0);
+        packets.iter().for_each(|&packets| cores.note_awake(seat, packets));
+        let yields: Vec<bool> = packets.iter().map(|&packets| cores.must_yield(seat, packets)).collect();
+        writeln!(table, "{packets:?} {:?} {yields:?}", cores.state(seat)).unwrap();
     }
     snapshot::assert("yield", &table);
 }
@@ -140,25 +145,28 @@ proptest! {
         }
     }
 
-    /// An NF yields exactly when another one of its core is awake and has packets, wherever the others are;
-    /// what a core does is the most that one of its NFs does.
+    /// An NF with packets yields exactly when another one of its domain on its core is awake and has some,
+    /// one without exactly when any other of its core has, wherever the others are; what a core does is the
+    /// most that one of its NFs does.
     #[test]
-    fn yielding_is_to_somebody(nfs in prop::collection::vec((0u16..4, prop_oneof![Just(0u32), 1u32..200]), 0..12)) {
+    fn yielding_is_to_somebody(
+        nfs in prop::collection::vec((0u16..8, 0u8..8, prop_oneof![Just(0u32), 1u32..200]), 0..12)
+    ) {
         let mut cores = Cores::default();
-        nfs.iter().for_each(|&(core, packets)| cores.note_awake(CoreId(core), packets));
-        for (at, &(core, packets)) in nfs.iter().enumerate() {
+        nfs.iter().for_each(|&(core, domain, packets)| cores.note_awake(seat(core, domain), packets));
+        for (at, &(core, domain, packets)) in nfs.iter().enumerate() {
             let others = nfs.iter().enumerate().filter(|&(other, it)| other != at && it.0 == core);
-            let wanted = others.clone().any(|(_, it)| it.1 > 0);
-            prop_assert_eq!(cores.must_yield(CoreId(core), packets), wanted);
+            let wanted = others.clone().any(|(_, it)| it.2 > 0 && (packets == 0 || it.1 == domain));
+            prop_assert_eq!(cores.must_yield(seat(core, domain), packets), wanted);
         }
-        for core in 0..4 {
-            let most = nfs.iter().filter(|it| it.0 == core).map(|it| it.1).max();
+        for core in 0..8 {
+            let most = nfs.iter().filter(|it| it.0 == core).map(|it| it.2).max();
             let expected = match most {
                 None => CoreState::Idle,
                 Some(packets) if packets < TRICKLE => CoreState::Sampling,
                 Some(_) => CoreState::Working,
             };
-            prop_assert_eq!(cores.state(CoreId(core)), expected);
+            prop_assert_eq!(cores.state(seat(core, 0)), expected);
         }
     }
 }
@@ -167,7 +175,7 @@ proptest! {
 /// those of the other: NFs of one core under one worker, which samples every microsecond. The other sleeps in
 /// the kernel for so long after each 1,000 packets. A packet takes a microsecond, and a wake-up 40.
 fn beside(sleeps_us: u64, judges: bool) -> [u32; 2] {
-    const CORE: CoreId = CoreId(1);
+    const SEAT: Seat = Seat::new(CoreId(1), RegionId(0));
     const SLICE_US: u64 = 45;
     let (mut calls, mut presence, mut given) = (Calls::default(), Presence::default(), [0u32; 2]);
     let (mut awake_at, mut slice_left, mut yields) = (Some(0), SLICE_US, false);
@@ -175,23 +183,23 @@ fn beside(sleeps_us: u64, judges: bool) -> [u32; 2] {
     for now in 0..1_000_000 {
         let mut cores = Cores::default();
         if !(judges && presence.is_absent(given[1])) {
-            cores.note_awake(CORE, 4000);
+            cores.note_awake(SEAT, 4000);
         }
         match awake_at {
-            Some(_) => cores.note_awake(CORE, 4000),
+            Some(_) => cores.note_awake(SEAT, 4000),
             None => {
-                let sleeper = calls.on_asleep(micros(now), 500, given[0], cores.state(CORE));
+                let sleeper = calls.on_asleep(micros(now), 500, given[0], cores.state(SEAT));
                 if worth_a_call(&MARKS, &sleeper) {
                     calls.on_call(micros(now), given[0]);
-                    cores.note_call(CORE, sleeper.core);
+                    cores.note_call(SEAT, sleeper.core);
                     (awake_at, slice_left) = (Some(now + 40), SLICE_US);
                 }
             }
         }
-        if cores.were_slept_for(CORE) {
+        if cores.were_slept_for(SEAT) {
             presence.on_others_call(given[1]);
         }
-        yields = awake_at.is_some() && cores.must_yield(CORE, 4000) || yields && awake_at.is_none();
+        yields = awake_at.is_some() && cores.must_yield(SEAT, 4000) || yields && awake_at.is_none();
         // Of two that want the core the kernel lets each run for a tick.
         let others_tick = now / 4_000 % 2 == 1 && sleeps_until <= now;
         if awake_at.is_some_and(|at| at <= now) && !others_tick {

@@ -8,10 +8,11 @@
 use std::collections::VecDeque;
 use std::vec::Vec;
 
+use super::tests::NF;
 use super::*;
 use crate::decision::Decision;
 use crate::pressure::{self, Feeder, HopPressure, QueueMarks, Shed, came_for};
-use crate::units::{Instant, RegionId, Ticks};
+use crate::units::{Instant, Ticks};
 
 /// A step of the model, and microseconds of it, which are its ticks.
 const STEP: Span = Span::from_micros(100);
@@ -58,18 +59,9 @@ impl World {
             throttled: [0.0; 4],
             left: Vec::new(),
         };
-        let nf = Nf {
-            core: CoreId(1),
-            domain: RegionId(0),
-            priority: 1,
-            slice: None,
-            is_seen: true,
-            sleeps: true,
-            is_real_time: false,
-        };
         for at in 0..4 {
             let instance = InstanceId(at as u16);
-            world.tell(Event::Begins { instance, nf });
+            world.tell(Event::Begins { instance, nf: NF });
             let feeds = CHAINS.iter().any(|chain| chain[0] == at);
             world.tell(Event::Feeds { instance, feeds });
             world.tell(Event::Ready(instance));

@@ -23,6 +23,8 @@ struct Known {
     demand: Demand,
     /// Its share as written.
     share: Option<u32>,
+    /// Whether its slice was written for a core of several domains.
+    among_domains: bool,
     /// Whether people were told that its claim is overridden.
     override_told: bool,
 }
@@ -215,6 +217,7 @@ impl Weights {
             cost: Cost::default(),
             demand,
             share: None,
+            among_domains: false,
             override_told: false,
         });
     }
@@ -316,12 +319,20 @@ impl Weights {
                 continue;
             }
             self.gather(first, part);
+            let among_domains = self.is_among_domains(part);
+            let renew =
+                renew || self.known[first].as_ref().is_some_and(|it| it.among_domains != among_domains);
             if share::share(&self.contenders, &mut self.shares)
                 && (renew || share::is_worth_writing(&self.in_force, &self.shares))
             {
-                self.write(actions);
+                self.write(among_domains, actions);
             }
         }
+    }
+
+    /// Returns whether a core has NFs of other domains, with processes or between two.
+    fn is_among_domains(&self, (core, domain): (CoreId, RegionId)) -> bool {
+        self.all().any(|(_, other)| other.nf.core == core && other.nf.domain != domain)
     }
 
     /// The part of a core that an instance competes for: what its domain has of it.
@@ -351,15 +362,15 @@ impl Weights {
         self.shares.resize(self.members.len(), 0);
     }
 
-    fn write(&mut self, actions: &mut Vec<Action>) {
+    fn write(&mut self, among_domains: bool, actions: &mut Vec<Action>) {
         for (&at, &share) in self.members.iter().zip(&self.shares) {
             let Some(known) = &mut self.known[at] else { continue };
-            known.share = Some(share);
+            (known.share, known.among_domains) = (Some(share), among_domains);
             let feeds = self.feeds.get(at).is_some_and(|feeds| *feeds);
             actions.push(Action::Write {
                 instance: InstanceId(at as u16),
                 share,
-                slice: known.nf.slice.unwrap_or_else(|| share::slice(share)),
+                slice: known.nf.slice.unwrap_or_else(|| share::slice(share, among_domains)),
                 yields_after: wake::slice(share, share::WHOLE, feeds),
             });
         }

@@ -14,7 +14,8 @@ use std::vec;
 use std::vec::Vec;
 
 const RULES: Rules = Rules { weighs: true, every: Span::from_millis(10), claim_cores: 1 };
-const NF: Nf = Nf {
+/// An NF that is seen, sleeps and is alone in its domain.
+pub(super) const NF: Nf = Nf {
     core: CoreId(1),
     domain: RegionId(0),
     priority: 1,
@@ -171,6 +172,14 @@ impl World {
         (0..self.nfs.len()).map(|at| self.weights.share(InstanceId(at as u16))).collect()
     }
 
+    /// Returns the slice that was written last.
+    fn slice(&self, instance: u16) -> Option<Span> {
+        self.log.iter().rev().find_map(|(_, action)| match action {
+            Action::Write { instance: of, slice, .. } if *of == InstanceId(instance) => Some(*slice),
+            _ => None,
+        })
+    }
+
     fn reports(&self) -> Vec<&Report> {
         let report = |(_, action): &'_ (Instant, Action)| matches!(action, Action::Report(_));
         let reports = self.log.iter().filter(|one| report(one));
@@ -213,14 +222,30 @@ fn cores_are_shared_apart_and_a_slice_of_the_configuration_is_kept() {
     let mut world = World::new(RULES, &[load(NF, 10, 9_000), load(asks, 100, 50), load(NF, 10, 1_000)]);
     world.run(200);
     assert_eq!(world.shares()[1], Some(share::WHOLE));
-    let slice = |instance| {
-        world.log.iter().rev().find_map(|(_, action)| match action {
-            Action::Write { instance: of, slice, .. } if *of == InstanceId(instance) => Some(*slice),
-            _ => None,
-        })
-    };
-    assert_eq!(slice(1), Some(Span::from_millis(3)));
-    assert!(slice(0).unwrap() > slice(2).unwrap());
+    assert_eq!(world.slice(1), Some(Span::from_millis(3)));
+    assert!(world.slice(0).unwrap() > world.slice(2).unwrap());
+}
+
+/// From the moment that a second domain comes to its core, also while the process of that one is gone.
+#[test]
+fn slices_are_short_beside_another_domain() {
+    let mut world = World::new(RULES, &[load(NF, 10, 9_000)]);
+    world.run(200);
+    assert_eq!(world.slice(0), Some(Span::from_millis(100)));
+    world.tell(Event::Begins {
+        instance: InstanceId(1),
+        nf: Nf { core: CoreId(2), domain: RegionId(1), ..NF },
+    });
+    world.run(50);
+    assert_eq!(world.slice(0), Some(Span::from_millis(100)), "elsewhere");
+    world.tell(Event::Begins { instance: InstanceId(2), nf: Nf { domain: RegionId(1), ..NF } });
+    world.run(50);
+    assert_eq!(world.slice(0), Some(Span::from_millis(3)));
+    world.log.clear();
+    world.tell(Event::Ended(InstanceId(2)));
+    world.run(5_000);
+    assert_eq!(world.slice(0), Some(Span::from_millis(3)));
+    assert!(world.log.len() <= 5, "{:?}", world.log);
 }
 
 /// A domain cannot take a neighbour's part of a core, whatever its NFs claim or get to do.
