@@ -33,19 +33,31 @@ use crate::{MalformedError, ethernet, ipv4, tcp, udp};
 /// headers and the ports fit; our choice, because it is two cache lines.
 pub const HEADER_BYTES: usize = 128;
 
-/// Offset in a frame of the words that [`plain_ipv4`] reads, in bytes.
-pub const PLAIN_WORDS_AT: usize = 8;
-/// Number of words of 8 bytes that it reads: the end of Ethernet, IPv4 without options, and the ports.
-pub const PLAIN_WORDS: usize = 4;
-const PLAIN_END: usize = PLAIN_WORDS_AT + PLAIN_WORDS * size_of::<u64>();
-const _: () = assert!(PLAIN_L4 + 4 <= PLAIN_END && PLAIN_END <= PLAIN_L4 + udp::HEADER_LENGTH);
+/// Bytes of a frame that [`plain_ipv4`] reads, from its first on: as far as the ports behind IPv4 without
+/// options.
+pub const PLAIN_BYTES: usize = PLAIN_L4 + 4;
 
 /// Offset of IPv4 in a frame that [`plain_ipv4`] takes; the next is that of its payload.
 const PLAIN_L3: usize = ethernet::HEADER_LENGTH;
 const PLAIN_L4: usize = PLAIN_L3 + ipv4::HEADER_LENGTH;
 
-/// EtherType IPv4, version 4, header length of 5 words; the octet behind them is TOS.
-const PLAIN_ETHERTYPE_VERSION: u32 = (ethernet::ethertype::IPV4 as u32) << 16 | 0x45 << 8;
+/// EtherType IPv4, version 4, header length of 5 words: the first three bytes of the word at [`PLAIN_KIND`].
+const PLAIN_ETHERTYPE_VERSION: u64 = (ethernet::ethertype::IPV4 as u64) << 8 | 0x45;
+
+/// Offsets of the words that [`plain_ipv4`] reads: EtherType to identification, fragment onward, TTL to
+/// source address, destination address to ports.
+const PLAIN_KIND: usize = PLAIN_L3 - 2;
+const PLAIN_FRAGMENT: usize = PLAIN_L3 + 6;
+const PLAIN_KEY: [usize; 2] = [PLAIN_L3 + 8, PLAIN_L3 + 16];
+
+/// Least total length of a packet without options, by protocol; for those without ports of their own more
+/// than any packet has.
+static PLAIN_TOTAL_MIN: [u32; 256] = {
+    let mut least = [u32::MAX; 256];
+    least[protocol::TCP as usize] = (ipv4::HEADER_LENGTH + tcp::HEADER_LENGTH) as u32;
+    least[protocol::UDP as usize] = (ipv4::HEADER_LENGTH + udp::HEADER_LENGTH) as u32;
+    least
+};
 
 /// Whether a packet is a part of a larger one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -114,7 +126,7 @@ pub enum Parsed {
 /// it directly might never have been on the wire.
 #[inline]
 pub fn parse(header: &[u8], length: usize) -> Parsed {
-    let plain = header.first_chunk().and_then(|start| plain_ipv4(plain_words(start), length));
+    let plain = header.first_chunk().and_then(|start| plain_ipv4(|at| word_of(start, at), length));
     match plain {
         Some(key) => Parsed::Ipv4 {
             key,
@@ -127,38 +139,24 @@ pub fn parse(header: &[u8], length: usize) -> Parsed {
 /// The key of a frame that is TCP or UDP over whole IPv4 without options and VLAN tags, well formed
 /// as far as [`parse`] checks it; `None` for every other frame. IPv4 is then at 14, its payload at 34.
 ///
-/// `words` are bytes [`PLAIN_WORDS_AT`] onward of the frame, the first byte of each word its highest. They
-/// come by value, so that a caller who fetches them from memory that others write needs no copy of it.
+/// `word` returns the 8 bytes of the frame from an offset on, the first its highest, within [`PLAIN_BYTES`].
+/// Of no byte is more than one load used, so a caller whose frame others write to meanwhile needs no copy of
+/// it.
 #[inline(always)]
-pub const fn plain_ipv4(words: [u64; PLAIN_WORDS], length: usize) -> Option<FlowKey4> {
-    let ethertype_version_tos = words[0] as u32;
-    let total_length = (words[1] >> 48) as usize;
-    let fragment = (words[1] >> 16) as u16;
-    let protocol = words[1] as u8;
-    let tcp = protocol == protocol::TCP;
-    let udp = protocol == protocol::UDP;
-    let transport_length = if tcp { tcp::HEADER_LENGTH } else { udp::HEADER_LENGTH };
-    // `&` and not `&&`: no load waits for a comparison, and all failures have one target.
-    let plain = (ethertype_version_tos & !0xff == PLAIN_ETHERTYPE_VERSION)
-        & (fragment & (ipv4::MORE_FRAGMENTS | ipv4::OFFSET_MASK) == 0)
-        & (tcp | udp)
-        & (total_length >= ipv4::HEADER_LENGTH + transport_length)
-        & (PLAIN_L3 + total_length <= length);
-    if plain {
-        let addresses = words[2] << 16 | words[3] >> 48;
-        Some(FlowKey4::plain(addresses, (words[3] >> 16) as u32, protocol))
-    } else {
-        None
-    }
+pub fn plain_ipv4(word: impl Fn(usize) -> u64, length: usize) -> Option<FlowKey4> {
+    let (kind, fragment, key) = (word(PLAIN_KIND), word(PLAIN_FRAGMENT) >> 48, PLAIN_KEY.map(word));
+    let total_length = (kind >> 16) as u16;
+    let protocol = (key[0] >> 48) as u8;
+    let plain = kind >> 40 == PLAIN_ETHERTYPE_VERSION
+        && fragment & u64::from(ipv4::MORE_FRAGMENTS | ipv4::OFFSET_MASK) == 0
+        && u32::from(total_length) >= PLAIN_TOTAL_MIN[usize::from(protocol)]
+        && PLAIN_L3 + usize::from(total_length) <= length;
+    plain.then(|| FlowKey4::plain(key))
 }
 
-/// The words of a frame that [`plain_ipv4`] reads.
-fn plain_words(start: &[u8; PLAIN_END]) -> [u64; PLAIN_WORDS] {
-    let mut words = [0; PLAIN_WORDS];
-    for (word, bytes) in words.iter_mut().zip(start[PLAIN_WORDS_AT..].as_chunks().0) {
-        *word = u64::from_be_bytes(*bytes);
-    }
-    words
+/// The word of a frame at an offset.
+fn word_of(start: &[u8; PLAIN_BYTES], at: usize) -> u64 {
+    start[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
 #[cfg(test)]

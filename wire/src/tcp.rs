@@ -13,6 +13,8 @@ pub use reset::reset_frame;
 pub const HEADER_LENGTH: usize = 20;
 
 pub(crate) const CHECKSUM_AT: usize = 16;
+/// Offset of the flags (RFC 9293, 3.1).
+pub(crate) const FLAGS_AT: usize = 13;
 
 /// The control bits of octet 13 (RFC 9293 §3.1, RFC 3168 §6.1).
 pub mod flag {
@@ -96,7 +98,7 @@ impl<B: AsRef<[u8]>> Segment<B> {
     /// Control bits: see [`flag`].
     #[inline]
     pub fn flags(&self) -> u8 {
-        self.header()[13]
+        self.header()[FLAGS_AT]
     }
 
     /// Receive window, unscaled.
@@ -204,7 +206,7 @@ impl Header {
         put32(header, 4, self.sequence);
         put32(header, 8, self.acknowledgment);
         header[12] = 5 << 4;
-        header[13] = self.flags;
+        header[FLAGS_AT] = self.flags;
         put16(header, 14, self.window);
         let checksum = pseudo.bytes(header).bytes(payload).finish();
         put16(header, CHECKSUM_AT, checksum);

@@ -8,21 +8,27 @@
 //! more than its bytes do.
 //!
 //! ```text
+//! terms      what an interface is, and how it fares
+//! attachment what it is reached by, one of two:
 //! sockets    both sockets of an interface and the ring of the one that receives
-//! entrance   from the ring, and for long frames from the socket, into packet memory
-//! exit       from packet memory to the socket, many frames with one call
+//! tap        an interface whose cable ends here: no sockets, a read and a write for each frame
+//! entrance   from either, into packet memory
+//! exit       from packet memory to either, many frames with one call where there are sockets
 //! watch      the control thread's part: losses, and the interface that goes away and comes back
 //! ```
 //!
-//! To receive takes no system call but for frames longer than the ring's: of these the kernel lays the start
-//! into the ring, and the whole into the socket (`PACKET_COPY_THRESH`), in the same order.
+//! To receive by sockets takes no system call but for frames longer than the ring's: of these the kernel lays
+//! the start into the ring, and the whole into the socket (`PACKET_COPY_THRESH`), in the same order.
 //!
 //! An interface that goes away takes its sockets along. The control thread opens others when one of that name
 //! is there again, and hands them to the worker, which neither opens nor closes anything.
 
+mod attachment;
 mod entrance;
 mod exit;
 mod sockets;
+mod tap;
+mod terms;
 mod watch;
 
 use std::sync::Arc;
@@ -30,26 +36,30 @@ use std::sync::Arc;
 use headgate_port::{Queue, QueueCounters};
 use headgate_shm::{Descriptor, Stack};
 
+use crate::open::OpenError;
+use attachment::Attachment;
 use entrance::Entrance;
 use exit::Exit;
 use watch::Mail;
 
-pub use sockets::{Sockets, Terms};
-pub use watch::{State, Watch};
+pub use terms::{Kind, State, Terms};
+pub use watch::Watch;
 
-/// Makes a queue of an interface's sockets, and what the control thread keeps of it.
+/// Opens an interface of the calling thread's namespace as a queue. The second is what the control thread
+/// keeps of it.
 ///
 /// # Errors
-/// The kernel's error.
-pub fn queue(sockets: Sockets) -> std::io::Result<(Box<dyn Queue>, Watch)> {
-    let watch = Watch::of(&sockets)?;
-    let (entrance, exit) = (Entrance::new(), Exit::new(sockets.terms.joins));
+/// [`OpenError`].
+pub fn open(terms: Terms) -> Result<(Box<dyn Queue>, Watch), OpenError> {
+    let attachment = Attachment::open(&terms)?;
+    let (entrance, exit) = (Entrance::new(), Exit::new(terms.joins));
+    let watch = Watch::of(&attachment, terms);
     let mail = watch.mail();
-    Ok((Box::new(InterfaceQueue { sockets: Box::new(sockets), entrance, exit, mail }), watch))
+    Ok((Box::new(InterfaceQueue { attachment: Box::new(attachment), entrance, exit, mail }), watch))
 }
 
 struct InterfaceQueue {
-    sockets: Box<Sockets>,
+    attachment: Box<Attachment>,
     entrance: Entrance,
     exit: Exit,
     mail: Arc<Mail>,
@@ -57,11 +67,15 @@ struct InterfaceQueue {
 
 impl Queue for InterfaceQueue {
     fn receive(&mut self, _now: u64, stack: &mut Stack, into: &mut [Descriptor]) -> usize {
-        self.entrance.receive(&mut self.sockets, stack, self.mail.keeps_long(), into)
+        let keeps_long = self.mail.keeps_long();
+        match &mut *self.attachment {
+            Attachment::Sockets(sockets) => self.entrance.receive(sockets, stack, keeps_long, into),
+            Attachment::Tap(tap) => self.entrance.receive(tap, stack, keeps_long, into),
+        }
     }
 
     fn transmit(&mut self, _now: u64, stack: &mut Stack, packets: &[Descriptor]) -> usize {
-        let done = self.exit.transmit(&self.sockets, stack.region(), packets);
+        let done = self.exit.transmit(&self.attachment, stack.region(), packets);
         headgate_port::give_back(stack, &packets[..done]);
         done
     }
@@ -71,7 +85,7 @@ impl Queue for InterfaceQueue {
     }
 
     fn tend(&mut self, _now: u64, _stack: &mut Stack) {
-        self.mail.collect(&mut self.sockets);
+        self.mail.collect(&mut self.attachment);
     }
 
     fn counters(&self) -> QueueCounters {

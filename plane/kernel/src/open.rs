@@ -16,6 +16,8 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
+#[cfg(feature = "port")]
+use std::os::fd::AsFd;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use headgate_session::kernel_io::{Driver, KernelIo};
@@ -50,6 +52,41 @@ pub enum OpenError {
         name: String,
         /// Step that failed.
         step: &'static str,
+    },
+    /// This machine, or what confines us, has no TAPs.
+    #[error(
+        "TAP {name}: cannot open /dev/net/tun: {cause}; load the module (`modprobe tun`), and give a manager in a \
+         container this device"
+    )]
+    NoTunDevice {
+        /// The interface.
+        name: String,
+        /// The kernel's error.
+        cause: io::Error,
+    },
+    /// Another program has it.
+    #[error("TAP {name} is taken by another program; end that, or take another name")]
+    TapTaken {
+        /// The interface.
+        name: String,
+    },
+    /// What is there is no TAP that could be taken.
+    #[error(
+        "interface {name} is there, and is no TAP of one queue; take another name, or the interface as it is with \
+         `interface = \"{name}\"`"
+    )]
+    NoTap {
+        /// The interface.
+        name: String,
+    },
+    /// We lack the right to make or take it.
+    #[error(
+        "TAP {name}: this takes CAP_NET_ADMIN, or one that was made for this user: `ip tuntap add {name} mode tap \
+         user NAME`"
+    )]
+    TapNotPermitted {
+        /// The interface.
+        name: String,
     },
     /// The kernel refused.
     #[error("interface {name}: cannot {step}: {cause}")]
@@ -156,11 +193,57 @@ fn bound_to(socket: BorrowedFd<'_>) -> io::Result<i32> {
 /// The longest frame, without VLAN tag, that a packet socket's interface sends now, in bytes.
 #[cfg(feature = "port")]
 pub(crate) fn frame_bytes_max(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    ask(socket, libc::SIOCGIFMTU).map(longest)
+}
+
+/// The same of an interface of the calling thread's namespace.
+#[cfg(feature = "port")]
+pub(crate) fn frame_bytes_max_of(name: &str) -> io::Result<u32> {
+    let mut request = named(name);
+    let any = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    call(any.as_fd(), libc::SIOCGIFMTU, &mut request)?;
+    Ok(longest(request))
+}
+
+/// Switches an interface of the calling thread's namespace on.
+#[cfg(feature = "port")]
+pub(crate) fn switch_on(name: &str) -> io::Result<()> {
+    let mut request = named(name);
+    let any = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
+    call(any.as_fd(), libc::SIOCGIFFLAGS, &mut request)?;
+    // SAFETY: the question was answered by flags here.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    request.ifr_ifru.ifru_flags = flags | libc::IFF_UP as libc::c_short;
+    call(any.as_fd(), libc::SIOCSIFFLAGS, &mut request)
+}
+
+/// The longest frame by the answer to a question for an MTU.
+#[cfg(feature = "port")]
+fn longest(answer: libc::ifreq) -> u32 {
     const ETHERNET_HEADER_BYTES: u32 = 14;
-    let answer = ask(socket, libc::SIOCGIFMTU)?;
     // SAFETY: the question was answered by an integer here.
     let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
-    Ok(mtu.max(0) as u32 + ETHERNET_HEADER_BYTES)
+    mtu.max(0) as u32 + ETHERNET_HEADER_BYTES
+}
+
+/// A request that names an interface; of a longer name the first bytes.
+#[cfg(feature = "port")]
+pub(crate) fn named(name: &str) -> libc::ifreq {
+    // SAFETY: all zeroes is a valid request.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    let room = request.ifr_name.len() - 1;
+    for (to, from) in request.ifr_name[..room].iter_mut().zip(name.bytes()) {
+        *to = from.cast_signed();
+    }
+    request
+}
+
+/// Makes a call by which an interface is asked or told something, on any socket or TAP.
+#[cfg(feature = "port")]
+pub(crate) fn call(file: BorrowedFd<'_>, question: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: reads and writes one request of this shape, as all calls on interfaces do.
+    let refused = unsafe { libc::ioctl(file.as_raw_fd(), question, &raw mut *request) };
+    if refused < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Whether a packet socket's interface is switched on and joined to one that is.
@@ -180,15 +263,12 @@ fn ask(socket: BorrowedFd<'_>, question: libc::Ioctl) -> io::Result<libc::ifreq>
     request.ifr_ifru.ifru_ifindex = bound_to(socket)?;
     // Wherever the interface lives, the socket is of its namespace: its name, and by that its properties.
     for question in [libc::SIOCGIFNAME, question] {
-        // SAFETY: reads and writes one request of this shape.
-        if unsafe { libc::ioctl(socket.as_raw_fd(), question, &raw mut request) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        call(socket, question, &mut request)?;
     }
     Ok(request)
 }
 
-fn index_of(name: &str) -> Option<i32> {
+pub(crate) fn index_of(name: &str) -> Option<i32> {
     let name = CString::new(name).ok()?;
     // SAFETY: a terminated string.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::{cable, inside};
 use headgate_host::namespace::Namespace;
 use headgate_host::network::Links;
-use headgate_kernel::interface::{self, Sockets, Terms};
+use headgate_kernel::interface::{self, Kind, Terms};
 use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_port::Queue;
 use headgate_port::testing::conformance::{
@@ -62,9 +62,14 @@ impl Backend for Interface<'_> {
 }
 
 fn near_queue() -> Box<dyn Queue> {
-    let terms =
-        Terms { name: "near".to_owned(), waiting: RING as u32, frame_bytes: FRAME_BYTES_MAX, joins: true };
-    interface::queue(Sockets::open(&terms).unwrap()).unwrap().0
+    let terms = Terms {
+        name: "near".to_owned(),
+        kind: Kind::Sockets,
+        waiting: RING as u32,
+        frame_bytes: FRAME_BYTES_MAX,
+        joins: true,
+    };
+    interface::open(terms).unwrap().0
 }
 
 /// A queue on one interface of a pair, and a packet socket on the other.

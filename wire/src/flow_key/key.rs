@@ -7,17 +7,23 @@ use crate::MacAddress;
 use crate::ethernet::ethertype;
 use crate::ip::has_ports;
 
-/// The low 64 bits, the same in both keys:
-/// source port 16 | destination port 16 | protocol 8 | ingress 8 | mark 4 | VLAN 12.
-const SOURCE_PORT_SHIFT: u32 = 48;
-const DESTINATION_PORT_SHIFT: u32 = 32;
-const PROTOCOL_SHIFT: u32 = 24;
-const INGRESS_SHIFT: u32 = 16;
+/// Bits of the ports, the lowest of both keys: source 16 | destination 16, the order of the wire.
+const SOURCE_PORT_SHIFT: u32 = 16;
+/// What both keys have besides, 32 bits at a place of its own in each:
+/// ingress 8 | protocol 8 | mark 4 | VLAN 12.
+const INGRESS_SHIFT: u32 = 24;
+const PROTOCOL_SHIFT: u32 = 16;
 const VLAN_MASK: u16 = 0x0fff;
 /// In the mark: the packet is a fragment without ports, so its ports 0 are not from the wire.
 const LATER_FRAGMENT: u16 = 0x8000;
 /// In the mark: not a flow but one datagram of it, whose identification stands in place of the ports.
 const DATAGRAM: u16 = 0x4000;
+
+/// Places of those 32 bits: in [`FlowKey4`] where a frame has TTL, protocol and checksum in front of the
+/// source address, so that the key of a plain frame is two words of it with a mask over one; in
+/// [`FlowKeyWide`] above the ports.
+const NARROW_SHIFT: u32 = 96;
+const WIDE_SHIFT: u32 = 32;
 
 /// The high 64 bits of the third word of [`FlowKeyWide`]: EtherType 16 | 0 | inner VLAN 16.
 const ETHERTYPE_SHIFT: u32 = 112;
@@ -35,17 +41,23 @@ pub(super) struct Low {
 }
 
 impl Low {
-    const fn bits(self) -> u128 {
+    /// Returns its bits in a key that has what is not a port at this place.
+    const fn bits(self, shift: u32) -> u128 {
         let mark = if self.later_fragment { LATER_FRAGMENT } else { 0 };
-        (self.ports as u128) << DESTINATION_PORT_SHIFT
-            | (self.protocol as u128) << PROTOCOL_SHIFT
-            | (self.vlan & VLAN_MASK | mark) as u128
+        let other = (self.protocol as u128) << PROTOCOL_SHIFT | (self.vlan & VLAN_MASK | mark) as u128;
+        other << shift | self.ports as u128
     }
 }
 
-/// Accessors of the fields in the low 64 bits of `self.$low`.
+/// Accessors of the fields that both keys have, in `self.$low`.
 macro_rules! low_fields {
-    ($low:tt) => {
+    ($low:tt, $shift:expr) => {
+        /// Ingress port, protocol, mark and VLAN.
+        #[inline(always)]
+        const fn other(self) -> u32 {
+            (self.$low >> $shift) as u32
+        }
+
         /// Sender's port; 0 for protocols without ports and for later fragments.
         #[inline]
         pub const fn source_port(self) -> u16 {
@@ -55,38 +67,38 @@ macro_rules! low_fields {
         /// Receiver's port; 0 for protocols without ports and for later fragments.
         #[inline]
         pub const fn destination_port(self) -> u16 {
-            (self.$low >> DESTINATION_PORT_SHIFT) as u16
+            self.$low as u16
         }
 
         /// IP protocol: see [`crate::ip::protocol`]; 0 where it is not IP.
         #[inline]
         pub const fn protocol(self) -> u8 {
-            (self.$low >> PROTOCOL_SHIFT) as u8
+            (self.other() >> PROTOCOL_SHIFT) as u8
         }
 
         /// The port the packet came in by: 0 as parsed.
         #[inline]
         pub const fn ingress(self) -> u8 {
-            (self.$low >> INGRESS_SHIFT) as u8
+            (self.other() >> INGRESS_SHIFT) as u8
         }
 
         /// Identifier of the outer VLAN tag, 1-4095; 0 without a tag or with a priority tag.
         #[inline]
         pub const fn vlan(self) -> u16 {
-            self.$low as u16 & VLAN_MASK
+            self.other() as u16 & VLAN_MASK
         }
 
         /// Whether the ports are 0 because the packet is a fragment but not the first.
         #[inline]
         pub const fn is_later_fragment(self) -> bool {
-            self.$low as u16 & LATER_FRAGMENT != 0
+            self.other() as u16 & LATER_FRAGMENT != 0
         }
 
         /// The key of the same flow, arrived by this port. To be called once on a parsed key.
         #[inline]
         #[must_use]
         pub const fn with_ingress(mut self, port: u8) -> Self {
-            self.$low |= (port as u128) << INGRESS_SHIFT;
+            self.$low |= ((port as u128) << INGRESS_SHIFT) << $shift;
             self
         }
 
@@ -104,21 +116,22 @@ macro_rules! low_fields {
 
 /// The flow of an IPv4 packet behind at most one VLAN tag.
 ///
-/// From the high bits to the low: source 32, destination 32, source port 16, destination port 16
-/// (the order of the wire), protocol 8, ingress port 8, mark 4, VLAN 12.
+/// From the high bits to the low: ingress port 8, protocol 8, mark 4, VLAN 12, source 32, destination 32,
+/// source port 16, destination port 16. From the source address on that is the order of the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey4(u128);
 
 impl FlowKey4 {
-    /// Both addresses, source first, and both ports, as on the wire.
+    /// The key of a frame without options and VLAN tags, from the two words of it that begin with TTL,
+    /// protocol, checksum and end with the ports.
     #[inline(always)]
-    pub(super) const fn plain(addresses: u64, ports: u32, protocol: u8) -> Self {
-        let low = (ports as u64) << DESTINATION_PORT_SHIFT | (protocol as u64) << PROTOCOL_SHIFT;
-        Self((addresses as u128) << 64 | low as u128)
+    pub(super) const fn plain(words: [u64; 2]) -> Self {
+        let kept = (u8::MAX as u64) << (PROTOCOL_SHIFT + NARROW_SHIFT - 64) | u32::MAX as u64;
+        Self(((words[0] & kept) as u128) << 64 | words[1] as u128)
     }
 
     pub(super) const fn new(source: u32, destination: u32, low: Low) -> Self {
-        Self((source as u128) << 96 | (destination as u128) << 64 | low.bits())
+        Self((source as u128) << 64 | (destination as u128) << 32 | low.bits(NARROW_SHIFT))
     }
 
     /// The key as [`FlowKey4::bits`] gave it.
@@ -136,13 +149,13 @@ impl FlowKey4 {
     /// Sender's address.
     #[inline]
     pub const fn source(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits((self.0 >> 96) as u32)
+        Ipv4Addr::from_bits((self.0 >> 64) as u32)
     }
 
     /// Receiver's address.
     #[inline]
     pub const fn destination(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits((self.0 >> 64) as u32)
+        Ipv4Addr::from_bits((self.0 >> 32) as u32)
     }
 
     /// The key by which the fragments of one packet find each other (RFC 791 §3.2): this flow's, with
@@ -150,10 +163,10 @@ impl FlowKey4 {
     #[inline]
     #[must_use]
     pub const fn of_datagram(self, identification: u32) -> Self {
-        Self(datagram_bits(self.0, identification))
+        Self(datagram_bits(self.0, identification, NARROW_SHIFT))
     }
 
-    low_fields!(0);
+    low_fields!(0, NARROW_SHIFT);
 }
 
 /// The flow of any other frame: IPv6, IPv4 behind two VLAN tags, or not IP.
@@ -162,7 +175,7 @@ pub struct FlowKeyWide {
     /// IPv6 address, IPv4-mapped address (RFC 4291 §2.5.5.2), or MAC address in the low 48 bits.
     source: u128,
     destination: u128,
-    /// EtherType 16 | 0 | inner VLAN 16 | what [`FlowKey4`] has in its low 64 bits.
+    /// EtherType 16 | 0 | inner VLAN 16 | ingress port 8 | protocol 8 | mark 4 | VLAN 12 | ports 32.
     rest: u128,
 }
 
@@ -174,8 +187,8 @@ impl FlowKeyWide {
         inner_vlan: u16,
         low: Low,
     ) -> Self {
-        let rest =
-            (ethertype as u128) << ETHERTYPE_SHIFT | (inner_vlan as u128) << INNER_VLAN_SHIFT | low.bits();
+        let types = (ethertype as u128) << ETHERTYPE_SHIFT | (inner_vlan as u128) << INNER_VLAN_SHIFT;
+        let rest = types | low.bits(WIDE_SHIFT);
         Self { source, destination, rest }
     }
 
@@ -251,20 +264,19 @@ impl FlowKeyWide {
     #[inline]
     #[must_use]
     pub const fn of_datagram(mut self, identification: u32) -> Self {
-        self.rest = datagram_bits(self.rest, identification);
+        self.rest = datagram_bits(self.rest, identification, WIDE_SHIFT);
         if self.ethertype() == ethertype::IPV6 {
-            self.rest &= !((u8::MAX as u128) << PROTOCOL_SHIFT);
+            self.rest &= !((u8::MAX as u128) << PROTOCOL_SHIFT << WIDE_SHIFT);
         }
         self
     }
 
-    low_fields!(rest);
+    low_fields!(rest, WIDE_SHIFT);
 }
 
-const fn datagram_bits(bits: u128, identification: u32) -> u128 {
-    let ports = (u32::MAX as u128) << DESTINATION_PORT_SHIFT;
+const fn datagram_bits(bits: u128, identification: u32, shift: u32) -> u128 {
     let mark = (LATER_FRAGMENT | DATAGRAM) as u128;
-    bits & !ports | (identification as u128) << DESTINATION_PORT_SHIFT | mark
+    bits & !(u32::MAX as u128) | identification as u128 | mark << shift
 }
 
 /// An IPv4 address in the wide key.

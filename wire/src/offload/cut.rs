@@ -15,14 +15,13 @@ use super::partial::Layers;
 use crate::bytes::{get16, get32, put16, put32};
 use crate::checksum::Sum;
 use crate::ip::protocol;
-use crate::tcp::flag;
+use crate::tcp::{FLAGS_AT, flag};
 use crate::{ipv4, ipv6, tcp, udp};
 
 /// Maximum bytes of headers. Our choice: Ethernet, two tags, IPv6, TCP with all options, and 300 bytes of
 /// extension headers.
 pub const HEADERS_MAX: usize = 432;
 
-const FLAGS_AT: usize = 13;
 const URGENT_AT: usize = 18;
 
 /// A plan to cut a frame.

@@ -11,13 +11,12 @@ use super::partial::Layers;
 use crate::bytes::{get16, put16};
 use crate::checksum::Sum;
 use crate::ip::protocol;
-use crate::tcp::flag;
+use crate::tcp::{FLAGS_AT, flag};
 use crate::udp;
 
 /// Bytes of a note, by which NFs are told of a long frame.
 pub const NOTE_LENGTH: usize = 16;
 
-const FLAGS_AT: usize = 13;
 /// First byte of a note that says something.
 const TOLD: u8 = 1;
 

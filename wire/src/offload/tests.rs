@@ -239,7 +239,7 @@ proptest! {
         bytes: [u8; HEADER_LENGTH], kind in 0u8..8, shape in shapes(), cut in 0usize..200, poke: [(u8, u8); 3]
     ) {
         let mut frame = long(shape).frame;
-        frame.truncate(frame.len().min(cut + 1000).saturating_sub(cut % 90));
+        frame.truncate(frame.len().min(cut + 1000).saturating_sub(cut % 90).max(1));
         for (at, byte) in poke {
             let at = usize::from(at) % frame.len();
             frame[at] = byte;

@@ -11,7 +11,7 @@ use super::partial::Layers;
 use crate::bytes::{get16, get32, put16};
 use crate::checksum::Sum;
 use crate::ip::protocol;
-use crate::tcp::flag;
+use crate::tcp::{FLAGS_AT, flag};
 use crate::{ipv4, ipv6, tcp};
 
 /// First bytes of a frame that have to be known of a segment: Ethernet, two tags, IPv6, TCP with all options,
@@ -20,7 +20,6 @@ pub const HEAD_BYTES: usize = 128;
 
 /// The longest IP packet.
 const PACKET_BYTES_MAX: usize = 65_535;
-const FLAGS_AT: usize = 13;
 /// Flags that a segment in a train may have.
 const PLAIN_FLAGS: u8 = flag::ACK | flag::PSH | flag::FIN | flag::ECE | flag::CWR;
 /// Flags behind which a train ends.

@@ -5,21 +5,43 @@
 //! meanwhile. One that is cut stays there until all its segments have buffers.
 
 use headgate_shm::geometry::{FRAME_BYTES_MIN, HEADROOM_BYTES, LONG_FRAME_BYTES_MAX};
-use headgate_shm::{Descriptor, Stack};
+use headgate_shm::{Descriptor, Region, Stack};
 use headgate_wire::offload::{Cut, HEADERS_MAX, Header, LongFrame, NOTE_LENGTH, Work};
 
-use super::sockets::Sockets;
 use crate::frame::{self, TAG_BYTES};
 use crate::mapped::Incoming;
 
-// linux/if_packet.h
-/// The whole frame lies in the socket.
-const COPIED: u32 = 1 << 1;
-
 /// The longest frame: an IP packet behind Ethernet and two tags. What is longer is no packet that could be
 /// cut (the kernel's BIG TCP, which has to be switched on).
-const WHOLE_BYTES_MAX: usize = LONG_FRAME_BYTES_MAX as usize;
+pub(super) const WHOLE_BYTES_MAX: usize = LONG_FRAME_BYTES_MAX as usize;
 const _: () = assert!(NOTE_LENGTH == headgate_shm::geometry::NOTE_BYTES);
+
+/// Where frames come from, one after another.
+pub(super) trait Source {
+    /// Whether there is a next frame.
+    fn is_filled(&mut self) -> bool;
+
+    /// The next frame, or its start; `None` when what is said of it is nonsense.
+    fn incoming(&self) -> Option<Incoming<'_>>;
+
+    /// Takes the whole of the next frame into private memory. Returns its virtio header.
+    fn take(&self, incoming: &Incoming<'_>, into: &mut [u8]) -> Result<Header, Loss>;
+
+    /// Takes the whole of the next frame into a buffer with room for it, `offset` bytes behind its start.
+    /// Returns whether it was there.
+    fn take_into(&self, incoming: &Incoming<'_>, region: &Region, index: u32, offset: u32) -> bool;
+
+    /// Is done with the next frame.
+    fn release(&mut self);
+}
+
+/// Reason why a frame could not be taken.
+pub(super) enum Loss {
+    /// It was too long.
+    TooLong,
+    /// It did not come whole.
+    Missed,
+}
 
 /// Counts of what came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +88,7 @@ impl Entrance {
     /// stay whole where `keeps_long` and there is a buffer for them.
     pub(super) fn receive(
         &mut self,
-        sockets: &mut Sockets,
+        source: &mut impl Source,
         stack: &mut Stack,
         keeps_long: bool,
         into: &mut [Descriptor],
@@ -75,9 +97,9 @@ impl Entrance {
         while count < into.len() && !stack.is_empty() {
             let packet = if self.cutting.is_some() {
                 self.next_segment(stack)
-            } else if sockets.ring.is_filled(sockets.next) {
-                let packet = self.next_frame(sockets, stack, keeps_long);
-                sockets.next = sockets.ring.release(sockets.next);
+            } else if source.is_filled() {
+                let packet = self.next_frame(source, stack, keeps_long);
+                source.release();
                 packet
             } else {
                 break;
@@ -92,9 +114,14 @@ impl Entrance {
         count
     }
 
-    /// The ring's next frame, if it is one packet.
-    fn next_frame(&mut self, sockets: &Sockets, stack: &mut Stack, keeps_long: bool) -> Option<Descriptor> {
-        let Some(incoming) = sockets.ring.incoming(sockets.next) else {
+    /// The next frame, if it is one packet.
+    fn next_frame(
+        &mut self,
+        source: &impl Source,
+        stack: &mut Stack,
+        keeps_long: bool,
+    ) -> Option<Descriptor> {
+        let Some(incoming) = source.incoming() else {
             self.counts.missed += 1;
             return None;
         };
@@ -111,9 +138,9 @@ impl Entrance {
             && (long.is_cut() || length > room)
             && let Some(index) = stack.take_long()
         {
-            return self.keep_whole(sockets, &incoming, long, stack, index);
+            return self.keep_whole(source, &incoming, long, stack, index);
         }
-        let header = self.take(sockets, &incoming)?;
+        let header = self.take(source, &incoming)?;
         match self.complete(length, tag, header, room) {
             Fate::Whole { start, end } => {
                 let private = std::mem::take(&mut self.private);
@@ -126,25 +153,18 @@ impl Entrance {
         }
     }
 
-    /// Takes a frame into a long buffer, as it is. What is said of it was read from the ring, which the
-    /// kernel alone shares with us.
+    /// Takes a frame into a long buffer, as it is. What is said of it was read from where the kernel alone
+    /// writes.
     fn keep_whole(
         &mut self,
-        sockets: &Sockets,
-        incoming: &Incoming,
+        source: &impl Source,
+        incoming: &Incoming<'_>,
         long: LongFrame,
         stack: &mut Stack,
         index: u32,
     ) -> Option<Descriptor> {
         let (region, length) = (stack.region(), incoming.length);
-        let fetched = if incoming.bytes.len() == length as usize {
-            region.write(index, HEADROOM_BYTES, incoming.bytes);
-            true
-        } else {
-            incoming.aside.status & COPIED != 0
-                && sockets.fetch_into(region, index, HEADROOM_BYTES, length as usize) == Some(length as usize)
-        };
-        if !fetched {
+        if !source.take_into(incoming, region, index, HEADROOM_BYTES) {
             self.counts.missed += 1;
             stack.give(index);
             return None;
@@ -160,31 +180,15 @@ impl Entrance {
         Some(Descriptor::new(index, offset, length + TAG_BYTES as u32, 0))
     }
 
-    /// Takes a frame into private memory; `None` when it did not come whole, or is too long for it. What
-    /// stands beside it is the same in the ring and in the socket.
-    fn take(&mut self, sockets: &Sockets, incoming: &Incoming) -> Option<Header> {
-        let frame = &mut self.private[TAG_BYTES..];
-        let length = incoming.length as usize;
-        if incoming.bytes.len() == length {
-            frame[..length].copy_from_slice(incoming.bytes);
-            return Some(Header::from_bytes(incoming.virtio));
-        }
-        let copied = incoming.aside.status & COPIED != 0;
-        let fetched = if copied { sockets.fetch(frame) } else { None };
-        match fetched {
-            Some((bytes, virtio)) if bytes == length && bytes <= frame.len() => {
-                Some(Header::from_bytes(virtio))
-            }
-            Some(_) => {
-                self.counts.too_long += 1;
-                None
-            }
-            // The socket had no room for the whole.
-            None => {
-                self.counts.missed += 1;
-                None
-            }
-        }
+    /// Takes a frame into private memory; `None` when it did not come whole, or is too long for it.
+    fn take(&mut self, source: &impl Source, incoming: &Incoming<'_>) -> Option<Header> {
+        let count = match source.take(incoming, &mut self.private[TAG_BYTES..]) {
+            Ok(header) => return Some(header),
+            Err(Loss::TooLong) => &mut self.counts.too_long,
+            Err(Loss::Missed) => &mut self.counts.missed,
+        };
+        *count += 1;
+        None
     }
 
     /// Does what is left to do on the frame in private memory.

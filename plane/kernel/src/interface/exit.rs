@@ -5,12 +5,12 @@
 //! copy that was checked, and the payload from where it lies. Everything else is sent from where it lies.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd as _;
 
 use headgate_shm::{Descriptor, Region};
 use headgate_wire::offload::{HEAD_BYTES, HEADER_LENGTH, HEADERS_MAX, Header, LongFrame, Segment, Train};
 
-use super::sockets::Sockets;
+use super::attachment::Attachment;
 use crate::frame::{self, TAG_BYTES};
 
 /// Frames of one call. Our choice: a burst of the packet path (`BURST` of the crate `path`).
@@ -80,15 +80,21 @@ impl Exit {
     }
 
     /// Sends packets of a region. Returns how many are done with; their buffers are the caller's.
-    pub(super) fn transmit(&mut self, sockets: &Sockets, region: &Region, packets: &[Descriptor]) -> usize {
+    pub(super) fn transmit(
+        &mut self,
+        attachment: &Attachment,
+        region: &Region,
+        packets: &[Descriptor],
+    ) -> usize {
+        let sent_bytes_max = attachment.sent_bytes_max();
         let is_long = |packet: Descriptor| region.geometry().is_long(packet.index());
-        let fits = |packet: &Descriptor| !is_long(*packet) && fits(*packet, region, sockets.sent_bytes_max);
+        let fits = |packet: &Descriptor| !is_long(*packet) && fits(*packet, region, sent_bytes_max);
         let mut done = 0;
         while done < packets.len() {
             let rest = &packets[done..];
             let run = rest.iter().take_while(|packet| fits(packet)).count();
             let messages = match run {
-                0 if is_long(rest[0]) => self.lay_whole(region, rest[0], sockets.sent_bytes_max),
+                0 if is_long(rest[0]) => self.lay_whole(region, rest[0], sent_bytes_max),
                 0 => {
                     self.counts.failed += 1;
                     0
@@ -99,7 +105,7 @@ impl Exit {
                 done += 1;
                 continue;
             }
-            let handed = self.hand_over(&sockets.sending, messages, rest);
+            let handed = self.hand_over(attachment, messages, rest);
             done += handed.packets;
             if handed.is_full {
                 break;
@@ -239,24 +245,23 @@ impl Exit {
     }
 
     /// Has the kernel send the first `count` messages, which are of the first of these packets.
-    fn hand_over(&mut self, socket: &OwnedFd, count: usize, packets: &[Descriptor]) -> Handed {
+    fn hand_over(&mut self, attachment: &Attachment, count: usize, packets: &[Descriptor]) -> Handed {
         let (mut at, mut done) = (0, 0);
         while at < count {
-            let messages = self.messages[at..count].as_mut_ptr();
             // SAFETY: each message has two pieces: a header of ours, and a frame in private memory or in a
             // buffer of the region, whose extent was checked when the packet came back from its NF.
-            let sent = unsafe {
-                libc::sendmmsg(socket.as_raw_fd(), messages, (count - at) as u32, libc::MSG_DONTWAIT)
+            let error = match unsafe { send(attachment, &mut self.messages[at..count]) } {
+                Ok(sent) => {
+                    for _ in 0..sent {
+                        let end = done + usize::from(self.packets[at]);
+                        count_sent(&mut self.counts, &packets[done..end]);
+                        (done, at) = (end, at + 1);
+                    }
+                    continue;
+                }
+                Err(error) => error,
             };
-            for _ in 0..sent.max(0) {
-                let end = done + usize::from(self.packets[at]);
-                count_sent(&mut self.counts, &packets[done..end]);
-                (done, at) = (end, at + 1);
-            }
-            if sent >= 0 {
-                continue;
-            }
-            match io::Error::last_os_error().raw_os_error() {
+            match error.raw_os_error() {
                 Some(libc::EINTR) => {}
                 Some(libc::EAGAIN) => return Handed { packets: done, is_full: true },
                 // One that the interface does not carry, or any when it is down, gone or full: lost there.
@@ -269,6 +274,30 @@ impl Exit {
         }
         Handed { packets: done, is_full: false }
     }
+}
+
+/// Has the kernel take messages. Returns how many it took.
+///
+/// # Safety
+/// The pieces of each message may be read during the call.
+unsafe fn send(attachment: &Attachment, messages: &mut [libc::mmsghdr]) -> io::Result<usize> {
+    let sent = match attachment {
+        Attachment::Sockets(sockets) => {
+            let (file, count) = (sockets.sending.as_raw_fd(), messages.len() as u32);
+            // SAFETY: as the caller promises.
+            unsafe { libc::sendmmsg(file, messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) }
+        }
+        // A TAP takes one with a call.
+        Attachment::Tap(tap) => {
+            let message = &messages[0].msg_hdr;
+            // SAFETY: as the caller promises.
+            let bytes = unsafe {
+                libc::writev(tap.file.as_raw_fd(), message.msg_iov, message.msg_iovlen as libc::c_int)
+            };
+            bytes.clamp(-1, 1) as libc::c_int
+        }
+    };
+    usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
 fn count_sent(counts: &mut Counts, packets: &[Descriptor]) {

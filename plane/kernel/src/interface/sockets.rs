@@ -6,17 +6,21 @@
 //! - `PACKET_COPY_THRESH`: a frame longer than the ring's comes whole by the socket.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use headgate_shm::Region;
-use headgate_wire::offload;
+use headgate_wire::offload::{self, Header};
 
-use crate::mapped::{self, Rings};
+use super::entrance::{Loss, Source};
+use super::terms::Terms;
+use crate::mapped::{self, Incoming, Rings};
 use crate::open::{self, OpenError, PACKET_IGNORE_OUTGOING, bind_to, promiscuous, refused};
 
 // linux/if_packet.h
 const PACKET_COPY_THRESH: i32 = 7;
+/// Beside a frame of the ring: the whole lies in the socket.
+const COPIED: u32 = 1 << 1;
 
 /// Memory of long frames that may wait, in bytes. Our choice: 160 of 64 KiB with their overhead, some 6 ms of
 /// 15 Gbit/s.
@@ -27,22 +31,8 @@ const LEAVING_BYTES: i32 = 16 << 20;
 /// A frame of the ring is to hold Ethernet, a tag that the kernel took out, and this much, in bytes.
 const BESIDE_MTU_BYTES: u32 = 18;
 
-/// Terms of a queue on an interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// Name of the interface.
-    pub name: String,
-    /// Frames that may wait.
-    pub waiting: u32,
-    /// The longest frame that buffers have room for, in bytes.
-    pub frame_bytes: u32,
-    /// Whether TCP segments that follow each other may leave as one long frame.
-    pub joins: bool,
-}
-
 /// Sockets of an interface, and the ring of the one that receives.
-pub struct Sockets {
-    pub(super) terms: Terms,
+pub(super) struct Sockets {
     pub(super) ring: Rings,
     /// Number of the ring's next frame.
     pub(super) next: u32,
@@ -57,7 +47,7 @@ impl Sockets {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(terms: &Terms) -> Result<Self, OpenError> {
+    pub(super) fn open(terms: &Terms) -> Result<Self, OpenError> {
         let name = terms.name.as_str();
         let (index, receiving) = promiscuous(name)?;
         let flag = |socket, option| open::set(socket, libc::SOL_PACKET, option, 1i32);
@@ -82,22 +72,7 @@ impl Sockets {
             .map_err(refused(name, "make its ring"))?;
         bind_to(&receiving, index, libc::ETH_P_ALL as u16).map_err(refused(name, "bind to it"))?;
         let receiving = Arc::new(receiving);
-        Ok(Self { terms: terms.clone(), ring, next: 0, receiving, sending, sent_bytes_max })
-    }
-
-    /// Takes the next long frame from the socket into `into`; `None` when there is none. Returns its length
-    /// in bytes, which may be more than there was room for, and its virtio header.
-    pub(super) fn fetch(&self, into: &mut [u8]) -> Option<(usize, [u8; offload::HEADER_LENGTH])> {
-        // SAFETY: an exclusive borrow.
-        unsafe { self.fetch_to(piece(into)) }
-    }
-
-    /// The same into a buffer, `offset` bytes behind its start, where it has room for `room` bytes.
-    pub(super) fn fetch_into(&self, region: &Region, index: u32, offset: u32, room: usize) -> Option<usize> {
-        let into = libc::iovec { iov_base: region.frame(index, offset, room).cast(), iov_len: room };
-        // SAFETY: these bytes lie in the buffer, which is the caller's; an untrusted process writing there
-        // meanwhile can only spoil the bytes of its own domain's packets.
-        unsafe { self.fetch_to(into) }.map(|(bytes, _)| bytes)
+        Ok(Self { ring, next: 0, receiving, sending, sent_bytes_max })
     }
 
     /// # Safety
@@ -122,11 +97,52 @@ impl Sockets {
         }
         None
     }
+}
 
-    /// The socket whose interface tells how both fare.
-    #[must_use]
-    pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.receiving.as_fd()
+impl Source for Sockets {
+    fn is_filled(&mut self) -> bool {
+        self.ring.is_filled(self.next)
+    }
+
+    fn incoming(&self) -> Option<Incoming<'_>> {
+        self.ring.incoming(self.next)
+    }
+
+    /// What stands beside the frame is the same in the ring and in the socket.
+    fn take(&self, incoming: &Incoming<'_>, into: &mut [u8]) -> Result<Header, Loss> {
+        let length = incoming.length as usize;
+        if incoming.bytes.len() == length {
+            into[..length].copy_from_slice(incoming.bytes);
+            return Ok(Header::from_bytes(incoming.virtio));
+        }
+        if incoming.aside.status & COPIED == 0 {
+            return Err(Loss::Missed);
+        }
+        let room = into.len();
+        // SAFETY: an exclusive borrow.
+        match unsafe { self.fetch_to(piece(into)) } {
+            Some((bytes, virtio)) if bytes == length && bytes <= room => Ok(Header::from_bytes(virtio)),
+            Some(_) => Err(Loss::TooLong),
+            // The socket had no room for the whole.
+            None => Err(Loss::Missed),
+        }
+    }
+
+    fn take_into(&self, incoming: &Incoming<'_>, region: &Region, index: u32, offset: u32) -> bool {
+        let length = incoming.length as usize;
+        if incoming.bytes.len() == length {
+            region.write(index, offset, incoming.bytes);
+            return true;
+        }
+        let into = libc::iovec { iov_base: region.frame(index, offset, length).cast(), iov_len: length };
+        // SAFETY: these bytes lie in the buffer, which is the caller's; an untrusted process writing there
+        // meanwhile can only spoil the bytes of its own domain's packets.
+        let fetch = || unsafe { self.fetch_to(into) };
+        incoming.aside.status & COPIED != 0 && fetch().is_some_and(|(bytes, _)| bytes == length)
+    }
+
+    fn release(&mut self) {
+        self.next = self.ring.release(self.next);
     }
 }
 

@@ -1,36 +1,14 @@
 //! The control thread's part of an interface: what was lost, whether the interface works, and its sockets
 //! when it comes back.
 
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::sockets::{Sockets, Terms};
+use super::attachment::Attachment;
+use super::tap;
+use super::terms::{Kind, State, Terms};
 use crate::{lost_since_asked, open};
-
-/// State of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It carries packets.
-    Up,
-    /// It is switched off, or what it is joined to is.
-    Down,
-    /// There is none of this name.
-    Gone,
-}
-
-impl State {
-    /// Its word.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::Gone => "gone",
-        }
-    }
-}
 
 /// Sockets on their way between the control thread and the worker.
 #[derive(Default)]
@@ -47,15 +25,15 @@ pub(super) struct Mail {
 #[derive(Default)]
 struct Parcels {
     /// For the worker.
-    fresh: Option<Box<Sockets>>,
+    fresh: Option<Box<Attachment>>,
     /// From the worker, to be closed.
-    spent: Option<Box<Sockets>>,
+    spent: Option<Box<Attachment>>,
 }
 
 impl Mail {
     /// Puts fresh sockets, if there are any, in the place of those in use.
     #[inline]
-    pub(super) fn collect(&self, sockets: &mut Box<Sockets>) {
+    pub(super) fn collect(&self, sockets: &mut Box<Attachment>) {
         // mail-acquire, with `send`: what the flag announces is in the parcel.
         if self.has_fresh.load(Ordering::Acquire)
             && let Ok(mut parcels) = self.sockets.try_lock()
@@ -78,14 +56,14 @@ impl Mail {
     }
 
     /// Hands sockets to the worker; those that it never took are returned to be closed.
-    fn send(&self, fresh: Box<Sockets>) -> Option<Box<Sockets>> {
+    fn send(&self, fresh: Box<Attachment>) -> Option<Box<Attachment>> {
         let untaken = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).fresh.replace(fresh);
         // mail-release, with `collect`.
         self.has_fresh.store(true, Ordering::Release);
         untaken
     }
 
-    fn spent(&self) -> Option<Box<Sockets>> {
+    fn spent(&self) -> Option<Box<Attachment>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).spent.take()
     }
 }
@@ -94,16 +72,16 @@ impl Mail {
 pub struct Watch {
     terms: Terms,
     mail: Arc<Mail>,
-    /// The socket that receives, of those last opened.
-    socket: Arc<OwnedFd>,
+    /// The socket that receives, of those last opened, or the TAP.
+    file: Arc<OwnedFd>,
     state: State,
 }
 
 impl Watch {
-    pub(super) fn of(sockets: &Sockets) -> io::Result<Self> {
-        let socket = Arc::clone(&sockets.receiving);
-        let state = state_of(&socket);
-        Ok(Self { terms: sockets.terms.clone(), mail: Arc::default(), socket, state })
+    pub(super) fn of(attachment: &Attachment, terms: Terms) -> Self {
+        let file = attachment.file();
+        let state = state_of(terms.kind, &file);
+        Self { terms, mail: Arc::default(), file, state }
     }
 
     pub(super) fn mail(&self) -> Arc<Mail> {
@@ -130,36 +108,43 @@ impl Watch {
     /// Whether the sockets still have their interface.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        open::is_bound(self.socket.as_fd())
+        state_of(self.terms.kind, &self.file) != State::Gone
     }
 
-    /// Counts what was lost.
+    /// Counts what was lost. What finds no room in a TAP the interface counts, and nobody here.
     pub fn count_losses(&self) {
-        self.mail.lost.fetch_add(lost_since_asked(self.socket.as_fd()), Ordering::Relaxed);
+        if self.terms.kind == Kind::Sockets {
+            self.mail.lost.fetch_add(lost_since_asked(self.file.as_fd()), Ordering::Relaxed);
+        }
     }
 
-    /// Polls the interface, and opens it anew when it has come back. To be called by one thread of the
-    /// namespace it was opened in. Returns its state when that has changed.
+    /// Polls the interface, and opens it anew when it has come back; a TAP that was gone the last time is
+    /// made again. To be called by one thread of the namespace it was opened in. Returns its state when that
+    /// has changed.
     pub fn poll(&mut self) -> Option<State> {
         // Closed here: that can take the kernel a while.
         drop(self.mail.spent());
         let before = self.state;
-        self.state = state_of(&self.socket);
+        self.state = state_of(self.terms.kind, &self.file);
         if self.state == State::Gone
-            && let Ok(sockets) = Sockets::open(&self.terms)
+            && (self.terms.kind == Kind::Sockets || before == State::Gone)
+            && let Ok(attachment) = Attachment::open(&self.terms)
         {
             self.count_losses();
-            self.socket = Arc::clone(&sockets.receiving);
-            self.state = state_of(&self.socket);
-            drop(self.mail.send(Box::new(sockets)));
+            self.file = attachment.file();
+            self.state = state_of(self.terms.kind, &self.file);
+            drop(self.mail.send(Box::new(attachment)));
         }
         (self.state != before).then_some(self.state)
     }
 }
 
-fn state_of(socket: &OwnedFd) -> State {
-    match open::is_running(socket.as_fd()) {
-        _ if !open::is_bound(socket.as_fd()) => State::Gone,
+fn state_of(kind: Kind, file: &OwnedFd) -> State {
+    if kind == Kind::Tap {
+        return tap::state_of(file);
+    }
+    match open::is_running(file.as_fd()) {
+        _ if !open::is_bound(file.as_fd()) => State::Gone,
         Ok(true) => State::Up,
         Ok(false) | Err(_) => State::Down,
     }

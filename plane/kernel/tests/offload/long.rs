@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Receives one packet and keeps its buffer.
-fn take_one(queue: &mut dyn Queue, stack: &mut Stack) -> Descriptor {
+pub fn take_one(queue: &mut dyn Queue, stack: &mut Stack) -> Descriptor {
     let end = Instant::now() + PATIENCE;
     let mut into = [Descriptor::default()];
     while queue.receive(0, stack, &mut into) == 0 {

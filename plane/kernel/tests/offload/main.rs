@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod long;
+mod tap;
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use common::{cable, inside};
 use headgate_host::network::{Links, Offload};
-use headgate_kernel::interface::{self, Sockets, State, Terms, Watch};
+use headgate_kernel::interface::{self, Kind, State, Terms, Watch};
 use headgate_kernel::{InterfaceIo, Pool, attach, open};
 use headgate_port::Queue;
 use headgate_port::testing::{packets, receive, stack};
@@ -36,8 +37,8 @@ const KIND_ECN: u8 = 0x80;
 const NEEDS_CHECKSUM: u8 = 1;
 
 fn port(name: &str) -> (Box<dyn Queue>, Watch) {
-    let terms = Terms { name: name.to_owned(), waiting: 1024, frame_bytes: 2048, joins: true };
-    interface::queue(Sockets::open(&terms).unwrap()).unwrap()
+    let (name, kind) = (name.to_owned(), Kind::Sockets);
+    interface::open(Terms { name, kind, waiting: 1024, frame_bytes: 2048, joins: true }).unwrap()
 }
 
 /// A plain packet socket, which sees frames as Linux hands them over.

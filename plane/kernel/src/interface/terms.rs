@@ -1,0 +1,48 @@
+//! What an interface is to the queue on it, and how it fares.
+
+/// How an interface is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// By packet sockets on it.
+    Sockets,
+    /// It is a TAP, whose cable ends here.
+    Tap,
+}
+
+/// Terms of a queue on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Name of the interface.
+    pub name: String,
+    /// How it is reached.
+    pub kind: Kind,
+    /// Frames that may wait in the ring of a socket; of a TAP its interface says how many.
+    pub waiting: u32,
+    /// The longest frame that buffers have room for, in bytes.
+    pub frame_bytes: u32,
+    /// Whether TCP segments that follow each other may leave as one long frame.
+    pub joins: bool,
+}
+
+/// State of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It carries packets.
+    Up,
+    /// It is switched off, or what it is joined to is.
+    Down,
+    /// There is none of this name.
+    Gone,
+}
+
+impl State {
+    /// Its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Gone => "gone",
+        }
+    }
+}
