@@ -7,7 +7,7 @@
 //! af_packet's sockets are ours (see [`crate::packet_socket`]), and a packet socket whose interface is gone
 //! can be bound to another while its rings stay where they are: the driver, and the worker in it, notice
 //! nothing. That does not hold for sockets in a fanout group (the kernel refuses), for AF_XDP sockets (bound
-//! once), and for tap devices (the interface was the device): these stay dead, and whoever asks is told so.
+//! once), and for tap devices (the interface was the device): these stay dead, and the status says so.
 
 use crate::device::Device;
 use crate::driver::Treatment;

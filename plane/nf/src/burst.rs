@@ -48,15 +48,19 @@ impl Burst {
     /// Takes the next packets out of the ring; returns how many.
     #[inline]
     pub(crate) fn fill(&mut self, ring: &mut Consumer) -> Result<usize, RingIndexError> {
-        let count = ring.pop(&mut self.received)?;
-        self.open(count);
+        let mut slots = self.received.iter_mut().zip(&mut self.packets);
+        let open =
+            |came: Descriptor| slots.next().map(|(received, packet)| open(received, packet, came)).is_some();
+        let count = ring.take_while(BURST_MAX, open)?;
+        self.show(count);
         Ok(count)
     }
 
     /// Takes these packets, at most [`BURST_MAX`].
     pub(crate) fn load(&mut self, packets: &[Descriptor]) {
-        self.received[..packets.len()].copy_from_slice(packets);
-        self.open(packets.len());
+        let slots = self.received.iter_mut().zip(&mut self.packets);
+        slots.zip(packets).for_each(|((received, packet), came)| open(received, packet, *came));
+        self.show(packets.len());
     }
 
     /// Takes packets that were worked on before: each as it goes and as it came. Returns how many.
@@ -87,14 +91,6 @@ impl Burst {
             kept += 1;
         }
         self.show(kept);
-    }
-
-    #[inline(always)]
-    fn open(&mut self, count: usize) {
-        for (packet, received) in self.packets[..count].iter_mut().zip(&self.received) {
-            *packet = received.with_tag(Verdict::NEXT);
-        }
-        self.show(count);
     }
 
     #[inline(always)]
@@ -165,6 +161,13 @@ impl Burst {
             self.packets().for_each(|mut packet| packet.set_verdict(verdict));
         }
     }
+}
+
+/// Takes a packet as it came: no NF has given a verdict on it yet.
+#[inline(always)]
+const fn open(received: &mut Descriptor, packet: &mut Descriptor, came: Descriptor) {
+    *received = came;
+    *packet = came.with_tag(Verdict::NEXT);
 }
 
 /// The packets of a burst.

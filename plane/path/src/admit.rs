@@ -31,7 +31,6 @@ pub(crate) fn admit(view: &View, ledger: &mut Ledger, burst: &mut Burst) {
 #[inline(always)]
 fn admit_open(view: &View, ledger: &Ledger, burst: &Burst) -> usize {
     let places = &burst.places[..burst.count];
-    let Some(first) = places.first() else { return 0 };
     let admit = |chain: ChainId, count: usize| {
         let is_open = view.plan.is_open(chain);
         if is_open {
@@ -39,17 +38,17 @@ fn admit_open(view: &View, ledger: &Ledger, burst: &Burst) -> usize {
         }
         is_open
     };
-    // Packets of one chain that follow each other are counted together.
-    let (mut chain, mut start) = (first.chain(), 0);
-    for (at, place) in places.iter().enumerate() {
-        if place.chain() != chain {
-            if !admit(chain, at - start) {
-                return start;
+    match places.first() {
+        Some(first) if burst.is_one_way => {
+            if admit(first.chain(), places.len()) {
+                places.len()
+            } else {
+                0
             }
-            (chain, start) = (place.chain(), at);
         }
+        // One by one: to cut off those of each chain takes longer than to count them.
+        _ => places.iter().take_while(|place| admit(place.chain(), 1)).count(),
     }
-    if admit(chain, places.len() - start) { places.len() } else { start }
 }
 
 /// Admits the packets from `start` on, of which some may have to be turned away: those of one chain are
@@ -62,7 +61,12 @@ fn admit_by_chain(view: &View, ledger: &mut Ledger, burst: &mut Burst, mut start
         let same = burst.places[start..burst.count].iter().take_while(|place| place.entrance() == entrance);
         let end = start + same.count();
         let (packets, places) = (&mut burst.packets[start..end], &mut burst.places[start..end]);
-        let stays = admit_run(view, ledger, entrance, Run { region: burst.region, packets, places });
+        let stays = admit_run(
+            view,
+            ledger,
+            entrance,
+            Run { region: burst.region, is_one_way: true, packets, places },
+        );
         burst.packets.copy_within(start..start + stays, kept);
         burst.places.copy_within(start..start + stays, kept);
         kept += stays;

@@ -7,7 +7,7 @@ use headgate_shm::Descriptor;
 use headgate_units::RegionId;
 
 use crate::BURST;
-use crate::flows::Entry;
+use crate::flows::Home;
 use crate::holders::Place;
 use crate::plan::PackedHop;
 
@@ -28,16 +28,17 @@ pub(crate) struct Burst {
     pub from: Place,
     /// Their next hop.
     pub next: Next,
+    /// Whether all of them are at one place: they go on the same way, unless flows or verdicts part them.
+    pub is_one_way: bool,
     /// Next hop of each packet, when it is [`Next::Each`].
     pub hops: [PackedHop; BURST],
     /// Number of groups of packets with one next hop that were gathered.
     groups: usize,
     /// Packets that wait while others are gathered.
     later: Later,
-    /// Keys that `classify` reads, their hashes, and the entries that it finds.
+    /// Keys that `classify` reads, and the homes of their flows.
     pub keys: [u128; BURST],
-    pub hashes: [u64; BURST],
-    pub entries: [Entry; BURST],
+    pub homes: [Home; BURST],
 }
 
 /// Next hop of the packets of a burst.
@@ -119,12 +120,12 @@ impl Default for Burst {
             places: [Place::default(); BURST],
             from: Place::default(),
             next: Next::Unknown,
+            is_one_way: false,
             hops: [PackedHop::default(); BURST],
             groups: 0,
             later: Later::default(),
             keys: [0; BURST],
-            hashes: [0; BURST],
-            entries: [Entry::default(); BURST],
+            homes: [Home::default(); BURST],
         }
     }
 }
@@ -136,6 +137,7 @@ impl Burst {
         self.region = region;
         self.count = count;
         self.next = Next::Unknown;
+        self.is_one_way = false;
         self.groups = 0;
     }
 
@@ -149,7 +151,7 @@ impl Burst {
             Next::Each | Next::Unknown => (self.hops[start], self.gather(start)),
         };
         let (packets, places) = (&mut self.packets[start..end], &mut self.places[start..end]);
-        (hop, Run { region: self.region, packets, places })
+        (hop, Run { region: self.region, is_one_way: self.is_one_way, packets, places })
     }
 
     /// Returns the end of the packets that go where the one at `start` goes.
@@ -182,13 +184,15 @@ impl Burst {
     #[inline(always)]
     pub fn all(&mut self) -> Run<'_> {
         let (packets, places) = (&mut self.packets[..self.count], &mut self.places[..self.count]);
-        Run { region: self.region, packets, places }
+        Run { region: self.region, is_one_way: self.is_one_way, packets, places }
     }
 }
 
 /// Consecutive packets of a burst.
 pub(crate) struct Run<'a> {
     pub region: RegionId,
+    /// Whether all of them are at one place, so that what holds of one chain is asked once.
+    pub is_one_way: bool,
     pub packets: &'a mut [Descriptor],
     pub places: &'a mut [Place],
 }
@@ -211,8 +215,9 @@ impl<'a> Run<'a> {
     pub fn split_at(self, at: usize) -> (Run<'a>, Run<'a>) {
         let (packets, more_packets) = self.packets.split_at_mut(at);
         let (places, more_places) = self.places.split_at_mut(at);
-        let region = self.region;
-        (Run { region, packets, places }, Run { region, packets: more_packets, places: more_places })
+        let Run { region, is_one_way, .. } = self;
+        let more = Run { region, is_one_way, packets: more_packets, places: more_places };
+        (Run { region, is_one_way, packets, places }, more)
     }
 
     /// Cuts off the packets beyond this many.

@@ -2,22 +2,23 @@
 //!
 //! The flow table is asked first; the rules decide on flows that it does not know, and it learns their answer
 //! (`classify/learn.rs`). A burst is gone through twice: the first time reads headers, hashes, and asks the
-//! cache for the table's lines, the second finds the entries, so that the misses of a burst overlap.
+//! cache for the table's lines, the second finds the entries and notes what they say, so that the misses of a
+//! burst overlap.
 //!
-//! Each word of a header is loaded once, or it is read from a private copy: the region is shared with NFs
-//! that may write to it meanwhile.
+//! Of each byte of a header one load is used, or it is read from a private copy: the region is shared with
+//! NFs that may write to it meanwhile.
 
 mod learn;
 
-use headgate_shm::{Descriptor, Region, cpu};
+use headgate_shm::{Descriptor, Region};
 use headgate_units::PortId;
 use headgate_wire::flow_key;
 
 use crate::BURST;
 use crate::board::Station;
-use crate::burst::Burst;
-use crate::flows::{Flows, Key, Seeds};
-use crate::holders::{Arrival, TICK_SHIFT};
+use crate::burst::{Agreement, Burst};
+use crate::flows::{Entry, Flows, Key, Seeds, Stamp};
+use crate::holders::{Arrival, Place, Records, TICK_SHIFT};
 use crate::intake::Intake;
 use crate::ledger::Ledger;
 use crate::view::View;
@@ -27,29 +28,42 @@ impl Intake {
     /// claims have ended.
     #[inline]
     pub fn classify(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) {
-        read_keys(ledger.store(burst.region).stack.region(), &self.seeds, &self.flows, burst);
-        let unknown = find_entries(&mut self.flows, view.plan.generation, self.clock.now(), burst);
-        if unknown != 0 {
-            self.learn_all(view, ledger, burst, unknown);
+        let store = ledger.store(burst.region);
+        read_keys(store.stack.region(), &self.seeds, &self.flows, burst);
+        store.holders.extras.clear(&burst.packets[..burst.count]);
+        let register = Register::new(view, ledger, burst);
+        let now = self.stamp(view.plan);
+        if find_entries(&mut self.flows, register, now, burst) {
+            self.learn_all(view, ledger, burst);
         }
-        enter(view, ledger, burst);
         ledger.passed(Station::Classify, &burst.packets[..burst.count], &burst.places[..burst.count]);
     }
 }
 
-/// Notes for each packet where it enters, when it arrived, and which flow it is of.
-#[inline(always)]
-fn enter(view: &View, ledger: &Ledger, burst: &mut Burst) {
-    let from = burst.from;
-    let at = (view.now.0 >> TICK_SHIFT) as u32;
-    let holders = &ledger.store(burst.region).holders;
-    for number in 0..burst.count.min(BURST) {
-        let (packet, entry) = (burst.packets[number], burst.entries[number]);
-        holders.set_arrival(packet.index(), Arrival { flow: entry.spread, at });
-        cpu::prefetch(&ledger.board.chains[entry.entrance.chain().index()]);
-        burst.places[number] = from.entering(entry.entrance);
+/// Notes for packets of one burst where they enter, when they arrived, and which flow they are of.
+#[derive(Clone, Copy)]
+struct Register<'a> {
+    records: Records<'a>,
+    from: Place,
+    /// Time of their arrival, as the holder records have it.
+    at: u32,
+}
+
+impl<'a> Register<'a> {
+    fn new(view: &View, ledger: &'a Ledger, burst: &Burst) -> Self {
+        Self {
+            records: ledger.store(burst.region).holders.records(),
+            from: burst.from,
+            at: (view.now.0 >> TICK_SHIFT) as u32,
+        }
     }
-    holders.extras.clear(&burst.packets[..burst.count]);
+
+    /// Notes what its flow's entry says of a packet. Returns its place.
+    #[inline(always)]
+    fn enter(&self, packet: Descriptor, entry: Entry) -> Place {
+        self.records.set_arrival(packet.index(), Arrival { flow: entry.spread, at: self.at });
+        self.from.entering(entry.entrance)
+    }
 }
 
 /// Reads the needed part of each header, hashes, and asks the cache for the table's lines. Not inlined, and
@@ -59,31 +73,38 @@ fn read_keys(headers: &Region, seeds: &Seeds, flows: &Flows<u128>, burst: &mut B
     let (seeds, port) = (*seeds, burst.from.port());
     for at in 0..burst.count.min(BURST) {
         let key = plain_key(headers, burst.packets[at], port);
-        let hash = key.hash(&seeds);
-        flows.prefetch(hash);
-        (burst.keys[at], burst.hashes[at]) = (key, hash);
+        let home = flows.home(key.hash(&seeds));
+        flows.prefetch(home);
+        (burst.keys[at], burst.homes[at]) = (key, home);
     }
 }
 
-/// Finds the entry of each flow. Returns a bit for each packet whose flow is not known.
+/// Finds the entry of each flow, and enters its packets where it says; those of unknown flows stay at
+/// [`Place::FREE`]. Returns whether there are any.
 #[inline(never)]
-fn find_entries(flows: &mut Flows<u128>, generation: u32, tick: u32, burst: &mut Burst) -> u128 {
-    let mut unknown = 0;
+fn find_entries(flows: &mut Flows<u128>, register: Register, now: Stamp, burst: &mut Burst) -> bool {
+    let (mut some_unknown, mut places) = (false, Agreement::default());
     for at in 0..burst.count.min(BURST) {
-        match flows.find(burst.keys[at], burst.hashes[at], generation, tick) {
-            Some(entry) => burst.entries[at] = entry,
-            None => unknown |= 1 << at,
-        }
+        let place = match flows.find(burst.keys[at], burst.homes[at], now) {
+            Some(entry) => register.enter(burst.packets[at], entry),
+            None => {
+                some_unknown = true;
+                Place::FREE
+            }
+        };
+        burst.places[at] = place;
+        places.add(place.bits());
     }
-    unknown
+    burst.is_one_way = places.is_one();
+    some_unknown
 }
 
 /// Returns the key of a packet that is plain IPv4, and 0 for any other: that is no IPv4 flow, whose protocol
 /// would be 0.
 #[inline(always)]
 fn plain_key(headers: &Region, packet: Descriptor, port: PortId) -> u128 {
-    let words = headers.words(packet, flow_key::PLAIN_WORDS_AT);
-    let plain = flow_key::plain_ipv4(words, packet.length() as usize);
+    let head = headers.head(packet, flow_key::PLAIN_BYTES);
+    let plain = flow_key::plain_ipv4(|at| head.word(at), packet.length() as usize);
     plain.map_or(0, |key| key.with_ingress(port.0 as u8).bits())
 }
 
@@ -93,7 +114,7 @@ pub(crate) fn spread_at(headers: &Region, packet: Descriptor, port: PortId, seed
     spread_of(plain_key(headers, packet, port).hash(seeds))
 }
 
-/// Returns the bits of a hash that choose an instance: others than those that chose the bucket.
+/// Returns the bits of a hash that choose an instance: others than those that chose the line of the table.
 const fn spread_of(hash: u64) -> u32 {
-    hash as u32
+    (hash >> 32) as u32
 }

@@ -45,17 +45,13 @@ pub(crate) fn emit(
 #[inline(always)]
 fn count_left(ledger: &Ledger, run: &Run) {
     let Some(first) = run.places.first() else { return };
-    let holders = &ledger.store(run.region).holders;
-    let left = |chain: ChainId, count| ledger.board.chains[chain.index()].left.add(count);
-    // Packets of one chain that follow each other are counted together.
-    let (mut chain, mut count) = (first.chain(), 0);
-    for (packet, place) in run.iter() {
-        holders.set_place(packet.index(), Place::FREE);
-        if place.chain() != chain {
-            left(chain, count);
-            (chain, count) = (place.chain(), 0);
-        }
-        count += 1;
+    let records = ledger.store(run.region).holders.records();
+    let left = |chain: ChainId, count: usize| ledger.board.chains[chain.index()].left.add(count as u64);
+    run.packets.iter().for_each(|packet| records.set_place(packet.index(), Place::FREE));
+    if run.is_one_way {
+        left(first.chain(), run.len());
+    } else {
+        // One by one: to cut off those of each chain takes longer than to count them.
+        run.places.iter().for_each(|place| left(place.chain(), 1));
     }
-    left(chain, count);
 }

@@ -4,12 +4,12 @@
 //! else, because the answer is the same and the instance follows from the flow's hash. So a flood of new
 //! flows can take the place of old entries but can neither exhaust memory nor break a flow.
 //!
-//! Four entries share a bucket of two or more cache lines, each value beside its key. A new flow takes the
-//! first vacant or expired way, else the one not seen for longest. There is a bucket for each flow of the
-//! capacity, so 92 of 100 flows are found in the first line of theirs, the only one that is fetched ahead,
-//! and 1 in 270 does not fit. Fetching both costs more than it saves where the table is larger than the
-//! caches: a million flows take 38 ns a packet so and 29 otherwise (`examples/cost.rs time flows_1m`).
-//! Buckets are chosen by a keyed hash, so an attacker who does not know the key cannot aim at one.
+//! Two entries share a line, each value beside its key, and two lines are a pair. A flow's hash names its
+//! home line; a new flow takes the first vacant way there, else in the other line of the pair, else it takes
+//! the place of the one of all four that was not seen for longest, if that has expired or not. There is a
+//! pair for each flow of the capacity, so 97 of 100 flows are in their home line, the only one that is
+//! fetched ahead, and 1 in 270 does not fit. A home for each pair alone, its first line, keeps 90 of 100
+//! there. Lines are chosen by a keyed hash, so an attacker who does not know the key cannot aim at one.
 
 use headgate_shm::cpu;
 
@@ -69,14 +69,40 @@ pub struct Entry {
 
 #[derive(Clone, Copy, Default)]
 struct Value {
-    /// The generation of rules that gave the chain; 0 marks a vacant way.
-    generation: u32,
-    /// Time of its last use, in ticks.
-    seen: u32,
+    stamp: Stamp,
     entry: Entry,
 }
 
-const WAYS: usize = 4;
+/// Time of an entry's last use, in ticks, and above it the generation of rules that gave the chain;
+/// generation 0 marks a vacant way. In one word, because mostly both are those of now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(u64);
+
+impl Stamp {
+    /// Returns the stamp of an entry that is used at this time under these rules, whose generation is not 0.
+    #[must_use]
+    pub const fn new(generation: u32, tick: u32) -> Self {
+        Self((generation as u64) << u32::BITS | tick as u64)
+    }
+
+    const fn generation(self) -> u32 {
+        (self.0 >> u32::BITS) as u32
+    }
+
+    const fn is_vacant(self) -> bool {
+        self.generation() == 0
+    }
+
+    /// Returns the ticks since then.
+    const fn idle(self, tick: u32) -> u32 {
+        tick.wrapping_sub(self.0 as u32)
+    }
+}
+
+/// Ways of a line.
+const WAYS: usize = 2;
+/// Lines in which a flow can be: its home, and the other of the pair.
+const PAIR: usize = 2;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -85,11 +111,16 @@ struct Way<K> {
     value: Value,
 }
 
+/// Line of the table: one of the cache, or two for wide keys.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Bucket<K> {
+struct Line<K> {
     ways: [Way<K>; WAYS],
 }
+
+/// Home line of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Home(u32);
 
 /// Effect that learning a flow had on the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +135,7 @@ pub enum Learnt {
 
 /// Bounded table of flows.
 pub struct Flows<K> {
-    buckets: Box<[Bucket<K>]>,
+    lines: Box<[Line<K>]>,
     idle_ticks: u32,
     live: usize,
     swept: usize,
@@ -112,87 +143,93 @@ pub struct Flows<K> {
 
 impl<K: Key> Flows<K> {
     /// Returns a table for about `capacity` flows, forgotten after `idle_ticks` without a packet. It has four
-    /// times the places or more, so that buckets overflow rarely before that.
+    /// times the places or more, so that pairs overflow rarely before that.
     #[must_use]
     pub fn new(capacity: usize, idle_ticks: u32) -> Self {
-        let vacant = Bucket { ways: [Way { key: K::VACANT, value: Value::default() }; WAYS] };
-        let mut buckets = Vec::with_capacity(Self::buckets_for(capacity));
+        let vacant = Line { ways: [Way { key: K::VACANT, value: Value::default() }; WAYS] };
+        let mut lines = Vec::with_capacity(Self::lines_for(capacity));
         // Before the first write to them: pages that exist already stay as small as they are.
-        cpu::prefer_huge_pages(buckets.spare_capacity_mut());
-        buckets.resize(Self::buckets_for(capacity), vacant);
-        Self { buckets: buckets.into_boxed_slice(), idle_ticks: idle_ticks.max(1), live: 0, swept: 0 }
+        cpu::prefer_huge_pages(lines.spare_capacity_mut());
+        lines.resize(Self::lines_for(capacity), vacant);
+        Self { lines: lines.into_boxed_slice(), idle_ticks: idle_ticks.max(1), live: 0, swept: 0 }
     }
 
-    const fn buckets_for(capacity: usize) -> usize {
-        capacity.next_power_of_two()
+    const fn lines_for(capacity: usize) -> usize {
+        PAIR * capacity.next_power_of_two()
     }
 
     /// Returns the bytes that a table for about `capacity` flows takes.
     #[must_use]
     pub const fn bytes_for(capacity: usize) -> usize {
-        Self::buckets_for(capacity) * size_of::<Bucket<K>>()
+        Self::lines_for(capacity) * size_of::<Line<K>>()
     }
 
+    /// Returns the home of the flow with this hash.
     #[inline(always)]
-    fn bucket(&self, hash: u64) -> usize {
-        (hash >> 32) as usize & (self.buckets.len() - 1)
+    #[must_use]
+    pub fn home(&self, hash: u64) -> Home {
+        Home(hash as u32 & (self.lines.len() - 1) as u32)
     }
 
-    /// Asks the cache for the lines that [`Flows::find`] will read first.
+    /// Asks the cache for a flow's home.
     #[inline(always)]
-    pub fn prefetch(&self, hash: u64) {
-        cpu::prefetch(&self.buckets[self.bucket(hash)].ways[0]);
+    pub fn prefetch(&self, home: Home) {
+        cpu::prefetch_one(&self.lines, home.0 as usize);
     }
 
-    /// Returns the entry of a flow under these rules.
+    /// Returns the entry of a flow under the rules of now.
     #[inline(always)]
-    pub fn find(&mut self, key: K, hash: u64, generation: u32, tick: u32) -> Option<Entry> {
-        let place = self.bucket(hash);
-        for way in &mut self.buckets[place].ways {
-            if way.key == key && way.value.generation == generation {
-                if way.value.seen != tick {
-                    way.value.seen = tick;
+    pub fn find(&mut self, key: K, home: Home, now: Stamp) -> Option<Entry> {
+        for line in pair(home) {
+            for way in &mut self.lines[line].ways {
+                let Value { stamp, entry } = way.value;
+                if way.key != key {
+                    continue;
                 }
-                return Some(way.value.entry);
+                if stamp == now {
+                    return Some(entry);
+                }
+                if stamp.generation() == now.generation() {
+                    way.value.stamp = now;
+                    return Some(entry);
+                }
             }
         }
         None
     }
 
-    /// Remembers the rules' answer. `generation` is not 0.
-    pub fn learn(&mut self, key: K, hash: u64, entry: Entry, generation: u32, tick: u32) -> Learnt {
-        let place = self.bucket(hash);
-        let idle = self.idle_ticks;
-        let bucket = &mut self.buckets[place];
-        let age = |value: &Value| tick.wrapping_sub(value.seen);
-        let way_where = |test: &dyn Fn(usize) -> bool| (0..WAYS).find(|&way| test(way));
-        let same = way_where(&|way| bucket.ways[way].value.generation != 0 && bucket.ways[way].key == key);
-        let vacant = way_where(&|way| bucket.ways[way].value.generation == 0);
-        let (way, learnt) = match (same, vacant) {
-            (Some(way), _) => (way, Learnt::Renewed),
-            (None, Some(way)) => (way, Learnt::New),
-            (None, None) => {
-                let mut oldest = 0;
-                for way in 1..WAYS {
-                    if age(&bucket.ways[way].value) > age(&bucket.ways[oldest].value) {
-                        oldest = way;
-                    }
-                }
-                let expired = age(&bucket.ways[oldest].value) > idle;
-                (oldest, if expired { Learnt::Renewed } else { Learnt::Evicted })
-            }
-        };
+    /// Remembers the answer of the rules of now.
+    pub fn learn(&mut self, key: K, home: Home, entry: Entry, now: Stamp) -> Learnt {
+        let (line, way, learnt) = self.place_for(key, home, now.0 as u32);
         self.live += usize::from(learnt == Learnt::New);
-        bucket.ways[way] = Way { key, value: Value { generation, seen: tick, entry } };
+        self.lines[line].ways[way] = Way { key, value: Value { stamp: now, entry } };
         learnt
     }
 
-    /// Forgets expired entries among the next `count` buckets.
+    /// Returns the line and the way that a flow takes, and who was there.
+    fn place_for(&self, key: K, home: Home, tick: u32) -> (usize, usize, Learnt) {
+        let ways = || pair(home).into_iter().flat_map(|line| (0..WAYS).map(move |way| (line, way)));
+        let at = |(line, way): (usize, usize)| &self.lines[line].ways[way];
+        let stamp = |place: &_| at(*place).value.stamp;
+        let same = |place: &_| !stamp(place).is_vacant() && at(*place).key == key;
+        if let Some((line, way)) = ways().find(same) {
+            return (line, way, Learnt::Renewed);
+        }
+        if let Some((line, way)) = ways().find(|place| stamp(place).is_vacant()) {
+            return (line, way, Learnt::New);
+        }
+        let age = |place: &_| stamp(place).idle(tick);
+        let oldest = ways().max_by_key(age).expect("a pair has ways");
+        let expired = age(&oldest) > self.idle_ticks;
+        (oldest.0, oldest.1, if expired { Learnt::Renewed } else { Learnt::Evicted })
+    }
+
+    /// Forgets expired entries among the next `count` lines.
     pub fn sweep(&mut self, count: usize, tick: u32) {
-        for _ in 0..count.min(self.buckets.len()) {
-            self.swept = (self.swept + 1) & (self.buckets.len() - 1);
-            for way in &mut self.buckets[self.swept].ways {
-                if way.value.generation != 0 && tick.wrapping_sub(way.value.seen) > self.idle_ticks {
+        for _ in 0..count.min(self.lines.len()) {
+            self.swept = (self.swept + 1) & (self.lines.len() - 1);
+            for way in &mut self.lines[self.swept].ways {
+                if !way.value.stamp.is_vacant() && way.value.stamp.idle(tick) > self.idle_ticks {
                     way.value = Value::default();
                     self.live -= 1;
                 }
@@ -209,20 +246,20 @@ impl<K: Key> Flows<K> {
     /// Returns how many flows the table can know.
     #[must_use]
     pub fn places(&self) -> usize {
-        self.buckets.len() * WAYS
+        self.lines.len() * WAYS
     }
 
     /// Returns up to `most` known flows, with the ticks since each was last used.
     pub fn list(&self, most: usize, tick: u32) -> Vec<(K, Entry, u32)> {
-        let ways = |bucket: &Bucket<K>| {
-            let bucket = *bucket;
-            (0..WAYS)
-                .map(move |way| bucket.ways[way])
-                .filter(|way| way.value.generation != 0)
-                .map(move |Way { key, value }| (key, value.entry, tick.wrapping_sub(value.seen)))
-        };
-        self.buckets.iter().flat_map(ways).take(most).collect()
+        let known = self.lines.iter().flat_map(|line| line.ways).filter(|way| !way.value.stamp.is_vacant());
+        known.take(most).map(|Way { key, value }| (key, value.entry, value.stamp.idle(tick))).collect()
     }
+}
+
+/// Returns the lines in which a flow can be, its home first.
+#[inline(always)]
+const fn pair(home: Home) -> [usize; PAIR] {
+    [home.0 as usize, home.0 as usize ^ 1]
 }
 
 #[cfg(test)]
@@ -238,6 +275,14 @@ mod tests {
         Entry { entrance: Entrance::new(ChainId(chain), 3), spread: 7 }
     }
 
+    fn learn(flows: &mut Flows<u128>, key: u128, chain: u16, tick: u32) -> Learnt {
+        flows.learn(key, flows.home(key.hash(&SEEDS)), entry(chain), Stamp::new(1, tick))
+    }
+
+    fn finds(flows: &mut Flows<u128>, key: u128, tick: u32) -> bool {
+        flows.find(key, flows.home(key.hash(&SEEDS)), Stamp::new(1, tick)).is_some()
+    }
+
     proptest! {
         /// What the table answers is always what was learnt last under the same rules.
         #[test]
@@ -245,11 +290,11 @@ mod tests {
             let mut flows = Flows::<u128>::new(64, 1000);
             let mut model = HashMap::new();
             for (tick, (key, chain, generation, learn)) in steps.into_iter().enumerate() {
-                let hash = key.hash(&SEEDS);
+                let home = flows.home(key.hash(&SEEDS));
                 if learn {
-                    flows.learn(key, hash, entry(chain), generation, tick as u32);
+                    flows.learn(key, home, entry(chain), Stamp::new(generation, tick as u32));
                     model.insert(key, (generation, chain));
-                } else if let Some(found) = flows.find(key, hash, generation, tick as u32) {
+                } else if let Some(found) = flows.find(key, home, Stamp::new(generation, tick as u32)) {
                     prop_assert_eq!(model.get(&key), Some(&(generation, found.entrance.chain().0)));
                 }
                 prop_assert!(flows.live() <= flows.places());
@@ -263,7 +308,7 @@ mod tests {
         let mut flows = Flows::<u128>::new(512, 1000);
         let mut evicted = 0;
         for key in 0..100_000u128 {
-            let learnt = flows.learn(key, key.hash(&SEEDS), entry(1), 1, 0);
+            let learnt = learn(&mut flows, key, 1, 0);
             evicted += usize::from(learnt == Learnt::Evicted);
         }
         assert_eq!(flows.places(), 2048);
@@ -275,16 +320,13 @@ mod tests {
         let mut flows = Flows::<u128>::new(512, 1000);
         let known: Vec<u128> = (1..200).map(|number| number << 64).collect();
         for &key in &known {
-            flows.learn(key, key.hash(&SEEDS), entry(3), 1, 0);
+            learn(&mut flows, key, 3, 0);
         }
         let mut forgotten = 0;
         for (tick, key) in (0..20_000u128).enumerate() {
-            flows.learn(key, key.hash(&SEEDS), entry(1), 1, tick as u32);
+            learn(&mut flows, key, 1, tick as u32);
             if tick % 100 == 0 {
-                forgotten += known
-                    .iter()
-                    .filter(|&&key| flows.find(key, key.hash(&SEEDS), 1, tick as u32).is_none())
-                    .count();
+                forgotten += known.iter().filter(|&&key| !finds(&mut flows, key, tick as u32)).count();
             }
         }
         assert!(forgotten < known.len() * 200 / 20, "{forgotten}");
@@ -294,21 +336,26 @@ mod tests {
     fn idle_flows_are_swept() {
         let mut flows = Flows::<u128>::new(64, 10);
         for key in 1..50u128 {
-            flows.learn(key, key.hash(&SEEDS), entry(1), 1, 0);
+            learn(&mut flows, key, 1, 0);
         }
-        flows.find(1, 1u128.hash(&SEEDS), 1, 8);
+        assert!(finds(&mut flows, 1, 8));
         flows.sweep(usize::MAX, 11);
         assert_eq!(flows.list(9, 11), vec![(1, entry(1), 3)]);
         assert_eq!(flows.live(), 1);
     }
 
     #[test]
-    fn a_million_flows_fit_a_table_for_a_million() {
+    fn a_million_flows_fit_a_table_for_a_million_and_most_are_at_home() {
         let mut flows = Flows::<u128>::new(1 << 20, 1000);
-        for key in 0..1u128 << 20 {
-            let spread = key << 40;
-            flows.learn(spread, spread.hash(&SEEDS), entry(1), 1, 0);
+        let keys = || (0..1u128 << 20).map(|key| key << 40);
+        for key in keys() {
+            learn(&mut flows, key, 1, 0);
         }
         assert!(flows.live() > (1 << 20) * 99 / 100, "{}", flows.live());
+        let is_at_home = |key: &u128| {
+            flows.lines[flows.home(key.hash(&SEEDS)).0 as usize].ways.iter().any(|way| way.key == *key)
+        };
+        let at_home = keys().filter(is_at_home).count();
+        assert!(at_home > (1 << 20) * 96 / 100, "{at_home}");
     }
 }

@@ -42,9 +42,42 @@ pub struct Arrival {
 }
 
 #[repr(align(16))]
-struct Record {
+pub(crate) struct Record {
     place: AtomicU64,
     arrival: AtomicU64,
+}
+
+/// Records of all buffers of a region. A value by itself: a loop that writes records needs not read again
+/// where they lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Records<'a>(&'a [Record]);
+
+impl<'a> Records<'a> {
+    /// Returns where a packet is.
+    #[inline(always)]
+    pub fn place(self, index: u32) -> Place {
+        Place::from_bits(self.0[index as usize].place.load(Ordering::Relaxed))
+    }
+
+    /// Sets where a packet is now.
+    #[inline(always)]
+    pub fn set_place(self, index: u32, place: Place) {
+        self.0[index as usize].place.store(place.bits(), Ordering::Relaxed);
+    }
+
+    /// Sets a packet's flow and arrival when it arrives.
+    #[inline(always)]
+    pub fn set_arrival(self, index: u32, arrival: Arrival) {
+        let word = u64::from(arrival.flow) | u64::from(arrival.at) << 32;
+        self.0[index as usize].arrival.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns the record of a buffer that an untrusted process named, to read and to change; `None` when
+    /// there is no such buffer.
+    #[inline(always)]
+    pub fn find(self, index: u32) -> Option<Slot<'a>> {
+        self.0.get(index as usize).map(|record| Slot(&record.place))
+    }
 }
 
 /// Record of one packet's place.
@@ -101,23 +134,22 @@ impl Holders {
         self.records.len() as u32
     }
 
-    /// Returns where a packet is.
+    /// Returns the records, to be found without the table.
     #[inline(always)]
+    pub(crate) fn records(&self) -> Records<'_> {
+        Records(&self.records)
+    }
+
+    /// Returns where a packet is.
     #[must_use]
     pub fn place(&self, index: u32) -> Place {
-        Place::from_bits(self.records[index as usize].place.load(Ordering::Relaxed))
+        self.records().place(index)
     }
 
     /// Sets where a packet is now.
     #[inline(always)]
     pub fn set_place(&self, index: u32, place: Place) {
-        self.records[index as usize].place.store(place.bits(), Ordering::Relaxed);
-    }
-
-    /// Returns the record of a packet, to read and to change, found once.
-    #[inline(always)]
-    pub(crate) fn slot(&self, index: u32) -> Slot<'_> {
-        Slot(&self.records[index as usize].place)
+        self.records().set_place(index, place);
     }
 
     /// Returns a packet's flow and arrival.
@@ -131,8 +163,7 @@ impl Holders {
     /// Sets both when it arrives.
     #[inline(always)]
     pub fn set_arrival(&self, index: u32, arrival: Arrival) {
-        let word = u64::from(arrival.flow) | u64::from(arrival.at) << 32;
-        self.records[index as usize].arrival.store(word, Ordering::Relaxed);
+        self.records().set_arrival(index, arrival);
     }
 
     /// Returns the buffers that a holder has.

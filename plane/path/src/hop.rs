@@ -24,36 +24,54 @@ use crate::view::View;
 pub const JUMPS_MAX: u8 = 16;
 
 impl Stages {
-    /// Takes a burst from one of the instances, and finds where each of its packets goes next. Returns how
-    /// many packets the instance had returned.
+    /// Takes a burst from one of the instances, and finds where each of its packets goes next; those that go
+    /// straight into the ring of another instance are there already. Returns how many packets the instance
+    /// had returned.
     #[inline]
     pub fn hop(&mut self, view: &View, ledger: &mut Ledger, at: usize, burst: &mut Burst) -> usize {
-        let instance = self.instance(at);
-        let taken = instance.link.take(view, ledger, burst);
-        let (count, number) = (burst.count, instance.number);
+        let number = self.instance(at).number;
+        burst.count = 0;
         // An NF that sends some packets elsewhere sent these on. Asked only while it matters.
         let tells = view.signals.pressure.any() && view.signals.diverts.is_by(number);
+        let straight = if tells { 0 } else { self.hop_straight(view, ledger, at, burst) };
+        // What the other instance has no room for waits here, and not in the ring of this one.
+        if burst.count > 0 || straight == BURST || straight > 0 && self.instance(at).link.is_drained() {
+            return straight;
+        }
+        let taken = self.instance(at).link.take(view, ledger, burst);
+        let count = burst.count;
         match taken {
-            Taken::Nothing => return 0,
-            Taken::OneWay if !tells => one_way(view, ledger, burst),
+            Taken::Nothing => return straight,
             Taken::Onward if !tells => route(view.plan, ledger, burst),
             Taken::Made => follow_made(view, ledger, number, tells, burst),
             _ => follow::<false>(view, ledger, number, tells, burst),
         }
         ledger.passed(Station::Hop, &burst.packets[..burst.count], &burst.places[..burst.count]);
+        straight + count
+    }
+
+    /// Does the same where packets go one way, as long as they do.
+    #[inline(always)]
+    fn hop_straight(&mut self, view: &View, ledger: &mut Ledger, at: usize, burst: &mut Burst) -> usize {
+        let Some(from) = self.instance(at).link.next_straight(ledger) else { return 0 };
+        let next = from.advanced();
+        let hop = view.plan.hop(next.chain(), next.position());
+        if let Hop::Instance { position, number } = hop.unpack()
+            && let Some(to) = self.find(number)
+            && let Some([instance, to]) = self.pair(at, to)
+            && !ledger.watch.traces()
+        {
+            let count = instance.link.hand_straight(&mut to.link, view, ledger, from, position);
+            if count > 0 {
+                ledger.passed_untraced(Station::Hop, count);
+                return count;
+            }
+        }
+        let count = self.instance(at).link.take_straight(view, ledger, from, burst);
+        route(view.plan, ledger, burst);
+        ledger.passed(Station::Hop, &burst.packets[..burst.count], &burst.places[..burst.count]);
         count
     }
-}
-
-/// Sends all packets on along one chain, from one position.
-#[inline(always)]
-fn one_way(view: &View, ledger: &Ledger, burst: &mut Burst) {
-    let place = burst.places[0];
-    let hop = view.plan.hop(place.chain(), place.position());
-    if hop.is_spread() {
-        return route(view.plan, ledger, burst);
-    }
-    burst.next = Next::Same(hop);
 }
 
 /// Follows the verdicts, packet by packet; made packets are like any others from here on. Those that end here
@@ -88,6 +106,7 @@ fn follow<const MADE: bool>(
         kept += 1;
     }
     burst.count = kept;
+    burst.is_one_way = false;
     burst.next = Next::agreed(&hops, burst.hops[0]);
 }
 

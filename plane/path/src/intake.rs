@@ -7,15 +7,15 @@ use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
 
 use crate::board::Board;
 use crate::bound::Windows;
-use crate::flows::{Entry, Flows, Seeds};
+use crate::flows::{Entry, Flows, Seeds, Stamp};
 use crate::mesh::Parcels;
 use crate::plan::Plan;
 use crate::signals::Bounds;
 use crate::view::View;
 
-/// Number of buckets of the flow table swept each time slow things are done. Our choice: a table of a million
-/// flows is swept in some seconds, at a cost of one cache line each 64 passes.
-const SWEEP_BUCKETS: usize = 8;
+/// Number of lines of the flow table swept each time slow things are done. Our choice: a table of a million
+/// flows is swept in some seconds, at a cost of one cache line each 4 passes.
+const SWEEP_LINES: usize = 16;
 
 /// Sizes and secrets of a flow table.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +44,6 @@ pub(crate) struct FlowClock {
     tick: u32,
     next: Ticks,
     every: Ticks,
-}
-
-impl FlowClock {
-    #[inline(always)]
-    pub const fn now(&self) -> u32 {
-        self.tick
-    }
 }
 
 /// State of the stations `arrive`, `classify`, `admit`.
@@ -94,6 +87,12 @@ impl Intake {
         self.parcels.returns_taken()
     }
 
+    /// Returns the stamp of flows that are used now.
+    #[inline(always)]
+    pub fn stamp(&self, plan: &Plan) -> Stamp {
+        Stamp::new(plan.generation, self.clock.tick)
+    }
+
     /// Judges the windows that are due, and moves the table's clock on.
     #[inline(always)]
     pub fn tend(&mut self, view: &View) {
@@ -106,8 +105,8 @@ impl Intake {
 
     /// Forgets some of the flows that are idle, and counts the others.
     pub fn sweep(&mut self, board: &Board) {
-        self.flows.sweep(SWEEP_BUCKETS, self.clock.tick);
-        self.wide_flows.sweep(SWEEP_BUCKETS, self.clock.tick);
+        self.flows.sweep(SWEEP_LINES, self.clock.tick);
+        self.wide_flows.sweep(SWEEP_LINES, self.clock.tick);
         board.flows.set((self.flows.live() + self.wide_flows.live()) as u64);
     }
 

@@ -84,6 +84,14 @@ impl Ledger {
         }
     }
 
+    /// Notes the same of packets that nobody traces.
+    #[inline(always)]
+    pub fn passed_untraced(&mut self, station: Station, packets: usize) {
+        if self.watch.is_on() {
+            self.watch.measure_station(&self.board, station, packets);
+        }
+    }
+
     /// Copies a run to another region: its packets have other descriptors then, and those that did not fit
     /// have ended.
     pub fn cross<'a>(&mut self, run: Run<'a>, to: RegionId) -> Run<'a> {

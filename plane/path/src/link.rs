@@ -13,6 +13,7 @@ use headgate_units::{ChainId, RegionId};
 
 use crate::board::InstanceCounts;
 use crate::burst::{Burst, Run};
+use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::view::View;
 
@@ -78,6 +79,51 @@ impl Link {
         match self {
             Self::Rings(rings) => rings.take(view, ledger, burst),
             Self::Program(program) => program.take(view, ledger, burst),
+        }
+    }
+
+    /// Returns the place, in its hands, of the packet that it returns next, if that may go straight on.
+    #[inline(always)]
+    pub fn next_straight(&mut self, ledger: &Ledger) -> Option<Place> {
+        match self {
+            Self::Rings(rings) => rings.next_straight(ledger),
+            Self::Program(_) => None,
+        }
+    }
+
+    /// Returns whether everything was taken that it was seen to have returned.
+    #[inline(always)]
+    pub fn is_drained(&self) -> bool {
+        match self {
+            Self::Rings(rings) => rings.is_drained(),
+            Self::Program(_) => true,
+        }
+    }
+
+    /// Takes a burst of packets that it returned and that all are at this place in its hands. Returns how
+    /// many.
+    #[inline(always)]
+    pub fn take_straight(&mut self, view: &View, ledger: &Ledger, from: Place, burst: &mut Burst) -> usize {
+        match self {
+            Self::Rings(rings) => rings.take_straight(view, ledger, from, burst),
+            Self::Program(_) => 0,
+        }
+    }
+
+    /// Hands packets that it returned and that all are at the place `from` in its hands straight to another
+    /// instance, to this position of their chain. Returns how many.
+    #[inline(always)]
+    pub fn hand_straight(
+        &mut self,
+        to: &mut Self,
+        view: &View,
+        ledger: &Ledger,
+        from: Place,
+        position: u8,
+    ) -> usize {
+        match (self, to) {
+            (Self::Rings(rings), Self::Rings(to)) => rings.hand_straight(to, view, ledger, from, position),
+            _ => 0,
         }
     }
 

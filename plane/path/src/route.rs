@@ -8,15 +8,15 @@ use crate::plan::{Hop, PackedHop, Plan};
 /// Asks the plan where the packets of a burst go next, once for those that go the same way.
 #[inline]
 pub(crate) fn route(plan: &Plan, ledger: &Ledger, burst: &mut Burst) {
-    let Some((first, others)) = burst.places[..burst.count].split_first() else { return };
-    let hop = plan.hop(first.chain(), first.position());
-    // All at once: a burst of many chains shows itself by its second packet anyway.
-    let is_one_way = others.iter().all(|place| place.way() == first.way());
-    if is_one_way && !hop.is_spread() {
-        burst.next = Next::Same(hop);
-    } else {
-        route_each(plan, ledger, burst);
+    let Some(first) = burst.places[..burst.count].first() else { return };
+    if burst.is_one_way {
+        let hop = plan.hop(first.chain(), first.position());
+        if !hop.is_spread() {
+            burst.next = Next::Same(hop);
+            return;
+        }
     }
+    route_each(plan, ledger, burst);
 }
 
 /// Asks the plan packet by packet.

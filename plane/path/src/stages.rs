@@ -72,6 +72,12 @@ impl Stages {
         &mut self.instances[at]
     }
 
+    /// Returns two instances; `None` where they are one.
+    #[inline(always)]
+    pub fn pair(&mut self, one: usize, other: usize) -> Option<[&mut Instance; 2]> {
+        self.instances.get_disjoint_mut([one, other]).ok()
+    }
+
     /// Returns how many buffers of a region are in the hands of instances' queues.
     pub fn hold(&self, region: RegionId) -> usize {
         self.instances.iter().map(|instance| instance.link.holds(region)).sum()

@@ -165,6 +165,12 @@ impl Watch {
         self.on
     }
 
+    /// Returns whether packets are traced.
+    #[inline(always)]
+    pub const fn traces(&self) -> bool {
+        self.ring.is_some()
+    }
+
     /// Begins a pass: the time up to now is no station's.
     #[inline(always)]
     pub fn begin(&mut self) {
@@ -177,18 +183,26 @@ impl Watch {
     #[cold]
     #[inline(never)]
     pub fn passed(&mut self, board: &Board, station: Station, packets: &[Descriptor], places: &[Place]) {
-        let now = Ticks(cycles());
-        if self.measures {
-            let counts = &board.stations[station as usize];
-            counts.cycles.add(now.since(self.mark).0);
-            counts.packets.add(packets.len() as u64);
-        }
-        self.mark = now;
+        let now = self.measure_station(board, station, packets.len());
         if let Some(ring) = &mut self.ring {
             for (&packet, &place) in packets.iter().zip(places) {
                 ring.put(Trace { what: Traced::Passed(station), packet, place, at: now });
             }
         }
+    }
+
+    /// Notes that so many packets passed a station, none of which is traced. Returns the time.
+    #[cold]
+    #[inline(never)]
+    pub fn measure_station(&mut self, board: &Board, station: Station, packets: usize) -> Ticks {
+        let now = Ticks(cycles());
+        if self.measures {
+            let counts = &board.stations[station as usize];
+            counts.cycles.add(now.since(self.mark).0);
+            counts.packets.add(packets as u64);
+        }
+        self.mark = now;
+        now
     }
 
     /// Ends a pass in which so many packets moved.

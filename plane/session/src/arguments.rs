@@ -83,7 +83,7 @@ pub(crate) const REFUSED_MAX: usize = 16;
 /// Most steps of a path that are kept.
 const STEPS_MAX: usize = 16;
 
-/// Returns errors as short as people will be shown them, whoever wrote them.
+/// Returns errors as short as people will be shown them, no matter who wrote them.
 pub(crate) fn cut_all(errors: &[ArgumentError]) -> Vec<ArgumentError> {
     let step = |step: &PathStep| match step {
         PathStep::Key(key) => PathStep::Key(cut(key)),

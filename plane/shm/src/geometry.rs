@@ -189,11 +189,18 @@ impl Geometry {
         if descriptor.index() >= self.indices {
             return Err(Offence::NoSuchBuffer);
         }
-        let (offset, length) = (descriptor.offset(), descriptor.length());
-        if length < FRAME_BYTES_MIN || offset + length > self.stride {
+        if !self.fits_plain(descriptor) {
             return self.check_long(descriptor);
         }
         Ok(())
+    }
+
+    /// Returns whether the frame of a descriptor, whose index was checked, fits a plain buffer.
+    #[inline(always)]
+    #[must_use]
+    pub const fn fits_plain(self, descriptor: Descriptor) -> bool {
+        let length = descriptor.length();
+        length >= FRAME_BYTES_MIN && descriptor.offset() + length <= self.stride
     }
 
     /// The same where the frame fits no plain buffer. One that fits, at an index within a long buffer, nobody

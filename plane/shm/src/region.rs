@@ -8,6 +8,7 @@
 //! plain buffers, and is named by the index of the first: so the address of a buffer is its index times the
 //! stride, whatever its size ([`geometry`](crate::geometry)).
 
+use std::marker::PhantomData;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,30 @@ use crate::memory::{Memory, MemoryError, Pages, PagesWanted};
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 struct Unaligned(u64);
+
+/// First bytes of a frame, where they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    first: *const u8,
+    bytes: usize,
+    _region: PhantomData<&'a Region>,
+}
+
+impl Head<'_> {
+    /// Returns the 8 bytes from an offset on, the first its highest. They are loaded once, so what is checked
+    /// is what is used even while an untrusted process writes.
+    ///
+    /// # Panics
+    /// When they are not all of these bytes.
+    #[inline(always)]
+    #[must_use]
+    pub fn word(&self, at: usize) -> u64 {
+        assert!(at + size_of::<u64>() <= self.bytes);
+        // SAFETY: the word lies within `bytes`, which lie in the mapping that the region keeps; any bytes are
+        // a value.
+        u64::from_be(unsafe { self.first.add(at).cast::<Unaligned>().read_volatile() }.0)
+    }
+}
 
 /// A mapped packet region. Cheap to clone: clones share the mapping.
 #[derive(Clone, Debug)]
@@ -172,24 +197,21 @@ impl Region {
         length
     }
 
-    /// Fetches words of 8 bytes from the frame, from byte `at` on, the first byte of each its highest. Each
-    /// is loaded once, so what is checked is what is used even while an untrusted process writes. May bring
-    /// bytes beyond the frame's end, never beyond the buffer's.
+    /// Returns the first `bytes` bytes of a frame, to be read word by word where they lie. Where the frame is
+    /// shorter or ends near the end of its buffer they go on behind it, but not beyond the region: what is no
+    /// part of the frame must be told by its length. One check for all words.
     ///
     /// # Panics
-    /// When a word would leave the buffer.
+    /// When they do not lie in the region.
     #[inline(always)]
     #[must_use]
-    pub fn words<const COUNT: usize>(&self, descriptor: Descriptor, at: usize) -> [u64; COUNT] {
-        let end = at + COUNT * size_of::<u64>();
-        let frame = self.frame(descriptor.index(), descriptor.offset(), end);
-        let mut words = [0; COUNT];
-        for (number, word) in words.iter_mut().enumerate() {
-            let place = frame.wrapping_add(at + number * size_of::<u64>()).cast::<Unaligned>();
-            // SAFETY: the word lies before `end`, which lies inside the buffer; any bytes are a value.
-            *word = u64::from_be(unsafe { place.read_volatile() }.0);
-        }
-        words
+    pub fn head(&self, descriptor: Descriptor, bytes: usize) -> Head<'_> {
+        let buffer = descriptor.index() as usize * self.geometry.stride() as usize;
+        let start = buffer + descriptor.offset() as usize;
+        assert!(start + bytes <= self.memory.bytes());
+        // SAFETY: the assertion keeps all of them inside the mapping.
+        let first = unsafe { self.memory.base().as_ptr().add(start) };
+        Head { first, bytes, _region: PhantomData }
     }
 
     /// Copies a frame to a buffer of another region, behind that one's headroom; a long one to where it lay,

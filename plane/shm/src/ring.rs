@@ -90,6 +90,20 @@ impl Parts {
         // SAFETY: the mask keeps the place inside the `size` slots of `new`.
         unsafe { &*self.slots.as_ptr().add((index & (self.size - 1)) as usize) }
     }
+
+    /// Returns `count` slots from an index on: those up to the end of the ring, and the rest from its start.
+    #[inline(always)]
+    fn spans(&self, index: u32, count: u32) -> [&[AtomicU64]; 2] {
+        let count = count.min(self.size);
+        let first = count.min(self.size - (index & (self.size - 1)));
+        // SAFETY: both spans end within the `size` slots of `new`.
+        unsafe {
+            [
+                std::slice::from_raw_parts(self.slot(index), first as usize),
+                std::slice::from_raw_parts(self.slots.as_ptr(), (count - first) as usize),
+            ]
+        }
+    }
 }
 
 /// The end that puts in.
@@ -163,14 +177,62 @@ impl Producer {
     #[inline]
     pub fn push(&mut self, descriptors: &[Descriptor]) -> Result<usize, RingIndexError> {
         let count = descriptors.len().min(self.room(descriptors.len() as u32)? as usize);
-        for (step, descriptor) in descriptors[..count].iter().enumerate() {
-            let place = self.produced.wrapping_add(step as u32);
-            self.parts.slot(place).store(descriptor.0, Ordering::Relaxed);
-        }
-        self.produced = self.produced.wrapping_add(count as u32);
-        self.parts.produced().store(self.produced, Ordering::Release); // P-release, with P-acquire
-        self.parts.prefetch_for_writing(self.produced, count as u32);
+        let mut batch = Batch::of(self);
+        descriptors[..count].iter().for_each(|descriptor| batch.put(*descriptor));
+        batch.publish();
         Ok(count)
+    }
+
+    /// Begins a batch of up to `most` descriptors, which has room for all of them.
+    ///
+    /// # Errors
+    /// As [`Producer::refresh`], and when there is less room.
+    #[inline(always)]
+    pub fn batch(&mut self, most: usize) -> Result<Batch<'_>, RingIndexError> {
+        if (self.room(most as u32)? as usize) < most {
+            return Err(RingIndexError);
+        }
+        Ok(Batch::of(self))
+    }
+}
+
+/// Descriptors that are put in one by one, and become visible all at once. A batch that is dropped before
+/// puts nothing in.
+pub struct Batch<'a> {
+    ring: &'a mut Producer,
+    /// All slots of the ring, in memory that its parts keep.
+    slots: &'a [AtomicU64],
+    /// Index of the next one.
+    next: u32,
+}
+
+impl<'a> Batch<'a> {
+    #[inline(always)]
+    fn of(ring: &'a mut Producer) -> Self {
+        // SAFETY: the slots are valid by the contract of `Parts::new`, as long as the ring, which is
+        // borrowed, keeps its parts.
+        let slots =
+            unsafe { std::slice::from_raw_parts(ring.parts.slots.as_ptr(), ring.parts.size as usize) };
+        Self { next: ring.produced, slots, ring }
+    }
+
+    /// Puts in a descriptor: no more of them than the batch was begun for, or the other side finds its last
+    /// ones overwritten.
+    #[inline(always)]
+    pub fn put(&mut self, descriptor: Descriptor) {
+        let place = self.next as usize & (self.slots.len() - 1);
+        self.slots[place].store(descriptor.0, Ordering::Relaxed);
+        self.next = self.next.wrapping_add(1);
+    }
+
+    /// Shows them to the consumer.
+    #[inline(always)]
+    pub fn publish(self) {
+        let Self { ring, next, .. } = self;
+        let count = next.wrapping_sub(ring.produced);
+        ring.produced = next;
+        ring.parts.produced().store(next, Ordering::Release); // P-release, with P-acquire
+        ring.parts.prefetch_for_writing(next, count);
     }
 }
 
@@ -202,6 +264,13 @@ impl Consumer {
         self.consumed
     }
 
+    /// Returns whether everything was taken out that was seen to wait.
+    #[inline(always)]
+    #[must_use]
+    pub const fn is_drained(&self) -> bool {
+        self.produced_seen == self.consumed
+    }
+
     /// Reads the producer's index; returns the number of descriptors that wait.
     ///
     /// # Errors
@@ -223,24 +292,56 @@ impl Consumer {
     /// As [`Consumer::refresh`].
     #[inline]
     pub fn pop(&mut self, into: &mut [Descriptor]) -> Result<usize, RingIndexError> {
+        let (most, mut into) = (into.len(), into.iter_mut());
+        self.take_while(most, |descriptor| into.next().map(|slot| *slot = descriptor).is_some())
+    }
+
+    /// Takes out up to `most` descriptors, as long as `takes` wants the next one; returns how many. Each is
+    /// read once; what was not wanted stays, and may be another when it is read again.
+    ///
+    /// # Errors
+    /// As [`Consumer::refresh`].
+    #[inline(always)]
+    pub fn take_while(
+        &mut self,
+        most: usize,
+        mut takes: impl FnMut(Descriptor) -> bool,
+    ) -> Result<usize, RingIndexError> {
         let mut waiting = self.produced_seen.wrapping_sub(self.consumed);
-        if (waiting as usize) < into.len() {
+        if (waiting as usize) < most {
             waiting = self.refresh()?;
         }
-        let count = into.len().min(waiting as usize);
+        let count = waiting.min(most as u32);
         if count == 0 {
             return Ok(0);
         }
-        self.parts.prefetch(self.consumed, count as u32);
-        for (step, descriptor) in into[..count].iter_mut().enumerate() {
-            let place = self.consumed.wrapping_add(step as u32);
-            *descriptor = Descriptor(self.parts.slot(place).load(Ordering::Relaxed));
+        self.parts.prefetch(self.consumed, count);
+        let mut taken = 0;
+        'all: for span in self.parts.spans(self.consumed, count) {
+            for slot in span {
+                if !takes(Descriptor(slot.load(Ordering::Relaxed))) {
+                    break 'all;
+                }
+                taken += 1;
+            }
         }
-        self.consumed = self.consumed.wrapping_add(count as u32);
+        self.consumed = self.consumed.wrapping_add(taken);
         self.parts.consumed().store(self.consumed, Ordering::Release); // C-release, with C-acquire
         // The next burst's lines come while this burst is worked on.
-        self.parts.prefetch(self.consumed, (waiting - count as u32).min(count as u32));
-        Ok(count)
+        self.parts.prefetch(self.consumed, (waiting - taken).min(taken));
+        Ok(taken as usize)
+    }
+
+    /// Returns the descriptor that would be taken out next; it may be another when it is.
+    ///
+    /// # Errors
+    /// As [`Consumer::refresh`].
+    #[inline(always)]
+    pub fn peek(&mut self) -> Result<Option<Descriptor>, RingIndexError> {
+        if self.produced_seen == self.consumed && self.refresh()? == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Descriptor(self.parts.slot(self.consumed).load(Ordering::Relaxed))))
     }
 }
 

@@ -208,7 +208,7 @@ impl RawTable {
     #[inline(always)]
     fn save(&self, shape: Shape, index: u32) {
         let slot = NonNull::new(self.slot(shape, index)).expect("in a piece");
-        // SAFETY: a slot of the piece; whoever calls this has the table to itself.
+        // SAFETY: a slot of the piece; the caller has the table to itself.
         unsafe { self.core.save(slot, shape.slot_bytes) };
     }
 

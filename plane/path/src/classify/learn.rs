@@ -7,11 +7,12 @@
 use headgate_units::PortId;
 use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
 
-use super::spread_of;
+use super::{Register, spread_of};
 use crate::board::Board;
-use crate::burst::Burst;
+use crate::burst::{Agreement, Burst};
 use crate::drop::DropReason;
-use crate::flows::{Entry, Flows, Key, Learnt, Seeds};
+use crate::flows::{Entry, Flows, Key, Learnt, Seeds, Stamp};
+use crate::holders::Place;
 use crate::intake::Intake;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
@@ -30,7 +31,7 @@ struct Asked<'a> {
     plan: &'a Plan,
     board: &'a Board,
     seeds: &'a Seeds,
-    tick: u32,
+    now: Stamp,
 }
 
 /// Key that rules can read.
@@ -92,26 +93,30 @@ impl FlowKey for FlowKeyWide {
 }
 
 impl Intake {
-    /// Asks the rules for each packet with its bit in `unknown`. Packets with an entry stay, at the front,
+    /// Asks the rules for each packet that has no place yet. Packets that enter somewhere stay, at the front,
     /// and the others have ended.
     #[cold]
-    pub(super) fn learn_all(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst, unknown: u128) {
-        let mut onward = 0;
+    pub(super) fn learn_all(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) {
+        let (mut onward, mut places) = (0, Agreement::default());
         for at in 0..burst.count {
             let packet = burst.packets[at];
-            let found = match unknown >> at & 1 {
-                0 => Ok(burst.entries[at]),
-                _ => self.known_or_learnt_packet(view, ledger, burst, at),
+            let found = match burst.places[at] {
+                Place::FREE => self
+                    .known_or_learnt_packet(view, ledger, burst, at)
+                    .map(|entry| Register::new(view, ledger, burst).enter(packet, entry)),
+                place => Ok(place),
             };
             match found {
-                Ok(entry) => {
-                    (burst.packets[onward], burst.entries[onward]) = (packet, entry);
+                Ok(place) => {
+                    (burst.packets[onward], burst.places[onward]) = (packet, place);
+                    places.add(place.bits());
                     onward += 1;
                 }
                 Err(reason) => ledger.turn_away(burst.region, reason, packet),
             }
         }
         burst.count = onward;
+        burst.is_one_way = places.is_one();
     }
 
     fn known_or_learnt_packet(
@@ -123,7 +128,7 @@ impl Intake {
     ) -> Result<Entry, DropReason> {
         let (key, port) = (burst.keys[at], burst.from.port().0 as u8);
         let asked =
-            Asked { plan: view.plan, board: &ledger.board, seeds: &self.seeds, tick: self.clock.now() };
+            Asked { plan: view.plan, board: &ledger.board, seeds: &self.seeds, now: self.stamp(view.plan) };
         if key != 0 {
             // An earlier packet of the burst may have been the first of its flow.
             return asked.known_or_learnt(&mut self.flows, FlowKey4::from_bits(key));
@@ -177,12 +182,13 @@ impl Asked<'_> {
 
     fn find<K: FlowKey>(&self, flows: &mut Flows<K::Stored>, key: K) -> Option<Entry> {
         let stored = key.stored();
-        flows.find(stored, stored.hash(self.seeds), self.plan.generation, self.tick)
+        flows.find(stored, flows.home(stored.hash(self.seeds)), self.now)
     }
 
     fn remember<K: FlowKey>(&self, flows: &mut Flows<K::Stored>, key: K, entry: Entry) {
         let stored = key.stored();
-        let learnt = flows.learn(stored, stored.hash(self.seeds), entry, self.plan.generation, self.tick);
+        let home = flows.home(stored.hash(self.seeds));
+        let learnt = flows.learn(stored, home, entry, self.now);
         self.board.flows_learnt.add(1);
         self.board.flows_evicted.add(u64::from(learnt == Learnt::Evicted));
     }

@@ -144,6 +144,7 @@ impl Lend {
             kept += 1;
         }
         burst.count = kept;
+        burst.is_one_way = false;
         ledger.board.instances[self.number.index()].lent.set(u64::from(self.lent));
         (ordinary, if kept == 0 { Taken::Nothing } else { Taken::Made })
     }

@@ -142,7 +142,8 @@ impl Program {
         }
         store.holders.extras.clear(&burst.packets[..count]);
         burst.places[..count].fill(last.advanced());
-        Taken::OneWay
+        burst.is_one_way = true;
+        Taken::Onward
     }
 
     /// Flushes its interfaces, and gives up packets that stay away too long.

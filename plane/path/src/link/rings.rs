@@ -4,6 +4,12 @@
 //! Here the manager reads words that an untrusted NF wrote. A descriptor is believed only after its index,
 //! extent and holder were checked; the first offence condemns the NF: nothing is read from it or given to it
 //! any more.
+//!
+//! - [`take`]: packets out of the ring of an NF, each checked;
+//! - [`straight`]: the same where all go one way.
+
+mod straight;
+mod take;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,25 +18,25 @@ use std::sync::mpsc::Sender;
 
 use headgate_decide::congestion::Average;
 use headgate_decide::pressure::QueueMarks;
-use headgate_decide::wake::{CallMarks, Cores};
-use headgate_shm::ring::{Consumer, Producer};
+use headgate_decide::wake::{CallMarks, Cores, Hold, Seat};
+use headgate_shm::ring::{Batch, Consumer, Producer};
 use headgate_shm::{Descriptor, ManagerSide, Offence};
 use headgate_units::{CoreId, InstanceId, RegionId};
 
 use crate::BURST;
 use crate::board::InstanceCounts;
-use crate::burst::{Agreement, Burst, Run};
+use crate::burst::{Burst, Run};
 use crate::delay::{self, Delayed};
 use crate::drop::DropReason;
 use crate::event::Event;
-use crate::holders::{Holder, Place};
+use crate::holders::{Holder, Place, Records};
 use crate::ledger::Ledger;
 use crate::mark::mark_all;
 use crate::probe::{Probe, Told};
 use crate::view::View;
 
 use super::lend::Lend;
-use super::service::{Handling, Remains, Service, Taken};
+use super::service::{Handling, Remains, Service};
 use super::sleep::Sleep;
 
 /// Ends of the rings of an NF that is ready.
@@ -73,6 +79,8 @@ pub(crate) struct Rings {
     /// Packets that others have worked on, waiting for room in its ring.
     pending: VecDeque<(Descriptor, Place)>,
     is_blocked: bool,
+    /// Whether the last packets that it returned went on one way: the next ones are tried straight.
+    goes_straight: bool,
     /// Its sleep, and its worker's memory of calls.
     sleep: Sleep,
     /// Packet whose delay here is being measured.
@@ -100,7 +108,8 @@ impl Rings {
             queue: Average::default(),
             pending: VecDeque::with_capacity(ends.handling.pending_max as usize),
             is_blocked: false,
-            sleep: Sleep::new(ends.core, ends.sleeps, ends.marks),
+            goes_straight: false,
+            sleep: Sleep::new(Seat::new(ends.core, service.region), ends.sleeps, ends.marks),
             probe: Probe::default(),
             offence: None,
             events: service.events,
@@ -148,15 +157,14 @@ impl Rings {
     /// Notes the NF's load on its core. Returns whether it sleeps while packets wait for it.
     #[inline(always)]
     pub fn note_core(&mut self, cores: &mut Cores) -> bool {
-        let given_on = self.given_on();
-        !self.is_condemned()
-            && self.sleep.note(self.side.doorbell(), self.held, given_on, self.is_blocked, cores)
+        let hold = self.hold();
+        !self.is_condemned() && self.sleep.note(self.side.doorbell(), hold, self.is_blocked, cores)
     }
 
-    /// Returns how many packets it has given on, ever (wraps).
+    /// Returns what it holds, and how many packets it has given on.
     #[inline(always)]
-    fn given_on(&self) -> u32 {
-        self.to_nf.produced().wrapping_sub(self.held)
+    fn hold(&self) -> Hold {
+        Hold { packets: self.held, given_on: self.to_nf.produced().wrapping_sub(self.held) }
     }
 
     /// Calls the NF if it sleeps while packets wait for it and that is worth a call.
@@ -177,7 +185,7 @@ impl Rings {
     #[inline(always)]
     pub fn arrange_yield(&mut self, view: &View, cores: &Cores) {
         if self.handling.yields
-            && let Some(must_yield) = self.sleep.must_yield(view.now, self.held, self.given_on(), cores)
+            && let Some(must_yield) = self.sleep.must_yield(view.now, self.hold(), cores)
         {
             self.side.orders().must_yield.store(u32::from(must_yield), Ordering::Relaxed);
         }
@@ -207,7 +215,7 @@ impl Rings {
         }
         let room = if self.pending.is_empty() { self.window() } else { 0 };
         let (fits, late) = run.split_at_most(room);
-        self.hand_over(ledger, fits, |place| place.at(position));
+        self.hand_over(ledger, Some(position), fits);
         if !late.is_empty() {
             self.keep_pending(ledger, position, late);
         }
@@ -216,21 +224,31 @@ impl Rings {
 
     /// Puts packets into the ring, which has room for all of them if the NF takes what it returns.
     #[inline(always)]
-    fn hand_over(&mut self, ledger: &mut Ledger, run: Run, here: impl Fn(Place) -> Place) {
-        let (holders, holder) = (&ledger.store(self.region).holders, Holder::instance(self.number));
-        for (packet, place) in run.packets.iter_mut().zip(run.places.iter()) {
-            holders.set_place(packet.index(), here(*place).held_by(holder));
-            *packet = packet.with_tag(u32::from(place.port().0));
-        }
-        let pushed = self.to_nf.push(run.packets).unwrap_or(0);
-        self.held += pushed as u32;
-        let counts = &ledger.board.instances[self.number.index()];
-        counts.delivered.add(pushed as u64);
-        counts.held.set(u64::from(self.held));
-        if pushed < run.len() {
+    fn hand_over(&mut self, ledger: &mut Ledger, position: Option<u8>, run: Run) {
+        let Some(first) = run.places.first() else { return };
+        let holder = Holder::instance(self.number);
+        let here = |place: Place| position.map_or(place, |position| place.at(position)).held_by(holder);
+        let Ok(batch) = self.to_nf.batch(run.len()) else {
             self.condemn(Offence::ReceiveIndex);
-            ledger.end_run(DropReason::StageDown, &run.split_at(pushed).1);
+            return ledger.end_run(DropReason::StageDown, &run);
+        };
+        let records = ledger.store(self.region).holders.records();
+        if run.is_one_way {
+            let there = here(*first);
+            put_all(records, batch, run.packets.iter().map(|packet| (*packet, there)));
+        } else {
+            put_all(records, batch, run.iter().map(|(packet, place)| (packet, here(place))));
         }
+        self.note_delivered(ledger, run.len());
+    }
+
+    /// Counts packets that were put into the ring.
+    #[inline(always)]
+    fn note_delivered(&mut self, ledger: &Ledger, count: usize) {
+        self.held += count as u32;
+        let counts = &ledger.board.instances[self.number.index()];
+        counts.delivered.add(count as u64);
+        counts.held.set(u64::from(self.held));
     }
 
     /// Handles a full ring. Packets that no NF has worked on yet end here; the others wait, as many as may.
@@ -265,87 +283,7 @@ impl Rings {
         }
         burst.begin(self.region, count);
         ledger.board.instances[self.number.index()].pending.set(self.pending.len() as u64);
-        self.hand_over(ledger, burst.all(), |place| place);
-    }
-
-    /// Takes the packets that the NF returned out of its transmit ring, after checking each.
-    #[inline]
-    pub fn take(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) -> Taken {
-        burst.begin(self.region, 0);
-        if self.is_condemned() {
-            return Taken::Nothing;
-        }
-        let Ok(count) = self.from_nf.pop(&mut burst.packets) else {
-            self.condemn(Offence::TransmitIndex);
-            return Taken::Nothing;
-        };
-        if count == 0 {
-            return Taken::Nothing;
-        }
-        burst.count = count;
-        let (mut taken, offence) = self.check(ledger, burst);
-        if let Some(offence) = offence {
-            self.condemn(offence);
-        }
-        let mut returned = burst.count;
-        if let Some(lend) = &mut self.lend {
-            (returned, taken) = lend.sort_out(view, ledger, burst, taken);
-        }
-        self.held -= returned as u32;
-        let counts = &ledger.board.instances[self.number.index()];
-        counts.returned.add(returned as u64);
-        counts.held.set(u64::from(self.held));
-        self.probe_returned(view, ledger);
-        taken
-    }
-
-    /// Checks descriptors one by one and takes their buffers out of the NF's hands; the burst ends before the
-    /// first offence.
-    #[inline(always)]
-    fn check(&self, ledger: &Ledger, burst: &mut Burst) -> (Taken, Option<Offence>) {
-        let store = ledger.store(self.region);
-        let (geometry, holder) = (store.stack.region().geometry(), Holder::instance(self.number));
-        let (mut good, mut offence, mut verdicts, mut ways) = (0, None, 0, Agreement::default());
-        for at in 0..burst.count.min(BURST) {
-            let packet = burst.packets[at];
-            if let Err(found) = geometry.check(packet) {
-                offence = Some(found);
-                break;
-            }
-            let slot = store.holders.slot(packet.index());
-            let held = slot.get();
-            if held.holder() != holder {
-                offence = Some(Offence::NotHeld);
-                break;
-            }
-            let place = held.advanced();
-            slot.set(place);
-            burst.places[at] = place;
-            verdicts |= packet.tag();
-            ways.add(place.way());
-            good = at + 1;
-        }
-        burst.count = good;
-        let taken = match (good, verdicts, ways.is_one()) {
-            (0, ..) => Taken::Nothing,
-            (_, 0, true) => Taken::OneWay,
-            (_, 0, false) => Taken::Onward,
-            _ => Taken::Verdicts,
-        };
-        (taken, offence)
-    }
-
-    /// Counts packets that came back.
-    #[inline(always)]
-    fn probe_returned(&mut self, view: &View, ledger: &Ledger) {
-        let used = self.lend.as_ref().map_or(0, |lend| lend.used());
-        let returned = self.from_nf.consumed().wrapping_sub(used);
-        if let Some((waited, worked)) = self.probe.on_returned(view.now, returned) {
-            if let Some(waited) = waited {
-                delay::note(&ledger.board, Delayed::Queueing(self.number), waited);
-            }
-            delay::note(&ledger.board, Delayed::Processing(self.number), worked);
-        }
+        self.hand_over(ledger, None, burst.all());
     }
 
     /// Samples its queue, and where the watched packet is; lends it buffers in place of those it used.
@@ -395,4 +333,14 @@ impl Rings {
         counts.lent.set(0);
         Remains { lost, returned: self.from_nf.consumed(), region: self.region, pending: self.pending }
     }
+}
+
+/// Puts packets into a ring, each at its place from there on.
+#[inline(always)]
+fn put_all(records: Records, mut batch: Batch, packets: impl Iterator<Item = (Descriptor, Place)>) {
+    for (packet, place) in packets {
+        records.set_place(packet.index(), place);
+        batch.put(packet.with_tag(u32::from(place.port().0)));
+    }
+    batch.publish();
 }

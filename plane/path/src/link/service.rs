@@ -18,8 +18,6 @@ use crate::holders::Place;
 pub(crate) enum Taken {
     /// Nothing goes on.
     Nothing,
-    /// Packets that all go on along their chains, from one and the same place.
-    OneWay,
     /// Packets that all go on along their chains.
     Onward,
     /// Packets of which some were given another verdict.

@@ -246,6 +246,28 @@ fn flows_led_past_the_overloaded_nf_go_on() {
 }
 
 #[test]
+fn whole_bursts_that_are_led_past_leave_once() {
+    let mut world = forked(true);
+    let pass = |world: &mut World| {
+        while world.pass_of(0) == Pass::Busy {}
+        world.nf(0).step();
+        world.pass_of(0);
+        world.nf(2).step();
+        world.pass_of(0);
+        world.check();
+    };
+    overload_fork(&mut world, 0..200);
+    pass(&mut world);
+    left_of_both(&world);
+    // The fork returns more than one burst at once.
+    world.offer(0, &interleaved(0..8, 200..250));
+    pass(&mut world);
+    assert_eq!(left_of_both(&world), [0, 200]);
+    world.settle();
+    world.finish();
+}
+
+#[test]
 fn a_whole_chain_is_shed_where_flows_are_not_told_apart() {
     let mut world = forked(false);
     overload_fork(&mut world, 0..200);

@@ -6,4 +6,5 @@ mod fragments;
 mod instances;
 mod plans;
 mod program;
+mod straight;
 mod verdicts;

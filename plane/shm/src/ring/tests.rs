@@ -128,6 +128,44 @@ mod arithmetic {
     }
 
     #[test]
+    fn what_is_not_wanted_stays() {
+        let (mut producer, mut consumer) = private(8);
+        assert_eq!(consumer.peek(), Ok(None));
+        // Over the end of the ring, too.
+        for from in [0, 6, 12] {
+            producer.push(&descriptors(from, 6)).unwrap();
+            assert_eq!(consumer.peek(), Ok(Some(Descriptor(from))));
+            assert_eq!(consumer.take_while(6, |descriptor| descriptor.0 < from + 4), Ok(4));
+            assert!(!consumer.is_drained());
+            assert_eq!(consumer.peek(), Ok(Some(Descriptor(from + 4))));
+            let mut taken = Vec::new();
+            assert_eq!(
+                consumer.take_while(9, |descriptor| {
+                    taken.push(descriptor);
+                    true
+                }),
+                Ok(2)
+            );
+            assert_eq!(taken, descriptors(from + 4, 2));
+            assert!(consumer.is_drained());
+        }
+    }
+
+    #[test]
+    fn a_batch_shows_itself_as_a_whole_or_not_at_all() {
+        let (mut producer, mut consumer) = private(4);
+        assert!(producer.batch(5).is_err(), "no room");
+        producer.batch(4).unwrap().put(Descriptor(1));
+        assert_eq!(consumer.peek(), Ok(None));
+        let mut batch = producer.batch(4).unwrap();
+        descriptors(2, 3).into_iter().for_each(|descriptor| batch.put(descriptor));
+        batch.publish();
+        let mut into = [Descriptor::default(); 4];
+        assert_eq!(consumer.pop(&mut into), Ok(3));
+        assert_eq!(into[..3], descriptors(2, 3));
+    }
+
+    #[test]
     fn an_index_that_runs_backwards_is_refused() {
         let (parts, heap) = heap(8);
         let mut consumer = Consumer::new(parts.clone());
