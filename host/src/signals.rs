@@ -91,8 +91,8 @@ impl AsFd for Wish {
 }
 
 /// SIGHUP, counted apart from requests to end. It means two things: the terminal of a process is gone, or
-/// somebody wants a file to be read again. One that had a terminal and has lost it is to end, whoever sent
-/// the signal: shells and sudo pass on to others what the kernel tells them alone.
+/// somebody wants a file to be read again. One that had a terminal and has lost it is to end, no matter
+/// who sent the signal: shells and sudo pass on to others what the kernel tells them alone.
 #[derive(Debug)]
 pub struct Hangups {
     taken: u32,

@@ -86,12 +86,12 @@ pub enum Action {
         /// Its directory.
         path: PathBuf,
     },
-    /// Put the processes of a control group of ours into another one, and remove it.
+    /// Put the processes of a control group of ours into others, and remove it.
     EmptyGroup {
         /// Its directory.
         path: PathBuf,
-        /// The directory of the other one.
-        into: PathBuf,
+        /// Directories of the others: each process goes into the first that takes it.
+        into: Vec<PathBuf>,
     },
     /// End what still runs in the control groups of a container of ours, and remove them: one at the top of
     /// each hierarchy.
@@ -224,7 +224,7 @@ impl Action {
             Action::DissolveGroup { path } => removed(path, cgroup::reserve::dissolve(path)),
             Action::EmptyGroup { path, into } => {
                 // Who could not be moved keeps the group busy, and that is told.
-                let _ = cgroup::move_members(path, into);
+                cgroup::move_members(path, into);
                 removed(path, fs::remove_dir(path))
             }
             Action::RemoveGroups { name } => {
@@ -264,11 +264,6 @@ impl Action {
 
     /// Makes paths absolute, because the janitor has moved to the root directory.
     fn absolute(mut self) -> Self {
-        if let Action::EmptyGroup { into, .. } = &mut self
-            && let Ok(absolute) = std::path::absolute(&*into)
-        {
-            *into = absolute;
-        }
         if let Action::WriteFile { path, .. }
         | Action::EmptyGroup { path, .. }
         | Action::RemoveDirectory { path }
@@ -281,11 +276,14 @@ impl Action {
         {
             *path = absolute;
         }
-        if let Action::RemoveUnlocked { lock, files } = &mut self {
-            for path in files.iter_mut().chain([lock]) {
-                if let Ok(absolute) = std::path::absolute(&*path) {
-                    *path = absolute;
-                }
+        let others: Vec<&mut PathBuf> = match &mut self {
+            Action::RemoveUnlocked { lock, files } => files.iter_mut().chain([lock]).collect(),
+            Action::EmptyGroup { into, .. } => into.iter_mut().collect(),
+            _ => Vec::new(),
+        };
+        for path in others {
+            if let Ok(absolute) = std::path::absolute(&*path) {
+                *path = absolute;
             }
         }
         self

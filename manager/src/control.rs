@@ -505,7 +505,7 @@ impl Control {
         let core = self.instances[at].seat.core;
         // First, because its own group is one of those that have the cores.
         let admitted = self.admit(pid).map_err(|error| error.to_string());
-        let made = self.groups.group(&self.instances[at].seat, false, &self.config, &mut self.ledger);
+        let made = self.groups.group(&self.instances[at].seat, Some(pid), &self.config, &mut self.ledger);
         let (group, made) = made.map_or_else(|error| (NfGroup::default(), Err(error)), |one| (one, Ok(())));
         let held = made.and_then(|()| group.enter(pid)).map_err(|error| error.to_string());
         let pinned = headgate_host::cores::pin_process(pid, &[core].into_iter().collect());

@@ -15,14 +15,14 @@ use headgate_dpdk::{self as dpdk, Return};
 use headgate_generator::null::{Measure, Measurements};
 use headgate_generator::{self as generator, null};
 use headgate_host::clock::{Clock, now_cycles};
-use headgate_kernel::interface::{self, Sockets, State, Terms};
+use headgate_kernel::interface::{self, Kind, State, Terms};
 use headgate_path::ports::Device;
 use headgate_pcap::{self as pcap, PcapError, RecordStatus};
 use headgate_port::{Queue, QueueCounters, Setting, Timebase};
 use headgate_shm::Stack;
 
 use crate::StartError;
-use crate::config::model::{Backend, Config, Dpdk, Generator, Interface, Port};
+use crate::config::model::{Backend, Config, Dpdk, Generator, Port};
 use crate::fabric::RegionHome;
 use crate::status::{FaultStatus, LatencyStatus, PortStatus};
 
@@ -100,6 +100,14 @@ pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Open
     Ok(opened)
 }
 
+fn queues_wanted(config: &Config, backend: &Backend) -> u16 {
+    match backend {
+        Backend::Generator(_) | Backend::Null => config.manager.cores.len() as u16,
+        Backend::Pcap(_) | Backend::Interface(_) | Backend::Tap { .. } => 1,
+        Backend::Dpdk(device) => device.queues,
+    }
+}
+
 fn open_one(
     config: &Config,
     number: usize,
@@ -107,20 +115,19 @@ fn open_one(
     clock: &Clock,
     stack: &mut Stack,
 ) -> Result<OpenPort, String> {
-    let queues_wanted = match &port.backend {
-        Backend::Generator(_) | Backend::Null => config.manager.cores.len() as u16,
-        Backend::Pcap(_) | Backend::Interface(_) => 1,
-        Backend::Dpdk(device) => device.queues,
-    };
     let setting = Setting {
         name: &port.name,
-        queues: queues_wanted,
+        queues: queues_wanted(config, &port.backend),
         source: number as u8,
         frame_bytes_max: stack.region().geometry().frame_bytes_max(),
         timebase: timebase(clock),
     };
+    let frame_bytes = setting.frame_bytes_max;
     match &port.backend {
-        Backend::Interface(wanted) => open_interface(port, wanted, setting.frame_bytes_max),
+        Backend::Interface(one) => {
+            open_interface(port, Kind::Sockets, &one.interface, one.queue, frame_bytes)
+        }
+        Backend::Tap { tap } => open_interface(port, Kind::Tap, tap, 0, frame_bytes),
         Backend::Generator(wanted) => {
             let queues = generator::open(&wanted.spec(), &setting).map_err(|error| error.to_string())?;
             Ok(OpenPort { home: home(port, "generator", spec::describe(wanted), &queues), queues })
@@ -159,12 +166,21 @@ fn home(port: &Port, kind: &'static str, detail: String, queues: &[Box<dyn Queue
     }
 }
 
-fn open_interface(port: &Port, wanted: &Interface, frame_bytes: u32) -> Result<OpenPort, String> {
-    let terms = Terms { name: wanted.interface.clone(), waiting: wanted.queue, frame_bytes, joins: true };
-    let sockets = Sockets::open(&terms).map_err(|error| error.to_string())?;
-    let (queue, watch) = interface::queue(sockets).map_err(|error| error.to_string())?;
+fn open_interface(
+    port: &Port,
+    kind: Kind,
+    name: &str,
+    waiting: u32,
+    frame_bytes: u32,
+) -> Result<OpenPort, String> {
+    let terms = Terms { name: name.to_owned(), kind, waiting, frame_bytes, joins: true };
+    let (queue, watch) = interface::open(terms).map_err(|error| error.to_string())?;
     let queues = vec![queue];
-    let mut home = home(port, "interface", wanted.interface.clone(), &queues);
+    let word = match kind {
+        Kind::Sockets => "interface",
+        Kind::Tap => "tap",
+    };
+    let mut home = home(port, word, name.to_owned(), &queues);
     home.interface = Some(watch);
     Ok(OpenPort { queues, home })
 }

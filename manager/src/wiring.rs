@@ -21,8 +21,9 @@ use headgate_host::namespace::{Namespace, NamespaceError};
 use headgate_host::network::{Links, Mac, NetworkError, Offload, VethEnd};
 use headgate_host::openvswitch::Port;
 use headgate_host::undo::Janitor;
-use headgate_kernel::interface::{Sockets, Terms};
+use headgate_kernel::interface::{self, Kind, Terms, Watch};
 use headgate_kernel::open::{self, Opened};
+use headgate_port::Queue;
 use headgate_session::kernel_io::KernelIo;
 use headgate_shm::Region;
 
@@ -38,6 +39,9 @@ const LINK_HEADER_BYTES: u32 = 18;
 pub const BOX_IN: &str = "in";
 /// Name of the interface by which an external program sends packets.
 pub const BOX_OUT: &str = "out";
+
+/// One interface of an external program as a worker's queue, and what the control thread keeps of it.
+pub type BoxCable = (Box<dyn Queue>, Watch);
 
 /// Wiring of all chains.
 pub struct Wiring {
@@ -110,8 +114,8 @@ impl Wiring {
         }
     }
 
-    /// Makes a namespace for an external program with its two interfaces, and opens sockets on their other
-    /// ends. Those of an earlier incarnation are replaced.
+    /// Makes a namespace for an external program with its two interfaces, and opens their other ends. Those
+    /// of an earlier incarnation are replaced.
     ///
     /// # Errors
     /// A sentence.
@@ -120,21 +124,22 @@ impl Wiring {
         number: u16,
         waiting: u32,
         frame_bytes: u32,
-    ) -> Result<(Namespace, [Sockets; 2]), String> {
+    ) -> Result<(Namespace, [BoxCable; 2]), String> {
         let inside = Namespace::new().map_err(|error| error.to_string())?;
         if self.boxes.is_none() {
             self.boxes = Some(Namespace::new().map_err(|error| error.to_string())?);
         }
         let Some(outside) = &self.boxes else { unreachable!("just made") };
-        let cable = |which: u8, name: &str| -> Result<Sockets, String> {
+        let cable = |which: u8, name: &str| -> Result<BoxCable, String> {
             let ours = format!("b{number}{name}");
-            let opened = outside.run(|| -> Result<Sockets, String> {
+            let opened = outside.run(|| -> Result<BoxCable, String> {
                 let mut links = Links::here().map_err(|error| error.to_string())?;
                 lay(&mut links, &inside, &ours, name, number, which, frame_bytes)
                     .map_err(|error| error.to_string())?;
                 // A program that knows nothing of long frames gets none from us.
-                let terms = Terms { name: ours.clone(), waiting, frame_bytes, joins: false };
-                Sockets::open(&terms).map_err(|error| error.to_string())
+                let terms =
+                    Terms { name: ours.clone(), kind: Kind::Sockets, waiting, frame_bytes, joins: false };
+                interface::open(terms).map_err(|error| error.to_string())
             });
             opened.map_err(|error| error.to_string())?
         };

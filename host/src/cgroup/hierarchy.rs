@@ -9,6 +9,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Pid;
+
 use super::Version;
 
 /// A controller that has a use for network functions.
@@ -100,7 +102,7 @@ pub struct Hierarchy {
     pub version: Version,
     /// Mount point.
     pub mount: PathBuf,
-    /// The group that this process is in.
+    /// The group of it that this process is in, or another one that was asked for.
     pub own: PathBuf,
     /// Our controllers that are in it.
     pub controllers: Vec<Controller>,
@@ -110,8 +112,17 @@ impl Hierarchy {
     /// Returns those that are mounted here and have one of our controllers, and that of version 2 in any
     /// case: its groups can be killed at once.
     pub fn all() -> Vec<Self> {
+        Self::with_groups_of("self")
+    }
+
+    /// Returns the same with the groups that another process is in.
+    pub fn of(process: Pid) -> Vec<Self> {
+        Self::with_groups_of(&process.as_raw_pid().to_string())
+    }
+
+    fn with_groups_of(process: &str) -> Vec<Self> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
         all_in(&mounts, &groups, |mount| {
             fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default()
         })

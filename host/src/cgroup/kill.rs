@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use crate::files::{self, FileError};
+use crate::files;
 
 /// Returns the processes of a group; none when there is no such group.
 pub(super) fn members(directory: &Path) -> Vec<Pid> {
@@ -23,10 +23,12 @@ pub(super) fn members(directory: &Path) -> Vec<Pid> {
     members
 }
 
-/// Puts the processes of a group into another one.
-pub(crate) fn move_members(directory: &Path, into: &Path) -> Result<(), FileError> {
-    let entrance = into.join("cgroup.procs");
-    members(directory).iter().try_for_each(|pid| files::write(&entrance, &pid.as_raw_pid().to_string()))
+/// Puts each process of a group into the first of these that takes it; one that none takes stays.
+pub(crate) fn move_members(directory: &Path, into: &[PathBuf]) {
+    for pid in members(directory) {
+        let number = pid.as_raw_pid().to_string();
+        into.iter().any(|group| files::write(group.join("cgroup.procs"), &number).is_ok());
+    }
 }
 
 /// Kills the processes of a group, those that are started meanwhile not among them.

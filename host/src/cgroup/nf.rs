@@ -19,7 +19,7 @@ use super::error::GroupError;
 use super::kill;
 use super::tree::{DomainGroup, GroupDirectory, checked_name, make_real_time, remove_empty, weight_of};
 use super::weight::Weight;
-use super::{Controller, Version};
+use super::{Controller, Hierarchy, Version};
 use crate::cores;
 use crate::files;
 use crate::undo::Action;
@@ -51,6 +51,9 @@ pub struct NfGroupPlan {
     pub limits: Limits,
     /// Whether its tasks will be real-time tasks, which share one budget of the `cpu` controller (version 1).
     pub real_time: bool,
+    /// The process that it is for, if that is not ours to end: let go, it returns to the groups that it is in
+    /// now.
+    pub guest: Option<Pid>,
 }
 
 /// The group of one NF.
@@ -71,7 +74,12 @@ impl NfGroup {
     /// [`GroupError`]; nothing is left behind then.
     pub fn make(domain: &DomainGroup, plan: &NfGroupPlan) -> Result<Self, GroupError> {
         let name = checked_name(&plan.name)?;
-        let below = |above: &GroupDirectory| GroupDirectory { path: above.path.join(&name), ..above.clone() };
+        let homes = plan.guest.map(Hierarchy::of).unwrap_or_default();
+        let below = |above: &GroupDirectory| GroupDirectory {
+            path: above.path.join(&name),
+            outside: home_in(&homes, above).into_iter().chain(above.outside.clone()).collect(),
+            ..above.clone()
+        };
         let shared = domain.real_time.clone().filter(|_| plan.real_time);
         let is_shared = |above: &&GroupDirectory| {
             shared.is_some() && above.version == Version::V1 && above.has(Controller::Cpu)
@@ -198,8 +206,8 @@ impl NfGroup {
         Ok(())
     }
 
-    /// Returns what lets its processes go, in place of ending them. Registered after the tree, it is done
-    /// before the tree ends the processes in it.
+    /// Returns what lets its processes go, in place of ending them: to where the plan's guest was, else out
+    /// of the tree. Registered after the tree, it is done before the tree ends the processes in it.
     pub fn letting_go(&self) -> Vec<Action> {
         let let_go = |directory: &GroupDirectory| {
             let (path, into) = (directory.path.clone(), directory.outside.clone());
@@ -219,6 +227,13 @@ impl NfGroup {
     fn all(&self) -> impl Iterator<Item = &GroupDirectory> {
         self.directories.iter().chain(&self.shared)
     }
+}
+
+/// Returns the group of one hierarchy that a guest was in, unless it was one of ours.
+fn home_in(homes: &[Hierarchy], domain: &GroupDirectory) -> Option<PathBuf> {
+    let tree = domain.path.parent().unwrap_or(&domain.path);
+    let home = &homes.iter().find(|one| one.version == domain.version && one.mount == domain.mount)?.own;
+    (!home.starts_with(tree)).then(|| home.clone())
 }
 
 /// Writes what one hierarchy has to say about a group.

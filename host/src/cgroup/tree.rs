@@ -44,8 +44,10 @@ pub(super) struct GroupDirectory {
     pub(super) version: Version,
     pub(super) path: PathBuf,
     pub(super) controllers: Vec<Controller>,
-    /// The group outside the tree that processes can be put back into.
-    pub(super) outside: PathBuf,
+    /// Mount point of the hierarchy.
+    pub(super) mount: PathBuf,
+    /// Groups outside the tree that processes can be put into, best first.
+    pub(super) outside: Vec<PathBuf>,
 }
 
 impl GroupDirectory {
@@ -249,13 +251,23 @@ fn root_in(
         Version::V1 => (own.clone(), hierarchy.controllers.clone(), Vec::new()),
         Version::V2 => home_of_v2(hierarchy),
     };
-    let leaf = own.join(MANAGER);
-    let outside = if version == Version::V2 && leaf.is_dir() { leaf } else { own.clone() };
-    let root = GroupDirectory { version, path: home.join(name), controllers, outside };
+    let (mount, outside) = (hierarchy.mount.clone(), outside_of(hierarchy));
+    let root = GroupDirectory { version, path: home.join(name), controllers, mount, outside };
     undo(Action::RemoveGroupTree { path: root.path.clone() });
     root.make()?;
     root.admit_children()?;
     Ok((root, missing))
+}
+
+/// Returns groups for processes that outlive us and cannot return to where they were. The top of a hierarchy
+/// takes whoever it may; the leaf of a delegated group is the last resort, because with a process in it the
+/// service manager can start nobody in that group.
+fn outside_of(hierarchy: &Hierarchy) -> Vec<PathBuf> {
+    let leaf = hierarchy.own.join(MANAGER);
+    match hierarchy.version == Version::V2 && leaf.is_dir() {
+        true => vec![hierarchy.mount.clone(), leaf],
+        false => vec![hierarchy.own.clone()],
+    }
 }
 
 /// Finds the nearest group, from our own upwards, whose children may have most of the controllers.

@@ -1,6 +1,6 @@
 //! Limits on the cores of this process, and where they come from.
 //!
-//! There are two. A *cpuset* is the word of whoever runs the machine, a container or a systemd unit: the
+//! There are two. A *cpuset* is set by the operator of the machine, a container or a systemd unit: the
 //! kernel lets nobody out of it. An *affinity mask* is what a process inherits from its parent, as `taskset`
 //! and `CPUAffinity=` set it: the process may leave it, so it is a wish and not a limit.
 

@@ -155,7 +155,7 @@ mod tests {
         all.note(NF, &refused());
         all.forget(NF);
         assert_eq!(said(&all), [""; 0]);
-        assert!(all.note(NF, &refused()).is_some(), "the next one is told of");
+        assert!(all.note(NF, &refused()).is_some(), "the next one is reported");
     }
 
     #[test]

@@ -67,31 +67,37 @@ impl NfGroups {
         missing.map(ToString::to_string)
     }
 
-    /// Makes the group of a process of an instance. One that is not ours to end is let go, with all that it
-    /// started, when the group is given up or we are killed; if it is a real-time task it gets no group,
-    /// because the one of all real-time tasks ends with us.
+    /// Makes the group of a process of an instance. A guest, which is not ours to end, is let go, with all
+    /// that it started, when the group is given up or we are killed: back to where it was. If it is a
+    /// real-time task it gets no group, because the one of all real-time tasks ends with us.
     ///
     /// # Errors
     /// [`GroupError`]; nothing is left behind then.
     pub fn group(
         &mut self,
         seat: &Seat,
-        ours: bool,
+        guest: Option<Pid>,
         config: &Config,
         ledger: &mut Ledger,
     ) -> Result<NfGroup, GroupError> {
         let real_time = seat.nf.runs_in_real_time(config.scheduler.mode);
-        if !ours && real_time {
+        if guest.is_some() && real_time {
             return Ok(NfGroup::default());
         }
-        let group = self.make_group(seat, real_time, config)?;
-        if !ours {
+        let group = self.make_group(seat, guest, real_time, config)?;
+        if guest.is_some() {
             group.letting_go().into_iter().for_each(|undo| ledger.before_changing(undo));
         }
         Ok(group)
     }
 
-    fn make_group(&mut self, seat: &Seat, real_time: bool, config: &Config) -> Result<NfGroup, GroupError> {
+    fn make_group(
+        &mut self,
+        seat: &Seat,
+        guest: Option<Pid>,
+        real_time: bool,
+        config: &Config,
+    ) -> Result<NfGroup, GroupError> {
         let place = (seat.core, seat.nf.domain);
         if !self.domains.contains_key(&place) {
             let domain = &config.domains[seat.nf.domain.index()];
@@ -109,6 +115,7 @@ impl NfGroups {
                 share: None,
             },
             real_time,
+            guest,
         };
         let made = NfGroup::make(&self.domains[&place], &plan);
         if made.is_err() {

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use headgate_decide::lifecycle::{EXTERNAL_START_PATIENCE, START_PATIENCE};
-use headgate_decide::pressure;
-use headgate_decide::units::{Instant as Moment, Span, Ticks};
+use headgate_decide::pressure::QueueMarks;
+use headgate_decide::units::{Instant as Moment, Span};
 use headgate_memif::Watch;
 use headgate_path::board::InstanceCounts;
 use headgate_path::link::Handling;
@@ -301,14 +301,10 @@ fn handling(scheduler: &Scheduler, nf: &Nf, ring: u32, cycles_per_micro: u64) ->
     if !scheduler.mode.presses_back() {
         return Handling::default();
     }
-    let (high, low) = (scheduler.high_watermark, scheduler.low_watermark);
-    let tick = Ticks::from_span(pressure::TICK, cycles_per_micro);
-    let marks = if nf.waits == Loop::Notified {
-        let patience = Ticks(u64::from(scheduler.queue_time_us) * cycles_per_micro);
-        pressure::QueueMarks::new(ring, high, low, patience, tick)
-    } else {
-        pressure::QueueMarks::sleepless(ring, high, low, cycles_per_micro, tick)
-    };
+    let watermarks = [scheduler.high_watermark, scheduler.low_watermark];
+    let queue_time = Span::from_micros(scheduler.queue_time_us.into());
+    let sleeps = nf.waits == Loop::Notified;
+    let marks = QueueMarks::of(ring, watermarks, queue_time, sleeps, cycles_per_micro);
     let mark_at = ring * scheduler.ecn_watermark / 100;
     Handling { marks: Some(marks), mark_at, pending_max: scheduler.pending, yields: true }
 }

@@ -180,7 +180,8 @@ impl Control {
         self.config = next.clone();
         self.order_batches();
         self.note_chains();
-        // What they refused may be there now: a chain, a file; and whoever applies a file wants it to work.
+        // What they refused may be there now: a chain, a file; and an operator who applies a file wants it to
+        // work.
         let again =
             self.with_instances(|instances, ground, effects| instances.retry(&change.old, ground, effects));
         change.summary.extend(again.into_iter().map(|name| format!("nf {name} started again")));

@@ -31,7 +31,7 @@ impl StateHome {
         Self { configured, memory: None, returned: 0 }
     }
 
-    /// Returns what a process is told of it, with the file.
+    /// Returns what the welcome says of it, with the file.
     ///
     /// # Errors
     /// A sentence.

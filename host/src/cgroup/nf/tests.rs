@@ -42,6 +42,12 @@ impl Grove {
         Some(grove)
     }
 
+    /// Groups outside the tree in the hierarchy of a directory.
+    fn outside(&self, of: &GroupDirectory) -> Vec<PathBuf> {
+        let domain = self.tree.domain(0, "domain0").unwrap();
+        domain.directories.iter().find(|one| one.mount == of.mount).unwrap().outside.clone()
+    }
+
     fn group(&self, plan: &NfGroupPlan) -> NfGroup {
         NfGroup::make(&self.tree.domain(plan.core.unwrap_or(0), "domain0").unwrap(), plan).unwrap()
     }
@@ -230,6 +236,79 @@ fn a_memory_hog_is_ended_and_nobody_else() {
     kept.wait().unwrap();
     hog.remove().unwrap();
     neighbour.remove().unwrap();
+}
+
+/// A group of somebody else in each hierarchy, and a process that somebody started in it.
+struct Home {
+    groups: Vec<PathBuf>,
+    guest: Child,
+}
+
+impl Home {
+    fn new(name: &str) -> Self {
+        let groups: Vec<PathBuf> = Hierarchy::all().iter().map(|one| one.mount.join(name)).collect();
+        let guest = Command::new("sleep").arg("1000").spawn().unwrap();
+        for group in &groups {
+            fs::create_dir(group).unwrap();
+            // An empty cpuset of version 1 takes nobody.
+            for file in ["cpuset.cpus", "cpuset.mems"] {
+                let above = group.parent().unwrap().join(file);
+                if let (Ok(all), true) = (fs::read_to_string(above), group.join(file).exists()) {
+                    fs::write(group.join(file), all).unwrap();
+                }
+            }
+            fs::write(group.join(PROCESSES), guest.id().to_string()).unwrap();
+        }
+        Self { groups, guest }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.guest)
+    }
+
+    fn is_in(&self, groups: &[PathBuf]) -> bool {
+        groups.iter().all(|group| kill::members(group).contains(&self.pid()))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        self.guest.kill().unwrap();
+        self.guest.wait().unwrap();
+        // It may have been removed by the test.
+        self.groups.iter().for_each(|group| drop(fs::remove_dir(group)));
+    }
+}
+
+#[test]
+fn a_guest_that_is_let_go_returns_to_where_it_was() {
+    let Some(grove) = Grove::new("guest") else { return };
+    let home = Home::new(&format!("headgate-home-{}", std::process::id()));
+    let of = |name: &str| NfGroupPlan { guest: Some(home.pid()), ..plan(name) };
+    let group = grove.group(&of("1.guest"));
+    group.enter(home.pid()).unwrap();
+    // One that is made for somebody in it already returns nobody into the tree.
+    let again = grove.group(&of("2.guest"));
+    assert!(again.directories.iter().all(|one| one.outside == grove.outside(one)), "{again:?}");
+    again.remove().unwrap();
+    for undo in group.letting_go() {
+        undo.perform_patiently().unwrap();
+    }
+    assert!(home.is_in(&home.groups), "{:?}", Hierarchy::of(home.pid()));
+}
+
+#[test]
+fn a_guest_whose_group_is_gone_is_put_outside() {
+    let Some(grove) = Grove::new("homeless") else { return };
+    let home = Home::new(&format!("headgate-gone-{}", std::process::id()));
+    let group = grove.group(&NfGroupPlan { guest: Some(home.pid()), ..plan("1.guest") });
+    group.enter(home.pid()).unwrap();
+    home.groups.iter().for_each(|group| fs::remove_dir(group).unwrap());
+    for undo in group.letting_go() {
+        undo.perform_patiently().unwrap();
+    }
+    let outside: Vec<PathBuf> = group.directories.iter().map(|one| one.outside[1].clone()).collect();
+    assert!(home.is_in(&outside), "{outside:?}: {:?}", Hierarchy::of(home.pid()));
 }
 
 #[test]

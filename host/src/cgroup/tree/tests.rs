@@ -119,11 +119,16 @@ fn whoever_was_delegated_its_group_moves_into_a_leaf() {
     let marked = rustix::fs::setxattr(&own, DELEGATED[0], b"1", rustix::fs::XattrFlags::empty());
     let mut member = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     files::write(own.join("cgroup.procs"), &member.id().to_string()).unwrap();
-    let (home, ..) = home_of_v2(&Hierarchy { own: own.clone(), ..hierarchy });
+    let delegated = Hierarchy { own: own.clone(), ..hierarchy };
+    let (home, ..) = home_of_v2(&delegated);
     let moved = fs::read_to_string(own.join(MANAGER).join("cgroup.procs"));
+    // Who outlives us does not stay where it keeps the service manager from starting the next one.
+    kill::move_members(&own.join(MANAGER), &outside_of(&delegated));
+    let in_leaf = kill::members(&own.join(MANAGER));
     member.kill().unwrap();
     member.wait().unwrap();
     kill::remove_tree(&own).unwrap();
     assert!(marked.is_ok(), "this kernel marks no group");
     assert_eq!((home, moved.unwrap().trim()), (own, member.id().to_string().as_str()));
+    assert_eq!(in_leaf, []);
 }

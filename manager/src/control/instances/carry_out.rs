@@ -185,7 +185,7 @@ pub(super) fn launch(
         write: seat.nf.confinement.write.clone(),
         ..orders
     };
-    let group = ground.groups.group(seat, true, ground.config, ground.ledger).unwrap_or_else(|error| {
+    let group = ground.groups.group(seat, None, ground.config, ground.ledger).unwrap_or_else(|error| {
         let what = format!("runs without a control group, so it is not limited: {error}");
         effects.push(Effect::Log { code: EventCode::SchedulingLimited, who: seat.name.clone(), what });
         NfGroup::default()

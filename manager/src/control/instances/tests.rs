@@ -280,7 +280,8 @@ fn a_real_time_process_that_attaches_gets_no_group() {
         below.groups = groups_in(home.path(), &mut below.ledger);
         let instances = one_instance(&below);
         let ground = below.ground();
-        let group = ground.groups.group(&instances[0].seat, false, ground.config, ground.ledger).unwrap();
+        let guest = Some(rustix::process::getpid());
+        let group = ground.groups.group(&instances[0].seat, guest, ground.config, ground.ledger).unwrap();
         assert_eq!(!group.letting_go().is_empty(), has_group);
         ground.groups.take_back(group, false, ground.ledger);
     }

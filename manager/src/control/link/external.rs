@@ -20,7 +20,7 @@ use super::{Ground, Seat, Work, handling};
 use crate::config::BoxPorts;
 use crate::config::model::Program;
 use crate::status::ExternalStatus;
-use crate::wiring;
+use crate::wiring::{self, BoxCable};
 
 /// Time that a program behind interfaces of the kernel may take to open packet sockets on both. After that it
 /// is assumed to need none: a namespace that routes, for example. Our choice: a hundred times what socat
@@ -82,10 +82,8 @@ impl External {
 
     fn over_veth(seat: &Seat, ground: &mut Ground<'_>) -> Result<Self, String> {
         let frame_bytes = ground.config.memory.buffer_bytes;
-        let (namespace, sockets) = ground.wiring.box_cables(seat.number.0, seat.nf.ring, frame_bytes)?;
-        let made = sockets.map(|sockets| interface::queue(sockets).map_err(|error| error.to_string()));
-        let [into, out] = made.map(|made| made.map_err(|error| format!("its interfaces: {error}")));
-        let ([into, out], ends) = ends_of([into?, out?]);
+        let (namespace, cables) = ground.wiring.box_cables(seat.number.0, seat.nf.ring, frame_bytes)?;
+        let ([into, out], ends) = ends_of(cables);
         let command = command_of(seat, [wiring::BOX_IN, wiring::BOX_OUT])?;
         let made = Some([into, out]);
         let ports = Ports::Veth { namespace, ends, made, due: ground.now + SOCKETS_PATIENCE };
@@ -206,9 +204,7 @@ fn has_sockets(namespace: &Namespace) -> bool {
 }
 
 /// Parts queues from what tells of their interfaces.
-fn ends_of(
-    [into, out]: [(Box<dyn Queue>, interface::Watch); 2],
-) -> ([Box<dyn Queue>; 2], [interface::Watch; 2]) {
+fn ends_of([into, out]: [BoxCable; 2]) -> ([Box<dyn Queue>; 2], [interface::Watch; 2]) {
     ([into.0, out.0], [into.1, out.1])
 }
 

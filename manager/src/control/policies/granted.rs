@@ -1,11 +1,11 @@
 //! Sets policies, and compares them with those in force.
 
-use headgate_decide::units::{InstanceId, Span};
+use headgate_decide::units::{CoreId, InstanceId, Span};
 use headgate_host::sched::{self, Policy, SchedError};
 
 use crate::control::Control;
 use crate::control::granted::{Outcome, is_real_time, is_same, word};
-use crate::control::instance::Instance;
+use crate::control::instance::{Instance, Seat};
 use crate::control::scheduling::kernel_policy;
 use crate::status::EventCode;
 
@@ -14,13 +14,37 @@ use crate::status::EventCode;
 const CHECK_EVERY: Span = Span::from_secs(1);
 
 impl Control {
-    /// Gives a process that is ready the policy of its file.
+    /// Gives a process that is ready its policy.
     pub(super) fn grant_policy(&mut self, at: usize) {
         let instance = &self.instances[at];
-        let (number, wanted) = (instance.seat.number, kernel_policy(instance.seat.nf.policy));
+        let (number, wanted) = (instance.seat.number, self.wanted_policy(&instance.seat));
         let Some(process) = instance.pid() else { return };
         let outcome = Outcome::set(process, wanted, None);
         self.note_granted(at, number, &outcome);
+    }
+
+    /// Gives the NFs of a core at work their policies anew.
+    pub(super) fn grant_policies_on(&mut self, core: CoreId) {
+        for at in 0..self.instances.len() {
+            let Instance { seat, .. } = &self.instances[at];
+            let is_here = CoreId(seat.core as u16) == core && !self.slices.gives(&seat.nf, seat.core);
+            if is_here && self.instances[at].is_at_work() {
+                self.grant_policy(at);
+            }
+        }
+    }
+
+    /// Returns the policy that an NF is to have: that of its file. Where the file leaves it to us it
+    /// pre-empts when it wakes on a core that other programs use, too: it would wait for the kernel's next
+    /// tick else, up to 4 ms, whatever its weight.
+    fn wanted_policy(&self, seat: &Seat) -> Policy {
+        let is_shared = self.taken.shared.contains(&CoreId(seat.core as u16));
+        match kernel_policy(seat.nf.policy) {
+            Policy::Batch { nice, slice_ns } if is_shared && seat.nf.policy_is_open => {
+                Policy::Normal { nice, slice_ns }
+            }
+            policy => policy,
+        }
     }
 
     fn note_granted(&mut self, at: usize, number: InstanceId, outcome: &Outcome) {
@@ -51,7 +75,7 @@ impl Control {
     fn check_policy(&mut self, at: usize) {
         let instance = &self.instances[at];
         let seat = &instance.seat;
-        let (number, wanted) = (seat.number, kernel_policy(seat.nf.policy));
+        let (number, wanted) = (seat.number, self.wanted_policy(seat));
         // Those with time slices have whatever their slices give them.
         if !instance.is_at_work() || self.slices.gives(&seat.nf, seat.core) {
             return;

@@ -58,6 +58,9 @@ impl Control {
                     let what = self.taken_sentence(core, by, part);
                     self.taken.said.insert((core, by), what.clone());
                     self.log(EventCode::CoreTaken, "manager", what);
+                    if by == Taker::Programs && self.taken.shared.insert(core) {
+                        self.grant_policies_on(core);
+                    }
                 }
                 Action::Free { core, by } => {
                     self.taken.said.remove(&(core, by));
@@ -115,7 +118,7 @@ impl Control {
         if by == Taker::Hypervisor {
             return format!(
                 "core {core}: the hypervisor gave {percent:.0} % of it to others, and packets wait meanwhile: let it \
-                 have a core of the host of its own (CPU pinning), or ask whoever runs the host"
+                 have a core of the host of its own (CPU pinning), or ask the operator of the host"
             );
         }
         let number = u32::from(core.0);

@@ -121,7 +121,8 @@ impl Control {
             return Ok(());
         }
         let ours = process.origin.leaves_to_us();
-        let made = self.groups.group(seat, ours, &self.config, &mut self.ledger);
+        let guest = (!ours).then(|| process.origin.pid());
+        let made = self.groups.group(seat, guest, &self.config, &mut self.ledger);
         let before = std::mem::replace(&mut process.group, made.map_err(|error| error.to_string())?);
         // What it started moves with it, as far as that can still be found.
         let entered = before.members().into_iter().chain([process.origin.pid()]).try_for_each(|one| {
