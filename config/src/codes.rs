@@ -96,6 +96,7 @@ codes! {
     Warning CoreOutsideMask "core-outside-mask" "A core is named that the affinity mask of this process does not hold.";
     Warning PolicyRefused "policy-refused" "The kernel refuses this process the scheduling that is asked for.";
     Warning RealTimeLimited "real-time-limited" "The kernel takes a core from real-time tasks for a part of each second.";
+    Warning RealTimeOrder "real-time-order" "Real-time NFs of a chain on packet sockets take more from it than they give.";
     Warning NfAsRoot "nf-as-root" "An NF runs as root, so its trust domain protects nobody.";
 }
 

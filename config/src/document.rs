@@ -153,7 +153,8 @@ tables! {
     pub struct PortCommon at "[[port]]" {
         /// Name of the port, used by rules and chains.
         required name: Name;
-        /// "interface", which the key `interface` alone says too, "generator", "pcap", "dpdk" or "null".
+        /// "interface" or "tap", which the keys of these names alone say too, "generator", "pcap", "dpdk" or
+        /// "null".
         optional kind: PortKind;
         /// Trust domain whose memory it receives into. Where it is left out and all of the port's packets go
         /// to chains whose first NFs are in one domain, it is that one.
@@ -192,6 +193,13 @@ tables! {
         /// Takes the interface even when the machine's default route leads through it: what the machine
         /// itself receives there then passes a chain too.
         defaulted allow_default_route: bool = false;
+    }
+
+    /// A TAP: an interface of the kernel whose cable ends in the manager.
+    pub struct TapKeys at "[[port]]" {
+        /// The interface, like "tap0". It is made and switched on where there is none of this name, and gone
+        /// with the manager then.
+        required tap: InterfaceName;
     }
 
     /// Makes packets. Takes none.
@@ -347,7 +355,7 @@ tables! {
         /// Factor of its share of a core, 1 to 100.
         defaulted priority: Whole<1, 100> = 1;
         /// The kernel's policy: "normal", "batch", "rr" or "fifo". Default: "batch" where it sleeps
-        /// (`loop = "notified"`), else "normal".
+        /// (`loop = "notified"`), else "normal"; "normal" where other programs have taken its core, too.
         optional policy: PolicyKind;
         /// Nice value of a normal or batch NF, -20 to 19. Default 0.
         optional nice: Nice;
@@ -463,6 +471,8 @@ pub struct PortTable {
 pub enum PortKeys {
     /// An interface of the kernel.
     Interface(Box<InterfaceKeys>),
+    /// A TAP.
+    Tap(Box<TapKeys>),
     /// A generator.
     Generator(Box<GeneratorKeys>),
     /// Capture files.
@@ -473,14 +483,20 @@ pub enum PortKeys {
     Null,
 }
 
-const PORT_KINDS: [PortKind; 5] =
-    [PortKind::Interface, PortKind::Generator, PortKind::Pcap, PortKind::Dpdk, PortKind::Null];
+const PORT_KINDS: [PortKind; 6] =
+    [PortKind::Interface, PortKind::Tap, PortKind::Generator, PortKind::Pcap, PortKind::Dpdk, PortKind::Null];
+/// Kinds that a key of this name says where `kind` is left out.
+const SAID_BY_KEY: [PortKind; 2] = [PortKind::Interface, PortKind::Tap];
 
 fn describe_kind(kind: PortKind, object: &mut Object) -> &'static str {
     match kind {
         PortKind::Interface => {
             InterfaceKeys::describe(object);
             InterfaceKeys::ABOUT
+        }
+        PortKind::Tap => {
+            TapKeys::describe(object);
+            TapKeys::ABOUT
         }
         PortKind::Generator => {
             GeneratorKeys::describe(object);
@@ -509,15 +525,15 @@ fn key_of_other_kind(key: &str) -> Option<String> {
     Some(format!("`{key}` is a key of {} ports", kind.word()))
 }
 
-/// The kind of a port: what it says, and an interface where it names one and says nothing.
+/// The kind of a port: what it says, and an interface or a TAP where it names one and says nothing.
 fn kind_of(common: &PortCommon, keys: &mut Keys<'_>, report: &mut Report) -> Option<PortKind> {
     if common.kind.key.is_some() {
         return common.kind.value().copied();
     }
-    if keys.has("interface") {
-        return Some(PortKind::Interface);
+    if let Some(said) = SAID_BY_KEY.into_iter().find(|kind| keys.has(kind.word())) {
+        return Some(said);
     }
-    let about = "\"interface\", \"generator\", \"pcap\", \"dpdk\" or \"null\"";
+    let about = "\"interface\", \"tap\", \"generator\", \"pcap\", \"dpdk\" or \"null\"";
     keys.report_missing("kind", about, report);
     None
 }
@@ -553,6 +569,7 @@ impl Read for PortTable {
         let common = PortCommon::take(&mut keys, report);
         let kind = kind_of(&common, &mut keys, report).map(|kind| match kind {
             PortKind::Interface => PortKeys::Interface(Box::new(InterfaceKeys::take(&mut keys, report))),
+            PortKind::Tap => PortKeys::Tap(Box::new(TapKeys::take(&mut keys, report))),
             PortKind::Generator => PortKeys::Generator(Box::new(GeneratorKeys::take(&mut keys, report))),
             PortKind::Pcap => PortKeys::Pcap(Box::new(PcapKeys::take(&mut keys, report))),
             PortKind::Dpdk => PortKeys::Dpdk(Box::new(DpdkKeys::take(&mut keys, report))),
@@ -572,7 +589,7 @@ impl Read for PortTable {
             let about = describe_kind(kind, &mut object);
             let mut schema = object.finish(about);
             schema["properties"]["kind"]["enum"] = json!([kind.word()]);
-            if kind != PortKind::Interface
+            if !SAID_BY_KEY.contains(&kind)
                 && let Some(required) = schema["required"].as_array_mut()
             {
                 required.push("kind".into());

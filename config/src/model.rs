@@ -248,6 +248,11 @@ impl Port {
 pub enum Backend {
     /// An interface of the kernel.
     Interface(Interface),
+    /// An interface of the kernel whose cable ends in the manager.
+    Tap {
+        /// Its name.
+        tap: String,
+    },
     /// Makes packets.
     Generator(Box<Generator>),
     /// Replays or writes captures.
@@ -262,7 +267,7 @@ impl Backend {
     /// Returns whether packets can come from it.
     pub fn gives(&self) -> bool {
         match self {
-            Self::Interface(_) | Self::Generator(_) | Self::Dpdk(_) => true,
+            Self::Interface(_) | Self::Tap { .. } | Self::Generator(_) | Self::Dpdk(_) => true,
             Self::Pcap(pcap) => pcap.replay.is_some(),
             Self::Null => false,
         }
@@ -273,7 +278,7 @@ impl Backend {
         match self {
             Self::Generator(_) => false,
             Self::Pcap(pcap) => pcap.write.is_some(),
-            Self::Interface(_) | Self::Dpdk(_) | Self::Null => true,
+            Self::Interface(_) | Self::Tap { .. } | Self::Dpdk(_) | Self::Null => true,
         }
     }
 }
@@ -472,6 +477,8 @@ pub struct Nf {
     pub priority: u32,
     /// Scheduling policy of the kernel.
     pub policy: Policy,
+    /// Whether the file leaves it to us.
+    pub policy_is_open: bool,
     /// Limits and permissions of its processes.
     pub confinement: Confinement,
     /// State that outlives its processes; `None`: it has none.

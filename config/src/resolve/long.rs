@@ -119,6 +119,6 @@ impl Resolver<'_> {
 
 impl Backend {
     const fn is_interface(&self) -> bool {
-        matches!(self, Self::Interface(_))
+        matches!(self, Self::Interface(_) | Self::Tap { .. })
     }
 }

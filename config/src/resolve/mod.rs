@@ -18,6 +18,7 @@ mod long;
 mod memory;
 mod names;
 mod nfs;
+mod order;
 mod paths;
 mod ports;
 mod scheduler;
@@ -177,6 +178,7 @@ impl Resolver<'_> {
         self.warn_of_shared_memory(document, &config);
         self.warn_faulty(items(&document.port), &config.ports);
         self.warn_not_granted(document, &config);
+        self.warn_real_time_order(document, &config);
         Some(config)
     }
 

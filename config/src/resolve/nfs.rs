@@ -426,6 +426,7 @@ fn resolved(
         user: table.user.value().cloned().unwrap_or(User::OfDomain),
         priority: table.priority.value()?.0 as u32,
         policy,
+        policy_is_open: table.policy.key.is_none(),
         confinement,
         state,
     })

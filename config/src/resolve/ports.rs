@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::super::codes::Code;
-use super::super::document::{DpdkKeys, FaultTable, InterfaceKeys, PcapKeys, PortKeys, PortTable};
+use super::super::document::{DpdkKeys, FaultTable, InterfaceKeys, PcapKeys, PortKeys, PortTable, TapKeys};
 use super::super::model::{Backend, Dpdk, Faults, Interface, Memory, Pcap, Port, Replay};
 use super::super::read::{At, Field};
 use super::super::report::Span;
@@ -33,6 +33,7 @@ impl Resolver<'_> {
             let domain = domain_of(&common.domain, domains, default_domain, self.report);
             let backend = table.value.kind.as_ref().and_then(|kind| match kind {
                 PortKeys::Interface(keys) => self.interface(keys, &mut taken),
+                PortKeys::Tap(keys) => self.tap(keys, &mut taken),
                 PortKeys::Generator(keys) => self.generator(keys, memory),
                 PortKeys::Pcap(keys) => self.pcap(keys),
                 PortKeys::Dpdk(keys) => self.dpdk(keys, &mut taken),
@@ -158,6 +159,13 @@ impl Resolver<'_> {
             interface: name.to_owned(),
             queue: keys.queue.value()?.0 as u32,
         }))
+    }
+
+    fn tap(&mut self, keys: &TapKeys, taken: &mut Taken) -> Option<Backend> {
+        let at = keys.tap.found.as_ref()?;
+        let name = at.value.0.as_str();
+        self.refuse_device_twice(&[name], &at.span, taken);
+        Some(Backend::Tap { tap: name.to_owned() })
     }
 
     /// Warns of an interface that is not there: the file may be written before it is made.

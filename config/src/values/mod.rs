@@ -210,6 +210,8 @@ choice! {
     pub enum PortKind, "a kind of port" {
         /// An interface of the kernel.
         Interface "interface",
+        /// An interface of the kernel whose cable ends in the manager.
+        Tap "tap",
         /// Packets made here.
         Generator "generator",
         /// Capture files.
