@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, check, completions, doctor, down, list, logs, man, profile, show, status, tell, up,
+    apply, bench, check, completions, doctor, down, list, logs, man, profile, show, sim, status, tell, up,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -47,6 +47,7 @@ enum Command {
     #[command(subcommand)]
     Profile(profile::Command),
     Bench(bench::Args),
+    Sim(sim::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -79,6 +80,7 @@ impl Command {
             Self::Tell(args) => tell::run(&args, out),
             Self::Profile(command) => profile::run(&command, out),
             Self::Bench(args) => bench::run(&args, out),
+            Self::Sim(args) => sim::run(&args, out),
             Self::Completions(args) => completions::run(&args, out),
             Self::Man(args) => man::run(&args, grammar()),
         }

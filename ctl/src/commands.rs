@@ -11,6 +11,7 @@ pub mod logs;
 pub mod man;
 pub mod profile;
 pub mod show;
+pub mod sim;
 pub mod status;
 pub mod tell;
 pub mod up;

@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{HEADGATE, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "demo",
     "doctor",
     "check",
@@ -20,6 +20,7 @@ const COMMANDS: [&str; 12] = [
     "tell",
     "profile",
     "bench",
+    "sim",
     "completions",
 ];
 /// Commands of commands.

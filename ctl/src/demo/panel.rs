@@ -74,7 +74,9 @@ fn streams(interval: Interval<'_>) -> String {
     let stream = |port: &PortStatus| {
         let rates = interval.port(port);
         match port.kind.as_str() {
-            "interface" => Some(format!("from the {} {}", port.name, units::bit_rate(rates.received_bits))),
+            "interface" | "tap" => {
+                Some(format!("from the {} {}", port.name, units::bit_rate(rates.received_bits)))
+            }
             "null" => None,
             _ => Some(format!("{} {}", port.name, units::packet_rate(rates.received))),
         }

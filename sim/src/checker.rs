@@ -1,0 +1,212 @@
+//! Checkers: what must hold in every scene, whoever wrote it. Looked at each millisecond; nothing of the
+//! model knows of them.
+
+use core::fmt;
+
+use headgate_decide::units::{Instant, Span};
+use serde::{Deserialize, Serialize};
+
+use crate::plant::Plant;
+
+/// Time between two looks.
+const EVERY: Span = Span::from_millis(1);
+/// Looks in a row at which something has to be seen that may be true for a moment. Our choice: a call that
+/// moved nothing is repeated after a millisecond (`decide::wake::AGAIN`).
+const LOOKS: u32 = 4;
+/// Looks in a row at which an NF may sleep beside packets. Our choice: a call that was without effect has
+/// been repeated several times by then.
+const LOOKS_ASLEEP: u32 = 8;
+/// Longest time for which an NF may want its core and not get it. Our choice: ten round-robin slices.
+const STARVED_AFTER: Span = Span::from_secs(1);
+/// Violations that are kept: the first ones say it.
+const KEPT: usize = 16;
+
+/// What did not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// Packets that entered a chain have left it, have ended, or are inside.
+    Conservation,
+    /// An NF holds what is in its rings and hands, and no more than its ring has places.
+    Holding,
+    /// Packets of a flow leave in the order in which they came.
+    Order,
+    /// An NF that wants its core gets it.
+    Starvation,
+    /// A core does not idle while one of its NFs has packets and is not blocked.
+    IdleCore,
+    /// An NF is throttled only while its queue is long.
+    ThrottledWithoutCause,
+    /// An NF is blocked only while another one is throttled.
+    BlockedWithoutCause,
+}
+
+/// A rule that did not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// Time since the start, in nanoseconds.
+    pub at_ns: u64,
+    /// What was seen.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {:.3} ms: {}", self.rule, self.at_ns as f64 / 1e6, self.what)
+    }
+}
+
+/// Looks in a row at which something was seen while no packet was taken: what is seen again and again may be
+/// something new each time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standstill {
+    looks: u32,
+    taken: u64,
+}
+
+impl Standstill {
+    /// Takes in a look, and the packets taken so far, ever. Returns the looks in a row.
+    fn look(&mut self, is_seen: bool, taken: u64) -> u32 {
+        let stands_still = is_seen && (self.looks == 0 || taken == self.taken);
+        self.looks = if stands_still { self.looks + 1 } else { u32::from(is_seen) };
+        self.taken = taken;
+        self.looks
+    }
+}
+
+/// Everything that checkers remember from look to look.
+#[derive(Debug)]
+pub(crate) struct Checker {
+    violations: Vec<Violation>,
+    /// Looks in a row, by core and by link.
+    idle: Vec<Standstill>,
+    asleep: Vec<Standstill>,
+    without_cause: Vec<[u32; 2]>,
+}
+
+impl Checker {
+    pub(crate) fn new(plant: &Plant) -> Self {
+        Self {
+            violations: Vec::new(),
+            idle: vec![Standstill::default(); plant.cores.len()],
+            asleep: vec![Standstill::default(); plant.links.len()],
+            without_cause: vec![[0; 2]; plant.links.len()],
+        }
+    }
+
+    pub(crate) fn into_violations(self) -> Vec<Violation> {
+        self.violations
+    }
+
+    /// Looks at everything. Returns the time until the next look.
+    pub(crate) fn check(&mut self, now: Instant, plant: &Plant) -> Span {
+        let mut found = Vec::new();
+        check_conservation(plant, &mut found);
+        check_holding(plant, &mut found);
+        check_order(plant, &mut found);
+        check_starvation(now, plant, &mut found);
+        self.check_idle(plant, &mut found);
+        self.check_sleepers(plant, &mut found);
+        self.check_causes(plant, &mut found);
+        for (rule, what) in found {
+            let is_known = self.violations.iter().any(|one| one.rule == rule);
+            if !is_known && self.violations.len() < KEPT {
+                self.violations.push(Violation { rule, at_ns: now.0, what });
+            }
+        }
+        EVERY
+    }
+
+    fn check_idle(&mut self, plant: &Plant, found: &mut Vec<(Rule, String)>) {
+        for (number, core) in plant.cores.iter().enumerate() {
+            let has_work = |nf: &&usize| !plant.nfs[**nf].receive.is_empty() && !plant.links[**nf].is_blocked;
+            let idles = core.is_idle().then(|| core.nfs().iter().find(has_work)).flatten();
+            let taken = core.nfs().iter().map(|nf| plant.nfs[*nf].counts.taken).sum();
+            if self.idle[number].look(idles.is_some(), taken) >= LOOKS
+                && let Some(nf) = idles
+            {
+                let packets = plant.nfs[*nf].receive.packets();
+                found.push((
+                    Rule::IdleCore,
+                    format!("core {number} idles while NF {nf} has {packets} packets"),
+                ));
+            }
+        }
+    }
+
+    /// An NF that sleeps beside packets is called within some repeats of a call.
+    fn check_sleepers(&mut self, plant: &Plant, found: &mut Vec<(Rule, String)>) {
+        for (number, (nf, link)) in plant.nfs.iter().zip(&plant.links).enumerate() {
+            let waits = nf.is_asleep() && !nf.receive.is_empty() && !link.is_blocked;
+            if self.asleep[number].look(waits, nf.counts.taken) >= LOOKS_ASLEEP {
+                let packets = nf.receive.packets();
+                found.push((Rule::Starvation, format!("NF {number} sleeps beside {packets} packets")));
+            }
+        }
+    }
+
+    fn check_causes(&mut self, plant: &Plant, found: &mut Vec<(Rule, String)>) {
+        for (nf, link) in plant.links.iter().enumerate() {
+            let is_short = link.marks.is_none_or(|marks| link.depth() < marks.low);
+            let seen = [link.load.is_throttled() && is_short, link.is_blocked && plant.throttled == 0];
+            let rules = [Rule::ThrottledWithoutCause, Rule::BlockedWithoutCause];
+            for ((looks, seen), rule) in self.without_cause[nf].iter_mut().zip(seen).zip(rules) {
+                *looks = if seen { *looks + 1 } else { 0 };
+                if *looks >= LOOKS {
+                    found.push((rule, format!("NF {nf} with {} packets", link.depth())));
+                }
+            }
+        }
+    }
+}
+
+fn check_conservation(plant: &Plant, found: &mut Vec<(Rule, String)>) {
+    let mut inside = vec![0u64; plant.chains.len()];
+    for (nf, link) in plant.nfs.iter().zip(&plant.links) {
+        let runs = nf.receive.runs().chain(nf.hand()).chain(nf.transmit.runs()).chain(link.pending.runs());
+        for run in runs {
+            inside[plant.flows[usize::from(run.flow)].chain] += u64::from(run.packets);
+        }
+    }
+    for (number, (chain, inside)) in plant.chains.iter().zip(inside).enumerate() {
+        let gone = chain.left + chain.throttled + chain.full;
+        if chain.entered != gone + inside {
+            let what = format!("chain {number}: {} entered, {gone} are gone, {inside} inside", chain.entered);
+            found.push((Rule::Conservation, what));
+        }
+    }
+}
+
+fn check_holding(plant: &Plant, found: &mut Vec<(Rule, String)>) {
+    for (number, (nf, link)) in plant.nfs.iter().zip(&plant.links).enumerate() {
+        let has = nf.receive.packets() + nf.in_hand() + nf.transmit.packets();
+        if has != link.held || has > link.capacity() {
+            let (held, ring) = (link.held, link.capacity());
+            found.push((
+                Rule::Holding,
+                format!("NF {number} has {has} packets, {held} are known, {ring} places"),
+            ));
+        }
+    }
+}
+
+fn check_order(plant: &Plant, found: &mut Vec<(Rule, String)>) {
+    for (number, flow) in plant.flows.iter().enumerate().filter(|(_, flow)| flow.overtaken > 0) {
+        found.push((Rule::Order, format!("flow {number}: {} packets were overtaken", flow.overtaken)));
+    }
+}
+
+fn check_starvation(now: Instant, plant: &Plant, found: &mut Vec<(Rule, String)>) {
+    for (number, core) in plant.cores.iter().enumerate() {
+        for (task, counts) in core.tasks.iter().enumerate() {
+            let waited = counts.waits_since.map_or(Span::ZERO, |since| now - since);
+            let nf = core.nfs()[task];
+            if waited > STARVED_AFTER && !plant.nfs[nf].receive.is_empty() {
+                let ms = waited.as_millis();
+                found.push((Rule::Starvation, format!("NF {nf} has waited {ms} ms for core {number}")));
+            }
+        }
+    }
+}

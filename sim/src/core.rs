@@ -1,0 +1,246 @@
+//! A core: its NFs, of which the kernel runs one at a time.
+//!
+//! Nothing happens on a core that a worker did not cause or that does not follow from what its own NFs do. So
+//! it is advanced when somebody looks: from the last look until now ([`Core::advance`]), through as many
+//! bursts, sleeps, ticks and switches as lie between.
+
+use headgate_decide::units::{Instant, Span};
+
+use crate::costs::Costs;
+use crate::digest::Digest;
+use crate::kernel::{Class, RunQueue, WEIGHT};
+use crate::nf::{Nf, Pause};
+use crate::scene::Policy;
+
+/// Weight of `cpu.weight` 1: a group's share is told in hundredths of a task's.
+const SHARES: u64 = 100;
+
+/// Times and counts of a core, ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CoreCounts {
+    pub(crate) idle_ns: u64,
+    pub(crate) switch_ns: u64,
+    pub(crate) switches: u64,
+}
+
+/// Times and counts of a task, ever.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TaskCounts {
+    /// Time that the kernel says it ran, its switches included.
+    pub(crate) cpu_ns: u64,
+    /// Times it gave up the core, and times the core was taken from it.
+    pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
+    /// Time since which it has wanted the core and not had it.
+    pub(crate) waits_since: Option<Instant>,
+}
+
+/// What a core's NFs are given besides time.
+#[derive(Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub(crate) costs: &'a Costs,
+    /// Frame sizes by flow.
+    pub(crate) bytes: &'a [u32],
+}
+
+/// A core of NFs.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    number: u64,
+    now: Instant,
+    queue: RunQueue,
+    /// NFs by task.
+    nfs: Vec<usize>,
+    current: Option<usize>,
+    /// The task that ran last, and whether it ended by a yield.
+    last: Option<usize>,
+    has_yielded: bool,
+    /// Time that is left of a switch, or of what else keeps the one that runs from its work.
+    switch_left: u64,
+    /// Calls under way: when they take effect, and to which task.
+    calls: Vec<(Instant, usize)>,
+    next_tick: Instant,
+    pub(crate) tasks: Vec<TaskCounts>,
+    pub(crate) counts: CoreCounts,
+    pub(crate) digest: Digest,
+}
+
+impl Core {
+    pub(crate) fn new(number: u64, costs: &Costs) -> Self {
+        Self {
+            number,
+            now: Instant(0),
+            queue: RunQueue::new(costs),
+            nfs: Vec::new(),
+            current: None,
+            last: None,
+            has_yielded: false,
+            switch_left: 0,
+            calls: Vec::new(),
+            next_tick: Instant(costs.tick.0),
+            tasks: Vec::new(),
+            counts: CoreCounts::default(),
+            digest: Digest::default(),
+        }
+    }
+
+    /// Adds an NF that starts at a moment. Returns its task.
+    pub(crate) fn add(&mut self, nf: usize, policy: Policy, starts: Instant) -> usize {
+        let task = self.nfs.len();
+        self.nfs.push(nf);
+        self.tasks.push(TaskCounts::default());
+        self.queue.add(policy);
+        self.calls.push((starts, task));
+        task
+    }
+
+    /// Returns its NFs, by task.
+    pub(crate) fn nfs(&self) -> &[usize] {
+        &self.nfs
+    }
+
+    /// Returns whether no NF runs or is about to.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.current.is_none() && self.calls.is_empty() && self.queue.runnable() == 0
+    }
+
+    /// Calls an NF that sleeps. Returns the time that it takes the caller, in nanoseconds.
+    pub(crate) fn call(&mut self, task: usize, now: Instant, costs: &Costs) -> u64 {
+        let (price, delay) = match self.is_idle() {
+            true => (costs.call_idle_ns, costs.wake_idle_ns),
+            false => (costs.call_awake_ns, costs.call_awake_ns),
+        };
+        self.calls.push((now + Span(delay), task));
+        price
+    }
+
+    /// Advances to `until`.
+    pub(crate) fn advance(&mut self, until: Instant, nfs: &mut [Nf], ground: Ground<'_>) {
+        while self.now < until {
+            self.take_calls(nfs);
+            if self.current.is_none() {
+                self.pick(ground.costs);
+            }
+            let limit = self.next_moment(until);
+            match self.current {
+                Some(task) => self.run(task, limit, nfs, ground),
+                None => {
+                    self.counts.idle_ns += (limit - self.now).0;
+                    self.now = limit;
+                }
+            }
+            self.tick(ground.costs);
+        }
+        self.take_calls(nfs);
+    }
+
+    /// Takes time from the NF that runs for something else that runs on the core: a scheduler of slices.
+    pub(crate) fn interrupt(&mut self, ns: u64) {
+        self.switch_left += ns;
+    }
+
+    /// Gives an NF another class.
+    pub(crate) fn set_class(&mut self, task: usize, class: Class) {
+        if self.queue.set_class(task, class, self.current) {
+            self.preempt();
+        }
+    }
+
+    /// Sets an NF's share of the core and its slice.
+    pub(crate) fn set_share(&mut self, task: usize, share: u32, slice: Span) {
+        self.queue.set_share(task, u64::from(share) * WEIGHT / SHARES, slice.0);
+    }
+
+    /// Wakes the NFs whose calls take effect.
+    fn take_calls(&mut self, nfs: &mut [Nf]) {
+        while let Some(place) = self.calls.iter().position(|(at, _)| at.is_due(self.now)) {
+            let (_, task) = self.calls.remove(place);
+            nfs[self.nfs[task]].wake();
+            self.tasks[task].waits_since = Some(self.now);
+            self.digest.event(self.now, self.number, 0x100 + task as u64);
+            if self.queue.wake(task, self.current) {
+                self.preempt();
+            }
+        }
+    }
+
+    /// Takes the core from the task that runs.
+    fn preempt(&mut self) {
+        if let Some(task) = self.current.take() {
+            self.tasks[task].waits_since = Some(self.now);
+        }
+    }
+
+    fn pick(&mut self, costs: &Costs) {
+        self.current = self.queue.pick();
+        let Some(task) = self.current else { return };
+        self.tasks[task].waits_since = None;
+        let has_yielded = core::mem::take(&mut self.has_yielded);
+        if self.last == Some(task) {
+            self.switch_left += if has_yielded { costs.yield_ns } else { 0 };
+        } else {
+            if let Some(last) = self.last {
+                let counts = &mut self.tasks[last];
+                // One that still wants the core did not give it up.
+                match counts.waits_since {
+                    Some(_) => counts.involuntary += 1,
+                    None => counts.voluntary += 1,
+                }
+            }
+            self.digest.event(self.now, self.number, task as u64);
+            self.switch_left += if has_yielded { costs.yield_ns } else { costs.switch_ns };
+            self.counts.switches += 1;
+            self.last = Some(task);
+        }
+    }
+
+    /// Returns when something may change that its NF does not do itself.
+    fn next_moment(&self, until: Instant) -> Instant {
+        let call = self.calls.iter().map(|(at, _)| *at).min().unwrap_or(until);
+        let until = until.min(call);
+        if self.queue.runnable() > 1 { until.min(self.next_tick) } else { until }
+    }
+
+    /// Runs a task until `limit` at most.
+    fn run(&mut self, task: usize, limit: Instant, nfs: &mut [Nf], ground: Ground<'_>) {
+        let most = (limit - self.now).0;
+        let switch = self.switch_left.min(most);
+        self.switch_left -= switch;
+        self.counts.switch_ns += switch;
+        let nf = &mut nfs[self.nfs[task]];
+        let (used, pause) = nf.run(self.now + Span(switch), most - switch, ground.costs, ground.bytes);
+        self.now = self.now + Span(switch + used);
+        self.tasks[task].cpu_ns += switch + used;
+        self.queue.charge(task, switch + used);
+        match pause {
+            Pause::Preempted => {}
+            Pause::Slept => {
+                self.queue.sleep(task);
+                self.current = None;
+            }
+            Pause::Yielded => {
+                self.queue.yield_core(task);
+                self.has_yielded = true;
+                self.preempt();
+            }
+        }
+    }
+
+    /// The kernel's tick, as far as it is due. One that finds nobody waiting changes nothing.
+    fn tick(&mut self, costs: &Costs) {
+        if self.now < self.next_tick {
+            return;
+        }
+        let since = (self.now - self.next_tick).0;
+        self.next_tick = self.next_tick + Span((since / costs.tick.0 + 1) * costs.tick.0);
+        if let Some(task) = self.current
+            && self.queue.runnable() > 1
+            && self.queue.tick(task)
+        {
+            self.preempt();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! A deterministic simulator: models of cores, kernels, rings, NFs and workers, under the very decisions that
+//! the manager and the packet path apply (`decide`).
+//!
+//! A [`Scene`] says what there is; a [`World`] runs it and returns a [`Report`]. The same scene gives the
+//! same report to the bit, on any machine and in any build.
+//!
+//! - `scene`: what can be asked, as plain values; `costs`: what things cost on the machine;
+//! - `traffic`, `port`: packets that come; `ring`: packets that wait;
+//! - `nf`: the loop of an NF; `core`: a core and its NFs; `kernel`: which of them has it;
+//! - `link`, `worker`: an NF as its worker sees it, and the worker's passes;
+//! - `weights`, `slices`: what the manager's control loop and its schedulers do;
+//! - `plant`: all of that together; `world`: who acts when; `agenda`: the next moments;
+//! - `checker`: what must hold in every scene; `report`: what was counted;
+//! - `scenarios`: the papers' experiments;
+//! - `random`, `digest`, `histogram`: tools.
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod checker;
+mod core;
+mod costs;
+mod digest;
+mod histogram;
+mod kernel;
+mod link;
+mod nf;
+mod plant;
+mod port;
+mod random;
+mod report;
+mod ring;
+pub mod scenarios;
+mod scene;
+mod slices;
+mod traffic;
+mod weights;
+mod worker;
+mod world;
+
+pub use checker::{Rule, Violation};
+pub use costs::Costs;
+pub use report::{Report, Value};
+pub use scene::{Arrivals, Chain, Change, Cost, Flow, Nf, Policy, Scene, Scheduler, Waits};
+pub use world::{Resolution, World};

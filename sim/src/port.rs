@@ -1,0 +1,63 @@
+//! A port: the packets of a flow that came and that its worker has not taken yet.
+
+use headgate_decide::units::Instant;
+
+use crate::random::Random;
+use crate::ring::Run;
+use crate::scene;
+use crate::traffic::Traffic;
+
+/// Packets that a port holds for a worker that is late: the ring of a card.
+const RING: u64 = 4096;
+
+/// A port with one flow.
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    flow: u16,
+    traffic: Traffic,
+    /// Time of the last look.
+    looked: Instant,
+    waiting: u64,
+    /// Packets that came, ever, and those for which there was no room.
+    pub(crate) came: u64,
+    pub(crate) missed: u64,
+}
+
+impl Port {
+    pub(crate) fn new(number: u16, flow: &scene::Flow, random: Random) -> Self {
+        let traffic = Traffic::new(flow.arrivals, random);
+        Self { flow: number, traffic, looked: Instant(0), waiting: 0, came: 0, missed: 0 }
+    }
+
+    /// Returns the number of its flow.
+    pub(crate) fn flow(&self) -> usize {
+        self.flow.into()
+    }
+
+    /// Takes in what came by `now`. Returns how many packets wait.
+    pub(crate) fn look(&mut self, now: Instant) -> u64 {
+        let came = self.traffic.take(now);
+        let fits = came.min(RING - self.waiting);
+        self.came += came;
+        self.missed += came - fits;
+        self.waiting += fits;
+        self.waiting
+    }
+
+    /// Takes so many of those that wait. They count as having come half way between the last take and now.
+    pub(crate) fn take(&mut self, now: Instant, packets: u64) -> Option<Run> {
+        let arrived = Instant(u64::midpoint(self.looked.0, now.0));
+        self.looked = now;
+        if packets == 0 {
+            return None;
+        }
+        let number = self.came - self.missed - self.waiting;
+        self.waiting -= packets;
+        Some(Run { flow: self.flow, position: 0, packets: packets as u32, arrived, number })
+    }
+
+    /// Returns when the next packet comes; `None`: never.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.traffic.next()
+    }
+}

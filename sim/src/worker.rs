@@ -1,0 +1,224 @@
+//! A worker: passes over its ports and NFs (`plane/path/src/worker.rs`), station by station.
+//!
+//! A pass takes what its stations cost, and the next one begins when it is over. Under load the passes of
+//! [`MERGED_FOR`] advance as one: what they would move is moved at once, and costs as much.
+
+use headgate_decide::pressure::{Feeder, Shed, came_for, is_blocked, is_closed, shed};
+use headgate_decide::units::{Instant, Span, Ticks};
+use headgate_decide::wake::{BellSample, Cores};
+
+use crate::plant::Plant;
+use crate::port::Port;
+use crate::ring::Run;
+
+/// Packets that a pass takes from a queue at most, and from an NF (`BURST` and `DRAIN_BURSTS` of the path).
+const BURST: u64 = 128;
+const DRAIN: u32 = 4 * 128;
+/// Passes of so long advance as one under load. Our choice: the least time for which backpressure keeps a
+/// state (`decide::pressure::TICK`) is twice that, and the age at which a sleeper is called twenty times.
+const MERGED_FOR: Span = Span::from_micros(5);
+/// Passes that one of them stands for at most: with a full burst each they take longer than that.
+const MERGED: u32 = 4;
+
+/// A worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Worker {
+    ports: Vec<Port>,
+    /// Its NFs, and the cores that they are on.
+    nfs: Vec<usize>,
+    cores: Vec<usize>,
+    /// Whether passes may advance as one.
+    merges: bool,
+    /// Passes that the next one stands for at most.
+    passes: u32,
+    /// Time that this pass has cost so far, in picoseconds.
+    cost_ps: u64,
+    moved: u64,
+    has_blocked: bool,
+    /// Time that it worked, ever.
+    pub(crate) busy_ns: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(number: usize, ports: Vec<Port>, plant: &Plant, merges: bool) -> Self {
+        let nfs: Vec<usize> =
+            (0..plant.links.len()).filter(|&nf| plant.links[nf].seat.worker == number).collect();
+        let mut cores: Vec<usize> = nfs.iter().map(|&nf| plant.links[nf].seat.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        Self { ports, nfs, cores, merges, passes: 1, cost_ps: 0, moved: 0, has_blocked: false, busy_ns: 0 }
+    }
+
+    /// Returns its ports.
+    pub(crate) fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// Makes a pass. Returns when the next one begins; `None`: nothing will ever come.
+    pub(crate) fn pass(&mut self, now: Instant, plant: &mut Plant) -> Option<Instant> {
+        (self.cost_ps, self.moved) = (plant.costs.worker_pass_ns * 1_000, 0);
+        for &core in &self.cores {
+            plant.advance(core, now);
+        }
+        self.arrive(now, plant);
+        for at in 0..self.nfs.len() {
+            self.hop(now, self.nfs[at], plant);
+        }
+        self.tend(now, plant);
+        let cost = Span(self.cost_ps.div_ceil(1_000));
+        if self.moved > 0 {
+            self.busy_ns += cost.0;
+        }
+        let outstanding: u32 = self.nfs.iter().map(|&nf| plant.links[nf].depth()).sum();
+        // With less than a burst on its way what counts is when each packet is moved.
+        let merges = self.merges && u64::from(outstanding) + self.moved >= BURST;
+        self.passes = if merges { MERGED } else { 1 };
+        let after = if merges { cost.max(MERGED_FOR) } else { cost };
+        if self.moved > 0 || outstanding > 0 || self.has_blocked {
+            return Some(now + after);
+        }
+        let next = self.ports.iter().filter_map(Port::next).min()?;
+        Some(next.max(now + after))
+    }
+
+    /// Stations arrive to admit: takes packets from the ports into their chains.
+    fn arrive(&mut self, now: Instant, plant: &mut Plant) {
+        let waiting: u64 = self.ports.iter_mut().map(|port| port.look(now)).sum();
+        let most = BURST * u64::from(self.passes);
+        for at in 0..self.ports.len() {
+            let port = &mut self.ports[at];
+            let own = port.look(now);
+            // A worker that is late takes from all of them as they are filled.
+            let packets = if waiting <= most { own } else { (own * most).div_ceil(waiting).min(own) };
+            if let Some(run) = port.take(now, packets) {
+                self.moved += u64::from(run.packets);
+                self.admit(plant, run);
+            }
+        }
+    }
+
+    fn admit(&mut self, plant: &mut Plant, run: Run) {
+        let chain = plant.flows[usize::from(run.flow)].chain;
+        let packets = u64::from(run.packets);
+        plant.chains[chain].entered += packets;
+        if plant.throttled > 0 {
+            let sheds = shed(plant.hops(chain, 0), false);
+            if sheds != Shed::Nothing {
+                self.cost_ps += packets * plant.costs.worker_shed_ps;
+                return count_shed(plant, chain, sheds, packets);
+            }
+        }
+        self.cost_ps += packets * plant.costs.worker_enter_ps;
+        plant.deliver(plant.chains[chain].stages[0], run);
+    }
+
+    /// Stations hop to emit: sends on what an NF returned, and what waited for room in its ring.
+    fn hop(&mut self, now: Instant, nf: usize, plant: &mut Plant) {
+        let mut room = DRAIN * self.passes;
+        while let Some(run) = plant.nfs[nf].transmit.pop(room) {
+            room -= run.packets;
+            plant.links[nf].held -= run.packets;
+            self.moved += u64::from(run.packets);
+            self.send_on(now, run, plant);
+        }
+        while let Some(run) = plant.links[nf].deliver_pending() {
+            plant.nfs[nf].receive.push(run);
+        }
+    }
+
+    fn send_on(&mut self, now: Instant, run: Run, plant: &mut Plant) {
+        let run = Run { position: run.position + 1, ..run };
+        let packets = u64::from(run.packets);
+        let stages = &plant.chains[plant.flows[usize::from(run.flow)].chain].stages;
+        if let Some(&next) = stages.get(usize::from(run.position)) {
+            self.cost_ps += packets * plant.costs.worker_hop_ps;
+            plant.deliver(next, run);
+        } else {
+            self.cost_ps += packets * plant.costs.worker_leave_ps;
+            plant.leave(now, &run);
+        }
+    }
+
+    /// Judges queues, blocks and calls NFs, and sets which yield.
+    fn tend(&mut self, now: Instant, plant: &mut Plant) {
+        let ticks = Ticks(now.0);
+        for &nf in &self.nfs {
+            if let Some(is_throttled) = plant.links[nf].weigh(ticks) {
+                plant.throttled = if is_throttled { plant.throttled + 1 } else { plant.throttled - 1 };
+            }
+        }
+        if plant.throttled > 0 || self.has_blocked {
+            self.block(plant);
+        }
+        self.wake(now, plant);
+    }
+
+    fn block(&mut self, plant: &mut Plant) {
+        self.has_blocked = false;
+        for &nf in &self.nfs {
+            let link = &plant.links[nf];
+            let feeder =
+                Feeder { is_judged: link.marks.is_some(), sleeps: link.sleep.is_possible(), diverts: false };
+            let is_closed = |(chain, from)| is_closed(plant.hops(chain, from));
+            let blocked = is_blocked(feeder, plant.ways_on(nf).map(is_closed));
+            plant.links[nf].is_blocked = blocked;
+            plant.nfs[nf].orders.blocked = blocked;
+            self.has_blocked |= blocked;
+        }
+    }
+
+    /// Samples every NF that may sleep, calls those that are worth it, and sets which yield.
+    fn wake(&mut self, now: Instant, plant: &mut Plant) {
+        let (ticks, mut cores) = (Ticks(now.0), Cores::default());
+        let mut sleepers = false;
+        for &nf in &self.nfs {
+            let waits = plant.nfs[nf].waits_for_a_call();
+            let link = &mut plant.links[nf];
+            let bell = BellSample { waits, sleeps: waits };
+            let hold = link.hold();
+            sleepers |= link.sleep.on_sample(bell, hold, link.is_blocked, &mut cores);
+        }
+        if sleepers {
+            for &nf in &self.nfs {
+                self.cost_ps += consider_call(now, nf, plant, &mut cores) * 1_000;
+            }
+        }
+        for &nf in &self.nfs {
+            if let Some(must_yield) = plant.links[nf].must_yield(ticks, &cores) {
+                plant.nfs[nf].orders.must_yield = must_yield;
+            }
+        }
+    }
+}
+
+/// Calls an NF if it sleeps while packets wait for it and that is worth a call. Returns what that takes, in
+/// nanoseconds.
+fn consider_call(now: Instant, nf: usize, plant: &mut Plant, cores: &mut Cores) -> u64 {
+    let Plant { links, nfs, costs, .. } = plant;
+    let (link, nf) = (&mut links[nf], &mut nfs[nf]);
+    if !link.sleep.is_asleep() || link.held == 0 || link.is_blocked {
+        return 0;
+    }
+    let (backlog, taken) = (nf.receive.packets(), nf.counts.taken as u32);
+    if !link.sleep.calls(Ticks(now.0), backlog, taken, cores) {
+        return 0;
+    }
+    link.counts.calls += 1;
+    if !nf.waits_for_a_call() {
+        return 0;
+    }
+    nf.note_call();
+    plant.cores[link.seat.core].call(link.seat.task, now, costs)
+}
+
+/// Counts packets that were shed at the head of a chain: as arrivals at the NFs that could not keep up.
+fn count_shed(plant: &mut Plant, chain: usize, sheds: Shed, packets: u64) {
+    plant.chains[chain].throttled += packets;
+    for number in 0..plant.chains[chain].stages.len() {
+        let nf = plant.chains[chain].stages[number];
+        let hop = plant.hops(chain, number).next().unwrap_or_default();
+        if came_for(sheds, number, hop) {
+            plant.links[nf].counts.throttled += packets;
+        }
+    }
+}

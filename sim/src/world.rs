@@ -1,0 +1,130 @@
+//! The world: a scene that runs. Workers, weights and schedulers of slices act on the plant, each at its next
+//! moment, in the order of the agenda.
+
+use headgate_decide::units::Instant;
+use headgate_decide::wake::{CallMarks, SLICE, poll_before_sleep};
+
+use crate::agenda::Agenda;
+use crate::checker::Checker;
+use crate::link::TICKS_PER_MICRO;
+use crate::plant::Plant;
+use crate::port::Port;
+use crate::random::Random;
+use crate::report::{Counts, Report};
+use crate::scene::Scene;
+use crate::slices::Slices;
+use crate::weights::Weighing;
+use crate::worker::Worker;
+
+/// Whether passes of workers advance as one under load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Resolution {
+    /// They do.
+    #[default]
+    Merged,
+    /// Each pass by itself: ten times slower, to compare with.
+    EachPass,
+}
+
+/// A scene that runs.
+pub struct World {
+    scene: Scene,
+    now: Instant,
+    plant: Plant,
+    workers: Vec<Worker>,
+    weighing: Weighing,
+    slices: Vec<Slices>,
+    checker: Checker,
+    agenda: Agenda,
+}
+
+impl World {
+    /// Returns a world in which nothing has happened yet.
+    ///
+    /// # Panics
+    /// If the scene is not one that [`Scene::mistakes`] finds nothing in.
+    #[must_use]
+    pub fn new(scene: Scene, resolution: Resolution) -> Self {
+        assert_eq!(scene.mistakes(), [] as [String; 0]);
+        let mut plant = Plant::new(&scene);
+        for (nf, described) in plant.nfs.iter_mut().zip(&scene.nfs) {
+            nf.orders.batch = CallMarks::new(described.ring, TICKS_PER_MICRO).backlog;
+            nf.orders.slice = SLICE;
+            nf.orders.poll = poll_before_sleep(!scene.scheduler.presses_back);
+        }
+        let merges = resolution == Resolution::Merged;
+        let workers = (0..scene.workers.into())
+            .map(|number| Worker::new(number, ports(&scene, number), &plant, merges));
+        let workers: Vec<Worker> = workers.collect();
+        let weighing = Weighing::new(&scene, &mut plant);
+        let slices = Slices::of(&scene);
+        let mut agenda = Agenda::new(workers.len() + slices.len() + 2);
+        (0..workers.len() + slices.len() + 2).for_each(|entity| agenda.set(entity, Some(Instant(0))));
+        Self {
+            checker: Checker::new(&plant),
+            scene,
+            now: Instant(0),
+            plant,
+            workers,
+            weighing,
+            slices,
+            agenda,
+        }
+    }
+
+    /// Runs the whole scene. Returns what was counted.
+    #[must_use]
+    pub fn run(mut self) -> Report {
+        let warm = Instant(0) + self.scene.warm_up;
+        self.run_until(warm);
+        let before = self.counts();
+        self.plant.chains.iter_mut().for_each(|chain| chain.delays.clear());
+        self.run_until(warm + self.scene.horizon);
+        let after = self.counts();
+        Report::new(&self.scene, &self.plant, &before, &after, self.checker.into_violations())
+    }
+
+    /// Runs until a moment.
+    fn run_until(&mut self, until: Instant) {
+        while let Some((at, entity)) = self.agenda.next().filter(|(at, _)| *at <= until) {
+            self.now = at;
+            let next = self.act(at, entity);
+            self.agenda.set(entity, next);
+        }
+        self.now = until;
+        self.advance_all();
+    }
+
+    /// Lets an entity act. Returns its next moment.
+    fn act(&mut self, now: Instant, entity: usize) -> Option<Instant> {
+        let Some(other) = entity.checked_sub(self.workers.len()) else {
+            return self.workers[entity].pass(now, &mut self.plant);
+        };
+        if let Some(slices) = self.slices.get_mut(other) {
+            self.plant.advance(slices.core(), now);
+            slices.poll(now, &mut self.plant);
+            return Some(slices.next());
+        }
+        self.advance_all();
+        if other == self.slices.len() {
+            self.weighing.poll(now, &mut self.plant);
+            return self.weighing.next();
+        }
+        Some(now + self.checker.check(now, &self.plant))
+    }
+
+    fn advance_all(&mut self) {
+        (0..self.plant.cores.len()).for_each(|core| self.plant.advance(core, self.now));
+    }
+
+    fn counts(&self) -> Counts {
+        Counts::of(&self.plant, &self.workers)
+    }
+}
+
+fn ports(scene: &Scene, worker: usize) -> Vec<Port> {
+    let flows = scene.flows.iter().enumerate().filter(|(_, flow)| usize::from(flow.worker) == worker);
+    flows
+        .map(|(number, flow)| Port::new(number as u16, flow, Random::stream(scene.seed, number as u64)))
+        .collect()
+}
