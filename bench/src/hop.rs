@@ -5,26 +5,32 @@
 //! at.
 //!
 //! - [`variants`]: what is measured and compared;
+//! - `pace`: how long and how often;
+//! - [`loss_free`]: the highest rate without loss;
 //! - [`mod@scenario`]: the configuration of one variant;
-//! - [`wakeup`]: the bare wake-up.
+//! - [`wakeup`]: the bare wake-up;
+//! - [`against`]: this build and another one in turn.
 
+pub mod against;
+pub mod loss_free;
+mod pace;
 pub mod scenario;
 pub mod variants;
 pub mod wakeup;
 
-use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use clap::builder::PossibleValuesParser;
 use headgate_host::environment::Environment;
 use serde_json::json;
 
-use crate::report::{Ratio, Report, Row, Section};
-use crate::statistics::{Round, Rounds, quantile};
+use crate::report::{Ratio, Report, Row, Section, THROUGHPUT};
+use crate::statistics::{Name, Round, Rounds, quantile};
 use headgate_api::session::{Interval, Launcher};
 use headgate_host::cores::Placement;
-use variants::{Aim, Kind, RATIOS, VARIANTS, Variant, chosen, names, reference, scenario};
+use pace::{Pace, each_round};
+use variants::{Aim, Kind, RATIOS, VARIANTS, Variant, chosen, names, scenario};
 
 /// Wake-ups timed in each round. Our choice: 20 lie above the 99th percentile.
 const WAKEUPS: usize = 2000;
@@ -34,8 +40,6 @@ const STATIONS: [&str; 7] = ["arrive", "classify", "admit", "deliver", "hop", "c
 const BESIDE: &str = "tend";
 /// Hops of a packet through three NFs.
 const THREE_HOPS: f64 = 3.0;
-/// The command promises to end within 60 s. No round is begun that would end later than this.
-const QUICK_LIMIT: Duration = Duration::from_secs(56);
 /// Load above which other programs want one of our cores.
 const LOAD_OF_OTHERS: f64 = 1.0;
 
@@ -51,32 +55,25 @@ pub struct Options {
     /// Number of rounds, 1 to 1000 [default: 7, with --quick 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
+    /// Measure this build and another one in turn and print ratios: the path of its `headgate` or
+    /// `headgate-bench`, with the other programs of that build beside it
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) against: Option<PathBuf>,
 }
 
-/// Duration and number of rounds.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    rounds: u32,
-    warm_up: Duration,
-    window: Duration,
-    limit: Option<Duration>,
-}
-
-impl Pace {
-    /// Our choice of times: NFs and tables are warm after some 10 ms; a window of 0.3 s holds 75 ticks of
-    /// the kernel (4 ms) and some thousand time slices of NFs that share a core.
-    fn of(options: &Options) -> Self {
-        let ms = Duration::from_millis;
-        let pace = match options.quick {
-            true => Self { rounds: 5, warm_up: ms(100), window: ms(300), limit: Some(QUICK_LIMIT) },
-            false => Self { rounds: 7, warm_up: ms(300), window: ms(1000), limit: None },
-        };
-        Self { rounds: options.rounds.unwrap_or(pace.rounds), ..pace }
+impl Options {
+    fn pace(&self) -> Pace {
+        Pace::new(self.quick, self.rounds)
     }
 
-    /// Returns whether there is time for a round as long as the last one.
-    fn allows(&self, elapsed: Duration, last: Duration) -> bool {
-        self.limit.is_none_or(|limit| elapsed + last <= limit)
+    /// Returns the variants to measure.
+    fn wanted(&self) -> Vec<Variant> {
+        let mut wanted = chosen(&self.only);
+        if self.quick && self.only.is_empty() {
+            // A search takes longer than all the rest.
+            wanted.retain(|variant| variant.kind != Kind::LossFree);
+        }
+        wanted
     }
 }
 
@@ -85,11 +82,10 @@ impl Pace {
 /// # Errors
 /// Whatever kept it from measuring or printing.
 pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    let bench =
-        Bench { launcher: Launcher::find()?, placement: Placement::choose()?, pace: Pace::of(options) };
+    let bench = Bench { launcher: Launcher::find()?, placement: Placement::choose()?, pace: options.pace() };
     let environment = Environment::observe();
     let mut notes = busy(&environment);
-    let mut wanted = chosen(&options.only);
+    let mut wanted = options.wanted();
     if bench.placement.is_shared() {
         wanted.retain(|variant| variant.kind != Kind::Wakeup);
         notes.push("one core only: manager and NFs share it, and no core is idle to be woken".to_owned());
@@ -139,32 +135,15 @@ impl Measured {
 impl Bench {
     fn rounds(&self, wanted: &[Variant], notes: &mut Vec<String>) -> anyhow::Result<Measured> {
         let mut measured = Measured::default();
-        let (started, mut last) = (Instant::now(), Duration::ZERO);
-        for done in 0..self.pace.rounds {
-            if !self.pace.allows(started.elapsed(), last) {
-                notes.push(format!(
-                    "{done} of {} rounds: another one would not have ended in time",
-                    self.pace.rounds
-                ));
-                break;
-            }
-            let began = Instant::now();
+        each_round(self.pace, notes, |_| {
             let mut round = Round::new();
             for variant in wanted {
                 self.measure(variant, &mut round, &mut measured)?;
             }
             add_hop_cost(&mut round);
             measured.rounds.push(round);
-            last = began.elapsed();
-            // Progress that nobody reads is no reason to stop.
-            let _ = writeln!(
-                std::io::stderr(),
-                "headgate: round {} of {} took {:.1} s",
-                done + 1,
-                self.pace.rounds,
-                last.as_secs_f64()
-            );
-        }
+            Ok(())
+        })?;
         Ok(measured)
     }
 
@@ -177,26 +156,35 @@ impl Bench {
             return Ok(());
         }
         // That of all rounds so far: a single one may have been unlucky.
-        let before = measured.rounds.summary("one").map(|summary| summary.median);
-        let one_rate = before.or(round.get("one").copied()).unwrap_or(0.0);
-        let (interval, conserved) = self.interval(variant, one_rate)?;
-        match conserved {
-            Some(true) => {}
-            Some(false) => measured.lost += 1,
-            None => measured.unaudited += 1,
+        let of = variant.needs.last().copied().unwrap_or("one");
+        let before = measured.rounds.summary(of).map(|summary| summary.median);
+        let most = before.or(round.get(of).copied()).unwrap_or(0.0);
+        let mut trial = |rate| {
+            let (interval, conserved) = self.interval(variant, rate)?;
+            match conserved {
+                Some(true) => {}
+                Some(false) => measured.lost += 1,
+                None => measured.unaudited += 1,
+            }
+            anyhow::Ok(interval)
+        };
+        if variant.kind == Kind::LossFree {
+            let found = loss_free::search(most, |rate| anyhow::Ok(loss_free::is_clean(&trial(rate)?, rate)))?;
+            round.insert(variant.name, found);
+            return Ok(());
         }
+        let interval = trial(most)?;
         match variant.kind {
             Kind::Latency => add_latency(&interval, round),
             Kind::Stations => add_stations(variant, &interval, round),
-            Kind::Throughput | Kind::Wakeup => {
-                round.insert(variant.name, interval.rate());
-            }
+            Kind::Throughput => add_throughput(variant, &interval, round),
+            Kind::Wakeup | Kind::LossFree => {}
         }
         Ok(())
     }
 
-    fn interval(&self, variant: &Variant, one_rate: f64) -> anyhow::Result<(Interval, Option<bool>)> {
-        let scenario = scenario(variant, one_rate);
+    fn interval(&self, variant: &Variant, rate: f64) -> anyhow::Result<(Interval, Option<bool>)> {
+        let scenario = scenario(variant, rate);
         let name = format!("{} (made by headgate bench)", variant.name);
         let session = self.launcher.start(&name, &scenario.to_toml(self.placement))?;
         session.learn(scenario.flows)?;
@@ -215,13 +203,6 @@ impl Bench {
         conserved: bool,
         notes: Vec<String>,
     ) -> Report {
-        let row = |name: &'static str, unit, note| {
-            let summary = rounds.summary(name)?;
-            Some(Row { name: name.into(), unit, note, summary })
-        };
-        let throughputs = VARIANTS.iter().filter(|variant| variant.kind == Kind::Throughput);
-        let latencies = ["bare_wakeup", "bare_wakeup_p99", "latency_10", "latency_10_p99"];
-        let costs = STATION_NAMES.as_flattened().iter().chain(["hop_ns"].iter());
         let ratio = |ratio: &variants::Ratio| {
             let summary = rounds.ratio(ratio.over, ratio.under)?;
             Some(Ratio { name: ratio.name.into(), summary, aim: ratio.aim.map_or(String::new(), describe) })
@@ -243,28 +224,54 @@ impl Bench {
                 self.placement.nfs,
                 rounds.len()
             ),
-            sections: vec![
-                Section {
-                    title: "throughput",
-                    note: "reference (elsewhere, Mpps)",
-                    rows: throughputs.filter_map(|v| row(v.name, "Mpps", reference(v.name))).collect(),
-                },
-                Section {
-                    title: "latency",
-                    note: "",
-                    rows: latencies.into_iter().filter_map(|name| row(name, "us", meaning(name))).collect(),
-                },
-                Section {
-                    title: "cost",
-                    note: "",
-                    rows: costs.filter_map(|name| row(name, "ns", meaning(name))).collect(),
-                },
-            ],
+            sections: sections(rounds),
             ratios: RATIOS.iter().filter_map(ratio).collect(),
             conserved,
             notes,
         }
     }
+}
+
+/// Title of the table of drops, which no aim is for.
+const DROPPED: &str = "dropped meanwhile";
+
+/// Tables of what was measured.
+fn sections(rounds: &Rounds) -> Vec<Section> {
+    let row = |name: Name, unit, note| {
+        let summary = rounds.summary(&name)?;
+        Some(Row { name, unit, note, summary })
+    };
+    let throughputs = VARIANTS.iter().filter(|variant| variant.kind == Kind::Throughput);
+    let loss_free = VARIANTS.iter().filter(|variant| variant.kind == Kind::LossFree);
+    let latencies = ["bare_wakeup", "bare_wakeup_p99", "latency_10", "latency_10_p99"];
+    let costs = STATION_NAMES.as_flattened().iter().chain(["hop_ns"].iter());
+    vec![
+        Section {
+            title: THROUGHPUT,
+            note: "",
+            rows: throughputs.clone().filter_map(|v| row(v.name.into(), "Mpps", "")).collect(),
+        },
+        Section {
+            title: DROPPED,
+            note: "",
+            rows: throughputs.filter_map(|v| row(dropped(v.name).into(), "Mpps", "")).collect(),
+        },
+        Section {
+            title: "without loss",
+            note: "",
+            rows: loss_free.filter_map(|v| row(v.name.into(), "Mpps", "")).collect(),
+        },
+        Section {
+            title: "latency",
+            note: "",
+            rows: latencies.into_iter().filter_map(|name| row(name.into(), "us", meaning(name))).collect(),
+        },
+        Section {
+            title: "cost",
+            note: "",
+            rows: costs.filter_map(|&name| row(name.into(), "ns", meaning(name))).collect(),
+        },
+    ]
 }
 
 /// Names of results: stations of the variants `stations_one` and `stations_three`.
@@ -309,6 +316,19 @@ fn describe(aim: Aim) -> String {
         Aim::AtLeast(bound) => format!("at least {bound}"),
         Aim::AtMost(bound) => format!("at most {bound}"),
     }
+}
+
+/// The name of what a variant dropped.
+fn dropped(variant: &str) -> String {
+    format!("{variant}.dropped")
+}
+
+fn add_throughput(variant: &Variant, interval: &Interval, round: &mut Round) {
+    let [before, after] = [&interval.before, &interval.after]
+        .map(|snapshot| snapshot.drops.iter().map(|drop| drop.count).sum::<u64>());
+    let seconds = interval.after.at_ns.saturating_sub(interval.before.at_ns).max(1) as f64 / 1e9;
+    round.insert(variant.name, interval.rate());
+    round.insert(dropped(variant.name), after.saturating_sub(before) as f64 / seconds);
 }
 
 fn add_latency(interval: &Interval, round: &mut Round) {

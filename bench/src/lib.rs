@@ -70,7 +70,10 @@ impl Command {
     /// Whatever kept it from measuring; [`exit_of`] knows the exit code of it.
     pub fn run(self, json: bool) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Hop(options) => hop::run(&options, json),
+            Self::Hop(options) => match &options.against {
+                Some(other) => hop::against::run(&options, other, json),
+                None => hop::run(&options, json),
+            },
             Self::Start(options) => start::run(&options, json),
             Self::Tcp(options) => tcp::run(&options, json),
             Self::Nfvnice(options) => nfvnice::run(&options, json),

@@ -2,8 +2,10 @@
 //!
 //! - [`experiments`], the tables;
 //! - [`dynamic`], one case while a cost changes;
+//! - `bottlenecks`, one case while an overloaded NF becomes faster;
 //! - [`isolation`], one case by a TCP transfer.
 
+mod bottlenecks;
 pub mod dynamic;
 pub mod experiments;
 pub mod isolation;

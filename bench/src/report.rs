@@ -8,6 +8,9 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::statistics::{Name, Summary};
 
+/// Title of the section of throughputs.
+pub const THROUGHPUT: &str = "throughput";
+
 /// A result.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -94,11 +97,16 @@ impl Report {
             "settings": self.settings,
             "environment": self.environment,
             "conserved": self.conserved,
-            "notes": self.notes,
+            "notes": self.all_notes().collect::<Vec<_>>(),
             "units": units,
             "variants": variants,
             "ratios": ratios,
         })
+    }
+
+    /// Notes of whoever measured, and a warning where the measurements differ too much.
+    fn all_notes(&self) -> impl Iterator<Item = String> {
+        self.notes.iter().cloned().chain(spread_note(&self.sections))
     }
 
     /// Returns the report as tables.
@@ -118,7 +126,7 @@ impl Report {
             write_table(&mut text, "ratio", "aim", rows);
         }
         write_environment(&mut text, &self.environment);
-        for note in &self.notes {
+        for note in self.all_notes() {
             let _ = writeln!(text, "note: {note}");
         }
         let found = if self.conserved { "nothing was lost" } else { "PACKETS OR BUFFERS WERE LOST" };
@@ -134,6 +142,31 @@ pub(crate) fn base(shown: &str) -> (&str, f64) {
         "Gbit/s" => ("bit/s", 1e-9),
         same => (same, 1.0),
     }
+}
+
+/// Largest throughput of a case over its least, over all windows, from which on a note says so. Our choice:
+/// that is more than what is compared mostly differs by.
+const SPREAD_MAX: f64 = 1.3;
+
+/// Returns a warning that names the throughputs whose windows differ too much to be relied on.
+fn spread_note(sections: &[Section]) -> Option<String> {
+    let rows =
+        sections.iter().filter(|section| section.title == THROUGHPUT).flat_map(|section| &section.rows);
+    let spread = rows.filter_map(|Row { name, summary, .. }| {
+        let factor = summary.max / summary.min.max(f64::MIN_POSITIVE);
+        (factor > SPREAD_MAX).then(|| match summary.min > 0.0 {
+            true => format!("{name} ({factor:.1} times)"),
+            false => format!("{name} (nothing in one)"),
+        })
+    });
+    let spread: Vec<String> = spread.collect();
+    (!spread.is_empty()).then(|| {
+        format!(
+            "warning: throughputs differ by more than {SPREAD_MAX} times from one window to another, so their medians \
+             say little: {}",
+            spread.join(", ")
+        )
+    })
 }
 
 /// Room for names that all tables have, so that those with short names line up.
@@ -235,6 +268,20 @@ mod tests {
         assert_eq!(keys(&document["ratios"]["isolated_over_fused"]), ["max", "median", "min", "n"]);
         assert_eq!(document["units"], json!({ "hop_ns": "ns", "one": "packets/s" }));
         assert!(document["environment"]["kernel"].is_string());
+    }
+
+    #[test]
+    fn throughputs_that_swing_are_warned_of() {
+        assert!(!report().text().contains("warning"));
+        let mut swings = report();
+        swings.sections[0].rows[0].summary.min = 13_000_000.0;
+        let text = swings.text();
+        assert!(text.contains("so their medians say little: one (2.2 times)\n"), "{text}");
+        assert_eq!(swings.document()["notes"].as_array().unwrap().len(), 2);
+        // What takes longer or shorter is no throughput.
+        let mut other = report();
+        other.sections[2].rows[0].summary.min = 0.0;
+        assert!(!other.text().contains("warning"));
     }
 
     #[test]

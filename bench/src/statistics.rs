@@ -85,6 +85,16 @@ impl Rounds {
         self.derived(of_round)
     }
 
+    /// Returns the statistics of the ratio that one value here had to the same of others, round by round.
+    #[must_use]
+    pub fn over(&self, others: &Self, name: &str) -> Option<Summary> {
+        let of_rounds = |(round, other): (&Round, &Round)| {
+            let (over, under) = (*round.get(name)?, *other.get(name)?);
+            (under > 0.0).then_some(over / under)
+        };
+        Summary::of(self.0.iter().zip(&others.0).filter_map(of_rounds))
+    }
+
     /// Returns the statistics of a value that is computed from each round; rounds it cannot be computed from
     /// are left out.
     #[must_use]
@@ -116,6 +126,10 @@ mod tests {
         assert_eq!(rounds.ratio("a", "b"), Some(Summary { median: 0.5, min: 0.5, max: 0.5, n: 2 }));
         assert_eq!(rounds.summary("a").map(|s| (s.median, s.n)), Some((7.0, 3)));
         assert_eq!(rounds.summary("c"), None);
+        let mut others = Rounds::default();
+        others.push(Round::from([("a", 5.0)]));
+        others.push(Round::from([("b", 5.0)]));
+        assert_eq!(rounds.over(&others, "a"), Some(Summary { median: 2.0, min: 2.0, max: 2.0, n: 1 }));
     }
 
     #[test]

@@ -67,7 +67,11 @@ struct Pace {
 impl Pace {
     /// Our choice of times: TCP's windows are full after some 10 ms here, and iperf3 counts in seconds.
     fn of(options: &Options) -> Self {
-        let pace = |rounds, window_s, limit| Self { rounds, times: Times { warm_up_s: 1, window_s }, limit };
+        let pace = |rounds, window_s, limit| Self {
+            rounds,
+            times: Times { warm_up_s: 1, window_s, core: None },
+            limit,
+        };
         let pace = if options.quick { pace(3, 1, Some(QUICK_LIMIT)) } else { pace(5, 4, None) };
         Self { rounds: options.rounds.unwrap_or(pace.rounds), ..pace }
     }

@@ -12,6 +12,8 @@ const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 pub enum Work {
     /// `forward`: nothing.
     Forward,
+    /// `mac-swap`: it reads and writes each packet's header.
+    MacSwap,
     /// `synthetic`: it takes so many TSC cycles.
     Cycles(u32),
 }
@@ -81,6 +83,7 @@ impl Scenario {
     fn write_nfs(&self, text: &mut String, core: u32) -> String {
         let run = |work: &Work| match work {
             Work::Forward => "run = \"forward\"".to_owned(),
+            Work::MacSwap => "run = \"mac-swap\"".to_owned(),
             Work::Cycles(cycles) => format!("run = \"synthetic\", args = {{ cycles = {cycles} }}"),
         };
         if self.shape == Shape::Fused {

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use clap::Parser;
 use headgate_api::status::{LatencyStatus, PortStatus, Snapshot, StationStatus, WorkerStatus};
@@ -8,7 +10,7 @@ struct Line {
     command: crate::Command,
 }
 
-fn options(words: &[&str]) -> Result<Options, clap::Error> {
+pub(super) fn options(words: &[&str]) -> Result<Options, clap::Error> {
     let line = Line::try_parse_from(["bench", "hop"].iter().chain(words))?;
     match line.command {
         crate::Command::Hop(options) => Ok(options),
@@ -18,20 +20,20 @@ fn options(words: &[&str]) -> Result<Options, clap::Error> {
 
 #[test]
 fn a_quick_run_is_shorter_and_not_fewer_than_five_rounds() {
-    let quick = Pace::of(&options(&["--quick"]).unwrap());
-    let full = Pace::of(&options(&[]).unwrap());
+    let quick = options(&["--quick"]).unwrap().pace();
+    let full = options(&[]).unwrap().pace();
     assert!(quick.rounds >= 5 && quick.window < full.window);
-    assert_eq!(Pace::of(&options(&["--rounds", "2"]).unwrap()).rounds, 2);
+    assert_eq!(options(&["--rounds", "2"]).unwrap().pace().rounds, 2);
 }
 
 #[test]
 fn a_round_that_would_end_late_is_not_begun() {
     let s = Duration::from_secs;
-    let quick = Pace::of(&options(&["--quick"]).unwrap());
+    let quick = options(&["--quick"]).unwrap().pace();
     assert!(quick.allows(s(0), s(0)), "the first");
     assert!(quick.allows(s(30), s(10)));
     assert!(!quick.allows(s(50), s(12)));
-    assert!(Pace::of(&options(&[]).unwrap()).allows(s(600), s(100)));
+    assert!(options(&[]).unwrap().pace().allows(s(600), s(100)));
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub enum Kind {
     Throughput,
     /// Latency at a part of the throughput of `one`.
     Latency,
+    /// Highest rate at which no packet is lost.
+    LossFree,
     /// Cost of each station at overload.
     Stations,
 }
@@ -29,6 +31,7 @@ pub struct Variant {
 /// Three NFs of NFVnice, section 4: light, medium and heavy, in TSC cycles a packet.
 const THREE_COSTS: &[Work] = &[Work::Cycles(120), Work::Cycles(270), Work::Cycles(550)];
 const ONE: &[Work] = &[Work::Forward];
+const TOUCHING: &[Work] = &[Work::MacSwap];
 const THREE: &[Work] = &[Work::Forward; 3];
 /// The many of `chains_10000`.
 pub const MANY_CHAINS: u32 = 10_000;
@@ -42,9 +45,10 @@ const fn variant(name: &'static str, kind: Kind) -> Variant {
 }
 
 /// Every variant, in the order of a round.
-pub const VARIANTS: [Variant; 14] = [
+pub const VARIANTS: [Variant; 17] = [
     variant("bare_wakeup", Kind::Wakeup),
     variant("one", Kind::Throughput),
+    variant("one_touching", Kind::Throughput),
     variant("three", Kind::Throughput),
     variant("three_polling", Kind::Throughput),
     variant("fused", Kind::Throughput),
@@ -55,16 +59,21 @@ pub const VARIANTS: [Variant; 14] = [
     variant("flows_1", Kind::Throughput),
     variant("flows_1m", Kind::Throughput),
     Variant { name: "latency_10", kind: Kind::Latency, needs: &["bare_wakeup", "one"] },
+    Variant { name: "loss_free_one", kind: Kind::LossFree, needs: &["one"] },
+    Variant { name: "loss_free_three", kind: Kind::LossFree, needs: &["three"] },
     variant("stations_one", Kind::Stations),
     Variant { name: "stations_three", kind: Kind::Stations, needs: &["stations_one"] },
 ];
 
-/// The configuration of a variant that runs a manager. `one_rate` is the throughput of `one`, in packets
-/// per second.
+/// The configuration of a variant that runs a manager. `rate` is the throughput that it is formed from, in
+/// packets per second: that of `one` for a latency, that to be tried where none is to be lost.
 #[must_use]
-pub fn scenario(variant: &Variant, one_rate: f64) -> Scenario {
+pub fn scenario(variant: &Variant, rate: f64) -> Scenario {
     let plain = Scenario::plain;
     match variant.name {
+        "one_touching" => plain(TOUCHING, Shape::Isolated),
+        "loss_free_one" => Scenario { rate: Some(rate.max(1.0)), ..plain(ONE, Shape::Isolated) },
+        "loss_free_three" => Scenario { rate: Some(rate.max(1.0)), ..plain(THREE, Shape::Isolated) },
         "three" | "stations_three" => plain(THREE, Shape::Isolated),
         "three_polling" => plain(THREE, Shape::Polling),
         "fused" => plain(THREE, Shape::Fused),
@@ -77,7 +86,7 @@ pub fn scenario(variant: &Variant, one_rate: f64) -> Scenario {
             Scenario { flows: MANY_FLOWS, flow_capacity: Some(MANY_FLOWS), ..plain(ONE, Shape::Isolated) }
         }
         "latency_10" => Scenario {
-            rate: Some((one_rate * LATENCY_LOAD).max(1.0)),
+            rate: Some((rate * LATENCY_LOAD).max(1.0)),
             timestamps: true,
             ..plain(ONE, Shape::Isolated)
         },
@@ -108,13 +117,14 @@ pub enum Aim {
 }
 
 /// Every ratio.
-pub const RATIOS: [Ratio; 5] = [
+pub const RATIOS: [Ratio; 6] = [
     Ratio {
         name: "isolated_over_fused",
         over: "isolated_cost",
         under: "fused_cost",
         aim: Some(Aim::AtLeast(0.9)),
     },
+    Ratio { name: "touching_over_one", over: "one_touching", under: "one", aim: None },
     Ratio { name: "three_over_one", over: "three", under: "one", aim: None },
     Ratio {
         name: "chains_10000_over_1",
@@ -130,19 +140,6 @@ pub const RATIOS: [Ratio; 5] = [
         aim: Some(Aim::AtMost(3.0)),
     },
 ];
-
-/// Absolute figures to see one's own beside. They were measured on another day, on a virtual machine of
-/// two cores like the one this was written on, so they orient and decide nothing.
-#[must_use]
-pub fn reference(name: &str) -> &'static str {
-    match name {
-        "one" => "27 aimed at; OpenNetVM 10.6-11.0",
-        "three" => "20 aimed at; OpenNetVM 4.5-6.7",
-        "three_polling" => "OpenNetVM 1.4",
-        "fused" => "FastClick 29.5, its fastest build 41.4",
-        _ => "",
-    }
-}
 
 /// The variants that `names`, of variants and of ratios, ask for and need; all of them for no name. In
 /// the order of a round.
@@ -211,6 +208,7 @@ mod tests {
         let of = |name: &str| scenario(VARIANTS.iter().find(|v| v.name == name).unwrap(), 0.0);
         assert_eq!(Scenario { chains: 1, ..of("chains_10000") }, of("chains_1"));
         assert_eq!(Scenario { flows: 1, ..of("flows_1m") }, of("flows_1"));
+        assert_eq!(Scenario { rate: None, ..of("loss_free_three") }, of("three"));
         assert_eq!(Scenario { shape: Shape::Fused, ..of("isolated_cost") }, of("fused_cost"));
     }
 }

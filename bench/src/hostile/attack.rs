@@ -17,11 +17,12 @@ use crate::lab::measure::Value;
 use crate::lab::runner::Runner;
 
 /// The hostile NF.
-const SOURCES: [(&str, &str); 5] = [
+const SOURCES: [(&str, &str); 6] = [
     ("foe.h", include_str!("../../../tests/hostile/foe.h")),
     ("foe.c", include_str!("../../../tests/hostile/foe.c")),
     ("memory.c", include_str!("../../../tests/hostile/memory.c")),
     ("machine.c", include_str!("../../../tests/hostile/machine.c")),
+    ("processes.c", include_str!("../../../tests/hostile/processes.c")),
     ("main.c", include_str!("../../../tests/hostile/main.c")),
 ];
 /// Cycles of the neighbour's NF for each packet. Our choice: enough for its core to be what limits it.

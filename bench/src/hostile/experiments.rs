@@ -103,6 +103,7 @@ mod tests {
         let sources = [
             include_str!("../../../tests/hostile/memory.c"),
             include_str!("../../../tests/hostile/machine.c"),
+            include_str!("../../../tests/hostile/processes.c"),
         ];
         let is_there = |mode: &&str| sources.iter().any(|text| text.contains(&format!("{{\"{mode}\", ")));
         assert_eq!(MODES.iter().filter(|mode| !is_there(mode)).collect::<Vec<_>>(), Vec::<&&str>::new());

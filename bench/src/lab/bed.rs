@@ -133,6 +133,8 @@ pub enum Work {
     Steps(Vec<(u32, u32)>),
     /// One of these numbers of cycles, each as often.
     OneOf(Vec<u32>),
+    /// What an NF that is shipped does, with these arguments as TOML; empty for none.
+    Shipped(&'static str, &'static str),
     /// A swap of the Ethernet addresses, by a program that nobody here wrote: dpdk-testpmd, which polls.
     Testpmd,
     /// A write to a file in this folder.
@@ -372,6 +374,8 @@ fn program(work: &Work, between: &str) -> String {
             let all = all.join(", ");
             format!("run = \"synthetic\"{between}args = {{ cycles = {{ choice = [{all}] }} }}")
         }
+        Work::Shipped(run, "") => format!("run = \"{run}\""),
+        Work::Shipped(run, args) => format!("run = \"{run}\"{between}args = {args}"),
         Work::Testpmd => {
             let words = TESTPMD.map(|word| format!("\"{word}\""));
             format!("box = \"memif\"{between}exec = [{}]", words.join(", "))

@@ -43,8 +43,11 @@ pub enum Reading {
     /// For each NF: packets per second it worked on, its part of a core in percent, and packets per second
     /// that it had worked on and the next NF's ring had no room for (where NFs follow each other).
     Nfs,
-    /// Context switches per second of each NF.
+    /// Context switches per second of each NF, and the time for which it waits for its core before it runs
+    /// again, the mean of all switches.
     Switches,
+    /// Cycles for each packet of the first NF, the median of its own samples.
+    Cost,
     /// Jain's index of the chains' throughputs.
     Jain,
     /// Time from generator to null port, since the manager started.
@@ -131,7 +134,12 @@ impl Window {
         let left = self.chains(|chain| chain.left);
         let wasted: f64 = self.chains(|chain| chain.wasted).iter().sum();
         let delivered: f64 = left.iter().sum();
-        let mut all = vec![Value::new("", "Mpps", delivered), Value::new("wasted", "Mpps", wasted)];
+        let dropped = [&self.before, &self.after].map(|sample| dropped(&sample.snapshot));
+        let mut all = vec![
+            Value::new("", "Mpps", delivered),
+            Value::new("dropped", "Mpps", self.rate(dropped[0], dropped[1])),
+            Value::new("wasted", "Mpps", wasted),
+        ];
         if delivered > 0.0 {
             all.push(Value::new("wasted_over_delivered", "", wasted / delivered));
         }
@@ -158,6 +166,11 @@ impl Window {
                 }
             }
             Reading::Slices => self.read_slices(all),
+            Reading::Cost => {
+                let p50 = self.after.snapshot.nfs.first().and_then(|nf| nf.service_time_ns_p50);
+                let cycles = p50.map(|ns| ns as f64 * self.cycles_per_second / 1e9);
+                all.extend(cycles.map(|cycles| Value::new("cycles", "cycles", cycles)));
+            }
             Reading::Delay => {
                 let chain = self.after.snapshot.chains.get(1);
                 let Some((chain, delay)) = chain.and_then(|chain| Some((chain, chain.delay?))) else {
@@ -223,7 +236,21 @@ impl Window {
                 |of: fn(&Switches) -> u64| of(after).saturating_sub(of(before)) as f64 / self.seconds();
             all.push(Value::new(format!("{name}.voluntary"), "1/s", rate(|switches| switches.voluntary)));
             all.push(Value::new(format!("{name}.involuntary"), "1/s", rate(|switches| switches.involuntary)));
+            let all_of = |switches: &Switches| switches.voluntary + switches.involuntary;
+            let runs = all_of(after).saturating_sub(all_of(before));
+            if let Some(waited) = self.core_wait_ns(name).filter(|_| runs > 0) {
+                all.push(Value::new(format!("{name}.delay"), "us", waited as f64 / runs as f64 / 1e3));
+            }
         }
+    }
+
+    /// Time for which an instance was ready to run and did not.
+    fn core_wait_ns(&self, instance: &str) -> Option<u64> {
+        let of = |sample: &BedSample| {
+            let nf = sample.snapshot.nfs.iter().find(|nf| nf.instance == instance);
+            nf.and_then(|nf| nf.core_wait_ns)
+        };
+        Some(of(&self.after)?.saturating_sub(of(&self.before)?))
     }
 
     /// The first chain is that of packets without one.
@@ -254,6 +281,12 @@ impl Window {
     }
 }
 
+/// Packets that did not leave a chain, for whatever reason: shed at its head, most of them, where more is
+/// offered than there is time for.
+fn dropped(snapshot: &Snapshot) -> u64 {
+    snapshot.drops.iter().map(|drop| drop.count).sum()
+}
+
 /// (Σx)² / (n Σx²): 1 when all are equal, 1/n when one has everything (Jain, Chiu, Hawe, 1984). `None` of
 /// nothing.
 #[must_use]
@@ -263,82 +296,4 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample(at: Instant, at_ms: u64, chains: &[(u64, u64)], nfs: &[(u64, u64, u64)]) -> BedSample {
-        let chain = |&(left, wasted): &(u64, u64)| ChainStatus { left, wasted, ..ChainStatus::default() };
-        let nf = |(number, &(returned, cpu_ns, full)): (usize, &(u64, u64, u64))| NfStatus {
-            nf: format!("nf{}", number + 1),
-            returned,
-            cpu_ns,
-            drops: BTreeMap::from([(STAGE_FULL.to_owned(), full)]),
-            ..NfStatus::default()
-        };
-        let unclaimed = ChainStatus::default();
-        let snapshot = Snapshot {
-            at_ns: at_ms * 1_000_000,
-            chains: std::iter::once(unclaimed).chain(chains.iter().map(chain)).collect(),
-            nfs: nfs.iter().enumerate().map(nf).collect(),
-            ..Snapshot::default()
-        };
-        BedSample {
-            at,
-            snapshot,
-            control: Some(Duration::from_millis(at_ms / 100)),
-            switches: BTreeMap::new(),
-        }
-    }
-
-    fn window(chains: [&[(u64, u64)]; 2], nfs: [&[(u64, u64, u64)]; 2]) -> Window {
-        let at = Instant::now();
-        Window {
-            before: sample(at, 1_000, chains[0], nfs[0]),
-            after: sample(at + Duration::from_millis(500), 1_500, chains[1], nfs[1]),
-            cycles_per_second: 2e9,
-        }
-    }
-
-    fn value(values: &[Value], name: &str) -> f64 {
-        let found = values.iter().find(|value| value.name == name);
-        found.unwrap_or_else(|| panic!("{name} is in {values:?}")).value
-    }
-
-    #[test]
-    fn a_window_tells_throughput_and_what_was_wasted() {
-        let window = window([&[(100, 10)], &[(1_100, 60)]], [&[], &[]]);
-        let values = window.values(&[Reading::Control]);
-        assert_eq!(value(&values, ""), 2_000.0);
-        assert_eq!(value(&values, "wasted"), 100.0);
-        assert_eq!(value(&values, "wasted_over_delivered"), 0.05);
-        assert!((value(&values, "control_cpu") - 0.01).abs() < 1e-12);
-    }
-
-    #[test]
-    fn what_a_ring_had_no_room_for_was_the_work_of_the_nf_before_it() {
-        let before = [(0, 0, 0), (0, 0, 0)];
-        let after = [(1_000, 125_000_000, 50), (700, 375_000_000, 300)];
-        let values = window([&[(0, 0)], &[(700, 300)]], [&before, &after]).values(&[Reading::Nfs]);
-        assert_eq!(value(&values, "nf1.served"), 2_000.0);
-        assert_eq!(value(&values, "nf1.wasted"), 600.0);
-        assert_eq!([value(&values, "nf1.cpu"), value(&values, "nf2.cpu")], [25.0, 75.0]);
-        assert!(values.iter().all(|value| value.name != "nf2.wasted"), "nothing comes after it");
-    }
-
-    #[test]
-    fn a_chain_is_compared_with_what_its_slowest_nf_had_time_for() {
-        let read = Reading::Bottleneck { chain: 1, nf: 0, cycles: 1_000 };
-        // A quarter of a second of 2 GHz is 500,000 packets of 1,000 cycles, in half a second.
-        let values =
-            window([&[(0, 0), (0, 0)], &[(9, 0), (490_000, 0)]], [&[(0, 0, 0)], &[(0, 250_000_000, 0)]])
-                .values(&[read]);
-        assert!((value(&values, "chain2_over_bottleneck") - 0.98).abs() < 1e-9);
-    }
-
-    #[test]
-    fn jains_index_is_one_for_equals_and_its_least_for_one_that_has_all() {
-        assert_eq!(jain(&[3.0, 3.0, 3.0]), Some(1.0));
-        assert_eq!(jain(&[5.0, 0.0, 0.0, 0.0]), Some(0.25));
-        assert_eq!(jain(&[]), None);
-    }
-}
+mod tests;

@@ -5,16 +5,17 @@ use std::path::Path;
 use headgate_host::environment::Environment;
 use serde_json::json;
 
-use crate::report::{Ratio, Report, Row, Section};
+use crate::report::{Ratio, Report, Row, Section, THROUGHPUT};
 use crate::statistics::Summary;
 
 use super::experiment::Experiment;
 use super::runner::{Outcome, Runner};
 
 /// Sections by the last word of a value's name, and their titles.
-const SECTIONS: [(&str, &str); 26] = [
+const SECTIONS: [(&str, &str); 31] = [
     ("chain", "throughput of chains"),
     ("udp", "UDP"),
+    ("dropped", "dropped, for whatever reason"),
     ("served", "NFs: packets worked on"),
     ("cpu", "NFs: part of a core"),
     ("wasted", "worked on, then dropped"),
@@ -24,8 +25,12 @@ const SECTIONS: [(&str, &str); 26] = [
     ("share_during", "CPU share of the first NF"),
     ("share_after", "CPU share of the first NF"),
     ("settle_ms", "until the share settled"),
+    ("variation", "standard deviation over mean, of means of 100 ms"),
+    ("recovers_ms", "until a chain had its part again"),
     ("voluntary", "context switches: slept"),
     ("involuntary", "context switches: taken"),
+    ("delay", "ready, and waiting for the core before each run"),
+    ("cycles", "cost of a packet"),
     ("p50", "latency, median"),
     ("p99", "latency, 99th percentile"),
     ("p25", "latency, 25th percentile"),
@@ -44,7 +49,7 @@ const SECTIONS: [(&str, &str); 26] = [
 /// The title of the section of a value.
 fn section_of(experiment: &Experiment, name: &str) -> &'static str {
     if experiment.cases.iter().any(|case| case.name() == name) {
-        return "throughput";
+        return THROUGHPUT;
     }
     let word = name.rsplit('.').next().unwrap_or(name);
     let word = if word.ends_with("over_bottleneck") { "over_bottleneck" } else { word };
@@ -187,7 +192,7 @@ pub fn write_csv(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> a
 mod tests {
     use super::*;
     use crate::lab::bed::TestBed;
-    use crate::lab::experiment::{Case, Comparison, THROUGHPUT};
+    use crate::lab::experiment::{Case, Comparison, THROUGHPUT as MPPS};
     use crate::statistics::Round;
 
     fn measured() -> (Experiment, Outcome) {
@@ -198,7 +203,7 @@ mod tests {
             cases: vec![Case::new("normal", TestBed::chain(&[1], 1.0), &[])],
             comparisons: vec![Comparison::same("waste", "normal.nfvnice.wasted_over_delivered", "none")],
             paper: &[("normal.nfvnice", "2, and more"), ("waste", "little")],
-            plot: THROUGHPUT,
+            plot: MPPS,
             nf_cores: 1,
         };
         let mut outcome = Outcome::default();

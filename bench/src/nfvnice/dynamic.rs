@@ -1,8 +1,8 @@
 //! The cost of an NF changes while it runs: who gets the core before, during and after (figure 5.14a).
 //!
 //! The CPU time of both NFs is read every 20 ms; the first one's part of the last 100 ms, the window in
-//! which loads are formed, is its *share*. A share has *settled* at the first sample from which on both the
-//! share and the mean over all the rest of the phase lie within 5 points of the ideal.
+//! which loads are formed, is its *share*. A share has *settled* at the first sample from which on it stays
+//! within 5 points of the ideal until the end of the phase.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -144,10 +144,9 @@ fn mean(shares: &[(Instant, f64)]) -> Option<f64> {
 
 /// Returns how long after `from` the share has settled; `None` if it has not.
 fn settled(from: Instant, ideal: f64, shares: &[(Instant, f64)]) -> Option<Duration> {
-    let near = |share: f64| (share - ideal).abs() <= NEAR_POINTS;
-    let is_settled = |at: usize| near(shares[at].1) && mean(&shares[at..]).is_some_and(near);
-    let at = (0..shares.len()).find(|&at| is_settled(at))?;
-    Some(shares[at].0.duration_since(from))
+    let is_far = |(_, share): &(Instant, f64)| (share - ideal).abs() > NEAR_POINTS;
+    let at = shares.iter().rposition(is_far).map_or(0, |last| last + 1);
+    shares.get(at).map(|(settled, _)| settled.duration_since(from))
 }
 
 #[cfg(test)]
@@ -182,5 +181,8 @@ mod tests {
             [at(20, 25.0), at(100, 50.0), at(120, 90.0), at(140, 80.0), at(160, 52.0), at(180, 48.0)];
         assert_eq!(settled(began, 50.0, &shares), Some(MS * 160));
         assert_eq!(settled(began, 10.0, &shares), None);
+        let leaves = [at(20, 50.0), at(100, 51.0), at(120, 56.0), at(140, 50.0)];
+        assert_eq!(settled(began, 50.0, &leaves), Some(MS * 140), "that it was near before is nothing");
+        assert_eq!(settled(began, 50.0, &leaves[..3]), None);
     }
 }

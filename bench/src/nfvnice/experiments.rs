@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::rc::Rc;
 
+use super::bottlenecks;
 use super::dynamic::Change;
 use super::isolation::Transfer;
 use crate::lab::Machine;
@@ -45,15 +46,18 @@ const LOADS_PERCENT: [u32; 4] = [10, 25, 50, 75];
 const OS_AND_NFVNICE: [Mode; 2] = [Mode::Os, Mode::Nfvnice];
 
 /// Names of all experiments, in the paper's order.
-pub const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 21] = [
+    "costs",
     "motivation-load",
     "motivation-cost",
     "motivation-chain",
     "chain",
     "cores",
     "shared-instances",
+    "two-bottlenecks",
     "variable-cost",
     "orders",
+    "many",
     "workload-mix",
     "isolation",
     "disk",
@@ -71,14 +75,17 @@ pub const NAMES: [&str; 18] = [
 pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
     let one = |name: &str| {
         Some(match name {
+            "costs" => costs(),
             "motivation-load" => motivation_load(),
             "motivation-cost" => motivation_cost(),
             "motivation-chain" => motivation_chain(),
             "chain" => chain(),
             "cores" => cores(),
             "shared-instances" => shared_instances(),
+            "two-bottlenecks" => bottlenecks::experiment(),
             "variable-cost" => variable_cost(),
             "orders" => orders(),
+            "many" => many(machine.cycles_per_second),
             "workload-mix" => workload_mix(),
             "isolation" => isolation(),
             "disk" => disk(machine.folder),
@@ -96,6 +103,43 @@ pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
 
 const fn no_aim(_: &str) -> &'static str {
     ""
+}
+
+/// A route for every packet.
+const ROUTER: &str = "{ routes = [{ prefix = \"0.0.0.0/0\", port = \"sink\", next_hop = \"02:00:00:00:00:02\" }], \
+                      interfaces = { sink = { mac = \"02:00:00:00:00:01\" } } }";
+/// Rules of which only the last is any packet's.
+const FIREWALL: &str = "{ default = \"allow\", rules = [\
+                        { action = \"deny\", protocol = \"tcp\", destination_port = 22 }, \
+                        { action = \"deny\", protocol = \"tcp\", destination_port = 23 }, \
+                        { action = \"deny\", source = \"192.168.0.0/16\" }, \
+                        { action = \"deny\", destination = \"172.16.0.0/12\" }, \
+                        { action = \"allow\", source = \"10.0.0.0/8\" }] }";
+
+/// What the NFs that are shipped cost, beside what the paper has of such NFs.
+fn costs() -> Experiment {
+    let nfs =
+        [("forward", ""), ("mac-swap", ""), ("router", ROUTER), ("firewall", FIREWALL), ("monitor", "")];
+    let case = |(run, args): (&'static str, &'static str)| {
+        let chain = Chain { stages: vec![0], rate: line_rate(64) };
+        let bed = TestBed::of(vec![Work::Shipped(run, args)], vec![chain]);
+        Case { variant: run, ..Case::new("", bed, &[Reading::Cost]) }
+    };
+    Experiment {
+        paper: &[
+            ("mac-swap.cycles", "about 70, L2 forwarding (table 3.1)"),
+            ("router.cycles", "about 175, IP routing (table 3.1)"),
+            ("firewall.cycles", "about 750, L2-4 classification (table 3.1)"),
+        ],
+        plot: Plot { value: "cycles", axis: "cycles for each packet" },
+        ..Experiment::new(
+            "costs",
+            "NFs that are shipped, one at a time, at the rate of a 10 Gbit/s link: cycles for each packet of one flow; \
+             the firewall has five rules, of which the last is the packet's",
+            "table 3.1",
+            nfs.map(case).to_vec(),
+        )
+    }
 }
 
 /// Even and uneven load on three NFs of these costs, side by side.
@@ -168,6 +212,60 @@ fn motivation_chain() -> Experiment {
     .compare_waste("nfvnice")
 }
 
+/// The paper's figures for `chain`; delays of table 5.2 in microseconds.
+const CHAIN_PAPER: &[(&str, &str)] = &[
+    ("normal.nfvnice_over_os", "up to 2 (figure 5.6)"),
+    ("batch.nfvnice_over_os", "up to 2 (figure 5.6)"),
+    ("rr.nfvnice_over_os", "up to 2 (figure 5.6)"),
+    ("rr_1ms.nfvnice_over_os", "up to 2 (figure 5.6)"),
+    ("normal.os.nf1.wasted", "3.58 (table 5.1)"),
+    ("normal.os.nf2.wasted", "2.02 (table 5.1)"),
+    ("normal.nfvnice.nf1.wasted", "0.0112 (table 5.1)"),
+    ("normal.nfvnice.nf2.wasted", "0.0123 (table 5.1)"),
+    ("batch.os.nf1.wasted", "2 (table 5.1)"),
+    ("batch.os.nf2.wasted", "0.9 (table 5.1)"),
+    ("batch.nfvnice.nf1.wasted", "0 (table 5.1)"),
+    ("batch.nfvnice.nf2.wasted", "0.0115 (table 5.1)"),
+    ("rr_1ms.os.nf1.wasted", "0.86 (table 5.1)"),
+    ("rr_1ms.os.nf2.wasted", "2.92 (table 5.1)"),
+    ("rr_1ms.nfvnice.nf1.wasted", "0 (table 5.1)"),
+    ("rr_1ms.nfvnice.nf2.wasted", "0.012 (table 5.1)"),
+    ("rr.os.nf1.wasted", "0.53 (table 5.1)"),
+    ("rr.os.nf2.wasted", "0.03 (table 5.1)"),
+    ("rr.nfvnice.nf1.wasted", "0 (table 5.1)"),
+    ("rr.nfvnice.nf2.wasted", "0.012 (table 5.1)"),
+    ("normal.os.nf1.cpu", "33 % (run times of table 5.2)"),
+    ("normal.os.nf2.cpu", "30 % (run times of table 5.2)"),
+    ("normal.os.nf3.cpu", "31 % (run times of table 5.2)"),
+    ("normal.nfvnice.nf1.cpu", "6 % (run times of table 5.2)"),
+    ("normal.nfvnice.nf2.cpu", "42 % (run times of table 5.2)"),
+    ("normal.nfvnice.nf3.cpu", "51 % (run times of table 5.2)"),
+    ("normal.os.nf1.delay", "2 (table 5.2)"),
+    ("normal.nfvnice.nf1.delay", "112 (table 5.2)"),
+    ("normal.os.nf2.delay", "65 (table 5.2)"),
+    ("normal.nfvnice.nf2.delay", "8 (table 5.2)"),
+    ("normal.os.nf3.delay", "45 (table 5.2)"),
+    ("normal.nfvnice.nf3.delay", "25 (table 5.2)"),
+    ("batch.os.nf1.delay", "3 (table 5.2)"),
+    ("batch.nfvnice.nf1.delay", "1613 (table 5.2)"),
+    ("batch.os.nf2.delay", "1144 (table 5.2)"),
+    ("batch.nfvnice.nf2.delay", "255 (table 5.2)"),
+    ("batch.os.nf3.delay", "149 (table 5.2)"),
+    ("batch.nfvnice.nf3.delay", "9 (table 5.2)"),
+    ("rr_1ms.os.nf1.delay", "1022 (table 5.2)"),
+    ("rr_1ms.nfvnice.nf1.delay", "730 (table 5.2)"),
+    ("rr_1ms.os.nf2.delay", "570 (table 5.2)"),
+    ("rr_1ms.nfvnice.nf2.delay", "612 (table 5.2)"),
+    ("rr_1ms.os.nf3.delay", "885 (table 5.2)"),
+    ("rr_1ms.nfvnice.nf3.delay", "479 (table 5.2)"),
+    ("rr.os.nf1.delay", "924 (table 5.2)"),
+    ("rr.nfvnice.nf1.delay", "809 (table 5.2)"),
+    ("rr.os.nf2.delay", "537 (table 5.2)"),
+    ("rr.nfvnice.nf2.delay", "473 (table 5.2)"),
+    ("rr.os.nf3.delay", "703 (table 5.2)"),
+    ("rr.nfvnice.nf3.delay", "646 (table 5.2)"),
+];
+
 fn chain() -> Experiment {
     let bed = TestBed::chain(&COSTS, line_rate(64));
     let mut cases = grid(&Policy::ALL, &Mode::ALL, "", &bed, &[Reading::Nfs, Reading::Switches]);
@@ -189,34 +287,7 @@ fn chain() -> Experiment {
     let fused =
         Comparison::over("normal.nfvnice_over_fused", "normal.nfvnice", "normal.fused", "at least 0.93");
     chain.comparisons.push(fused);
-    chain.paper = &[
-        ("normal.nfvnice_over_os", "up to 2 (figure 5.6)"),
-        ("batch.nfvnice_over_os", "up to 2 (figure 5.6)"),
-        ("rr.nfvnice_over_os", "up to 2 (figure 5.6)"),
-        ("rr_1ms.nfvnice_over_os", "up to 2 (figure 5.6)"),
-        ("normal.os.nf1.wasted", "3.58 (table 5.1)"),
-        ("normal.os.nf2.wasted", "2.02 (table 5.1)"),
-        ("normal.nfvnice.nf1.wasted", "0.0112 (table 5.1)"),
-        ("normal.nfvnice.nf2.wasted", "0.0123 (table 5.1)"),
-        ("batch.os.nf1.wasted", "2 (table 5.1)"),
-        ("batch.os.nf2.wasted", "0.9 (table 5.1)"),
-        ("batch.nfvnice.nf1.wasted", "0 (table 5.1)"),
-        ("batch.nfvnice.nf2.wasted", "0.0115 (table 5.1)"),
-        ("rr_1ms.os.nf1.wasted", "0.86 (table 5.1)"),
-        ("rr_1ms.os.nf2.wasted", "2.92 (table 5.1)"),
-        ("rr_1ms.nfvnice.nf1.wasted", "0 (table 5.1)"),
-        ("rr_1ms.nfvnice.nf2.wasted", "0.012 (table 5.1)"),
-        ("rr.os.nf1.wasted", "0.53 (table 5.1)"),
-        ("rr.os.nf2.wasted", "0.03 (table 5.1)"),
-        ("rr.nfvnice.nf1.wasted", "0 (table 5.1)"),
-        ("rr.nfvnice.nf2.wasted", "0.012 (table 5.1)"),
-        ("normal.os.nf1.cpu", "33 % (run times of table 5.2)"),
-        ("normal.os.nf2.cpu", "30 % (run times of table 5.2)"),
-        ("normal.os.nf3.cpu", "31 % (run times of table 5.2)"),
-        ("normal.nfvnice.nf1.cpu", "6 % (run times of table 5.2)"),
-        ("normal.nfvnice.nf2.cpu", "42 % (run times of table 5.2)"),
-        ("normal.nfvnice.nf3.cpu", "51 % (run times of table 5.2)"),
-    ];
+    chain.paper = CHAIN_PAPER;
     chain
 }
 
@@ -320,11 +391,21 @@ const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2,
 
 fn orders() -> Experiment {
     let words = ["low", "med", "high"];
-    let mut cases = Vec::new();
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
     for order in ORDERS {
         let bed = TestBed::chain(&order.map(|at| COSTS[at]), line_rate(64));
         let label = order.map(|at| words[at]).join("_");
-        cases.extend(grid(&Policy::ALL, &OS_AND_NFVNICE, &label, &bed, &[]));
+        let switches = &[Reading::Switches];
+        cases.extend(grid(&Policy::ALL, &OS_AND_NFVNICE, &label, &bed, switches));
+        // It is alone on its core: the policy makes no difference.
+        let fused = TestBed { fused: true, ..bed.scheduled(Policy::Normal, Mode::Os) };
+        for policy in [Policy::Normal, Policy::Batch] {
+            let group = joined(policy.name(), &label);
+            let (name, over) = (joined(&group, "nfvnice_over_fused"), joined(&group, "nfvnice"));
+            let under = joined(&label, "fused");
+            comparisons.push(Comparison::over(name, &over, &under, "at least 0.93"));
+        }
+        cases.push(Case { variant: "fused", ..Case::new(label, fused, &[]) });
     }
     let mut orders = Experiment::new(
         "orders",
@@ -334,11 +415,56 @@ fn orders() -> Experiment {
     )
     .compare("nfvnice", "os", no_aim)
     .compare_waste("nfvnice");
+    orders.comparisons.extend(comparisons);
     orders.paper = &[
         ("rr.high_med_low.os", "less than 0.04 (section 5.4.4.2)"),
         ("rr.med_high_low.os", "less than 0.04 (section 5.4.4.2)"),
     ];
     orders
+}
+
+/// Chains of `many`, and their NFs.
+const MANY_CHAINS: usize = 8;
+const MANY_LENGTH: usize = 3;
+/// Loads of `many`, in percent of what the core can do by arithmetic.
+const MANY_LOADS_PERCENT: [u32; 2] = [50, 150];
+
+fn many(cycles_per_second: f64) -> Experiment {
+    const READS: &[Reading] = &[Reading::Chains, Reading::Switches, Reading::Latency];
+    let most = cycles_per_second / f64::from(COSTS[0] * MANY_LENGTH as u32);
+    let mut cases = Vec::new();
+    for percent in MANY_LOADS_PERCENT {
+        let rate = most * f64::from(percent) / 100.0 / MANY_CHAINS as f64;
+        let chain = |stages: Vec<usize>| Chain { stages, rate };
+        let apart = (0..MANY_CHAINS)
+            .map(|number| chain((0..MANY_LENGTH).map(|at| number * MANY_LENGTH + at).collect()));
+        let apart = TestBed::of(vec![Work::Cycles(COSTS[0]); MANY_CHAINS * MANY_LENGTH], apart.collect());
+        let together = vec![chain((0..MANY_LENGTH).collect()); MANY_CHAINS];
+        let together = TestBed::of(vec![Work::Cycles(COSTS[0]); MANY_LENGTH], together);
+        let fused = TestBed { fused: true, ..together.scheduled(Policy::Normal, Mode::Os) };
+        let load = format!("load{percent}");
+        cases.extend(grid(&[Policy::Normal, Policy::Batch], &OS_AND_NFVNICE, &load, &apart, READS));
+        cases.push(Case { variant: "fused", ..Case::new(load, fused, READS) });
+    }
+    let mut many = Experiment::new(
+        "many",
+        "eight chains of three NFs of 120 cycles each, all 24 on one core, at 50 and at 150 percent of what the \
+         core can do by arithmetic; time from generator to null port",
+        "not in the paper",
+        cases,
+    )
+    .compare_waste("nfvnice");
+    for policy in ["normal", "batch"] {
+        let (over, group) = (format!("{policy}.load150.nfvnice"), format!("{policy}.load50.nfvnice"));
+        let chains = (1..=MANY_CHAINS).map(|number| format!("{over}.chain{number}")).collect();
+        let name = |value: &str| format!("{policy}.{value}");
+        many.comparisons.extend([
+            Comparison::over(name("load150.nfvnice_over_fused"), &over, "load150.fused", "at least 0.9"),
+            Comparison::new(name("load150.chains_differ"), Formula::Spread(chains), "at most 0.03"),
+            Comparison::same(name("load50.p50"), &joined(&group, "p50"), "at most 200"),
+        ]);
+    }
+    many
 }
 
 fn workload_mix() -> Experiment {
@@ -544,24 +670,49 @@ fn length(nf_cores: usize) -> Experiment {
 const MARKS: [(u32, u32); 10] =
     [(50, 20), (60, 30), (70, 40), (80, 50), (90, 60), (80, 79), (80, 75), (80, 70), (80, 60), (80, 40)];
 
+/// The paper's choice.
+const MARKS_CHOSEN: (u32, u32) = (80, 60);
+/// Places of the rings of `watermarks`. Our choice: few enough that what the NFs before still have fills the
+/// rest.
+const MARKS_RING: u32 = 1024;
+
+/// Where packets that an NF has worked on wait for room in the next ring (`hold`), marks make no difference.
+/// So they are dropped there (`drop`), as on the paper's platform.
 fn watermarks() -> Experiment {
     let group = |(high, low): (u32, u32)| format!("high{high}_low{low}");
-    let of = |marks| {
-        let bed = TestBed { watermarks: Some(marks), ..TestBed::chain(&COSTS, line_rate(64)) };
-        Case::new(group(marks), bed, &[Reading::Switches])
+    let of = |marks, (variant, scheduler): (&'static str, &str)| {
+        let bed = TestBed {
+            watermarks: Some(marks),
+            ring: Some(MARKS_RING),
+            scheduler: scheduler.to_owned(),
+            ..TestBed::chain(&COSTS, line_rate(64))
+        };
+        Case { variant, ..Case::new(group(marks), bed, &[Reading::Switches]) }
     };
+    let mut cases: Vec<_> = MARKS.into_iter().map(|marks| of(marks, ("drop", "pending = 0\n"))).collect();
+    cases.push(of(MARKS_CHOSEN, ("hold", "")));
     let mut watermarks = Experiment::new(
         "watermarks",
-        "the chain of 120, 270 and 550 cycles on one core with nfvnice and other watermarks, in percent of a ring",
+        "the chain of 120, 270 and 550 cycles on one core with nfvnice, rings of 1024 and other watermarks, in percent \
+         of a ring; packets that find the next ring full are dropped, and with the marks of the paper also held",
         "section 5.4.2.1",
-        MARKS.into_iter().map(of).collect(),
-    )
-    .compare_waste("nfvnice");
-    let chosen = joined(&group((80, 60)), "nfvnice");
-    let all = MARKS.into_iter().map(|marks| joined(&group(marks), "nfvnice")).collect();
-    let formula = Formula::OverBest(chosen, all);
-    watermarks.comparisons.push(Comparison::new("high80_low60_over_best", formula, ""));
-    watermarks.paper = &[("high80_low60.nfvnice", "the paper's choice")];
+        cases,
+    );
+    let waste = |marks, variant| joined(&joined(&group(marks), variant), "wasted_over_delivered");
+    let chosen = joined(&group(MARKS_CHOSEN), "drop");
+    let all = MARKS.into_iter().map(|marks| joined(&group(marks), "drop")).collect();
+    let wasted = |name: &'static str, marks| {
+        Comparison::over(name, &waste(marks, "drop"), &waste(MARKS_CHOSEN, "drop"), "")
+    };
+    watermarks.comparisons = vec![
+        Comparison::new("high80_low60_over_best", Formula::OverBest(chosen, all), "at least 0.97"),
+        wasted("waste_of_high80_low79_over_chosen", (80, 79)),
+        wasted("waste_of_high90_low60_over_chosen", (90, 60)),
+        wasted("waste_of_high50_low20_over_chosen", (50, 20)),
+        Comparison::same("waste_where_held", &waste(MARKS_CHOSEN, "hold"), "at most 0.001"),
+    ];
+    watermarks.paper = &[("high80_low60.drop", "the paper's choice")];
+    watermarks.plot = Plot { value: "wasted_over_delivered", axis: "wasted over delivered" };
     watermarks
 }
 

@@ -22,10 +22,10 @@ use super::traffic::{self, Load, TrafficResult};
 /// Packets that may wait at each NF. Our choice: what the kernel's default of 208 KiB for a socket's receive
 /// buffer holds of small packets.
 const QUEUE: u32 = 256;
-/// Part of the most that routers with one packet a call sustain, which is offered where times are
+/// Part of the most that routers with one packet a call sustain, in percent, which is offered where times are
 /// measured. The paper offers the most that its slowest router sustains without loss; a random walk does
 /// not stay below its own mean.
-const OFFERED: f64 = 0.95;
+const OFFERED_PERCENT: u32 = 95;
 
 /// The wiring `ovs` with the switch on another core than the NFs (SCC, figure 7b; `ovs` is 7a).
 pub const OVS_APART: &str = "ovs_apart";
@@ -93,6 +93,8 @@ pub struct Chain {
     /// Routers in the chain whose most is offered where times are measured: one, as in the paper, for
     /// which longer chains are too slow; or as many as here.
     pub offered_to: usize,
+    /// Part of it that is offered, in percent.
+    pub offered_percent: u32,
 }
 
 impl fmt::Debug for Chain {
@@ -106,7 +108,15 @@ impl Chain {
     #[must_use]
     pub fn baseline(shared: &Rc<Shared>) -> Self {
         let io = Io::Kernel { driver: "packet", batch: 1, wiring: "direct" };
-        Self { shared: shared.clone(), io, length: 1, policy: DEFAULT, frame_bytes: 64, offered_to: 1 }
+        Self {
+            shared: shared.clone(),
+            io,
+            length: 1,
+            policy: DEFAULT,
+            frame_bytes: 64,
+            offered_to: 1,
+            offered_percent: OFFERED_PERCENT,
+        }
     }
 
     fn hosts(&self, cores: &[u32]) -> anyhow::Result<&Hosts> {
@@ -199,8 +209,9 @@ impl Chain {
 
     /// The rate at which times are measured.
     fn offered(&self, runner: &Runner) -> anyhow::Result<f64> {
+        let part = f64::from(self.offered_percent) / 100.0;
         if let Some(rate) = self.shared.sustained.borrow().get(&self.offered_to) {
-            return Ok(OFFERED * rate);
+            return Ok(part * rate);
         }
         let baseline = Self { length: self.offered_to, ..Self::baseline(&self.shared) };
         let session = baseline.launch(runner, "reference (made by headgate bench)")?;
@@ -208,7 +219,7 @@ impl Chain {
         session.stop()?;
         eprintln!("headgate: {} with one packet a call: {:.0} packets a second", self.offered_to, seen.came);
         self.shared.sustained.borrow_mut().insert(self.offered_to, seen.came);
-        Ok(OFFERED * seen.came)
+        Ok(part * seen.came)
     }
 
     fn launch(&self, runner: &Runner, name: &str) -> anyhow::Result<Session> {

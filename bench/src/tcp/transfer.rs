@@ -51,6 +51,8 @@ pub struct Times {
     pub warm_up_s: u32,
     /// Seconds that are.
     pub window_s: u32,
+    /// Core on which both ends run; without one the kernel moves them about.
+    pub core: Option<u32>,
 }
 
 /// The state of things at one moment.
@@ -110,7 +112,10 @@ pub fn run(bed: &TestBed, times: Times, session: Option<&Session>) -> anyhow::Re
         sleep(POLL_EVERY);
     }
     let [warm_up, window] = [times.warm_up_s, times.window_s].map(|s| s.to_string());
-    let words = ["-c", &to, "-O", &warm_up, "-t", &window, "-i", "0", "-J", "--connect-timeout", "2000"];
+    let mut words =
+        vec!["-c", &to, "-O", &warm_up, "-t", &window, "-i", "0", "-J", "--connect-timeout", "2000"];
+    let affinity = times.core.map(|core| format!("{core},{core}"));
+    words.extend(affinity.iter().flat_map(|both| ["-A", both]));
     let client = Program::start(&bed.client, &words)?;
     let [warm_up, window] =
         [times.warm_up_s, times.window_s].map(|seconds| Duration::from_secs(seconds.into()));

@@ -23,6 +23,13 @@ const K: u32 = 8;
 const OFFERED: f64 = 30e6;
 /// Buffers of packet memory. Our choice: all rings of the longest chain may be full.
 const BUFFERS: u32 = 131_072;
+/// The same where rings of 65,536 are compared with shorter ones.
+const BUFFERS_MAX: u32 = 262_144;
+/// Sizes of frames, and of rings, of `motivation`: the manager's default, the default with time slices, and
+/// the longest. The longer a ring, the less it costs that the kernel switches seldom.
+const MOTIVATION: [(u32, u32); 4] = [(64, 4096), (64, 16_384), (64, 65_536), (1500, 16_384)];
+/// The group of `motivation` that has the rings of time slices.
+const DEFAULT_RING: &str = "64.ring16384";
 /// Cost of a packet for an NF beside its work, in cycles: the way through two rings. Our choice by
 /// measurement; only for the load of `latency`.
 const WAY_CYCLES: f64 = 15.0;
@@ -102,23 +109,34 @@ fn unis(bed: &TestBed) -> TestBed {
     TestBed { mode: Mode::Unis, waits: Waits::Polling, scheduler, ..bed.clone() }
 }
 
-/// NFs that yield after so many bursts, beside the kernel.
-fn cooperative(bed: &TestBed, bursts: u32) -> TestBed {
-    TestBed { mode: Mode::Os, waits: Waits::Cooperative(bursts), policy: Policy::Normal, ..bed.clone() }
+/// NFs that yield after so many bursts, beside the kernel. Under the fair policy one that yields forfeits its
+/// slice (since Linux 6.6); under `rr` it goes behind the others, as in the thesis's time.
+fn cooperative(bed: &TestBed, bursts: u32, policy: Policy) -> TestBed {
+    let scheduler = match policy {
+        Policy::RoundRobin | Policy::RoundRobinShort => format!("{}lift_rt_limit = true\n", bed.scheduler),
+        Policy::Normal | Policy::Batch => bed.scheduler.clone(),
+    };
+    TestBed { mode: Mode::Os, waits: Waits::Cooperative(bursts), policy, scheduler, ..bed.clone() }
 }
 
 fn case(group: &str, variant: &'static str, bed: TestBed, reads: &'static [Reading]) -> Case {
     Case { variant, ..Case::new(group, bed, reads) }
 }
 
-/// The baseline and time slices, over one bed.
-fn pair(group: &str, bed: &TestBed, reads: &'static [Reading]) -> [Case; 2] {
-    [case(group, "coop", cooperative(bed, K), reads), case(group, "unis", unis(bed), reads)]
+/// The baseline under either policy.
+const BASELINES: [(&str, Policy); 2] = [("coop", Policy::Normal), ("coop_rr", Policy::RoundRobin)];
+
+/// The baseline, under both policies, and time slices, over one bed.
+fn beside_baselines(group: &str, bed: &TestBed, reads: &'static [Reading]) -> [Case; 3] {
+    let [coop, coop_rr] =
+        BASELINES.map(|(variant, policy)| case(group, variant, cooperative(bed, K, policy), reads));
+    [coop, coop_rr, case(group, "unis", unis(bed), reads)]
 }
 
-/// The throughput with time slices by that of the baseline.
+/// The throughput with time slices by that of the baseline, under the policy that gives it more.
 fn over_coop(name: impl Into<String>, group: &str, aim: &'static str) -> Comparison {
-    Comparison::over(name.into(), &joined(group, "unis"), &joined(group, "coop"), aim)
+    let baselines = BASELINES.map(|(variant, _)| joined(group, variant)).to_vec();
+    Comparison::new(name.into(), Formula::OverBest(joined(group, "unis"), baselines), aim)
 }
 
 fn group_of(flavour: &str, length: usize) -> String {
@@ -126,34 +144,41 @@ fn group_of(flavour: &str, length: usize) -> String {
 }
 
 fn motivation() -> Experiment {
-    let mut cases = Vec::new();
-    for bytes in [64, 1500] {
-        let costs = [LIGHT; CHAIN];
-        let rate = line_rate(bytes);
-        let bed =
-            TestBed { traffic: Traffic::Even(bytes), buffers: Some(BUFFERS), ..TestBed::chain(&costs, rate) };
-        let group = bytes.to_string();
+    let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
+    for (bytes, ring) in MOTIVATION {
+        let bed = TestBed {
+            traffic: Traffic::Even(bytes),
+            ring: Some(ring),
+            buffers: Some(BUFFERS_MAX),
+            ..TestBed::chain(&[LIGHT; CHAIN], line_rate(bytes))
+        };
+        let group = format!("{bytes}.ring{ring}");
         let polling = |policy| TestBed { waits: Waits::Polling, ..bed.clone().scheduled(policy, Mode::Os) };
         cases.push(case(&group, "os", polling(Policy::Normal), &[Reading::Nfs]));
         cases.push(case(&group, "os_rr", polling(Policy::RoundRobin), &[Reading::Nfs]));
         cases.push(case(&group, "unis", unis(&bed), &[Reading::Nfs]));
+        for under in ["os", "os_rr"] {
+            let aim = if (&*group, under) == (DEFAULT_RING, "os") { "at least 10" } else { "" };
+            let (name, unis) = (format!("{group}.over_{under}_polling"), joined(&group, "unis"));
+            comparisons.push(Comparison::over(name, &unis, &joined(&group, under), aim));
+        }
+    }
+    for variant in ["os", "unis"] {
+        let [over, under] = ["64.ring65536", "64.ring4096"].map(|group| joined(group, variant));
+        comparisons.push(Comparison::over(format!("{variant}.long_rings_over_short"), &over, &under, ""));
     }
     let mut motivation = Experiment::new(
         "motivation",
-        "three light NFs that poll on one core, at the rate of a 10 Gbit/s link, by the size of frames: the \
-         kernel's schedulers, and time slices",
+        "three light NFs that poll on one core, at the rate of a 10 Gbit/s link, by the size of frames and of \
+         rings, which are equal for all: the kernel's schedulers, and time slices",
         "figure 1.1",
         cases,
     );
-    motivation.comparisons = vec![
-        Comparison::over("over_os_polling", "64.unis", "64.os", "at least 10"),
-        Comparison::over("over_os_rr_polling", "64.unis", "64.os_rr", ""),
-        Comparison::over("1500.over_os_polling", "1500.unis", "1500.os", ""),
-    ];
+    motivation.comparisons = comparisons;
     motivation.paper = &[
-        ("64.os", "about 1 % of 14.88 (figure 1.1)"),
-        ("1500.os", "at most 30 % of 0.82 (figure 1.1)"),
-        ("over_os_polling", "not compared (section 4.1.4)"),
+        ("64.ring4096.os", "about 1 % of 14.88 (figure 1.1, rings of 2048)"),
+        ("1500.ring16384.os", "at most 30 % of 0.82 (figure 1.1, rings of 2048)"),
+        ("64.ring16384.over_os_polling", "not compared (section 4.1.4)"),
     ];
     motivation
 }
@@ -167,7 +192,7 @@ fn uniform() -> Experiment {
                 continue;
             }
             let group = group_of(flavour, length);
-            cases.extend(pair(&group, &chain(&vec![cycles; length]), &[]));
+            cases.extend(beside_baselines(&group, &chain(&vec![cycles; length]), &[]));
             if length != CHAIN {
                 comparisons.push(over_coop(format!("{group}.unis_over_coop"), &group, ""));
             }
@@ -178,7 +203,8 @@ fn uniform() -> Experiment {
     }
     let mut uniform = Experiment::new(
         "uniform",
-        "chains of NFs of one cost on one core, 64 B: time slices (unis) beside NFs that yield after 8 bursts (coop)",
+        "chains of NFs of one cost on one core, 64 B: time slices (unis) beside NFs that yield after 8 bursts, under the fair policy \
+         (coop) and under rr (coop_rr)",
         "figure 4.1",
         cases,
     );
@@ -205,9 +231,12 @@ fn latency(cycles_per_second: f64) -> Experiment {
                 ..TestBed::chain(&costs, rate)
             };
             let group = group_of(flavour, length);
-            cases.extend(pair(&group, &bed, &[Reading::Latency]));
-            let [over, under] = ["unis", "coop"].map(|variant| format!("{group}.{variant}.p50"));
-            comparisons.push(Comparison::over(format!("{group}.p50.unis_over_coop"), &over, &under, ""));
+            cases.extend(beside_baselines(&group, &bed, &[Reading::Latency]));
+            let p50 = |variant: &str| format!("{group}.{variant}.p50");
+            for (under, _) in BASELINES {
+                let name = format!("{group}.p50.unis_over_{under}");
+                comparisons.push(Comparison::over(name, &p50("unis"), &p50(under), ""));
+            }
         }
     }
     let mut latency = Experiment::new(
@@ -232,9 +261,9 @@ fn density() -> Experiment {
     let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
     for ((flavour, cycles), target) in FLAVOURS.into_iter().zip(TARGETS) {
         for length in 2..=DENSITY_MAX {
-            cases.extend(pair(&group_of(flavour, length), &chain(&vec![cycles; length]), &[]));
+            cases.extend(beside_baselines(&group_of(flavour, length), &chain(&vec![cycles; length]), &[]));
         }
-        for variant in ["coop", "unis"] {
+        for variant in ["coop", "coop_rr", "unis"] {
             let names = (2..=DENSITY_MAX).map(|length| joined(&group_of(flavour, length), variant)).collect();
             let name = format!("{flavour}.{variant}.longer_than_one");
             comparisons.push(Comparison::new(name, Formula::Reach(names, target), ""));
@@ -257,7 +286,7 @@ fn alternating() -> Experiment {
     for length in 2..=6 {
         let costs: Vec<u32> = [MEDIUM, HEAVY].into_iter().cycle().take(length).collect();
         let group = length.to_string();
-        cases.extend(pair(&group, &chain(&costs), &[]));
+        cases.extend(beside_baselines(&group, &chain(&costs), &[]));
         comparisons.push(over_coop(format!("{group}.unis_over_coop"), &group, "at least 0.98"));
     }
     let mut alternating = Experiment::new(
@@ -282,7 +311,7 @@ fn variable(machine: Machine) -> Experiment {
             let bed = TestBed { nfs: vec![Work::Steps(STEPS.to_vec()); length], ..chain(&vec![0; length]) };
             let bed = TestBed { traffic: traffic.clone(), ..bed };
             let group = format!("{label}.{length}");
-            cases.extend(pair(&group, &bed, &[]));
+            cases.extend(beside_baselines(&group, &bed, &[]));
             let name = match (label, length) {
                 ("seeded", CHAIN) => "local_over_coop.mix".to_owned(),
                 _ => format!("{group}.unis_over_coop"),
@@ -318,7 +347,7 @@ fn multi() -> Experiment {
     };
     let (mut cases, mut comparisons) = (Vec::new(), Vec::new());
     for (group, bed) in [("a", bed(&[3, 1], false)), ("b", bed(&[4, 4], true)), ("c", bed(&[8], true))] {
-        cases.extend(pair(group, &bed, READS));
+        cases.extend(beside_baselines(group, &bed, READS));
         comparisons.push(over_coop(format!("{group}.unis_over_coop"), group, ""));
         if bed.chains.len() > 1 {
             let names = ["chain1", "chain2"].map(|chain| format!("{group}.unis.{chain}")).to_vec();
@@ -362,15 +391,16 @@ fn gap(nf_cores: usize) -> Experiment {
     for (flavour, cycles) in &FLAVOURS[..2] {
         let bed = chain(&[*cycles; LONG_CHAIN]);
         for (variant, bursts) in [("coop", 8), ("coop16", 16), ("coop24", 24)] {
-            cases.push(case(flavour, variant, cooperative(&bed, bursts), READS));
+            cases.push(case(flavour, variant, cooperative(&bed, bursts, Policy::Normal), READS));
         }
+        cases.push(case(flavour, "coop_rr", cooperative(&bed, K, Policy::RoundRobin), READS));
         cases.push(case(flavour, "unis", unis(&bed), READS));
         for (variant, ring) in [("unis_ring4096", 4096), ("unis_ring8192", 8192), ("unis_ring32768", 32_768)]
         {
             cases.push(case(flavour, variant, TestBed { ring: Some(ring), ..unis(&bed) }, READS));
         }
         let large = TestBed { ring: Some(16_384), ..bed.clone() };
-        cases.push(case(flavour, "coop_ring16384", cooperative(&large, K), READS));
+        cases.push(case(flavour, "coop_ring16384", cooperative(&large, K, Policy::Normal), READS));
         let remote = unis(&bed);
         let scheduler = format!("{}unis_core = {}\n", remote.scheduler, remote_core(nf_cores));
         cases.push(case(flavour, "remote", TestBed { scheduler, ..remote }, READS));
@@ -383,6 +413,7 @@ fn gap(nf_cores: usize) -> Experiment {
         cases,
     )
     .compare("unis", "coop", |_| "")
+    .compare("unis", "coop_rr", |_| "")
     .compare("remote", "unis", |_| "");
     gap.paper = &[
         ("light.unis_over_coop", "0.90 (figure 4.7a)"),

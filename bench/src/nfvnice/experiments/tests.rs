@@ -15,7 +15,7 @@ fn every_name_is_an_experiment() {
 
 #[test]
 fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
-    let shipped = ["synthetic", "packet-logger"];
+    let shipped = ["synthetic", "packet-logger", "forward", "mac-swap", "router", "firewall", "monitor"];
     let nf = |name: &str| ShippedNf {
         name: name.to_owned(),
         summary: String::new(),

@@ -70,7 +70,7 @@ fn the_names_that_are_promised_are_there() {
         ("uniform", "local_over_coop.heavy"),
         ("variable", "local_over_coop.mix"),
         ("occupancy-rule", "occupancy_loss"),
-        ("motivation", "over_os_polling"),
+        ("motivation", "64.ring16384.over_os_polling"),
         ("multi", "a.chains_differ"),
     ];
     let all = with_all(|experiment| {
