@@ -5,15 +5,20 @@
  * hg_run, which is the rest of the program. examples/bridge.c is a whole one.
  *
  *     cc -O2 my_nf.c $(pkg-config --cflags --libs headgate_nf) -o my_nf
- *     cc -O2 -static my_nf.c $(pkg-config --cflags --libs --static headgate_nf) -o my_nf     needs no library to run
  *
+ * or, for a program that needs no library to run,
+ *
+ *     cc -O2 -static my_nf.c $(pkg-config --cflags --libs --static headgate_nf) -o my_nf
+ *
+ * headgate_files.h, which this one includes, has files that are read and written while packets go on;
  * headgate_wire.h has helpers for headers, checksums and VLAN tags.
  *
  * Try it without root and without a manager:    ./my_nf --pcap in.pcap out.pcapng
  * Attach it to a running manager:               ./my_nf --socket PATH --as NAME
  * Have a manager start it, in its configuration: [[nf]] name = "NAME"  exec = ["/path/my_nf"]
  *
- * Everything happens in one thread. What a callback is given is valid until it returns, unless said otherwise.
+ * Everything happens in one thread. What a callback is given is valid until it returns, unless said
+ * otherwise.
  */
 #ifndef HEADGATE_NF_H
 #define HEADGATE_NF_H
@@ -125,8 +130,8 @@ struct hg_nf {
     int (*start)(void *state, hg_context *context);
     /* Works on count packets, 1 to HG_BURST_MAX. Must not block. */
     void (*process)(void *state, struct hg_packet *packets, uint32_t count, hg_context *context);
-    /* A message from an operator, between two bursts. What hg_tell sends meanwhile is its answer. Return 0, or
-     * hg_fail(context, "why") to refuse. */
+    /* A message from an operator, between two bursts. What hg_tell sends meanwhile is its answer. Return
+     * 0, or hg_fail(context, "why") to refuse. */
     int (*message)(void *state, const char *body, hg_context *context);
     /* A timer has come due, between two bursts. */
     void (*timer)(void *state, hg_timer timer, hg_context *context);
@@ -137,10 +142,11 @@ struct hg_nf {
 /* The NF looks into no packet: their first lines are not fetched into the cache for it. */
 #define HG_BLIND 1u
 /*
- * The NF takes frames that Linux has not cut yet: up to 64 KiB long, with a TCP or UDP checksum that is only begun.
- * Where all NFs of a chain do, frames between interfaces of one machine pass it whole, many times as fast. For NFs that
- * look at headers, or change them and keep checksums right by hg_address_changed and hg_port_changed; not for those that
- * read payload, put an outer header in front, or make another frame of a packet.
+ * The NF takes frames that Linux has not cut yet: up to 64 KiB long, with a TCP or UDP checksum that is only
+ * begun. Where all NFs of a chain do, frames between interfaces of one machine pass it whole, many times as
+ * fast. For NFs that look at headers, or change them and keep checksums right by hg_address_changed and
+ * hg_port_changed; not for those that read payload, put an outer header in front, or make another frame of a
+ * packet.
  */
 #define HG_LONG_FRAMES 2u
 
@@ -174,9 +180,9 @@ int hg_test_pcap(const struct hg_nf *nf, const char *arguments, const char *port
 /* Keeps the reason why start or message fails. Returns -1, so that it can be returned. */
 int hg_fail(hg_context *context, const char *reason);
 
-/* The same about an argument of that name, or about all of them for NULL: started again the NF would refuse it
- * again, so it is not, until the operator has changed its arguments or its program. A reason that may pass, such
- * as a file that cannot be opened, is one for hg_fail. */
+/* The same about an argument of that name, or about all of them for NULL: started again the NF would
+ * refuse it again, so it is not, until the operator has changed its arguments or its program. A reason
+ * that may pass, such as a file that cannot be opened, is one for hg_fail. */
 int hg_refuse(hg_context *context, const char *argument, const char *reason);
 
 /* The instance's name in the configuration. Valid for the life of the NF. */
@@ -186,14 +192,15 @@ const char *hg_name(hg_context *context);
 const char *hg_arguments(hg_context *context);
 
 /*
- * One argument, or otherwise when it is not given; -1 when it is of another kind, and the reason is kept as by
- * hg_refuse. A text is valid for the life of the NF. An argument that start has not asked for, by one of these,
- * is unknown, and the NF does not start; unless it asked for hg_arguments and reads them itself.
+ * One argument, or otherwise when it is not given; -1 when it is of another kind, and the reason is kept as
+ * by hg_refuse. A text is valid for the life of the NF. An argument that start has not asked for, by one of
+ * these, is unknown, and the NF does not start; unless it asked for hg_arguments and reads them itself.
  */
 int hg_argument_text(hg_context *context, const char *name, const char *otherwise, const char **value);
 int hg_argument_number(hg_context *context, const char *name, int64_t otherwise, int64_t *value);
 
-/* The number of a port or of a stage by its name; -1 when there is none, and the reason is kept as by hg_refuse. */
+/* The number of a port or of a stage by its name; -1 when there is none, and the reason is kept as by
+ * hg_refuse. */
 int hg_port(hg_context *context, const char *name);
 int hg_stage(hg_context *context, const char *name);
 
@@ -201,8 +208,8 @@ int hg_stage(hg_context *context, const char *name);
 const char *hg_port_name(hg_context *context, uint16_t port);
 
 /*
- * A counter that the manager shows; made on first use, at most 64. NULL when there is no place, and the reason
- * is kept as by hg_fail. Valid for the life of the NF. Count with hg_count.
+ * A counter that the manager shows; made on first use, at most 64. NULL when there is no place, and the
+ * reason is kept as by hg_fail. Valid for the life of the NF. Count with hg_count.
  */
 uint64_t *hg_counter(hg_context *context, const char *name);
 
@@ -210,8 +217,8 @@ static inline void hg_count(uint64_t *counter, uint64_t more) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + more, __ATOMIC_RELAXED);
 }
 
-/* Sends a message to the clients that listen to this NF, by convention JSON. In `message` it is the answer. Never
- * waits: -1 when it is lost. */
+/* Sends a message to the clients that listen to this NF, by convention JSON. In `message` it is the
+ * answer. Never waits: -1 when it is lost. */
 int hg_tell(hg_context *context, const char *body);
 
 /* A timer that comes due every so many nanoseconds, or once after them. */
@@ -223,21 +230,22 @@ void hg_cancel(hg_context *context, hg_timer timer);
 uint64_t hg_now(hg_context *context);
 
 /*
- * Packets that an NF makes: answers, resets, probes, copies. They lie in buffers that it is lent: hg_maker, in start,
- * asks for most of them at a time, 1 to 64, and no more than an eighth of the NF's ring. What it used is replaced
- * within some microseconds; until then there may be none left.
+ * Packets that an NF makes: answers, resets, probes, copies. They lie in buffers that it is lent: hg_maker,
+ * in start, asks for most of them at a time, 1 to 64, and no more than an eighth of the NF's ring. What it
+ * used is replaced within some microseconds; until then there may be none left.
  */
 
 /* Returns 0, or -1, and the reason is kept as by hg_fail. */
 int hg_maker(hg_context *context, uint32_t most);
 
 /*
- * Makes a packet of length bytes, all zeroes, that leaves right behind another one of the callback at hand, whatever
- * the verdict on that. Returns its first byte, to be written before the callback returns; or NULL when no buffer is
- * lent now, or no frame has such a length: go on without it. verdict is where it goes: HG_NEXT, HG_TO_PORT,
- * HG_TO_STAGE, HG_ONTO. Back the way a packet came is HG_TO_PORT(packet->ingress).
+ * Makes a packet of length bytes, all zeroes, that leaves right behind another one of the callback at hand,
+ * whatever the verdict on that. Returns its first byte, to be written before the callback returns; or NULL
+ * when no buffer is lent now, or no frame has such a length: go on without it. verdict is where it goes:
+ * HG_NEXT, HG_TO_PORT, HG_TO_STAGE, HG_ONTO. Back the way a packet came is HG_TO_PORT(packet->ingress).
  */
-uint8_t *hg_make_after(hg_context *context, const struct hg_packet *packet, uint16_t verdict, uint32_t length);
+uint8_t *hg_make_after(hg_context *context, const struct hg_packet *packet, uint16_t verdict,
+                       uint32_t length);
 
 /* The same by itself, for timer and message. HG_NEXT is the way of the packet that the NF returned last. */
 uint8_t *hg_make(hg_context *context, uint16_t verdict, uint32_t length);
@@ -247,14 +255,14 @@ uint8_t *hg_make(hg_context *context, uint16_t verdict, uint32_t length);
 int hg_chain(hg_context *context, const char *name);
 
 /*
- * State: what an NF remembers of its traffic. With `state = { keep = true }` in its [[nf]] it outlives the process:
- * whatever that dies of, the next one finds it as the last burst left it that came back. So it changes while packets
- * are at hand, in process, and not in timer or message, where it can be read; and only through what hg_table_edit,
- * hg_table_insert and hg_value_edit return, until process returns. Keys and values have no pointers. Where nothing is
- * kept, the same calls work on ordinary memory.
+ * State: what an NF remembers of its traffic. With `state = { keep = true }` in its [[nf]] it outlives the
+ * process: whatever that dies of, the next one finds it as the last burst left it that came back. So it
+ * changes while packets are at hand, in process, and not in timer or message, where it can be read; and only
+ * through what hg_table_edit, hg_table_insert and hg_value_edit return, until process returns. Keys and
+ * values have no pointers. Where nothing is kept, the same calls work on ordinary memory.
  *
- * With HEADGATE_CHECK_EDITS=1 in its environment an NF whose state is kept aborts when bytes changed that it did not
- * ask for, and names them.
+ * With HEADGATE_CHECK_EDITS=1 in its environment an NF whose state is kept aborts when bytes changed that it
+ * did not ask for, and names them.
  */
 typedef struct hg_table hg_table;
 typedef struct hg_value hg_value;
@@ -270,11 +278,12 @@ struct hg_table_of {
     uint64_t idle_ns;     /* an entry is gone when it was not edited for so long; 0: it stays */
 };
 
-/* In start: the table as it was kept, or empty. NULL when it cannot be had, and the reason is kept as by hg_fail. */
+/* In start: the table as it was kept, or empty. NULL when it cannot be had, and the reason is kept as by
+ * hg_fail. */
 hg_table *hg_state_table(hg_context *context, const struct hg_table_of *wanted);
 
-/* The value of a key, to be read; NULL when it is not there. Values lie at multiples of 16. What any of the next
- * three returns is valid until the next call that changes the table. */
+/* The value of a key, to be read; NULL when it is not there. Values lie at multiples of 16. What any of
+ * the next three returns is valid until the next call that changes the table. */
 const void *hg_table_get(hg_table *table, const void *key);
 
 /* The same to be changed in this burst. */
@@ -301,76 +310,6 @@ void *hg_value_edit(hg_value *value);
 /* On along the chain of this number (hg_chain), from the stage behind the NF. */
 #define HG_ONTO(chain) ((uint16_t)(HG_NEXT | (((unsigned)(chain) + 1u) & 0xfffu)))
 
-/*
- * Files, read and written while packets go on. No call here waits for a disk, but hg_log_open and hg_file_open, which
- * belong into start. What comes of a request is told by a function, between two bursts and in the same thread.
- * docs/guide/files.md says what is promised.
- */
-
-/* How a log is written; NULL or 0 is what stands in brackets. */
-struct hg_log_settings {
-    uint64_t buffer_bytes; /* of each of its two buffers [1 MiB] */
-    uint64_t flush_ns;     /* a record goes to the disk after so long at the latest [100 ms] */
-    /* The most that is appended for one burst. The NF is given no packets while both buffers have less room
-     * than that [0: it always is, and hg_log_append may find no room]. */
-    uint64_t burst_bytes;
-};
-
-/* What became of records of a log, in their order. */
-struct hg_written {
-    uint64_t word;  /* as given to hg_log_open */
-    uint64_t first; /* number of the first, as hg_log_append returned it */
-    uint64_t count; /* so many, from the first on, are in the file */
-    uint64_t lost;  /* so many behind those are not, and will not be */
-    /* 0, or why, negated (-ENOSPC, ...). With count and lost 0 this is about hg_log_turn: done, or the log goes on
-     * in its old file. */
-    int32_t error;
-    uint32_t log; /* as hg_log_open returned it */
-};
-typedef void (*hg_written_fn)(void *state, const struct hg_written *done, hg_context *context);
-
-/* Begins a log in a file that is made anew and begins with head. Returns its number, or -1, and the reason is
- * kept as by hg_fail. written may be NULL. It may still be called after stop. */
-int hg_log_open(hg_context *context, const char *path, const void *head, uint64_t head_bytes,
-           const struct hg_log_settings *settings, hg_written_fn written, uint64_t word);
-
-/* Appends a record; returns its number, counted from 0, or -1 when both buffers are full. */
-int64_t hg_log_append(hg_context *context, int log, const void *record, uint32_t bytes);
-
-/* What is appended from now on goes to a new file; before it is made, remove goes, which may be NULL. -1 while
- * an earlier turn is still to be done. */
-int hg_log_turn(hg_context *context, int log, const char *make, const void *head, uint64_t head_bytes,
-            const char *remove);
-
-/* Opens a file to read. Returns its number, or -1, and the reason is kept as by hg_fail. */
-int hg_file_open(hg_context *context, const char *path);
-
-/* What became of a read. */
-struct hg_done {
-    uint64_t word;        /* as given to hg_file_read */
-    const uint8_t *bytes; /* what was read; NULL when nothing could be */
-    int64_t result;       /* how many bytes: fewer where the file ends; or why none, negated */
-};
-
-/* Called once with count 0, and then with the packets that were held under the word, in their order, for each
- * HG_BURST_MAX of them: give them their verdicts. */
-typedef void (*hg_read_fn)(void *state, const struct hg_done *done, struct hg_packet *held, uint32_t count,
-                           hg_context *context);
-
-/* Begins to read at most 65536 bytes; -1 when nothing was begun. Reads under way with one word have one
- * function. Does not fail for an NF that begins at most one read for each packet it is given. */
-int hg_file_read(hg_context *context, int file, uint64_t offset, uint32_t bytes, hg_read_fn done, uint64_t word);
-
-/* Whether a read of this word is under way, so that packets of its flow belong on hold. */
-int hg_is_waiting(hg_context *context, uint64_t word);
-
-/* The verdict of a packet on hold; only hg_hold gives it. */
-#define HG_HELD 0x1fffu
-
-/* Holds a packet until every read of the word is done; a verdict given later undoes it. -1, and nothing done,
- * when no read of the word is under way. */
-int hg_hold(hg_context *context, struct hg_packet *packet, uint64_t word);
-
 #ifdef __cplusplus
 }
 #define HG_ASSERT(condition) static_assert(condition, #condition)
@@ -394,16 +333,8 @@ HG_ASSERT(offsetof(struct hg_nf, message) == 32);
 HG_ASSERT(offsetof(struct hg_nf, timer) == 40);
 HG_ASSERT(offsetof(struct hg_nf, stop) == 48);
 HG_ASSERT(sizeof(struct hg_tally) == 40);
-HG_ASSERT(sizeof(struct hg_log_settings) == 24);
-HG_ASSERT(offsetof(struct hg_log_settings, flush_ns) == 8);
-HG_ASSERT(offsetof(struct hg_log_settings, burst_bytes) == 16);
-HG_ASSERT(sizeof(struct hg_written) == 40);
-HG_ASSERT(offsetof(struct hg_written, lost) == 24);
-HG_ASSERT(offsetof(struct hg_written, error) == 32);
-HG_ASSERT(offsetof(struct hg_written, log) == 36);
-HG_ASSERT(sizeof(struct hg_done) == 24);
-HG_ASSERT(offsetof(struct hg_done, bytes) == 8);
-HG_ASSERT(offsetof(struct hg_done, result) == 16);
 #undef HG_ASSERT
+
+#include "headgate_files.h"
 
 #endif

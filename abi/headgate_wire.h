@@ -1,9 +1,9 @@
 /*
  * headgate_wire.h: headers, checksums and VLAN tags, for network functions in C and C++.
  *
- * hg_parse finds the headers of a frame and checks every length, so that what it says lies in the frame lies there.
- * The rest is inline and does what its comment says. Values are in the machine's byte order, bytes of a frame in the
- * network's.
+ * hg_parse finds the headers of a frame and checks every length, so that what it says lies in the frame lies
+ * there. The rest is inline and does what its comment says. Values are in the machine's byte order, bytes of
+ * a frame in the network's.
  */
 #ifndef HEADGATE_WIRE_H
 #define HEADGATE_WIRE_H
@@ -31,11 +31,11 @@ extern "C" {
 struct hg_headers {
     uint16_t ethertype;        /* of what follows the VLAN tags */
     uint16_t vlan_count;       /* tags passed, 0 to 2; a third counts as the payload's EtherType */
-    uint16_t vlan[2];          /* their control words, the outer first: priority << 13 | drop eligible << 12 | id */
+    uint16_t vlan[2];          /* control words, outer first: priority << 13 | drop eligible << 12 | id */
     uint16_t network;          /* what follows the tags: the IP header, or whatever the EtherType says */
     uint16_t transport;        /* what follows IP and its extension headers */
     uint16_t payload;          /* what follows TCP or UDP */
-    uint16_t end;              /* one behind the last byte of the IP packet; what is left is padding; at most 65535 */
+    uint16_t end;              /* one behind the last byte of the IP packet, at most 65535; then padding */
     uint16_t source_port;      /* 0 where there are no ports, as in a later fragment */
     uint16_t destination_port;
     uint8_t version;           /* 4, 6, or 0 where it is not IP */
@@ -47,9 +47,10 @@ struct hg_headers {
 };
 
 /*
- * Finds the headers of a frame: Ethernet, at most two VLAN tags, IPv4 or IPv6, TCP or UDP. Returns 0, or -1 and all
- * zeroes for a frame whose headers are cut off or contradict its length, or that is longer than HG_LENGTH_MAX. A first
- * fragment has its ports, but no payload: the rest of its header may be in another. Checksums are not verified.
+ * Finds the headers of a frame: Ethernet, at most two VLAN tags, IPv4 or IPv6, TCP or UDP. Returns 0, or -1
+ * and all zeroes for a frame whose headers are cut off or contradict its length, or that is longer than
+ * HG_LENGTH_MAX. A first fragment has its ports, but no payload: the rest of its header may be in another.
+ * Checksums are not verified.
  */
 int hg_parse(const uint8_t *frame, uint32_t length, struct hg_headers *headers);
 
@@ -67,9 +68,9 @@ static inline void hg_put32(uint8_t *at, uint32_t value) {
 }
 
 /*
- * The Internet checksum (RFC 1071). Begin with 0 or hg_sum_pseudo, add parts with hg_sum, of which only the last may
- * have an odd length, and take hg_sum_finish: what belongs into the checksum field if that was zero, and 0 over data
- * whose checksum is right.
+ * The Internet checksum (RFC 1071). Begin with 0 or hg_sum_pseudo, add parts with hg_sum, of which only the
+ * last may have an odd length, and take hg_sum_finish: what belongs into the checksum field if that was zero,
+ * and 0 over data whose checksum is right.
  */
 static inline uint64_t hg_sum(uint64_t sum, const uint8_t *bytes, uint32_t count) {
     for (; count > 1; count -= 2, bytes += 2) sum += hg_get16(bytes);
@@ -88,8 +89,9 @@ static inline uint64_t hg_sum_pseudo(const struct hg_headers *headers) {
 }
 
 /*
- * Changes a checksum field of which a covered word, at an even offset, became another (RFC 1624, equation 3): cheaper
- * than to sum again, and equal to it. For UDP use the functions that end so: there 0 means no checksum, and stays.
+ * Changes a checksum field of which a covered word, at an even offset, became another (RFC 1624, equation 3):
+ * cheaper than to sum again, and equal to it. For UDP use the functions that end so: there 0 means no
+ * checksum, and stays.
  */
 static inline void hg_checksum_update16(uint8_t *checksum, uint16_t was, uint16_t is) {
     uint64_t sum = (uint64_t)(uint16_t)~hg_get16(checksum) + (uint16_t)~was + is;
@@ -113,16 +115,16 @@ static inline void hg_checksum_update32_udp(uint8_t *checksum, uint32_t was, uin
 }
 
 /*
- * Keeps the checksum of TCP or UDP right where a word became another: of the addresses (of IPv6 call it for each of
- * the four words), or of a port. Knows of long frames, whose checksum is only begun: it is the sum of addresses,
- * protocol and length, not complemented, and of nothing else. Does nothing to packets of other protocols, and to UDP
- * without a checksum.
+ * Keeps the checksum of TCP or UDP right where a word became another: of the addresses (of IPv6 call it for
+ * each of the four words), or of a port. Knows of long frames, whose checksum is only begun: it is the sum of
+ * addresses, protocol and length, not complemented, and of nothing else. Does nothing to packets of other
+ * protocols, and to UDP without a checksum.
  */
-static inline void hg_transport_update32(const struct hg_packet *packet, const struct hg_headers *headers, uint32_t was,
-                                         uint32_t is, int in_addresses) {
+static inline void hg_transport_update32(const struct hg_packet *packet, const struct hg_headers *headers,
+                                         uint32_t was, uint32_t is, int in_addresses) {
     uint8_t *transport = packet->data + headers->transport;
-    int tcp = headers->protocol == HG_PROTOCOL_TCP;
-    if (headers->fragment == 2 || !headers->transport || (!tcp && headers->protocol != HG_PROTOCOL_UDP)) return;
+    int tcp = headers->protocol == HG_PROTOCOL_TCP, udp = headers->protocol == HG_PROTOCOL_UDP;
+    if (headers->fragment == 2 || !headers->transport || !(tcp || udp)) return;
     uint8_t *checksum = transport + (tcp ? 16 : 6);
     if (packet->long_frame) {
         uint64_t sum = (uint64_t)hg_get16(checksum) + (uint32_t)~was + is;
@@ -134,18 +136,19 @@ static inline void hg_transport_update32(const struct hg_packet *packet, const s
     }
 }
 
-static inline void hg_address_changed(const struct hg_packet *packet, const struct hg_headers *headers, uint32_t was,
-                                      uint32_t is) {
+static inline void hg_address_changed(const struct hg_packet *packet, const struct hg_headers *headers,
+                                      uint32_t was, uint32_t is) {
     hg_transport_update32(packet, headers, was, is, 1);
 }
 
-static inline void hg_port_changed(const struct hg_packet *packet, const struct hg_headers *headers, uint16_t was,
-                                   uint16_t is) {
+static inline void hg_port_changed(const struct hg_packet *packet, const struct hg_headers *headers,
+                                   uint16_t was, uint16_t is) {
     hg_transport_update32(packet, headers, was, is, 0);
 }
 
-/* Puts a tag in front of those the frame has: HG_ETHERTYPE_VLAN or HG_ETHERTYPE_SERVICE_VLAN, and a control word.
- * -1, and nothing changed, when there is no headroom. Offsets of hg_parse are 4 more afterwards. */
+/* Puts a tag in front of those the frame has: HG_ETHERTYPE_VLAN or HG_ETHERTYPE_SERVICE_VLAN, and a
+ * control word. -1, and nothing changed, when there is no headroom. Offsets of hg_parse are 4 more
+ * afterwards. */
 static inline int hg_vlan_push(struct hg_packet *packet, uint16_t ethertype, uint16_t control) {
     if (packet->length < HG_LENGTH_MIN || !hg_prepend(packet, 4)) return -1;
     memmove(packet->data, packet->data + 4, 12);
@@ -154,8 +157,8 @@ static inline int hg_vlan_push(struct hg_packet *packet, uint16_t ethertype, uin
     return 0;
 }
 
-/* Takes the outer tag off and, where control is not NULL, says its control word. Returns 1; 0 when there is no tag;
- * -1 when the frame ends within it. Nothing is changed but by 1. */
+/* Takes the outer tag off and, where control is not NULL, says its control word. Returns 1; 0 when there
+ * is no tag; -1 when the frame ends within it. Nothing is changed but by 1. */
 static inline int hg_vlan_pop(struct hg_packet *packet, uint16_t *control) {
     if (packet->length < HG_LENGTH_MIN) return -1;
     uint16_t ethertype = hg_get16(packet->data + 12);

@@ -44,7 +44,8 @@ static int start(void *state, hg_context *context) {
     bridge->ports[0] = hg_port(context, one);
     bridge->ports[1] = hg_port(context, other);
     if (bridge->ports[0] < 0 || bridge->ports[1] < 0) return -1;
-    if (bridge->ports[0] == bridge->ports[1]) return hg_refuse(context, "other", "a bridge needs two different ports");
+    if (bridge->ports[0] == bridge->ports[1])
+        return hg_refuse(context, "other", "a bridge needs two different ports");
     bridge->forwarded = hg_counter(context, "forwarded");
     bridge->filtered = hg_counter(context, "filtered");
     bridge->learnt = hg_counter(context, "learnt");

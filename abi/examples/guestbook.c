@@ -1,6 +1,6 @@
 /*
- * guestbook: lets only those senders in that a book of MAC addresses has, and writes down who came. The book is
- * a file of 65536 bytes, one for each hash of an address: 1 lets in. Arguments: "book", "visits", the file
+ * guestbook: lets only those senders in that a book of MAC addresses has, and writes down who came. The book
+ * is a file of 65536 bytes, one for each hash of an address: 1 lets in. Arguments: "book", "visits", the file
  * that is written.
  *
  *     cc -O2 -Wall guestbook.c $(pkg-config --cflags --libs headgate_nf) -o guestbook

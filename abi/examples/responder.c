@@ -1,6 +1,6 @@
 /*
- * responder: answers ARP requests and ICMP echo requests for one address, back the way they came. Everything else
- * goes on. Arguments: "address", as 192.0.2.7, and "mac", as 02:00:00:00:00:07.
+ * responder: answers ARP requests and ICMP echo requests for one address, back the way they came. Everything
+ * else goes on. Arguments: "address", as 192.0.2.7, and "mac", as 02:00:00:00:00:07.
  *
  *     cc -O2 -Wall responder.c $(pkg-config --cflags --libs headgate_nf) -o responder
  */
@@ -21,7 +21,8 @@ static int start(void *state, hg_context *context) {
     struct responder *self = state;
     const char *address, *mac;
     unsigned a[4], m[6];
-    if (hg_argument_text(context, "address", "", &address) || hg_argument_text(context, "mac", "", &mac)) return -1;
+    if (hg_argument_text(context, "address", "", &address)) return -1;
+    if (hg_argument_text(context, "mac", "", &mac)) return -1;
     if (sscanf(address, "%3u.%3u.%3u.%3u", &a[0], &a[1], &a[2], &a[3]) != 4)
         return hg_refuse(context, "address", "an IPv4 address, as 192.0.2.7");
     if (sscanf(mac, "%2x:%2x:%2x:%2x:%2x:%2x", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5]) != 6)

@@ -1,4 +1,4 @@
-//! Files for a network function in C: what `headgate_nf.h` declares under "Files".
+//! Files for a network function in C: what `headgate_files.h` declares.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};

@@ -1,4 +1,5 @@
-//! The C ABI of the network function library: what `headgate_nf.h` and `headgate_wire.h` declare.
+//! The C ABI of the network function library: what `headgate_nf.h`, `headgate_files.h` and `headgate_wire.h`
+//! declare.
 //!
 //! `types` has the structs both sides share, `functions` what an NF calls, `disk` what it calls for
 //! files, `maker` for packets of its own, `state` for what it keeps, `headers` for the parts of a frame,

@@ -117,10 +117,10 @@ struct mode {
     void (*before)(void);
 };
 
-/* memory.c, machine.c: attacks, up to one without a name. */
-extern const struct mode MEMORY_MODES[], MACHINE_MODES[];
+/* memory.c, machine.c, processes.c: attacks, up to one without a name. */
+extern const struct mode MEMORY_MODES[], MACHINE_MODES[], PROCESS_MODES[];
 
-/* machine.c: writes into two files of a parent that is gone. */
+/* processes.c: writes into two files of a parent that is gone. */
 int child(bool escapes, char *const *files);
 
 #endif

@@ -26,6 +26,7 @@ int main(int count, char **arguments)
     if (strcmp(name, "list") == 0) {
         list(MEMORY_MODES);
         list(MACHINE_MODES);
+        list(PROCESS_MODES);
         return 0;
     }
     if (count == 4 && (strcmp(name, "child") == 0 || strcmp(name, "escaped-child") == 0))
@@ -33,6 +34,8 @@ int main(int count, char **arguments)
     const struct mode *mode = find(MEMORY_MODES, name);
     if (!mode)
         mode = find(MACHINE_MODES, name);
+    if (!mode)
+        mode = find(PROCESS_MODES, name);
     if (!mode) {
         fprintf(stderr, "hostile-nf: there is no mode %s; `hostile-nf list` names them\n", name);
         return 2;

@@ -154,7 +154,8 @@ pub fn hostile() -> PathBuf {
     let program = folder().join("hostile-nf");
     COMPILED.get_or_init(|| {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("hostile");
-        let sources = ["main.c", "foe.c", "memory.c", "machine.c"].map(|name| sources.join(name));
+        let sources =
+            ["main.c", "foe.c", "memory.c", "machine.c", "processes.c"].map(|name| sources.join(name));
         // Tests of another process may run it meanwhile.
         let fresh = program.with_extension(std::process::id().to_string());
         let compiled = Command::new("cc")

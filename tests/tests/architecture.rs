@@ -11,6 +11,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("headgate-wire", &[]),
     ("headgate-tidy", &[]),
     ("headgate-decide", &[]),
+    ("headgate-sim", &["headgate-decide"]),
     ("headgate-host", &[]),
     ("headgate-shm", &[]),
     ("headgate-session", &["headgate-shm"]),
@@ -68,6 +69,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             // `doctor` says what the kernel offers to chains on its interfaces.
             "headgate-kernel",
             "headgate-session",
+            "headgate-sim",
             "headgate-wire",
         ],
     ),

@@ -57,6 +57,7 @@ fn what_is_installed_works_and_goes_without_trace() {
         "usr/bin/headgate-manager",
         "usr/bin/headgate-nfs",
         "usr/bin/headgate-bench",
+        "usr/include/headgate_files.h",
         "usr/include/headgate_nf.h",
         "usr/include/headgate_wire.h",
         "usr/lib/libheadgate_nf.a",

@@ -15,17 +15,19 @@ use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
 /// Bytes of one transfer. Our choice: hundreds of long frames, thousands of short ones.
 const BYTES: usize = 16 << 20;
 
-/// A chain of three NFs between two interfaces; `second` is the one in the middle.
-fn configuration(second: &str) -> String {
+/// Keys of two ports: on the interfaces where the cables of the hosts end, and TAPs behind bridges there.
+const INTERFACES: [&str; 2] = ["interface = \"hg-left\"", "interface = \"hg-right\""];
+const TAPS: [&str; 2] = ["tap = \"hg-tap-left\"", "tap = \"hg-tap-right\""];
+
+/// A chain of three NFs between two ports with these keys; `second` is the one in the middle.
+fn configuration(second: &str, [west, east]: [&str; 2]) -> String {
     let mut text = "[manager]\nname = \"tests\"\ncores = [{manager}]\n[memory]\nbuffers = 4096\n".to_owned();
     for (name, run) in [("pass", "run = \"forward\""), ("middle", second), ("count", "run = \"monitor\"")] {
         text += &format!("[[nf]]\nname = \"{name}\"\ncore = {{nf}}\n{run}\n");
     }
-    for (port, interface, chain, out) in
-        [("west", "hg-left", "there", "east"), ("east", "hg-right", "back", "west")]
-    {
+    for (port, key, chain, out) in [("west", west, "there", "east"), ("east", east, "back", "west")] {
         text += &format!(
-            "[[port]]\nname = \"{port}\"\ninterface = \"{interface}\"\n[[chain]]\nname = \"{chain}\"\n\
+            "[[port]]\nname = \"{port}\"\n{key}\n[[chain]]\nname = \"{chain}\"\n\
              stages = [\"pass\", \"middle\", \"count\"]\nout = \"{out}\"\n[[rule]]\nin = \"{port}\"\nchain = \"{chain}\"\n"
         );
     }
@@ -42,15 +44,23 @@ struct Bed {
 }
 
 impl Bed {
-    fn new(test: &str, second: &str, mtu: u32) -> Option<Self> {
+    fn new(test: &str, second: &str, ports: [&str; 2]) -> Option<Self> {
         if !machine::is_root() {
             machine::skip(test, "network namespaces take root");
             return None;
         }
         let middle = Namespace::new().unwrap();
-        let plan = Plan { offloads: true, mtu, ..Plan::default() };
+        let plan = Plan { offloads: true, ..Plan::default() };
         let hosts = Namespaces::planned(&middle, &plan).unwrap();
-        let session = middle.run(|| Session::start(&configuration(second))).unwrap();
+        let session = middle.run(|| Session::start(&configuration(second, ports))).unwrap();
+        if ports == TAPS {
+            let mut links = middle.links().unwrap();
+            for side in ["left", "right"] {
+                let (bridge, cable, tap) =
+                    (format!("br-{side}"), format!("hg-{side}"), format!("hg-tap-{side}"));
+                links.add_bridge(&bridge, &[&cable, &tap]).unwrap();
+            }
+        }
         Some(Self { session, hosts, middle })
     }
 
@@ -158,7 +168,9 @@ fn frame_bytes(now: &Snapshot, name: &str) -> u64 {
 
 #[test]
 fn long_frames_pass_three_nfs_that_take_them() {
-    let Some(bed) = Bed::new("long_frames_pass_three_nfs_that_take_them", FIREWALL, 1500) else { return };
+    let Some(bed) = Bed::new("long_frames_pass_three_nfs_that_take_them", FIREWALL, INTERFACES) else {
+        return;
+    };
     bed.says("long frames pass whole");
     for ipv6 in [false, true] {
         bed.transfer(ipv6);
@@ -174,10 +186,34 @@ fn long_frames_pass_three_nfs_that_take_them() {
 
 #[test]
 fn one_nf_that_takes_none_gets_segments() {
-    let Some(bed) = Bed::new("one_nf_that_takes_none_gets_segments", "run = \"hello\"", 1500) else { return };
+    let Some(bed) = Bed::new("one_nf_that_takes_none_gets_segments", "run = \"hello\"", INTERFACES) else {
+        return;
+    };
     bed.says("long frames are cut: NF `middle`");
     bed.transfer(false);
     let last = bed.end();
     assert!(last.memory.iter().all(|region| region.long_buffers == 0));
+    assert!(port(&last, "west").received_bytes / port(&last, "west").received <= 1514);
+}
+
+#[test]
+fn long_frames_pass_from_tap_to_tap() {
+    let Some(bed) = Bed::new("long_frames_pass_from_tap_to_tap", FIREWALL, TAPS) else { return };
+    bed.says("long frames pass whole");
+    for ipv6 in [false, true] {
+        bed.transfer(ipv6);
+    }
+    let last = bed.end();
+    assert!(["west", "east"].iter().all(|name| port(&last, name).kind == "tap"));
+    assert!(["west", "east"].iter().any(|name| frame_bytes(&last, name) > 3000), "{:#?}", last.ports);
+}
+
+#[test]
+fn taps_give_segments_to_an_nf_that_takes_no_long_frames() {
+    const TEST: &str = "taps_give_segments_to_an_nf_that_takes_no_long_frames";
+    let Some(bed) = Bed::new(TEST, "run = \"hello\"", TAPS) else { return };
+    bed.says("long frames are cut: NF `middle`");
+    bed.transfer(false);
+    let last = bed.end();
     assert!(port(&last, "west").received_bytes / port(&last, "west").received <= 1514);
 }

@@ -1,5 +1,6 @@
-/* Says of each packet what hg_parse found and what it sums up to, a line on standard output; then rewrites sender and
- * source port where there are ports, and tags or untags in turn. tests/headers.rs does the same in Rust. */
+/* Says of each packet what hg_parse found and what it sums up to, a line on standard output; then rewrites
+ * sender and source port where there are ports, and tags or untags in turn. tests/headers.rs does the same
+ * in Rust. */
 #include <headgate_wire.h>
 #include <stdio.h>
 
@@ -10,9 +11,9 @@ static void print_bytes(const uint8_t *bytes, uint32_t count) {
 }
 
 static void say(int found, const struct hg_headers *h, const uint8_t *frame) {
-    printf("%d %x %u %x %x %u %u %u %u %u %u %u %u %u %u ", found, h->ethertype, h->vlan_count, h->vlan[0], h->vlan[1],
-           h->network, h->transport, h->payload, h->end, h->source_port, h->destination_port, h->version, h->protocol,
-           h->fragment, h->tcp_flags);
+    printf("%d %x %u %x %x %u %u %u %u %u %u %u %u %u %u ", found, h->ethertype, h->vlan_count, h->vlan[0],
+           h->vlan[1], h->network, h->transport, h->payload, h->end, h->source_port, h->destination_port,
+           h->version, h->protocol, h->fragment, h->tcp_flags);
     print_bytes(h->source, 16);
     printf(" ");
     print_bytes(h->destination, 16);
@@ -69,7 +70,8 @@ static int start(void *state, hg_context *context) {
         return hg_fail(context, "a tag found room where there is none");
     hg_put16(room + 12, HG_ETHERTYPE_VLAN);
     packet.length = 17;
-    if (hg_vlan_pop(&packet, NULL) != -1 || packet.length != 17) return hg_fail(context, "half a tag was taken off");
+    if (hg_vlan_pop(&packet, NULL) != -1 || packet.length != 17)
+        return hg_fail(context, "half a tag was taken off");
     /* A checksum that is only begun is a sum, and knows nothing of ports. */
     static const uint8_t before[4] = {10, 0, 0, 1};
     struct hg_headers begun = {.version = 4, .protocol = HG_PROTOCOL_TCP, .transport = 20};

@@ -1,5 +1,5 @@
-/* An NF that counts the packets of each sender in kept state. With the argument "wild" it changes a count that it
- * only asked to read, once packets of that sender were counted. */
+/* An NF that counts the packets of each sender in kept state. With the argument "wild" it changes a count
+ * that it only asked to read, once packets of that sender were counted. */
 #include <headgate_nf.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,12 @@ static struct {
 static int start(void *state, hg_context *context) {
     (void)state;
     struct hg_table_of wanted = {
-        .name = "senders", .fields = "packets u64, bytes u64", .entries = 100, .key_bytes = 6, .value_bytes = sizeof(struct counts)};
+        .name = "senders",
+        .fields = "packets u64, bytes u64",
+        .entries = 100,
+        .key_bytes = 6,
+        .value_bytes = sizeof(struct counts),
+    };
     if (hg_argument_text(context, "mode", "tame", &nf.mode)) return -1;
     if (!strcmp(nf.mode, "large")) wanted.entries = 1000000;
     nf.senders = hg_state_table(context, &wanted);
@@ -54,12 +59,14 @@ static int message(void *state, const char *body, hg_context *context) {
     const struct counts none = {0, 0}, *of_first = hg_table_get(nf.senders, first);
     char text[128];
     if (!of_first) of_first = &none;
-    snprintf(text, sizeof text, "%llu %u %llu %llu", (unsigned long long)*(const uint64_t *)hg_value_get(nf.total),
-             hg_table_length(nf.senders), (unsigned long long)of_first->packets, (unsigned long long)of_first->bytes);
+    const uint64_t *total = hg_value_get(nf.total);
+    snprintf(text, sizeof text, "%llu %u %llu %llu", (unsigned long long)*total, hg_table_length(nf.senders),
+             (unsigned long long)of_first->packets, (unsigned long long)of_first->bytes);
     return hg_tell(context, text);
 }
 
 int main(int argc, char **argv) {
-    struct hg_nf network_function = {.abi = HG_ABI_VERSION, .start = start, .process = process, .message = message};
+    struct hg_nf network_function = {
+        .abi = HG_ABI_VERSION, .start = start, .process = process, .message = message};
     return hg_run(argc, argv, &network_function);
 }

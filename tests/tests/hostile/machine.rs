@@ -131,7 +131,7 @@ fn refusals_in_turns() {
         let of = |now: &Snapshot| (nf(now, "foe").state, nf(now, "foe").failures, nf(now, "foe").pid);
         failures = nf(&before, "foe").failures;
         assert_eq!(of(&now), (NfState::Failed, failures, None));
-        // As whoever installs the same program again does.
+        // As an operator does who installs the same program again.
         fs::set_permissions(&field.program, fs::Permissions::from_mode(0o755)).unwrap();
     }
     field.leave_well();

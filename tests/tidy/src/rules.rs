@@ -44,7 +44,7 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "comments_over_110_columns",
-        asks: "comments and doc comments are wrapped at 110 columns",
+        asks: "comments and doc comments are wrapped at 110 columns, and C altogether",
         find: comments::wider_than_allowed,
     },
     Rule {

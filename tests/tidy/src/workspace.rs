@@ -19,6 +19,8 @@ pub struct Workspace {
     pub packages: Vec<Package>,
     /// The Rust files of all packages.
     pub files: Files,
+    /// Texts of C files and headers, by their paths. Only lines are counted of them.
+    pub c_files: BTreeMap<String, String>,
 }
 
 /// A package of ours.
@@ -79,12 +81,14 @@ impl Workspace {
         Self::of(texts)
     }
 
-    /// Makes a workspace of the texts of its manifests and Rust files, by their paths.
+    /// Makes a workspace of the texts of its manifests, Rust files and C files, by their paths.
     ///
     /// # Errors
     /// Fails if one is not what its name says, or belongs to no target.
     pub fn of(texts: BTreeMap<String, String>) -> Result<Self, TidyError> {
         let is_manifest = |path: &str| path == "Cargo.toml" || path.ends_with("/Cargo.toml");
+        let (c_files, texts): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            texts.into_iter().partition(|(path, _)| is_c(path));
         let (manifests, rust): (Vec<_>, Vec<_>) = texts.into_iter().partition(|(path, _)| is_manifest(path));
         let paths: Vec<&str> = rust.iter().map(|(path, _)| path.as_str()).collect();
         let mut packages = Vec::new();
@@ -99,7 +103,7 @@ impl Workspace {
             files.insert(path.clone(), parsed(path, text, is_test)?);
         }
         leave_tests_out(&packages, &mut files)?;
-        Ok(Self { packages, files })
+        Ok(Self { packages, files, c_files })
     }
 
     /// Returns the files that are not tests.
@@ -125,6 +129,10 @@ impl Package {
         let roots = roots.map(|path| (*path).to_owned()).collect();
         Some(Self { name, roots, folder: folder.to_owned() })
     }
+}
+
+fn is_c(path: &str) -> bool {
+    path.ends_with(".c") || path.ends_with(".h")
 }
 
 /// Returns whether a file lies where only tests lie.
@@ -173,7 +181,7 @@ fn leave_tests_out(packages: &[Package], files: &mut Files) -> Result<(), TidyEr
     Ok(())
 }
 
-/// Reads manifests and Rust files below a folder, hidden folders and build output apart.
+/// Reads manifests, Rust files and C files below a folder, hidden folders and build output apart.
 fn gather(root: &Path, folder: &str, texts: &mut BTreeMap<String, String>) -> Result<(), TidyError> {
     let place = root.join(folder);
     for entry in std::fs::read_dir(&place).map_err(|why| error(place.display(), why))? {
@@ -184,7 +192,7 @@ fn gather(root: &Path, folder: &str, texts: &mut BTreeMap<String, String>) -> Re
             if !name.starts_with('.') && name != "target" {
                 gather(root, &format!("{path}/"), texts)?;
             }
-        } else if name == "Cargo.toml" || name.ends_with(".rs") {
+        } else if name == "Cargo.toml" || name.ends_with(".rs") || is_c(&name) {
             let text = std::fs::read_to_string(entry.path()).map_err(|why| error(&path, why))?;
             texts.insert(path, text);
         }

@@ -1,6 +1,6 @@
 //! Comments and doc comments that are wider than a line may be. Code is rustfmt's business, and so is a
 //! string that it cannot break. A row of a table and a word that fits on no line, such as an address, may be
-//! wider.
+//! wider. C has no formatter here, so all of its lines count.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,15 @@ type CodeEnds = BTreeMap<usize, usize>;
 
 /// Returns each line that a comment makes too wide.
 pub fn wider_than_allowed(workspace: &Workspace) -> Vec<Offence> {
-    workspace.files.values().flat_map(offences).collect()
+    let rust = workspace.files.values().flat_map(offences);
+    rust.chain(workspace.c_files.iter().flat_map(|(path, text)| wide_lines(path, text))).collect()
+}
+
+/// Returns each line of a C file that is too wide.
+fn wide_lines<'a>(path: &'a str, text: &'a str) -> impl Iterator<Item = Offence> + 'a {
+    let widths = text.lines().zip(1..).map(|(line, number)| (number, line, line.trim_end().chars().count()));
+    let wide = widths.filter(|(_, line, width)| *width > COLUMNS_MAX && !has_a_word_as_long(line));
+    wide.map(move |(number, _, width)| Offence::new(path, number, width, format!("{width} columns")))
 }
 
 fn offences(file: &SourceFile) -> Vec<Offence> {
@@ -35,10 +43,14 @@ fn offences(file: &SourceFile) -> Vec<Offence> {
 
 /// Returns whether no break could help a line: a table's row, or a word as long as a line.
 fn may_be_wide(line: &str) -> bool {
-    let indent = line.len() - line.trim_start().len();
     let text = line.trim_start().trim_start_matches(['/', '!', '*']).trim_start();
-    let longest = text.split_whitespace().map(|word| word.chars().count()).max().unwrap_or_default();
-    text.starts_with('|') || indent + "/// ".len() + longest > COLUMNS_MAX
+    text.starts_with('|') || has_a_word_as_long(line)
+}
+
+fn has_a_word_as_long(line: &str) -> bool {
+    let indent = line.len() - line.trim_start().len();
+    let longest = line.split_whitespace().map(|word| word.chars().count()).max().unwrap_or_default();
+    indent + "/// ".len() + longest > COLUMNS_MAX
 }
 
 /// Notes in which column the code of each wide line ends. Doc comments are tokens, too, but no code.
@@ -74,7 +86,7 @@ fn is_comment(start: LineColumn, lines: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::planted_file;
+    use crate::rules::{planted, planted_file};
 
     fn lines(text: &str) -> Vec<usize> {
         wider_than_allowed(&planted_file(text)).iter().map(|offence| offence.line).collect()
@@ -90,6 +102,17 @@ mod tests {
             "//! {words}12\n// {words}123\n/// {words}12\nfn f() {{ // {words}\n/* {words}\n {words}123456\n*/\n}}\n"
         );
         assert_eq!(lines(&wide), [1, 2, 3, 4, 6]);
+    }
+
+    #[test]
+    fn of_c_every_line_counts_but_one_of_a_long_word() {
+        let words = "word ".repeat(22);
+        let address = "x".repeat(108);
+        let text =
+            format!("/* {words}*/\nint a = 1;{words}\n | {words}\n/* <{address}> */\n{}\n", &words[..109]);
+        let workspace = planted(&[("a/Cargo.toml", "[package]\nname = 'a'"), ("a/b.h", &text)]);
+        let found: Vec<usize> = wider_than_allowed(&workspace).iter().map(|offence| offence.line).collect();
+        assert_eq!(found, [1, 2, 3]);
     }
 
     #[test]
