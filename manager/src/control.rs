@@ -310,7 +310,13 @@ impl Control {
     }
 
     /// Makes one pass over all parts. Returns true at the end.
+    ///
+    /// # Panics
+    /// When a worker did: its packets are lost to the accounts, and waiting for them would never end.
     fn pass(&mut self, heard: bool) -> bool {
+        if let Some(core) = self.fabric.lost_worker() {
+            panic!("the worker on core {core} panicked");
+        }
         self.read_requests();
         self.read_worker_events();
         self.tend_instances(heard);

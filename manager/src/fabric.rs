@@ -1,6 +1,8 @@
 //! The fabric: regions, workers and the plan they work by, as the control loop holds them.
 
 mod passes;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -307,6 +309,13 @@ impl Fabric {
             room > 0
         };
         visiting.take_while(fits).collect()
+    }
+
+    /// Returns the core of a worker that ended without being told to: it panicked.
+    #[must_use]
+    pub fn lost_worker(&self) -> Option<u32> {
+        let ended = |worker: &&WorkerHome| worker.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        self.workers.iter().find(ended).map(|worker| worker.core)
     }
 
     /// Ends the workers. Their queues are closed by then.

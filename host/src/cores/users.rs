@@ -124,6 +124,5 @@ mod tests {
             assert!(users.contains(&expected), "{users:?}");
             assert_eq!(named, [expected]);
         });
-        assert_eq!(threads_named(NAME), []);
     }
 }
