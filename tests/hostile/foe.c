@@ -81,7 +81,7 @@ static size_t length(int file)
 
 void attach(struct foe *foe)
 {
-    char hello[64], ready[64];
+    char hello[64], ready[96];
     int files[3];
     foe->socket = dup(0);
     foe->seed = (uint64_t)getpid() * 0x9e3779b97f4a7c15;
@@ -95,7 +95,8 @@ void attach(struct foe *foe)
     foe->packets = map(files[0], foe->packets_bytes, PROT_READ | PROT_WRITE);
     foe->control = map(files[1], foe->control_bytes, PROT_READ | PROT_WRITE);
     foe->directives = map(files[2], PAGE, PROT_READ);
-    say(foe, ready, snprintf(ready, sizeof ready, "{\"is\":\"ready\",\"lend\":%d}", LEND));
+    bytes = snprintf(ready, sizeof ready, "{\"is\":\"ready\",\"lend\":%d,\"takes_long\":true}", LEND);
+    say(foe, ready, bytes);
 }
 
 /* Even a foe may be told to stop. */

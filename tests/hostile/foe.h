@@ -97,6 +97,7 @@ static inline uint64_t descriptor(uint32_t index, uint32_t offset, uint32_t leng
 
 static inline uint32_t index_of(uint64_t packet) { return packet & 0x1fffff; }
 static inline uint32_t offset_of(uint64_t packet) { return packet >> 21 & 0xfff; }
+static inline uint32_t length_of(uint64_t packet) { return packet >> 33 & 0x1ffff; }
 static inline uint32_t tag_of(uint64_t packet) { return packet >> 50; }
 
 static inline uint64_t with_tag(uint64_t packet, uint32_t tag)

@@ -86,6 +86,25 @@ static void random_verdicts(struct foe *foe)
     }
 }
 
+/* Rewrites bytes of headers: lengths, protocols, flags. What Linux said of a frame, that it is to be cut and
+ * what of it is to be summed, is true of it no more. Handshakes pass, or there would be no long frames. */
+static void forged_headers(struct foe *foe)
+{
+    enum { HEADERS = 66, LONG = 1600 };
+    uint64_t burst[BURST];
+    while (goes_on(foe)) {
+        unsigned count = take(foe, burst);
+        for (unsigned at = 0; at < count; at++) {
+            uint64_t packet = burst[at];
+            uint8_t *frame = foe->packets + (size_t)index_of(packet) * foe->stride + offset_of(packet);
+            unsigned forged = length_of(packet) > LONG ? below(foe, 4) : 0;
+            while (forged-- > 0)
+                frame[below(foe, HEADERS)] = word(foe);
+        }
+        give(foe, burst, count);
+    }
+}
+
 static void forge_all(struct foe *foe, size_t offset, const uint32_t *index, int32_t by)
 {
     behave_at_first(foe);
@@ -335,6 +354,7 @@ const struct mode MEMORY_MODES[] = {
     {"too-short", too_short, NULL},
     {"double-return", double_return, NULL},
     {"random-verdicts", random_verdicts, NULL},
+    {"forged-headers", forged_headers, NULL},
     {"receive-index-back", receive_back, NULL},
     {"receive-index-ahead", receive_ahead, NULL},
     {"transmit-index-back", transmit_back, NULL},

@@ -1,16 +1,17 @@
 //! Frames that Linux has not cut yet, through chains of NFs: whole where all of them take such frames, and
-//! cut where one does not. Hosts talk TCP, UDP and SCTP both ways, and no byte and no packet is lost sight
-//! of. It takes root.
+//! cut where one does not. Hosts talk TCP both ways, and no byte and no packet is lost sight of. It takes
+//! root.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use headgate_api::status::Snapshot;
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces, Plan};
-use headgate_tests::machine;
 use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
+use headgate_tests::{machine, programs};
 
 /// Bytes of one transfer. Our choice: hundreds of long frames, thousands of short ones.
 const BYTES: usize = 16 << 20;
@@ -45,6 +46,10 @@ struct Bed {
 
 impl Bed {
     fn new(test: &str, second: &str, ports: [&str; 2]) -> Option<Self> {
+        Self::of(test, &configuration(second, ports), ports)
+    }
+
+    fn of(test: &str, configuration: &str, ports: [&str; 2]) -> Option<Self> {
         if !machine::is_root() {
             machine::skip(test, "network namespaces take root");
             return None;
@@ -52,7 +57,7 @@ impl Bed {
         let middle = Namespace::new().unwrap();
         let plan = Plan { offloads: true, ..Plan::default() };
         let hosts = Namespaces::planned(&middle, &plan).unwrap();
-        let session = middle.run(|| Session::start(&configuration(second, ports))).unwrap();
+        let session = middle.run(|| Session::start(configuration)).unwrap();
         if ports == TAPS {
             let mut links = middle.links().unwrap();
             for side in ["left", "right"] {
@@ -216,4 +221,77 @@ fn taps_give_segments_to_an_nf_that_takes_no_long_frames() {
     bed.transfer(false);
     let last = bed.end();
     assert!(port(&last, "west").received_bytes / port(&last, "west").received <= 1514);
+}
+
+/// Tells threads at its end, also by a panic.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// An NF that forges headers harms the connections that pass it: those of others come through byte for
+/// byte, and a frame of which no longer holds what Linux said is counted, not sent.
+#[test]
+fn headers_that_an_nf_forges_harm_its_own_chain() {
+    const TEST: &str = "headers_that_an_nf_forges_harm_its_own_chain";
+    /// Port of the connections that pass the foe.
+    const THEIRS: u16 = 7001;
+    let (_folder, program) = programs::for_everybody(&programs::hostile());
+    let mut text = format!(
+        "[[domain]]\nname = \"theirs\"\n[[nf]]\nname = \"foe\"\ncore = {{nf}}\ndomain = \"theirs\"\n\
+         exec = [\"{}\", \"forged-headers\"]\n",
+        program.display()
+    );
+    for (port, chain, out, key) in
+        [("west", "forged", "east", "destination_port"), ("east", "forged-back", "west", "source_port")]
+    {
+        text += &format!(
+            "[[chain]]\nname = \"{chain}\"\nstages = [\"foe\"]\nout = \"{out}\"\n\
+             [[rule]]\nin = \"{port}\"\nprotocol = \"tcp\"\n{key} = {THEIRS}\nchain = \"{chain}\"\n"
+        );
+    }
+    // The first rule that fits is followed.
+    text += &configuration(FIREWALL, INTERFACES);
+    let Some(bed) = Bed::of(TEST, &text, INTERFACES) else { return };
+    bed.says("long frames pass whole");
+    let address = bed.hosts.right.addresses.iter().find(|address| address.is_ipv4()).expect("it has one");
+    let listener = bed.hosts.right.namespace.run(|| TcpListener::bind((*address, THEIRS))).unwrap().unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let over = AtomicBool::new(false);
+    let bad = |now: &Snapshot| ["west", "east"].map(|name| port(now, name).bad_offload).iter().sum::<u64>();
+    thread::scope(|scope| {
+        // Connections die of it: others follow.
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(5));
+                let _ = listener.accept().and_then(|(mut stream, _)| {
+                    stream.set_read_timeout(Some(Duration::from_millis(200)))?;
+                    while stream.read(&mut [0; 1 << 16])? > 0 {}
+                    Ok(())
+                });
+            }
+        });
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let stream = bed.hosts.left.namespace.run(|| TcpStream::connect((*address, THEIRS))).unwrap();
+                let _ = stream.and_then(|mut stream| {
+                    stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+                    (0..64).try_for_each(|_| stream.write_all(&[7; 1 << 16]))
+                });
+            }
+        });
+        let _ends = Ends(&over);
+        bed.session.wait_for("forged frames are found", |now| bad(now) > 50);
+        bed.transfer(false);
+    });
+    let audited = bed.session.audited();
+    assert!(audited.memory.iter().all(|region| region.missing == Some(0)), "{:#?}", audited.memory);
+    for name in ["foe", "pass", "middle", "count"] {
+        assert_eq!(nf(&audited, name).failures, 0, "{name}: {:?}", nf(&audited, name).last_failure);
+    }
+    assert!(audited.memory.len() == 2 && audited.memory.iter().all(|region| region.long_buffers > 0));
+    bed.session.stop();
 }

@@ -36,8 +36,7 @@ impl Rings {
     }
 
     /// Takes packets out of the ring as long as they are at the place `from`; they are at `there` afterwards,
-    /// and
-    /// `put` gets each. Returns how many.
+    /// and `put` gets each. Returns how many.
     #[inline(always)]
     fn take_along(
         &mut self,
