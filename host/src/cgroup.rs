@@ -39,11 +39,12 @@ pub enum CpuController {
 impl CpuController {
     /// Finds it among the mounts that this process sees.
     pub fn find() -> Self {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let controllers = |root: &Path| fs::read_to_string(root.join("cgroup.controllers"));
-        let v2_has_cpu =
-            |root: &Path| controllers(root).is_ok_and(|names| names.split_whitespace().any(|n| n == "cpu"));
-        find_in(&mounts, v2_has_cpu)
+        let has_it = |one: &Hierarchy| one.controllers.contains(&Controller::Cpu);
+        match Hierarchy::all().into_iter().find(has_it) {
+            Some(Hierarchy { version: Version::V1, mount, .. }) => Self::V1(mount),
+            Some(Hierarchy { version: Version::V2, mount, .. }) => Self::V2(mount),
+            None => Self::None,
+        }
     }
 
     /// The directory of the group that `task` is in; `None` without controller or task.
@@ -71,26 +72,6 @@ pub fn everywhere(name: &str) -> Vec<PathBuf> {
     mounts.lines().filter_map(root).collect()
 }
 
-/// Reads `/proc/self/mounts`: device, directory, type, options, … (fstab(5)).
-fn find_in(mounts: &str, v2_has_cpu: impl Fn(&Path) -> bool) -> CpuController {
-    let mut v2 = None;
-    for line in mounts.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(directory), Some(kind), Some(options)) = (words.nth(1), words.next(), words.next()) else {
-            continue;
-        };
-        let directory = PathBuf::from(directory);
-        match kind {
-            "cgroup" if options.split(',').any(|o| o == "cpu") => {
-                return CpuController::V1(directory);
-            }
-            "cgroup2" if v2_has_cpu(&directory) => v2 = Some(directory),
-            _ => {}
-        }
-    }
-    v2.map_or(CpuController::None, CpuController::V2)
-}
-
 /// Reads `/proc/PID/cgroup`: `number:controllers:path`, and `0::path` for version 2 (cgroups(7)).
 fn group_in<'a>(controller: &CpuController, groups: &'a str) -> Option<&'a str> {
     let ours = |names: &str| match controller {
@@ -108,26 +89,6 @@ fn group_in<'a>(controller: &CpuController, groups: &'a str) -> Option<&'a str> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const HYBRID: &str = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
-        cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n\
-        cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
-        cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n";
-
-    #[test]
-    fn version_1_is_found_beside_an_empty_version_2() {
-        let found = find_in(HYBRID, |_| false);
-        let mount = PathBuf::from("/sys/fs/cgroup/cpu,cpuacct");
-        assert_eq!(found, CpuController::V1(mount));
-    }
-
-    #[test]
-    fn version_2_counts_only_with_the_controller() {
-        let mounts = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        let v2 = CpuController::V2("/sys/fs/cgroup".into());
-        assert_eq!(find_in(mounts, |_| true), v2);
-        assert_eq!(find_in(mounts, |_| false), CpuController::None);
-    }
 
     #[test]
     fn a_group_is_named_by_its_controller() {

@@ -132,7 +132,7 @@ impl Hierarchy {
 fn all_in(mounts: &str, groups: &str, v2_controllers: impl Fn(&Path) -> String) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = Vec::new();
     for line in mounts.lines() {
-        let Some(mount) = Mount::read(line) else { continue };
+        let Some(mount) = Mount::read(line).filter(Mount::is_ours) else { continue };
         let (version, controllers) = match mount.kind {
             "cgroup" => (Version::V1, Controller::in_list(mount.options)),
             "cgroup2" => (Version::V2, Controller::in_list(&v2_controllers(Path::new(mount.directory)))),
@@ -171,6 +171,13 @@ impl<'a> Mount<'a> {
             kind: system.next()?,
             options: system.nth(1)?,
         })
+    }
+
+    /// Returns whether its groups are those that this process may know: to one with a namespace of control
+    /// groups the kernel shows the directory of a mount of more than that as `/..` and so on. It was mounted
+    /// elsewhere, for a chroot perhaps.
+    fn is_ours(&self) -> bool {
+        !self.root.starts_with("/..")
     }
 }
 
@@ -228,6 +235,16 @@ mod tests {
         controllers.retain(|one| *one != Controller::Freezer);
         let mount = PathBuf::from("/sys/fs/cgroup");
         assert_eq!(found, [Hierarchy { version: Version::V2, mount, own, controllers }]);
+    }
+
+    /// A chroot's view of all groups is listed first, because ours was mounted after it.
+    #[test]
+    fn a_mount_from_outside_of_our_namespace_is_none_of_ours() {
+        let mounts = "47 44 0:31 /.. /chroot/sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+                      90 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup none rw,cpuset\n";
+        let found = all_in(mounts, "3:cpuset:/\n", |_| String::new());
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].own, Path::new("/sys/fs/cgroup/cpuset"));
     }
 
     /// A container sees its own group as the top of the mount, and the machine's path in its `cgroup`.

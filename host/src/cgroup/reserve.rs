@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
+use super::{Controller, Hierarchy, Version};
 use crate::cores::{CoreList, CoresError};
 use crate::files::{self, FileError};
 use crate::process;
@@ -83,21 +84,10 @@ impl Cpusets {
     /// # Errors
     /// [`ReserveError::NoController`].
     pub fn find() -> Result<Self, ReserveError> {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let top = mounts.lines().find_map(|line| {
-            let mut words = line.split_whitespace().skip(1);
-            let (directory, kind, options) = (words.next()?, words.next()?, words.next()?);
-            (kind == "cgroup" && options.split(',').any(|one| one == "cpuset"))
-                .then(|| PathBuf::from(directory))
-        });
-        let own = groups.lines().find_map(|line| {
-            let mut parts = line.splitn(3, ':').skip(1);
-            let (names, path) = (parts.next()?, parts.next()?);
-            names.split(',').any(|name| name == "cpuset").then_some(path)
-        });
-        let (top, own) = top.zip(own).ok_or(ReserveError::NoController)?;
-        Ok(Self { own: top.join(own.trim_start_matches('/')), top })
+        let is_it =
+            |one: &Hierarchy| one.version == Version::V1 && one.controllers.contains(&Controller::Cpuset);
+        let found = Hierarchy::all().into_iter().find(is_it).ok_or(ReserveError::NoController)?;
+        Ok(Self { top: found.mount, own: found.own })
     }
 
     /// The group at the top.
