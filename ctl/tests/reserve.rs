@@ -92,4 +92,22 @@ fn other_programs_leave_the_cores_and_get_them_back() {
         let lock = sockets(folder).join(format!("{name}.lock"));
         eventually("its place is free", || !lock.exists());
     }
+
+    // Killed together with its janitor, it leaves nobody to undo it: the next manager does.
+    let before = machine.cores();
+    let running = Running::start(machine.command(&[HEADGATE, "up", &file]));
+    eventually("the core is kept free", || machine.cores() != before);
+    let members = fs::read_to_string(machine.group.join("cgroup.procs")).unwrap();
+    let members: Vec<Pid> = members.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect();
+    for signal in [Signal::STOP, Signal::KILL] {
+        members.iter().for_each(|pid| kill_process(*pid, signal).unwrap());
+    }
+    drop(running);
+    assert_ne!(machine.cores(), before);
+    let plain = written(folder, &text);
+    let _running = Running::start(machine.command(&[HEADGATE, "up", &plain]));
+    eventually("the next manager gives the cores back", || machine.cores() == before);
+    assert_eq!(run(folder, &["down", "--name", &name]).0, 0);
+    let left = || fs::read_dir(&machine.group).unwrap().flatten().any(|entry| entry.path().is_dir());
+    eventually("no group is left", || !left());
 }

@@ -288,6 +288,7 @@ impl Control {
         // Where that is refused it is one of the others, and a restart takes longer.
         let _ = sched::prefer(NICE, SLICE_NS);
         // Before any NF runs, so that other programs leave its core first.
+        self.mend_reserved();
         self.tend_reserved();
         self.find_neighbours();
         let now = self.now();

@@ -2,6 +2,7 @@
 //! wakes, and one with a policy in the file keeps that.
 
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use headgate_api::status::{EventCode, Snapshot};
 use headgate_tests::machine;
@@ -36,6 +37,8 @@ fn nfs_preempt_on_a_core_that_others_use() {
     let _spinner = Spinner::on(machine::nf_core());
     let now = session.wait_for("the NF pre-empts", |now| policy(now, "open") == "normal");
     assert_eq!(policy(&now, "kept"), "batch");
+    // Whoever writes shares and slices writes the policy with them, and each second it is looked at.
+    std::thread::sleep(Duration::from_secs(3));
     let last = session.stop();
     let told = |code| last.events.iter().any(|event| event.code == code);
     assert!(told(EventCode::CoreTaken), "{:#?}", last.events);

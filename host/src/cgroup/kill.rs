@@ -79,6 +79,19 @@ pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
     if !top.exists() {
         return Ok(());
     }
+    let all = with_all_below(top);
+    let directories: Vec<&Path> = all.iter().map(PathBuf::as_path).collect();
+    end_for_good(&directories)?;
+    remove(&all)
+}
+
+/// Removes a group and those below it that have no process: one in them keeps its group and those above.
+pub(crate) fn remove_empty(top: &Path) -> io::Result<()> {
+    remove(&with_all_below(top))
+}
+
+/// Returns a group and all below it, the highest first.
+fn with_all_below(top: &Path) -> Vec<PathBuf> {
     let mut all = vec![top.to_owned()];
     let mut next = 0;
     while next < all.len() {
@@ -87,9 +100,11 @@ pub(crate) fn remove_tree(top: &Path) -> io::Result<()> {
         all.extend(groups);
         next += 1;
     }
-    let directories: Vec<&Path> = all.iter().map(PathBuf::as_path).collect();
-    end_for_good(&directories)?;
-    all.iter().rev().map(|group| gone(fs::remove_dir(group))).fold(Ok(()), Result::and)
+    all
+}
+
+fn remove(groups: &[PathBuf]) -> io::Result<()> {
+    groups.iter().rev().map(|group| gone(fs::remove_dir(group))).fold(Ok(()), Result::and)
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {

@@ -94,6 +94,35 @@ impl Cpusets {
     pub fn top(&self) -> &Path {
         &self.top
     }
+
+    /// Returns the groups of others that managers made, with the process of each manager, and whether that
+    /// still lives.
+    fn rests(&self) -> Vec<(PathBuf, Pid, bool)> {
+        let rest = |path: PathBuf| {
+            let keeper = keeper_of(&path)?;
+            // One of which nothing can be said is taken for alive.
+            Some((path, keeper, process::is_alive(keeper).unwrap_or(true)))
+        };
+        path_of(self).iter().flat_map(|group| below(group)).filter_map(rest).collect()
+    }
+
+    /// Returns the groups in which programs are kept off cores by managers that are no more.
+    #[must_use]
+    pub fn abandoned(&self) -> Vec<PathBuf> {
+        self.rests().into_iter().filter(|(_, _, lives)| !lives).map(|(path, ..)| path).collect()
+    }
+
+    /// Dissolves those groups: their programs get the cores back. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`ReserveError`].
+    pub fn dissolve_abandoned(&self) -> Result<usize, ReserveError> {
+        let abandoned = self.abandoned();
+        for path in &abandoned {
+            dissolve(path).map_err(|source| ReserveError::Make { path: path.clone(), source })?;
+        }
+        Ok(abandoned.len())
+    }
 }
 
 /// Result of a sweep.
@@ -124,17 +153,9 @@ impl Reserve {
     /// # Errors
     /// [`ReserveError::Taken`].
     pub fn new(cpusets: Cpusets) -> Result<Self, ReserveError> {
-        for group in path_of(&cpusets) {
-            for path in below(&group).filter(|path| is_rest(path)) {
-                match keeper_of(&path) {
-                    Some(pid) if process::started_ticks(pid).is_some() => {
-                        return Err(ReserveError::Taken { path, pid: pid.as_raw_pid() });
-                    }
-                    _ => {
-                        dissolve(&path).map_err(|source| ReserveError::Make { path: path.clone(), source })?
-                    }
-                }
-            }
+        cpusets.dissolve_abandoned()?;
+        if let Some((path, keeper, _)) = cpusets.rests().into_iter().next() {
+            return Err(ReserveError::Taken { path, pid: keeper.as_raw_pid() });
         }
         let name = format!("{PREFIX}{}{SUFFIX}", std::process::id());
         Ok(Self { cpusets, name, cores: CoreList::default(), before: BTreeMap::new(), stuck: HashSet::new() })

@@ -29,6 +29,7 @@ use super::kill;
 use super::weight::Weight;
 use super::{Controller, Hierarchy, Missing, Version};
 use crate::files::{self, FileError};
+use crate::process;
 use crate::undo::Action;
 
 /// The group of all real-time tasks of version 1.
@@ -251,12 +252,28 @@ fn root_in(
         Version::V1 => (own.clone(), hierarchy.controllers.clone(), Vec::new()),
         Version::V2 => home_of_v2(hierarchy),
     };
+    remove_abandoned(&home, &name);
     let (mount, outside) = (hierarchy.mount.clone(), outside_of(hierarchy));
     let root = GroupDirectory { version, path: home.join(name), controllers, mount, outside };
     undo(Action::RemoveGroupTree { path: root.path.clone() });
     root.make()?;
     root.admit_children()?;
     Ok((root, missing))
+}
+
+/// Removes trees of managers of our name that are no more, killed together with their janitors. Whoever lives
+/// in one keeps it: it is not ours to end.
+fn remove_abandoned(home: &Path, name: &str) {
+    let Some((stem, _)) = name.rsplit_once('-') else { return };
+    let keeper = |path: &Path| {
+        let pid = path.file_name()?.to_str()?.strip_prefix(stem)?.strip_prefix('-')?.parse().ok()?;
+        Pid::from_raw(pid)
+    };
+    for path in fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if keeper(&path).is_some_and(|pid| process::is_alive(pid).is_ok_and(|lives| !lives)) {
+            let _ = kill::remove_empty(&path);
+        }
+    }
 }
 
 /// Returns groups for processes that outlive us and cannot return to where they were. The top of a hierarchy

@@ -39,6 +39,14 @@ impl Reserved {
 }
 
 impl Control {
+    /// Gives programs their cores back that a manager moved which was killed together with its janitor.
+    pub(super) fn mend_reserved(&mut self) {
+        // Without the right to it, they stay as they are; `headgate doctor` tells of them.
+        let Ok(1..) = Cpusets::find().and_then(|cpusets| cpusets.dissolve_abandoned()) else { return };
+        let what = "a manager that was killed had kept cores free: other programs have them again";
+        self.log(EventCode::CoresReserved, "manager", what.to_owned());
+    }
+
     /// Moves other programs off the NFs' cores.
     pub(super) fn tend_reserved(&mut self) {
         let now = self.now();

@@ -286,7 +286,17 @@ fn reserving() -> Check {
         Ok(_) if allowed < 2 => {
             Check::warn(NAME, "there is one core, and other programs need it", "leave `reserve_cores` out")
         }
-        Ok(cpusets) => Check::ok(NAME, format!("cpusets version 1 at {}", cpusets.top().display())),
+        Ok(cpusets) => match cpusets.abandoned().first() {
+            Some(path) => Check::warn(
+                NAME,
+                format!(
+                    "a manager that was killed left {}: programs in it are kept off cores",
+                    path.display()
+                ),
+                "the next `headgate up`, as root, gives them back",
+            ),
+            None => Check::ok(NAME, format!("cpusets version 1 at {}", cpusets.top().display())),
+        },
     }
 }
 

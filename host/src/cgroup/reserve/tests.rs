@@ -100,7 +100,18 @@ fn what_a_manager_left_that_is_no_more_is_dissolved() {
     let Some(bed) = Bed::new("left") else { return };
     let nobody = crate::testing::pid_of_nobody().as_raw_pid();
     let left = bed.cpusets.top.join(format!("{PREFIX}{nobody}{SUFFIX}"));
-    fs::create_dir(&left).unwrap();
-    Reserve::new(bed.cpusets.clone()).unwrap();
-    assert!(!left.exists());
+    for end in [
+        |cpusets: &Cpusets| cpusets.dissolve_abandoned().unwrap(),
+        |cpusets: &Cpusets| Reserve::new(cpusets.clone()).map(|_| 1).unwrap(),
+    ] {
+        fs::create_dir(&left).unwrap();
+        for file in [CORES, NODES] {
+            fs::write(left.join(file), fs::read(bed.cpusets.top.join(file)).unwrap()).unwrap();
+        }
+        fs::write(left.join(PROCESSES), bed.pid(1).as_raw_pid().to_string()).unwrap();
+        assert_eq!(bed.cpusets.abandoned(), [left.clone()]);
+        assert_eq!(end(&bed.cpusets), 1);
+        assert!(!left.exists());
+    }
+    assert_eq!(bed.cpusets.dissolve_abandoned().unwrap(), 0);
 }

@@ -132,3 +132,23 @@ fn whoever_was_delegated_its_group_moves_into_a_leaf() {
     assert_eq!((home, moved.unwrap().trim()), (own, member.id().to_string().as_str()));
     assert_eq!(in_leaf, []);
 }
+
+#[test]
+fn what_a_manager_of_this_name_left_goes_unless_somebody_lives_there() {
+    let home = tempfile::tempdir().unwrap();
+    let nobody = crate::testing::pid_of_nobody().as_raw_pid();
+    let left = home.path().join(format!("headgate-edge-{nobody}"));
+    let (ours, other) = (std::process::id(), home.path().join(format!("headgate-core-{nobody}")));
+    let of_a_living_one = home.path().join(format!("headgate-edge-{ours}"));
+    for path in [&left.join("core1.default/1.fw"), &other, &of_a_living_one] {
+        fs::create_dir_all(path).unwrap();
+    }
+    // A file stands for what keeps the kernel from removing a group: a process in it.
+    let busy = left.join("core1.default/cgroup.procs");
+    fs::write(&busy, "1").unwrap();
+    remove_abandoned(home.path(), "headgate-edge-9");
+    assert!(left.join("core1.default").exists() && !left.join("core1.default/1.fw").exists());
+    fs::remove_file(busy).unwrap();
+    remove_abandoned(home.path(), "headgate-edge-9");
+    assert!(!left.exists() && other.exists() && of_a_living_one.exists());
+}

@@ -37,7 +37,7 @@ impl Control {
     /// Returns the policy that an NF is to have: that of its file. Where the file leaves it to us it
     /// pre-empts when it wakes on a core that other programs use, too: it would wait for the kernel's next
     /// tick else, up to 4 ms, whatever its weight.
-    fn wanted_policy(&self, seat: &Seat) -> Policy {
+    pub(super) fn wanted_policy(&self, seat: &Seat) -> Policy {
         let is_shared = self.taken.shared.contains(&CoreId(seat.core as u16));
         match kernel_policy(seat.nf.policy) {
             Policy::Batch { nice, slice_ns } if is_shared && seat.nf.policy_is_open => {

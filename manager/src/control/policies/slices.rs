@@ -74,7 +74,7 @@ impl Control {
             starts_or_stops: instance.state() != State::Running,
             pid,
             threads: if process.link.has_threads() { threads_main_last(pid) } else { vec![pid] },
-            own: kernel_policy(seat.nf.policy),
+            own: self.wanted_policy(seat),
             queues,
         })
     }

@@ -12,7 +12,7 @@ use headgate_path::drop::DropReason;
 
 use crate::control::Control;
 use crate::control::instance::{Instance, Seat};
-use crate::control::scheduling::{kernel_policy, sentence, with_slice};
+use crate::control::scheduling::{sentence, with_slice};
 
 impl Control {
     /// Samples loads, and decides weights, when it is time.
@@ -176,7 +176,7 @@ impl Control {
             side.orders().slice_micros.store(yields_after.as_micros() as u32, Ordering::Relaxed);
         }
         // A kernel without slices for each task said so when the NF was placed.
-        let _ = sched::set(Some(process.origin.pid()), with_slice(kernel_policy(seat.nf.policy), slice));
+        let _ = sched::set(Some(process.origin.pid()), with_slice(self.wanted_policy(seat), slice));
         Ok(())
     }
 }
