@@ -344,6 +344,20 @@ pub struct NfStatus {
     pub throttles: u64,
     /// Packets marked on their way to it: congestion experienced (RFC 3168).
     pub marked: u64,
+    /// Whether its process sleeps until packets wake it, by its own account; that of an external program or
+    /// of an NF on interfaces is not seen.
+    #[serde(default)]
+    pub asleep: bool,
+    /// Whether it is stopped by backpressure: all that it feeds is overloaded.
+    #[serde(default)]
+    pub blocked: bool,
+    /// Packets in its queue from which on it is suspected to be overloaded; `None` without backpressure, and
+    /// where its queue cannot be seen.
+    #[serde(default)]
+    pub high_watermark: Option<u32>,
+    /// Packets in its queue below which it no longer is overloaded.
+    #[serde(default)]
+    pub low_watermark: Option<u32>,
     /// Descriptors that each of its rings has room for.
     pub ring: u32,
     /// Times it was woken by a system call.

@@ -257,6 +257,18 @@ impl Link {
         matches!(self, Self::External(_))
     }
 
+    /// Returns the lengths of its queue from which on it is suspected to be overloaded, and below which it no
+    /// longer is; `None` where nothing presses back, or its queue cannot be seen.
+    pub fn watermarks(&self, scheduler: &Scheduler, nf: &Nf) -> Option<[u32; 2]> {
+        let window = match self {
+            Self::Rings(Rings { lend, .. }) => nf.ring - lend,
+            Self::Interfaces(_) => return None,
+            Self::External(external) => external.watches()?[0].ring(),
+        };
+        // The time of a cycle is no part of a length.
+        handling(scheduler, nf, window, 1).marks.map(|marks| [marks.high, marks.low])
+    }
+
     /// Returns the NF library's figures about its loop.
     pub fn progress(&self) -> Progress {
         self.side().map_or_else(Progress::default, |side| rings::progress(side))
@@ -275,16 +287,26 @@ pub struct LinkStatus {
     pub io: Option<IoStatus>,
     /// Status of its interfaces, if it is an external program.
     pub external: Option<ExternalStatus>,
+    /// Whether its process sleeps, by its own account.
+    pub is_asleep: bool,
+    /// Whether its worker has it blocked.
+    pub is_blocked: bool,
 }
 
 /// Returns the status of an NF's link. `before` has the counters of its earlier processes on interfaces.
 pub fn status(nf: &Nf, before: &IoStatus, now: Option<&Link>) -> LinkStatus {
     match &nf.link {
-        Configured::Rings => LinkStatus::default(),
+        Configured::Rings => now.and_then(Link::side).map_or_else(LinkStatus::default, |side| LinkStatus {
+            is_asleep: doorbell::is_asleep(side.doorbell()),
+            is_blocked: side.orders().blocked.load(Ordering::Relaxed) != 0,
+            ..LinkStatus::default()
+        }),
         Configured::Interfaces(wanted) => {
-            LinkStatus { io: Some(interfaces::status(wanted, before, now)), external: None }
+            LinkStatus { io: Some(interfaces::status(wanted, before, now)), ..LinkStatus::default() }
         }
-        Configured::External(kind) => LinkStatus { io: None, external: Some(external::status(*kind, now)) },
+        Configured::External(kind) => {
+            LinkStatus { external: Some(external::status(*kind, now)), ..LinkStatus::default() }
+        }
     }
 }
 

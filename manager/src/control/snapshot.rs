@@ -159,14 +159,11 @@ impl Control {
         let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
         let link = instance.process.as_ref().map(|process| &process.link);
         let progress = link.map_or_else(Progress::default, Link::progress);
-        let counter =
-            |(place, name): (usize, &String)| (name.clone(), link.map_or(0, |link| link.counter(place)));
         let weights = self.scheduling.figures(seat.number);
         let slices = self.slices.figures(seat.number);
         let (queueing, processing) = self.delays.of_instances(&[seat.number]);
-        let LinkStatus { io, external } = instance.link_status();
-        let mean_ns =
-            |cycles| self.fabric.clock.cycles_to_ns(cycles) as f64 / progress.handler_packets as f64;
+        let LinkStatus { io, external, is_asleep, is_blocked } = instance.link_status();
+        let watermarks = link.and_then(|link| link.watermarks(&self.config.scheduler, &seat.nf));
         let passed = |pick: fn(&InterfaceStatus) -> u64, otherwise: u64| {
             io.as_ref().map_or(otherwise, |io| io.interfaces.iter().map(pick).sum())
         };
@@ -193,13 +190,17 @@ impl Control {
             throttled: self.fabric.signals.pressure.is_throttled(seat.number),
             throttles: counts.throttles.get(),
             marked: counts.marked.get(),
+            asleep: is_asleep,
+            blocked: is_blocked,
+            high_watermark: watermarks.map(|[high, _]| high),
+            low_watermark: watermarks.map(|[_, low]| low),
             ring: seat.nf.ring,
             wakeups: counts.calls.get(),
             cpu_ns: instance.cpu_ns(),
             core_wait_ns: instance.core_wait_ns(),
             sleeps: progress.sleeps,
             bursts: progress.bursts,
-            service_time_ns_mean: (progress.handler_packets > 0).then(|| mean_ns(progress.handler_cycles)),
+            service_time_ns_mean: self.mean_service_time_ns(&progress),
             service_time_ns_p50: weights.claim.map(|claim| claim.median.0),
             service_time_ns_p99: weights.claim.map(|claim| claim.p99.0),
             cpu_time_per_packet_ns: weights.accounted.map(|accounted| accounted.0),
@@ -217,9 +218,15 @@ impl Control {
             external,
             drops: drops_of(counts, io.as_ref()),
             io,
-            counters: instance.counters.iter().enumerate().map(counter).collect(),
+            counters: counters_of(instance),
             message: instance.message.clone(),
         }
+    }
+
+    /// Returns the mean time in its handler for one packet, in nanoseconds.
+    fn mean_service_time_ns(&self, progress: &Progress) -> Option<f64> {
+        let ns = self.fabric.clock.cycles_to_ns(progress.handler_cycles) as f64;
+        (progress.handler_packets > 0).then(|| ns / progress.handler_packets as f64)
     }
 
     fn chain_status(&self, audit: Option<&Audit>) -> Vec<ChainStatus> {
@@ -422,6 +429,14 @@ const fn told_state(state: State) -> NfState {
         State::Reclaiming => NfState::Reclaiming,
         State::Gone => NfState::Gone,
     }
+}
+
+/// Returns the counters that an NF keeps itself.
+fn counters_of(instance: &Instance) -> BTreeMap<String, u64> {
+    let link = instance.process.as_ref().map(|process| &process.link);
+    let counter =
+        |(place, name): (usize, &String)| (name.clone(), link.map_or(0, |link| link.counter(place)));
+    instance.counters.iter().enumerate().map(counter).collect()
 }
 
 /// Returns the packets that ended at an NF, by reason.
