@@ -32,7 +32,7 @@ mod renamed;
 mod report;
 mod resolve;
 mod rules;
-mod suggest;
+pub mod suggest;
 #[cfg(test)]
 mod tests;
 mod tree;

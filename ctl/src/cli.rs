@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, check, completions, doctor, down, list, logs, man, profile, show, sim, status, tell, up,
+    apply, bench, check, completions, doctor, down, list, logs, man, profile, show, sim, status, tell, top,
+    up,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -39,6 +40,7 @@ enum Command {
     Down(down::Args),
     Apply(apply::Args),
     Status(status::Args),
+    Top(top::Args),
     Show(show::Args),
     List(list::Args),
     Logs(logs::Args),
@@ -74,6 +76,7 @@ impl Command {
             Self::Down(args) => down::run(&args, out),
             Self::Apply(args) => apply::run(&args, out),
             Self::Status(args) => status::run(&args, out),
+            Self::Top(args) => top::run(&args, out),
             Self::Show(args) => show::run(&args, out),
             Self::List(args) => list::run(&args, out),
             Self::Logs(args) => logs::run(&args, out),

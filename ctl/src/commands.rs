@@ -14,6 +14,7 @@ pub mod show;
 pub mod sim;
 pub mod status;
 pub mod tell;
+pub mod top;
 pub mod up;
 
 /// Manager that a command is about.

@@ -62,6 +62,11 @@ impl Paint {
         self.in_place
     }
 
+    /// Returns whether words may be in colour.
+    pub const fn has_ink(self) -> bool {
+        self.on
+    }
+
     /// Columns of a line; `None` where nothing breaks lines.
     pub const fn columns(self) -> Option<usize> {
         self.columns

@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{HEADGATE, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "demo",
     "doctor",
     "check",
@@ -16,6 +16,7 @@ const COMMANDS: [&str; 13] = [
     "down",
     "apply",
     "status",
+    "top",
     "show",
     "tell",
     "profile",
@@ -73,9 +74,13 @@ fn wrong_usage_is_2_and_on_standard_error() {
         assert_eq!((code, data.as_str()), (2, ""), "{words:?}");
         assert!(messages.contains("Usage") || messages.contains("For more information"), "{messages}");
     }
-    let (code, data, _) = run(folder.path(), &["--json", "status", "--watch"]);
-    assert_eq!(code, 2);
-    assert_eq!(json(&data)["error"]["kind"], "usage");
+    for words in [["--json", "status", "--watch"].as_slice(), &["--json", "top"]] {
+        let (code, data, _) = run(folder.path(), words);
+        assert_eq!((code, &json(&data)["error"]["kind"]), (2, &Json::from("usage")), "{words:?}");
+    }
+    let (code, data, messages) = run(folder.path(), &["top"]);
+    assert_eq!((code, data.as_str()), (2, ""));
+    assert!(messages.contains("--once"), "{messages}");
 }
 
 #[test]

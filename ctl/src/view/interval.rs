@@ -28,6 +28,8 @@ pub struct NfRates {
     pub busy: Option<f64>,
     /// Part of the time in which it was ready to run and waited for its core; `None` where that is not known.
     pub waited: Option<f64>,
+    /// Times it was woken by a system call.
+    pub wakeups: f64,
     /// Packets that ended on the way to it, in it and by it, by reason; only those there were.
     pub drops: BTreeMap<String, f64>,
 }
@@ -69,7 +71,8 @@ impl<'a> Interval<'a> {
         self.after.at_ns.saturating_sub(self.before.at_ns) as f64 / 1e9
     }
 
-    fn per_second(self, before: u64, after: u64) -> f64 {
+    /// Returns the rate of a counter, per second.
+    pub fn per_second(self, before: u64, after: u64) -> f64 {
         // Two snapshots of one instant tell no rate.
         let seconds = self.seconds();
         if seconds > 0.0 { after.saturating_sub(before) as f64 / seconds } else { 0.0 }
@@ -89,10 +92,19 @@ impl<'a> Interval<'a> {
         if passes > 0 { busy as f64 / passes as f64 } else { 0.0 }
     }
 
+    /// The earlier snapshot.
+    pub const fn before(self) -> &'a Snapshot {
+        self.before
+    }
+
     /// Rates of an NF instance of the later snapshot.
     pub fn nf(self, after: &NfStatus) -> NfRates {
-        let none = NfStatus::default();
-        let before = self.before.nfs.iter().find(|nf| nf.instance == after.instance).unwrap_or(&none);
+        let before = self.before.nfs.iter().find(|nf| nf.instance == after.instance);
+        self.nf_since(before.unwrap_or(&NfStatus::default()), after)
+    }
+
+    /// Rates of an NF instance, as it was in the earlier snapshot and is in the later one.
+    pub fn nf_since(self, before: &NfStatus, after: &NfStatus) -> NfRates {
         let drop_rate = |(reason, &count): (&String, &u64)| {
             let rate = self.per_second(before.drops.get(reason).copied().unwrap_or(0), count);
             (rate > 0.0).then(|| (reason.clone(), rate))
@@ -108,6 +120,7 @@ impl<'a> Interval<'a> {
             cpu,
             busy: if after.service_time_overridden { Some(cpu) } else { busy },
             waited: after.core_wait_ns.map(|now| self.per_second(waited_before, now) / 1e9),
+            wakeups: self.per_second(before.wakeups, after.wakeups),
             drops: after.drops.iter().filter_map(drop_rate).collect(),
         }
     }
@@ -140,8 +153,12 @@ impl<'a> Interval<'a> {
 
     /// Rates of a chain of the later snapshot.
     pub fn chain(self, after: &ChainStatus) -> ChainRates {
-        let none = ChainStatus::default();
-        let before = self.before.chains.iter().find(|chain| chain.name == after.name).unwrap_or(&none);
+        let before = self.before.chains.iter().find(|chain| chain.name == after.name);
+        self.chain_since(before.unwrap_or(&ChainStatus::default()), after)
+    }
+
+    /// Rates of a chain, as it was in the earlier snapshot and is in the later one.
+    pub fn chain_since(self, before: &ChainStatus, after: &ChainStatus) -> ChainRates {
         ChainRates {
             entered: self.per_second(before.entered, after.entered),
             left: self.per_second(before.left, after.left),

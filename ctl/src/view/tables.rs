@@ -14,7 +14,7 @@ use crate::output::{Ink, Paint};
 use crate::table::Table;
 
 /// The name of the chain of packets that no rule claims.
-const UNCLAIMED: &str = "-";
+pub const UNCLAIMED: &str = "-";
 
 /// An empty cell for zero: what never happens should not draw the eye.
 fn if_any(count: u64) -> String {
@@ -153,7 +153,7 @@ pub fn latencies(snapshot: &Snapshot, paint: Paint) -> String {
 }
 
 /// Returns the word for a state, and its colour where an operator should act.
-fn state(nf: &NfStatus) -> (&'static str, Option<Ink>) {
+pub fn state(nf: &NfStatus) -> (&'static str, Option<Ink>) {
     match nf.state {
         NfState::Running if nf.throttled => ("throttled", Some(Ink::Yellow)),
         NfState::Starting => ("starting", Some(Ink::Yellow)),
@@ -278,16 +278,17 @@ fn drop_rates(rates: &NfRates) -> String {
 
 /// Describes how full its ring is.
 fn queue(nf: &NfStatus) -> String {
-    if let Some(external) = &nf.external {
-        let seen = external.waiting.zip(external.ring);
-        return seen
-            .map_or(String::new(), |(waiting, ring)| units::percent(f64::from(waiting) / f64::from(ring)));
-    }
-    if nf.ring == 0 || nf.io.is_some() {
-        String::new()
-    } else {
-        units::percent(nf.held as f64 / f64::from(nf.ring))
-    }
+    queue_of(nf).map_or(String::new(), |(packets, room)| units::percent(packets as f64 / f64::from(room)))
+}
+
+/// Returns the packets in its queue and in its hands, and how many there is room for; `None` where that is
+/// not seen.
+pub fn queue_of(nf: &NfStatus) -> Option<(u64, u32)> {
+    let queue = match &nf.external {
+        Some(external) => external.waiting.map(u64::from).zip(external.ring),
+        None => nf.io.is_none().then_some((nf.held, nf.ring)),
+    };
+    queue.filter(|(_, room)| *room > 0)
 }
 
 /// NF instances, with everything that is known of each.
