@@ -79,6 +79,7 @@ codes! {
     Error MemoryShort "memory-short" "The packet memory does not fit into this machine.";
     Error HugepagesShort "hugepages-short" "Huge pages are required and too few are free.";
     Error TooMany "too-many" "There are more of something than the packet path can count.";
+    Error NotModelled "not-modelled" "The simulator does not model this.";
     Warning RuleCovered "rule-covered" "An earlier rule takes every packet of this one.";
     Warning ChainUnused "chain-unused" "No rule leads to this chain.";
     Warning NfUnused "nf-unused" "No chain visits this NF.";
@@ -98,6 +99,7 @@ codes! {
     Warning RealTimeLimited "real-time-limited" "The kernel takes a core from real-time tasks for a part of each second.";
     Warning RealTimeOrder "real-time-order" "Real-time NFs of a chain on packet sockets take more from it than they give.";
     Warning NfAsRoot "nf-as-root" "An NF runs as root, so its trust domain protects nobody.";
+    Warning ModelledIdeal "modelled-ideal" "The simulator takes this to be better than it may be.";
 }
 
 impl Serialize for Code {

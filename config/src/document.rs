@@ -13,10 +13,10 @@ use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Allowed, Args, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize, Hugepages,
-    IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnChange, OnFailure,
-    Order, Part, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Text,
-    Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    Address, Allowed, Args, ArrivalKind, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize,
+    Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnChange,
+    OnFailure, Order, Part, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode,
+    SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -33,6 +33,12 @@ pub type StateBytes = Whole<STATE_BYTES_MIN, STATE_BYTES_MAX>;
 pub type Percent = Whole<1, 99>;
 /// Time since the start of the generator, up to a year.
 pub type Moment = Period<0, 31_536_000_000_000_000>;
+/// `MIN` ns to 1 hour, the longest that the simulator runs.
+pub type SimTime<const MIN: u64> = Period<MIN, 3_600_000_000_000>;
+/// Up to 1 s in nanoseconds. Our choice: nothing of a packet costs as much.
+pub type SimCost = Whole<0, 1_000_000_000>;
+/// The same of what has to take some time, or none would ever pass.
+pub type SimCostOfTime = Whole<1, 1_000_000_000>;
 /// 0 to 10 s. Our choice: what waits that long keeps its buffer, and no link of today takes as long.
 pub type LinkDelay = Period<0, 10_000_000_000>;
 
@@ -58,6 +64,8 @@ tables! {
         /// Rules, which map packets to chains. The first rule that matches decides; a packet that no rule
         /// matches is dropped.
         optional rule: Many<RuleTable>;
+        /// Machine and traffic of `headgate sim`. Everything else leaves it alone.
+        defaulted sim: SimTable = EMPTY;
     }
 
     /// The manager itself.
@@ -454,6 +462,83 @@ tables! {
         optional destination_port: PortRange;
         /// The chain it takes.
         required chain: Name;
+    }
+
+    /// Machine and traffic of `headgate sim`, which models the rest of the file on it.
+    pub struct SimTable at "[sim]" {
+        /// Number of cores of the modelled machine. Default: up to the highest that the file names, and two
+        /// at least.
+        optional cores: Whole<1, { CORE_MAX + 1 }>;
+        /// Seed of everything that is drawn at random.
+        defaulted seed: Whole<0, { i64::MAX as u64 }> = 1;
+        /// Time before counts begin, up to an hour.
+        defaulted warm_up: SimTime<0> = "300ms";
+        /// Time for which is counted, 1 ms to 1 hour.
+        defaulted horizon: SimTime<1_000_000> = "1s";
+        /// Costs of the modelled machine. Default: those of machine C of the results.
+        defaulted costs: SimCostsTable = EMPTY;
+        /// Costs of packets to NFs that are not `synthetic`.
+        optional nf: Many<SimNfTable>;
+        /// Traffic of ports that make none themselves, or other than they make.
+        optional traffic: Many<SimTrafficTable>;
+    }
+
+    /// Cost of a packet to an NF of the model.
+    pub struct SimNfTable at "[[sim.nf]]" {
+        /// The NF.
+        required name: Name;
+        /// TSC cycles that a packet costs it; `headgate profile` measures them.
+        required cycles: Whole<0, 1_000_000_000>;
+    }
+
+    /// Traffic that comes by a port of the model, instead of what the port makes itself.
+    pub struct SimTrafficTable at "[[sim.traffic]]" {
+        /// The port it comes by.
+        required port: Name;
+        /// The chain it takes. Default: the one that the rules give all packets of the port.
+        optional chain: Name;
+        /// Packets per second; of bursts, while they last.
+        required rate: Whole<0, 1_000_000_000>;
+        /// Bytes of every frame, counting the 4 of its check sequence.
+        defaulted size: FrameSize = 64;
+        /// Times of arrival: "constant", "poisson", or "on-off" for bursts.
+        defaulted arrivals: ArrivalKind = "constant";
+        /// Mean length of a burst, with "on-off".
+        optional on: SimTime<1>;
+        /// Mean time between two bursts, with "on-off".
+        optional off: SimTime<1>;
+    }
+
+    /// Costs of the modelled machine: times in nanoseconds, or in picoseconds for a packet.
+    pub struct SimCostsTable at "[sim.costs]" {
+        /// Cycles of the time stamp counter in a microsecond.
+        optional cycles_per_micro: Whole<1, 100_000>;
+        /// Worker: a packet from a port to the first ring, in picoseconds.
+        optional worker_enter_ps: SimCost;
+        /// Worker: a packet that is shed at the head, in picoseconds.
+        optional worker_shed_ps: SimCost;
+        /// Worker: a packet from one ring to the next, in picoseconds.
+        optional worker_hop_ps: SimCost;
+        /// Worker: a packet out of a port, in picoseconds.
+        optional worker_leave_ps: SimCost;
+        /// Worker: a pass in which nothing moves, in nanoseconds.
+        optional worker_pass_ns: SimCostOfTime;
+        /// NF: the library's part of a packet, in picoseconds.
+        optional nf_packet_ps: SimCost;
+        /// NF: the library's part of a burst, in nanoseconds.
+        optional nf_burst_ns: SimCost;
+        /// Core: from one NF to another, with what the caches lost, in nanoseconds.
+        optional switch_ns: SimCost;
+        /// Core: a yield, with the switch to the next NF, in nanoseconds.
+        optional yield_ns: SimCostOfTime;
+        /// Caller: a wake-up call to an NF of a core that is awake, in nanoseconds.
+        optional call_awake_ns: SimCost;
+        /// Caller: a wake-up call to an NF of an idle core, in nanoseconds.
+        optional call_idle_ns: SimCost;
+        /// Time until an NF of an idle core runs after the call, in nanoseconds.
+        optional wake_idle_ns: SimCost;
+        /// Scheduler of time slices: from the end of a slice until the next NF runs, in nanoseconds.
+        optional slice_switch_ns: SimCostOfTime;
     }
 }
 

@@ -12,6 +12,7 @@
 //! - `renamed`: old names of keys, for the error that tells the new one.
 //! - `values`: rates, durations, prefixes: what one value can be.
 //! - `resolve`: what needs several values, the machine or the shipped NFs to be seen.
+//! - `simulation`: the `[sim]` table, which the simulator alone obeys.
 //! - [`model`]: the result. [`plan`]: what it will do to the machine.
 //!
 //! A check is a pure function of the text, the [`Catalog`] of shipped NFs and the [`Machine`]; only
@@ -32,6 +33,7 @@ mod renamed;
 mod report;
 mod resolve;
 mod rules;
+mod simulation;
 pub mod suggest;
 #[cfg(test)]
 mod tests;
@@ -46,9 +48,10 @@ pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
 pub use machine::Machine;
 pub use model::{Config, Restart};
 pub use resolve::{RegionPlan, geometry};
+pub use simulation::{Arrivals, NfCost, Simulated, Simulation, Traffic};
 pub use values::{
     BoxPorts, EtherType, FaultDirection, Hugepages, IdleWorker, Mode, OnChange, OnFailure, PortRange, Prefix,
-    Protocol, Rate, ReplayMode, Timing, Transport, User, Vlan, Wiring,
+    Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
 use document::Document;
@@ -71,14 +74,7 @@ pub struct Loaded {
 /// All mistakes of the file, with the warnings among them.
 pub fn load(path: &Path, known: &Catalog, machine: &Machine) -> Result<Loaded, Diagnostics> {
     let name = path.display().to_string();
-    let text = files::read(path).map_err(|(at, text, message, help)| {
-        let mut report = Report::default();
-        match at {
-            Some(at) => report.add(Code::Unreadable, &(at..at), message).help(help),
-            None => report.add_about_file(Code::Unreadable, message).help(help),
-        };
-        report.finish(&Source::new(&name, &text))
-    })?;
+    let text = read(path)?;
     // The manager may work from another folder than the command that hands it the configuration.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     check(&Source::new(&name, &text), folder_of(&absolute), known, machine, files::check)
@@ -93,8 +89,53 @@ pub fn parse(name: &str, text: &str, known: &Catalog, machine: &Machine) -> Resu
     check(&Source::new(name, text), folder_of(Path::new(name)), known, machine, |_, _, _| {})
 }
 
+/// The text of a file, or why it cannot be read.
+fn read(path: &Path) -> Result<String, Diagnostics> {
+    files::read(path).map_err(|(at, text, message, help)| {
+        let mut report = Report::default();
+        match at {
+            Some(at) => report.add(Code::Unreadable, &(at..at), message).help(help),
+            None => report.add_about_file(Code::Unreadable, message).help(help),
+        };
+        report.finish(&Source::new(&path.display().to_string(), &text))
+    })
+}
+
 fn folder_of(path: &Path) -> &Path {
     path.parent().unwrap_or(Path::new(""))
+}
+
+/// Reads and checks the file at `path` for the simulator: against the machine that it models, which has every
+/// file and program. The files it names are not opened.
+///
+/// # Errors
+/// All mistakes of the file, what the simulator does not model, and the warnings among them.
+pub fn load_simulated(path: &Path, known: &Catalog) -> Result<Simulated, Diagnostics> {
+    let name = path.display().to_string();
+    let text = read(path)?;
+    parse_simulated(&name, &text, known)
+}
+
+/// Checks `text` for the simulator, as [`load_simulated`] does.
+///
+/// # Errors
+/// All mistakes of the text, what the simulator does not model, and the warnings among them.
+pub fn parse_simulated(name: &str, text: &str, known: &Catalog) -> Result<Simulated, Diagnostics> {
+    let source = Source::new(name, text);
+    let folder = folder_of(Path::new(name));
+    let mut report = Report::default();
+    let mut found = None;
+    if let Some(document) = document(&source, &mut report) {
+        let machine = Machine::modelled(resolve::cores_of_model(&document));
+        let mut resolver = Resolver::new(known, &machine, folder, &mut report);
+        found = resolver.resolve(&document);
+        if let Some((config, simulation)) = &found {
+            resolver.refuse_unmodelled(&document, config, simulation);
+        }
+    }
+    let (found, warnings) = conclude(found, report, &source)?;
+    let (config, simulation) = found;
+    Ok(Simulated { config, simulation, warnings })
 }
 
 fn check(
@@ -105,33 +146,38 @@ fn check(
     check_files: impl Fn(&[FileUse], &[ToolUse], &mut Report),
 ) -> Result<Loaded, Diagnostics> {
     let mut report = Report::default();
-    let tree = match json::is_json(source.name(), source.text()) {
-        true => json::from_json(source.text(), &mut report),
-        false => tree::from_toml(source.text(), &mut report),
-    };
-    let is_whole = !report.has(Code::Syntax);
-    let document = Document::read(&tree, &mut report);
-    let mut config = None;
-    // What refers to what cannot be told of a text of which parts are missing.
-    if let Some(document) = document.filter(|_| is_whole) {
-        let mut resolver = Resolver {
-            known,
-            machine,
-            folder,
-            report: &mut report,
-            names: DefinedNames::default(),
-            files: Vec::new(),
-            tools: Vec::new(),
-        };
-        config = resolver.resolve(&document);
+    let mut found = None;
+    if let Some(document) = document(source, &mut report) {
+        let mut resolver = Resolver::new(known, machine, folder, &mut report);
+        found = resolver.resolve(&document);
         let (files, tools) = (resolver.files, resolver.tools);
         check_files(&files, &tools, &mut report);
     }
+    let ((config, _), warnings) = conclude(found, report, source)?;
+    Ok(Loaded { config, warnings })
+}
+
+/// The text as tables; `None` where parts of it are missing, of which it cannot be told what refers to what.
+fn document(source: &Source<'_>, report: &mut Report) -> Option<Document> {
+    let tree = match json::is_json(source.name(), source.text()) {
+        true => json::from_json(source.text(), report),
+        false => tree::from_toml(source.text(), report),
+    };
+    let is_whole = !report.has(Code::Syntax);
+    Document::read(&tree, report).filter(|_| is_whole)
+}
+
+/// What was found and the warnings about it, unless there are errors.
+fn conclude<T>(
+    found: Option<T>,
+    mut report: Report,
+    source: &Source<'_>,
+) -> Result<(T, Diagnostics), Diagnostics> {
     report.keep_certain(source);
     let refused = report.has_errors();
     let findings = report.finish(source);
-    match config {
-        Some(config) if !refused => Ok(Loaded { config, warnings: findings }),
+    match found {
+        Some(found) if !refused => Ok((found, findings)),
         _ => Err(findings),
     }
 }

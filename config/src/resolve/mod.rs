@@ -16,18 +16,21 @@ mod granted;
 mod io;
 mod long;
 mod memory;
+mod modelled;
 mod names;
 mod nfs;
 mod order;
 mod paths;
 mod ports;
 mod scheduler;
+mod simulation;
 mod state;
 
 use std::path::{Component, Path, PathBuf};
 
 pub use cores::core_list;
 pub use fit::{RegionPlan, control_bytes, geometry, record_bytes, regions};
+pub use simulation::cores_of_model;
 
 use super::catalog::{Catalog, DefinedNames};
 use super::codes::Code;
@@ -37,6 +40,7 @@ use super::machine::Machine;
 use super::model::{Config, Flows, Manager, Memory};
 use super::read::{At, Field, Many};
 use super::report::{Report, Span};
+use super::simulation::Simulation;
 use super::values::Mode;
 use names::Names;
 
@@ -122,9 +126,17 @@ fn is_whole<T>(list: &Field<Many<T>>) -> bool {
     !list.is_broken() && list.value().is_none_or(|many| many.complete)
 }
 
+impl<'a> Resolver<'a> {
+    /// One that has found nothing yet.
+    pub fn new(known: &'a Catalog, machine: &'a Machine, folder: &'a Path, report: &'a mut Report) -> Self {
+        let names = DefinedNames::default();
+        Self { known, machine, folder, report, names, files: Vec::new(), tools: Vec::new() }
+    }
+}
+
 impl Resolver<'_> {
-    /// The configuration, unless there were errors.
-    pub fn resolve(&mut self, document: &Document) -> Option<Config> {
+    /// The configuration and its `[sim]` table, unless there were errors.
+    pub fn resolve(&mut self, document: &Document) -> Option<(Config, Simulation)> {
         let defined = self.define(document);
         // NFs on interfaces of the kernel have these as their ports.
         let on_interfaces = items(&document.chain).iter().any(|chain| chain.value.io.key.is_some());
@@ -160,6 +172,7 @@ impl Resolver<'_> {
             let records = record_bytes(memory, flows, domains, workers.len());
             self.fit(document, memory, records, domains, &nfs);
         }
+        let simulation = self.simulation(document, &defined, &nfs);
         if self.report.has_errors() {
             return None;
         }
@@ -179,7 +192,7 @@ impl Resolver<'_> {
         self.warn_faulty(items(&document.port), &config.ports);
         self.warn_not_granted(document, &config);
         self.warn_real_time_order(document, &config);
-        Some(config)
+        Some((config, simulation?))
     }
 
     fn define<'d>(&mut self, document: &'d Document) -> Defined<'d> {

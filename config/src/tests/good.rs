@@ -4,8 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::super::machine::CoreLimits;
-use super::super::model::{Backend, Load, Out, Program};
-use super::super::{Config, Loaded, Machine, Rate, User, parse, plan};
+use super::super::model::{Backend, Load, Out, PortId, Program};
+use super::super::{
+    Arrivals, Config, Loaded, Machine, NfCost, Rate, Simulated, Traffic, User, parse, parse_simulated, plan,
+};
 use super::snapshots::{assert_snapshot, here};
 use super::{catalog, machine};
 
@@ -95,6 +97,36 @@ fn a_port_receives_into_the_domain_of_its_chains() {
     assert_eq!(
         domains_of("{ chain = 'b', protocol = 'tcp' }, { chain = 'g' }"),
         is("default", "blue green default")
+    );
+}
+
+/// A configuration of a larger machine than this one is modelled, each port with what comes by it.
+#[test]
+fn a_simulated_file_has_its_costs_and_its_traffic() {
+    let text = "port = [{ name = 'in', interface = 'eth9' }, { name = 'gen', kind = 'generator', rate = '1M' }]
+         nf = [{ name = 'a', run = 'synthetic', args = { cycles = 120 }, core = 31 }, { name = 'b', run = 'hello' },
+               { name = 'unused', run = 'hello' }]
+         chain = [{ name = 'c', stages = ['a', 'b'], out = 'in' }]
+         rule = [{ chain = 'c' }]
+         [sim]
+         nf = [{ name = 'b', cycles = 300 }]
+         costs = { switch_ns = 7 }
+         traffic = [{ port = 'in', rate = '2M', arrivals = 'on-off', on = '1ms', off = '2ms' }]";
+    let simulated =
+        parse_simulated("test.toml", text, &catalog()).unwrap_or_else(|findings| panic!("{findings}"));
+    let Simulated { simulation, config, warnings } = simulated;
+    assert_eq!(config.nfs[0].cores, [31]);
+    let codes: Vec<&str> = warnings.0.iter().map(|one| one.code.name()).collect();
+    assert_eq!(codes, ["modelled-ideal", "nf-unused"], "{warnings}");
+    assert_eq!(simulation.nfs, [Some(NfCost::Synthetic(120.into())), Some(NfCost::Cycles(300)), None]);
+    assert_eq!(
+        (simulation.seed, simulation.horizon_ns, simulation.costs.as_slice()),
+        (1, 1_000_000_000, &[("switch_ns", 7)][..])
+    );
+    let arrivals = Arrivals::OnOff { on_ns: 1_000_000, off_ns: 2_000_000 };
+    assert_eq!(
+        simulation.traffic,
+        [Traffic { port: PortId(0), chain: None, rate: 2_000_000, bytes: 64, arrivals }]
     );
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::report::Report;
 use super::super::resolve::ToolUse;
-use super::super::{Code, Diagnostics, files, load, parse, schema};
+use super::super::{Code, Diagnostics, files, load, parse, parse_simulated, schema};
 use super::{catalog, machine, machine_of};
 
 pub(super) fn here(path: &str) -> PathBuf {
@@ -48,6 +48,12 @@ fn findings_in(path: &Path) -> Diagnostics {
     let name = path.file_name().unwrap().to_str().unwrap();
     let text = fs::read_to_string(path).unwrap();
     let stem = path.file_stem().unwrap().to_str().unwrap();
+    if stem == "simulated" {
+        return match parse_simulated(name, &text, &catalog()) {
+            Ok(simulated) => simulated.warnings,
+            Err(findings) => findings,
+        };
+    }
     match parse(name, &text, &catalog(), &machine_of(stem)) {
         Ok(loaded) => loaded.warnings,
         Err(findings) => findings,

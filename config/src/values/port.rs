@@ -113,6 +113,18 @@ choice! {
     }
 }
 
+choice! {
+    /// Times at which packets of the model come.
+    pub enum ArrivalKind, "a kind of arrivals" {
+        /// Evenly.
+        Constant "constant",
+        /// Independent of each other.
+        Poisson "poisson",
+        /// In bursts.
+        OnOff "on-off",
+    }
+}
+
 /// Bytes of a frame, counting its check sequence, up to what the largest buffer holds.
 pub type FrameSize = Whole<{ FRAME_BYTES_MIN as u64 }, { BUFFER_BYTES_MAX + CHECK_SEQUENCE_BYTES as u64 }>;
 

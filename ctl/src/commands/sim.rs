@@ -1,37 +1,50 @@
 //! `headgate sim`: what happens on a machine that is only modelled.
 
 mod report;
+mod scene;
 mod settings;
+mod source;
 
-use headgate_sim::{Report, Resolution, Scene, World, scenarios};
+use headgate_sim::{Report, Resolution, World, scenarios};
 use serde_json::json;
 
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::table::Table;
+use source::Source;
 
-/// Run a scenario on a model of the machine, under the real decisions
+/// Run a configuration or a scenario on a model of the machine, under the real decisions
 ///
-/// The same scenario and seed give the same result to the bit, on any machine. Exit code 5: something did not
-/// hold that must hold in every run.
+/// The same file, settings and seed give the same result to the bit, on any machine. Exit code 5: something
+/// did not hold that must hold in every run.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Scenario, as `headgate sim list` names it
-    #[arg(required = true)]
-    scenario: Option<String>,
-    /// Run only cases whose names begin so
+    /// Configuration file with an optional [sim] table, scene file (*.scene.json), or scenario as `headgate
+    /// sim list` names it
+    #[arg(required = true, value_name = "FILE|SCENARIO")]
+    source: Option<String>,
+    /// Run only cases of a scenario whose names begin so
     #[arg(long, default_value = "")]
     case: String,
-    /// Seed of everything that is drawn [default: that of the scenario]
+    /// Seed of everything that is drawn [default: that of the file or scenario]
     #[arg(long)]
     seed: Option<u64>,
-    /// Change a value of every case: its place and a JSON value, as in costs.switch_ns=5000; times are in
-    /// nanoseconds
+    /// Change a value of every case: its place in the scene and a JSON value, as in costs.switch_ns=5000;
+    /// times are in nanoseconds
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Run every case with each of --steps whole values of this key, from A to B
+    #[arg(long, value_name = "KEY=A..B")]
+    sweep: Option<String>,
+    /// Number of values of a sweep, 2 to 1000
+    #[arg(long, default_value_t = 5, requires = "sweep", value_parser = clap::value_parser!(u64).range(2..=1000))]
+    steps: u64,
+    /// Print all values as comma-separated lines: case, value, unit, figure
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -67,30 +80,33 @@ fn list(out: &Output) -> Result<Exit, CommandError> {
 }
 
 fn simulate(args: &Args, out: &Output) -> Result<Exit, CommandError> {
-    let name = args.scenario.as_deref().unwrap_or_default();
-    let scenario = scenarios::named(name).ok_or_else(|| unknown(name))?;
-    let mut cases = scenario.cases.clone();
-    cases.retain(|(case, _)| case.starts_with(&args.case));
-    if cases.is_empty() {
-        let known: Vec<&str> = scenario.cases.iter().map(|(case, _)| case.as_str()).collect();
-        let message =
-            format!("no case of {name} begins with `{}`: there are {}", args.case, known.join(", "));
-        return Err(CommandError::usage(message));
-    }
-    for (_, scene) in &mut cases {
-        *scene = settings::apply(scene, &args.set)?;
+    let source = Source::find(args.source.as_deref().unwrap_or_default(), &args.case, out)?;
+    let sweep = args.sweep.as_deref().map(|sweep| settings::sweep(sweep, args.steps)).transpose()?;
+    let mut reports = Vec::new();
+    for (case, scene) in source.cases() {
+        let mut scene = settings::apply(scene, &args.set)?;
         scene.seed = args.seed.unwrap_or(scene.seed);
+        for change in sweep.as_deref().unwrap_or(&[]) {
+            let scene = settings::apply(&scene, std::slice::from_ref(change))?;
+            reports.push((format!("{case}[{change}]"), run_one(scene)));
+        }
+        if sweep.is_none() {
+            reports.push((case.clone(), run_one(scene)));
+        }
     }
-    let reports: Vec<(String, Report)> =
-        cases.into_iter().map(|(case, scene)| (case, run_one(scene))).collect();
     let document: Vec<_> =
         reports.iter().map(|(case, report)| json!({ "case": case, "report": report })).collect();
-    out.document(&json!({ "scenario": name, "cases": document }))?;
-    out.text(report::beside(&scenario, &reports).render(out.data_paint))?;
+    let (kind, name) = source.name();
+    out.document(&json!({ kind: name, "cases": document }))?;
+    if args.csv {
+        out.text(report::csv(&reports))?;
+    } else {
+        out.text(source.render(&reports, out.data_paint))?;
+    }
     Ok(tell_violations(&reports, out))
 }
 
-fn run_one(scene: Scene) -> Report {
+fn run_one(scene: headgate_sim::Scene) -> Report {
     World::new(scene, Resolution::default()).run()
 }
 
@@ -104,9 +120,4 @@ fn tell_violations(reports: &[(String, Report)], out: &Output) -> Exit {
         }
     }
     exit
-}
-
-fn unknown(name: &str) -> CommandError {
-    let known: Vec<&str> = scenarios::all().iter().map(|scenario| scenario.name).collect();
-    CommandError::usage(format!("there is no scenario `{name}`: there are {}", known.join(", ")))
 }

@@ -24,6 +24,26 @@ pub fn apply(scene: &Scene, changes: &[String]) -> Result<Scene, CommandError> {
     }
 }
 
+/// Returns the changes of a sweep: so many whole values of a key, evenly from the first to the last.
+///
+/// # Errors
+/// It is not of the form KEY=A..B with A below B.
+pub fn sweep(sweep: &str, steps: u64) -> Result<Vec<String>, CommandError> {
+    let range = sweep.split_once('=').and_then(|(key, range)| Some((key, range.split_once("..")?)));
+    let bounds = range.and_then(|(key, (from, to))| Some((key, from.parse().ok()?, to.parse().ok()?)));
+    let Some((key, from, to)) = bounds.filter(|(_, from, to): &(&str, u64, u64)| from < to) else {
+        let message = format!(
+            "--sweep {sweep}: give a key and two whole numbers, the lower first, as in costs.switch_ns=1000..5000"
+        );
+        return Err(CommandError::usage(message));
+    };
+    let value = |step: u64| {
+        let part = u128::from(to - from) * u128::from(step) / u128::from(steps - 1);
+        format!("{key}={}", from + part as u64)
+    };
+    Ok((0..steps).map(value).collect())
+}
+
 /// Sets one value, which must be there.
 fn set(json: &mut Json, change: &str) -> Result<(), String> {
     let Some((key, text)) = change.split_once('=') else {
@@ -62,6 +82,19 @@ mod tests {
         let scene = scenarios::named("nfvnice-chain").expect("it is there").cases.swap_remove(0).1;
         let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
         apply(&scene, &changes).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_sweep_goes_from_the_first_to_the_last() {
+        assert_eq!(sweep("seed=1..4", 4).expect("right"), ["seed=1", "seed=2", "seed=3", "seed=4"]);
+        assert_eq!(
+            sweep("costs.switch_ns=0..9", 3).expect("right"),
+            ["costs.switch_ns=0", "costs.switch_ns=4", "costs.switch_ns=9"]
+        );
+        for wrong in ["seed", "seed=1", "seed=4..1", "seed=1..x", "seed=-1..1"] {
+            let error = sweep(wrong, 3).expect_err("it is wrong").to_string();
+            assert!(error.contains("the lower first"), "{error}");
+        }
     }
 
     #[test]

@@ -1,0 +1,90 @@
+//! `headgate sim` over files: what is modelled, and what is refused because it is not.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{run, written};
+use serde_json::{Value as Json, json};
+
+fn example() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/examples/what-if.toml");
+    fs::read_to_string(path).unwrap()
+}
+
+fn simulated(folder: &Path, words: &[&str]) -> Json {
+    let (code, data, messages) = run(folder, &[&["--json", "sim"], words].concat());
+    assert_eq!(code, 0, "{messages}");
+    serde_json::from_str(&data).unwrap()
+}
+
+#[test]
+fn a_configuration_is_modelled_and_its_seed_gives_the_same_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(folder.path(), &example());
+    let first = simulated(folder.path(), &[&file]);
+    let report = &first["cases"][0]["report"];
+    let (nf, chain) = (&report["nfs"][2], &report["chains"][0]);
+    assert_eq!((&nf["name"], &chain["name"]), (&json!("work"), &json!("edge")));
+    // Two of three milliseconds at 3 Mpps, on average.
+    let offered = chain["offered"].as_f64().unwrap();
+    assert!((1.5e6..2.5e6).contains(&offered), "{offered}");
+    assert!(chain["left"].as_f64().unwrap() > 1e6 && nf["cpu_percent"].as_f64().unwrap() > 30.0, "{report}");
+    assert_eq!(first, simulated(folder.path(), &[&file]));
+    let other = simulated(folder.path(), &[&file, "--seed", "2"]);
+    assert_ne!(report["digest"], other["cases"][0]["report"]["digest"]);
+    let slower = simulated(folder.path(), &[&file, "--set", "nfs.2.cost.uniform.least=700"]);
+    assert_ne!(report["digest"], slower["cases"][0]["report"]["digest"]);
+}
+
+#[test]
+fn a_sweep_has_a_line_for_each_value() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(folder.path(), &example());
+    let words =
+        ["sim", &file, "--set", "horizon=20000000", "--sweep", "costs.switch_ns=0..9000", "--steps", "2"];
+    let (code, data, messages) = run(folder.path(), &[&words[..], &["--csv"]].concat());
+    assert_eq!(code, 0, "{messages}");
+    let of = |value: u32| {
+        let start = format!("run[costs.switch_ns={value}],all,Mpps,");
+        data.lines().find_map(|line| line.strip_prefix(&start).map(|figure| figure.parse::<f64>().unwrap()))
+    };
+    assert!(of(0).unwrap() > 0.5 && of(9000).unwrap() > 0.5 && of(4500).is_none(), "{data}");
+}
+
+#[test]
+fn what_is_not_modelled_is_refused_at_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = example()
+        .replace("cores = [0]", "cores = [0, 7]")
+        .replace("{ name = \"filter\", cycles = 180 }, ", "");
+    let file = written(folder.path(), &text);
+    let (code, data, messages) = run(folder.path(), &["sim", &file]);
+    assert_eq!((code, data.as_str()), (4, ""), "{messages}");
+    for wanted in ["several workers", ":5:1", "what a packet costs the NF `filter`", "help: add `[[sim.nf]]`"]
+    {
+        assert!(messages.contains(wanted), "{messages}");
+    }
+    let (code, _, messages) = run(folder.path(), &["sim", "nowhere.toml"]);
+    assert!(code == 2 && messages.contains("no file and no scenario `nowhere.toml`"), "{messages}");
+    let (code, _, messages) = run(folder.path(), &["sim", &file, "--sweep", "seed=9..1"]);
+    assert!(code == 4 || messages.contains("the lower first"), "{messages}");
+}
+
+#[test]
+fn a_scene_that_is_none_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (text, wanted) in [
+        ("{", "EOF"),
+        ("{\"seed\": 1}", "missing field"),
+        ("{\"seed\": -1}", "invalid value"),
+        ("[1e999]", "number out of range"),
+    ] {
+        let path = folder.path().join("bad.scene.json");
+        fs::write(&path, text).unwrap();
+        let (code, data, messages) = run(folder.path(), &["sim", path.to_str().unwrap()]);
+        assert_eq!((code, data.as_str()), (4, ""), "{text}: {messages}");
+        assert!(messages.contains(wanted), "{text}: {messages}");
+    }
+}
