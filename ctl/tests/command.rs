@@ -26,6 +26,7 @@ const COMMANDS: [&str; 14] = [
 ];
 /// Commands of commands.
 const PROFILES: [&str; 3] = ["chain", "nf", "machine"];
+const SIMS: [&str; 2] = ["swarm", "shrink"];
 
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
@@ -39,9 +40,10 @@ fn help_is_as_committed() {
     for command in COMMANDS.iter().filter(|command| **command != "bench") {
         text += &format!("\n$ headgate {command} --help\n{}", run(folder.path(), &[command, "--help"]).1);
     }
-    for profile in PROFILES {
-        let help = run(folder.path(), &["profile", profile, "--help"]).1;
-        text += &format!("\n$ headgate profile {profile} --help\n{help}");
+    let of_profile = PROFILES.map(|command| ["profile", command]);
+    for [command, of_it] in of_profile.into_iter().chain(SIMS.map(|command| ["sim", command])) {
+        let help = run(folder.path(), &[command, of_it, "--help"]).1;
+        text += &format!("\n$ headgate {command} {of_it} --help\n{help}");
     }
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help.txt");
     if std::env::var_os("HEADGATE_COMMIT").is_some() {

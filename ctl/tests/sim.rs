@@ -88,3 +88,18 @@ fn a_scene_that_is_none_is_refused() {
         assert!(messages.contains(wanted), "{text}: {messages}");
     }
 }
+
+#[test]
+fn a_swarm_runs_the_seeds_that_it_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, data, messages) = run(folder.path(), &["--json", "sim", "swarm", "--seeds", "5..25"]);
+    let document: Json = serde_json::from_str(&data).unwrap();
+    assert_eq!(code, 0, "{messages}");
+    assert_eq!(document, json!({ "first_seed": 5, "seeds": 20, "failing": [] }), "{messages}");
+    for wrong in ["5", "5..5", "9..1", "x..1"] {
+        let (code, _, messages) = run(folder.path(), &["sim", "swarm", "--seeds", wrong]);
+        assert!(code == 2 && messages.contains("the lower first"), "{messages}");
+    }
+    let (code, _, messages) = run(folder.path(), &["sim", "shrink", "--seed", "5"]);
+    assert!(code == 1 && messages.contains("everything holds in the scene of seed 5"), "{messages}");
+}

@@ -6,6 +6,7 @@ use core::fmt;
 use headgate_decide::units::{Instant, Span};
 use serde::{Deserialize, Serialize};
 
+use crate::fairness::Bounds;
 use crate::plant::Plant;
 
 /// Time between two looks.
@@ -39,6 +40,12 @@ pub enum Rule {
     ThrottledWithoutCause,
     /// An NF is blocked only while another one is throttled.
     BlockedWithoutCause,
+    /// An NF that never gives up its core has nearly its share of it.
+    Fairness,
+    /// An NF is not throttled and opened again more often than its marks allow.
+    Oscillation,
+    /// A run ends.
+    Panic,
 }
 
 /// A rule that did not hold.
@@ -84,6 +91,7 @@ pub(crate) struct Checker {
     idle: Vec<Standstill>,
     asleep: Vec<Standstill>,
     without_cause: Vec<[u32; 2]>,
+    bounds: Bounds,
 }
 
 impl Checker {
@@ -93,7 +101,13 @@ impl Checker {
             idle: vec![Standstill::default(); plant.cores.len()],
             asleep: vec![Standstill::default(); plant.links.len()],
             without_cause: vec![[0; 2]; plant.links.len()],
+            bounds: Bounds::new(plant),
         }
+    }
+
+    /// Returns whether something did not hold.
+    pub(crate) fn has_found(&self) -> bool {
+        !self.violations.is_empty()
     }
 
     pub(crate) fn into_violations(self) -> Vec<Violation> {
@@ -110,6 +124,8 @@ impl Checker {
         self.check_idle(plant, &mut found);
         self.check_sleepers(plant, &mut found);
         self.check_causes(plant, &mut found);
+        found.extend(self.bounds.unfair(now, plant).into_iter().map(|what| (Rule::Fairness, what)));
+        found.extend(self.bounds.oscillating(now, plant).into_iter().map(|what| (Rule::Oscillation, what)));
         for (rule, what) in found {
             let is_known = self.violations.iter().any(|one| one.rule == rule);
             if !is_known && self.violations.len() < KEPT {

@@ -6,6 +6,7 @@
 
 use headgate_decide::units::{Instant, Span};
 
+use crate::canary::{Cage, Canary};
 use crate::costs::Costs;
 use crate::digest::Digest;
 use crate::kernel::{Class, RunQueue, WEIGHT};
@@ -21,6 +22,13 @@ pub(crate) struct CoreCounts {
     pub(crate) idle_ns: u64,
     pub(crate) switch_ns: u64,
     pub(crate) switches: u64,
+}
+
+/// What a task is to have of its core: its share, in the parts of a task that nobody gave one, and its slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entitled {
+    pub(crate) share: u64,
+    pub(crate) slice: u64,
 }
 
 /// Times and counts of a task, ever.
@@ -60,6 +68,10 @@ pub(crate) struct Core {
     /// Calls under way: when they take effect, and to which task.
     calls: Vec<(Instant, usize)>,
     next_tick: Instant,
+    tick_ns: u64,
+    base_slice: u64,
+    /// By task.
+    entitled: Vec<Entitled>,
     pub(crate) tasks: Vec<TaskCounts>,
     pub(crate) counts: CoreCounts,
     pub(crate) digest: Digest,
@@ -78,6 +90,9 @@ impl Core {
             switch_left: 0,
             calls: Vec::new(),
             next_tick: Instant(costs.tick.0),
+            tick_ns: costs.tick.0,
+            base_slice: costs.base_slice.0,
+            entitled: Vec::new(),
             tasks: Vec::new(),
             counts: CoreCounts::default(),
             digest: Digest::default(),
@@ -89,6 +104,7 @@ impl Core {
         let task = self.nfs.len();
         self.nfs.push(nf);
         self.tasks.push(TaskCounts::default());
+        self.entitled.push(Entitled { share: SHARES, slice: self.base_slice });
         self.queue.add(policy);
         self.calls.push((starts, task));
         task
@@ -97,6 +113,21 @@ impl Core {
     /// Returns its NFs, by task.
     pub(crate) fn nfs(&self) -> &[usize] {
         &self.nfs
+    }
+
+    /// Returns what each task is to have.
+    pub(crate) fn entitled(&self) -> &[Entitled] {
+        &self.entitled
+    }
+
+    /// Returns the time between two ticks.
+    pub(crate) const fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
+
+    /// Returns whether all its tasks have shares: none is real time.
+    pub(crate) fn is_fair(&self) -> bool {
+        self.queue.is_fair_alone()
     }
 
     /// Returns whether no NF runs or is about to.
@@ -147,8 +178,12 @@ impl Core {
     }
 
     /// Sets an NF's share of the core and its slice.
-    pub(crate) fn set_share(&mut self, task: usize, share: u32, slice: Span) {
-        self.queue.set_share(task, u64::from(share) * WEIGHT / SHARES, slice.0);
+    pub(crate) fn set_share(&mut self, task: usize, share: u32, slice: Span, cage: Cage) {
+        let share = u64::from(share);
+        self.entitled[task] = Entitled { share, slice: slice.0 };
+        let is_most = self.entitled.iter().all(|one| one.share <= share);
+        let given = if cage.has(Canary::ShareOfZero) && is_most { 0 } else { share };
+        self.queue.set_share(task, given * WEIGHT / SHARES, slice.0);
     }
 
     /// Wakes the NFs whose calls take effect.

@@ -10,16 +10,19 @@
 //! - `link`, `worker`: an NF as its worker sees it, and the worker's passes;
 //! - `weights`, `slices`: what the manager's control loop and its schedulers do;
 //! - `plant`: all of that together; `world`: who acts when; `agenda`: the next moments;
-//! - `checker`: what must hold in every scene; `report`: what was counted;
-//! - `scenarios`: the papers' experiments;
+//! - `checker`, `fairness`: what must hold in every scene; `report`: what was counted;
+//! - `scenarios`: the papers' experiments; `swarm`: scenes that seeds choose; `shrink`: small ones;
+//! - `canary`: bugs that tests put in;
 //! - `random`, `digest`, `histogram`: tools.
 #![forbid(unsafe_code)]
 
 mod agenda;
+mod canary;
 mod checker;
 mod core;
 mod costs;
 mod digest;
+mod fairness;
 mod histogram;
 mod kernel;
 mod link;
@@ -31,7 +34,9 @@ mod report;
 mod ring;
 pub mod scenarios;
 mod scene;
+pub mod shrink;
 mod slices;
+pub mod swarm;
 mod traffic;
 mod weights;
 mod worker;

@@ -5,6 +5,7 @@ use headgate_decide::pressure::{Load, QueueMarks, step};
 use headgate_decide::units::{CoreId, RegionId, Ticks};
 use headgate_decide::wake::{self, CallMarks, Cores, Hold, Sleep};
 
+use crate::canary::{Cage, Canary};
 use crate::ring::{Ring, Run, cut};
 use crate::scene;
 
@@ -119,10 +120,16 @@ impl Link {
     }
 
     /// Judges its queue. Returns whether it is throttled, when that has changed.
-    pub(crate) fn weigh(&mut self, now: Ticks) -> Option<bool> {
+    pub(crate) fn weigh(&mut self, now: Ticks, cage: Cage) -> Option<bool> {
         let marks = self.marks.as_ref()?;
         let before = self.load.is_throttled();
-        self.load = step(self.load, self.depth(), now, marks);
+        let depth = match cage.has(Canary::WatermarkCrossed) {
+            true => self.capacity.saturating_sub(self.depth()),
+            false => self.depth(),
+        };
+        if !(before && cage.has(Canary::ThrottledWithoutCause)) {
+            self.load = step(self.load, depth, now, marks);
+        }
         let is_throttled = self.load.is_throttled();
         self.counts.throttles += u64::from(is_throttled && !before);
         (is_throttled != before).then_some(is_throttled)

@@ -132,6 +132,11 @@ impl Nf {
         self.is_asleep && self.has_started
     }
 
+    /// Returns whether it leaves its core to others by what it is, or now.
+    pub(crate) const fn is_idle_by_choice(&self) -> bool {
+        self.is_asleep || matches!(self.waits, Waits::Cooperative { .. })
+    }
+
     /// Returns whether it sleeps and can be called.
     pub(crate) const fn waits_for_a_call(&self) -> bool {
         self.is_asleep && !self.is_called

@@ -3,6 +3,7 @@
 use headgate_decide::pressure::HopPressure;
 use headgate_decide::units::{Instant, Span};
 
+use crate::canary::{Cage, Canary};
 use crate::core::{Core, Ground};
 use crate::costs::Costs;
 use crate::digest::Digest;
@@ -50,6 +51,8 @@ pub(crate) struct Plant {
     pub(crate) chains: Vec<Chain>,
     pub(crate) flows: Vec<Flow>,
     bytes: Vec<u32>,
+    /// The bug that a test put in.
+    pub(crate) cage: Cage,
     /// Number of throttled NFs.
     pub(crate) throttled: usize,
     /// Digest of what happened to packets.
@@ -67,6 +70,7 @@ impl Plant {
             chains: scene.chains.iter().map(|chain| Chain::new(&chain.stages)).collect(),
             flows: scene.flows.iter().map(|flow| Flow::new(flow.chain)).collect(),
             bytes: scene.flows.iter().map(|flow| flow.bytes).collect(),
+            cage: Cage::default(),
             throttled: 0,
             digest: Digest::default(),
         };
@@ -117,6 +121,7 @@ impl Plant {
         let packets = u64::from(run.packets);
         let chain = &mut self.chains[self.flows[usize::from(run.flow)].chain];
         chain.full += packets;
+        chain.throttled += if self.cage.has(Canary::CountedTwice) { packets } else { 0 };
         if run.position > 0 {
             chain.wasted += packets;
             self.links[chain.stages[usize::from(run.position) - 1]].counts.wasted += packets;

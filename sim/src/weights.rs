@@ -71,7 +71,7 @@ impl Weighing {
                 Action::Write { instance, share, slice, yields_after } => {
                     let nf = instance.index();
                     let seat = plant.links[nf].seat;
-                    plant.cores[seat.core].set_share(seat.task, share, slice);
+                    plant.cores[seat.core].set_share(seat.task, share, slice, plant.cage);
                     plant.nfs[nf].orders.slice = yields_after;
                 }
                 // Nobody reads a log here.

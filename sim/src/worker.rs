@@ -7,6 +7,7 @@ use headgate_decide::pressure::{Feeder, Shed, came_for, is_blocked, is_closed, s
 use headgate_decide::units::{Instant, Span, Ticks};
 use headgate_decide::wake::{BellSample, Cores};
 
+use crate::canary::Canary;
 use crate::plant::Plant;
 use crate::port::Port;
 use crate::ring::Run;
@@ -19,6 +20,9 @@ const DRAIN: u32 = 4 * 128;
 const MERGED_FOR: Span = Span::from_micros(5);
 /// Passes that one of them stands for at most: with a full burst each they take longer than that.
 const MERGED: u32 = 4;
+
+/// One call of so many is lost, where a test wants that.
+const LOST: u64 = 16;
 
 /// A worker.
 #[derive(Clone, Debug)]
@@ -117,8 +121,18 @@ impl Worker {
         let mut room = DRAIN * self.passes;
         while let Some(run) = plant.nfs[nf].transmit.pop(room) {
             room -= run.packets;
-            plant.links[nf].held -= run.packets;
+            let link = &mut plant.links[nf];
+            if !(plant.cage.has(Canary::SlotWithoutOwner) && link.held == link.capacity()) {
+                link.held -= run.packets;
+            }
             self.moved += u64::from(run.packets);
+            if plant.cage.has(Canary::OrderBroken)
+                && let Some(next) = plant.nfs[nf].transmit.pop(room)
+            {
+                room -= next.packets;
+                plant.links[nf].held -= next.packets;
+                self.send_on(now, next, plant);
+            }
             self.send_on(now, run, plant);
         }
         while let Some(run) = plant.links[nf].deliver_pending() {
@@ -143,11 +157,12 @@ impl Worker {
     fn tend(&mut self, now: Instant, plant: &mut Plant) {
         let ticks = Ticks(now.0);
         for &nf in &self.nfs {
-            if let Some(is_throttled) = plant.links[nf].weigh(ticks) {
+            if let Some(is_throttled) = plant.links[nf].weigh(ticks, plant.cage) {
                 plant.throttled = if is_throttled { plant.throttled + 1 } else { plant.throttled - 1 };
             }
         }
-        if plant.throttled > 0 || self.has_blocked {
+        let has_blocked = self.has_blocked && !plant.cage.has(Canary::BlockedForEver);
+        if plant.throttled > 0 || has_blocked {
             self.block(plant);
         }
         self.wake(now, plant);
@@ -194,7 +209,7 @@ impl Worker {
 /// Calls an NF if it sleeps while packets wait for it and that is worth a call. Returns what that takes, in
 /// nanoseconds.
 fn consider_call(now: Instant, nf: usize, plant: &mut Plant, cores: &mut Cores) -> u64 {
-    let Plant { links, nfs, costs, .. } = plant;
+    let Plant { links, nfs, costs, cage, .. } = plant;
     let (link, nf) = (&mut links[nf], &mut nfs[nf]);
     if !link.sleep.is_asleep() || link.held == 0 || link.is_blocked {
         return 0;
@@ -208,6 +223,9 @@ fn consider_call(now: Instant, nf: usize, plant: &mut Plant, cores: &mut Cores) 
         return 0;
     }
     nf.note_call();
+    if cage.has(Canary::LostWakeUp) && link.counts.calls % LOST == 0 {
+        return 0;
+    }
     plant.cores[link.seat.core].call(link.seat.task, now, costs)
 }
 

@@ -5,7 +5,7 @@ use headgate_decide::units::Instant;
 use headgate_decide::wake::{CallMarks, SLICE, poll_before_sleep};
 
 use crate::agenda::Agenda;
-use crate::checker::Checker;
+use crate::checker::{Checker, Violation};
 use crate::link::TICKS_PER_MICRO;
 use crate::plant::Plant;
 use crate::port::Port;
@@ -82,6 +82,27 @@ impl World {
         self.run_until(warm + self.scene.horizon);
         let after = self.counts();
         Report::new(&self.scene, &self.plant, &before, &after, self.checker.into_violations())
+    }
+
+    /// Runs until something does not hold. Returns what, as far as it was seen at that moment.
+    #[must_use]
+    pub fn judge(mut self) -> Vec<Violation> {
+        let end = Instant(0) + self.scene.warm_up + self.scene.horizon;
+        while !self.checker.has_found()
+            && let Some((at, entity)) = self.agenda.next().filter(|(at, _)| *at <= end)
+        {
+            self.now = at;
+            let next = self.act(at, entity);
+            self.agenda.set(entity, next);
+        }
+        self.checker.into_violations()
+    }
+
+    /// Puts a bug in.
+    #[cfg(test)]
+    pub(crate) fn with(mut self, canary: crate::canary::Canary) -> Self {
+        self.plant.cage = crate::canary::Cage::with(canary);
+        self
     }
 
     /// Runs until a moment.

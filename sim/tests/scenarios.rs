@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use headgate_sim::scenarios::Scenario;
-use headgate_sim::{Violation, scenarios};
+use headgate_sim::{Resolution, Violation, World, scenarios, swarm};
 
 /// Returns a scenario's table: each value, what was measured on machine C, and the paper's.
 fn table(scenario: &Scenario) -> (String, Vec<Violation>) {
@@ -29,9 +29,13 @@ fn assert_as_committed(name: &str) {
     let scenario = scenarios::named(name).expect("it is one");
     let (text, violations) = table(&scenario);
     assert!(violations.is_empty(), "{name}: {violations:#?}");
+    assert_text_as_committed(name, &text);
+}
+
+fn assert_text_as_committed(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("snapshots").join(format!("{name}.txt"));
     if std::env::var_os("HEADGATE_UPDATE_SNAPSHOTS").is_some() {
-        std::fs::write(&file, &text).expect("the folder is there");
+        std::fs::write(&file, text).expect("the folder is there");
     }
     let committed = std::fs::read_to_string(&file).unwrap_or_default();
     assert_eq!(text, committed, "{} differs; HEADGATE_UPDATE_SNAPSHOTS=1 writes it anew", file.display());
@@ -55,4 +59,18 @@ fn nfvnice_dynamic() {
 #[test]
 fn unis_uniform() {
     assert_as_committed("unis-uniform");
+}
+
+/// Scenes that nobody chose run the same in every build and on every machine.
+#[test]
+fn swarm() {
+    let mut text = "seed, NFs, Mpps that left, digest\n".to_owned();
+    for seed in 0..20 {
+        let scene = swarm::scene(seed);
+        let nfs = scene.nfs.len();
+        let report = World::new(scene, Resolution::default()).run();
+        let mpps = report.throughput.per_second() / 1e6;
+        writeln!(text, "{seed:4} {nfs:4} {mpps:9.3} {}", report.digest).expect("a string takes all");
+    }
+    assert_text_as_committed("swarm", &text);
 }

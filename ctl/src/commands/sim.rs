@@ -4,6 +4,7 @@ mod report;
 mod scene;
 mod settings;
 mod source;
+mod swarm;
 
 use headgate_sim::{Report, Resolution, World, scenarios};
 use serde_json::json;
@@ -51,12 +52,16 @@ pub struct Args {
 enum Command {
     /// List the scenarios and their cases
     List,
+    Swarm(swarm::SwarmArgs),
+    Shrink(swarm::ShrinkArgs),
 }
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     match &args.command {
         Some(Command::List) => list(out),
+        Some(Command::Swarm(args)) => swarm::run(args, out),
+        Some(Command::Shrink(args)) => swarm::run_shrink(args, out),
         None => simulate(args, out),
     }
 }

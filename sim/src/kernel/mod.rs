@@ -72,6 +72,11 @@ impl RunQueue {
         self.tasks.push(Task { class: Class::of(policy), is_awake: false });
     }
 
+    /// Returns whether no task is real time.
+    pub(crate) fn is_fair_alone(&self) -> bool {
+        self.tasks.iter().all(|task| task.class == Class::Fair)
+    }
+
     /// Returns how many tasks want the core.
     pub(crate) fn runnable(&self) -> usize {
         self.fair.runnable() + self.real_time.runnable()
