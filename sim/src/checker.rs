@@ -65,20 +65,20 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Looks in a row at which something was seen while no packet was taken: what is seen again and again may be
-/// something new each time.
+/// Looks in a row at which something was seen while a count stood still, as that of packets taken: what is
+/// seen again and again may be something new each time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Standstill {
     looks: u32,
-    taken: u64,
+    count: u64,
 }
 
 impl Standstill {
-    /// Takes in a look, and the packets taken so far, ever. Returns the looks in a row.
-    fn look(&mut self, is_seen: bool, taken: u64) -> u32 {
-        let stands_still = is_seen && (self.looks == 0 || taken == self.taken);
+    /// Takes in a look, and the count so far, ever. Returns the looks in a row.
+    fn look(&mut self, is_seen: bool, count: u64) -> u32 {
+        let stands_still = is_seen && (self.looks == 0 || count == self.count);
         self.looks = if stands_still { self.looks + 1 } else { u32::from(is_seen) };
-        self.taken = taken;
+        self.count = count;
         self.looks
     }
 }
@@ -90,7 +90,7 @@ pub(crate) struct Checker {
     /// Looks in a row, by core and by link.
     idle: Vec<Standstill>,
     asleep: Vec<Standstill>,
-    without_cause: Vec<[u32; 2]>,
+    without_cause: Vec<[Standstill; 2]>,
     bounds: Bounds,
 }
 
@@ -100,7 +100,7 @@ impl Checker {
             violations: Vec::new(),
             idle: vec![Standstill::default(); plant.cores.len()],
             asleep: vec![Standstill::default(); plant.links.len()],
-            without_cause: vec![[0; 2]; plant.links.len()],
+            without_cause: vec![[Standstill::default(); 2]; plant.links.len()],
             bounds: Bounds::new(plant),
         }
     }
@@ -168,9 +168,10 @@ impl Checker {
             let is_short = link.marks.is_none_or(|marks| link.depth() < marks.low);
             let seen = [link.load.is_throttled() && is_short, link.is_blocked && plant.throttled == 0];
             let rules = [Rule::ThrottledWithoutCause, Rule::BlockedWithoutCause];
+            // A state lasts a while after its cause; one that was left and came again is another one.
+            let throttles = link.counts.throttles;
             for ((looks, seen), rule) in self.without_cause[nf].iter_mut().zip(seen).zip(rules) {
-                *looks = if seen { *looks + 1 } else { 0 };
-                if *looks >= LOOKS {
+                if looks.look(seen, throttles) >= LOOKS {
                     found.push((rule, format!("NF {nf} with {} packets", link.depth())));
                 }
             }
