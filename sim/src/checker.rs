@@ -139,8 +139,8 @@ impl Checker {
         for (number, core) in plant.cores.iter().enumerate() {
             let has_work = |nf: &&usize| !plant.nfs[**nf].receive.is_empty() && !plant.links[**nf].is_blocked;
             let idles = core.is_idle().then(|| core.nfs().iter().find(has_work)).flatten();
-            let taken = core.nfs().iter().map(|nf| plant.nfs[*nf].counts.taken).sum();
-            if self.idle[number].look(idles.is_some(), taken) >= LOOKS
+            let changes = core.nfs().iter().map(|nf| changes_of(plant, *nf)).sum();
+            if self.idle[number].look(idles.is_some(), changes) >= LOOKS
                 && let Some(nf) = idles
             {
                 let packets = plant.nfs[*nf].receive.packets();
@@ -156,7 +156,7 @@ impl Checker {
     fn check_sleepers(&mut self, plant: &Plant, found: &mut Vec<(Rule, String)>) {
         for (number, (nf, link)) in plant.nfs.iter().zip(&plant.links).enumerate() {
             let waits = nf.is_asleep() && !nf.receive.is_empty() && !link.is_blocked;
-            if self.asleep[number].look(waits, nf.counts.taken) >= LOOKS_ASLEEP {
+            if self.asleep[number].look(waits, changes_of(plant, number)) >= LOOKS_ASLEEP {
                 let packets = nf.receive.packets();
                 found.push((Rule::Starvation, format!("NF {number} sleeps beside {packets} packets")));
             }
@@ -177,6 +177,12 @@ impl Checker {
             }
         }
     }
+}
+
+/// Returns a count that stands still while an NF takes no packet and is not blocked anew: one that is blocked
+/// between all looks was called for nothing each time.
+fn changes_of(plant: &Plant, nf: usize) -> u64 {
+    plant.nfs[nf].counts.taken + plant.links[nf].counts.blocks
 }
 
 fn check_conservation(plant: &Plant, found: &mut Vec<(Rule, String)>) {

@@ -24,6 +24,8 @@ pub(crate) struct LinkCounts {
     pub(crate) wasted: u64,
     pub(crate) calls: u64,
     pub(crate) throttles: u64,
+    /// Times it was blocked.
+    pub(crate) blocks: u64,
 }
 
 /// Where an NF runs.

@@ -176,7 +176,9 @@ impl Worker {
                 Feeder { is_judged: link.marks.is_some(), sleeps: link.sleep.is_possible(), diverts: false };
             let is_closed = |(chain, from)| is_closed(plant.hops(chain, from));
             let blocked = is_blocked(feeder, plant.ways_on(nf).map(is_closed));
-            plant.links[nf].is_blocked = blocked;
+            let link = &mut plant.links[nf];
+            link.counts.blocks += u64::from(blocked && !link.is_blocked);
+            link.is_blocked = blocked;
             plant.nfs[nf].orders.blocked = blocked;
             self.has_blocked |= blocked;
         }
