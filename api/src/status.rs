@@ -388,6 +388,15 @@ pub struct NfStatus {
     /// Time that it kept packets, the rest of their burst included; `None` before any was sampled.
     #[serde(default)]
     pub processing: Option<DelayStatus>,
+    /// Distribution of its service times, by its own account; `None` before any was sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_time_histogram: Option<HistogramStatus>,
+    /// Distribution of the times that packets waited for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queueing_histogram: Option<HistogramStatus>,
+    /// Distribution of the times that it kept packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processing_histogram: Option<HistogramStatus>,
     /// Whether its service time is overridden by CPU accounting, because the two disagree.
     pub service_time_overridden: bool,
     /// Packets that come for it, per second.
@@ -443,6 +452,39 @@ pub struct DelayStatus {
     pub p50_ns: u64,
     /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
+}
+
+/// Upper bounds of the buckets of a [`HistogramStatus`], in nanoseconds; a last bucket has none. Our choice:
+/// from the service time of the lightest NF to a queue that nobody serves, three for each power of ten up to
+/// a millisecond, where delays of chains mostly lie, and fewer beyond.
+pub const HISTOGRAM_BOUNDS_NS: [u64; 18] = [
+    100,
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    10_000_000,
+    50_000_000,
+    250_000_000,
+    1_000_000_000,
+];
+
+/// Distribution of sampled times, since the manager started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistogramStatus {
+    /// Number of samples in each bucket of [`HISTOGRAM_BOUNDS_NS`], then of longer ones.
+    pub counts: Vec<u64>,
+    /// Sum of all samples, in nanoseconds.
+    pub sum_ns: u64,
 }
 
 /// Delay of packets at one stage of a chain, over all its instances.
@@ -529,6 +571,9 @@ pub struct ChainStatus {
     /// Delay from arrival to emission; `None` before a packet left.
     #[serde(default)]
     pub delay: Option<DelayStatus>,
+    /// Distribution of that delay; `None` before a packet left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_histogram: Option<HistogramStatus>,
     /// Bound on the delay, in nanoseconds; `None` without one.
     #[serde(default)]
     pub delay_bound_ns: Option<u64>,

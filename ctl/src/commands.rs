@@ -9,6 +9,7 @@ pub mod down;
 pub mod list;
 pub mod logs;
 pub mod man;
+pub mod metrics;
 pub mod profile;
 pub mod show;
 pub mod sim;

@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{HEADGATE, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "demo",
     "doctor",
     "check",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 14] = [
     "status",
     "top",
     "show",
+    "metrics",
     "tell",
     "profile",
     "bench",

@@ -52,6 +52,7 @@ mod snapshot;
 mod state;
 mod taken;
 mod telemetry;
+mod totals;
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;

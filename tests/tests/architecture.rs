@@ -41,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("headgate-api", &["headgate-host"]),
+    ("headgate-web", &["headgate-api"]),
     (
         "headgate-manager",
         &[
@@ -70,6 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "headgate-kernel",
             "headgate-session",
             "headgate-sim",
+            "headgate-web",
             "headgate-wire",
         ],
     ),

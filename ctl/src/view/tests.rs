@@ -85,6 +85,7 @@ fn after(seconds: u64) -> Snapshot {
                 dropped: 1000 * seconds,
                 wasted: 0,
                 delay: delay(230_000),
+                delay_histogram: None,
                 delay_bound_ns: Some(500_000),
                 window: Some(1200),
                 objective: Some(ObjectiveStatus {

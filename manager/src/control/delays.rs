@@ -15,8 +15,9 @@ use headgate_path::delay::{Delayed, Log, Sample};
 use headgate_path::holders::TICK_SHIFT;
 use headgate_shm::histogram::{BUCKETS, bucket_of, middle_of};
 
+use super::totals::Totals;
 use crate::record::{Recorded, Recorder};
-use crate::status::DelayStatus;
+use crate::status::{DelayStatus, HistogramStatus};
 
 type Histogram = Recent<BUCKETS>;
 
@@ -33,20 +34,23 @@ pub struct Delays {
 
 /// Samples by number; nothing is kept for a number without any.
 #[derive(Default)]
-struct Sampled(Vec<Option<Box<Histogram>>>);
+struct Sampled {
+    recent: Vec<Option<Box<Histogram>>>,
+    totals: Totals,
+}
 
 impl Sampled {
     fn at(&mut self, number: u16) -> &mut Histogram {
         let number = usize::from(number);
-        if self.0.len() <= number {
-            self.0.resize_with(number + 1, || None);
+        if self.recent.len() <= number {
+            self.recent.resize_with(number + 1, || None);
         }
-        self.0[number].get_or_insert_default()
+        self.recent[number].get_or_insert_default()
     }
 
     /// Returns median and tail of the samples of all these together.
     fn of(&self, numbers: impl Iterator<Item = u16> + Clone, clock: &Clock) -> Option<DelayStatus> {
-        let all = numbers.filter_map(|number| self.0.get(usize::from(number))?.as_deref());
+        let all = numbers.filter_map(|number| self.recent.get(usize::from(number))?.as_deref());
         let ns = |bucket: usize| clock.cycles_to_ns(middle_of(bucket) << TICK_SHIFT);
         Some(DelayStatus { p50_ns: ns(quantile(all.clone(), 500)?), p99_ns: ns(quantile(all, 990)?) })
     }
@@ -76,12 +80,25 @@ impl Delays {
     }
 
     fn on_sample(&mut self, now: Moment, Sample { of, packets, ticks }: Sample) {
-        let sampled = match of {
-            Delayed::Queueing(instance) => self.queueing.at(instance.0),
-            Delayed::Processing(instance) => self.processing.at(instance.0),
-            Delayed::Whole(chain) => self.whole.at(chain.0),
+        let (sampled, number) = match of {
+            Delayed::Queueing(instance) => (&mut self.queueing, instance.0),
+            Delayed::Processing(instance) => (&mut self.processing, instance.0),
+            Delayed::Whole(chain) => (&mut self.whole, chain.0),
         };
-        sampled.on_sample(now, bucket_of(ticks.into()), packets.into());
+        sampled.at(number).on_sample(now, bucket_of(ticks.into()), packets.into());
+        let ns = self.clock.cycles_to_ns(u64::from(ticks) << TICK_SHIFT);
+        sampled.totals.add(number, ns, packets.into());
+    }
+
+    /// Returns the distribution of a chain's delays since the start.
+    pub fn total_of_chain(&self, chain: ChainId) -> Option<HistogramStatus> {
+        self.whole.totals.of(chain.0)
+    }
+
+    /// Returns the distributions of the times that packets spent in the queue and in the hands of an
+    /// instance, since the start.
+    pub fn totals_of(&self, instance: InstanceId) -> [Option<HistogramStatus>; 2] {
+        [&self.queueing, &self.processing].map(|sampled| sampled.totals.of(instance.0))
     }
 
     /// Returns the delay of a chain, from its head to its end.

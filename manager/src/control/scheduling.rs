@@ -16,10 +16,11 @@ use headgate_session::message::Loop;
 use headgate_shm::histogram::{BUCKETS, middle_of};
 
 use super::instance::Seat;
+use super::totals::Totals;
 use crate::config::Mode;
 use crate::config::model::{Link, Policy, Scheduler};
 use crate::record::{Recorded, Recorder};
-use crate::status::EventCode;
+use crate::status::{EventCode, HistogramStatus};
 
 /// Weights of all NFs, and the samples that decide them.
 pub struct Scheduling {
@@ -27,6 +28,8 @@ pub struct Scheduling {
     mode: Mode,
     /// Samples of service times in each bucket as they were counted last, by instance.
     counted: Vec<Option<Box<[u32; BUCKETS]>>>,
+    /// Service times since the start.
+    service_times: Totals,
     /// Policy of each instance's process, in words.
     policies: Vec<String>,
     /// List of actions; kept for its memory.
@@ -37,6 +40,8 @@ pub struct Scheduling {
 pub struct Figures {
     /// Service time by its own account.
     pub claim: Option<ServiceTimes>,
+    /// Distribution of its service times since the start, by its own account.
+    pub service_times: Option<HistogramStatus>,
     /// CPU time for each packet.
     pub accounted: Option<Span>,
     /// Whether CPU accounting overrides its own account.
@@ -58,6 +63,7 @@ impl Scheduling {
             weights: Recorded::new(recorder, Moment::default(), rules, Entry::Weights),
             mode: config.mode,
             counted: Vec::new(),
+            service_times: Totals::default(),
             policies: Vec::new(),
             actions: Vec::new(),
         }
@@ -128,6 +134,7 @@ impl Scheduling {
             let count = count.load(Ordering::Relaxed);
             if count != *before {
                 let (time, count_more) = (Span(to_ns(middle_of(bucket))), count.wrapping_sub(*before));
+                self.service_times.add(instance.0, time.0, count_more);
                 self.on(now, Event::ServiceTime { instance, time, count: count_more }, actions);
                 *before = count;
             }
@@ -160,6 +167,7 @@ impl Scheduling {
     pub fn figures(&self, id: InstanceId) -> Figures {
         Figures {
             claim: self.weights.claim(id),
+            service_times: self.service_times.of(id.0),
             accounted: self.weights.accounted(id),
             is_overridden: self.weights.is_overridden(id),
             arrivals: self.weights.arrivals(id),

@@ -6,7 +6,7 @@ use headgate_decide::lifecycle::State;
 use headgate_decide::units::{ChainId, InstanceId, NfId, Span};
 use headgate_host::{cores, process};
 use headgate_path::audit::Audit;
-use headgate_path::board::{InstanceCounts, Station};
+use headgate_path::board::{Count, InstanceCounts, Station};
 use headgate_path::drop::DropReason;
 use headgate_path::plan::{Exit, UNCLAIMED};
 use headgate_path::worker::Command;
@@ -162,11 +162,9 @@ impl Control {
         let weights = self.scheduling.figures(seat.number);
         let slices = self.slices.figures(seat.number);
         let (queueing, processing) = self.delays.of_instances(&[seat.number]);
+        let [queueing_histogram, processing_histogram] = self.delays.totals_of(seat.number);
         let LinkStatus { io, external, is_asleep, is_blocked } = instance.link_status();
         let watermarks = link.and_then(|link| link.watermarks(&self.config.scheduler, &seat.nf));
-        let passed = |pick: fn(&InterfaceStatus) -> u64, otherwise: u64| {
-            io.as_ref().map_or(otherwise, |io| io.interfaces.iter().map(pick).sum())
-        };
         NfStatus {
             nf: seat.nf.name.clone(),
             instance: seat.name.clone(),
@@ -182,9 +180,9 @@ impl Control {
             start_ns: instance.life.start_span().map(|span| span.0),
             spare: instance.spare.state().word().to_owned(),
             spare_pid: instance.spare_process.as_ref().map(|spare| spare.origin.pid().as_raw_pid() as u32),
-            delivered: passed(|interface| interface.received, counts.delivered.get()),
+            delivered: passed(io.as_ref(), |interface| interface.received, &counts.delivered),
             made: counts.made.get(),
-            returned: passed(|interface| interface.sent, counts.returned.get()),
+            returned: passed(io.as_ref(), |interface| interface.sent, &counts.returned),
             held: counts.held.get(),
             pending: counts.pending.get(),
             throttled: self.fabric.signals.pressure.is_throttled(seat.number),
@@ -206,6 +204,9 @@ impl Control {
             cpu_time_per_packet_ns: weights.accounted.map(|accounted| accounted.0),
             queueing,
             processing,
+            service_time_histogram: weights.service_times,
+            queueing_histogram,
+            processing_histogram,
             service_time_overridden: weights.is_overridden,
             arrivals_per_second: weights.arrivals.per_second(),
             priority: seat.nf.priority,
@@ -248,6 +249,7 @@ impl Control {
                 held: audit.map(|audit| audit.held),
                 missing: audit.map(|audit| audit.missing()),
                 delay: self.delays.of_chain(ChainId(number as u16)),
+                delay_histogram: self.delays.total_of_chain(ChainId(number as u16)),
                 ..ChainStatus::default()
             };
             match chain {
@@ -429,6 +431,11 @@ const fn told_state(state: State) -> NfState {
         State::Reclaiming => NfState::Reclaiming,
         State::Gone => NfState::Gone,
     }
+}
+
+/// Returns the packets that passed an NF: by its own account if it works on interfaces, else by its worker's.
+fn passed(io: Option<&IoStatus>, pick: fn(&InterfaceStatus) -> u64, by_worker: &Count) -> u64 {
+    io.map_or_else(|| by_worker.get(), |io| io.interfaces.iter().map(pick).sum())
 }
 
 /// Returns the counters that an NF keeps itself.
