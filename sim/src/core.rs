@@ -72,6 +72,8 @@ pub(crate) struct Core {
     base_slice: u64,
     /// By task.
     entitled: Vec<Entitled>,
+    /// Slice that the task had which ran last, when it began.
+    began_with: u64,
     pub(crate) tasks: Vec<TaskCounts>,
     pub(crate) counts: CoreCounts,
     pub(crate) digest: Digest,
@@ -93,6 +95,7 @@ impl Core {
             tick_ns: costs.tick.0,
             base_slice: costs.base_slice.0,
             entitled: Vec::new(),
+            began_with: 0,
             tasks: Vec::new(),
             counts: CoreCounts::default(),
             digest: Digest::default(),
@@ -118,6 +121,12 @@ impl Core {
     /// Returns what each task is to have.
     pub(crate) fn entitled(&self) -> &[Entitled] {
         &self.entitled
+    }
+
+    /// Returns the longest slice that a task has, or began with: the kernel lets it run to its end, whatever
+    /// is written meanwhile.
+    pub(crate) fn longest_slice(&self) -> u64 {
+        self.entitled.iter().map(|one| one.slice).fold(self.began_with, u64::max)
     }
 
     /// Returns the time between two ticks.
@@ -225,6 +234,7 @@ impl Core {
             self.digest.event(self.now, self.number, task as u64);
             self.switch_left += if has_yielded { costs.yield_ns } else { costs.switch_ns };
             self.counts.switches += 1;
+            self.began_with = self.entitled[task].slice;
             self.last = Some(task);
         }
     }

@@ -90,7 +90,10 @@ impl Claim {
         let all: u64 = entitled.iter().map(|one| one.share).sum();
         let passed = if self.longest_slice == 0 { Span::ZERO } else { passed };
         let part = u128::from(passed.0) * u128::from(entitled[task].share) / u128::from(all.max(1));
-        let longest = entitled.iter().map(|one| one.slice).max().unwrap_or_default();
-        Self { due_ns: self.due_ns + part as u64, longest_slice: self.longest_slice.max(longest), ..self }
+        Self {
+            due_ns: self.due_ns + part as u64,
+            longest_slice: self.longest_slice.max(core.longest_slice()),
+            ..self
+        }
     }
 }
