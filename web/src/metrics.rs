@@ -2,7 +2,7 @@
 //!
 //! Labels are names of the configuration, words of ours and numbers of workers, never anything of a packet,
 //! so that nobody who sends packets makes time series. Of chains there may be ten thousand: each has its
-//! counters, and the first [`family::HISTOGRAMS_MAX`] of chains and of NF instances have histograms. Which
+//! counters, and the first `family::HISTOGRAMS_MAX` of chains and of NF instances have histograms. Which
 //! these are depends on the configuration alone, so that no series comes and goes.
 
 mod chains;

@@ -1,8 +1,8 @@
 //! HTTP server for metrics: one thread, and bounds for whatever a client does.
 //!
-//! A request must come within [`REQUEST_PATIENCE`] and a connection ends within [`CONNECTION_PATIENCE`].
+//! A request must come within [`REQUEST_PATIENCE`] and a connection ends within `CONNECTION_PATIENCE`.
 //! There are at most [`CONNECTIONS_MAX`] of them: a new one takes the place of the oldest, so that clients
-//! that open and say nothing keep nobody out. The manager is asked at most once in [`FRESH`], for one request
+//! that open and say nothing keep nobody out. The manager is asked at most once in `FRESH`, for one request
 //! at a time, and all that come meanwhile share the answer.
 
 use std::collections::VecDeque;

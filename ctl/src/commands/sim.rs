@@ -23,8 +23,8 @@ use source::Source;
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Configuration file with an optional [sim] table, scene file (*.scene.json), or scenario as `headgate
-    /// sim list` names it
+    /// Configuration file with an optional `[sim]` table, scene file (*.scene.json), or scenario as
+    /// `headgate sim list` names it
     #[arg(required = true, value_name = "FILE|SCENARIO")]
     source: Option<String>,
     /// Run only cases of a scenario whose names begin so
