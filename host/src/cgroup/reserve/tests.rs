@@ -109,7 +109,7 @@ fn what_a_manager_left_that_is_no_more_is_dissolved() {
             fs::write(left.join(file), fs::read(bed.cpusets.top.join(file)).unwrap()).unwrap();
         }
         fs::write(left.join(PROCESSES), bed.pid(1).as_raw_pid().to_string()).unwrap();
-        assert_eq!(bed.cpusets.abandoned(), [left.clone()]);
+        assert_eq!(bed.cpusets.abandoned(), std::slice::from_ref(&left));
         assert_eq!(end(&bed.cpusets), 1);
         assert!(!left.exists());
     }
