@@ -78,7 +78,8 @@ impl Worker {
         let merges = self.merges && u64::from(outstanding) + self.moved >= BURST;
         self.passes = if merges { MERGED } else { 1 };
         let after = if merges { cost.max(MERGED_FOR) } else { cost };
-        if self.moved > 0 || outstanding > 0 || self.has_blocked {
+        // A throttled NF is opened by a pass too, with packets or without.
+        if self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0 {
             return Some(now + after);
         }
         let next = self.ports.iter().filter_map(Port::next).min()?;
