@@ -2,8 +2,8 @@
 //!
 //! - `throttled-for-a-moment`, `throttled-again-and-again`: the checker took four short states, each with a
 //!   cause of its own, for one without.
-//! - `throttled-while-nothing-comes`: the model's worker rested until the next packet, so that nobody opened an
-//!   NF whose queue was empty.
+//! - `throttled-while-nothing-comes`: the model's worker rested until the next packet, so that nobody opened
+//!   an NF whose queue was empty.
 //! - `began-alone`: an NF that began a slice of 93 ms while it was alone runs it to its end, as the kernel
 //!   does, although its slice was shortened when another one came.
 //! - `blocked-between-all-looks`, `called-for-nothing`: an NF that is called, and blocked again before it
