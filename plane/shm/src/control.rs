@@ -40,11 +40,13 @@ use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 
 /// Version of the interface, the newest that is spoken here. It changes whenever anything in this file or in
 /// the descriptor changes its meaning.
-pub const ABI_VERSION: u32 = 8;
+pub const ABI_VERSION: u32 = 9;
 /// Oldest version that is spoken here. It rises to [`ABI_VERSION`] with a change that this code does not
 /// know to do without; between the two, both sides do as the version says that they agreed on.
 pub const ABI_VERSION_MIN: u32 = 8;
 const _: () = assert!(ABI_VERSION_MIN <= ABI_VERSION);
+/// Version from which on a process can be a standby: one of before would take over at once.
+pub const STANDBY_VERSION: u32 = 9;
 /// Counters an NF can publish.
 pub const COUNTERS: usize = 64;
 /// Buffers that an NF can be lent at a time for packets it makes, and places of the lend ring. Our choice:
@@ -164,6 +166,28 @@ pub struct Orders {
     pub call_batch: AtomicU32,
     /// Longest time slice, in microseconds.
     pub slice_micros: AtomicU32,
+    /// 1: a standby is the instance's process from now on. Stored last of the three.
+    pub go: AtomicU32,
+    /// Packets that all processes of the instance returned before it went (wraps).
+    pub base: AtomicU32,
+    /// Number of its first packets that it works on alone, each in a burst of its own.
+    pub alone: AtomicU32,
+}
+
+impl Orders {
+    /// Orders a standby to go.
+    pub fn promote(&self, base: u32, alone: u32) {
+        self.base.store(base, Ordering::Relaxed);
+        self.alone.store(alone, Ordering::Relaxed);
+        self.go.store(1, Ordering::Release); // O-release, with O-acquire
+    }
+
+    /// Returns `base` and `alone` once a standby is to go.
+    #[must_use]
+    pub fn promoted(&self) -> Option<(u32, u32)> {
+        let goes = self.go.load(Ordering::Acquire) != 0; // O-acquire, with O-release
+        goes.then(|| (self.base.load(Ordering::Relaxed), self.alone.load(Ordering::Relaxed)))
+    }
 }
 
 /// Sizes and offsets of a control region with rings of `ring` descriptors.

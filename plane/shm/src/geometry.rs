@@ -31,7 +31,7 @@ pub const NOTE_BYTES: usize = 16;
 /// The largest stride. With `FRAME_BYTES_MAX` in a plain buffer the longest frame there that an NF can make.
 pub const STRIDE_MAX: u32 = HEADROOM_BYTES + FRAME_BYTES_MAX + 2 * LINE_BYTES;
 
-const LONG_BYTES: u32 = HEADROOM_BYTES + LONG_FRAME_BYTES_MAX + NOTE_BYTES as u32;
+pub(crate) const LONG_BYTES: u32 = HEADROOM_BYTES + LONG_FRAME_BYTES_MAX + NOTE_BYTES as u32;
 const _: () = assert!(LONG_BYTES + STRIDE_MAX <= LENGTH_MAX);
 
 /// The shape of a region.

@@ -12,7 +12,8 @@
 //! 0       header          what it is, and the log's {begin, length}
 //! 1024    directory       64 entries: name, schema, offset and size of a piece
 //! 4096    pieces          tables and values of the NF
-//! ...     log             as large as all pieces saved once: memory is used as far as it is written
+//! ...     log             as large as all pieces saved once: memory is used as far as it is written; larger
+//!                         where packets are saved too, because a standby is given them again
 //! ```
 //!
 //! Counts wrap at 2^32, as ring indices do. The log is always that of the newest burst, so two counts that
@@ -33,7 +34,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::geometry::LONG_BYTES;
 use crate::memory::{Memory, MemoryError, PAGE_BYTES};
+use crate::region::Region;
 
 use directory::{Directory, Entry};
 pub use directory::{NoRoomError, PIECE_ALIGN, PIECES_MAX, Piece, Wanted};
@@ -50,6 +53,9 @@ pub const SAVED_ALIGN: usize = 8;
 /// it: what makes `log_bytes` enough.
 pub const SAVED_BYTES_MIN: usize = 16;
 
+/// Bytes of log for packets: a burst of 64 of the longest frames, each with what its record needs.
+const PACKET_LOG_BYTES: usize = 64 * (LONG_BYTES as usize + PIECE_ALIGN);
+
 /// First word of a region that was set up: a name, and the version of this layout.
 const MAGIC: u64 = u64::from_le_bytes(*b"hgstate1");
 const DIRECTORY_OFFSET: usize = 1024;
@@ -63,7 +69,7 @@ const _: () = {
     assert!(size_of::<Header>() <= DIRECTORY_OFFSET);
     assert!(DIRECTORY_OFFSET + PIECES_MAX * size_of::<Entry>() <= PIECES_OFFSET);
     assert!(offset_of!(Header, begin) == 64);
-    assert!(STATE_BYTES_MAX + STATE_BYTES_MAX / 2 < u32::MAX as u64);
+    assert!(STATE_BYTES_MAX + STATE_BYTES_MAX / 2 + (PACKET_LOG_BYTES as u64) < u32::MAX as u64);
 };
 
 /// The fixed part of a region.
@@ -102,6 +108,15 @@ pub fn create(name: &str, bytes: u64) -> Result<Memory, MemoryError> {
     Memory::create_sparse(name, region_bytes(bytes), PIECES_OFFSET + bytes as usize)
 }
 
+/// Makes the same with a log that has room for the packets of a burst too.
+///
+/// # Errors
+/// [`MemoryError`] when the kernel refuses.
+pub fn create_for_standby(name: &str, bytes: u64) -> Result<Memory, MemoryError> {
+    let all = region_bytes(bytes) + PACKET_LOG_BYTES;
+    Memory::create_sparse(name, all, PIECES_OFFSET + bytes as usize)
+}
+
 /// Error: a region holds what no library of ours writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgedError {
@@ -128,6 +143,8 @@ pub struct Recovered {
 pub struct StateRegion {
     base: NonNull<u8>,
     bytes: usize,
+    /// Bytes that the log may have.
+    log_bytes: usize,
     /// Bytes in the log: never read back.
     used: Cell<u32>,
     edition: Cell<u64>,
@@ -143,36 +160,55 @@ impl StateRegion {
     /// # Errors
     /// [`MemoryError::NotSealed`] when the memory is smaller than that.
     pub fn attach(memory: Memory, bytes: u64, base: u32) -> Result<(Self, Recovered), MemoryError> {
+        let region = Self::map(memory, bytes)?;
+        let recovered = region.recover(base);
+        Ok((region, recovered))
+    }
+
+    /// Takes in a region that another process of the instance works with, without writing to it. Pieces can
+    /// be found ([`StateRegion::known_piece`]); nothing else may be done before [`StateRegion::take_over`].
+    ///
+    /// # Errors
+    /// [`MemoryError::NotSealed`] when the memory is smaller than that.
+    pub fn attach_beside(memory: Memory, bytes: u64) -> Result<Self, MemoryError> {
+        Self::map(memory, bytes)
+    }
+
+    /// Makes the region this process's, whose owner has ended: puts back what that changed and did not
+    /// return, in the pieces and in packets, which this process is given again.
+    ///
+    /// # Errors
+    /// [`ForgedError`]; the region is as it was.
+    pub fn take_over(&self, base: u32, packets: &Region) -> Result<u32, ForgedError> {
+        let undone = self.check_directory().and_then(|()| self.undo(base, Some(packets)))?;
+        self.edition.set(self.header().edition.load(Ordering::Relaxed));
+        Ok(undone)
+    }
+
+    fn map(memory: Memory, bytes: u64) -> Result<Self, MemoryError> {
         let needed = region_bytes(bytes);
         let is_possible =
             (STATE_BYTES_MIN..=STATE_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(PAGE_BYTES as u64);
         if !is_possible || memory.bytes() < needed || !memory.is_writable() {
             return Err(MemoryError::NotSealed { name: "state region".to_owned(), bytes: needed });
         }
+        let log = log_bytes(bytes as usize) + (memory.bytes() - needed).min(PACKET_LOG_BYTES);
         let memory = Arc::new(memory);
         // SAFETY: the mapping is page-aligned, long enough, and lives as long as `memory`.
-        Ok(unsafe { Self::over(memory.base(), bytes as usize, memory, base) })
+        Ok(unsafe { Self::over(memory.base(), [bytes as usize, log], memory) })
     }
 
     /// # Safety
-    /// `base` must be aligned to [`PIECE_ALIGN`] and lead to `region_bytes(bytes)` initialised bytes that are
-    /// valid as long as `keep` lives, and that no other region of this process uses.
+    /// `base` must be aligned to [`PIECE_ALIGN`] and lead to `PIECES_OFFSET` initialised bytes, `bytes` of
+    /// pieces and `log_bytes` of log, that are valid as long as `keep` lives, and that no other region of
+    /// this process uses.
     unsafe fn over(
         base: NonNull<u8>,
-        bytes: usize,
+        [bytes, log_bytes]: [usize; 2],
         keep: Arc<dyn Any + Send + Sync>,
-        base_count: u32,
-    ) -> (Self, Recovered) {
-        let region = Self {
-            base,
-            bytes,
-            used: Cell::new(0),
-            edition: Cell::new(0),
-            begun: Cell::new(None),
-            _keep: keep,
-        };
-        let recovered = region.recover(base_count);
-        (region, recovered)
+    ) -> Self {
+        let (used, edition, begun) = (Cell::new(0), Cell::new(0), Cell::new(None));
+        Self { base, bytes, log_bytes, used, edition, begun, _keep: keep }
     }
 
     fn header(&self) -> &Header {
@@ -210,7 +246,8 @@ impl StateRegion {
             self.set_up();
             return Recovered::default();
         }
-        let outcome = self.check_directory().and_then(|()| self.undo(base));
+        // Packets of the burst have ended, and their buffers are others'.
+        let outcome = self.check_directory().and_then(|()| self.undo(base, None));
         match outcome {
             Ok(undone) => {
                 self.edition.set(header.edition.load(Ordering::Relaxed));
@@ -280,6 +317,13 @@ impl StateRegion {
         self.blank(offset, wanted.bytes);
         directory.note(place, wanted, offset);
         Ok(self.piece_at(offset, replaces))
+    }
+
+    /// Finds the piece that is wanted, among those that are there.
+    #[must_use]
+    pub fn known_piece(&self, wanted: Wanted) -> Option<Piece> {
+        self.check_directory().ok()?;
+        self.directory().find(wanted).map(|entry| self.piece_at(entry.offset(), false))
     }
 
     /// Returns whether a piece of that name is there with another schema.

@@ -29,7 +29,9 @@ impl Outlasting {
 
     fn attach(self: &Arc<Self>, base: u32) -> (StateRegion, Recovered) {
         // SAFETY: aligned to a page, as long as it has to be, kept by the `Arc`; the process before is gone.
-        unsafe { StateRegion::over(self.0, BYTES, self.clone(), base) }
+        let region = unsafe { StateRegion::over(self.0, [BYTES, log_bytes(BYTES)], self.clone()) };
+        let recovered = region.recover(base);
+        (region, recovered)
     }
 
     fn write(&self, at: usize, bytes: &[u8]) {
@@ -339,3 +341,5 @@ proptest! {
         prop_assert_eq!(region.saved().count(), 0);
     }
 }
+
+mod standby;
