@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 
 use common::{Linking, compiled, installed, root};
 use headgate_nf::SOCKET_VARIABLE;
-use headgate_nf::testing::{KeptState, Loop, Manager, OnChange, Welcome};
+use headgate_nf::testing::{KeptState, Loop, Manager, OnChange, Part, Welcome};
 
 fn welcome(mode: &str) -> Welcome {
-    let state = Some(KeptState { bytes: 64 << 10, base: 0, on_change: OnChange::Discard });
+    let state = Some(KeptState { bytes: 64 << 10, base: 0, on_change: OnChange::Discard, part: Part::Alone });
     let arguments = format!(r#"{{"mode":"{mode}"}}"#);
     Welcome { name: "test".into(), waits: Loop::Notified, arguments, state, ..Welcome::default() }
 }

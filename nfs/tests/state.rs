@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
-use headgate_nf::testing::{KeptState, Loop, Manager, OnChange, Welcome};
+use headgate_nf::testing::{KeptState, Loop, Manager, OnChange, Part, Welcome};
 use headgate_nf::wire::MacAddress;
 use headgate_nf::wire::frame::{Frame, Network, Transport};
 use headgate_nf::wire::udp;
@@ -23,7 +23,7 @@ const PACKETS: usize = 200;
 type Counts = BTreeMap<u64, u64>;
 
 fn welcome(arguments: &str) -> Welcome {
-    let state = KeptState { bytes: 4 << 20, base: 0, on_change: OnChange::Refuse };
+    let state = KeptState { bytes: 4 << 20, base: 0, on_change: OnChange::Refuse, part: Part::Alone };
     Welcome {
         name: "test".into(),
         waits: Loop::Notified,
@@ -136,4 +136,47 @@ fn state_of_another_schema_is_refused_where_that_is_asked_for() {
     let why = manager.admit().unwrap_err();
     assert!(why.contains("another schema") && why.contains("set \"discard\""), "{why}");
     assert_eq!(child.wait().unwrap().code(), Some(4));
+}
+
+/// With a standby nothing is lost: what a killed monitor did not return is returned by the next one, and
+/// counted once.
+#[test]
+fn a_standby_counts_what_the_killed_one_did_not_return() {
+    let arguments = r#"{"top":100,"flows":1000,"idle_timeout":"1h"}"#;
+    let program = || Program::Run("monitor".into());
+    let mut welcome = welcome(arguments);
+    welcome.state.as_mut().unwrap().part = Part::Active;
+    let (mut manager, socket) = Manager::new(welcome);
+    let (frames, mut counts, mut back) = (frames(), Counts::new(), 0);
+    let mut child = launch(program(), socket, false);
+    manager.admit().unwrap();
+    for life in 0..KILLS {
+        let (mut standby, socket) = manager.stand_by();
+        let next = launch(program(), socket, false);
+        standby.admit().unwrap();
+        let sent = manager.send(&frames, 0);
+        let enough = life * PACKETS / KILLS;
+        let mut returned = Vec::new();
+        while returned.len() < enough {
+            returned.extend(manager.collect());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        returned.extend(manager.promote(&mut standby, 0));
+        (manager, child) = (standby, next);
+        while returned.len() < sent {
+            returned.extend(manager.collect());
+        }
+        assert_eq!(
+            returned.iter().map(|(_, frame)| frame).collect::<Vec<_>>(),
+            frames.iter().collect::<Vec<_>>()
+        );
+        count(&mut counts, &returned);
+        back += returned.len();
+        let answer = manager.ask("report").unwrap();
+        assert_counted(answer.trim_start_matches(|c| c != '{'), &counts);
+    }
+    assert_eq!(back, KILLS * PACKETS);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -1,6 +1,7 @@
 //! A burst: the packets an NF works on in one call.
 
 use std::iter::Zip;
+use std::rc::Rc;
 use std::slice;
 
 use headgate_shm::descriptor::{ARGUMENT_COUNT, Descriptor};
@@ -9,6 +10,8 @@ use headgate_shm::{Region, Verdict};
 
 use crate::context::Port;
 use crate::packet::Packet;
+use crate::saver::Saver;
+use crate::state::core::Core;
 
 /// Most packets in a burst. Our choice: the packets an NF is to see fit one word, the descriptors eight cache
 /// lines, and what is paid once a burst (two ring indices, a check of the orders, a read of the TSC) is
@@ -32,12 +35,19 @@ pub struct Burst {
     count: usize,
     /// A bit for each packet the NF at work is to see.
     visible: u64,
+    /// Saves packets before they change, where a standby may be given them again.
+    saver: Option<Saver>,
 }
 
 impl Burst {
     pub(crate) const fn new(region: Region) -> Self {
         let empty = [Descriptor(0); BURST_MAX];
-        Self { region, received: empty, packets: empty, count: 0, visible: 0 }
+        Self { region, received: empty, packets: empty, count: 0, visible: 0, saver: None }
+    }
+
+    /// Lets packets be saved before they change, if they are to be.
+    pub(crate) fn save_by(&mut self, core: &Rc<Core>) {
+        self.saver = core.saves_packets().then(|| Saver::new(core.clone(), &self.region));
     }
 
     /// Returns whether its packets lie in this region.
@@ -48,10 +58,16 @@ impl Burst {
     /// Takes the next packets out of the ring; returns how many.
     #[inline]
     pub(crate) fn fill(&mut self, ring: &mut Consumer) -> Result<usize, RingIndexError> {
+        self.fill_up_to(BURST_MAX, ring)
+    }
+
+    /// Takes up to `most` packets out of the ring; returns how many.
+    #[inline(always)]
+    pub(crate) fn fill_up_to(&mut self, most: usize, ring: &mut Consumer) -> Result<usize, RingIndexError> {
         let mut slots = self.received.iter_mut().zip(&mut self.packets);
         let open =
             |came: Descriptor| slots.next().map(|(received, packet)| open(received, packet, came)).is_some();
-        let count = ring.take_while(BURST_MAX, open)?;
+        let count = ring.take_while(most, open)?;
         self.show(count);
         Ok(count)
     }
@@ -146,6 +162,7 @@ impl Burst {
             pairs: self.packets[..self.count].iter_mut().zip(&self.received),
             visible: self.visible,
             region: &self.region,
+            saver: self.saver.as_ref(),
         }
     }
 
@@ -175,6 +192,7 @@ pub struct Packets<'a> {
     pairs: Zip<slice::IterMut<'a, Descriptor>, slice::Iter<'a, Descriptor>>,
     visible: u64,
     region: &'a Region,
+    saver: Option<&'a Saver>,
 }
 
 impl<'a> Iterator for Packets<'a> {
@@ -187,8 +205,8 @@ impl<'a> Iterator for Packets<'a> {
             self.visible >>= 1;
             let (descriptor, received) = self.pairs.next()?;
             if is_visible {
-                let ingress = Port(received.tag() as u16);
-                return Some(Packet { descriptor, ingress, region: self.region });
+                let (region, saver) = (self.region, self.saver);
+                return Some(Packet { descriptor, received: *received, region, saver });
             }
         }
         None

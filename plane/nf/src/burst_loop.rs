@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use headgate_session::message::{Loop, MessageError, ToNf};
 use headgate_shm::ring::{Consumer, Producer, RingIndexError};
+use headgate_shm::state::ForgedError;
 use headgate_shm::{Descriptor, doorbell};
 
 use crate::burst::Burst;
@@ -52,6 +53,8 @@ pub enum LoopError {
     Impossible,
     #[error("the connection to the manager: {0}")]
     Connection(MessageError),
+    #[error("the kept state of the process before it is not one: {0}")]
+    State(#[from] ForgedError),
 }
 
 impl From<RingIndexError> for LoopError {
@@ -99,13 +102,17 @@ impl<'a> BurstLoop<'a> {
     /// When the environment's clock is not the machine's.
     pub(crate) fn new(attached: &'a Attached, environment: &'a Environment, nfs: &'a mut Fused) -> Self {
         let Clock::Machine(clock) = &environment.clock else { panic!("a burst loop runs in real time") };
+        let mut burst = Burst::new(attached.region.clone());
+        if let Some(state) = environment.state.get() {
+            burst.save_by(state);
+        }
         Self {
             attached,
             environment,
             clock,
             receive: attached.side.receive_consumer(),
             transmit: attached.side.transmit_producer(),
-            burst: Burst::new(attached.region.clone()),
+            burst,
             prefetches: nfs.touches_packets(),
             nfs,
             mail_read: 0,
@@ -117,6 +124,19 @@ impl<'a> BurstLoop<'a> {
             is_suspended: false,
             state: environment.state.get().map(|state| (state.clone(), state.base())),
         }
+    }
+
+    /// Works on its first packets one by one: one of them may have been what killed the process before.
+    pub(crate) fn work_alone(&mut self, packets: u32) -> Result<(), LoopError> {
+        for _ in 0..packets {
+            if self.ended().is_some() || self.burst.fill_up_to(1, &mut self.receive)? == 0 {
+                break;
+            }
+            self.process(false);
+            self.give_back()?;
+            self.note_burst(1);
+        }
+        Ok(())
     }
 
     /// Works until an order or a signal ends it; then works off what is in the receive ring.
@@ -145,10 +165,7 @@ impl<'a> BurstLoop<'a> {
 
     #[inline(always)]
     fn ended(&self) -> Option<End> {
-        if self.attached.side.orders().stop.load(Ordering::Relaxed) != 0 {
-            return Some(End::Stopped);
-        }
-        TERMINATED.load(Ordering::Relaxed).then_some(End::Terminated)
+        ended(self.attached)
     }
 
     /// Takes one burst, works on it, returns it. False when the ring was empty.
@@ -423,6 +440,15 @@ impl<'a> BurstLoop<'a> {
         while end.wrapping_sub(self.receive.consumed()) as i32 > 0 && self.pass()? {}
         Ok(())
     }
+}
+
+/// Returns why the process is to end, if it is.
+#[inline(always)]
+pub(crate) fn ended(attached: &Attached) -> Option<End> {
+    if attached.side.orders().stop.load(Ordering::Relaxed) != 0 {
+        return Some(End::Stopped);
+    }
+    TERMINATED.load(Ordering::Relaxed).then_some(End::Terminated)
 }
 
 /// Puts a burst into the transmit ring, and behind each packet those that were made to follow it.

@@ -66,6 +66,8 @@ mod mail;
 pub mod maker;
 mod packet;
 mod run;
+mod saver;
+mod standby;
 pub mod state;
 pub mod testing;
 mod timer;

@@ -160,7 +160,7 @@ impl Maker {
         length: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), MakeError> {
-        let follows = Some((packet.descriptor.index(), packet.ingress));
+        let follows = Some((packet.descriptor.index(), packet.ingress()));
         self.make(follows, way, length).map(|mut frame| fill(frame.packet().data_mut()))
     }
 
@@ -211,7 +211,7 @@ struct Frame {
 
 impl Frame {
     fn packet(&mut self) -> Packet<'_> {
-        Packet { descriptor: &mut self.packet, ingress: Port(0), region: &self.region }
+        Packet { received: Descriptor(0), descriptor: &mut self.packet, region: &self.region, saver: None }
     }
 }
 

@@ -7,12 +7,16 @@ use headgate_wire::checksum::Change;
 use headgate_wire::offload::LongFrame;
 
 use crate::context::{Port, Stage};
+use crate::saver::Saver;
 
 /// One packet of a burst: its bytes in shared memory, and the verdict on it.
 pub struct Packet<'a> {
     pub(crate) descriptor: &'a mut Descriptor,
-    pub(crate) ingress: Port,
+    /// As it came: the tag is the port of entry.
+    pub(crate) received: Descriptor,
     pub(crate) region: &'a Region,
+    /// Saves it before it changes, where a standby may be given it again.
+    pub(crate) saver: Option<&'a Saver>,
 }
 
 /// A packet cannot grow or shrink by as much as was asked.
@@ -49,9 +53,18 @@ impl Packet<'_> {
     #[inline(always)]
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
+        self.save();
         let (start, length) = self.extent();
         // SAFETY: as in `data`, and `self` is borrowed for as long as the slice lives.
         unsafe { std::slice::from_raw_parts_mut(start, length) }
+    }
+
+    /// Saves it as it came, where a death is to leave it so.
+    #[inline(always)]
+    fn save(&self) {
+        if let Some(saver) = self.saver {
+            saver.save(self.received, self.region);
+        }
     }
 
     #[inline(always)]
@@ -98,7 +111,7 @@ impl Packet<'_> {
     #[inline(always)]
     #[must_use]
     pub const fn ingress(&self) -> Port {
-        self.ingress
+        Port(self.received.tag() as u16)
     }
 
     /// Bytes by which the frame can grow at its front.
@@ -178,6 +191,7 @@ impl Packet<'_> {
     /// is at hand.
     #[must_use]
     pub fn buffer(&self) -> (*mut u8, usize) {
+        self.save();
         (self.region.buffer(self.descriptor.index()), self.room())
     }
 

@@ -23,6 +23,7 @@ use crate::fuse::{Fused, Member};
 #[cfg(feature = "kernel-io")]
 use crate::kernel_loop::KernelLoop;
 use crate::maker::{Lent, Made};
+use crate::standby::{self, Waited};
 use crate::state::StateAccess;
 use crate::state::core::Core;
 use crate::{NetworkFunction, NfError};
@@ -151,9 +152,23 @@ fn live(
         let state = environment.state.get().and_then(|state| state.start());
         let ready = FromNf::Ready { lend, answers: true, state, takes_long: nfs.takes_long_frames() };
         attached.say(&ready).map_err(|error| ended(error.into()))?;
-        return BurstLoop::new(attached, &environment, &mut nfs).run().map_err(ended);
+        return on_rings(attached, &environment, &mut nfs).map_err(ended);
     };
     on_interfaces(attached, &environment, &mut nfs, io, sockets)
+}
+
+/// Works on its rings; a standby waits before.
+fn on_rings(attached: &Attached, environment: &Environment, nfs: &mut Fused) -> Result<End, LoopError> {
+    let mut first_alone = 0;
+    if let Some(state) = environment.state.get().filter(|state| state.is_standby()) {
+        match standby::wait(attached, state)? {
+            Waited::Goes { alone } => first_alone = alone,
+            Waited::Ended(end) => return Ok(end),
+        }
+    }
+    let mut work = BurstLoop::new(attached, environment, nfs);
+    work.work_alone(first_alone)?;
+    work.run()
 }
 
 fn start_error(name: String, error: &NfError) -> RunError {

@@ -46,7 +46,7 @@ pub mod pcap;
 
 pub use crate::disk::engine::EngineChoice;
 use bench::{Bench, WINDOW};
-pub use headgate_session::message::{KeptState, Loop, OnChange, StateSaid, Welcome};
+pub use headgate_session::message::{KeptState, Loop, OnChange, Part, StateSaid, Welcome};
 pub use manager::Manager;
 
 /// Surroundings that the NF finds when it is made.

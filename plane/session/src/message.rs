@@ -192,6 +192,24 @@ pub struct KeptState {
     pub base: u32,
     /// Treatment of tables of another schema.
     pub on_change: OnChange,
+    /// Part of this process in the instance.
+    #[serde(default)]
+    pub part: Part,
+}
+
+/// Part of a process in an instance whose state is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// It has no standby.
+    #[default]
+    Alone,
+    /// It works, and a standby is given the packets again that it does not return: packets are saved before
+    /// they change, as state is.
+    Active,
+    /// It waits, beside the process that works, until its orders say that it goes, and is active from then
+    /// on.
+    Standby,
 }
 
 /// Treatment of kept state whose schema is not the program's.

@@ -4,9 +4,9 @@ use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
-use headgate_session::message::{KeptState, OnChange, StateSaid};
-use headgate_shm::state::{PIECE_ALIGN, Recovered, StateRegion, Wanted};
-use headgate_shm::{Memory, MemoryError};
+use headgate_session::message::{KeptState, OnChange, Part, StateSaid};
+use headgate_shm::state::{ForgedError, PIECE_ALIGN, Recovered, StateRegion, Wanted};
+use headgate_shm::{Descriptor, Memory, MemoryError, Region};
 
 use super::error::StateError;
 use super::shadow::{CHECK_EDITS_VARIABLE, Shadow};
@@ -14,6 +14,8 @@ use super::shadow::{CHECK_EDITS_VARIABLE, Shadow};
 /// State of a process: kept in a region, or ordinary memory that ends with it.
 pub struct Core {
     region: Option<StateRegion>,
+    /// Part of the process; a standby that goes is active from then on.
+    part: Cell<Part>,
     on_change: OnChange,
     /// Packets that the instance returned, ever (wraps): all processes of it.
     returned: Cell<u32>,
@@ -41,6 +43,7 @@ impl Core {
     pub fn passing() -> Self {
         Self {
             region: None,
+            part: Cell::new(Part::Alone),
             on_change: OnChange::Discard,
             returned: Cell::new(0),
             now_us: Cell::new(1),
@@ -52,9 +55,13 @@ impl Core {
         }
     }
 
-    /// State in a region; it is first made what the last returned burst left.
+    /// State in a region; it is first made what the last returned burst left. That of a standby is another's
+    /// until it goes.
     pub fn kept(memory: Memory, told: &KeptState) -> Result<Self, MemoryError> {
-        let (region, recovered) = StateRegion::attach(memory, told.bytes, told.base)?;
+        let (region, recovered) = match told.part {
+            Part::Standby => (StateRegion::attach_beside(memory, told.bytes)?, Recovered::default()),
+            Part::Alone | Part::Active => StateRegion::attach(memory, told.bytes, told.base)?,
+        };
         let Recovered { found, undone, forged } = recovered;
         let said = StateSaid {
             found,
@@ -64,6 +71,7 @@ impl Core {
         };
         Ok(Self {
             region: Some(region),
+            part: Cell::new(told.part),
             on_change: told.on_change,
             returned: Cell::new(told.base),
             said: RefCell::new(said),
@@ -90,6 +98,11 @@ impl Core {
             let own = Own::zeroed(bytes);
             return Ok(Bytes { base: own.base, _own: Some(own) });
         };
+        if self.part.get() == Part::Standby {
+            let known = region.known_piece(wanted);
+            let known = known.ok_or_else(|| StateError::Standby { name: name.to_owned() })?;
+            return Ok(Bytes { base: known.base, _own: None });
+        }
         if self.on_change == OnChange::Refuse && region.has_other(wanted) {
             return Err(StateError::Changed { name: name.to_owned() });
         }
@@ -106,13 +119,53 @@ impl Core {
         self.has_started.set(true);
         let region = self.region.as_ref()?;
         let names: Vec<u64> = self.pieces.borrow().iter().map(|(number, _)| *number).collect();
-        region.keep_only(&names);
-        if std::env::var_os(CHECK_EDITS_VARIABLE).is_some_and(|value| value == "1") {
-            *self.shadow.borrow_mut() = Some(Shadow::of(region));
+        if self.part.get() != Part::Standby {
+            region.keep_only(&names);
+            self.check_edits(region);
         }
         let mut said = self.said.borrow_mut();
         said.tables = names.len() as u32;
         Some(said.clone())
+    }
+
+    fn check_edits(&self, region: &StateRegion) {
+        if std::env::var_os(CHECK_EDITS_VARIABLE).is_some_and(|value| value == "1") {
+            *self.shadow.borrow_mut() = Some(Shadow::of(region));
+        }
+    }
+
+    /// Whether packets are saved before they change, for they may be given to a standby again.
+    pub fn saves_packets(&self) -> bool {
+        self.part.get() != Part::Alone
+    }
+
+    /// Whether the state is another process's until this one is told to go.
+    pub fn is_standby(&self) -> bool {
+        self.part.get() == Part::Standby
+    }
+
+    /// Makes the state this process's: `base` packets were returned by all before it (wraps), and what
+    /// they changed for others is undone.
+    pub fn take_over(&self, base: u32, packets: &Region) -> Result<(), ForgedError> {
+        let Some(region) = &self.region else { return Ok(()) };
+        region.take_over(base, packets)?;
+        self.returned.set(base);
+        self.part.set(Part::Active);
+        self.check_edits(region);
+        Ok(())
+    }
+
+    /// Number of the burst at hand.
+    #[inline(always)]
+    pub fn edition(&self) -> u64 {
+        self.region.as_ref().map_or(0, StateRegion::edition)
+    }
+
+    /// Saves a packet as it was delivered, before it changes: once a burst.
+    pub fn save_packet(&self, packet: Descriptor, packets: &Region) {
+        if let Some(region) = &self.region {
+            region.save_packet(packet, packets);
+        }
     }
 
     /// Notes how many packets the process has put into its transmit ring, ever (wraps), counted with those

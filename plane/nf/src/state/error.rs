@@ -37,6 +37,15 @@ pub enum StateError {
         "an NF that reads or writes files holds packets, so its state cannot be kept; leave `state` of its [[nf]] out"
     )]
     Disk,
+    /// Not made by the process that the standby stands by.
+    #[error(
+        "`{name}`: the process that works has no such table or value, so its standby cannot take it over; it is of \
+         another program, or makes tables in another way each time; restart the NF"
+    )]
+    Standby {
+        /// Its name.
+        name: String,
+    },
     /// After the start.
     #[error("`{name}`: tables and values are made at the start of an NF, not later")]
     Late {

@@ -2,7 +2,7 @@ use super::core::Core;
 use super::stores::death;
 use super::*;
 use crate::testing::Harness;
-use headgate_session::message::{KeptState, OnChange};
+use headgate_session::message::{KeptState, OnChange, Part};
 use headgate_shm::Memory;
 use headgate_shm::state::region_bytes;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ impl Region {
     fn state(&self, base: u32, on_change: OnChange) -> State {
         let file = self.0.duplicate_file().unwrap();
         let memory = Memory::attach("test", file, region_bytes(BYTES), true).unwrap();
-        let told = KeptState { bytes: BYTES, base, on_change };
+        let told = KeptState { bytes: BYTES, base, on_change, part: Part::Alone };
         State { core: Rc::new(Core::kept(memory, &told).unwrap()), label: None }
     }
 }

@@ -38,6 +38,8 @@ pub struct Manager {
     granted: usize,
     empty: HashSet<u32>,
     free: Vec<u32>,
+    /// Packets as they were sent, of those that have not come back.
+    sent: Vec<Descriptor>,
     welcome: Welcome,
     counters: Vec<String>,
     heard: VecDeque<String>,
@@ -88,10 +90,9 @@ impl Manager {
         let region = Region::create("packets", geometry, PagesWanted::Ordinary).expect("memory");
         let layout = ControlLayout::new(welcome.ring).expect("a possible ring");
         let side = ManagerSide::create("control", layout).expect("memory");
-        let state = welcome.state.as_ref();
-        let state = state.map(|kept| state::create("state", kept.bytes).expect("memory"));
+        let state = welcome.state.as_ref().map(|kept| state::create_for_standby("state", kept.bytes));
         Self {
-            state,
+            state: state.map(|made| made.expect("memory")),
             said: None,
             socket,
             to_nf: side.receive_producer(),
@@ -101,6 +102,7 @@ impl Manager {
             empty: HashSet::new(),
             side,
             free: (0..welcome.buffers).collect(),
+            sent: Vec::new(),
             region,
             welcome,
             counters: Vec::new(),
@@ -215,12 +217,12 @@ impl Manager {
     /// When the NF broke its rings.
     pub fn send(&mut self, frames: &[impl AsRef<[u8]>], ingress: u16) -> usize {
         let held = self.welcome.buffers as usize - self.free.len();
-        let room = (self.welcome.ring as usize).saturating_sub(held);
-        let window = room.min(self.free.len());
+        let window = (self.welcome.ring as usize).saturating_sub(held).min(self.free.len());
         let frames = &frames[..frames.len().min(window)];
         let descriptors: Vec<_> = frames.iter().map(|frame| self.put(frame.as_ref(), ingress)).collect();
         assert_eq!(self.to_nf.push(&descriptors), Ok(descriptors.len()), "the window keeps room");
         self.ring_bell();
+        self.sent.extend(&descriptors);
         descriptors.len()
     }
 
@@ -255,6 +257,7 @@ impl Manager {
                 outcomes.push((packet.verdict(), super::get(&self.region, *packet)));
                 assert!(!self.free.contains(&packet.index()), "buffer {} came twice", packet.index());
                 self.empty.remove(&packet.index());
+                self.sent.retain(|sent| sent.index() != packet.index());
                 self.free.push(packet.index());
             }
         }
@@ -377,11 +380,6 @@ impl Manager {
     #[must_use]
     pub fn is_asleep(&self) -> bool {
         doorbell::is_sleeping(self.side.doorbell())
-    }
-
-    /// Ends the connection, as a manager that dies does.
-    pub fn die(self) {
-        drop(self.socket);
     }
 
     /// The socket, for tests that speak for themselves.

@@ -2,13 +2,48 @@
 
 use std::os::fd::OwnedFd;
 
-use headgate_session::message::StateSaid;
-use headgate_shm::Verdict;
+use headgate_session::message::{Part, StateSaid};
+use headgate_shm::memory::PAGE_BYTES;
+use headgate_shm::{Memory, Verdict};
 use rustix::net::{SocketFlags, socketpair};
 
 use super::{FAMILY, KIND, Manager};
 
 impl Manager {
+    /// Plays the part for a standby of the process, which shares its state and packets. Returns that manager
+    /// and the socket for the standby.
+    ///
+    /// # Panics
+    /// As [`Manager::new`], and when no state is kept.
+    #[must_use]
+    pub fn stand_by(&self) -> (Self, OwnedFd) {
+        let mut welcome = self.welcome.clone();
+        welcome.state.as_mut().expect("state is kept").part = Part::Standby;
+        let (socket, theirs) = socketpair(FAMILY, KIND, SocketFlags::CLOEXEC, None).expect("a socket pair");
+        let file = self.state.as_ref().expect("state is kept").duplicate_file().expect("a descriptor");
+        let state = Memory::attach("state", file, PAGE_BYTES, true).expect("sealed memory");
+        let region = self.region.clone();
+        (Self { state: Some(state), region, ..Self::over(socket, welcome) }, theirs)
+    }
+
+    /// Makes a standby take over from the process, which has ended: gives it the packets again that did not
+    /// come back, and orders it to go, the first `alone` of them in bursts of their own. Returns the packets
+    /// that came back.
+    ///
+    /// # Panics
+    /// When the process or the standby broke its rings.
+    pub fn promote(mut self, standby: &mut Self, alone: u32) -> Vec<(Verdict, Vec<u8>)> {
+        let last = self.collect();
+        let base = self.welcome.state.as_ref().map_or(0, |kept| kept.base);
+        let base = base.wrapping_add(self.from_nf.consumed());
+        standby.welcome.state.as_mut().expect("state is kept").base = base;
+        (standby.free, standby.sent) = (std::mem::take(&mut self.free), std::mem::take(&mut self.sent));
+        assert_eq!(standby.to_nf.push(&standby.sent), Ok(standby.sent.len()), "no more than the ring holds");
+        standby.orders().promote(base, alone);
+        standby.ring_bell();
+        last
+    }
+
     /// Plays the part for the next process of the instance, once this one's has ended: takes what it
     /// returned, and hands its state on. Returns that manager, the socket for the process, and the packets
     /// that came back.
@@ -36,5 +71,10 @@ impl Manager {
     #[must_use]
     pub const fn state_said(&self) -> Option<&StateSaid> {
         self.said.as_ref()
+    }
+
+    /// Ends the connection, as a manager that dies does.
+    pub fn die(self) {
+        drop(self.socket);
     }
 }

@@ -1,0 +1,43 @@
+//! Standby: a process that is ready, and asleep, beside the one that works for its instance.
+//!
+//! It has rings of its own and the same state region, to which it writes nothing. When the other has died,
+//! the worker gives it the packets that did not come back, and orders it to go: it undoes what was done for
+//! them, and works.
+
+use std::rc::Rc;
+
+use headgate_session::attach::Attached;
+use headgate_shm::doorbell;
+
+use crate::burst_loop::{End, LoopError, PATIENCE, ended};
+use crate::state::core::Core;
+
+/// End of a standby's wait.
+pub(crate) enum Waited {
+    /// It is the instance's process from now on, and works on so many packets one by one first.
+    Goes { alone: u32 },
+    /// It is not needed any more.
+    Ended(End),
+}
+
+/// Waits until the process is to go, and takes the state over.
+pub(crate) fn wait(attached: &Attached, state: &Rc<Core>) -> Result<Waited, LoopError> {
+    let (orders, word) = (attached.side.orders(), attached.side.doorbell());
+    loop {
+        if let Some((base, alone)) = orders.promoted() {
+            state.take_over(base, &attached.region)?;
+            return Ok(Waited::Goes { alone });
+        }
+        if let Some(end) = ended(attached) {
+            return Ok(Waited::Ended(end));
+        }
+        if attached.is_closed() {
+            return Err(LoopError::ManagerGone);
+        }
+        doorbell::announce(word);
+        if orders.promoted().is_none() && ended(attached).is_none() {
+            doorbell::sleep(word, PATIENCE);
+        }
+        doorbell::withdraw(word);
+    }
+}
