@@ -35,6 +35,7 @@ reasons! {
     StageDown,    "stage-down",    "the next NF is not running, and on_failure is drop";
     NfVerdict,    "nf-verdict",    "an NF decided to drop it";
     NfDied,       "nf-died",       "it was in the hands of an NF that died or was stopped";
+    Poison,       "poison",        "the NF died three times in a row with it as the first packet in its hands";
     BoxKept,      "box-kept",      "not returned by an external program within 500 ms";
     Unasked,      "unasked",       "sent by an external program before a packet of any chain had come to it";
     NoSuchPort,   "no-such-port",  "an NF sent it to a port that does not exist";

@@ -3,6 +3,19 @@
 use headgate_shm::Offence;
 use headgate_units::InstanceId;
 
+/// What a standby was given when it took over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promotion {
+    /// Packets that were taken from the process before it, in good order (wraps).
+    pub returned: u32,
+    /// Packets that were delivered again.
+    pub again: u32,
+    /// Whether it works on these one by one, for one of them is suspected of the deaths.
+    pub is_alone: bool,
+    /// Whether the first of them has ended as poison.
+    pub poisoned: bool,
+}
+
 /// Message of a worker to the control loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -12,6 +25,18 @@ pub enum Event {
         number: InstanceId,
         /// The offence.
         offence: Offence,
+    },
+    /// The standby of an instance is its process now.
+    Promoted {
+        /// The instance.
+        number: InstanceId,
+        /// What it was given.
+        promotion: Promotion,
+    },
+    /// The standby of an instance was forgotten: it will not be promoted.
+    Dismissed {
+        /// The instance.
+        number: InstanceId,
     },
     /// The buffers that an instance held were taken back.
     Reclaimed {

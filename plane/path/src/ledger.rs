@@ -163,11 +163,16 @@ impl Ledger {
         reason: DropReason,
         packets: &[Descriptor],
     ) {
+        self.count_ended(chain, reason, packets);
+        packets.iter().for_each(|packet| self.release(region, *packet));
+    }
+
+    /// Counts packets of one chain that end, whose buffers are kept for now.
+    pub(crate) fn count_ended(&mut self, chain: ChainId, reason: DropReason, packets: &[Descriptor]) {
         self.board.ended(chain, reason, packets.len() as u64);
         if self.watch.is_on() {
             self.watch.ended(reason, packets, Place::FREE.entering(Entrance::head(chain)));
         }
-        packets.iter().for_each(|packet| self.release(region, *packet));
     }
 
     /// Ends packets, each in its own chain.

@@ -13,6 +13,7 @@ use headgate_units::{ChainId, RegionId};
 
 use crate::board::InstanceCounts;
 use crate::burst::{Burst, Run};
+use crate::event::Promotion;
 use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::view::View;
@@ -22,7 +23,7 @@ pub use program::ProgramEnds;
 pub use rings::RingEnds;
 pub(crate) use rings::Rings;
 pub use service::Handling;
-pub(crate) use service::{Remains, Service, Taken};
+pub(crate) use service::{Death, Remains, Service, Taken};
 
 /// Ends of the link to an instance that is ready, by kind.
 pub enum LinkEnds {
@@ -39,10 +40,10 @@ pub(crate) enum Link {
 }
 
 impl Link {
-    /// Takes an instance into service.
-    pub fn new(service: Service, ends: LinkEnds) -> Self {
+    /// Takes an instance into service whose packets lie in buffers below `indices`.
+    pub fn new(service: Service, ends: LinkEnds, indices: u32) -> Self {
         match ends {
-            LinkEnds::Rings(ends) => Self::Rings(Box::new(Rings::new(service, *ends))),
+            LinkEnds::Rings(ends) => Self::Rings(Box::new(Rings::new(service, *ends, indices))),
             LinkEnds::Program(ends) => Self::Program(Box::new(Program::new(service, *ends))),
         }
     }
@@ -181,6 +182,29 @@ impl Link {
     pub fn arrange_yield(&mut self, view: &View, cores: &Cores) {
         if let Self::Rings(rings) = self {
             rings.arrange_yield(view, cores);
+        }
+    }
+
+    /// Takes a standby of it that is ready. Returns what it was given, if it goes at once.
+    pub fn stand_by(&mut self, ends: LinkEnds, ledger: &mut Ledger) -> Option<Promotion> {
+        match (self, ends) {
+            (Self::Rings(rings), LinkEnds::Rings(ends)) => rings.stand_by(ends, ledger),
+            _ => None,
+        }
+    }
+
+    /// Forgets its standby.
+    pub fn dismiss(&mut self) {
+        if let Self::Rings(rings) = self {
+            rings.dismiss();
+        }
+    }
+
+    /// Takes in that its process has died; what it returned in good order was taken before.
+    pub fn on_death(&mut self, ledger: &mut Ledger) -> Death {
+        match self {
+            Self::Rings(rings) => rings.on_death(ledger),
+            Self::Program(_) => Death::Final,
         }
     }
 

@@ -90,7 +90,7 @@ impl Stages {
 
     /// Takes an instance into service. The one before it was reclaimed: its buffers would otherwise be this
     /// one's to return.
-    pub fn attach(&mut self, ends: InstanceEnds) {
+    pub fn attach(&mut self, ends: InstanceEnds, ledger: &Ledger) {
         let InstanceEnds { number, region, link } = ends;
         debug_assert!(self.find(number).is_none(), "instance {number} is attached before it was reclaimed");
         if self.find(number).is_some() {
@@ -103,7 +103,8 @@ impl Stages {
             ticks_per_micro: self.ticks_per_micro,
             events: self.events.clone(),
         };
-        let link = Link::new(service, link);
+        let indices = ledger.store(region).holders.indices();
+        let link = Link::new(service, link, indices);
         self.index_of[number.index()] = self.instances.len() as u16;
         self.instances.push(Instance { number, queue_marks: link.queue_marks(), load: Load::Clear, link });
     }

@@ -18,17 +18,18 @@ use crate::emit::emit;
 use crate::exits::Exits;
 use crate::intake::{FlowSetup, Intake};
 use crate::ledger::{Ledger, Store};
+use crate::link::Death;
 use crate::mesh::MeshEnds;
 use crate::plan::{Hop, Plan};
 use crate::ports::{Device, Ports, SharedCounters};
 use crate::route::route;
 use crate::signals::Signals;
-use crate::stages::Stages;
+use crate::stages::{InstanceEnds, Stages};
 use crate::tunnel::encapsulate;
 use crate::view::View;
 use crate::{BURST, DRAIN_BURSTS};
 
-pub use crate::event::Event;
+pub use crate::event::{Event, Promotion};
 pub use command::{Command, Mailbox};
 
 /// Everything that a worker starts with.
@@ -281,12 +282,11 @@ impl Worker {
                     self.take_plan(plan);
                     self.ledger.board.plan_taken();
                 }
-                Command::Attach(ends) => self.stages.attach(*ends),
-                Command::Reclaim { number } => {
-                    let (lost, returned) = self.reclaim(now, number);
-                    // Without a control loop nobody gets the event, and the process is about to end.
-                    let _ = self.events.send(Event::Reclaimed { number, lost, returned });
-                }
+                Command::Attach(ends) => self.stages.attach(*ends, &self.ledger),
+                Command::Reclaim { number } => self.reclaim(now, number),
+                Command::StandBy(ends) => self.stand_by(*ends),
+                Command::Dismiss { number } => self.dismiss(number),
+                Command::TakeOver { number } => self.take_over(now, number),
                 Command::Pause(pause) => {
                     self.ports.publish_counters();
                     pause.wait(self.number, self.report());
@@ -315,23 +315,62 @@ impl Worker {
         self.plan = plan;
     }
 
-    /// Takes an instance out of service. Packets that it had returned in good order go on, and everything
-    /// else that it held has ended. Returns how many packets died with it, and how many it had
-    /// returned, ever.
-    fn reclaim(&mut self, now: Ticks, number: InstanceId) -> (u32, u32) {
-        let Some(at) = self.stages.find(number) else { return (0, 0) };
+    /// Tells the control loop what happened. Without one nobody gets it, and the process is about to end.
+    fn tell(&self, event: Event) {
+        let _ = self.events.send(event);
+    }
+
+    /// Takes a standby; it may take over at once.
+    fn stand_by(&mut self, ends: InstanceEnds) {
+        let number = ends.number;
+        let Some(at) = self.stages.find(number) else { return };
+        if let Some(promotion) = self.stages.instance(at).link.stand_by(ends.link, &mut self.ledger) {
+            self.tell(Event::Promoted { number, promotion });
+        }
+    }
+
+    fn dismiss(&mut self, number: InstanceId) {
+        if let Some(at) = self.stages.find(number) {
+            self.stages.instance(at).link.dismiss();
+        }
+        self.tell(Event::Dismissed { number });
+    }
+
+    /// Lets a standby take over from a process that has died. Packets that this had returned in good order go
+    /// on, and the standby is given the others.
+    fn take_over(&mut self, now: Ticks, number: InstanceId) {
+        let Some(at) = self.stages.find(number) else { return self.reclaim(now, number) };
+        self.take_last(now, at);
+        match self.stages.instance(at).link.on_death(&mut self.ledger) {
+            Death::Succeeded(promotion) => self.tell(Event::Promoted { number, promotion }),
+            Death::Waits => {}
+            Death::Final => self.reclaim(now, number),
+        }
+    }
+
+    /// Sends on what an instance whose process has ended had returned.
+    fn take_last(&mut self, now: Ticks, at: usize) {
         // Another program that has an interface of an external program may go on sending: not for ever.
         for _ in 0..LAST_BURSTS {
             if self.hop(now, at) == 0 {
                 break;
             }
         }
+    }
+
+    /// Takes an instance out of service. Packets that it had returned in good order go on, and everything
+    /// else that it held has ended. Tells how many packets died with it, and how many it had returned, ever.
+    fn reclaim(&mut self, now: Ticks, number: InstanceId) {
+        let Some(at) = self.stages.find(number) else {
+            return self.tell(Event::Reclaimed { number, lost: 0, returned: 0 });
+        };
+        self.take_last(now, at);
         let mut remains = self.stages.reclaim(&view!(self, now), &mut self.ledger, at);
         while remains.fill(&mut self.burst) {
             route(&self.plan, &self.ledger, &mut self.burst);
             self.send_on(now);
         }
-        (remains.lost, remains.returned)
+        self.tell(Event::Reclaimed { number, lost: remains.lost, returned: remains.returned });
     }
 
     /// Returns the buffers and packets in its hands, for [`crate::audit`]. Call it between two passes.

@@ -104,6 +104,21 @@ impl Lend {
         if self.to_nf.push(&empty[..count]) == Ok(count) { Ok(()) } else { Err(Offence::LendIndex) }
     }
 
+    /// Takes all buffers back that are lent, for whom they were lent to is gone.
+    pub fn take_all_back(&mut self, ledger: &mut Ledger) {
+        let holders = ledger.store(self.region).holders.clone();
+        let lent = holders.held_by(Holder::instance(self.number)).filter(|(_, place)| place.is_lent());
+        for (index, _) in lent.take(self.lent as usize) {
+            ledger.release(self.region, Descriptor::new(index, 0, 0, 0));
+        }
+    }
+
+    /// Lends to another process of the instance from here on, which has none of the buffers yet.
+    pub fn begin_anew(&mut self, granted: u32, to_nf: Producer) {
+        (self.granted, self.to_nf) = (granted.min(LENT_MAX), to_nf);
+        (self.lent, self.used) = (0, 0);
+    }
+
     /// Finds made packets in a burst that was checked, and gives them their places. Returns how many of the
     /// burst are ordinary ones, and their verdicts.
     #[inline(never)]

@@ -6,10 +6,15 @@
 //! any more.
 //!
 //! - [`take`]: packets out of the ring of an NF, each checked;
-//! - [`straight`]: the same where all go one way.
+//! - [`straight`]: the same where all go one way;
+//! - [`succession`]: what an instance with a standby needs; [`takeover`]: a standby in the place of a process
+//!   that died.
 
+mod ends;
 mod straight;
+mod succession;
 mod take;
+mod takeover;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,10 +23,10 @@ use std::sync::mpsc::Sender;
 
 use headgate_decide::congestion::Average;
 use headgate_decide::pressure::QueueMarks;
-use headgate_decide::wake::{CallMarks, Cores, Hold, Seat};
+use headgate_decide::wake::{Cores, Hold, Seat};
 use headgate_shm::ring::{Batch, Consumer, Producer};
 use headgate_shm::{Descriptor, ManagerSide, Offence};
-use headgate_units::{CoreId, InstanceId, RegionId};
+use headgate_units::{InstanceId, RegionId};
 
 use crate::BURST;
 use crate::board::InstanceCounts;
@@ -38,25 +43,8 @@ use crate::view::View;
 use super::lend::Lend;
 use super::service::{Handling, Remains, Service};
 use super::sleep::Sleep;
-
-/// Ends of the rings of an NF that is ready.
-pub struct RingEnds {
-    /// The core it runs on, for wake-up calls: NFs of one core share it.
-    pub core: CoreId,
-    /// Whether it ever sleeps.
-    pub sleeps: bool,
-    /// Marks from which a call is worth it.
-    pub marks: CallMarks,
-    /// Treatment of an NF that cannot keep up.
-    pub handling: Handling,
-    /// Number of empty buffers to lend it for packets it makes, at most [`headgate_shm::control::LENT_MAX`]
-    /// and fewer than its ring has places.
-    pub lend: u32,
-    /// Whether it takes frames that are not cut yet.
-    pub takes_long: bool,
-    /// Its memory.
-    pub side: Arc<ManagerSide>,
-}
+pub use ends::RingEnds;
+use succession::Succession;
 
 /// NF on rings as its worker sees it.
 pub(crate) struct Rings {
@@ -87,18 +75,25 @@ pub(crate) struct Rings {
     probe: Probe,
     /// Its offence, if it was condemned.
     offence: Option<Offence>,
+    /// What its standby will need, if it is to have one.
+    succession: Option<Box<Succession>>,
     events: Sender<Event>,
 }
 
 impl Rings {
-    pub fn new(service: Service, ends: RingEnds) -> Self {
+    /// Takes an instance into service whose packets lie in buffers below `indices`.
+    pub fn new(service: Service, ends: RingEnds, indices: u32) -> Self {
         let lend =
             (ends.lend > 0).then(|| Box::new(Lend::new(&service, ends.lend, ends.side.lend_producer())));
+        let capacity = ends.side.layout().ring() - ends.lend;
+        let holder = Holder::instance(service.number);
+        let succession = |base| Box::new(Succession::new(holder, base, capacity, indices));
         Self {
             number: service.number,
             region: service.region,
-            capacity: ends.side.layout().ring() - ends.lend,
+            capacity,
             lend,
+            succession: ends.protected.map(succession),
             handling: ends.handling,
             takes_long: ends.takes_long,
             to_nf: ends.side.receive_producer(),
@@ -239,6 +234,11 @@ impl Rings {
         } else {
             put_all(records, batch, run.iter().map(|(packet, place)| (packet, here(place))));
         }
+        if let Some(succession) = &mut self.succession {
+            for (packet, place) in run.iter() {
+                succession.given.note(records, packet.with_tag(u32::from(place.port().0)));
+            }
+        }
         self.note_delivered(ledger, run.len());
     }
 
@@ -290,6 +290,7 @@ impl Rings {
     #[inline(always)]
     pub fn tend(&mut self, view: &View, ledger: &mut Ledger) {
         self.queue = self.queue.sample(self.depth());
+        self.free_retired(ledger, false);
         if let Some(lend) = &mut self.lend
             && lend.is_short()
             && self.offence.is_none()
@@ -316,7 +317,8 @@ impl Rings {
 
     /// Takes back all that the holder table says it held, and ends these packets. Its process can no longer
     /// write.
-    pub fn reclaim(self, ledger: &mut Ledger) -> Remains {
+    pub fn reclaim(mut self, ledger: &mut Ledger) -> Remains {
+        self.free_retired(ledger, true);
         let holders = ledger.store(self.region).holders.clone();
         let mut lost = 0;
         for (index, place) in holders.held_by(Holder::instance(self.number)) {

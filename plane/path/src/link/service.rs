@@ -9,7 +9,7 @@ use headgate_units::{InstanceId, RegionId};
 
 use crate::BURST;
 use crate::burst::Burst;
-use crate::event::Event;
+use crate::event::{Event, Promotion};
 use crate::flows::Seeds;
 use crate::holders::Place;
 
@@ -37,6 +37,16 @@ pub(crate) struct Remains {
     pub region: RegionId,
     /// Packets that waited for room in its ring, and go on without it.
     pub pending: VecDeque<(Descriptor, Place)>,
+}
+
+/// What follows from the death of a process.
+pub(crate) enum Death {
+    /// Its standby is the process of the instance now.
+    Succeeded(Promotion),
+    /// Its packets wait for a standby.
+    Waits,
+    /// It has no successor: the instance is to be taken out of service.
+    Final,
 }
 
 /// Facts of an instance that is taken into service.

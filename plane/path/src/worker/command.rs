@@ -24,6 +24,21 @@ pub enum Command {
         /// The instance.
         number: InstanceId,
     },
+    /// Take a process that is ready as the standby of an instance that is protected. It takes over at once
+    /// where the process of the instance has died. Without effect when there is no such instance.
+    StandBy(Box<InstanceEnds>),
+    /// Forget the standby of an instance. Answered by [`Event::Dismissed`](super::Event::Dismissed).
+    Dismiss {
+        /// The instance.
+        number: InstanceId,
+    },
+    /// The process of an instance is gone: its standby takes over, now or as soon as there is one, which is
+    /// told by [`Event::Promoted`](super::Event::Promoted). An instance that has no use for one is taken out
+    /// of service, as by [`Command::Reclaim`].
+    TakeOver {
+        /// The instance.
+        number: InstanceId,
+    },
     /// Stand still while somebody counts.
     Pause(Arc<Pause>),
     /// List known flows.

@@ -3,7 +3,7 @@
 //! did.
 
 mod lend;
-mod liar;
+pub mod liar;
 mod offences;
 mod storms;
 

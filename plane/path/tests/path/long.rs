@@ -130,7 +130,7 @@ fn lies_about_long_buffers_are_found() {
         let events = world.events();
         let found = events.iter().find_map(|event| match event {
             Event::Offence { offence, .. } => Some(*offence),
-            Event::Reclaimed { .. } => None,
+            _ => None,
         });
         assert_eq!(found, Some(expected));
         world.kill(0);

@@ -9,6 +9,7 @@ mod long;
 mod made;
 mod pressure;
 mod seams;
+mod standby;
 mod traces;
 mod way;
 mod workers;

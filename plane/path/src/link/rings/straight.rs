@@ -107,8 +107,17 @@ impl Rings {
         let Ok(mut batch) = to.to_nf.batch(most) else { return 0 };
         let there = from.at(position).held_by(Holder::instance(to.number));
         let tag = u32::from(from.port().0);
-        let put = |packet: Descriptor| batch.put(packet.with_tag(tag));
-        let count = self.take_along(ledger, [from, there], most, put);
+        let mut put = |packet: Descriptor| batch.put(packet.with_tag(tag));
+        let count = match &mut to.succession {
+            None => self.take_along(ledger, [from, there], most, put),
+            Some(succession) => {
+                let records = ledger.store(self.region).holders.records();
+                self.take_along(ledger, [from, there], most, |packet| {
+                    put(packet);
+                    succession.given.note(records, packet.with_tag(tag));
+                })
+            }
+        };
         batch.publish();
         if count > 0 {
             self.note_returned(view, ledger, count);

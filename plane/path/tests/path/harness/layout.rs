@@ -54,6 +54,8 @@ pub struct Layout {
     /// Empty buffers that every instance is lent.
     pub lend: u32,
     pub handling: Handling,
+    /// Whether instances may have standbys.
+    pub protected: bool,
     pub shed_by_flow: bool,
     pub flows: usize,
     pub idle_ticks: u32,
@@ -81,6 +83,7 @@ impl Layout {
             ring: 512,
             lend: 0,
             handling: Handling::default(),
+            protected: false,
             shed_by_flow: true,
             flows: 128,
             idle_ticks: u32::MAX / 2,
@@ -199,6 +202,12 @@ impl Layout {
     /// Lends every instance so many empty buffers.
     pub fn lend(mut self, buffers: u32) -> Self {
         self.lend = buffers;
+        self
+    }
+
+    /// Lets instances have standbys.
+    pub fn protected(mut self) -> Self {
+        self.protected = true;
         self
     }
 

@@ -4,6 +4,7 @@ pub mod frames;
 pub mod layout;
 pub mod nf;
 pub mod port;
+mod standby;
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, channel};
@@ -61,6 +62,9 @@ pub struct World {
     lend: u32,
     refusing: Vec<u16>,
     handling: Handling,
+    protected: bool,
+    /// Standbys that wait.
+    pub standbys: BTreeMap<u16, Nf>,
     pub signals: Arc<Signals>,
     events: Receiver<Event>,
 }
@@ -95,6 +99,8 @@ impl World {
             lend: layout.lend,
             refusing: layout.refusing.clone(),
             handling: layout.handling,
+            protected: layout.protected,
+            standbys: BTreeMap::new(),
             signals,
             events,
         };
@@ -158,10 +164,16 @@ impl World {
 
     /// Starts a fresh incarnation of an instance, with a handler that forwards.
     pub fn start(&mut self, number: u16) {
-        let At { worker, region } = self.instances[number as usize];
+        let (nf, ends) = self.make_nf(number);
+        self.nfs.insert(number, nf);
+        self.attach(self.instances[number as usize].worker, ends);
+    }
+
+    fn make_nf(&self, number: u16) -> (Nf, InstanceEnds) {
+        let region = self.instances[number as usize].region;
         let layout = ControlLayout::new(self.ring).unwrap();
         let side = Arc::new(ManagerSide::create("test", layout).unwrap());
-        self.nfs.insert(number, Nf::attach(&side, &self.regions[region as usize]));
+        let nf = Nf::attach(&side, &self.regions[region as usize]);
         let link = LinkEnds::Rings(Box::new(RingEnds {
             core: CoreId(number),
             sleeps: true,
@@ -169,9 +181,10 @@ impl World {
             handling: self.handling,
             lend: self.lend,
             takes_long: !self.refusing.contains(&number),
+            protected: self.protected.then_some(0),
             side,
         }));
-        self.attach(worker, InstanceEnds { number: InstanceId(number), region: RegionId(region), link });
+        (nf, InstanceEnds { number: InstanceId(number), region: RegionId(region), link })
     }
 
     /// Attaches an instance that is ready.

@@ -213,6 +213,7 @@ impl Storm {
                     assert_eq!(number, InstanceId(LIAR));
                     named = None;
                 }
+                Event::Promoted { .. } | Event::Dismissed { .. } => panic!("it has no standby: {event:?}"),
             }
         }
         match self.expected {
