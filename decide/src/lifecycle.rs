@@ -17,7 +17,13 @@
 //!    +-----+------------- a failure ----------------+----------- removed ---> Gone
 //!    |                                              |
 //!    +--- Retry, ProgramChanged --- Failed <--- refused its arguments
+//!
+//! with a standby:  Running -- Exited --> TakingOver -- Promoted --> Running
+//!                                            +-- too late, removed, an offence --> Reclaiming
 //! ```
+//!
+//! An instance that has a standby stays in the plan while its process is replaced: its packets wait at its
+//! worker, and none of them ends. Not for ever: where no standby comes, it is reclaimed like any other.
 //!
 //! The first cause counts: an NF that is killed for an offence did not "exit with signal 9". A process is
 //! killed at most for one cause, and its end is always told by [`Event::Exited`], never assumed.
@@ -61,6 +67,8 @@ pub enum State {
     Running,
     /// Gets no new packets and returns those it holds, and then is asked to end.
     Stopping,
+    /// The process has ended; a standby takes its place, and its packets wait meanwhile.
+    TakingOver,
     /// The process has ended; its worker takes back what it held.
     Reclaiming,
     /// Will never run again.
@@ -76,6 +84,9 @@ pub struct Rules {
     /// Whether its processes say hello and are welcomed before they can be ready. External programs say
     /// nothing.
     pub greets: bool,
+    /// Whether a standby takes the place of a process that dies.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub stands_by: bool,
     /// Maximum time from a process's start to readiness.
     pub start_patience: Span,
     /// Maximum time to return its packets, and again to end once it was asked.
@@ -92,6 +103,9 @@ pub const EXTERNAL_START_PATIENCE: Span = Span::from_secs(30);
 /// Maximum time in which an NF that is to stop returns its packets, and again ends. Our choice: a thousand
 /// times what one takes whose core is free.
 pub const STOP_PATIENCE: Span = Span::from_secs(2);
+/// Maximum time that packets wait for a standby. Our choice: a hundred times what one takes that has to be
+/// started first, and less than connections take to give up.
+pub const TAKEOVER_PATIENCE: Span = Span::from_secs(1);
 /// Time between two samples of whether an instance that stops has returned its packets. Our choice: a
 /// thousandth of the patience with it.
 pub const STOPPING_SAMPLE_EVERY: Span = Span::from_millis(1);
@@ -125,6 +139,15 @@ pub enum Event {
     Retry,
     /// The file of its program is another one than that of its last process.
     ProgramChanged,
+    /// Its standby is its process now.
+    Promoted {
+        /// Packets that were delivered again.
+        again: u32,
+        /// Whether it works on these one by one.
+        alone: bool,
+        /// Whether a packet ended as poison.
+        poisoned: bool,
+    },
     /// Its worker has taken back what it held.
     Reclaimed {
         /// Packets that ended with it.
@@ -165,6 +188,11 @@ pub enum Action {
     AskToStop,
     /// Kill the process.
     Kill,
+    /// Have its worker give what it held to a standby, and answer with [`Event::Promoted`]; or, where that
+    /// cannot be, with [`Event::Reclaimed`].
+    TakeOver,
+    /// Make the standby its process, and give up what the one before had on this machine.
+    Succeed,
     /// Have its worker take back what it held, and answer with [`Event::Reclaimed`].
     Reclaim,
     /// Nothing of the process is left on the packet path: give up what it had on this machine.
@@ -191,6 +219,8 @@ pub enum Report {
         /// What is to come.
         next: Next,
     },
+    /// Its process failed, and its standby took over.
+    TakenOver(TakenOver),
     /// It is gone, as it was to be.
     Gone {
         /// Reason for the end of its process.
@@ -198,6 +228,22 @@ pub enum Report {
         /// Packets that ended with it.
         lost: u32,
     },
+}
+
+/// How a standby took over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct TakenOver {
+    /// Reason for the end of the process.
+    pub why: Ending,
+    /// Packets that were delivered again.
+    pub again: u32,
+    /// Whether the standby works on these one by one.
+    pub alone: bool,
+    /// Whether a packet ended as poison.
+    pub poisoned: bool,
+    /// Time since the end of the process was noticed.
+    pub took: Span,
 }
 
 /// What follows a failure.
@@ -221,8 +267,8 @@ pub struct Lifecycle {
     due: Option<Instant>,
     /// Time at which the process was started or attached.
     started: Instant,
-    /// Time since which the instance is being stopped.
-    stopping_since: Instant,
+    /// Time since which the instance is being stopped, or taken over.
+    since: Instant,
     /// Whether the process was welcomed.
     welcomed: bool,
     /// Whether a worker has the process.
@@ -252,7 +298,7 @@ impl Lifecycle {
             state: State::Waiting,
             due: None,
             started: Instant(0),
-            stopping_since: Instant(0),
+            since: Instant(0),
             welcomed: false,
             posted: false,
             asked: false,
@@ -287,13 +333,13 @@ impl Lifecycle {
     /// Returns whether packets may be sent to it: it runs and is not about to be stopped.
     #[must_use]
     pub const fn is_in_service(&self) -> bool {
-        matches!(self.state, State::Running) && !self.removing
+        matches!(self.state, State::Running | State::TakingOver) && !self.removing
     }
 
     /// Returns whether something short is under way.
     #[must_use]
     pub const fn is_hurried(&self) -> bool {
-        matches!(self.state, State::Reclaiming | State::Stopping)
+        matches!(self.state, State::TakingOver | State::Reclaiming | State::Stopping)
     }
 
     /// Returns whether it has a process whose end was not told yet.
@@ -339,6 +385,9 @@ impl Lifecycle {
             Event::Exited { said, exit, refuses } => self.on_exited(now, said, exit, refuses, actions),
             Event::Retry => self.on_retry(actions),
             Event::ProgramChanged => self.on_program_changed(now),
+            Event::Promoted { again, alone, poisoned } => {
+                self.on_promoted(now, again, [alone, poisoned], actions);
+            }
             Event::Reclaimed { lost } => self.on_reclaimed(now, lost, actions),
             Event::Remove => self.on_remove(now, actions),
         }
@@ -355,6 +404,7 @@ impl Lifecycle {
             State::Starting => self.on_condemned(Cause::NotReady { lacks: sample.lacks }, actions),
             // One that is to die already is not asked any more.
             State::Stopping if self.cause.is_none() => self.go_on_stopping(now, &sample, actions),
+            State::TakingOver => self.give_up_takeover(actions),
             State::Stopping
             | State::Awaited
             | State::Failed
@@ -421,6 +471,13 @@ impl Lifecycle {
     }
 
     fn on_condemned(&mut self, cause: Cause, actions: &mut Vec<Action>) {
+        // What it had written is found out after its end, and nobody goes on with that.
+        if self.state == State::TakingOver {
+            if let Some(ending) = &mut self.ending {
+                ending.cause.get_or_insert(cause);
+            }
+            return self.give_up_takeover(actions);
+        }
         if !self.has_process() {
             return;
         }
@@ -444,7 +501,13 @@ impl Lifecycle {
         let was_running = self.state == State::Running;
         // Before it was welcomed it knew no arguments.
         self.refused = refuses && self.welcomed && !self.posted && self.cause.is_none();
+        let offends = matches!(self.cause, Some(Cause::Offence { .. }));
         self.ending = Some(Ending { cause: self.cause.take(), said, exit });
+        if self.rules.stands_by && was_running && !self.removing && !offends {
+            self.state = State::TakingOver;
+            (self.since, self.due) = (now, Some(now + TAKEOVER_PATIENCE));
+            return actions.push(Action::TakeOver);
+        }
         self.state = State::Reclaiming;
         self.due = None;
         if !self.posted {
@@ -456,7 +519,42 @@ impl Lifecycle {
         actions.push(Action::Reclaim);
     }
 
+    fn on_promoted(
+        &mut self,
+        now: Instant,
+        again: u32,
+        [alone, poisoned]: [bool; 2],
+        actions: &mut Vec<Action>,
+    ) {
+        // One that is given up is reclaimed after it was promoted.
+        if self.state != State::TakingOver {
+            return;
+        }
+        let why = self.ending.take().unwrap_or_default();
+        let took = now - self.since;
+        self.restart.on_failure(now, &self.rules.restart);
+        self.restart.on_start(now);
+        self.state = State::Running;
+        self.due = None;
+        self.asked = false;
+        let report = Report::TakenOver(TakenOver { why, again, alone, poisoned, took });
+        actions.extend([Action::Succeed, Action::Place, Action::Log(report)]);
+    }
+
+    /// No standby takes the place of the process: the instance fails as one without.
+    fn give_up_takeover(&mut self, actions: &mut Vec<Action>) {
+        self.state = State::Reclaiming;
+        self.due = None;
+        actions.extend([Action::Publish, Action::Reclaim]);
+    }
+
     fn on_reclaimed(&mut self, now: Instant, lost: u32, actions: &mut Vec<Action>) {
+        if self.state == State::TakingOver {
+            // Its worker found that nobody can go on with it.
+            self.state = State::Reclaiming;
+            self.due = None;
+            actions.push(Action::Publish);
+        }
         if self.state != State::Reclaiming {
             return;
         }
@@ -477,7 +575,7 @@ impl Lifecycle {
         match self.state {
             State::Running => {
                 self.state = State::Stopping;
-                self.stopping_since = now;
+                self.since = now;
                 self.due = Some(now + STOPPING_SAMPLE_EVERY);
                 actions.push(Action::Publish);
             }
@@ -486,6 +584,7 @@ impl Lifecycle {
                 self.state = State::Gone;
                 self.due = None;
             }
+            State::TakingOver => self.give_up_takeover(actions),
             State::Stopping | State::Reclaiming | State::Gone => {}
         }
     }
@@ -512,7 +611,7 @@ impl Lifecycle {
         }
         // A worker that has not read the plan without it yet may still give it packets.
         let may_come = sample.held > 0 || !sample.plan_is_current;
-        if may_come && now - self.stopping_since < self.rules.stop_patience {
+        if may_come && now - self.since < self.rules.stop_patience {
             self.due = Some(now + STOPPING_SAMPLE_EVERY);
             return;
         }

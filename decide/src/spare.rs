@@ -5,7 +5,9 @@
 //! the process is needed, and all of it stands between a death and the first packet of the successor.
 //!
 //! The intuition: do beforehand what can be done beforehand. While an instance serves, a process for it takes
-//! its place and waits; when one is needed, it is told to go.
+//! its place and waits; when one is needed, it is told to go. Where the instance is to have a *standby*, the
+//! process goes on to become the NF, shares the state of the one that works, and waits for its death
+//! ([`crate::takeover`]).
 //!
 //! The thresholds: a spare is made `SETTLE` after the instance came into service, when weights and policies
 //! are set; and only while nothing of this manager starts or is reclaimed, another spare included
@@ -17,12 +19,14 @@
 //! cannot change once its rights are gone. Also a spare before the first process of an instance is ready: an
 //! NF that never starts needs no successor.
 //!
-//! What it refuses to do: count as a process of its instance. Nobody welcomes a spare, sends it packets or
+//! What it refuses to do: let a standby be started in the usual way once it shares the state: where it is not
+//! promoted, it ends. And count as a process of its instance. Nobody welcomes a spare, sends it packets or
 //! asks whether it works, and its end is no failure of the instance.
 
 #[cfg(test)]
 mod tests;
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -44,6 +48,9 @@ pub struct Rules {
     /// Whether there is to be one: the manager starts the processes of the instance itself, and can do so
     /// before it knows what they will be linked to.
     pub keeps: bool,
+    /// Whether it is to be a standby.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub stands_by: bool,
     /// Pauses before a spare that ended is made anew.
     pub restart: Policy,
 }
@@ -59,6 +66,10 @@ pub enum State {
     Starting,
     /// It is in its place.
     Waiting,
+    /// It becomes a standby.
+    Preparing,
+    /// It is a standby: ready to take over.
+    Ready,
 }
 
 impl State {
@@ -69,6 +80,8 @@ impl State {
             Self::Absent => "absent",
             Self::Starting => "starting",
             Self::Waiting => "waiting",
+            Self::Preparing => "preparing",
+            Self::Ready => "ready",
         }
     }
 }
@@ -85,6 +98,10 @@ pub enum Event {
     NotMade(String),
     /// The spare is in its place.
     Seated,
+    /// The standby is ready to take over.
+    Ready,
+    /// The standby is the instance's process now.
+    Promoted,
     /// The spare has ended: its own last words, or the exit status as the kernel reports it.
     Exited(String),
     /// The instance is to be gone: it needs none any more.
@@ -107,6 +124,8 @@ pub enum Action {
     Make,
     /// Make it the instance's process, and tell it to go. It goes as soon as it is in its place.
     Go,
+    /// Make it a standby; answer with [`Event::Ready`], or [`Event::NotMade`] when that cannot be.
+    Prepare,
     /// There is none: start a process for the instance in the usual way.
     Start,
     /// Kill it.
@@ -153,16 +172,43 @@ impl Spare {
     }
 
     fn on_needed(&mut self, actions: &mut Vec<Action>) {
-        let is_there = core::mem::take(&mut self.state) != State::Absent;
         self.wanted = false;
         self.due = None;
-        actions.push(if is_there { Action::Go } else { Action::Start });
+        match core::mem::take(&mut self.state) {
+            State::Absent => actions.push(Action::Start),
+            State::Starting | State::Waiting => actions.push(Action::Go),
+            State::Preparing | State::Ready => actions.extend([Action::Kill, Action::Start]),
+        }
     }
 
-    fn on_seated(&mut self) {
-        if self.state == State::Starting {
+    fn on_seated(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if self.state != State::Starting {
+            return;
+        }
+        if self.rules.stands_by {
+            self.state = State::Preparing;
+            self.due = Some(now + PATIENCE);
+            actions.push(Action::Prepare);
+        } else {
             self.state = State::Waiting;
             self.due = None;
+        }
+    }
+
+    fn on_ready(&mut self) {
+        if self.state == State::Preparing {
+            self.state = State::Ready;
+            self.due = None;
+        }
+    }
+
+    /// The next one is made soon, for the instance is in service; but an NF that dies again and again gets
+    /// standbys no more often than it would be started again.
+    fn on_promoted(&mut self, now: Instant) {
+        if self.state == State::Ready {
+            self.state = State::Absent;
+            self.not_before = self.restart.on_failure(now, &self.rules.restart);
+            self.due = (self.wanted && !self.retired).then(|| (now + SETTLE).max(self.not_before));
         }
     }
 
@@ -207,7 +253,9 @@ impl Decision for Spare {
         match event {
             Event::Served => self.on_served(now),
             Event::Needed => self.on_needed(actions),
-            Event::Seated => self.on_seated(),
+            Event::Seated => self.on_seated(now, actions),
+            Event::Ready => self.on_ready(),
+            Event::Promoted => self.on_promoted(now),
             Event::NotMade(why) | Event::Exited(why) => self.lose(now, why, actions),
             Event::Retired => self.on_retired(actions),
         }
@@ -225,11 +273,12 @@ impl Decision for Spare {
                 self.restart.on_start(now);
                 actions.push(Action::Make);
             }
-            State::Starting => {
+            State::Starting | State::Preparing => {
+                let what = if self.state == State::Starting { "in its place" } else { "ready" };
                 actions.push(Action::Kill);
-                self.lose(now, String::from("was not in its place in time"), actions);
+                self.lose(now, format!("was not {what} in time"), actions);
             }
-            State::Waiting => self.due = None,
+            State::Waiting | State::Ready => self.due = None,
         }
     }
 

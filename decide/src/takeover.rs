@@ -1,13 +1,13 @@
-//! Takeover: what the spare of an NF does first when the process that worked has died.
+//! Takeover: what the standby of an NF does first when the process that worked has died.
 //!
 //! The problem: a process can die between any two stores. Its state, which outlives it, may be half changed;
 //! some of its burst may be in the transmit ring; and the packet that killed it will kill the next one.
 //!
 //! The intuition: *the commit is one store*, that of the transmit ring's produced counter. It publishes a
 //! burst's verdicts and makes the undo log of that burst void at once, because the log says at which count it
-//! began. So the spare undoes exactly what was not returned ([`must_undo`]), and everything that was not
+//! began. So the standby undoes exactly what was not returned ([`must_undo`]), and everything that was not
 //! returned is delivered to it again, in order. The count goes on over all processes of an instance
-//! ([`Takeover::on_death`]): with one that began anew, a spare that dies while it undoes would leave a log
+//! ([`Takeover::on_death`]): with one that began anew, a standby that dies while it undoes would leave a log
 //! that looks like another process's.
 //!
 //! The threshold: the same first packet at a second death in a row is worked on alone, so that its neighbours
@@ -48,9 +48,10 @@ pub const fn must_undo(log: LogHeader, base: u64) -> bool {
 pub enum Pace {
     /// In bursts, as ever.
     Bursts,
-    /// One packet a burst, until the first has been returned.
+    /// One packet a burst, until all that were delivered again have been returned: the next death names the
+    /// packet that it came of.
     Single,
-    /// The first packet ends as `poison`; then one packet a burst.
+    /// The first packet ends as `poison`; the others are worked on one by one.
     WithoutTheFirst,
 }
 

@@ -10,9 +10,12 @@ use proptest::prelude::*;
 use super::*;
 use crate::snapshot;
 
+mod limits;
+
 const LAUNCHED: Rules = Rules {
     attaches: false,
     greets: true,
+    stands_by: false,
     start_patience: Span::from_secs(5),
     stop_patience: Span::from_secs(2),
     restart: Policy {
@@ -23,6 +26,7 @@ const LAUNCHED: Rules = Rules {
 };
 const ATTACHED: Rules = Rules { attaches: true, ..LAUNCHED };
 const EXTERNAL: Rules = Rules { greets: false, ..LAUNCHED };
+const PROTECTED: Rules = Rules { stands_by: true, ..LAUNCHED };
 
 fn exited() -> Event {
     Event::Exited { said: String::new(), exit: "exited with code 1".into(), refuses: false }
@@ -45,6 +49,7 @@ fn events() -> Vec<(&'static str, Option<Event>)> {
         ("refused arguments", Some(refused())),
         ("retry", Some(Event::Retry)),
         ("program changed", Some(Event::ProgramChanged)),
+        ("promoted", Some(Event::Promoted { again: 5, alone: true, poisoned: false })),
         ("reclaimed", Some(Event::Reclaimed { lost: 3 })),
         ("remove", Some(Event::Remove)),
         ("due, holds packets", None),
@@ -107,6 +112,10 @@ fn word(action: &Action) -> String {
             };
             format!("log failed [{why}{lost}, again {again}]")
         }
+        Action::Log(Report::TakenOver(TakenOver { why, again, alone, poisoned, took })) => {
+            let took = took.as_millis();
+            format!("log taken over [{why}, {again} again, alone {alone}, poison {poisoned}, {took} ms]")
+        }
         Action::Log(Report::Gone { why, lost }) => format!("log gone [{why}, {lost} lost]"),
         other => format!("{other:?}").to_lowercase(),
     }
@@ -116,7 +125,9 @@ fn word(action: &Action) -> String {
 #[test]
 fn the_whole_table_of_transitions() {
     let mut table = String::new();
-    for (kind, rules) in [("launched", LAUNCHED), ("attached", ATTACHED), ("external", EXTERNAL)] {
+    for (kind, rules) in
+        [("launched", LAUNCHED), ("attached", ATTACHED), ("external", EXTERNAL), ("protected", PROTECTED)]
+    {
         for (name, life) in lives(rules) {
             table += &format!("{kind}, {name}: {}\n", line(&life, &[]).trim_end_matches(": "));
             for (word, event) in events() {
@@ -242,6 +253,15 @@ impl World {
                     prop_assert!(self.with_worker && !self.process, "reclaimed from a living process");
                     self.count("reclaimed");
                 }
+                Action::TakeOver => {
+                    prop_assert!(self.with_worker && !self.process, "taken over from a living process");
+                }
+                Action::Succeed => {
+                    prop_assert!(self.with_worker && !self.process, "a second process");
+                    (self.process, self.killed) = (true, false);
+                    self.count("spawned");
+                    self.count("released");
+                }
                 Action::Release => {
                     prop_assert!(!self.process);
                     self.with_worker = false;
@@ -262,11 +282,12 @@ proptest! {
     /// once, and gone for good after a removal.
     #[test]
     fn every_process_is_taken_back_once(
-        attaches: bool, greets: bool,
-        steps in prop::collection::vec((0u8..12, 0u64..3_000_000_000, any::<bool>(), 0u64..3), 1..200),
+        attaches: bool, greets: bool, stands_by: bool,
+        steps in prop::collection::vec((0u8..13, 0u64..3_000_000_000, any::<bool>(), 0u64..3), 1..200),
     ) {
-        let mut life = Lifecycle::new(Rules { attaches, greets, ..LAUNCHED });
+        let mut life = Lifecycle::new(Rules { attaches, greets, stands_by, ..LAUNCHED });
         let (mut world, mut now, mut reclaiming) = (World::default(), Instant(0), false);
+        let mut taking_over = false;
         let mut queue = std::vec![Event::Added];
         for (choice, wait, flag, held) in steps {
             now = now + Span(wait);
@@ -283,8 +304,8 @@ proptest! {
                     world.process = false;
                     Some(exited())
                 }
-                6 if reclaiming => {
-                    reclaiming = false;
+                6 if reclaiming || taking_over => {
+                    (reclaiming, taking_over) = (false, false);
                     Some(Event::Reclaimed { lost: 1 })
                 }
                 7 if flag && held == 0 => Some(Event::Remove),
@@ -293,6 +314,10 @@ proptest! {
                 10 if world.process => {
                     world.process = false;
                     Some(refused())
+                }
+                11 | 12 if taking_over => {
+                    taking_over = false;
+                    Some(Event::Promoted { again: 1, alone: flag, poisoned: false })
                 }
                 _ => None,
             };
@@ -311,6 +336,7 @@ proptest! {
                     prop_assert!(actions.is_empty() && life.is_gone(), "something happened after the end");
                 }
                 reclaiming |= actions.contains(&Action::Reclaim);
+                taking_over |= actions.contains(&Action::TakeOver);
                 queue.extend(world.apply(&life, actions, flag)?);
             }
             prop_assert_eq!(life.has_process(), world.process);
@@ -363,22 +389,5 @@ proptest! {
             now = earliest;
             life.poll(now, Sample::default(), &mut actions);
         }
-    }
-
-    /// Stopping takes at most twice the patience, packets held or not.
-    #[test]
-    fn stopping_ends(held in 0u64..2, current: bool, step in 100_000u64..50_000_000) {
-        let mut life = Lifecycle::new(LAUNCHED);
-        for event in [Event::Added, Event::Process, Event::Hello, Event::Ready, Event::Remove] {
-            life.on(Instant(0), event, &mut Vec::new());
-        }
-        let (mut now, mut actions) = (Instant(0), Vec::new());
-        while !actions.contains(&Action::Kill) {
-            now = now + Span(step);
-            prop_assert!(now.0 <= 2 * LAUNCHED.stop_patience.0 + 3 * step + 2_000_000);
-            life.poll(now, Sample { held, plan_is_current: current, lacks: None }, &mut actions);
-        }
-        let asked = actions.iter().position(|action| *action == Action::AskToStop);
-        prop_assert_eq!(asked, Some(0));
     }
 }

@@ -9,6 +9,7 @@ use crate::snapshot;
 
 const RULES: Rules = Rules {
     keeps: true,
+    stands_by: false,
     restart: Policy {
         first: Span::from_millis(10),
         longest: Span::from_secs(5),
@@ -84,7 +85,23 @@ fn the_whole_table_of_transitions() {
         spare
     };
     let mut table = String::new();
-    let states: [(&str, &dyn Fn() -> Spare); 7] = [
+    let protected = || {
+        let mut spare = Spare::new(Rules { stands_by: true, ..RULES });
+        at(&mut spare, 100, Event::Served);
+        polled(&mut spare, 120, IDLE);
+        spare
+    };
+    let preparing = || {
+        let mut spare = protected();
+        at(&mut spare, 130, Event::Seated);
+        spare
+    };
+    let ready = || {
+        let mut spare = preparing();
+        at(&mut spare, 140, Event::Ready);
+        spare
+    };
+    let states: [(&str, &dyn Fn() -> Spare); 10] = [
         ("new", &|| Spare::new(RULES)),
         ("never", &|| Spare::new(Rules { keeps: false, ..RULES })),
         ("in service", &settled),
@@ -92,6 +109,9 @@ fn the_whole_table_of_transitions() {
         ("waiting", &waiting),
         ("lost twice", &lost),
         ("retired", &retired),
+        ("starting, to stand by", &protected),
+        ("preparing", &preparing),
+        ("ready", &ready),
     ];
     for (name, make) in states {
         table += &std::format!("{name}: {}\n", line(&make(), &[]));
@@ -100,6 +120,8 @@ fn the_whole_table_of_transitions() {
             ("needed", Event::Needed),
             ("not made", Event::NotMade("no memory".into())),
             ("seated", Event::Seated),
+            ("ready", Event::Ready),
+            ("promoted", Event::Promoted),
             ("exited", Event::Exited("killed by SIGKILL".into())),
             ("retired", Event::Retired),
         ];
@@ -160,10 +182,10 @@ proptest! {
     /// or seen to end, exactly once; and none is made for an instance that is gone, or not in service.
     #[test]
     fn no_spare_is_forgotten(
-        keeps: bool,
-        steps in prop::collection::vec((0u8..8, 0u64..3_000_000_000, any::<bool>()), 1..200),
+        keeps: bool, stands_by: bool,
+        steps in prop::collection::vec((0u8..11, 0u64..3_000_000_000, any::<bool>()), 1..200),
     ) {
-        let mut spare = Spare::new(Rules { keeps, ..RULES });
+        let mut spare = Spare::new(Rules { keeps, stands_by, ..RULES });
         let (mut now, mut there, mut serving, mut retired) = (Instant(0), false, false, false);
         for (choice, wait, busy) in steps {
             now = now + Span(wait);
@@ -173,6 +195,11 @@ proptest! {
                 1 => { serving = false; spare.on(now, Event::Needed, &mut actions); }
                 2 if there => { there = false; spare.on(now, Event::Exited(String::new()), &mut actions); }
                 3 if there => spare.on(now, Event::Seated, &mut actions),
+                8 if there => spare.on(now, Event::Ready, &mut actions),
+                9 if spare.state() == State::Ready => {
+                    there = false;
+                    spare.on(now, Event::Promoted, &mut actions);
+                }
                 4 if busy => { retired = true; spare.on(now, Event::Retired, &mut actions); }
                 _ => spare.poll(now, &Sample { busy }, &mut actions),
             }
@@ -184,6 +211,7 @@ proptest! {
                     }
                     Action::Go => { prop_assert!(there); there = false; }
                     Action::Kill => { prop_assert!(there); there = false; }
+                    Action::Prepare => prop_assert!(there && stands_by),
                     Action::Start => prop_assert!(!there),
                     Action::Report { .. } => prop_assert!(!there),
                 }
