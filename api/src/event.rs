@@ -81,6 +81,10 @@ codes! {
     AttachRefused: Warning,
     /// An NF failed: it ended, hung, misbehaved, or could not be started. It is started again, or awaited.
     NfFailed: Error,
+    /// The process of an NF failed, and its standby took over with its state and its packets.
+    NfTakenOver: Error,
+    /// A packet ended because process after process of an NF died with it.
+    PacketPoisoned: Error,
     /// An NF ended because it was told to.
     NfStopped: Info,
     /// An NF refuses its arguments, and is not started again until these or its program change.

@@ -271,6 +271,8 @@ pub enum NfState {
     Running,
     /// Stopping: finishes the packets it holds.
     Stopping,
+    /// Ended; its packets wait for its standby.
+    TakingOver,
     /// Ended; its buffers are being reclaimed.
     Reclaiming,
     /// Failed; waits for its restart.
@@ -321,12 +323,19 @@ pub struct NfStatus {
     pub refused: Vec<RefusedArgument>,
     /// Time from its last launch until it was ready, in nanoseconds.
     pub start_ns: Option<u64>,
-    /// State of the process that waits to be its next one: absent, starting, waiting.
+    /// State of the process that waits to be its next one: absent, starting, waiting; where it is to be a
+    /// standby, absent, starting, preparing, ready.
     #[serde(default)]
     pub spare: String,
     /// Id of that process.
     #[serde(default)]
     pub spare_pid: Option<u32>,
+    /// Whether it has a standby, which takes over with its state and packets.
+    #[serde(default)]
+    pub has_standby: bool,
+    /// Number of times that its standby took over.
+    #[serde(default)]
+    pub takeovers: u64,
     /// Packets put into its receive ring.
     pub delivered: u64,
     /// Packets it returned.

@@ -16,7 +16,7 @@ use super::values::{
     Address, Allowed, Args, ArrivalKind, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize,
     Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnChange,
     OnFailure, Order, Part, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode,
-    SizeMix, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    SizeMix, Standby, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -346,6 +346,9 @@ tables! {
         /// State that outlives its processes: tables and values of an NF that has some. Default: what a
         /// process keeps ends with it.
         optional state: StateTable;
+        /// Second process that takes over when the first dies, with its state and its packets: "local". Needs
+        /// `state` that is kept. Default: none.
+        optional standby: Standby;
         /// The user it runs as. Default: one of its domain's own; with `attach` the manager's, and no other
         /// may attach.
         optional user: User;

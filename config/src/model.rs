@@ -13,15 +13,17 @@ use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::values::{
-    BoxPorts, EtherType, Hugepages, IdleWorker, IoDriver, Mac, Mode, OnChange, OnFailure, Order, PortRange,
-    Prefix, Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
+    BoxPorts, EtherType, Hugepages, IdleWorker, IoDriver, Mac, Mode, OnFailure, Order, PortRange, Prefix,
+    Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
 };
 
 mod confinement;
 mod faults;
+mod state;
 
 pub use confinement::Confinement;
 pub use faults::Faults;
+pub use state::State;
 
 macro_rules! index {
     ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(
@@ -485,15 +487,6 @@ pub struct Nf {
     pub state: Option<State>,
 }
 
-/// State that outlives the processes of an NF.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct State {
-    /// Bytes for tables and values, whole pages.
-    pub bytes: u64,
-    /// Treatment of tables of another schema.
-    pub on_change: OnChange,
-}
-
 /// Connection of an NF's instances to packets: how packets come to them and leave them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -639,6 +632,12 @@ impl Policy {
 }
 
 impl Nf {
+    /// Returns whether a second process of it stands by.
+    #[must_use]
+    pub const fn has_standby(&self) -> bool {
+        matches!(self.state, Some(State { has_standby: true, .. }))
+    }
+
     /// Returns whether its processes are real-time tasks under a scheduler of that mode.
     pub fn runs_in_real_time(&self, mode: Mode) -> bool {
         self.policy.is_real_time() || self.has_slices(mode)

@@ -10,5 +10,5 @@ pub use frame::{ChainFrame, Frame, StageFrame};
 pub use interval::Interval;
 pub use tables::{
     HELD_BY_OTHERS_MIN, accounts, chains, delays, drops, events, flows, headline, held_by_others, latencies,
-    memory, nf_details, nfs, nfs_brief, objectives, ports, refusals, totals, workers,
+    memory, nf_details, nfs, nfs_brief, objectives, ports, refusals, standbys, totals, workers,
 };

@@ -472,6 +472,10 @@ impl Control {
                 Event::Offence { number, offence } => {
                     instances.on_offence(number.index(), offence, ground, effects);
                 }
+                Event::Promoted { number, promotion } => {
+                    instances.on_promoted(number.index(), promotion, ground, effects);
+                }
+                Event::Dismissed { number } => instances.on_dismissed(number.index(), ground, effects),
                 Event::Reclaimed { number, lost, returned } => {
                     instances.on_reclaimed(number.index(), (lost, returned), ground, effects);
                 }

@@ -5,12 +5,14 @@ use headgate_shm::memory::PAGE_BYTES;
 use super::super::codes::Code;
 use super::super::document::{ChainTable, NfTable};
 use super::super::model::{Program, Shipped, State};
+use super::super::values::Environment;
 use super::Resolver;
 
 impl Resolver<'_> {
     /// The kept state of an NF; the outer `None` when it is broken. What cannot have some is refused: see
     /// [`super::compose`].
     pub(super) fn state(&mut self, table: &NfTable, program: Option<&Program>) -> Option<Option<State>> {
+        let has_standby = self.standby(table);
         let Some(key) = table.state.key.as_ref() else { return Some(None) };
         let found = &table.state.found.as_ref()?.value;
         let (keep, bytes, on_change) = (found.keep.value()?, found.bytes.value()?, found.on_change.value()?);
@@ -35,7 +37,35 @@ impl Resolver<'_> {
                 .help("leave `state` out; `headgate-nfs list` names the NFs that have some");
         }
         let bytes = bytes.0.next_multiple_of(PAGE_BYTES as u64);
-        Some(Some(State { bytes, on_change: *on_change }))
+        Some(Some(State { bytes, on_change: *on_change, has_standby }))
+    }
+
+    /// Returns whether an NF has a standby. What cannot have one is refused.
+    fn standby(&mut self, table: &NfTable) -> bool {
+        let (Some(key), Some(kind)) = (&table.standby.key, table.standby.value()) else { return false };
+        let keeps = table.state.found.as_ref().and_then(|at| at.value.keep.value().copied());
+        if table.state.key.is_none() || keeps == Some(false) {
+            self.report
+                .add(
+                    Code::KeyConflict,
+                    key,
+                    format!("a {} standby goes on with state that is kept", kind.word()),
+                )
+                .label("no state is kept")
+                .help("add `state = { keep = true }`, or leave `standby` out");
+        }
+        let beside = (key, "with a standby");
+        if let Some(attach) = table.attach.key.as_ref().filter(|_| table.attach.value() == Some(&true)) {
+            let message = "an NF that attaches has no standby: the manager does not start its processes";
+            self.conflict(beside, attach, message, "leave `standby` out, or let the manager start the NF");
+        }
+        if let Some(at) = &table.environment.found
+            && at.value == Environment::Container
+        {
+            let message = "an NF in a container has no standby: a container does not wait for its turn";
+            self.conflict(beside, &at.span, message, "leave `standby` out, or `environment`");
+        }
+        true
     }
 
     /// Returns the names of shipped NFs that have no state: of a fused NF only if all have none.

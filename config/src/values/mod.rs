@@ -15,7 +15,7 @@ use super::tree::{Entry, Node, Value};
 
 pub use io::{InterfaceName, IoDriver, Wiring};
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
-pub use nf::{Allowed, BoxPorts, Environment, Nice, OnChange, OnFailure, PolicyKind, User};
+pub use nf::{Allowed, BoxPorts, Environment, Nice, OnChange, OnFailure, PolicyKind, Standby, User};
 pub use port::{
     ArrivalKind, Device, FaultDirection, FrameSize, IpVersion, Order, Part, ReplayMode, SizeMix, Timing,
     Transport,

@@ -27,6 +27,14 @@ choice! {
     }
 }
 
+choice! {
+    /// Place of the process that stands by an NF.
+    pub enum Standby, "a kind of standby" {
+        /// This manager.
+        Local "local",
+    }
+}
+
 impl OnChange {
     /// Returns the choice in the messages to an NF.
     pub const fn told(self) -> message::OnChange {

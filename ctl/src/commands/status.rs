@@ -80,6 +80,7 @@ fn page(interval: Interval<'_>, out: &Output) -> String {
         view::ports(interval, paint),
         view::latencies(now, paint),
         view::nfs(interval, paint),
+        view::standbys(now, paint),
         view::refusals(now, paint),
         view::chains(interval, paint),
         view::objectives(now, paint),

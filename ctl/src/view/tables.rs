@@ -159,6 +159,7 @@ pub fn state(nf: &NfStatus) -> (&'static str, Option<Ink>) {
         NfState::Starting => ("starting", Some(Ink::Yellow)),
         NfState::Running => ("running", None),
         NfState::Stopping => ("stopping", Some(Ink::Yellow)),
+        NfState::TakingOver => ("taking over", Some(Ink::Yellow)),
         NfState::Reclaiming => ("reclaiming", Some(Ink::Red)),
         NfState::Waiting => ("waiting", Some(Ink::Red)),
         NfState::Awaited => ("awaited", Some(Ink::Yellow)),
@@ -219,6 +220,21 @@ pub fn refusals(now: &Snapshot, paint: Paint) -> String {
         return lines;
     }
     lines + "change them and `headgate apply` the file, or replace the program\n"
+}
+
+/// Standbys of NFs that have one: whether they are ready, and how often one took over.
+pub fn standbys(now: &Snapshot, paint: Paint) -> String {
+    let line = |nf: &NfStatus| {
+        let took_over = match nf.takeovers {
+            0 => String::new(),
+            1 => ", took over once".to_owned(),
+            often => format!(", took over {often} times"),
+        };
+        let ink = if nf.spare == "ready" { Ink::Green } else { Ink::Yellow };
+        let word = paint.ink(ink, &harmless(&nf.spare));
+        format!("nf {}: standby {word}{took_over}\n", harmless(&nf.instance))
+    };
+    now.nfs.iter().filter(|nf| nf.has_standby).map(line).collect()
 }
 
 /// NF instances in a terminal of 80 columns: what each does now.

@@ -48,6 +48,7 @@ impl Seat {
         Rules {
             attaches: self.nf.attaches(),
             greets: link::greets(&self.nf),
+            stands_by: self.nf.has_standby(),
             start_patience: link::start_patience(&self.nf),
             stop_patience: STOP_PATIENCE,
             restart: self.restart(),
@@ -57,7 +58,7 @@ impl Seat {
     /// Returns the rules of its spare.
     fn spare_rules(&self) -> spare::Rules {
         let keeps = origin::can_wait(&self.nf) && link::early_program(&self.nf).is_some();
-        spare::Rules { keeps, restart: self.restart() }
+        spare::Rules { keeps, stands_by: self.nf.has_standby(), restart: self.restart() }
     }
 
     const fn restart(&self) -> Policy {
@@ -164,6 +165,29 @@ pub struct SpareProcess {
     pub goodbye: String,
 }
 
+/// Process that becomes the standby of an instance, or is it.
+pub struct StandbyProcess {
+    /// The process.
+    pub spare: SpareProcess,
+    /// Its own link, by which packets will reach it.
+    pub link: Link,
+    /// Names of its counters.
+    pub counters: Vec<String>,
+    /// Whether its library answers messages.
+    pub answers: bool,
+    /// Whether its worker was told of it.
+    pub posted: bool,
+    /// Whether it has ended, and its worker was told to forget it.
+    pub dismissed: bool,
+}
+
+impl StandbyProcess {
+    /// Returns a process that was told to go.
+    pub const fn new(spare: SpareProcess, link: Link) -> Self {
+        Self { spare, link, counters: Vec::new(), answers: false, posted: false, dismissed: false }
+    }
+}
+
 /// Totals of an instance's earlier processes, which the next one does not know.
 #[derive(Default)]
 pub struct Before {
@@ -187,6 +211,10 @@ pub struct Instance {
     pub spare: Recorded<Spare>,
     /// Its spare: never counted as a process of it.
     pub spare_process: Option<SpareProcess>,
+    /// Its standby: that process once it is more than a spare.
+    pub standby: Option<StandbyProcess>,
+    /// Number of times that a standby took over.
+    pub takeovers: u64,
     /// Totals of earlier processes.
     pub before: Before,
     /// State that it keeps over its processes, if it does.
@@ -215,6 +243,8 @@ impl Instance {
             life: Recorded::new(recorder, now, rules, life),
             spare: Recorded::new(recorder, now, seat.spare_rules(), spare),
             spare_process: None,
+            standby: None,
+            takeovers: 0,
             state: seat.nf.state.map(StateHome::new),
             seat,
             liveness: Recorded::new(recorder, now, limits, liveness),
@@ -257,6 +287,12 @@ impl Instance {
         self.process.as_ref().map(|process| process.origin.pid())
     }
 
+    /// Returns the process id of its spare or standby, if it has one.
+    pub fn spare_pid(&self) -> Option<Pid> {
+        let standby = self.standby.as_ref().map(|standby| &standby.spare);
+        self.spare_process.as_ref().or(standby).map(|spare| spare.origin.pid())
+    }
+
     /// Returns the descriptors to wait for: its socket and its end, and those of its spare.
     pub fn ears(&self, now: Moment) -> impl Iterator<Item = BorrowedFd<'_>> {
         let process = self.process.as_ref();
@@ -264,7 +300,8 @@ impl Instance {
         let socket = heard.and_then(|process| process.inbox.ears(now));
         let lives = self.life.has_process();
         let end = process.filter(|one| lives && one.ended.is_none()).map(|process| process.origin.as_fd());
-        let spare = self.spare_process.as_ref();
+        let standby = self.standby.as_ref().filter(|standby| !standby.dismissed);
+        let spare = self.spare_process.as_ref().or_else(|| standby.map(|standby| &standby.spare));
         let spare_socket = spare.and_then(|spare| spare.inbox.ears(now));
         socket.into_iter().chain(end).chain(spare_socket).chain(spare.map(|spare| spare.origin.as_fd()))
     }
@@ -283,6 +320,8 @@ impl Instance {
     /// Returns when its life or its spare is due, or when its messages may be read again.
     pub fn poll_at(&self) -> Option<Moment> {
         let inbox = self.process.as_ref().and_then(|process| process.inbox.poll_at());
+        let standby = self.standby.as_ref().and_then(|standby| standby.spare.inbox.poll_at());
+        let inbox = inbox.into_iter().chain(standby);
         self.life.poll_at().into_iter().chain(inbox).chain(self.spare.poll_at()).min()
     }
 

@@ -8,6 +8,8 @@
 mod carry_out;
 mod observe;
 mod spares;
+mod standbys;
+mod takeover;
 #[cfg(test)]
 mod tests;
 
@@ -302,6 +304,9 @@ impl Instances {
             self.poll_link(at, samples, ground, effects);
             self.poll_liveness(at, ground, effects);
             self.poll_spare(at, heard, ground, effects);
+            if heard {
+                self.poll_standby(at, ground, effects);
+            }
         }
     }
 

@@ -23,7 +23,7 @@ use headgate_path::link::Handling;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::{Permission, Program as LaunchedProgram};
-use headgate_session::message::Loop;
+use headgate_session::message::{Loop, Part};
 use headgate_shm::control::lent_for;
 use headgate_shm::{ManagerSide, doorbell};
 
@@ -129,7 +129,7 @@ impl Link {
     pub fn welcome(
         &mut self,
         seat: &Seat,
-        state: Option<&mut StateHome>,
+        state: (Option<&mut StateHome>, Part),
         inbox: &Inbox,
         ground: &Ground<'_>,
     ) -> Result<(), String> {
@@ -172,14 +172,22 @@ impl Link {
     }
 
     /// Returns the command that hands a ready process to its worker.
-    pub fn post(&mut self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
+    pub fn post(&mut self, seat: &Seat, protected: Option<u32>, ground: &Ground<'_>) -> Option<Command> {
         match self {
             Self::Rings(Rings { side, lend, takes_long, .. }) => {
-                Some(rings::post(side, *lend, *takes_long, seat, ground))
+                Some(Command::Attach(rings::ends(side, (*lend, *takes_long), protected, seat, ground)))
             }
-            Self::Interfaces(Interfaces { side, .. }) => Some(rings::post(side, 0, false, seat, ground)),
+            Self::Interfaces(Interfaces { side, .. }) => {
+                Some(Command::Attach(rings::ends(side, (0, false), None, seat, ground)))
+            }
             Self::External(external) => external.post(seat, ground),
         }
+    }
+
+    /// Returns the command that hands a standby that is ready to its worker.
+    pub fn post_standby(&self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
+        let Self::Rings(Rings { side, lend, takes_long, .. }) = self else { return None };
+        Some(Command::StandBy(rings::ends(side, (*lend, *takes_long), None, seat, ground)))
     }
 
     /// Asks the process to end.

@@ -159,8 +159,7 @@ impl Control {
         let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
         let link = instance.process.as_ref().map(|process| &process.link);
         let progress = link.map_or_else(Progress::default, Link::progress);
-        let weights = self.scheduling.figures(seat.number);
-        let slices = self.slices.figures(seat.number);
+        let (weights, slices) = (self.scheduling.figures(seat.number), self.slices.figures(seat.number));
         let (queueing, processing) = self.delays.of_instances(&[seat.number]);
         let [queueing_histogram, processing_histogram] = self.delays.totals_of(seat.number);
         let LinkStatus { io, external, is_asleep, is_blocked } = instance.link_status();
@@ -179,7 +178,9 @@ impl Control {
             refused: instance.refused.clone(),
             start_ns: instance.life.start_span().map(|span| span.0),
             spare: instance.spare.state().word().to_owned(),
-            spare_pid: instance.spare_process.as_ref().map(|spare| spare.origin.pid().as_raw_pid() as u32),
+            spare_pid: instance.spare_pid().map(|pid| pid.as_raw_pid() as u32),
+            has_standby: seat.nf.has_standby(),
+            takeovers: instance.takeovers,
             delivered: passed(io.as_ref(), |interface| interface.received, &counts.delivered),
             made: counts.made.get(),
             returned: passed(io.as_ref(), |interface| interface.sent, &counts.returned),
@@ -428,6 +429,7 @@ const fn told_state(state: State) -> NfState {
         State::Starting => NfState::Starting,
         State::Running => NfState::Running,
         State::Stopping => NfState::Stopping,
+        State::TakingOver => NfState::TakingOver,
         State::Reclaiming => NfState::Reclaiming,
         State::Gone => NfState::Gone,
     }

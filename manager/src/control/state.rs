@@ -6,8 +6,8 @@
 
 use std::os::fd::BorrowedFd;
 
-use headgate_session::message::{KeptState, StateSaid};
-use headgate_shm::Memory;
+use headgate_session::message::{KeptState, Part, StateSaid};
+use headgate_shm::{Memory, state};
 
 use crate::config::model::State as Configured;
 use crate::status::EventCode;
@@ -31,20 +31,38 @@ impl StateHome {
         Self { configured, memory: None, returned: 0 }
     }
 
-    /// Returns what the welcome says of it, with the file.
+    /// Returns what the welcome of the process that works says of it, with the file.
     ///
     /// # Errors
     /// A sentence.
     pub fn hand_over(&mut self, name: &str) -> Result<(KeptState, BorrowedFd<'_>), String> {
-        let Configured { bytes, on_change } = self.configured;
+        let part = if self.configured.has_standby { Part::Active } else { Part::Alone };
+        self.hand_over_to(part, name)
+    }
+
+    /// Returns the same for a standby.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn share(&mut self, name: &str) -> Result<(KeptState, BorrowedFd<'_>), String> {
+        self.hand_over_to(Part::Standby, name)
+    }
+
+    fn hand_over_to(&mut self, part: Part, name: &str) -> Result<(KeptState, BorrowedFd<'_>), String> {
+        let Configured { bytes, on_change, has_standby } = self.configured;
+        let make = if has_standby { state::create_for_standby } else { state::create };
         let memory = match self.memory.take() {
             Some(memory) => memory,
-            None => {
-                headgate_shm::state::create(name, bytes).map_err(|error| format!("its state: {error}"))?
-            }
+            None => make(name, bytes).map_err(|error| format!("its state: {error}"))?,
         };
         let file = self.memory.insert(memory).file();
-        Ok((KeptState { bytes, base: self.returned, on_change: on_change.told() }, file))
+        Ok((KeptState { bytes, base: self.returned, on_change: on_change.told(), part }, file))
+    }
+
+    /// Returns the number of packets that all its processes returned so far that have ended, where it has a
+    /// standby.
+    pub fn protected_base(&self) -> Option<u32> {
+        self.configured.has_standby.then_some(self.returned)
     }
 
     /// Counts what a process had returned that has ended.
@@ -86,7 +104,7 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     fn state() -> StateHome {
-        StateHome::new(Configured { bytes: 1 << 16, on_change: OnChange::Discard })
+        StateHome::new(Configured { bytes: 1 << 16, on_change: OnChange::Discard, has_standby: false })
     }
 
     #[test]

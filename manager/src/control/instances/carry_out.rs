@@ -7,13 +7,16 @@ use headgate_host::cgroup::NfGroup;
 use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
+use headgate_session::message::Part;
 use rustix::fs::Mode;
 
 use super::observe::program_now;
+use super::takeover::report_takeover;
 use super::{Actions, Effect, Ground, Instances};
 use crate::control::instance::{Process, Seat, SpareProcess};
 use crate::control::link::{self, Link};
 use crate::control::origin::{Birth, Origin};
+use crate::control::state::StateHome;
 use crate::status::EventCode;
 
 impl Instances {
@@ -51,7 +54,8 @@ impl Instances {
             Action::Welcome => return self.welcome(at, ground),
             Action::Post => {
                 let process = instance.process.as_mut()?;
-                if let Some(command) = process.link.post(&instance.seat, ground) {
+                let protected = instance.state.as_ref().and_then(StateHome::protected_base);
+                if let Some(command) = process.link.post(&instance.seat, protected, ground) {
                     effects.push(Effect::Post { worker, command });
                 }
             }
@@ -72,6 +76,8 @@ impl Instances {
                 // The signal takes effect when the process gets its core.
                 effects.push(Effect::Rouse(at));
             }
+            Action::TakeOver => effects.push(Effect::Post { worker, command: Command::TakeOver { number } }),
+            Action::Succeed => self.succeed(at, ground, effects),
             Action::Reclaim => effects.push(Effect::Post { worker, command: Command::Reclaim { number } }),
             Action::Release => self.release(at, ground, effects),
             Action::Log(report) => self.report(at, &report, effects),
@@ -97,7 +103,7 @@ impl Instances {
     fn welcome(&mut self, at: usize, ground: &Ground<'_>) -> Option<Event> {
         let instance = &mut self.all[at];
         let process = instance.process.as_mut()?;
-        let state = instance.state.as_mut();
+        let state = (instance.state.as_mut(), Part::Active);
         let given = process.link.welcome(&instance.seat, state, &process.inbox, ground);
         given.err().map(|why| Event::Condemned(headgate_decide::lifecycle::Cause::NotWelcomed(why)))
     }
@@ -106,10 +112,7 @@ impl Instances {
         let instance = &mut self.all[at];
         instance.before.io = instance.link_status().io.unwrap_or_default();
         if let Some(process) = instance.process.take() {
-            let Process { origin, group, .. } = process;
-            let ours = origin.leaves_to_us();
-            origin.release(ground.ledger);
-            ground.groups.take_back(group, ours, ground.ledger);
+            give_up(process, ground);
         }
         effects.push(Effect::Released);
     }
@@ -134,12 +137,21 @@ impl Instances {
                 instance.last_failure = Some(why.clone());
                 (code, format!("failed: {why}; {next}"))
             }
+            Report::TakenOver(takeover) => report_takeover(instance, takeover, effects),
             Report::Gone { why, lost } => {
                 (EventCode::NfStopped, format!("gone: {why}; {lost} packets ended with it"))
             }
         };
         effects.push(Effect::Log { code, who: instance.seat.name.clone(), what });
     }
+}
+
+/// Gives up what a process had on this machine that has ended.
+pub(super) fn give_up(process: Process, ground: &mut Ground<'_>) {
+    let Process { origin, group, .. } = process;
+    let ours = origin.leaves_to_us();
+    origin.release(ground.ledger);
+    ground.groups.take_back(group, ours, ground.ledger);
 }
 
 /// What an operator can do about refused arguments.

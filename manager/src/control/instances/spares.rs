@@ -14,12 +14,12 @@ use headgate_session::message::{FromNf, ToNf};
 
 use super::carry_out::{launch, spawn};
 use super::{Effect, Ground, Instances};
-use crate::control::instance::{Instance, Process};
+use crate::control::instance::{Instance, Process, SpareProcess};
 use crate::control::link::{self, Link};
 use crate::status::EventCode;
 
 /// Most messages read from a spare in one pass. It says two, and is an NF as soon as it says more.
-const MESSAGES_MAX: usize = 4;
+pub(super) const MESSAGES_MAX: usize = 4;
 
 impl Instances {
     /// Passes an event to the decision about a spare, and carries out what it decides.
@@ -46,8 +46,9 @@ impl Instances {
             match action {
                 Action::Make => self.make_spare(at, ground, effects),
                 Action::Go => self.send_spare(at, ground, effects),
+                Action::Prepare => self.prepare_standby(at, ground, effects),
                 Action::Start => self.start(at, ground, effects),
-                Action::Kill => self.end_spare(at),
+                Action::Kill => self.end_spare(at, effects),
                 Action::Report { why, again_in } => {
                     let who = self.all[at].seat.name.clone();
                     let again = again_in.as_millis();
@@ -94,8 +95,9 @@ impl Instances {
         }
     }
 
-    fn end_spare(&mut self, at: usize) {
+    fn end_spare(&mut self, at: usize, effects: &mut Vec<Effect>) {
         self.leaving.extend(self.all[at].spare_process.take());
+        self.end_standby(at, effects);
     }
 
     /// Returns whether something of this manager starts or is reclaimed, so that no spare is made now.
@@ -140,12 +142,23 @@ impl Instances {
         if seated {
             self.decide_spare(at, Event::Seated, ground, effects);
         }
-        if ended && let Some(mut spare) = self.all[at].spare_process.take() {
-            let exit = spare.origin.reap();
-            let why = if spare.goodbye.is_empty() { exit } else { std::mem::take(&mut spare.goodbye) };
-            self.leaving.push(spare);
-            self.decide_spare(at, Event::Exited(why), ground, effects);
+        if ended && let Some(spare) = self.all[at].spare_process.take() {
+            self.lose_spare(at, spare, ground, effects);
         }
+    }
+
+    /// Reaps a spare that has ended.
+    pub(super) fn lose_spare(
+        &mut self,
+        at: usize,
+        mut spare: SpareProcess,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let exit = spare.origin.reap();
+        let why = if spare.goodbye.is_empty() { exit } else { std::mem::take(&mut spare.goodbye) };
+        self.leaving.push(spare);
+        self.decide_spare(at, Event::Exited(why), ground, effects);
     }
 
     /// Kills and reaps spares that are not needed any more.
@@ -165,6 +178,7 @@ impl Instances {
 
     /// Returns whether no spare is left.
     pub fn have_no_spares(&self) -> bool {
-        self.leaving.is_empty() && self.all.iter().all(|instance| instance.spare_process.is_none())
+        self.leaving.is_empty()
+            && self.all.iter().all(|one| one.spare_process.is_none() && one.standby.is_none())
     }
 }

@@ -10,9 +10,8 @@ use headgate_decide::wake::{CallMarks, SLICE};
 use headgate_path::board::InstanceCounts;
 use headgate_path::link::{LinkEnds, RingEnds};
 use headgate_path::stages::InstanceEnds;
-use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
-use headgate_session::message::{Loop, ToNf, Welcome};
+use headgate_session::message::{Loop, Part, ToNf, Welcome};
 use headgate_shm::{ControlLayout, ManagerSide, Region};
 
 use super::{Ground, Progress, Seat, Work, handling};
@@ -38,7 +37,7 @@ impl Rings {
     pub(super) fn welcome(
         &self,
         seat: &Seat,
-        state: Option<&mut StateHome>,
+        (state, part): (Option<&mut StateHome>, Part),
         inbox: &Inbox,
         ground: &Ground<'_>,
     ) -> Result<(), String> {
@@ -47,7 +46,11 @@ impl Rings {
         welcome.ports = ground.config.ports.iter().map(|port| port.name.clone()).collect();
         welcome.stages = ground.fabric.stage_names();
         welcome.chains = ground.fabric.chains_of(seat.stage);
-        let handed = state.map(|state| state.hand_over(&seat.name)).transpose()?;
+        let handed = state.map(|state| match part {
+            Part::Standby => state.share(&seat.name),
+            Part::Alone | Part::Active => state.hand_over(&seat.name),
+        });
+        let handed = handed.transpose()?;
         let (told, file) = handed.unzip();
         welcome.state = told;
         let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
@@ -90,19 +93,20 @@ pub(super) fn send(
     inbox.send(&ToNf::Welcome(welcome), &files).map_err(|error| format!("could not be welcomed: {error}"))
 }
 
-/// Returns the command that hands the rings of a ready process to its worker.
-pub(super) fn post(
+/// Returns the ends of the rings of a ready process, for its worker. `protected` has the packets that all
+/// before it returned, if it has a standby.
+pub(super) fn ends(
     side: &Arc<ManagerSide>,
-    lend: u32,
-    takes_long: bool,
+    (lend, takes_long): (u32, bool),
+    protected: Option<u32>,
     seat: &Seat,
     ground: &Ground<'_>,
-) -> Command {
+) -> Box<InstanceEnds> {
     let cycles_per_micro = ground.cycles_per_micro();
     let marks = CallMarks::new(seat.nf.ring, cycles_per_micro);
     side.orders().batch.store(marks.backlog, Ordering::Relaxed);
     side.orders().slice_micros.store(SLICE.as_micros() as u32, Ordering::Relaxed);
-    Command::Attach(Box::new(InstanceEnds {
+    Box::new(InstanceEnds {
         number: seat.number,
         region: RegionId(seat.nf.domain.index() as u8),
         link: LinkEnds::Rings(Box::new(RingEnds {
@@ -112,9 +116,10 @@ pub(super) fn post(
             handling: handling(&ground.config.scheduler, &seat.nf, seat.nf.ring - lend, cycles_per_micro),
             lend,
             takes_long,
+            protected,
             side: side.clone(),
         })),
-    }))
+    })
 }
 
 pub(super) fn work(side: &ManagerSide, counts: &InstanceCounts) -> Work {

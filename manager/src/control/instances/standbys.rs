@@ -1,0 +1,185 @@
+//! Standbys: second processes of instances, ready and asleep, that take over when the first ones die.
+//!
+//! A standby begins as a spare ([`super::spares`]). Told to go, it becomes the NF with rings of its own and
+//! the state of the process that works, to which it writes nothing; its worker has its rings, and promotes
+//! it. Here it is welcomed, handed over, and made the process of its instance when the worker says so. One
+//! that ends is first forgotten by the worker, which may just have promoted it.
+
+use headgate_decide::lifecycle::Event as LifeEvent;
+use headgate_decide::{liveness, spare};
+use headgate_host::Signal;
+use headgate_path::worker::{Command, Promotion};
+use headgate_session::inbox::Received;
+use headgate_session::message::{FromNf, Part, ToNf};
+use headgate_session::version::Versions;
+use headgate_shm::control::{COUNTERS, STANDBY_VERSION};
+
+use super::carry_out::give_up;
+use super::spares::MESSAGES_MAX;
+use super::{Effect, Ground, Instances};
+use crate::control::instance::{Instance, Process, StandbyProcess};
+use crate::control::link::Link;
+
+impl Instances {
+    /// Lets a spare go on to become a standby.
+    pub(super) fn prepare_standby(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        let Some(spare) = instance.spare_process.take() else { return };
+        let link = Link::make(&instance.seat, ground).and_then(|link| {
+            let sent = spare.inbox.send(&ToNf::Go, &[]);
+            sent.map(|()| link).map_err(|error| format!("could not be told to go: {error}"))
+        });
+        match link {
+            Ok(link) => instance.standby = Some(StandbyProcess::new(spare, link)),
+            Err(why) => {
+                self.leaving.push(spare);
+                self.decide_spare(at, spare::Event::NotMade(why), ground, effects);
+            }
+        }
+    }
+
+    /// Reads a standby's messages, and checks whether it has ended.
+    pub(super) fn poll_standby(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let Some(standby) = self.all[at].standby.as_ref().filter(|standby| !standby.dismissed) else {
+            return;
+        };
+        let ended = standby.spare.origin.has_ended();
+        for _ in 0..MESSAGES_MAX {
+            let Some(standby) = &mut self.all[at].standby else { return };
+            match standby.spare.inbox.receive(ground.now) {
+                Some(Received::Word(message)) => self.hear_standby(at, message, ground, effects),
+                Some(Received::Garbled(_) | Received::Offence(_)) => kill(standby),
+                Some(Received::Closed) | None => break,
+            }
+        }
+        if ended {
+            self.on_standby_ended(at, ground, effects);
+        }
+    }
+
+    fn hear_standby(
+        &mut self,
+        at: usize,
+        message: FromNf,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Instance { seat, state, standby: Some(standby), .. } = &mut self.all[at] else { return };
+        match message {
+            FromNf::Hello { versions, .. } => {
+                let inbox = &mut standby.spare.inbox;
+                let state = (state.as_mut(), Part::Standby);
+                let welcomed = check_version(versions)
+                    .and_then(|()| inbox.agree(versions))
+                    .and_then(|()| standby.link.welcome(seat, state, inbox, ground));
+                if let Err(why) = welcomed {
+                    standby.spare.goodbye = why;
+                    kill(standby);
+                }
+            }
+            FromNf::Ready { lend, answers, takes_long, .. } if !standby.posted => {
+                standby.link.lend(lend);
+                standby.link.note_long(takes_long);
+                standby.answers = answers;
+                let Some(command) = standby.link.post_standby(seat, ground) else { return };
+                standby.posted = true;
+                effects.push(Effect::Post { worker: seat.worker, command });
+                self.decide_spare(at, spare::Event::Ready, ground, effects);
+            }
+            FromNf::Counters { mut names } => {
+                names.truncate(COUNTERS);
+                standby.counters = names;
+            }
+            FromNf::Goodbye { reason, .. } => standby.spare.goodbye = reason,
+            FromNf::Seated { .. } | FromNf::Ready { .. } | FromNf::Message { .. } | FromNf::Answer { .. } => {
+            }
+        }
+    }
+
+    /// Handles the end of a standby: its worker may have promoted it, so that is asked first.
+    fn on_standby_ended(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let Instance { seat, standby: Some(standby), .. } = &mut self.all[at] else { return };
+        if standby.posted {
+            standby.dismissed = true;
+            let command = Command::Dismiss { number: seat.number };
+            effects.push(Effect::Post { worker: seat.worker, command });
+        } else {
+            self.lose_standby(at, ground, effects);
+        }
+    }
+
+    /// Handles the answer of a worker that has forgotten a standby.
+    pub fn on_dismissed(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        if self.all[at].standby.as_ref().is_some_and(|standby| standby.dismissed) {
+            self.lose_standby(at, ground, effects);
+        }
+    }
+
+    fn lose_standby(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        if let Some(standby) = self.all[at].standby.take() {
+            self.lose_spare(at, standby.spare, ground, effects);
+        }
+    }
+
+    /// Ends a standby that is not needed.
+    pub(super) fn end_standby(&mut self, at: usize, effects: &mut Vec<Effect>) {
+        let Some(standby) = self.all[at].standby.take() else { return };
+        let seat = &self.all[at].seat;
+        if standby.posted {
+            let command = Command::Dismiss { number: seat.number };
+            effects.push(Effect::Post { worker: seat.worker, command });
+        }
+        self.leaving.push(standby.spare);
+    }
+
+    /// Handles a promotion: a worker has made a standby the process of its instance.
+    pub fn on_promoted(
+        &mut self,
+        at: usize,
+        promotion: Promotion,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Promotion { returned, again, is_alone, poisoned } = promotion;
+        if let Some(state) = &mut self.all[at].state {
+            state.note_returned(returned);
+        }
+        let event = LifeEvent::Promoted { again, alone: is_alone, poisoned };
+        self.tell(at, event, ground, effects);
+    }
+
+    /// Makes a standby the process of its instance.
+    pub(super) fn succeed(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        let instance = &mut self.all[at];
+        let Some(standby) = instance.standby.take() else { return };
+        let StandbyProcess { spare, link, counters, answers, .. } = standby;
+        let goodbye = spare.goodbye.clone();
+        let process = Process { answers, goodbye, ..Process::started(spare, link) };
+        let before = instance.process.replace(process);
+        instance.counters = counters;
+        instance.liveness.on(ground.now, liveness::Event::Begins, &mut Vec::new());
+        if let Some(before) = before {
+            give_up(before, ground);
+        }
+        effects.push(Effect::Begins(at));
+        self.decide_spare(at, spare::Event::Promoted, ground, effects);
+    }
+}
+
+/// Kills a standby; its end is noticed next.
+fn kill(standby: &StandbyProcess) {
+    // It may have ended meanwhile.
+    let _ = standby.spare.origin.signal(Signal::KILL);
+}
+
+/// Checks that a process knows what a standby is.
+fn check_version(theirs: Versions) -> Result<(), String> {
+    if theirs.max >= STANDBY_VERSION {
+        return Ok(());
+    }
+    Err(format!(
+        "its library speaks version {} of the interface, and a standby needs {STANDBY_VERSION}: build it with a \
+         newer one, or leave `standby` out",
+        theirs.max
+    ))
+}

@@ -1,0 +1,230 @@
+//! A standby: however often and of whatever an NF dies under traffic, no packet is lost, doubled or out of
+//! order, each was worked on once, and the state is that of all packets.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use headgate_api::Request;
+use headgate_api::status::{EventCode, NfState, Snapshot};
+use headgate_tests::random::Random;
+use headgate_tests::session::{Session, chain, nf};
+use headgate_tests::{capture, programs};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value as Json;
+
+/// Deaths of a run. Our choice: some seconds.
+const DEATHS: u64 = 24;
+/// A death comes so long after packets were seen to move, at most: several bursts.
+const DELAY_MICROS_MAX: u64 = 3_000;
+const FLOWS: u64 = 32;
+const SIGNALS: [Signal; 4] = [Signal::KILL, Signal::ABORT, Signal::SEGV, Signal::BUS];
+
+/// Where the stamp of a generator's frame has its number: behind Ethernet, IPv4, UDP, and a word.
+const SEQUENCE_AT: usize = 14 + 20 + 8 + 4;
+
+const RULE: &str = "[[rule]]\nin = \"in\"\nchain = \"path\"\n";
+
+/// A chain with one NF that has these keys; its rings and the memory hold the packets of some hundred
+/// milliseconds. What leaves is written to a file.
+fn protected(folder: &Path, keys: &str) -> String {
+    let out = folder.join("out.pcapng");
+    format!(
+        r#"
+[manager]
+name = "tests"
+cores = [{{manager}}]
+[memory]
+buffers = 32768
+hugepages = "never"
+[[port]]
+name = "in"
+kind = "generator"
+rate = "10K"
+flows = {FLOWS}
+[[port]]
+name = "out"
+kind = "pcap"
+write = "{}"
+{RULE}
+[[nf]]
+name = "seen"
+core = {{nf}}
+ring = 16384
+restart = {{ first = "1ms", longest = "5ms" }}
+{keys}
+[[chain]]
+name = "path"
+stages = ["seen"]
+out = "out"
+"#,
+        out.display()
+    )
+}
+
+/// Swaps addresses, so that a packet that is worked on twice shows, and counts.
+const SWAPPED_AND_COUNTED: &str = r#"
+fuse = [{ run = "mac-swap" }, { run = "monitor", args = { top = 100, idle_timeout = "1h" } }]
+state = { keep = true }
+standby = "local"
+"#;
+
+fn is_ready(now: &Snapshot) -> bool {
+    let seen = nf(now, "seen");
+    seen.state == NfState::Running && seen.spare == "ready"
+}
+
+fn pid(now: &Snapshot, which: impl Fn(&Snapshot) -> Option<u32>) -> Pid {
+    which(now).and_then(|pid| Pid::from_raw(pid as i32)).expect("it has a process")
+}
+
+fn kill(pid: Pid, signal: Signal) {
+    kill_process(pid, signal).expect("an NF may be killed by whom started it");
+    if [Signal::SEGV, Signal::BUS].contains(&signal) {
+        // The first one only ends the standard library's handler, which waits for an access of its own.
+        sleep(Duration::from_millis(5));
+        kill_process(pid, signal).expect("it was not reaped yet, or not killed");
+    }
+}
+
+/// Lets the chain run dry. Returns the status, and the monitor's report.
+fn run_dry(session: &Session, text: &str) -> (Snapshot, Json) {
+    session.apply(&text.replace(RULE, "")).expect("rules may change");
+    session.wait_for("the chain runs dry", |now| now.nfs.iter().all(|nf| nf.held == 0 && nf.pending == 0));
+    let now = session.audited();
+    let told = session.ask(Request::Tell { nf: "seen".into(), body: "monitor report".into() });
+    let told = told.expect("it answers");
+    let report = told["answers"][0]["answered"].as_str().unwrap_or_else(|| panic!("{told}"));
+    let report = report.trim_start_matches(|c| c != '{');
+    (now, serde_json::from_str(report).expect("a report is JSON"))
+}
+
+/// Asserts that what left is what entered, each frame once, in order, and worked on once.
+#[track_caller]
+fn assert_whole(folder: &Path, entered: u64) {
+    let frames = capture::read_pcapng(&folder.join("out.pcapng"));
+    assert_eq!(frames.len() as u64, entered);
+    for (number, frame) in frames.iter().enumerate() {
+        let sequence: [u8; 4] = frame[SEQUENCE_AT..SEQUENCE_AT + 4].try_into().unwrap();
+        assert_eq!(u32::from_le_bytes(sequence) as usize, number, "lost, doubled or out of order");
+        assert_eq!(frame[..12], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], "frame {number} was not swapped once");
+    }
+}
+
+#[test]
+fn an_nf_that_dies_of_anything_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
+    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let mut random = Random::new(11);
+    for deaths in 0..DEATHS {
+        let now = session
+            .wait_for("a standby is ready", |now| is_ready(now) && nf(now, "seen").takeovers == deaths);
+        let [works, stands_by] =
+            [pid(&now, |now| nf(now, "seen").pid), pid(&now, |now| nf(now, "seen").spare_pid)];
+        session.wait_for_packets("path", 100);
+        sleep(Duration::from_micros(random.below(DELAY_MICROS_MAX)));
+        kill(works, SIGNALS[deaths as usize % SIGNALS.len()]);
+        let now = session.wait_for("the standby works", |now| nf(now, "seen").takeovers == deaths + 1);
+        assert_eq!(pid(&now, |now| nf(now, "seen").pid), stands_by);
+    }
+    session.wait_for_packets("path", 100);
+    let (now, report) = run_dry(&session, &text);
+    let path = chain(&now, "path");
+    let dropped: u64 = now.drops.iter().filter(|drop| drop.chain == "path").map(|drop| drop.count).sum();
+    assert_eq!((path.left, dropped), (path.entered, 0), "{:#?} {:#?}", now.drops, now.events);
+    assert_eq!(report["packets"], path.entered, "{report:#}");
+    let flows = report["top"].as_array().expect("a report names flows");
+    let of_flows: u64 = flows.iter().filter_map(|flow| flow["packets"].as_u64()).sum();
+    assert_eq!((flows.len() as u64, of_flows), (FLOWS, path.entered), "{report:#}");
+    assert_eq!(nf(&now, "seen").failures as u64, DEATHS);
+    let told = now.events.iter().filter(|event| event.code == EventCode::NfTakenOver);
+    assert!(told.clone().count() > 0 && told.clone().all(|event| event.what.contains("took over within")));
+    session.stop();
+    assert_whole(folder.path(), path.entered);
+}
+
+/// The standby dies, then both at once: packets wait for the next one.
+#[test]
+fn a_standby_that_dies_is_made_anew_and_packets_wait_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
+    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let now = session.wait_for("a standby is ready", is_ready);
+    let first = pid(&now, |now| nf(now, "seen").spare_pid);
+    kill(first, Signal::KILL);
+    let now = session.wait_for("another one is", |now| {
+        is_ready(now) && nf(now, "seen").spare_pid != Some(first.as_raw_pid() as u32)
+    });
+    assert_eq!((nf(&now, "seen").failures, nf(&now, "seen").takeovers), (0, 0));
+    assert!(now.events.iter().any(|event| event.code == EventCode::SpareLost), "{:#?}", now.events);
+    kill(pid(&now, |now| nf(now, "seen").spare_pid), Signal::KILL);
+    kill(pid(&now, |now| nf(now, "seen").pid), Signal::KILL);
+    // Whichever death is noticed first, one process or the next takes over.
+    session.wait_for("one works", |now| is_ready(now) && nf(now, "seen").takeovers > 0);
+    session.wait_for_packets("path", 100);
+    let (now, report) = run_dry(&session, &text);
+    let path = chain(&now, "path");
+    assert_eq!((path.left, report["packets"].as_u64()), (path.entered, Some(path.entered)));
+    session.stop();
+    assert_whole(folder.path(), path.entered);
+}
+
+/// An NF that hangs is killed, and goes the same way.
+#[test]
+fn a_hang_is_a_death() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
+    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let now = session.wait_for("a standby is ready", is_ready);
+    session.wait_for_packets("path", 100);
+    kill(pid(&now, |now| nf(now, "seen").pid), Signal::STOP);
+    let now = session.wait_for("the standby works", |now| nf(now, "seen").takeovers == 1);
+    assert!(nf(&now, "seen").last_failure.as_ref().is_some_and(|why| why.contains("stopped")), "{now:#?}");
+    session.wait_for_packets("path", 100);
+    let (now, report) = run_dry(&session, &text);
+    let path = chain(&now, "path");
+    assert_eq!(report["packets"].as_u64(), Some(path.left), "{report:#}");
+    session.stop();
+}
+
+/// An NF that breaks the protocol has no standby that goes on: nobody knows what its state is worth.
+#[test]
+fn an_offender_is_not_taken_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_programs, program) = programs::for_everybody(&programs::hostile());
+    let foe = format!(
+        "exec = [\"{}\", \"not-held\"]\nstate = {{ keep = true }}\nstandby = \"local\"",
+        program.display()
+    );
+    let session = Session::launch(&folder.path().join("test.toml"), &protected(folder.path(), &foe), false);
+    let condemned = |now: &Snapshot| {
+        now.events.iter().any(|event| {
+            event.code == EventCode::StateDiscarded && event.what.contains("an offence (not-held)")
+        })
+    };
+    session.wait_for("it loses its state", condemned);
+    let now = session.wait_for("it is started again", |now| nf(now, "seen").failures > 1);
+    assert_eq!(nf(&now, "seen").takeovers, 0, "{:#?}", now.events);
+    let _ = session.audited();
+    session.stop();
+}
+
+/// Both processes of an NF end with it.
+#[test]
+fn a_standby_ends_with_its_nf() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
+    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let now = session.wait_for("a standby is ready", is_ready);
+    let old = pid(&now, |now| nf(now, "seen").spare_pid);
+    let without = text.replace("standby = \"local\"\n", "");
+    session.apply(&without).expect("it may change");
+    let now = session.wait_for("a spare waits", |now| nf(now, "seen").spare == "waiting");
+    assert!(!nf(&now, "seen").has_standby && rustix::process::test_kill_process(old).is_err());
+    session.apply(&text).expect("it may change");
+    let now = session.wait_for("a standby is ready", is_ready);
+    let new = pid(&now, |now| nf(now, "seen").spare_pid);
+    session.stop();
+    assert!(rustix::process::test_kill_process(new).is_err());
+}
