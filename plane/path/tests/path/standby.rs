@@ -382,6 +382,11 @@ proptest! {
             world.nf(number).give_back(&left);
         }
         world.settle();
+        // The buffer of poison is kept until its NF, which may still have to undo what was written there, has
+        // returned something: here one more packet.
+        world.offer(0, &frames(offered..offered + 1));
+        offered += 1;
+        world.settle();
         prop_assert_eq!(world.dropped(1, DropReason::Poison), poisoned);
         let (sent, all) = (world.sent(1), frames(0..offered));
         prop_assert_eq!(sent.len() as u64 + poisoned, u64::from(offered));
