@@ -4,6 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,9 +12,12 @@ use common::{Detached, HEADGATE, Running, configuration, eventually, headgate, n
 use rustix::process::{Signal, geteuid};
 use serde_json::Value as Json;
 
-/// A configuration in which the second NF is a script that becomes the shipped one.
-fn with_script(name: &str, script: &str) -> String {
-    let program = Path::new(HEADGATE).with_file_name("headgate-nfs");
+/// A configuration in which the second NF is a script that becomes the shipped one: a copy of it where every
+/// user may run it, for the script is another user's, and what was built may lie in root's home.
+fn with_script(folder: &Path, name: &str, script: &str) -> String {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.join("headgate-nfs");
+    fs::copy(Path::new(HEADGATE).with_file_name("headgate-nfs"), &program).unwrap();
     let script = format!("{script}\nexec {} run monitor", program.display());
     configuration(name).replace("run = \"monitor\"", &format!("exec = [\"/bin/sh\", \"-c\", {script:?}]"))
 }
@@ -31,7 +35,7 @@ fn lines_of_an_nf_are_in_the_messages_the_log_and_logs() {
     let _manager = Detached::of(folder, &name);
     let script = "echo out; echo err >&2; echo again > /dev/stderr; printf 'red \\033[31m \\377\\n'; \
                   echo 'headgate: all is well'";
-    let file = written(folder, &with_script(&name, script));
+    let file = written(folder, &with_script(folder, &name, script));
     let log = folder.join("log");
     let (code, _, messages) = run(folder, &["up", "--detach", "--log", log.to_str().unwrap(), &file]);
     assert_eq!(code, 0, "{messages}");
@@ -66,7 +70,8 @@ fn who_follows_sees_lines_as_they_come_and_a_flood_is_bounded() {
     let folder = tempfile::tempdir().unwrap();
     let (folder, name) = (folder.path(), name_of("flood"));
     let script = "(while :; do echo flood; done) &";
-    let manager = Running::start(headgate(folder, &["up", &written(folder, &with_script(&name, script))]));
+    let manager =
+        Running::start(headgate(folder, &["up", &written(folder, &with_script(folder, &name, script))]));
     eventually("the manager answers", || run(folder, &["logs", "second", "--name", &name]).0 == 0);
     let mut follower = Running::start(headgate(folder, &["logs", "second", "-f", "--name", &name]));
     let text = BufReader::new(follower.0.stdout.take().unwrap());
@@ -89,7 +94,7 @@ fn a_log_on_a_full_disk_stops_nobody_and_goes_on() {
     let (folder, name) = (folder.path(), name_of("full"));
     let _manager = Detached::of(folder, &name);
     let script = "(while :; do echo a line; sleep 0.05; done) &";
-    let file = written(folder, &with_script(&name, script));
+    let file = written(folder, &with_script(folder, &name, script));
     let disk = folder.join("disk");
     fs::create_dir(&disk).unwrap();
     let up =
