@@ -19,7 +19,7 @@ pub use tree::{DomainGroup, GroupTree};
 pub use version::Version;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::process::Pid;
 use serde::Serialize;
@@ -63,13 +63,7 @@ impl CpuController {
 /// Returns the paths that a group of this name would have at the top of every hierarchy that is mounted: an
 /// OCI runtime makes one in each.
 pub fn everywhere(name: &str) -> Vec<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let root = |line: &str| {
-        let mut words = line.split_whitespace().skip(1);
-        let (directory, kind) = (words.next()?, words.next()?);
-        matches!(kind, "cgroup" | "cgroup2").then(|| Path::new(directory).join(name))
-    };
-    mounts.lines().filter_map(root).collect()
+    hierarchy::mount_points().into_iter().map(|top| top.join(name)).collect()
 }
 
 /// Reads `/proc/PID/cgroup`: `number:controllers:path`, and `0::path` for version 2 (cgroups(7)).

@@ -13,6 +13,9 @@ use rustix::process::Pid;
 
 use super::Version;
 
+/// What this process sees mounted, a line each (proc_pid_mountinfo(5)).
+const MOUNTS: &str = "/proc/self/mountinfo";
+
 /// A controller that has a use for network functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Controller {
@@ -121,7 +124,7 @@ impl Hierarchy {
     }
 
     fn with_groups_of(process: &str) -> Vec<Self> {
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = fs::read_to_string(MOUNTS).unwrap_or_default();
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
         all_in(&mounts, &groups, |mount| {
             fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default()
@@ -129,14 +132,19 @@ impl Hierarchy {
     }
 }
 
+/// Returns where hierarchies are mounted here, also those without one of our controllers.
+pub(super) fn mount_points() -> Vec<PathBuf> {
+    let mounts = fs::read_to_string(MOUNTS).unwrap_or_default();
+    mounts.lines().filter_map(Mount::of_groups).map(|mount| mount.directory.into()).collect()
+}
+
 fn all_in(mounts: &str, groups: &str, v2_controllers: impl Fn(&Path) -> String) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = Vec::new();
     for line in mounts.lines() {
-        let Some(mount) = Mount::read(line).filter(Mount::is_ours) else { continue };
+        let Some(mount) = Mount::of_groups(line) else { continue };
         let (version, controllers) = match mount.kind {
             "cgroup" => (Version::V1, Controller::in_list(mount.options)),
-            "cgroup2" => (Version::V2, Controller::in_list(&v2_controllers(Path::new(mount.directory)))),
-            _ => continue,
+            _ => (Version::V2, Controller::in_list(&v2_controllers(Path::new(mount.directory)))),
         };
         let is_useful = version == Version::V2 || !controllers.is_empty();
         let is_known = found.iter().any(|one| one.version == version && one.controllers == controllers);
@@ -171,6 +179,11 @@ impl<'a> Mount<'a> {
             kind: system.next()?,
             options: system.nth(1)?,
         })
+    }
+
+    /// Reads a line; `None` when it is none of a hierarchy of control groups that is ours.
+    fn of_groups(line: &'a str) -> Option<Self> {
+        Self::read(line).filter(|mount| matches!(mount.kind, "cgroup" | "cgroup2") && mount.is_ours())
     }
 
     /// Returns whether its groups are those that this process may know: to one with a namespace of control

@@ -261,8 +261,8 @@ fn root_in(
     Ok((root, missing))
 }
 
-/// Removes trees of managers of our name that are no more, killed together with their janitors. Whoever lives
-/// in one keeps it: it is not ours to end.
+/// Removes trees of managers of our name that are no more, killed together with their janitors. A process
+/// in one keeps it: that is not ours to end.
 fn remove_abandoned(home: &Path, name: &str) {
     let Some((stem, _)) = name.rsplit_once('-') else { return };
     let keeper = |path: &Path| {
@@ -277,7 +277,7 @@ fn remove_abandoned(home: &Path, name: &str) {
 }
 
 /// Returns groups for processes that outlive us and cannot return to where they were. The top of a hierarchy
-/// takes whoever it may; the leaf of a delegated group is the last resort, because with a process in it the
+/// takes any process; the leaf of a delegated group is the last resort, because with a process in it the
 /// service manager can start nobody in that group.
 fn outside_of(hierarchy: &Hierarchy) -> Vec<PathBuf> {
     let leaf = hierarchy.own.join(MANAGER);
