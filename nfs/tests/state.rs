@@ -63,6 +63,13 @@ fn frames() -> Vec<Vec<u8>> {
     (0..PACKETS).map(frame).collect()
 }
 
+/// Collects what comes back until there are so many.
+fn collect(manager: &mut Manager, returned: &mut Vec<(headgate_nf::Verdict, Vec<u8>)>, enough: usize) {
+    while returned.len() < enough {
+        returned.extend(manager.collect());
+    }
+}
+
 fn count(counts: &mut Counts, returned: &[(headgate_nf::Verdict, Vec<u8>)]) {
     for (_, frame) in returned {
         *counts.entry(u64::from(u16::from_be_bytes([frame[34], frame[35]]))).or_default() += 1;
@@ -95,9 +102,7 @@ fn kill_often(program: impl Fn() -> Program, arguments: &str, question: &str, ch
         // From a life that returns nothing to one that returns nearly all.
         let enough = life * PACKETS / KILLS;
         let mut returned = Vec::new();
-        while returned.len() < enough {
-            returned.extend(manager.collect());
-        }
+        collect(&mut manager, &mut returned, enough);
         child.kill().unwrap();
         child.wait().unwrap();
         count(&mut counts, &returned);
@@ -157,16 +162,12 @@ fn a_standby_counts_what_the_killed_one_did_not_return() {
         let sent = manager.send(&frames, 0);
         let enough = life * PACKETS / KILLS;
         let mut returned = Vec::new();
-        while returned.len() < enough {
-            returned.extend(manager.collect());
-        }
+        collect(&mut manager, &mut returned, enough);
         child.kill().unwrap();
         child.wait().unwrap();
         returned.extend(manager.promote(&mut standby, 0));
         (manager, child) = (standby, next);
-        while returned.len() < sent {
-            returned.extend(manager.collect());
-        }
+        collect(&mut manager, &mut returned, sent);
         assert_eq!(
             returned.iter().map(|(_, frame)| frame).collect::<Vec<_>>(),
             frames.iter().collect::<Vec<_>>()

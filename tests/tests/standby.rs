@@ -12,6 +12,7 @@ use headgate_tests::session::{Session, chain, nf};
 use headgate_tests::{capture, programs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
+use tempfile::TempDir;
 
 /// Deaths of a run. Our choice: some seconds.
 const DEATHS: u64 = 24;
@@ -69,13 +70,27 @@ state = { keep = true }
 standby = "local"
 "#;
 
+/// Starts a manager with that chain. Returns its folder and its configuration, too.
+fn begin(keys: &str) -> (TempDir, String, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let text = protected(folder.path(), keys);
+    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    (folder, text, session)
+}
+
 fn is_ready(now: &Snapshot) -> bool {
     let seen = nf(now, "seen");
     seen.state == NfState::Running && seen.spare == "ready"
 }
 
-fn pid(now: &Snapshot, which: impl Fn(&Snapshot) -> Option<u32>) -> Pid {
-    which(now).and_then(|pid| Pid::from_raw(pid as i32)).expect("it has a process")
+/// Returns the process that works.
+fn worker(now: &Snapshot) -> Pid {
+    nf(now, "seen").pid.and_then(|pid| Pid::from_raw(pid as i32)).expect("it has a process")
+}
+
+/// Returns the process that stands by.
+fn standby(now: &Snapshot) -> Pid {
+    nf(now, "seen").spare_pid.and_then(|pid| Pid::from_raw(pid as i32)).expect("it has a standby")
 }
 
 fn kill(pid: Pid, signal: Signal) {
@@ -113,20 +128,17 @@ fn assert_whole(folder: &Path, entered: u64) {
 
 #[test]
 fn an_nf_that_dies_of_anything_loses_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
-    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let (folder, text, session) = begin(SWAPPED_AND_COUNTED);
     let mut random = Random::new(11);
     for deaths in 0..DEATHS {
         let now = session
             .wait_for("a standby is ready", |now| is_ready(now) && nf(now, "seen").takeovers == deaths);
-        let [works, stands_by] =
-            [pid(&now, |now| nf(now, "seen").pid), pid(&now, |now| nf(now, "seen").spare_pid)];
+        let [works, stands_by] = [worker(&now), standby(&now)];
         session.wait_for_packets("path", 100);
         sleep(Duration::from_micros(random.below(DELAY_MICROS_MAX)));
         kill(works, SIGNALS[deaths as usize % SIGNALS.len()]);
         let now = session.wait_for("the standby works", |now| nf(now, "seen").takeovers == deaths + 1);
-        assert_eq!(pid(&now, |now| nf(now, "seen").pid), stands_by);
+        assert_eq!(worker(&now), stands_by);
     }
     session.wait_for_packets("path", 100);
     let (now, report) = run_dry(&session, &text);
@@ -147,19 +159,17 @@ fn an_nf_that_dies_of_anything_loses_nothing() {
 /// The standby dies, then both at once: packets wait for the next one.
 #[test]
 fn a_standby_that_dies_is_made_anew_and_packets_wait_for_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
-    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let (folder, text, session) = begin(SWAPPED_AND_COUNTED);
     let now = session.wait_for("a standby is ready", is_ready);
-    let first = pid(&now, |now| nf(now, "seen").spare_pid);
+    let first = standby(&now);
     kill(first, Signal::KILL);
     let now = session.wait_for("another one is", |now| {
         is_ready(now) && nf(now, "seen").spare_pid != Some(first.as_raw_pid() as u32)
     });
     assert_eq!((nf(&now, "seen").failures, nf(&now, "seen").takeovers), (0, 0));
     assert!(now.events.iter().any(|event| event.code == EventCode::SpareLost), "{:#?}", now.events);
-    kill(pid(&now, |now| nf(now, "seen").spare_pid), Signal::KILL);
-    kill(pid(&now, |now| nf(now, "seen").pid), Signal::KILL);
+    kill(standby(&now), Signal::KILL);
+    kill(worker(&now), Signal::KILL);
     // Whichever death is noticed first, one process or the next takes over.
     session.wait_for("one works", |now| is_ready(now) && nf(now, "seen").takeovers > 0);
     session.wait_for_packets("path", 100);
@@ -173,12 +183,10 @@ fn a_standby_that_dies_is_made_anew_and_packets_wait_for_it() {
 /// An NF that hangs is killed, and goes the same way.
 #[test]
 fn a_hang_is_a_death() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
-    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let (_folder, text, session) = begin(SWAPPED_AND_COUNTED);
     let now = session.wait_for("a standby is ready", is_ready);
     session.wait_for_packets("path", 100);
-    kill(pid(&now, |now| nf(now, "seen").pid), Signal::STOP);
+    kill(worker(&now), Signal::STOP);
     let now = session.wait_for("the standby works", |now| nf(now, "seen").takeovers == 1);
     assert!(nf(&now, "seen").last_failure.as_ref().is_some_and(|why| why.contains("stopped")), "{now:#?}");
     session.wait_for_packets("path", 100);
@@ -191,13 +199,12 @@ fn a_hang_is_a_death() {
 /// An NF that breaks the protocol has no standby that goes on: nobody knows what its state is worth.
 #[test]
 fn an_offender_is_not_taken_over() {
-    let folder = tempfile::tempdir().unwrap();
     let (_programs, program) = programs::for_everybody(&programs::hostile());
     let foe = format!(
         "exec = [\"{}\", \"not-held\"]\nstate = {{ keep = true }}\nstandby = \"local\"",
         program.display()
     );
-    let session = Session::launch(&folder.path().join("test.toml"), &protected(folder.path(), &foe), false);
+    let (_folder, _, session) = begin(&foe);
     let condemned = |now: &Snapshot| {
         now.events.iter().any(|event| {
             event.code == EventCode::StateDiscarded && event.what.contains("an offence (not-held)")
@@ -213,18 +220,16 @@ fn an_offender_is_not_taken_over() {
 /// Both processes of an NF end with it.
 #[test]
 fn a_standby_ends_with_its_nf() {
-    let folder = tempfile::tempdir().unwrap();
-    let text = protected(folder.path(), SWAPPED_AND_COUNTED);
-    let session = Session::launch(&folder.path().join("test.toml"), &text, false);
+    let (_folder, text, session) = begin(SWAPPED_AND_COUNTED);
     let now = session.wait_for("a standby is ready", is_ready);
-    let old = pid(&now, |now| nf(now, "seen").spare_pid);
+    let old = standby(&now);
     let without = text.replace("standby = \"local\"\n", "");
     session.apply(&without).expect("it may change");
     let now = session.wait_for("a spare waits", |now| nf(now, "seen").spare == "waiting");
     assert!(!nf(&now, "seen").has_standby && rustix::process::test_kill_process(old).is_err());
     session.apply(&text).expect("it may change");
     let now = session.wait_for("a standby is ready", is_ready);
-    let new = pid(&now, |now| nf(now, "seen").spare_pid);
+    let new = standby(&now);
     session.stop();
     assert!(rustix::process::test_kill_process(new).is_err());
 }
