@@ -31,6 +31,7 @@
 //! for.
 
 mod answer;
+mod by_number;
 mod delays;
 mod granted;
 mod groups;

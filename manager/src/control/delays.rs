@@ -15,6 +15,7 @@ use headgate_path::delay::{Delayed, Log, Sample};
 use headgate_path::holders::TICK_SHIFT;
 use headgate_shm::histogram::{BUCKETS, bucket_of, middle_of};
 
+use super::by_number::ByNumber;
 use super::totals::Totals;
 use crate::record::{Recorded, Recorder};
 use crate::status::{DelayStatus, HistogramStatus};
@@ -35,22 +36,14 @@ pub struct Delays {
 /// Samples by number; nothing is kept for a number without any.
 #[derive(Default)]
 struct Sampled {
-    recent: Vec<Option<Box<Histogram>>>,
+    recent: ByNumber<Histogram>,
     totals: Totals,
 }
 
 impl Sampled {
-    fn at(&mut self, number: u16) -> &mut Histogram {
-        let number = usize::from(number);
-        if self.recent.len() <= number {
-            self.recent.resize_with(number + 1, || None);
-        }
-        self.recent[number].get_or_insert_default()
-    }
-
     /// Returns median and tail of the samples of all these together.
     fn of(&self, numbers: impl Iterator<Item = u16> + Clone, clock: &Clock) -> Option<DelayStatus> {
-        let all = numbers.filter_map(|number| self.recent.get(usize::from(number))?.as_deref());
+        let all = numbers.filter_map(|number| self.recent.get(number));
         let ns = |bucket: usize| clock.cycles_to_ns(middle_of(bucket) << TICK_SHIFT);
         Some(DelayStatus { p50_ns: ns(quantile(all.clone(), 500)?), p99_ns: ns(quantile(all, 990)?) })
     }
@@ -85,7 +78,7 @@ impl Delays {
             Delayed::Processing(instance) => (&mut self.processing, instance.0),
             Delayed::Whole(chain) => (&mut self.whole, chain.0),
         };
-        sampled.at(number).on_sample(now, bucket_of(ticks.into()), packets.into());
+        sampled.recent.at(number).on_sample(now, bucket_of(ticks.into()), packets.into());
         let ns = self.clock.cycles_to_ns(u64::from(ticks) << TICK_SHIFT);
         sampled.totals.add(number, ns, packets.into());
     }

@@ -1,14 +1,15 @@
 //! Totals: distributions of times since the start, which metrics are made of. What decisions sample is recent
 //! and finer ([`headgate_decide::delay::Recent`]).
 
+use super::by_number::ByNumber;
 use crate::status::{HISTOGRAM_BOUNDS_NS, HistogramStatus};
 
 /// Buckets of a distribution, with that of times beyond every bound.
 const BUCKETS: usize = HISTOGRAM_BOUNDS_NS.len() + 1;
 
-/// Distributions by number; nothing is kept for a number without samples.
+/// Distributions by number.
 #[derive(Debug, Default)]
-pub struct Totals(Vec<Option<Box<Distribution>>>);
+pub struct Totals(ByNumber<Distribution>);
 
 #[derive(Debug, Default)]
 struct Distribution {
@@ -19,11 +20,7 @@ struct Distribution {
 impl Totals {
     /// Takes in `count` samples of one time. Nothing overflows, whatever an NF claims.
     pub fn add(&mut self, number: u16, ns: u64, count: u32) {
-        let number = usize::from(number);
-        if self.0.len() <= number {
-            self.0.resize_with(number + 1, || None);
-        }
-        let Distribution { counts, sum_ns } = &mut **self.0[number].get_or_insert_default();
+        let Distribution { counts, sum_ns } = self.0.at(number);
         let bucket = &mut counts[HISTOGRAM_BOUNDS_NS.partition_point(|bound| *bound < ns)];
         *bucket = bucket.saturating_add(count.into());
         *sum_ns = sum_ns.saturating_add(ns.saturating_mul(count.into()));
@@ -31,7 +28,7 @@ impl Totals {
 
     /// Returns the distribution of a number; `None` without samples.
     pub fn of(&self, number: u16) -> Option<HistogramStatus> {
-        let Distribution { counts, sum_ns } = self.0.get(usize::from(number))?.as_deref()?;
+        let Distribution { counts, sum_ns } = self.0.get(number)?;
         Some(HistogramStatus { counts: counts.to_vec(), sum_ns: *sum_ns })
     }
 }
