@@ -104,7 +104,7 @@ impl Report {
         })
     }
 
-    /// Notes of whoever measured, and a warning where the measurements differ too much.
+    /// Notes of the bench, and a warning where the measurements differ too much.
     fn all_notes(&self) -> impl Iterator<Item = String> {
         self.notes.iter().cloned().chain(spread_note(&self.sections))
     }

@@ -1,4 +1,4 @@
-//! Checkers: what must hold in every scene, whoever wrote it. Looked at each millisecond; nothing of the
+//! Checkers: what must hold in every scene. Looked at each millisecond; nothing of the
 //! model knows of them.
 
 use core::fmt;

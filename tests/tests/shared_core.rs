@@ -37,7 +37,7 @@ fn nfs_preempt_on_a_core_that_others_use() {
     let _spinner = Spinner::on(machine::nf_core());
     let now = session.wait_for("the NF pre-empts", |now| policy(now, "open") == "normal");
     assert_eq!(policy(&now, "kept"), "batch");
-    // Whoever writes shares and slices writes the policy with them, and each second it is looked at.
+    // The policy is written together with shares and slices, and checked each second.
     std::thread::sleep(Duration::from_secs(3));
     let last = session.stop();
     let told = |code| last.events.iter().any(|event| event.code == code);

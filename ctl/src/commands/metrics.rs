@@ -47,7 +47,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let server = Server::bind(args.listen).map_err(CommandError::environment)?;
     out.note(format!("metrics of manager {} are at http://{}/metrics", args.name.name, server.address()));
     if !server.address().ip().is_loopback() {
-        out.note("whoever reaches this address may read them: names of the configuration, rates, states");
+        out.note("all who reach this address may read them: names of the configuration, rates, states");
     }
     server.run(Arc::new(move || ask().ok()), || wish.count() > 0);
     Ok(Exit::Ok)

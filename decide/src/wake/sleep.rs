@@ -1,5 +1,5 @@
 //! The sleep of one NF: whether it sleeps, is to be called, and is to yield. The rules of the parent applied
-//! to one NF from pass to pass; whoever drives it reads the NF's doorbell and rings it.
+//! to one NF from pass to pass; its driver reads the NF's doorbell and rings it.
 
 use super::{CallMarks, Calls, Cores, Presence, Seat, worth_a_call};
 use crate::units::Ticks;

@@ -1,4 +1,4 @@
-//! What is told of a takeover.
+//! Report of a takeover.
 
 use headgate_decide::lifecycle::TakenOver;
 
@@ -6,7 +6,7 @@ use super::Effect;
 use crate::control::instance::Instance;
 use crate::status::EventCode;
 
-/// What is told of a packet that ended as poison.
+/// Report of a packet that ended as poison.
 const POISONED: &str = "a packet ended as poison: three processes in a row died with it as the first in their hands; \
                         capture its chain's traffic to find it";
 

@@ -41,7 +41,7 @@ fn what_linux_sends_on_a_tap_comes_whole_or_cut_and_leaves_by_one() {
             let packet = take_one(&mut *queue, &mut whole);
             assert!(whole.region().geometry().is_long(packet.index()), "{shape:?}");
             assert_eq!(headgate_port::testing::frame(&whole, packet), long(shape)[VIRTIO..], "{shape:?}");
-            // Out of the other TAP, as it is: whoever takes it there cuts it.
+            // Out of the other TAP, as it is: its reader there cuts it.
             assert_eq!(exit.transmit(0, &mut whole, &[packet]), 1);
             assert_eq!(take(&mut *far, &mut small, segments.len()), segments, "{shape:?}");
             // The same cut at the entrance; joined and taken apart again where it is TCP.
