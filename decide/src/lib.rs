@@ -29,6 +29,10 @@
 //! - [`takeover`]: what the spare of an NF does first when the process that worked has died;
 //! - [`bfd`]: whether a neighbour and the link to it are alive;
 //! - [`spare`]: when a process is made that waits to be an instance's next one;
+//! - [`market`]: prices of links and cores, from demand;
+//! - [`steer`]: which instance a flow goes to in a network of nodes, and which flows move;
+//! - [`elastic`]: where instances start and end;
+//! - [`chain_ids`]: which number a chain has on the wire, and when that may be used again;
 //! - [`profile`]: where the time of a packet goes, and what to change first;
 //! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
@@ -42,12 +46,15 @@ extern crate std;
 
 pub mod bfd;
 pub mod bound;
+pub mod chain_ids;
 pub mod congestion;
 pub mod cost;
 pub mod decision;
 pub mod delay;
+pub mod elastic;
 pub mod lifecycle;
 pub mod liveness;
+pub mod market;
 pub mod objectives;
 pub mod outstanding;
 pub mod pressure;
@@ -65,6 +72,7 @@ mod snapshot;
 pub mod spare;
 pub mod spread;
 pub mod statistics;
+pub mod steer;
 pub mod taken;
 pub mod takeover;
 pub mod wake;
