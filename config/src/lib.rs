@@ -13,7 +13,7 @@
 //! - `values`: rates, durations, prefixes: what one value can be.
 //! - `resolve`: what needs several values, the machine or the shipped NFs to be seen.
 //! - `simulation`: the `[sim]` table, which the simulator alone obeys.
-//! - [`model`]: the result. [`plan`]: what it will do to the machine.
+//! - [`model`]: the result. [`plan`]: what it will do to the machine. `packet`: what it will do to one packet.
 //!
 //! A check is a pure function of the text, the [`Catalog`] of shipped NFs and the [`Machine`]; only
 //! [`load`] reads files.
@@ -27,6 +27,7 @@ mod json;
 mod limits;
 mod machine;
 pub mod model;
+mod packet;
 pub mod plan;
 mod read;
 mod renamed;
@@ -47,6 +48,7 @@ pub use codes::{Code, Severity};
 pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
 pub use machine::Machine;
 pub use model::{Config, Restart};
+pub use packet::{GRAMMAR, PacketDescription, PacketError, Payload};
 pub use resolve::{RegionPlan, geometry};
 pub use simulation::{Arrivals, NfCost, Simulated, Simulation, Traffic};
 pub use values::{
