@@ -198,6 +198,14 @@ impl<K: Key> Flows<K> {
         None
     }
 
+    /// Returns the entry of a flow under the rules of now, and the ticks since its last use, without using it.
+    #[must_use]
+    pub fn peek(&self, key: K, home: Home, now: Stamp) -> Option<(Entry, u32)> {
+        let ways = pair(home).into_iter().flat_map(|line| &self.lines[line].ways);
+        let is_current = |way: &&Way<K>| way.key == key && way.value.stamp.generation() == now.generation();
+        ways.into_iter().find(is_current).map(|way| (way.value.entry, way.value.stamp.idle(now.0 as u32)))
+    }
+
     /// Remembers the answer of the rules of now.
     pub fn learn(&mut self, key: K, home: Home, entry: Entry, now: Stamp) -> Learnt {
         let (line, way, learnt) = self.place_for(key, home, now.0 as u32);

@@ -294,6 +294,9 @@ impl Worker {
                 Command::Flows { most, reply } => {
                     let _ = reply.send(self.intake.list(most));
                 }
+                Command::LookUp { port, frame, reply } => {
+                    let _ = reply.send(self.intake.look_up(&self.plan, port, &frame));
+                }
                 Command::Measure(on) => self.ledger.watch.measure(on),
                 Command::Trace(ring) => self.ledger.watch.trace(ring),
                 Command::Receive(on) => self.receives = on,

@@ -35,7 +35,7 @@ struct Asked<'a> {
 }
 
 /// Key that rules can read.
-trait FlowKey: Copy {
+pub(super) trait FlowKey: Copy {
     /// Form that the flow table keeps.
     type Stored: Key;
     /// Returns the key in the form that the flow table keeps.

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use headgate_units::InstanceId;
+use headgate_units::{InstanceId, PortId};
+use headgate_wire::MalformedError;
 
 use crate::audit::Pause;
+use crate::classify::LookedUp;
 use crate::intake::FlowList;
 use crate::plan::Plan;
 use crate::stages::InstanceEnds;
@@ -47,6 +49,15 @@ pub enum Command {
         most: usize,
         /// Channel to send them to.
         reply: Sender<FlowList>,
+    },
+    /// Tell what would become of a packet that comes by a port now.
+    LookUp {
+        /// The port.
+        port: PortId,
+        /// The frame, whole.
+        frame: Vec<u8>,
+        /// Channel to send it to.
+        reply: Sender<Result<LookedUp, MalformedError>>,
     },
     /// Measure the cost of each station, or stop.
     Measure(bool),

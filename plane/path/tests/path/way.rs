@@ -4,6 +4,7 @@ mod chains;
 mod classify;
 mod fragments;
 mod instances;
+mod look_up;
 mod plans;
 mod program;
 mod straight;
