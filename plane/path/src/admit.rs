@@ -91,6 +91,20 @@ fn admit_run(view: &View, ledger: &mut Ledger, entrance: Entrance, run: Run) -> 
     if view.plan.is_bounded(chain) { limit(view, ledger, entrance, run) } else { run.len() }
 }
 
+/// Returns the reason why a packet of this flow would end here now, at the head. Delay bounds are left out: they
+/// let in so many packets, and not these or those.
+pub(crate) fn turned_away(view: &View, entrance: Entrance, flow: u32) -> Option<DropReason> {
+    if let Some(reason) = view.plan.closed(entrance.chain()) {
+        return Some(reason);
+    }
+    let is_shed = match shed_at(view, entrance) {
+        Shed::Nothing => false,
+        Shed::Flows => sheds_flow(view, entrance, flow),
+        Shed::Chain(_) => true,
+    };
+    is_shed.then_some(DropReason::Throttled)
+}
+
 /// Ends what is shed for throttled instances. Returns how many packets stay, at the front.
 fn shed(view: &View, ledger: &mut Ledger, entrance: Entrance, run: &mut Run) -> usize {
     let chain = entrance.chain();

@@ -41,16 +41,20 @@ pub(crate) fn shed_at(view: &View, entrance: Entrance) -> Shed {
 /// Returns whether a flow that enters here comes to a throttled instance.
 pub(crate) fn sheds_flow(view: &View, entrance: Entrance, flow: u32) -> bool {
     let View { plan, signals, .. } = view;
-    let chain = entrance.chain();
-    let passed_over = if signals.diverts.any() { signals.diverts.passed_over(chain, flow) } else { 0 };
-    let hops = plan.hops(chain).skip(entrance.position().into()).filter_map(|hop| match hop {
+    let hops = plan.hops(entrance.chain()).skip(entrance.position().into()).filter_map(|hop| match hop {
         Hop::Instance { position, number } => Some((position, signals.pressure.is_throttled(number))),
         Hop::Spread { position, stage } => {
             Some((position, signals.pressure.is_throttled(plan.instance_of(stage, flow))))
         }
         Hop::Port(_) | Hop::Node { .. } | Hop::Tunnel(_) | Hop::End(_) => None,
     });
-    flow_is_shed(hops, passed_over)
+    flow_is_shed(hops, passed_over(view, entrance, flow))
+}
+
+/// Returns a bit for each position of its chain that a flow leaves out, because an NF led it past.
+pub(crate) fn passed_over(view: &View, entrance: Entrance, flow: u32) -> u64 {
+    let diverts = &view.signals.diverts;
+    if diverts.any() { diverts.passed_over(entrance.chain(), flow) } else { 0 }
 }
 
 /// Counts packets that were shed for the NFs that could not keep up with them: as arrivals there, when shares

@@ -295,7 +295,7 @@ impl Worker {
                     let _ = reply.send(self.intake.list(most));
                 }
                 Command::LookUp { port, frame, reply } => {
-                    let _ = reply.send(self.intake.look_up(&self.plan, port, &frame));
+                    let _ = reply.send(self.intake.look_up(&view!(self, now), port, &frame));
                 }
                 Command::Measure(on) => self.ledger.watch.measure(on),
                 Command::Trace(ring) => self.ledger.watch.trace(ring),

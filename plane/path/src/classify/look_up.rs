@@ -9,10 +9,13 @@ use headgate_wire::flow_key::{self, Parsed};
 
 use super::learn::FlowKey;
 use super::spread_of;
+use crate::admit::turned_away;
+use crate::drop::DropReason;
 use crate::flows::{Entry, Flows, Key};
 use crate::holders::Entrance;
 use crate::intake::Intake;
-use crate::plan::Plan;
+use crate::pressure::passed_over;
+use crate::view::View;
 
 /// What would become of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,29 +25,45 @@ pub struct LookedUp {
     pub known: Option<(Entry, u32)>,
     /// What the rules say.
     pub by_rules: Option<Entrance>,
-    /// Hash that chooses instances, of a flow that is not known.
+    /// Hash that chooses its instances.
     pub spread: u32,
+    /// Why it would end at the head of its chain, as far as that does not hang on how many others come.
+    pub turned_away: Option<DropReason>,
+    /// A bit for each position of its chain that it leaves out, because an NF led its flow past.
+    pub passed_over: u64,
+}
+
+impl LookedUp {
+    /// Returns where it enters.
+    #[must_use]
+    pub fn entrance(&self) -> Option<Entrance> {
+        self.known.map(|(entry, _)| entry.entrance).or(self.by_rules)
+    }
 }
 
 impl Intake {
     /// Returns what would become of a whole frame that comes by a port now.
-    pub fn look_up(&self, plan: &Plan, port: PortId, frame: &[u8]) -> Result<LookedUp, MalformedError> {
+    pub fn look_up(&self, view: &View, port: PortId, frame: &[u8]) -> Result<LookedUp, MalformedError> {
         let ingress = port.0 as u8;
         match flow_key::parse(frame, frame.len()) {
-            Parsed::Ipv4 { key, .. } => Ok(self.looked_up(&self.flows, plan, key.with_ingress(ingress))),
-            Parsed::Wide { key, .. } => Ok(self.looked_up(&self.wide_flows, plan, key.with_ingress(ingress))),
+            Parsed::Ipv4 { key, .. } => Ok(self.looked_up(&self.flows, view, key.with_ingress(ingress))),
+            Parsed::Wide { key, .. } => Ok(self.looked_up(&self.wide_flows, view, key.with_ingress(ingress))),
             Parsed::Malformed(why) => Err(why),
             Parsed::NeedMore { .. } => unreachable!("the frame is there whole"),
         }
     }
 
-    fn looked_up<K: FlowKey>(&self, flows: &Flows<K::Stored>, plan: &Plan, key: K) -> LookedUp {
+    fn looked_up<K: FlowKey>(&self, flows: &Flows<K::Stored>, view: &View, key: K) -> LookedUp {
         let stored = key.stored();
         let hash = stored.hash(&self.seeds);
-        LookedUp {
-            known: flows.peek(stored, flows.home(hash), self.stamp(plan)),
-            by_rules: plan.rules.entrance(&key.flow()),
-            spread: spread_of(hash),
+        let known = flows.peek(stored, flows.home(hash), self.stamp(view.plan));
+        let by_rules = view.plan.rules.entrance(&key.flow());
+        let spread = known.map_or(spread_of(hash), |(entry, _)| entry.spread);
+        let mut found = LookedUp { known, by_rules, spread, turned_away: None, passed_over: 0 };
+        if let Some(entrance) = found.entrance() {
+            found.turned_away = turned_away(view, entrance, spread);
+            found.passed_over = passed_over(view, entrance, spread);
         }
+        found
     }
 }

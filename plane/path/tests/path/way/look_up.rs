@@ -6,15 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use headgate_decide::spread;
 use headgate_path::classify::LookedUp;
+use headgate_path::drop::DropReason;
 use headgate_path::holders::Entrance;
 use headgate_path::plan::{Exit, Parts};
 use headgate_path::rules::{Rule, Rules};
 use headgate_path::worker::Command;
-use headgate_units::{ChainId, PortId};
+use headgate_units::{ChainId, InstanceId, PortId};
 use headgate_wire::MalformedError;
 
 use crate::harness::World;
-use crate::harness::frames::{label, malformed, other, udp4, udp6};
+use crate::harness::frames::{interleaved, label, malformed, other, udp4, udp6};
 use crate::harness::layout::{HERE, Layout};
 
 const FLOWS: u32 = 100;
@@ -89,6 +90,34 @@ fn the_table_is_told_apart_from_the_rules() {
     let found = look_up(&mut world, 0, udp4(7, 1)).unwrap();
     assert_eq!((found.known, found.by_rules), (None, Some(Entrance::head(ChainId(2)))));
     world.finish();
+}
+
+#[test]
+fn what_would_end_at_the_head_is_told() {
+    let layout = Layout::plain().ring(256).pressure(128).nf("nf", &[HERE; 2]);
+    let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(1))).default_chain(1));
+    let said = |world: &mut World, flow: u32| {
+        let found = look_up(world, 0, udp4(flow, 0)).unwrap();
+        (owner(&world.parts, found.spread), found.turned_away)
+    };
+    let flows: Vec<(u16, Option<DropReason>)> = (0..8).map(|flow| said(&mut world, flow)).collect();
+    assert!(flows.iter().all(|(_, reason)| reason.is_none()), "{flows:?}");
+    // Instance 1 works, and instance 0 does not.
+    for pass in 0..60 {
+        world.offer(0, &interleaved(0..8, pass * 8..pass * 8 + 8));
+        world.pass_of(0);
+        world.nf(1).step();
+    }
+    assert!(world.signals.pressure.is_throttled(InstanceId(0)));
+    for (flow, (owner, _)) in (0..8).zip(flows) {
+        let (reply, answer) = channel();
+        world.mailboxes[0].post(Command::LookUp { port: PortId(0), frame: udp4(flow, 0), reply });
+        world.pass_of(0);
+        let reason = answer.recv().unwrap().unwrap().turned_away;
+        assert_eq!(reason, (owner == 0).then_some(DropReason::Throttled), "flow {flow} of instance {owner}");
+    }
+    world.set_running(0, &[]);
+    assert_eq!(said(&mut world, 1).1, Some(DropReason::StageDown));
 }
 
 #[test]
