@@ -4,6 +4,7 @@
 //! - [`status`]: one snapshot, from which every view takes what it shows;
 //! - [`event`]: what happened, each kind with its word;
 //! - [`logs`]: what NFs wrote;
+//! - [`explanation`]: what becomes of a packet;
 //! - [`told`]: what NFs answered;
 //! - [`progress`]: the same as lines, for people who watch;
 //! - [`client`]: asking a manager that runs on this machine;
@@ -21,6 +22,7 @@ pub mod client;
 pub mod daemon;
 pub mod event;
 pub mod exit;
+pub mod explanation;
 pub mod grammar;
 pub mod logs;
 pub mod place;

@@ -53,6 +53,11 @@ pub enum Request {
         /// Its text.
         text: String,
     },
+    /// What would become of a packet now: an [`crate::explanation::Explanation`].
+    Explain {
+        /// The packet: `tcp 10.0.0.1:1234 > 10.0.1.1:80 in west`.
+        packet: String,
+    },
     /// Measure the cost of each station of the path, or stop.
     Measure {
         /// Whether.

@@ -16,7 +16,8 @@ use super::suggest;
 use super::values::{EtherType, Protocol, ValueError, Vlan, Word, quoted};
 
 /// What a description looks like, for help texts and errors.
-pub const GRAMMAR: &str = "PROTOCOL SOURCE[:PORT] > DESTINATION[:PORT] [vlan N] [in PORT], or ETHERTYPE [vlan N] [in PORT]";
+pub const GRAMMAR: &str =
+    "PROTOCOL SOURCE[:PORT] > DESTINATION[:PORT] [vlan N] [in PORT], or ETHERTYPE [vlan N] [in PORT]";
 
 /// Bytes behind the IP header: the ports, and as much as the longest header that has some (TCP, RFC 9293, 3.1).
 const PAYLOAD_BYTES: usize = 20;
@@ -99,7 +100,11 @@ impl PacketDescription {
             (Ok(protocol), _) => ip(protocol, &mut words)?,
             (_, Ok(ethertype)) if [EtherType::IPV4, EtherType::IPV6].contains(&ethertype) => {
                 let help = format!("name what is inside, such as tcp: {GRAMMAR}");
-                return Err(PacketError { column, message: format!("{} says too little", quoted(kind)), help });
+                return Err(PacketError {
+                    column,
+                    message: format!("{} says too little", quoted(kind)),
+                    help,
+                });
             }
             (_, Ok(ethertype)) => Payload::Other(ethertype),
             (Err(wrong), Err(_)) => return Err(bad(column, wrong)),

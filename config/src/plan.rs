@@ -155,7 +155,9 @@ fn cores(config: &Config) -> Vec<CorePlan> {
     cores.into_values().collect()
 }
 
-fn runs(nf: &Nf) -> String {
+/// Describes the program that an NF runs.
+#[must_use]
+pub fn runs(nf: &Nf) -> String {
     let told = |program: &Program| match (program, &nf.link) {
         (Program::Run(shipped), _) => shipped.run.clone(),
         // Its arguments may be long, and belong to nobody here.
@@ -210,7 +212,9 @@ fn copies_from(config: &Config, chain: &Chain, from: &Port) -> usize {
     domains.windows(2).filter(|pair| pair[0] != pair[1]).count()
 }
 
-fn matches(config: &Config, rule: &Rule) -> String {
+/// Describes the packets that a rule matches.
+#[must_use]
+pub fn matches(config: &Config, rule: &Rule) -> String {
     let mut conditions = Vec::new();
     if let Some(port) = rule.port {
         conditions.push(format!("from port {}", config.ports[port.index()].name));

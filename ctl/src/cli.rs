@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, check, completions, doctor, down, list, logs, man, metrics, profile, show, sim, status,
-    tell, top, up,
+    apply, bench, check, completions, doctor, down, explain, list, logs, man, metrics, profile, show, sim,
+    status, tell, top, up,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -42,6 +42,7 @@ enum Command {
     Status(status::Args),
     Top(top::Args),
     Show(show::Args),
+    Explain(explain::Args),
     List(list::Args),
     Logs(logs::Args),
     Metrics(metrics::Args),
@@ -79,6 +80,7 @@ impl Command {
             Self::Status(args) => status::run(&args, out),
             Self::Top(args) => top::run(&args, out),
             Self::Show(args) => show::run(&args, out),
+            Self::Explain(args) => explain::run(&args, out),
             Self::List(args) => list::run(&args, out),
             Self::Logs(args) => logs::run(&args, out),
             Self::Metrics(args) => metrics::run(&args, out),

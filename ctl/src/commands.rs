@@ -6,6 +6,7 @@ pub mod check;
 pub mod completions;
 pub mod doctor;
 pub mod down;
+pub mod explain;
 pub mod list;
 pub mod logs;
 pub mod man;

@@ -1,11 +1,13 @@
 //! Tables of a manager's status: `status`, `show` and `demo` print the same ones.
 
+mod explanation;
 mod frame;
 mod interval;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use explanation::explanation;
 pub use frame::{ChainFrame, Frame, StageFrame};
 pub use interval::Interval;
 pub use tables::{

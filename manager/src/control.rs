@@ -33,6 +33,7 @@
 mod answer;
 mod by_number;
 mod delays;
+mod explain;
 mod granted;
 mod groups;
 mod instance;

@@ -141,12 +141,10 @@ fn a_port_is_one_that_packets_come_by() {
 }
 
 fn descriptions() -> impl Strategy<Value = PacketDescription> {
-    let v4 = any::<[(u32, u16); 2]>().prop_map(|ends| {
-        ends.map(|(address, port)| SocketAddr::new(IpAddr::V4(address.into()), port))
-    });
-    let v6 = any::<[(u128, u16); 2]>().prop_map(|ends| {
-        ends.map(|(address, port)| SocketAddr::new(IpAddr::V6(address.into()), port))
-    });
+    let v4 = any::<[(u32, u16); 2]>()
+        .prop_map(|ends| ends.map(|(address, port)| SocketAddr::new(IpAddr::V4(address.into()), port)));
+    let v6 = any::<[(u128, u16); 2]>()
+        .prop_map(|ends| ends.map(|(address, port)| SocketAddr::new(IpAddr::V6(address.into()), port)));
     // Without the headers that IPv6 is walked through, which are no protocol of a packet.
     let protocol = prop_oneof![Just(6u8), Just(17), Just(132), Just(1), Just(58), Just(47), Just(99)];
     let ip = (protocol, prop_oneof![v4, v6]).prop_map(|(protocol, mut ends)| {
@@ -158,11 +156,9 @@ fn descriptions() -> impl Strategy<Value = PacketDescription> {
     });
     let other = prop_oneof![Just(0x0806), Just(0x88cc), Just(0x0600)];
     let payload = prop_oneof![4 => ip, 1 => other.prop_map(|value| Payload::Other(EtherType(value)))];
-    (payload, 0..=crate::values::VLAN_MAX, proptest::option::of("[a-z]{1,8}")).prop_map(
-        |(payload, vlan, port)| PacketDescription { payload, vlan: Vlan(vlan), port },
-    )
+    (payload, 0..=crate::values::VLAN_MAX, proptest::option::of("[a-z]{1,8}"))
+        .prop_map(|(payload, vlan, port)| PacketDescription { payload, vlan: Vlan(vlan), port })
 }
-
 
 proptest! {
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use headgate_config::{self as config, Machine, plan};
 use serde_json::json;
 
+use super::explain;
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::shipped::Shipped;
@@ -24,6 +25,11 @@ pub struct Args {
     /// Print the JSON schema of configurations instead, for editors
     #[arg(long, conflicts_with = "file")]
     schema: bool,
+    /// Packet to explain by the file: what would become of it, and why
+    ///
+    /// `tcp 10.0.0.1:1234 > 10.0.1.1:80 in west`, see `headgate explain --help`.
+    #[arg(long, conflicts_with = "schema")]
+    packet: Option<String>,
 }
 
 /// Runs it.
@@ -34,6 +40,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         out.text(format!("{schema:#}\n"))?;
         return Ok(Exit::Ok);
     };
+    let packet = args.packet.as_deref().map(explain::read).transpose()?;
     let shipped = Shipped::find()?;
     let machine = Machine::observe();
     let loaded = if file == Path::new(STANDARD_INPUT) {
@@ -42,20 +49,24 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     } else {
         config::load(file, &shipped.catalog, &machine)
     };
-    match loaded {
-        Ok(loaded) => {
-            let plan = plan::describe(&loaded.config, &machine);
-            out.document(&json!({ "valid": true, "diagnostics": loaded.warnings, "plan": plan }))?;
-            out.report(&loaded.warnings);
-            out.text(plan)?;
-            Ok(Exit::Ok)
-        }
+    let loaded = match loaded {
+        Ok(loaded) => loaded,
         Err(diagnostics) => {
             out.document(&json!({ "valid": false, "diagnostics": diagnostics }))?;
             if !out.json {
                 out.report(&diagnostics);
             }
-            Ok(Exit::Configuration)
+            return Ok(Exit::Configuration);
         }
+    };
+    if let Some(packet) = packet {
+        let told = explain::by_file(file, &loaded.config, packet)?;
+        out.report(&loaded.warnings);
+        return explain::show(&told, out);
     }
+    let plan = plan::describe(&loaded.config, &machine);
+    out.document(&json!({ "valid": true, "diagnostics": loaded.warnings, "plan": plan }))?;
+    out.report(&loaded.warnings);
+    out.text(plan)?;
+    Ok(Exit::Ok)
 }

@@ -31,6 +31,7 @@ impl Control {
         match request {
             Request::Snapshot { audit } => Some(value(self.snapshot(audit))),
             Request::Flows { most } => Some(value(self.flows(most))),
+            Request::Explain { packet } => Some(self.explain(&packet).and_then(value)),
             Request::Logs { nf, .. } => Some(self.no_output_of(&nf)),
             Request::Tell { nf, body } => self.pass_on(&nf, &body, reply).err().map(Err),
             Request::Measure { on } => {

@@ -284,7 +284,7 @@ impl Control {
         all
     }
 
-    fn chain_name(&self, number: usize) -> String {
+    pub(super) fn chain_name(&self, number: usize) -> String {
         match self.fabric.parts.chains.get(number) {
             Some(Some(chain)) => chain.name.clone(),
             _ if number == UNCLAIMED.index() => NO_CHAIN.to_owned(),
@@ -410,7 +410,8 @@ impl Control {
     }
 }
 
-fn runs(nf: &Nf) -> String {
+/// Names what an NF runs.
+pub(super) fn runs(nf: &Nf) -> String {
     match nf.origin.program() {
         Some(Program::Run(shipped)) => shipped.run.clone(),
         Some(Program::Fuse(all)) => {
