@@ -11,6 +11,7 @@ use crate::costs::Costs;
 use crate::digest::Digest;
 use crate::kernel::{Class, RunQueue, WEIGHT};
 use crate::nf::{Nf, Pause};
+use crate::random::Random;
 use crate::scene::Policy;
 
 /// Weight of `cpu.weight` 1: a group's share is told in hundredths of a task's.
@@ -68,6 +69,8 @@ pub(crate) struct Core {
     /// Calls under way: when they take effect, and to which task.
     calls: Vec<(Instant, usize)>,
     next_tick: Instant,
+    /// What ticks take is drawn.
+    random: Random,
     tick_ns: u64,
     base_slice: u64,
     /// By task.
@@ -80,7 +83,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(number: u64, costs: &Costs) -> Self {
+    pub(crate) fn new(number: u64, costs: &Costs, random: Random) -> Self {
         Self {
             number,
             now: Instant(0),
@@ -92,6 +95,7 @@ impl Core {
             switch_left: 0,
             calls: Vec::new(),
             next_tick: Instant(costs.tick.0),
+            random,
             tick_ns: costs.tick.0,
             base_slice: costs.base_slice.0,
             entitled: Vec::new(),
@@ -243,7 +247,8 @@ impl Core {
     fn next_moment(&self, until: Instant) -> Instant {
         let call = self.calls.iter().map(|(at, _)| *at).min().unwrap_or(until);
         let until = until.min(call);
-        if self.queue.runnable() > 1 { until.min(self.next_tick) } else { until }
+        // An idle core has no tick.
+        if self.current.is_some() { until.min(self.next_tick) } else { until }
     }
 
     /// Runs a task until `limit` at most.
@@ -271,13 +276,16 @@ impl Core {
         }
     }
 
-    /// The kernel's tick, as far as it is due. One that finds nobody waiting changes nothing.
+    /// The kernel's tick, as far as it is due.
     fn tick(&mut self, costs: &Costs) {
         if self.now < self.next_tick {
             return;
         }
         let since = (self.now - self.next_tick).0;
         self.next_tick = self.next_tick + Span((since / costs.tick.0 + 1) * costs.tick.0);
+        if self.current.is_some() {
+            self.switch_left += costs.tick_takes(&mut self.random);
+        }
         if let Some(task) = self.current
             && self.queue.runnable() > 1
             && self.queue.tick(task)

@@ -64,7 +64,7 @@ impl Plant {
         let count = scene.nfs.iter().map(|nf| usize::from(nf.core) + 1).max().unwrap_or(0);
         let mut plant = Self {
             costs: scene.costs.clone(),
-            cores: (0..count).map(|core| Core::new(core as u64, &scene.costs)).collect(),
+            cores: (0..count).map(|core| new_core(core as u64, scene)).collect(),
             nfs: Vec::new(),
             links: Vec::new(),
             chains: scene.chains.iter().map(|chain| Chain::new(&chain.stages)).collect(),
@@ -160,8 +160,14 @@ impl Plant {
 /// Time in which all NFs start, each at a moment of its own: of tasks that start at once the kernel would see
 /// no difference for ever. Our choice: some ticks.
 const STARTS_WITHIN: Span = Span::from_millis(20);
-/// The first random stream of NFs; flows have those from 0 on.
+/// The first random streams of NFs, cores and workers; flows have those from 0 on.
 const NFS: u64 = 1 << 32;
+const CORES: u64 = 1 << 33;
+pub(crate) const WORKERS: u64 = 1 << 34;
+
+fn new_core(number: u64, scene: &Scene) -> Core {
+    Core::new(number, &scene.costs, Random::stream(scene.seed, CORES + number))
+}
 
 impl Chain {
     fn new(stages: &[u16]) -> Self {

@@ -8,8 +8,10 @@ use headgate_decide::units::{Instant, Span, Ticks};
 use headgate_decide::wake::{BellSample, Cores};
 
 use crate::canary::Canary;
+use crate::costs::Costs;
 use crate::plant::Plant;
 use crate::port::Port;
+use crate::random::Random;
 use crate::ring::Run;
 
 /// Packets that a pass takes from a queue at most, and from an NF (`BURST` and `DRAIN_BURSTS` of the path).
@@ -39,18 +41,33 @@ pub(crate) struct Worker {
     cost_ps: u64,
     moved: u64,
     has_blocked: bool,
+    /// The next tick of its core; what ticks take is drawn.
+    next_tick: Instant,
+    random: Random,
     /// Time that it worked, ever.
     pub(crate) busy_ns: u64,
 }
 
 impl Worker {
-    pub(crate) fn new(number: usize, ports: Vec<Port>, plant: &Plant, merges: bool) -> Self {
+    pub(crate) fn new(number: usize, ports: Vec<Port>, plant: &Plant, merges: bool, random: Random) -> Self {
         let nfs: Vec<usize> =
             (0..plant.links.len()).filter(|&nf| plant.links[nf].seat.worker == number).collect();
         let mut cores: Vec<usize> = nfs.iter().map(|&nf| plant.links[nf].seat.core).collect();
         cores.sort_unstable();
         cores.dedup();
-        Self { ports, nfs, cores, merges, passes: 1, cost_ps: 0, moved: 0, has_blocked: false, busy_ns: 0 }
+        Self {
+            ports,
+            nfs,
+            cores,
+            merges,
+            passes: 1,
+            cost_ps: 0,
+            moved: 0,
+            has_blocked: false,
+            next_tick: Instant(plant.costs.tick.0),
+            random,
+            busy_ns: 0,
+        }
     }
 
     /// Returns its ports.
@@ -80,10 +97,21 @@ impl Worker {
         let after = if merges { cost.max(MERGED_FOR) } else { cost };
         // A throttled NF is opened by a pass too, with packets or without.
         if self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0 {
-            return Some(now + after);
+            return Some(self.ticked(now + after, &plant.costs));
         }
         let next = self.ports.iter().filter_map(Port::next).min()?;
-        Some(next.max(now + after))
+        Some(self.ticked(next.max(now + after), &plant.costs))
+    }
+
+    /// Returns when a pass begins that would have begun then, had the kernel's tick taken no time.
+    fn ticked(&mut self, at: Instant, costs: &Costs) -> Instant {
+        if at < self.next_tick {
+            return at;
+        }
+        // Of several that passed while nothing was to be done only the last one can be in the way.
+        let last = Instant(at.0 / costs.tick.0 * costs.tick.0);
+        self.next_tick = last + costs.tick;
+        at.max(last + Span(costs.tick_takes(&mut self.random)))
     }
 
     /// Stations arrive to admit: takes packets from the ports into their chains.

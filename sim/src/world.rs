@@ -7,7 +7,7 @@ use headgate_decide::wake::{CallMarks, SLICE, poll_before_sleep};
 use crate::agenda::Agenda;
 use crate::checker::{Checker, Violation};
 use crate::link::TICKS_PER_MICRO;
-use crate::plant::Plant;
+use crate::plant::{Plant, WORKERS};
 use crate::port::Port;
 use crate::random::Random;
 use crate::report::{Counts, Report};
@@ -54,7 +54,10 @@ impl World {
         }
         let merges = resolution == Resolution::Merged;
         let workers = (0..scene.workers.into())
-            .map(|number| Worker::new(number, ports(&scene, number), &plant, merges));
+            .map(|number| {
+            let random = Random::stream(scene.seed, WORKERS + number as u64);
+            Worker::new(number, ports(&scene, number), &plant, merges, random)
+        });
         let workers: Vec<Worker> = workers.collect();
         let weighing = Weighing::new(&scene, &mut plant);
         let slices = Slices::of(&scene);

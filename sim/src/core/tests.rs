@@ -21,7 +21,7 @@ fn nf(waits: Waits, cycles: u64) -> crate::scene::Nf {
 
 /// A core with NFs of these costs, and packets before each.
 fn core(nfs: &[(Policy, Waits, u64, u32)], costs: &Costs) -> (Core, Vec<Nf>) {
-    let mut core = Core::new(0, costs);
+    let mut core = Core::new(0, costs, Random::stream(1, 99));
     let mut all = Vec::new();
     for (number, &(policy, waits, cycles, packets)) in nfs.iter().enumerate() {
         core.add(number, policy, Instant(0));
