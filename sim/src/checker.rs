@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fairness::Bounds;
 use crate::plant::Plant;
+use crate::ring::Ring;
 
 /// Time between two looks.
 const EVERY: Span = Span::from_millis(1);
@@ -193,8 +194,11 @@ fn check_conservation(plant: &Plant, found: &mut Vec<(Rule, String)>) {
             inside[plant.flows[usize::from(run.flow)].chain] += u64::from(run.packets);
         }
     }
+    for run in plant.mesh.iter().flat_map(Ring::runs) {
+        inside[plant.flows[usize::from(run.flow)].chain] += u64::from(run.packets);
+    }
     for (number, (chain, inside)) in plant.chains.iter().zip(inside).enumerate() {
-        let gone = chain.left + chain.throttled + chain.full;
+        let gone = chain.left + chain.throttled + chain.full + chain.worker_full;
         if chain.entered != gone + inside {
             let what = format!("chain {number}: {} entered, {gone} are gone, {inside} inside", chain.entered);
             found.push((Rule::Conservation, what));

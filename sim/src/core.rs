@@ -16,6 +16,8 @@ use crate::scene::Policy;
 
 /// Weight of `cpu.weight` 1: a group's share is told in hundredths of a task's.
 const SHARES: u64 = 100;
+/// What parts of a core are told in.
+pub(crate) const WHOLE: u128 = 1 << 32;
 
 /// Times and counts of a core, ever.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +32,8 @@ pub(crate) struct CoreCounts {
 pub(crate) struct Entitled {
     pub(crate) share: u64,
     pub(crate) slice: u64,
+    /// Its trust domain, and the part of that.
+    pub(crate) domain: (u16, u32),
 }
 
 /// Times and counts of a task, ever.
@@ -107,12 +111,12 @@ impl Core {
     }
 
     /// Adds an NF that starts at a moment. Returns its task.
-    pub(crate) fn add(&mut self, nf: usize, policy: Policy, starts: Instant) -> usize {
+    pub(crate) fn add(&mut self, nf: usize, policy: Policy, domain: (u16, u32), starts: Instant) -> usize {
         let task = self.nfs.len();
         self.nfs.push(nf);
         self.tasks.push(TaskCounts::default());
-        self.entitled.push(Entitled { share: SHARES, slice: self.base_slice });
-        self.queue.add(policy);
+        self.entitled.push(Entitled { share: SHARES, slice: self.base_slice, domain });
+        self.queue.add(policy, domain);
         self.calls.push((starts, task));
         task
     }
@@ -122,9 +126,16 @@ impl Core {
         &self.nfs
     }
 
-    /// Returns what each task is to have.
-    pub(crate) fn entitled(&self) -> &[Entitled] {
-        &self.entitled
+    /// Returns the part of the core that a task is to have while all others want it too, of 1 / `WHOLE`.
+    pub(crate) fn part_of(&self, task: usize) -> u128 {
+        let own = self.entitled[task];
+        let within = self.entitled.iter().filter(|one| one.domain == own.domain);
+        let shares: u64 = within.map(|one| one.share).sum();
+        let mut domains: Vec<(u16, u32)> = self.entitled.iter().map(|one| one.domain).collect();
+        domains.sort_unstable();
+        domains.dedup();
+        let parts: u128 = domains.iter().map(|(_, part)| u128::from(*part)).sum();
+        WHOLE * u128::from(own.domain.1) * u128::from(own.share) / (parts * u128::from(shares.max(1)))
     }
 
     /// Returns the longest slice that a task has, or began with: the kernel lets it run to its end, whatever
@@ -193,7 +204,8 @@ impl Core {
     /// Sets an NF's share of the core and its slice.
     pub(crate) fn set_share(&mut self, task: usize, share: u32, slice: Span, cage: Cage) {
         let share = u64::from(share);
-        self.entitled[task] = Entitled { share, slice: slice.0 };
+        let domain = self.entitled[task].domain;
+        self.entitled[task] = Entitled { share, slice: slice.0, domain };
         let is_most = self.entitled.iter().all(|one| one.share <= share);
         let given = if cage.has(Canary::ShareOfZero) && is_most { 0 } else { share };
         self.queue.set_share(task, given * WEIGHT / SHARES, slice.0);
@@ -267,6 +279,11 @@ impl Core {
             Pause::Slept => {
                 self.queue.sleep(task);
                 self.current = None;
+            }
+            Pause::Waits(length) => {
+                self.queue.sleep(task);
+                self.current = None;
+                self.calls.push((self.now + length, task));
             }
             Pause::Yielded => {
                 self.queue.yield_core(task);

@@ -3,7 +3,7 @@
 
 use headgate_decide::units::{Instant, Span};
 
-use crate::core::Core;
+use crate::core::{Core, WHOLE};
 use crate::plant::Plant;
 
 /// Ticks by which a task of the fair class may be behind its share besides the longest slice on its core.
@@ -49,7 +49,7 @@ impl Bounds {
                 watched.claim = None;
                 continue;
             }
-            let sleeps = nf.counts.sleeps;
+            let sleeps = nf.counts.sleeps + nf.counts.waits;
             let fresh = Claim { since: now, due_ns: 0, longest_slice: 0, had_ns: has_ns, sleeps };
             let claim = watched.claim.filter(|claim| claim.sleeps == sleeps).unwrap_or(fresh);
             let claim = claim.grown(core, seat.task, now - watched.looked);
@@ -86,10 +86,8 @@ impl Bounds {
 impl Claim {
     /// Returns it after some more time; none has passed for one that began now.
     fn grown(self, core: &Core, task: usize, passed: Span) -> Self {
-        let entitled = core.entitled();
-        let all: u64 = entitled.iter().map(|one| one.share).sum();
         let passed = if self.longest_slice == 0 { Span::ZERO } else { passed };
-        let part = u128::from(passed.0) * u128::from(entitled[task].share) / u128::from(all.max(1));
+        let part = u128::from(passed.0) * core.part_of(task) / WHOLE;
         Self {
             due_ns: self.due_ns + part as u64,
             longest_slice: self.longest_slice.max(core.longest_slice()),

@@ -34,6 +34,7 @@ pub(crate) struct Seat {
     pub(crate) core: usize,
     pub(crate) task: usize,
     pub(crate) worker: usize,
+    pub(crate) domain: u8,
 }
 
 /// An NF as its worker sees it.
@@ -74,7 +75,7 @@ impl Link {
             load: Load::Clear,
             is_blocked: false,
             yields: scheduler.presses_back,
-            sleep: Sleep::new(wake::Seat::new(CoreId(seat.core as u16), RegionId(0)), sleeps, marks),
+            sleep: Sleep::new(wake::Seat::new(CoreId(seat.core as u16), RegionId(seat.domain)), sleeps, marks),
             counts: LinkCounts::default(),
         }
     }

@@ -40,6 +40,8 @@ pub(crate) enum Pause {
     Slept,
     /// It gave others a chance to run.
     Yielded,
+    /// It waits in the kernel for so long.
+    Waits(Span),
 }
 
 /// Counts of an NF, ever.
@@ -48,6 +50,8 @@ pub(crate) struct NfCounts {
     pub(crate) taken: u64,
     pub(crate) returned: u64,
     pub(crate) sleeps: u64,
+    /// Waits in the kernel.
+    pub(crate) waits: u64,
     pub(crate) polled_ns: u64,
     pub(crate) worked_ns: u64,
 }
@@ -59,6 +63,10 @@ pub(crate) struct Nf {
     /// Changes of its cost to come, the next one last.
     changes: Vec<scene::Change>,
     waits: Waits,
+    pauses: Option<scene::Pauses>,
+    /// Packets since its last wait in the kernel, and whether it is in one.
+    since_pause: u64,
+    is_paused: bool,
     random: Random,
     pub(crate) orders: Orders,
     /// Packets that wait for it, and those it has returned.
@@ -92,6 +100,9 @@ impl Nf {
             cost: described.cost.clone(),
             changes,
             waits: described.waits,
+            pauses: described.pauses,
+            since_pause: 0,
+            is_paused: false,
             random,
             orders: Orders::default(),
             receive: Ring::default(),
@@ -134,7 +145,7 @@ impl Nf {
 
     /// Returns whether it leaves its core to others by what it is, or now.
     pub(crate) const fn is_idle_by_choice(&self) -> bool {
-        self.is_asleep || matches!(self.waits, Waits::Cooperative { .. })
+        self.is_asleep || self.is_paused || matches!(self.waits, Waits::Cooperative { .. })
     }
 
     /// Returns whether it sleeps and can be called.
@@ -149,6 +160,9 @@ impl Nf {
 
     /// Wakes it.
     pub(crate) const fn wake(&mut self) {
+        if core::mem::replace(&mut self.is_paused, false) {
+            return;
+        }
         (self.is_asleep, self.is_called) = (false, false);
         (self.has_woken, self.has_started) = (true, true);
     }
@@ -176,6 +190,9 @@ impl Nf {
             let now = from + Span(used);
             if !self.hand.is_empty() {
                 used += self.work(most_ns - used);
+                if let Some(pause) = self.pause() {
+                    return (used, pause);
+                }
                 if self.hand.is_empty() && self.yields_after_burst() {
                     return (used, Pause::Yielded);
                 }
@@ -208,6 +225,16 @@ impl Nf {
         ns
     }
 
+    /// Waits in the kernel behind a burst as often as its packets ask for it.
+    fn pause(&mut self) -> Option<Pause> {
+        let pauses = self.pauses.filter(|_| self.hand.is_empty())?;
+        let times = self.since_pause / u64::from(pauses.every);
+        self.since_pause %= u64::from(pauses.every);
+        self.is_paused = times > 0;
+        self.counts.waits += times;
+        self.is_paused.then_some(Pause::Waits(Span(times * pauses.length.0)))
+    }
+
     fn take_burst(&mut self, now: Instant, costs: &Costs, flow_bytes: &[u32]) {
         self.polled_ns = 0;
         while self.changes.last().is_some_and(|change| change.at.0 <= now.0) {
@@ -221,6 +248,7 @@ impl Nf {
         }
         let packets = u64::from(BURST - room);
         self.counts.taken += packets;
+        self.since_pause += packets;
         let library = costs.nf_burst_ns + packets * costs.nf_packet_ps / 1_000;
         // A burst takes some time, or it would never end.
         self.hand_ns = (costs.cycles(cycles) + library).max(1);

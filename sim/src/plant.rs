@@ -1,7 +1,10 @@
 //! The plant: everything that workers and schedulers act on: cores, NFs, links, chains and what was counted.
 
-use headgate_decide::pressure::HopPressure;
-use headgate_decide::units::{Instant, Span};
+use std::collections::VecDeque;
+
+use headgate_decide::pressure::{HopPressure, flow_is_shed};
+use headgate_decide::spread::{FREE, SLOTS, Table, rebalance, slot};
+use headgate_decide::units::{InstanceId, Instant, Span};
 
 use crate::canary::{Cage, Canary};
 use crate::core::{Core, Ground};
@@ -11,8 +14,8 @@ use crate::histogram::Histogram;
 use crate::link::{Link, Seat};
 use crate::nf::Nf;
 use crate::random::Random;
-use crate::ring::Run;
-use crate::scene::Scene;
+use crate::ring::{Ring, Run, cut};
+use crate::scene::{self, Scene};
 
 /// A chain and its counts, ever.
 #[derive(Clone, Debug)]
@@ -24,8 +27,12 @@ pub(crate) struct Chain {
     /// Packets that were shed at the head, and that found no room.
     pub(crate) throttled: u64,
     pub(crate) full: u64,
+    /// Packets for which the ring to another worker had no room.
+    pub(crate) worker_full: u64,
     /// Those of the latter that an NF had worked on.
     pub(crate) wasted: u64,
+    /// Worker of the port that it leaves by; `None`: any.
+    pub(crate) exit: Option<usize>,
     /// Delays of packets that left since it was cleared.
     pub(crate) delays: Histogram,
 }
@@ -34,10 +41,34 @@ pub(crate) struct Chain {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) chain: usize,
+    /// The scene's flow that it is one of, and its slot among instances.
+    pub(crate) of: usize,
+    slot: usize,
     /// Number behind the last packet that left.
     next: u64,
     /// Packets that left behind later ones.
     pub(crate) overtaken: u64,
+}
+
+/// An NF of a scene: its instances, and which of them has which flows.
+#[derive(Clone, Debug)]
+pub(crate) struct Stage {
+    pub(crate) instances: Vec<usize>,
+    table: Table,
+}
+
+impl Stage {
+    fn new(instances: Vec<usize>) -> Self {
+        let mut table = [FREE; SLOTS];
+        let all: Vec<InstanceId> = instances.iter().map(|&instance| InstanceId(instance as u16)).collect();
+        rebalance(&mut table, &all);
+        Self { instances, table }
+    }
+
+    /// Returns the instance that has the flows of a slot.
+    fn instance_of(&self, slot: usize) -> usize {
+        self.table[slot].index()
+    }
 }
 
 /// The whole plant.
@@ -46,8 +77,16 @@ pub(crate) struct Plant {
     pub(crate) costs: Costs,
     pub(crate) cores: Vec<Core>,
     pub(crate) nfs: Vec<Nf>,
-    /// Links by NF.
+    /// Links by instance, as `nfs` are.
     pub(crate) links: Vec<Link>,
+    /// NFs of the scene, and the one that each instance is of.
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) of: Vec<usize>,
+    /// Packets between workers, by the one they come from and the one they go to.
+    pub(crate) mesh: Vec<Ring>,
+    /// Workers that rest until something comes, and those of them to which something came.
+    pub(crate) rests: Vec<bool>,
+    pub(crate) woken: VecDeque<usize>,
     pub(crate) chains: Vec<Chain>,
     pub(crate) flows: Vec<Flow>,
     bytes: Vec<u32>,
@@ -61,30 +100,75 @@ pub(crate) struct Plant {
 
 impl Plant {
     pub(crate) fn new(scene: &Scene) -> Self {
-        let count = scene.nfs.iter().map(|nf| usize::from(nf.core) + 1).max().unwrap_or(0);
+        let places = || scene.nfs.iter().flat_map(scene::Nf::places);
+        let count = places().map(|place| usize::from(place.core) + 1).max().unwrap_or(0);
+        let workers = usize::from(scene.workers);
         let mut plant = Self {
             costs: scene.costs.clone(),
             cores: (0..count).map(|core| new_core(core as u64, scene)).collect(),
             nfs: Vec::new(),
             links: Vec::new(),
-            chains: scene.chains.iter().map(|chain| Chain::new(&chain.stages)).collect(),
-            flows: scene.flows.iter().map(|flow| Flow::new(flow.chain)).collect(),
-            bytes: scene.flows.iter().map(|flow| flow.bytes).collect(),
+            stages: Vec::new(),
+            of: Vec::new(),
+            mesh: vec![Ring::default(); workers * workers],
+            rests: vec![false; workers],
+            woken: VecDeque::new(),
+            chains: scene.chains.iter().map(Chain::new).collect(),
+            flows: flows_of(scene),
+            bytes: Vec::new(),
             cage: Cage::default(),
             throttled: 0,
             digest: Digest::default(),
         };
-        for (number, described) in scene.nfs.iter().enumerate() {
+        plant.bytes = plant.flows.iter().map(|flow| scene.flows[flow.of].bytes).collect();
+        plant.add_instances(scene);
+        plant
+    }
+
+    /// Adds instances: first the first one of each NF, so that their numbers are the NFs'.
+    fn add_instances(&mut self, scene: &Scene) {
+        let first = scene.nfs.iter().enumerate().filter_map(|(nf, of)| Some((nf, of.places().next()?)));
+        let further = scene.nfs.iter().enumerate();
+        let further = further.flat_map(|(nf, of)| of.places().skip(1).map(move |place| (nf, place)));
+        for (number, (nf, place)) in first.chain(further).enumerate() {
+            let described = &scene.nfs[nf];
             let mut random = Random::stream(scene.seed, NFS + number as u64);
             let starts = Instant(random.below(STARTS_WITHIN.0));
-            let nf = Nf::new(described, random);
-            let core = usize::from(described.core);
-            let task = plant.cores[core].add(number, described.policy, starts);
-            let seat = Seat { core, task, worker: described.worker.into() };
-            plant.links.push(Link::new(seat, described, &scene.scheduler, nf.sleeps()));
-            plant.nfs.push(nf);
+            let made = Nf::new(described, random);
+            let core = usize::from(place.core);
+            let domain = usize::from(described.domain);
+            let part = scene.domains.get(domain).copied().unwrap_or(1);
+            let task = self.cores[core].add(number, described.policy, (described.domain, part), starts);
+            let seat = Seat { core, task, worker: place.worker.into(), domain: described.domain as u8 };
+            self.links.push(Link::new(seat, described, &scene.scheduler, made.sleeps()));
+            self.nfs.push(made);
+            self.of.push(nf);
         }
-        plant
+        let instances = |nf: usize| (0..self.of.len()).filter(|&number| self.of[number] == nf).collect();
+        self.stages = (0..scene.nfs.len()).map(|nf| Stage::new(instances(nf))).collect();
+    }
+
+    /// Returns the instance to which a flow goes at a position of its chain; `None` behind the last NF.
+    pub(crate) fn instance_at(&self, flow: u16, position: u8) -> Option<usize> {
+        let flow = &self.flows[usize::from(flow)];
+        let nf = *self.chains[flow.chain].stages.get(usize::from(position))?;
+        Some(self.stages[nf].instance_of(flow.slot))
+    }
+
+    /// Sends packets to another worker. Those for which its ring has no room end.
+    pub(crate) fn ship(&mut self, from: usize, to: usize, run: Run) {
+        let ring = &mut self.mesh[from * self.rests.len() + to];
+        let (fits, late) = cut(run, MESH - ring.packets());
+        if let Some(run) = fits {
+            ring.push(run);
+        }
+        if let Some(late) = late {
+            let chain = self.flows[usize::from(late.flow)].chain;
+            self.chains[chain].worker_full += u64::from(late.packets);
+        }
+        if std::mem::take(&mut self.rests[to]) {
+            self.woken.push_back(to);
+        }
     }
 
     /// Advances a core to a moment.
@@ -124,7 +208,9 @@ impl Plant {
         chain.throttled += if self.cage.has(Canary::CountedTwice) { packets } else { 0 };
         if run.position > 0 {
             chain.wasted += packets;
-            self.links[chain.stages[usize::from(run.position) - 1]].counts.wasted += packets;
+            if let Some(before) = self.instance_at(run.flow, run.position - 1) {
+                self.links[before].counts.wasted += packets;
+            }
         }
     }
 
@@ -134,16 +220,27 @@ impl Plant {
         chain: usize,
         from: usize,
     ) -> impl DoubleEndedIterator<Item = HopPressure> + ExactSizeIterator {
-        let hop = |nf: &usize| HopPressure {
-            throttled: self.links[*nf].load.is_throttled(),
-            ..HopPressure::default()
+        let hop = |nf: &usize| {
+            let instances = &self.stages[*nf].instances;
+            HopPressure {
+                throttled: instances.iter().all(|&one| self.links[one].load.is_throttled()),
+                diverts: false,
+                spreads: instances.len() > 1,
+            }
         };
         self.chains[chain].stages[from..].iter().map(hop)
     }
 
-    /// Returns the ways on from an NF: each a chain and the position behind it.
-    pub(crate) fn ways_on(&self, nf: usize) -> impl Iterator<Item = (usize, usize)> {
-        let chains = self.chains.iter().enumerate();
+    /// Returns whether a flow comes to a throttled instance.
+    pub(crate) fn flow_is_shed(&self, flow: u16) -> bool {
+        let count = self.chains[self.flows[usize::from(flow)].chain].stages.len() as u8;
+        let instances = (0..count).filter_map(|at| Some((at, self.instance_at(flow, at)?)));
+        flow_is_shed(instances.map(|(at, one)| (at, self.links[one].load.is_throttled())), 0)
+    }
+
+    /// Returns the ways on from an instance: each a chain and the position behind its NF.
+    pub(crate) fn ways_on(&self, instance: usize) -> impl Iterator<Item = (usize, usize)> {
+        let (nf, chains) = (self.of[instance], self.chains.iter().enumerate());
         chains.filter_map(move |(number, chain)| Some((number, chain.position_of(nf)? + 1)))
     }
 
@@ -160,9 +257,12 @@ impl Plant {
 /// Time in which all NFs start, each at a moment of its own: of tasks that start at once the kernel would see
 /// no difference for ever. Our choice: some ticks.
 const STARTS_WITHIN: Span = Span::from_millis(20);
+/// Packets that a ring to another worker holds (`mesh.rs` of the path).
+const MESH: u32 = 2_048;
 /// The first random streams of NFs, cores and workers; flows have those from 0 on.
 const NFS: u64 = 1 << 32;
 const CORES: u64 = 1 << 33;
+const HASHES: u64 = 1 << 35;
 pub(crate) const WORKERS: u64 = 1 << 34;
 
 fn new_core(number: u64, scene: &Scene) -> Core {
@@ -170,13 +270,15 @@ fn new_core(number: u64, scene: &Scene) -> Core {
 }
 
 impl Chain {
-    fn new(stages: &[u16]) -> Self {
+    fn new(described: &scene::Chain) -> Self {
         Self {
-            stages: stages.iter().map(|&nf| nf.into()).collect(),
+            stages: described.stages.iter().map(|&nf| nf.into()).collect(),
+            exit: described.exit.map(usize::from),
             entered: 0,
             left: 0,
             throttled: 0,
             full: 0,
+            worker_full: 0,
             wasted: 0,
             delays: Histogram::default(),
         }
@@ -188,8 +290,23 @@ impl Chain {
     }
 }
 
-impl Flow {
-    const fn new(chain: u16) -> Self {
-        Self { chain: chain as usize, next: 0, overtaken: 0 }
-    }
+/// Returns the flows of a scene, one for each that a described one stands for: first the first ones, so that
+/// their numbers are those of the scene.
+fn flows_of(scene: &Scene) -> Vec<Flow> {
+    let flow = |(number, of, _): (usize, usize, u16)| Flow {
+        chain: scene.flows[of].chain.into(),
+        of,
+        slot: slot(Random::stream(scene.seed, HASHES + number as u64).next() as u32),
+        next: 0,
+        overtaken: 0,
+    };
+    numbered_flows(scene).map(flow).collect()
+}
+
+/// Returns the flows of a scene: the number of each, that of the scene's flow, and which part of it.
+pub(crate) fn numbered_flows(scene: &Scene) -> impl Iterator<Item = (usize, usize, u16)> {
+    let first = (0..scene.flows.len()).map(|of| (of, 0));
+    let further = scene.flows.iter().enumerate();
+    let further = further.flat_map(|(of, flow)| (1..flow.flows).map(move |part| (of, part)));
+    first.chain(further).enumerate().map(|(number, (of, part))| (number, of, part))
 }

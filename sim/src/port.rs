@@ -7,7 +7,7 @@ use crate::ring::Run;
 use crate::scene;
 use crate::traffic::Traffic;
 
-/// Packets that a port holds for a worker that is late: the ring of a card.
+/// Packets that a port holds for a worker that is late: the ring of a card, which its flows share.
 const RING: u64 = 4096;
 
 /// A port with one flow.
@@ -18,15 +18,18 @@ pub(crate) struct Port {
     /// Time of the last look.
     looked: Instant,
     waiting: u64,
+    places: u64,
     /// Packets that came, ever, and those for which there was no room.
     pub(crate) came: u64,
     pub(crate) missed: u64,
 }
 
 impl Port {
-    pub(crate) fn new(number: u16, flow: &scene::Flow, random: Random) -> Self {
-        let traffic = Traffic::new(flow.arrivals, random);
-        Self { flow: number, traffic, looked: Instant(0), waiting: 0, came: 0, missed: 0 }
+    /// Returns the port of one of the flows that a scene's flow stands for.
+    pub(crate) fn new(number: u16, flow: &scene::Flow, part: u16, random: Random) -> Self {
+        let traffic = Traffic::new(flow.arrivals.part(part, flow.flows), random);
+        let places = (RING / u64::from(flow.flows)).max(1);
+        Self { flow: number, traffic, looked: Instant(0), waiting: 0, places, came: 0, missed: 0 }
     }
 
     /// Returns the number of its flow.
@@ -37,7 +40,7 @@ impl Port {
     /// Takes in what came by `now`. Returns how many packets wait.
     pub(crate) fn look(&mut self, now: Instant) -> u64 {
         let came = self.traffic.take(now);
-        let fits = came.min(RING - self.waiting);
+        let fits = came.min(self.places - self.waiting);
         self.came += came;
         self.missed += came - fits;
         self.waiting += fits;

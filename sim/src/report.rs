@@ -46,6 +46,8 @@ pub struct ChainReport {
     pub throttled: Rate,
     /// Packets per second for which an NF's ring had no room.
     pub stage_full: Rate,
+    /// Packets per second for which the ring to another worker had no room.
+    pub worker_full: Rate,
     /// Packets per second that its ports lost because the worker was late.
     pub missed: Rate,
     /// Packets per second that ended after an NF had worked on them.
@@ -59,7 +61,7 @@ pub struct ChainReport {
 /// What was counted of an NF.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NfReport {
-    /// Its name.
+    /// Its name, with the instance's number where it has several.
     pub name: String,
     /// Its core.
     pub core: u16,
@@ -104,7 +106,7 @@ pub struct Value {
 /// Everything that is counted, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    chains: Vec<[u64; 5]>,
+    chains: Vec<[u64; 6]>,
     /// By flow: packets that came, and that were missed.
     flows: Vec<[u64; 2]>,
     nfs: Vec<[u64; 7]>,
@@ -115,7 +117,7 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) fn of(plant: &Plant, workers: &[Worker]) -> Self {
         let chain = |chain: &crate::plant::Chain| {
-            [chain.entered, chain.left, chain.throttled, chain.full, chain.wasted]
+            [chain.entered, chain.left, chain.throttled, chain.full, chain.wasted, chain.worker_full]
         };
         let nf = |(nf, link): (&crate::nf::Nf, &crate::link::Link)| {
             let task = &plant.cores[link.seat.core].tasks[link.seat.task];
@@ -130,9 +132,11 @@ impl Counts {
                 of_link.throttles,
             ]
         };
-        let mut flows = vec![[0; 2]; plant.flows.len()];
+        let flows_of_scene = plant.flows.iter().map(|flow| flow.of + 1).max().unwrap_or(0);
+        let mut flows = vec![[0; 2]; flows_of_scene];
         for port in workers.iter().flat_map(Worker::ports) {
-            flows[port.flow()] = [port.came, port.missed];
+            let [came, missed] = &mut flows[plant.flows[port.flow()].of];
+            (*came, *missed) = (*came + port.came, *missed + port.missed);
         }
         let core =
             |core: &crate::core::Core| [core.counts.idle_ns, core.counts.switch_ns, core.counts.switches];
@@ -176,13 +180,23 @@ impl Report {
             throughput: sum(|chain| chain.left),
             wasted: sum(|chain| chain.wasted),
             jain: jain(&left),
-            nfs: (0..plant.nfs.len()).map(|number| span.nf(number)).collect(),
+            nfs: (0..plant.nfs.len()).map(|number| span.nf(number, plant)).collect(),
             cores: (0..plant.cores.len()).map(|number| span.core(number)).collect(),
             workers_busy_percent: (0..after.workers.len()).map(|number| span.worker(number)).collect(),
             digest: format!("{:016x}", plant.digest()),
             violations,
             chains,
         }
+    }
+}
+
+/// Returns the name of an instance: that of its NF, with a number where this has several.
+fn name_of(instance: usize, scene: &Scene, plant: &Plant) -> String {
+    let nf = plant.of[instance];
+    let name = scene.nfs[nf].name.clone();
+    match plant.stages[nf].instances.as_slice() {
+        [_] => name,
+        all => format!("{name}.{}", all.iter().take_while(|one| **one != instance).count()),
     }
 }
 
@@ -203,7 +217,8 @@ impl Window<'_> {
     }
 
     fn chain(&self, number: usize, plant: &Plant) -> ChainReport {
-        let [_, left, throttled, full, wasted] = more(self.after.chains[number], self.before.chains[number]);
+        let [_, left, throttled, full, wasted, worker_full] =
+            more(self.after.chains[number], self.before.chains[number]);
         let (mut offered, mut missed) = (0, 0);
         for (flow, _) in
             self.scene.flows.iter().enumerate().filter(|(_, flow)| usize::from(flow.chain) == number)
@@ -218,6 +233,7 @@ impl Window<'_> {
             left: self.rate(left),
             throttled: self.rate(throttled),
             stage_full: self.rate(full),
+            worker_full: self.rate(worker_full),
             missed: self.rate(missed),
             wasted: self.rate(wasted),
             delay_us_p50: delay(50),
@@ -225,12 +241,12 @@ impl Window<'_> {
         }
     }
 
-    fn nf(&self, number: usize) -> NfReport {
+    fn nf(&self, number: usize, plant: &Plant) -> NfReport {
         let [cpu, served, wasted, calls, voluntary, involuntary, throttles] =
             more(self.after.nfs[number], self.before.nfs[number]);
         NfReport {
-            name: self.scene.nfs[number].name.clone(),
-            core: self.scene.nfs[number].core,
+            name: name_of(number, self.scene, plant),
+            core: plant.links[number].seat.core as u16,
             cpu_percent: self.percent(cpu),
             served: self.rate(served),
             wasted: self.rate(wasted),

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::costs::Costs;
 
+mod check;
+
 /// A whole scene.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,9 +22,12 @@ pub struct Scene {
     pub costs: Costs,
     /// Scheduling of NFs.
     pub scheduler: Scheduler,
-    /// Number of workers, each on a core of its own: one.
+    /// Number of workers, each on a core of its own.
     pub workers: u16,
-    /// NFs, one instance each.
+    /// Part of each trust domain of a core that it shares with others; empty: there is one domain.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<u32>,
+    /// NFs.
     pub nfs: Vec<Nf>,
     /// Chains.
     pub chains: Vec<Chain>,
@@ -86,6 +91,12 @@ pub struct Nf {
     pub core: u16,
     /// Its worker.
     pub worker: u16,
+    /// Further instances, among which its flows are spread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<Place>,
+    /// Its trust domain.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub domain: u16,
     /// Places of each of its rings.
     pub ring: u32,
     /// Factor of its share.
@@ -98,6 +109,42 @@ pub struct Nf {
     pub cost: Cost,
     /// Changes of that, in the order of time.
     pub changes: Vec<Change>,
+    /// Waits in the kernel, as for a file or another program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pauses: Option<Pauses>,
+}
+
+/// Place of an instance of an NF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Place {
+    /// Its core, among those of NFs.
+    pub core: u16,
+    /// Its worker.
+    pub worker: u16,
+}
+
+/// Waits of an NF in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pauses {
+    /// Packets between two waits; those of a burst are waited for behind it, together.
+    pub every: u32,
+    /// Time of one.
+    pub length: Span,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+const fn one() -> u16 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_one(value: &u16) -> bool {
+    *value == 1
 }
 
 /// Policy of an NF in the kernel.
@@ -171,6 +218,9 @@ pub struct Chain {
     pub name: String,
     /// Numbers of its NFs, all different.
     pub stages: Vec<u16>,
+    /// Worker of the port that it leaves by; without one each worker has a queue of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<u16>,
 }
 
 /// A flow of packets.
@@ -185,6 +235,9 @@ pub struct Flow {
     pub bytes: u32,
     /// When packets come.
     pub arrivals: Arrivals,
+    /// Number of flows that it stands for, with a part of its packets each: what an NF's instances share.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub flows: u16,
 }
 
 /// Arrivals of packets, in packets per second.
@@ -212,130 +265,10 @@ pub enum Arrivals {
     },
 }
 
-/// Bounds of a scene: what fits the numbers of the model, and ends some day.
-const HORIZON_MAX: Span = Span::from_secs(3_600);
-const RING_MAX: u32 = 65_536;
-const RATE_MAX: u64 = 1_000_000_000;
-const CYCLES_MAX: u64 = 1_000_000_000;
-const NFS_MAX: usize = 4_096;
-
-impl Scene {
-    /// Returns everything that is wrong with it, each a sentence with its place.
-    #[must_use]
-    pub fn mistakes(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        self.check_whole(&mut found);
-        for (number, nf) in self.nfs.iter().enumerate() {
-            nf.check(&format!("nfs[{number}]"), self, &mut found);
-        }
-        for (number, chain) in self.chains.iter().enumerate() {
-            chain.check(&format!("chains[{number}]"), self.nfs.len(), &mut found);
-        }
-        for (number, flow) in self.flows.iter().enumerate() {
-            flow.check(&format!("flows[{number}]"), self, &mut found);
-        }
-        found
-    }
-
-    fn check_whole(&self, found: &mut Vec<String>) {
-        let mut check = |is_right: bool, what: &str| {
-            if !is_right {
-                found.push(what.to_owned());
-            }
-        };
-        let length = Span(self.warm_up.0.saturating_add(self.horizon.0));
-        check(self.horizon > Span::ZERO, "horizon: nothing is counted in no time; give it some");
-        check(length <= HORIZON_MAX, "horizon: with the warm-up it is more than an hour; shorten it");
-        check(self.workers == 1, "workers: one is modelled, and no other number yet");
-        check(self.nfs.len() <= NFS_MAX, "nfs: there are more than 4,096");
-        let Scheduler { high_watermark: high, low_watermark: low, .. } = self.scheduler;
-        check(low > 0 && low < high && high < 100, "scheduler: watermarks are percent, 0 < low < high < 100");
-        check(self.scheduler.weights_every > Span::ZERO, "scheduler.weights_every: give some time");
-        check(
-            self.scheduler.gamma_percent > 0,
-            "scheduler.gamma_percent: a slice that fills nothing never ends",
-        );
-        check(self.costs.cycles_per_micro > 0, "costs.cycles_per_micro: a counter counts");
-        check(
-            self.costs.worker_pass_ns > 0,
-            "costs.worker_pass_ns: a pass takes time, or no time ever passes",
-        );
-        check(self.costs.yield_ns > 0, "costs.yield_ns: a yield takes time, or no time ever passes");
-        check(self.costs.slice_switch_ns > 0, "costs.slice_switch_ns: a switch takes time");
-        check(self.costs.tick > Span::ZERO, "costs.tick: give some time");
-    }
-}
-
 impl Nf {
-    fn check(&self, place: &str, scene: &Scene, found: &mut Vec<String>) {
-        if self.worker >= scene.workers {
-            found.push(format!("{place}.worker: there are workers 0 to {}", scene.workers.saturating_sub(1)));
-        }
-        if !self.ring.is_power_of_two() || self.ring > RING_MAX {
-            found.push(format!("{place}.ring: {} is no power of two up to {RING_MAX}", self.ring));
-        }
-        if !(1..=100).contains(&self.priority) {
-            found.push(format!("{place}.priority: {} is not 1 to 100", self.priority));
-        }
-        if self.waits == (Waits::Cooperative { yield_after: 0 }) {
-            found.push(format!("{place}.waits: it yields after a burst at the earliest"));
-        }
-        let costs = std::iter::once(&self.cost).chain(self.changes.iter().map(|change| &change.cost));
-        if let Some(what) = costs.filter_map(Cost::mistake).next() {
-            found.push(format!("{place}.cost: {what}"));
-        }
-        if !self.changes.is_sorted_by_key(|change| change.at) {
-            found.push(format!("{place}.changes: they are in the order of time"));
-        }
-    }
-}
-
-impl Cost {
-    fn mistake(&self) -> Option<&'static str> {
-        let most = match self {
-            Self::Fixed(cycles) | Self::Exponential { mean: cycles } => *cycles,
-            Self::Uniform { least, most } if least > most => return Some("the least is more than the most"),
-            Self::Uniform { most, .. } => *most,
-            Self::BySize(steps) if !steps.is_sorted_by(|one, next| one.0 < next.0) => {
-                return Some("steps rise in bytes");
-            }
-            Self::BySize(steps) => steps.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0),
-            Self::OneOf(choices) if choices.iter().all(|(_, weight)| *weight == 0) => {
-                return Some("no choice has a weight");
-            }
-            Self::OneOf(choices) => choices.iter().map(|(cycles, _)| *cycles).max().unwrap_or(0),
-        };
-        (most > CYCLES_MAX).then_some("more than 1,000,000,000 cycles a packet")
-    }
-}
-
-impl Chain {
-    fn check(&self, place: &str, nfs: usize, found: &mut Vec<String>) {
-        if self.stages.is_empty() || self.stages.len() > 64 {
-            found.push(format!("{place}.stages: a chain has 1 to 64 NFs"));
-        }
-        if self.stages.iter().any(|nf| usize::from(*nf) >= nfs) {
-            found.push(format!("{place}.stages: there are NFs 0 to {}", nfs.saturating_sub(1)));
-        }
-        if self.stages.iter().enumerate().any(|(at, nf)| self.stages[..at].contains(nf)) {
-            found.push(format!("{place}.stages: an NF stands in a chain once"));
-        }
-    }
-}
-
-impl Flow {
-    fn check(&self, place: &str, scene: &Scene, found: &mut Vec<String>) {
-        if usize::from(self.chain) >= scene.chains.len() {
-            found.push(format!("{place}.chain: there is no chain {}", self.chain));
-        }
-        if self.worker >= scene.workers {
-            found.push(format!("{place}.worker: there is no worker {}", self.worker));
-        }
-        let rate = match self.arrivals {
-            Arrivals::Constant { rate } | Arrivals::Poisson { rate } | Arrivals::OnOff { rate, .. } => rate,
-        };
-        if rate > RATE_MAX {
-            found.push(format!("{place}.arrivals: more than 1,000,000,000 packets a second"));
-        }
+    /// Returns the places of its instances.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let first = Place { core: self.core, worker: self.worker };
+        std::iter::once(first).chain(self.instances.iter().copied())
     }
 }

@@ -116,7 +116,7 @@ fn in_one_chain(scene: &Scene) -> Scene {
             stages.push(*nf);
         }
     }
-    let chains = vec![Chain { name: scene.chains[0].name.clone(), stages }];
+    let chains = vec![Chain { stages, ..scene.chains[0].clone() }];
     let flows = scene.flows.iter().map(|flow| Flow { chain: 0, ..flow.clone() }).collect();
     Scene { chains, flows, ..scene.clone() }
 }

@@ -12,7 +12,7 @@ use headgate_decide::units::{CoreId, Instant, NfId, Span};
 
 use crate::kernel::Class;
 use crate::plant::Plant;
-use crate::scene::{Scene, Waits};
+use crate::scene::{Nf, Scene, Waits};
 
 /// Of the price of a switch, the part that a sample without one takes: a timer's interrupt.
 const SAMPLE_PERCENT: u64 = 80;
@@ -31,30 +31,31 @@ pub(crate) struct Slices {
 
 impl Slices {
     /// Returns the schedulers of all cores with NFs that have time slices.
-    pub(crate) fn of(scene: &Scene) -> Vec<Self> {
+    pub(crate) fn of(scene: &Scene, plant: &Plant) -> Vec<Self> {
         if !scene.scheduler.slices {
             return Vec::new();
         }
         let mut cores: Vec<u16> =
-            scene.nfs.iter().filter(|nf| nf.waits == Waits::Polling).map(|nf| nf.core).collect();
+            scene.nfs.iter().filter(|nf| nf.waits == Waits::Polling).flat_map(Nf::places).map(|at| at.core).collect();
         cores.sort_unstable();
         cores.dedup();
-        cores.into_iter().map(|core| Self::new(core, scene)).collect()
+        cores.into_iter().map(|core| Self::new(core, scene, plant)).collect()
     }
 
-    fn new(core: u16, scene: &Scene) -> Self {
+    fn new(core: u16, scene: &Scene, plant: &Plant) -> Self {
         let chain = |chain: &crate::scene::Chain| slice::Chain {
             stages: chain.stages.iter().copied().map(NfId).collect(),
             floor: None,
             bound: None,
         };
-        let runnable = |(number, nf): (usize, &crate::scene::Nf)| Runnable {
-            nf: Some(NfId(number as u16)),
-            core: CoreId(nf.core),
-            has_slices: nf.waits == Waits::Polling,
+        let runnable = |(number, nf): (usize, &usize)| Runnable {
+            nf: Some(NfId(*nf as u16)),
+            core: CoreId(plant.links[number].seat.core as u16),
+            has_slices: scene.nfs[*nf].waits == Waits::Polling,
         };
         let chains: Vec<_> = scene.chains.iter().map(chain).collect();
-        let runnable: Vec<_> = scene.nfs.iter().enumerate().map(runnable).collect();
+        let runnable: Vec<_> = plant.of.iter().enumerate().map(runnable).collect();
+        let ring = |instance: usize| scene.nfs[plant.of[instance]].ring;
         let plan = slice::plan(CoreId(core), &chains, &runnable);
         let rules = Rules {
             gamma_percent: scene.scheduler.gamma_percent,
@@ -62,8 +63,8 @@ impl Slices {
             switch: Span(scene.costs.slice_switch_ns),
         };
         let member = |(at, nf): (usize, &usize)| {
-            let next = plan.next[at].iter().map(|next| scene.nfs[*next].ring);
-            Member::new(scene.nfs[*nf].ring, next, PacketCost::default())
+            let next = plan.next[at].iter().map(|next| ring(*next));
+            Member::new(ring(*nf), next, PacketCost::default())
         };
         let members = plan.members.iter().enumerate().map(member).collect();
         let setup = Setup { rules, members, objectives: plan.objectives, tally: Tally::default() };

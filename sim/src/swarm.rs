@@ -42,6 +42,7 @@ pub fn scene(seed: u64) -> Scene {
         costs: costs(&mut stream(5)),
         scheduler: scheduler(&mut stream(6), slices),
         workers: 1,
+        domains: Vec::new(),
         nfs,
         chains,
         flows,
@@ -87,6 +88,9 @@ fn nfs(random: &mut Random, slices: bool) -> Vec<Nf> {
             waits,
             cost: cost(random),
             changes: changes(random),
+            instances: Vec::new(),
+            domain: 0,
+            pauses: None,
         }
     };
     (0..count).map(nf).collect()
@@ -148,7 +152,7 @@ fn chains(random: &mut Random, nfs: u64) -> Vec<Chain> {
         let mut left: Vec<u16> = (0..nfs as u16).collect();
         let length = random.between(1, nfs.min(5));
         let mut draw = || left.swap_remove(random.below(left.len() as u64) as usize);
-        Chain { name: format!("chain{number}"), stages: (0..length).map(|_| draw()).collect() }
+        Chain { name: format!("chain{number}"), stages: (0..length).map(|_| draw()).collect(), exit: None }
     };
     (0..count).map(chain).collect()
 }
@@ -158,7 +162,7 @@ fn flows(random: &mut Random, chains: u64) -> Vec<Flow> {
     for chain in 0..chains as u16 {
         for _ in 0..random.between(1, FLOWS) {
             let bytes = one_of(random, &[64, 64, 64, 594, 1518]);
-            flows.push(Flow { chain, worker: 0, bytes, arrivals: arrivals(random) });
+            flows.push(Flow { chain, worker: 0, bytes, arrivals: arrivals(random), flows: 1 });
         }
     }
     flows

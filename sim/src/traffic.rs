@@ -93,6 +93,19 @@ impl Traffic {
     }
 }
 
+impl Arrivals {
+    /// Returns the arrivals of one of so many flows that share these.
+    pub(crate) fn part(self, part: u16, flows: u16) -> Self {
+        let (part, flows) = (u64::from(part), u64::from(flows));
+        let of = |rate: u64| rate / flows + u64::from(part < rate % flows);
+        match self {
+            Self::Constant { rate } => Self::Constant { rate: of(rate) },
+            Self::Poisson { rate } => Self::Poisson { rate: of(rate) },
+            Self::OnOff { rate, on, off } => Self::OnOff { rate: of(rate), on, off },
+        }
+    }
+}
+
 fn by_constant(rate: u64, ns: u64) -> u64 {
     (u128::from(rate) * u128::from(ns) / SECOND) as u64
 }

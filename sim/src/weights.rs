@@ -27,12 +27,14 @@ impl Weighing {
         let mut weighing = Self { weighs: rules.weighs, decision: Weights::new(rules), actions: Vec::new() };
         let chains: Vec<Vec<NfId>> =
             scene.chains.iter().map(|chain| chain.stages.iter().copied().map(NfId).collect()).collect();
-        for (number, nf) in scene.nfs.iter().enumerate() {
+        for number in 0..plant.nfs.len() {
             let instance = InstanceId(number as u16);
-            let runs_on = |other: NfId, core: CoreId| scene.nfs[other.index()].core == core.0;
+            let (nf, core) = (plant.of[number], CoreId(plant.links[number].seat.core as u16));
+            let runs_on =
+                |other: NfId, core: CoreId| scene.nfs[other.index()].places().any(|place| place.core == core.0);
             let chains = chains.iter().map(Vec::as_slice);
-            let feeds = feeds(NfId(number as u16), CoreId(nf.core), chains, runs_on);
-            let nf = traits(nf, plant.nfs[number].sleeps());
+            let feeds = feeds(NfId(nf as u16), core, chains, runs_on);
+            let nf = traits(&scene.nfs[nf], core, plant.nfs[number].sleeps());
             weighing.tell(Instant(0), Event::Begins { instance, nf }, plant);
             let feeds = feeds && scheduler.presses_back;
             weighing.tell(Instant(0), Event::Feeds { instance, feeds }, plant);
@@ -115,10 +117,10 @@ impl Weighing {
 }
 
 /// Returns what weights must know of an NF.
-const fn traits(nf: &crate::scene::Nf, sleeps: bool) -> weights::Nf {
+const fn traits(nf: &crate::scene::Nf, core: CoreId, sleeps: bool) -> weights::Nf {
     weights::Nf {
-        core: CoreId(nf.core),
-        domain: RegionId(0),
+        core,
+        domain: RegionId(nf.domain as u8),
         priority: nf.priority,
         slice: None,
         is_seen: true,

@@ -29,6 +29,7 @@ const LOST: u64 = 16;
 /// A worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {
+    number: usize,
     ports: Vec<Port>,
     /// Its NFs, and the cores that they are on.
     nfs: Vec<usize>,
@@ -43,6 +44,7 @@ pub(crate) struct Worker {
     has_blocked: bool,
     /// The next tick of its core; what ticks take is drawn.
     next_tick: Instant,
+    free_at: Instant,
     random: Random,
     /// Time that it worked, ever.
     pub(crate) busy_ns: u64,
@@ -56,6 +58,7 @@ impl Worker {
         cores.sort_unstable();
         cores.dedup();
         Self {
+            number,
             ports,
             nfs,
             cores,
@@ -65,9 +68,15 @@ impl Worker {
             moved: 0,
             has_blocked: false,
             next_tick: Instant(plant.costs.tick.0),
+            free_at: Instant(0),
             random,
             busy_ns: 0,
         }
+    }
+
+    /// Returns when its last pass ends.
+    pub(crate) const fn free_at(&self) -> Instant {
+        self.free_at
     }
 
     /// Returns its ports.
@@ -78,12 +87,16 @@ impl Worker {
     /// Makes a pass. Returns when the next one begins; `None`: nothing will ever come.
     pub(crate) fn pass(&mut self, now: Instant, plant: &mut Plant) -> Option<Instant> {
         (self.cost_ps, self.moved) = (plant.costs.worker_pass_ns * 1_000, 0);
+        plant.rests[self.number] = false;
         for &core in &self.cores {
             plant.advance(core, now);
         }
         self.arrive(now, plant);
         for at in 0..self.nfs.len() {
             self.hop(now, self.nfs[at], plant);
+        }
+        for other in 0..plant.rests.len() {
+            self.take_in(now, other, plant);
         }
         self.tend(now, plant);
         let cost = Span(self.cost_ps.div_ceil(1_000));
@@ -99,6 +112,8 @@ impl Worker {
         if self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0 {
             return Some(self.ticked(now + after, &plant.costs));
         }
+        plant.rests[self.number] = true;
+        self.free_at = now + after;
         let next = self.ports.iter().filter_map(Port::next).min()?;
         Some(self.ticked(next.max(now + after), &plant.costs))
     }
@@ -136,13 +151,36 @@ impl Worker {
         plant.chains[chain].entered += packets;
         if plant.throttled > 0 {
             let sheds = shed(plant.hops(chain, 0), false);
-            if sheds != Shed::Nothing {
+            if sheds != Shed::Nothing && (sheds != Shed::Flows || plant.flow_is_shed(run.flow)) {
                 self.cost_ps += packets * plant.costs.worker_shed_ps;
                 return count_shed(plant, chain, sheds, packets);
             }
         }
         self.cost_ps += packets * plant.costs.worker_enter_ps;
-        plant.deliver(plant.chains[chain].stages[0], run);
+        self.pass_on(run, plant);
+    }
+
+    /// Hands packets to the instance that they go to, or to its worker. Returns false behind the last one.
+    fn pass_on(&self, run: Run, plant: &mut Plant) -> bool {
+        let Some(instance) = plant.instance_at(run.flow, run.position) else { return false };
+        match plant.links[instance].seat.worker {
+            worker if worker == self.number => plant.deliver(instance, run),
+            worker => plant.ship(self.number, worker, run),
+        }
+        true
+    }
+
+    /// Takes in what another worker sent. To take it out of a ring costs what it costs out of an NF's.
+    fn take_in(&mut self, now: Instant, other: usize, plant: &mut Plant) {
+        let (ring, mut room) = (other * plant.rests.len() + self.number, DRAIN * self.passes);
+        while let Some(run) = plant.mesh[ring].pop(room) {
+            room -= run.packets;
+            self.moved += u64::from(run.packets);
+            self.cost_ps += u64::from(run.packets) * plant.costs.worker_hop_ps;
+            if !self.pass_on(run, plant) {
+                plant.leave(now, &run);
+            }
+        }
     }
 
     /// Stations hop to emit: sends on what an NF returned, and what waited for room in its ring.
@@ -172,13 +210,15 @@ impl Worker {
     fn send_on(&mut self, now: Instant, run: Run, plant: &mut Plant) {
         let run = Run { position: run.position + 1, ..run };
         let packets = u64::from(run.packets);
-        let stages = &plant.chains[plant.flows[usize::from(run.flow)].chain].stages;
-        if let Some(&next) = stages.get(usize::from(run.position)) {
+        if self.pass_on(run, plant) {
             self.cost_ps += packets * plant.costs.worker_hop_ps;
-            plant.deliver(next, run);
-        } else {
-            self.cost_ps += packets * plant.costs.worker_leave_ps;
-            plant.leave(now, &run);
+            return;
+        }
+        self.cost_ps += packets * plant.costs.worker_leave_ps;
+        let exit = plant.chains[plant.flows[usize::from(run.flow)].chain].exit;
+        match exit.filter(|exit| *exit != self.number) {
+            Some(exit) => plant.ship(self.number, exit, run),
+            None => plant.leave(now, &run),
         }
     }
 
@@ -266,8 +306,9 @@ fn count_shed(plant: &mut Plant, chain: usize, sheds: Shed, packets: u64) {
     for number in 0..plant.chains[chain].stages.len() {
         let nf = plant.chains[chain].stages[number];
         let hop = plant.hops(chain, number).next().unwrap_or_default();
-        if came_for(sheds, number, hop) {
-            plant.links[nf].counts.throttled += packets;
+        // The path counts them where there is one instance.
+        if let ([instance], true) = (plant.stages[nf].instances.as_slice(), came_for(sheds, number, hop)) {
+            plant.links[*instance].counts.throttled += packets;
         }
     }
 }

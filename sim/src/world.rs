@@ -7,11 +7,11 @@ use headgate_decide::wake::{CallMarks, SLICE, poll_before_sleep};
 use crate::agenda::Agenda;
 use crate::checker::{Checker, Violation};
 use crate::link::TICKS_PER_MICRO;
-use crate::plant::{Plant, WORKERS};
+use crate::plant::{Plant, WORKERS, numbered_flows};
 use crate::port::Port;
 use crate::random::Random;
 use crate::report::{Counts, Report};
-use crate::scene::Scene;
+use crate::scene::{Arrivals, Scene};
 use crate::slices::Slices;
 use crate::weights::Weighing;
 use crate::worker::Worker;
@@ -47,8 +47,8 @@ impl World {
     pub fn new(scene: Scene, resolution: Resolution) -> Self {
         assert_eq!(scene.mistakes(), [] as [String; 0]);
         let mut plant = Plant::new(&scene);
-        for (nf, described) in plant.nfs.iter_mut().zip(&scene.nfs) {
-            nf.orders.batch = CallMarks::new(described.ring, TICKS_PER_MICRO).backlog;
+        for (nf, of) in plant.nfs.iter_mut().zip(&plant.of) {
+            nf.orders.batch = CallMarks::new(scene.nfs[*of].ring, TICKS_PER_MICRO).backlog;
             nf.orders.slice = SLICE;
             nf.orders.poll = poll_before_sleep(!scene.scheduler.presses_back);
         }
@@ -60,7 +60,7 @@ impl World {
         });
         let workers: Vec<Worker> = workers.collect();
         let weighing = Weighing::new(&scene, &mut plant);
-        let slices = Slices::of(&scene);
+        let slices = Slices::of(&scene, &plant);
         let mut agenda = Agenda::new(workers.len() + slices.len() + 2);
         (0..workers.len() + slices.len() + 2).for_each(|entity| agenda.set(entity, Some(Instant(0))));
         Self {
@@ -96,7 +96,7 @@ impl World {
         {
             self.now = at;
             let next = self.act(at, entity);
-            self.agenda.set(entity, next);
+            self.note_next(entity, next);
         }
         self.checker.into_violations()
     }
@@ -113,7 +113,7 @@ impl World {
         while let Some((at, entity)) = self.agenda.next().filter(|(at, _)| *at <= until) {
             self.now = at;
             let next = self.act(at, entity);
-            self.agenda.set(entity, next);
+            self.note_next(entity, next);
         }
         self.now = until;
         self.advance_all();
@@ -137,6 +137,14 @@ impl World {
         Some(now + self.checker.check(now, &self.plant))
     }
 
+    /// Notes when an entity acts next. A worker that rests passes again when another one sent it something.
+    fn note_next(&mut self, entity: usize, next: Option<Instant>) {
+        self.agenda.set(entity, next);
+        while let Some(worker) = self.plant.woken.pop_front() {
+            self.agenda.set(worker, Some(self.workers[worker].free_at().max(self.now)));
+        }
+    }
+
     fn advance_all(&mut self) {
         (0..self.plant.cores.len()).for_each(|core| self.plant.advance(core, self.now));
     }
@@ -146,9 +154,15 @@ impl World {
     }
 }
 
+/// Returns the ports of a worker, one for each of its flows.
 fn ports(scene: &Scene, worker: usize) -> Vec<Port> {
-    let flows = scene.flows.iter().enumerate().filter(|(_, flow)| usize::from(flow.worker) == worker);
-    flows
-        .map(|(number, flow)| Port::new(number as u16, flow, Random::stream(scene.seed, number as u64)))
-        .collect()
+    let of_worker = |(_, of, _): &(usize, usize, u16)| usize::from(scene.flows[*of].worker) == worker;
+    let port = |(number, of, part): (usize, usize, u16)| {
+        // Bursts of one come together.
+        let flow = &scene.flows[of];
+        let together = matches!(flow.arrivals, Arrivals::OnOff { .. });
+        let random = Random::stream(scene.seed, if together { of } else { number } as u64);
+        Port::new(number as u16, flow, part, random)
+    };
+    numbered_flows(scene).filter(of_worker).map(port).collect()
 }

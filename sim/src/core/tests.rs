@@ -16,6 +16,9 @@ fn nf(waits: Waits, cycles: u64) -> crate::scene::Nf {
         waits,
         cost: Cost::Fixed(cycles),
         changes: Vec::new(),
+        instances: Vec::new(),
+        domain: 0,
+        pauses: None,
     }
 }
 
@@ -24,7 +27,7 @@ fn core(nfs: &[(Policy, Waits, u64, u32)], costs: &Costs) -> (Core, Vec<Nf>) {
     let mut core = Core::new(0, costs, Random::stream(1, 99));
     let mut all = Vec::new();
     for (number, &(policy, waits, cycles, packets)) in nfs.iter().enumerate() {
-        core.add(number, policy, Instant(0));
+        core.add(number, policy, (0, 1), Instant(0));
         let mut made = Nf::new(&nf(waits, cycles), Random::stream(1, number as u64));
         if packets > 0 {
             made.receive.push(Run { flow: 0, position: 0, packets, arrived: Instant(0), number: 0 });

@@ -7,9 +7,9 @@
 //! What is here: lag kept over a sleep and scaled when it is placed (PLACE_LAG), dequeueing delayed until a
 //! task that slept ahead is behind (DELAY_DEQUEUE, DELAY_ZERO), protection of the slice that runs
 //! (RUN_TO_PARITY), pre-emption by a shorter slice (PREEMPT_SHORT), weights that change. A control group with
-//! one task is that task with the group's weight.
+//! one task is that task with the group's weight; groups of several are in `groups`.
 //!
-//! What is missing: groups with several tasks, and migration: NFs are pinned.
+//! What is missing: migration. NFs are pinned.
 
 /// The weight of a task that nobody gave one (`NICE_0_LOAD`, and a group's share of `cpu.weight` 100).
 pub(crate) const WEIGHT: u64 = 1024;
@@ -62,6 +62,27 @@ impl Fair {
             delayed: false,
             preempts,
         });
+    }
+
+    /// Returns whether a task pre-empts when it wakes.
+    pub(crate) fn may_preempt(&self, task: usize) -> bool {
+        self.entities[task].preempts
+    }
+
+    /// Returns the shortest slice of those that are queued.
+    pub(crate) fn shortest_slice(&self) -> Option<u64> {
+        self.entities.iter().filter(|entity| entity.queued).map(|entity| entity.slice).min()
+    }
+
+    /// The core goes to another group: nobody of this one runs.
+    pub(crate) fn put(&mut self) {
+        self.update();
+        self.current = None;
+    }
+
+    /// Returns the one that runs.
+    pub(crate) const fn current(&self) -> Option<usize> {
+        self.current
     }
 
     /// Returns how many tasks want the core.
@@ -237,7 +258,7 @@ impl Fair {
     }
 
     /// Returns whether a task that woke pre-empts the one that runs.
-    fn preempts(&mut self, task: usize) -> bool {
+    pub(crate) fn preempts(&mut self, task: usize) -> bool {
         let Some(current) = self.current.filter(|current| *current != task) else { return false };
         if !self.entities[task].preempts {
             return false;

@@ -1,12 +1,13 @@
 //! The kernel's scheduler of one core: which task has it next, and when the one that runs must make way.
 
 mod fair;
+mod groups;
 mod real_time;
 
 use crate::costs::Costs;
 use crate::scene::Policy;
 
-use fair::Fair;
+use groups::Groups;
 use real_time::RealTime;
 
 pub(crate) use fair::WEIGHT;
@@ -47,7 +48,7 @@ struct Task {
 #[derive(Clone, Debug)]
 pub(crate) struct RunQueue {
     tasks: Vec<Task>,
-    fair: Fair,
+    fair: Groups,
     real_time: RealTime,
     tick: u64,
     round_robin: u64,
@@ -58,7 +59,7 @@ impl RunQueue {
     pub(crate) fn new(costs: &Costs) -> Self {
         Self {
             tasks: Vec::new(),
-            fair: Fair::new(costs.tick.0),
+            fair: Groups::new(costs.tick.0),
             real_time: RealTime::default(),
             tick: costs.tick.0,
             round_robin: costs.round_robin.0,
@@ -67,8 +68,8 @@ impl RunQueue {
     }
 
     /// Adds a task, which sleeps.
-    pub(crate) fn add(&mut self, policy: Policy) {
-        self.fair.add(self.base_slice, policy == Policy::Normal);
+    pub(crate) fn add(&mut self, policy: Policy, domain: (u16, u32)) {
+        self.fair.add(self.base_slice, policy == Policy::Normal, domain);
         self.tasks.push(Task { class: Class::of(policy), is_awake: false });
     }
 
@@ -112,14 +113,14 @@ impl RunQueue {
     /// The task that runs has had so much time.
     pub(crate) fn charge(&mut self, task: usize, ns: u64) {
         if self.is_fair(task) {
-            self.fair.charge(ns);
+            self.fair.charge(task, ns);
         }
     }
 
     /// A tick while a task runs. Returns whether another one is to be chosen.
     pub(crate) fn tick(&mut self, task: usize) -> bool {
         match self.tasks[task].class {
-            Class::Fair => self.fair.tick() || self.real_time.runnable() > 0,
+            Class::Fair => self.fair.tick(task) || self.real_time.runnable() > 0,
             Class::RealTime { .. } => self.real_time.tick(task, self.tick, self.round_robin),
         }
     }

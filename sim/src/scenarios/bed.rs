@@ -88,6 +88,9 @@ fn nf(number: usize, cycles: u64) -> Nf {
         waits: Waits::Notified,
         cost: Cost::Fixed(cycles),
         changes: Vec::new(),
+        instances: Vec::new(),
+        domain: 0,
+        pauses: None,
     }
 }
 
@@ -98,10 +101,12 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         worker: 0,
         bytes: 64,
         arrivals: Arrivals::Constant { rate: *rate },
+        flows: 1,
     };
     let chain = |(number, (stages, _)): (usize, &(&[u16], u64))| Chain {
         name: format!("chain{}", number + 1),
         stages: stages.to_vec(),
+        exit: None,
     };
     Scene {
         seed: 1,
@@ -110,6 +115,7 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         costs: Costs::default(),
         scheduler: Scheduler::default(),
         workers: 1,
+        domains: Vec::new(),
         nfs: cycles.iter().enumerate().map(|(number, cycles)| nf(number, *cycles)).collect(),
         chains: chains.iter().enumerate().map(chain).collect(),
         flows: chains.iter().enumerate().map(flow).collect(),
