@@ -96,6 +96,56 @@ pub enum Entry {
     Lost(u64),
 }
 
+impl fmt::Display for Entry {
+    /// Names the decision whose step it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Weights(_) => f.write_str("weights"),
+            Self::Objectives(_) => f.write_str("objectives"),
+            Self::Relief(_) => f.write_str("relief"),
+            Self::Taken(_) => f.write_str("taken cores"),
+            Self::Slices { core, .. } => write!(f, "time slices of core {core}"),
+            Self::Liveness { instance, .. } => write!(f, "liveness of instance {instance}"),
+            Self::Lifecycle { instance, .. } => write!(f, "life cycle of instance {instance}"),
+            Self::Spare { instance, .. } => write!(f, "spare of instance {instance}"),
+            Self::Lost(_) => f.write_str("a gap"),
+        }
+    }
+}
+
+/// Version of the format: a header, lines, and an end.
+pub const FORMAT: u32 = 1;
+
+/// First line of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Header {
+    /// The format: [`FORMAT`].
+    pub headgate_record: u32,
+    /// Version of Headgate that wrote it.
+    pub version: String,
+    /// Digest of the configuration that it ran.
+    pub configuration: String,
+}
+
+/// Last line of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct LastLine {
+    /// Reason for its end.
+    pub end: End,
+}
+
+/// Reason for the end of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
+pub enum End {
+    /// The manager ended.
+    Closed,
+    /// It had its largest size.
+    Full,
+}
+
 /// One line of a record.
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]

@@ -19,12 +19,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use headgate_decide::decision::Decision;
-use headgate_decide::record::{Entry, Line, Step, StepOf};
+use headgate_decide::record::{End, Entry, FORMAT, Header, LastLine, Line, Step, StepOf};
 use headgate_decide::units::Instant as Moment;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-/// Version of the format.
-const FORMAT: u32 = 1;
 /// Most entries between decisions and their writer. Our choice: what a hundred time slices a millisecond
 /// bring in a tenth of a second, each with its sample and two actions.
 const QUEUE: usize = 1 << 15;
@@ -34,25 +32,12 @@ const WRITE_EVERY: Duration = Duration::from_millis(10);
 /// them.
 pub const BYTES_MAX: u64 = 1 << 30;
 
-/// First line of a record.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Header {
-    /// The format: `FORMAT`.
-    pub headgate_record: u32,
-    /// Version of Headgate that wrote it.
-    pub version: String,
-    /// Configuration it ran: `digest` of it.
-    pub configuration: String,
-}
-
-impl Header {
-    /// Returns the header of a record that this version writes of a configuration.
-    pub fn new(configuration: &impl Serialize) -> Self {
-        Self {
-            headgate_record: FORMAT,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            configuration: digest(configuration),
-        }
+/// Returns the header of a record that this version writes of a configuration.
+pub fn header(configuration: &impl Serialize) -> Header {
+    Header {
+        headgate_record: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        configuration: digest(configuration),
     }
 }
 
@@ -84,21 +69,6 @@ pub enum RecordStop {
     /// It cannot be written.
     #[error("it cannot be written: {0}")]
     Failed(#[from] io::Error),
-}
-
-/// Last line of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// The manager ended.
-    Closed,
-    /// It had its largest size.
-    Full,
-}
-
-#[derive(Serialize)]
-struct LastLine {
-    end: End,
 }
 
 /// Returns a name for a value: FNV-1a of 64 bits over its JSON. It tells configurations apart, and is no

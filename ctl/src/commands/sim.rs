@@ -1,5 +1,6 @@
 //! `headgate sim`: what happens on a machine that is only modelled.
 
+mod replay;
 mod report;
 mod scene;
 mod settings;
@@ -54,6 +55,7 @@ enum Command {
     List,
     Swarm(swarm::SwarmArgs),
     Shrink(swarm::ShrinkArgs),
+    Replay(replay::Args),
 }
 
 /// Runs it.
@@ -62,6 +64,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         Some(Command::List) => list(out),
         Some(Command::Swarm(args)) => swarm::run(args, out),
         Some(Command::Shrink(args)) => swarm::run_shrink(args, out),
+        Some(Command::Replay(args)) => replay::run(args, out),
         None => simulate(args, out),
     }
 }

@@ -38,7 +38,7 @@ fn live(liveness: &mut Recorded<Liveness>) -> Vec<Action> {
 #[test]
 fn a_record_has_all_that_a_decision_was_told_and_replays_to_what_it_did() {
     let file = Memory::default();
-    let header = Header::new(&["a configuration"]);
+    let header = super::header(&["a configuration"]);
     let recording = file.record(&header, BYTES_MAX);
     let said = live(&mut watch(&recording.recorder()));
     drop(recording);
@@ -55,7 +55,7 @@ fn a_record_has_all_that_a_decision_was_told_and_replays_to_what_it_did() {
 #[test]
 fn a_full_record_says_so_and_nothing_more_is_put() {
     let file = Memory::default();
-    let recording = file.record(&Header::new(&()), 1_000);
+    let recording = file.record(&header(&()), 1_000);
     let recorder = recording.recorder();
     let mut liveness = watch(&recorder);
     live(&mut liveness);
@@ -90,7 +90,7 @@ fn off_nothing_is_made_and_decisions_are_the_same() {
     let mut off = watch(&Recorder::default());
     off.entry = Box::new(|_| panic!("an entry was made"));
     let said = live(&mut off);
-    let recording = Memory::default().record(&Header::new(&()), BYTES_MAX);
+    let recording = Memory::default().record(&header(&()), BYTES_MAX);
     assert_eq!(said, live(&mut watch(&recording.recorder())));
 }
 
@@ -110,7 +110,7 @@ fn a_record_that_cannot_be_written_says_why_and_stops_nothing() {
             Ok(())
         }
     }
-    let recording = Recording::start(Box::new(Full), &Header::new(&()), BYTES_MAX).unwrap();
+    let recording = Recording::start(Box::new(Full), &header(&()), BYTES_MAX).unwrap();
     let recorder = recording.recorder();
     live(&mut watch(&recorder));
     let began = std::time::Instant::now();
@@ -127,13 +127,13 @@ fn a_record_that_cannot_be_written_says_why_and_stops_nothing() {
 fn a_file_that_is_there_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.record");
-    let recording = Recording::create(&path, &Header::new(&())).unwrap();
+    let recording = Recording::create(&path, &header(&())).unwrap();
     assert!(recording.finish().is_none());
     let before = std::fs::read(&path).unwrap();
-    assert!(matches!(Recording::create(&path, &Header::new(&())), Err(RecordError::Exists { .. })));
+    assert!(matches!(Recording::create(&path, &header(&())), Err(RecordError::Exists { .. })));
     assert_eq!(std::fs::read(&path).unwrap(), before);
     let nowhere = folder.path().join("none/run.record");
-    assert!(matches!(Recording::create(&nowhere, &Header::new(&())), Err(RecordError::File { .. })));
+    assert!(matches!(Recording::create(&nowhere, &header(&())), Err(RecordError::File { .. })));
 }
 
 #[test]

@@ -34,7 +34,7 @@ use headgate_host::signals::{self, Hangups, Wish};
 use headgate_host::stop::Stop;
 use headgate_host::undo::{Action, Janitor};
 use headgate_manager::log::Log;
-use headgate_manager::record::{Header, RecordStop, Recording};
+use headgate_manager::record::{self, RecordStop, Recording};
 use headgate_manager::{Handle, Manager, Options};
 use headgate_units::text;
 
@@ -136,7 +136,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
         catalog: catalog.clone(),
         log: log.clone(),
     };
-    let header = Header::new(&config);
+    let header = record::header(&config);
     let record = args.record.as_deref().map(|path| Recording::create(path, &header));
     let record = record.transpose().map_err(Failed::environment)?;
     let options = Options {

@@ -6,7 +6,7 @@ use headgate_decide::units::{NfId, WorkerId};
 use super::*;
 use crate::config::{Catalog, Config, Machine};
 use crate::record::memory::Memory;
-use crate::record::{BYTES_MAX, Header};
+use crate::record::{BYTES_MAX, header};
 
 fn config(scheduler: &str, nf: &str) -> Config {
     let text = format!(
@@ -153,7 +153,7 @@ fn a_slice_is_set_where_a_policy_has_one() {
 fn what_weights_saw_and_did_is_recorded_and_replays() {
     let file = Memory::default();
     let config = config("mode = \"nfvnice\"", "");
-    let recording = file.record(&Header::new(&config), BYTES_MAX);
+    let recording = file.record(&header(&config), BYTES_MAX);
     let mut scheduling = Scheduling::new(&config.scheduler, &recording.recorder());
     let seat = seat(&config);
     started(&mut scheduling, &seat);

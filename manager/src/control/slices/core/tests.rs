@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::record::memory::Memory;
-use crate::record::{BYTES_MAX, Header};
+use crate::record::{BYTES_MAX, header};
 use headgate_shm::{ControlLayout, ManagerSide};
 use std::sync::Mutex;
 
@@ -124,7 +124,7 @@ fn a_successor_changes_only_what_differs_after_the_rest_was_given_back() {
 #[test]
 fn a_core_that_is_made_anew_is_recorded_one_after_the_other() {
     let (kernel, file) = (Model::default(), Memory::default());
-    let recording = file.record(&Header::new(&()), BYTES_MAX);
+    let recording = file.record(&header(&()), BYTES_MAX);
     let recorder = recording.recorder();
     let made = |runners: &[Runner], before| {
         let (runners, objectives) = (runners.to_vec(), Vec::new());
