@@ -542,6 +542,10 @@ tables! {
         optional wake_idle_ns: SimCost;
         /// Scheduler of time slices: from the end of a slice until the next NF runs, in nanoseconds.
         optional slice_switch_ns: SimCostOfTime;
+        /// Kernel: the least time that a tick takes from what runs on its core, in nanoseconds.
+        optional tick_least_ns: SimCost;
+        /// Kernel: the most time that it takes.
+        optional tick_most_ns: SimCost;
     }
 }
 

@@ -57,12 +57,12 @@ fn a_sweep_has_a_line_for_each_value() {
 fn what_is_not_modelled_is_refused_at_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let text = example()
-        .replace("cores = [0]", "cores = [0, 7]")
+        .replace("run = \"monitor\"", "run = \"monitor\"\nnice = 3")
         .replace("{ name = \"filter\", cycles = 180 }, ", "");
     let file = written(folder.path(), &text);
     let (code, data, messages) = run(folder.path(), &["sim", &file]);
     assert_eq!((code, data.as_str()), (4, ""), "{messages}");
-    for wanted in ["several workers", ":5:1", "what a packet costs the NF `filter`", "help: add `[[sim.nf]]`"]
+    for wanted in ["nice values", ":28:1", "what a packet costs the NF `filter`", "help: add `[[sim.nf]]`"]
     {
         assert!(messages.contains(wanted), "{messages}");
     }

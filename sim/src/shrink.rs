@@ -178,9 +178,24 @@ fn plainer(scene: &Scene) -> Vec<Scene> {
     let mut on_one_core = scene.clone();
     on_one_core.nfs.iter_mut().for_each(|nf| nf.core = 0);
     all.push(on_one_core);
+    all.push(with_one_worker(scene));
+    let mut in_one_domain = Scene { domains: Vec::new(), ..scene.clone() };
+    in_one_domain.nfs.iter_mut().for_each(|nf| nf.domain = 0);
+    all.push(in_one_domain);
     // Whatever is chosen, the scene does not grow again: it is as it was, or plainer.
     all.retain(|one| plainness(one) > plainness(scene));
     all
+}
+
+fn with_one_worker(scene: &Scene) -> Scene {
+    let mut with_one = Scene { workers: 1, ..scene.clone() };
+    for nf in &mut with_one.nfs {
+        nf.worker = 0;
+        nf.instances.iter_mut().for_each(|place| place.worker = 0);
+    }
+    with_one.flows.iter_mut().for_each(|flow| flow.worker = 0);
+    with_one.chains.iter_mut().for_each(|chain| chain.exit = None);
+    with_one
 }
 
 /// Returns how many of the values that [`plainer`] changes are as plain as they can be.
@@ -196,6 +211,8 @@ fn plainness(scene: &Scene) -> u32 {
         of.gamma_percent == default.gamma_percent && of.occupancy == default.occupancy,
         scene.costs == Costs::default(),
         scene.nfs.iter().all(|nf| nf.core == 0),
+        scene.workers == 1,
+        scene.domains.is_empty(),
     ];
     plain.into_iter().map(u32::from).sum()
 }
@@ -204,6 +221,8 @@ fn with_plainer_nf(scene: &Scene, number: usize) -> Vec<Scene> {
     let nf = &scene.nfs[number];
     let mut plain = vec![
         Nf { changes: Vec::new(), ..nf.clone() },
+        Nf { instances: Vec::new(), ..nf.clone() },
+        Nf { pauses: None, ..nf.clone() },
         Nf { priority: 1, ..nf.clone() },
         Nf { ring: nf.ring.min(4096), ..nf.clone() },
         Nf { cost: Cost::Fixed(rounded(mean(&nf.cost))), ..nf.clone() },
@@ -227,6 +246,7 @@ fn with_plainer_flow(scene: &Scene, number: usize) -> Vec<Scene> {
     let (Arrivals::Constant { rate } | Arrivals::Poisson { rate } | Arrivals::OnOff { rate, .. }) =
         flow.arrivals;
     let plain = [
+        Flow { flows: 1, ..flow.clone() },
         Flow { bytes: 64, ..flow.clone() },
         Flow { arrivals: Arrivals::Constant { rate }, ..flow.clone() },
         Flow { arrivals: Arrivals::Constant { rate: rounded(rate) }, ..flow.clone() },

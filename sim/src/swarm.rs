@@ -16,7 +16,7 @@ use headgate_decide::units::Span;
 use crate::checker::{Rule, Violation};
 use crate::costs::Costs;
 use crate::random::Random;
-use crate::scene::{Arrivals, Chain, Change, Cost, Flow, Nf, Policy, Scene, Scheduler, Waits};
+use crate::scene::{Arrivals, Chain, Change, Cost, Flow, Nf, Pauses, Place, Policy, Scene, Scheduler, Waits};
 use crate::world::{Resolution, World};
 
 /// The first random stream of the swarm; those of a scene's own entities are below.
@@ -35,7 +35,7 @@ pub fn scene(seed: u64) -> Scene {
     let nfs = nfs(&mut stream(1), slices);
     let chains = chains(&mut stream(2), nfs.len() as u64);
     let flows = flows(&mut stream(3), chains.len() as u64);
-    Scene {
+    let mut scene = Scene {
         seed,
         warm_up: Span::ZERO,
         horizon: Span::from_millis(one_of(&mut stream(4), &[20, 40, 40, 80, 200])),
@@ -46,6 +46,70 @@ pub fn scene(seed: u64) -> Scene {
         nfs,
         chains,
         flows,
+    };
+    share_among_workers(&mut stream(7), &mut scene);
+    add_instances(&mut stream(8), &mut scene);
+    if !slices {
+        add_domains(&mut stream(9), &mut scene);
+    }
+    add_pauses(&mut stream(10), &mut scene);
+    scene
+}
+
+/// Most scenes have one worker; with several an instance belongs to the one that its core's number says, as
+/// the manager has it.
+fn share_among_workers(random: &mut Random, scene: &mut Scene) {
+    scene.workers = one_of(random, &[1, 1, 1, 2, 3]);
+    for nf in &mut scene.nfs {
+        nf.worker = nf.core % scene.workers;
+    }
+    for flow in &mut scene.flows {
+        flow.worker = random.below(scene.workers.into()) as u16;
+    }
+    for chain in &mut scene.chains {
+        chain.exit = (random.below(2) == 0).then(|| random.below(scene.workers.into()) as u16);
+    }
+    if scene.workers == 1 {
+        scene.chains.iter_mut().for_each(|chain| chain.exit = None);
+    }
+}
+
+/// In some scenes NFs have further instances, and flows stand for several.
+fn add_instances(random: &mut Random, scene: &mut Scene) {
+    if random.below(4) > 0 {
+        return;
+    }
+    let cores = scene.nfs.iter().map(|nf| nf.core).max().unwrap_or(0) + 1;
+    for nf in &mut scene.nfs {
+        let further = one_of(random, &[0, 1, 1, 3]);
+        let place = |_| {
+            let core = random.below(cores.into()) as u16;
+            Place { core, worker: core % scene.workers }
+        };
+        nf.instances = (0..further).map(place).collect();
+    }
+    for flow in &mut scene.flows {
+        flow.flows = one_of(random, &[1, 4, 16]);
+    }
+}
+
+/// In some scenes NFs are of several trust domains.
+fn add_domains(random: &mut Random, scene: &mut Scene) {
+    if random.below(5) > 0 {
+        return;
+    }
+    scene.domains = (0..random.between(2, 3)).map(|_| one_of(random, &[1, 1, 3])).collect();
+    for nf in &mut scene.nfs {
+        nf.domain = random.below(scene.domains.len() as u64) as u16;
+    }
+}
+
+/// Few NFs wait in the kernel.
+fn add_pauses(random: &mut Random, scene: &mut Scene) {
+    for nf in &mut scene.nfs {
+        let every = one_of(random, &[1, 64, 1_000]);
+        let length = Span::from_micros(one_of(random, &[5, 50, 2_000]));
+        nf.pauses = (random.below(12) == 0).then_some(Pauses { every, length });
     }
 }
 

@@ -57,16 +57,6 @@ impl Resolver<'_> {
     }
 
     fn refuse_of_manager(&mut self, document: &Document, config: &Config) {
-        if let Some(table) = document.manager.value()
-            && config.manager.cores.len() > 1
-        {
-            let span = place(&table.cores, &table.span);
-            self.unmodelled(
-                span,
-                "several workers",
-                "give `cores` one core, and traffic that one worker takes",
-            );
-        }
         if let Some(table) = document.scheduler.value()
             && config.scheduler.unis.core.is_some()
         {
@@ -74,16 +64,12 @@ impl Resolver<'_> {
             self.unmodelled(span, "a scheduler of slices on a core of its own", "leave `unis_core` out");
         }
         if config.domains.len() > 1 {
-            let mut domains = items(&document.domain).iter().map(|at| &at.span);
-            let what = "several trust domains, the copies between them and their parts of a core";
-            let help = "leave `domain` out of NFs and ports, so that all are in one";
-            match domains.next_back() {
-                Some(span) => self.unmodelled(span, what, help),
-                None => {
-                    let message = format!("the simulator does not model {what}");
-                    self.report.add_about_file(Code::NotModelled, message).help(help);
-                }
-            }
+            let message = "copies of packets between trust domains cost nothing in the model";
+            let help = "give `worker_hop_ps` of [sim.costs] what such a hop costs here";
+            match items(&document.domain).iter().map(|at| &at.span).next_back() {
+                Some(span) => self.report.add(Code::ModelledIdeal, span, message).help(help),
+                None => self.report.add_about_file(Code::ModelledIdeal, message).help(help),
+            };
         }
     }
 
@@ -92,10 +78,6 @@ impl Resolver<'_> {
         if nf.is_external() {
             let help = "put an NF of the same cost in its place, with [[sim.nf]]";
             self.unmodelled(place(&table.r#box, &at.span), "external programs", help);
-        }
-        if nf.cores.len() > 1 {
-            let help = "leave `instances` out, and give the one instance its part of the traffic";
-            self.unmodelled(place(&table.instances, &at.span), "several instances of an NF", help);
         }
         if nf.cores.iter().any(|core| config.manager.cores.contains(core)) {
             let help = "give the NF a core of its own, and `[sim] cores` if this takes more";

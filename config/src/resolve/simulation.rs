@@ -131,6 +131,8 @@ fn costs(table: &SimCostsTable) -> Vec<(&'static str, u64)> {
         ("call_idle_ns", given(&table.call_idle_ns)),
         ("wake_idle_ns", given(&table.wake_idle_ns)),
         ("slice_switch_ns", given(&table.slice_switch_ns)),
+        ("tick_least_ns", given(&table.tick_least_ns)),
+        ("tick_most_ns", given(&table.tick_most_ns)),
     ];
     all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }

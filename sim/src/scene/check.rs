@@ -66,6 +66,10 @@ impl Scene {
         );
         check(self.costs.yield_ns > 0, "costs.yield_ns: a yield takes time, or no time ever passes");
         check(self.costs.slice_switch_ns > 0, "costs.slice_switch_ns: a switch takes time");
+        check(
+            self.costs.tick_least_ns <= self.costs.tick_most_ns && self.costs.tick_most_ns < self.costs.tick.0 / 2,
+            "costs.tick_most_ns: at least tick_least_ns, and less than half of the time between two ticks",
+        );
         check(self.costs.tick > Span::ZERO, "costs.tick: give some time");
     }
 }

@@ -1,7 +1,7 @@
 //! From a checked configuration to the simulator's scene. What a scene has no room for was refused before
 //! (`headgate_config::load_simulated`), so nothing is left out here.
 
-use headgate_config::model::{Backend, Chain, Generator, Load, Nf, Policy, PortId};
+use headgate_config::model::{Backend, Chain, Generator, Load, Nf, Out, Policy, PortId};
 use headgate_config::{self as config, Config, Mode, NfCost, Rate, Simulated, Simulation, SizeMix};
 use headgate_session::message::Loop;
 use headgate_sim::{self as sim, Costs, Scene, Waits};
@@ -16,7 +16,7 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
     let Simulated { config, simulation, .. } = simulated;
     let mut nfs = Vec::new();
     for (nf, cost) in config.nfs.iter().zip(&simulation.nfs) {
-        nfs.push(nf_of(nf, cost.as_ref())?);
+        nfs.push(nf_of(nf, cost.as_ref(), config.manager.cores.len())?);
     }
     let scene = Scene {
         seed: simulation.seed,
@@ -24,9 +24,10 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
         horizon: Span(simulation.horizon_ns),
         costs: costs_of(config, simulation)?,
         scheduler: scheduler_of(config),
-        workers: 1,
+        workers: config.manager.cores.len() as u16,
+        domains: config.domains.iter().map(|domain| domain.part).collect(),
         nfs,
-        chains: config.chains.iter().map(chain_of).collect(),
+        chains: config.chains.iter().map(|chain| chain_of(chain, config)).collect(),
         flows: flows_of(config, simulation),
     };
     match scene.mistakes().as_slice() {
@@ -65,7 +66,7 @@ fn scheduler_of(config: &Config) -> sim::Scheduler {
     }
 }
 
-fn nf_of(nf: &Nf, cost: Option<&NfCost>) -> Result<sim::Nf, String> {
+fn nf_of(nf: &Nf, cost: Option<&NfCost>, workers: usize) -> Result<sim::Nf, String> {
     // One without a cost is visited by no chain.
     let cost = match cost {
         None => sim::Cost::Fixed(0),
@@ -74,10 +75,15 @@ fn nf_of(nf: &Nf, cost: Option<&NfCost>) -> Result<sim::Nf, String> {
             synthetic(cycles).ok_or_else(|| format!("NF `{}`: `cycles` = {cycles} is no cost", nf.name))?
         }
     };
+    // An instance belongs to the worker that its core's number says, as the manager has it.
+    let place = |core: &u32| sim::Place { core: *core as u16, worker: (*core as usize % workers) as u16 };
+    let first = nf.cores.first().map_or(sim::Place { core: 0, worker: 0 }, place);
     Ok(sim::Nf {
         name: nf.name.clone(),
-        core: nf.cores.first().copied().unwrap_or(0) as u16,
-        worker: 0,
+        core: first.core,
+        worker: first.worker,
+        instances: nf.cores.iter().skip(1).map(place).collect(),
+        domain: nf.domain.0.into(),
         ring: nf.ring,
         priority: nf.priority,
         policy: match nf.policy {
@@ -93,6 +99,7 @@ fn nf_of(nf: &Nf, cost: Option<&NfCost>) -> Result<sim::Nf, String> {
         },
         cost,
         changes: Vec::new(),
+        pauses: None,
     })
 }
 
@@ -124,9 +131,60 @@ fn synthetic(cycles: &Json) -> Option<sim::Cost> {
     })
 }
 
-fn chain_of(chain: &Chain) -> sim::Chain {
-    sim::Chain { name: chain.name.clone(), stages: chain.stages.iter().map(|nf| nf.0).collect() }
+fn chain_of(chain: &Chain, config: &Config) -> sim::Chain {
+    let workers = config.manager.cores.len() as u16;
+    let queues = match chain.out {
+        Out::Port(port) => queues_of(port, config),
+        Out::Nf | Out::Interface => workers,
+    };
+    // Where not every worker has a queue, packets go to the first one.
+    let exit = (queues < workers).then_some(0);
+    sim::Chain { name: chain.name.clone(), stages: chain.stages.iter().map(|nf| nf.0).collect(), exit }
 }
+
+/// Returns how many workers have a queue of a port: the first ones, as the manager deals queues.
+fn queues_of(port: PortId, config: &Config) -> u16 {
+    let workers = config.manager.cores.len() as u16;
+    match &config.ports[port.index()].backend {
+        Backend::Generator(_) | Backend::Null => workers,
+        Backend::Dpdk(device) => device.queues.min(workers),
+        _ => 1,
+    }
+}
+
+/// Returns the flows of a port's packets, spread over its queues.
+fn spread_over_queues(flow: &sim::Flow, port: PortId, config: &Config) -> Vec<sim::Flow> {
+    let queues = queues_of(port, config).max(1);
+    let of = |worker: u16| sim::Flow {
+        worker,
+        arrivals: part(flow.arrivals, worker, queues),
+        flows: (flow.flows / queues).max(1),
+        ..flow.clone()
+    };
+    (0..queues).map(of).collect()
+}
+
+/// Returns the arrivals by one of several queues.
+fn part(arrivals: sim::Arrivals, queue: u16, queues: u16) -> sim::Arrivals {
+    let (queue, queues) = (u64::from(queue), u64::from(queues));
+    let of = |rate: u64| rate / queues + u64::from(queue < rate % queues);
+    match arrivals {
+        sim::Arrivals::Constant { rate } => sim::Arrivals::Constant { rate: of(rate) },
+        sim::Arrivals::Poisson { rate } => sim::Arrivals::Poisson { rate: of(rate) },
+        sim::Arrivals::OnOff { rate, on, off } => sim::Arrivals::OnOff { rate: of(rate), on, off },
+    }
+}
+
+/// Returns how many flows of the model stand for so many: as many as instances can tell apart, and one where
+/// no NF of the chain has several.
+fn told_apart(flows: u32, chain: u16, config: &Config) -> u16 {
+    let mut stages = config.chains[usize::from(chain)].stages.iter();
+    let spreads = stages.any(|nf| config.nfs[nf.index()].cores.len() > 1);
+    if spreads { flows.clamp(1, FLOWS_TOLD_APART) as u16 } else { 1 }
+}
+
+/// Slots of the table by which flows are spread over instances (`headgate_decide::spread`).
+const FLOWS_TOLD_APART: u32 = headgate_decide::spread::SLOTS as u32;
 
 /// Returns the traffic that the file gives to ports, and that of generators without such.
 fn flows_of(config: &Config, simulation: &Simulation) -> Vec<sim::Flow> {
@@ -144,7 +202,10 @@ fn flows_of(config: &Config, simulation: &Simulation) -> Vec<sim::Flow> {
                 sim::Arrivals::OnOff { rate, on: Span(on_ns), off: Span(off_ns) }
             }
         };
-        flows.push(sim::Flow { chain, worker: 0, bytes: traffic.bytes, arrivals });
+        let bytes = traffic.bytes;
+        let told = told_apart(u32::MAX, chain, config);
+        let flow = sim::Flow { chain, worker: 0, bytes, arrivals, flows: told };
+        flows.extend(spread_over_queues(&flow, traffic.port, config));
     }
     for (number, port) in config.ports.iter().enumerate() {
         let id = PortId(number as u16);
@@ -152,7 +213,8 @@ fn flows_of(config: &Config, simulation: &Simulation) -> Vec<sim::Flow> {
             && simulation.traffic.iter().all(|traffic| traffic.port != id)
             && let Some(chain) = chain_by_rules(config, id)
         {
-            flows.extend(flows_of_generator(generator, chain));
+            let of_generator = flows_of_generator(generator, chain, config);
+            flows.extend(of_generator.iter().flat_map(|flow| spread_over_queues(flow, id, config)));
         }
     }
     flows
@@ -165,17 +227,22 @@ fn chain_by_rules(config: &Config, port: PortId) -> Option<u16> {
 }
 
 /// Returns the flows of a generator: one for each class, because within a class packets keep their order.
-fn flows_of_generator(generator: &Generator, chain: u16) -> Vec<sim::Flow> {
+fn flows_of_generator(generator: &Generator, chain: u16, config: &Config) -> Vec<sim::Flow> {
     let bytes = match &generator.sizes {
         SizeMix::Weighted(sizes) => sizes.first().map_or(64, |(bytes, _)| *bytes),
         SizeMix::Imix => 64,
     };
     let rates = match &generator.load {
-        Load::Even { rate: Rate::PacketsPerSecond(rate), .. } => vec![*rate],
+        Load::Even { rate: Rate::PacketsPerSecond(rate), flows } => vec![(*rate, *flows)],
         Load::Even { rate: Rate::Max, .. } => Vec::new(),
-        Load::Classes(classes) => classes.iter().map(|class| class.packets_per_second).collect(),
+        Load::Classes(classes) => {
+            classes.iter().map(|class| (class.packets_per_second, class.flows)).collect()
+        }
     };
-    let flow = |rate| sim::Flow { chain, worker: 0, bytes, arrivals: sim::Arrivals::Constant { rate } };
+    let flow = |(rate, flows)| {
+        let flows = told_apart(flows, chain, config);
+        sim::Flow { chain, worker: 0, bytes, arrivals: sim::Arrivals::Constant { rate }, flows }
+    };
     rates.into_iter().map(flow).collect()
 }
 

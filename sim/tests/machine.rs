@@ -1,0 +1,138 @@
+//! Small scenes whose results can be said beforehand: workers, instances, trust domains, waits in the kernel.
+
+use headgate_decide::units::Span;
+use headgate_sim::{Arrivals, Chain, Cost, Costs, Flow, Nf, Pauses, Place, Policy, Report, Resolution};
+use headgate_sim::{Scene, Scheduler, Waits, World};
+
+fn nf(number: usize, cycles: u64) -> Nf {
+    Nf {
+        name: format!("nf{number}"),
+        core: 0,
+        worker: 0,
+        instances: Vec::new(),
+        domain: 0,
+        ring: 1024,
+        priority: 1,
+        policy: Policy::Normal,
+        waits: Waits::Notified,
+        cost: Cost::Fixed(cycles),
+        changes: Vec::new(),
+        pauses: None,
+    }
+}
+
+/// NFs of these costs, each with a chain of its own at this rate, under the kernel alone, without ticks' time.
+fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
+    let nfs: Vec<Nf> = cycles.iter().enumerate().map(|(number, cycles)| nf(number, *cycles)).collect();
+    let chain = |number: usize| Chain { name: format!("c{number}"), stages: vec![number as u16], exit: None };
+    let flow = |chain: usize| Flow {
+        chain: chain as u16,
+        worker: 0,
+        bytes: 64,
+        arrivals: Arrivals::Constant { rate },
+        flows: 1,
+    };
+    Scene {
+        seed: 1,
+        warm_up: Span::from_millis(100),
+        horizon: Span::from_millis(400),
+        costs: Costs { tick_least_ns: 0, tick_most_ns: 0, ..Costs::default() },
+        scheduler: Scheduler { weighs: false, presses_back: false, ..Scheduler::default() },
+        workers: 1,
+        domains: Vec::new(),
+        chains: (0..nfs.len()).map(chain).collect(),
+        flows: (0..nfs.len()).map(flow).collect(),
+        nfs,
+    }
+}
+
+fn run(scene: &Scene) -> Report {
+    assert_eq!(scene.mistakes(), [] as [String; 0]);
+    let report = World::new(scene.clone(), Resolution::default()).run();
+    assert_eq!(report.violations, []);
+    report
+}
+
+fn cpu(report: &Report) -> Vec<f64> {
+    report.nfs.iter().map(|nf| nf.cpu_percent).collect()
+}
+
+fn assert_near(found: &[f64], wanted: &[f64], within: f64) {
+    assert_eq!(found.len(), wanted.len());
+    let near = found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() <= within);
+    assert!(near, "{found:?} {wanted:?}");
+}
+
+#[test]
+fn a_chain_crosses_workers_and_comes_back_to_its_port() {
+    let mut scene = side_by_side(&[100, 100], 0);
+    (scene.workers, scene.nfs[1].worker, scene.nfs[1].core) = (2, 1, 1);
+    scene.chains = vec![Chain { name: "c".to_owned(), stages: vec![0, 1], exit: Some(0) }];
+    scene.flows = vec![Flow { arrivals: Arrivals::Constant { rate: 1_000_000 }, ..scene.flows[0].clone() }];
+    let report = run(&scene);
+    assert!((report.throughput.per_second() - 1e6).abs() < 2e3, "{report:#?}");
+    // In, a hop and out at the first one, or rather over the mesh: each packet costs both a hop more.
+    let costs = &scene.costs;
+    let [enter, hop, leave] = [costs.worker_enter_ps, costs.worker_hop_ps, costs.worker_leave_ps];
+    let busy = |ps: u64| ps as f64 / 1e4;
+    let least = [busy(enter + 2 * hop), busy(hop + leave)];
+    for (found, least) in report.workers_busy_percent.iter().zip(least) {
+        assert!(*found >= 0.99 * least, "{report:#?}");
+    }
+    // While the second worker is busy with what leaves there, its ring from the first one is too short.
+    scene.flows[0].arrivals = Arrivals::Constant { rate: 12_000_000 };
+    (scene.chains[0].exit, scene.costs.worker_leave_ps) = (None, 500_000);
+    let report = run(&scene);
+    assert!(report.chains[0].worker_full.per_second() > 0.0, "{report:#?}");
+}
+
+#[test]
+fn instances_share_the_flows_of_their_nf() {
+    let mut scene = side_by_side(&[2_100], 3_000_000);
+    scene.flows[0].flows = 64;
+    let one = run(&scene).throughput.per_second();
+    scene.nfs[0].instances = vec![Place { core: 1, worker: 0 }];
+    let report = run(&scene);
+    assert!((report.throughput.per_second() / one - 2.0).abs() < 0.05, "{one} {report:#?}");
+    assert_eq!((report.nfs[0].name.as_str(), report.nfs[1].name.as_str()), ("nf0.0", "nf0.1"));
+    // A single flow stays with one of them.
+    scene.flows[0].flows = 1;
+    let report = run(&scene);
+    assert!((report.throughput.per_second() / one - 1.0).abs() < 0.02, "{one} {report:#?}");
+    assert!(report.nfs.iter().any(|nf| nf.served.per_second() == 0.0), "{report:#?}");
+}
+
+/// A domain has its part whatever number of NFs it has, and its NFs share that.
+#[test]
+fn domains_have_their_parts_of_a_core() {
+    let mut scene = side_by_side(&[2_100, 2_100, 2_100], 3_000_000);
+    assert_near(&cpu(&run(&scene)), &[33.3, 33.3, 33.3], 1.0);
+    scene.domains = vec![1, 1];
+    scene.nfs[2].domain = 1;
+    assert_near(&cpu(&run(&scene)), &[25.0, 25.0, 50.0], 1.0);
+    scene.domains = vec![3, 1];
+    assert_near(&cpu(&run(&scene)), &[37.5, 37.5, 25.0], 1.0);
+    // What a domain does not use the others have.
+    scene.flows[2].arrivals = Arrivals::Constant { rate: 0 };
+    assert_near(&cpu(&run(&scene)), &[50.0, 50.0, 0.0], 1.0);
+    // Weights share within a domain by what its NFs need, and leave the domains' parts alone.
+    scene.flows[2].arrivals = scene.flows[1].arrivals;
+    scene.nfs[1].cost = Cost::Fixed(6_300);
+    scene.scheduler = Scheduler { weighs: true, presses_back: false, claim_cores: 64, ..Scheduler::default() };
+    assert_near(&cpu(&run(&scene)), &[18.75, 56.25, 25.0], 3.0);
+}
+
+#[test]
+fn an_nf_that_waits_leaves_its_core_and_comes_back() {
+    let mut scene = side_by_side(&[0, 2_100], 3_000_000);
+    scene.nfs[0].pauses = Some(Pauses { every: 64, length: Span::from_millis(1) });
+    let report = run(&scene);
+    // A burst of 64, and the next one a millisecond later, but for its own time and the other's slice.
+    let served = report.nfs[0].served.per_second();
+    assert!((10_000.0..=64_000.0).contains(&served), "{report:#?}");
+    assert!(report.nfs[0].cpu_percent < 2.0 && report.nfs[1].cpu_percent > 97.0, "{report:#?}");
+    // Alone it is back at once.
+    (scene.nfs[1].core, scene.costs.switch_ns) = (1, 0);
+    let served = run(&scene).nfs[0].served.per_second();
+    assert!((63_000.0..=64_000.0).contains(&served), "{served}");
+}
