@@ -62,8 +62,7 @@ fn what_is_not_modelled_is_refused_at_its_place() {
     let file = written(folder.path(), &text);
     let (code, data, messages) = run(folder.path(), &["sim", &file]);
     assert_eq!((code, data.as_str()), (4, ""), "{messages}");
-    for wanted in ["nice values", ":28:1", "what a packet costs the NF `filter`", "help: add `[[sim.nf]]`"]
-    {
+    for wanted in ["nice values", ":28:1", "what a packet costs the NF `filter`", "help: add `[[sim.nf]]`"] {
         assert!(messages.contains(wanted), "{messages}");
     }
     let (code, _, messages) = run(folder.path(), &["sim", "nowhere.toml"]);

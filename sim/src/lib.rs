@@ -45,7 +45,5 @@ mod world;
 pub use checker::{Rule, Violation};
 pub use costs::Costs;
 pub use report::{Report, Value};
-pub use scene::{
-    Arrivals, Chain, Change, Cost, Flow, Nf, Pauses, Place, Policy, Scene, Scheduler, Waits,
-};
+pub use scene::{Arrivals, Chain, Change, Cost, Flow, Nf, Pauses, Place, Policy, Scene, Scheduler, Waits};
 pub use world::{Resolution, World};

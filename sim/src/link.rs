@@ -75,7 +75,11 @@ impl Link {
             load: Load::Clear,
             is_blocked: false,
             yields: scheduler.presses_back,
-            sleep: Sleep::new(wake::Seat::new(CoreId(seat.core as u16), RegionId(seat.domain)), sleeps, marks),
+            sleep: Sleep::new(
+                wake::Seat::new(CoreId(seat.core as u16), RegionId(seat.domain)),
+                sleeps,
+                marks,
+            ),
             counts: LinkCounts::default(),
         }
     }

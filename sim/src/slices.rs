@@ -35,8 +35,13 @@ impl Slices {
         if !scene.scheduler.slices {
             return Vec::new();
         }
-        let mut cores: Vec<u16> =
-            scene.nfs.iter().filter(|nf| nf.waits == Waits::Polling).flat_map(Nf::places).map(|at| at.core).collect();
+        let mut cores: Vec<u16> = scene
+            .nfs
+            .iter()
+            .filter(|nf| nf.waits == Waits::Polling)
+            .flat_map(Nf::places)
+            .map(|at| at.core)
+            .collect();
         cores.sort_unstable();
         cores.dedup();
         cores.into_iter().map(|core| Self::new(core, scene, plant)).collect()

@@ -30,8 +30,9 @@ impl Weighing {
         for number in 0..plant.nfs.len() {
             let instance = InstanceId(number as u16);
             let (nf, core) = (plant.of[number], CoreId(plant.links[number].seat.core as u16));
-            let runs_on =
-                |other: NfId, core: CoreId| scene.nfs[other.index()].places().any(|place| place.core == core.0);
+            let runs_on = |other: NfId, core: CoreId| {
+                scene.nfs[other.index()].places().any(|place| place.core == core.0)
+            };
             let chains = chains.iter().map(Vec::as_slice);
             let feeds = feeds(NfId(nf as u16), core, chains, runs_on);
             let nf = traits(&scene.nfs[nf], core, plant.nfs[number].sleeps());

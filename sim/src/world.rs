@@ -53,8 +53,7 @@ impl World {
             nf.orders.poll = poll_before_sleep(!scene.scheduler.presses_back);
         }
         let merges = resolution == Resolution::Merged;
-        let workers = (0..scene.workers.into())
-            .map(|number| {
+        let workers = (0..scene.workers.into()).map(|number| {
             let random = Random::stream(scene.seed, WORKERS + number as u64);
             Worker::new(number, ports(&scene, number), &plant, merges, random)
         });

@@ -118,7 +118,8 @@ fn domains_have_their_parts_of_a_core() {
     // Weights share within a domain by what its NFs need, and leave the domains' parts alone.
     scene.flows[2].arrivals = scene.flows[1].arrivals;
     scene.nfs[1].cost = Cost::Fixed(6_300);
-    scene.scheduler = Scheduler { weighs: true, presses_back: false, claim_cores: 64, ..Scheduler::default() };
+    scene.scheduler =
+        Scheduler { weighs: true, presses_back: false, claim_cores: 64, ..Scheduler::default() };
     assert_near(&cpu(&run(&scene)), &[18.75, 56.25, 25.0], 3.0);
 }
 

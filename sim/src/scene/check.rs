@@ -67,7 +67,8 @@ impl Scene {
         check(self.costs.yield_ns > 0, "costs.yield_ns: a yield takes time, or no time ever passes");
         check(self.costs.slice_switch_ns > 0, "costs.slice_switch_ns: a switch takes time");
         check(
-            self.costs.tick_least_ns <= self.costs.tick_most_ns && self.costs.tick_most_ns < self.costs.tick.0 / 2,
+            self.costs.tick_least_ns <= self.costs.tick_most_ns
+                && self.costs.tick_most_ns < self.costs.tick.0 / 2,
             "costs.tick_most_ns: at least tick_least_ns, and less than half of the time between two ticks",
         );
         check(self.costs.tick > Span::ZERO, "costs.tick: give some time");
@@ -86,7 +87,9 @@ impl Nf {
             found.push(format!("{place}.domain: there is no part for domain {}", self.domain));
         }
         if self.pauses.is_some_and(|pauses| pauses.every == 0 || pauses.length > HORIZON_MAX) {
-            found.push(format!("{place}.pauses: one comes after a packet at the earliest, and ends within an hour"));
+            found.push(format!(
+                "{place}.pauses: one comes after a packet at the earliest, and ends within an hour"
+            ));
         }
         if !self.ring.is_power_of_two() || self.ring > RING_MAX {
             found.push(format!("{place}.ring: {} is no power of two up to {RING_MAX}", self.ring));

@@ -108,7 +108,9 @@ fn replay(path: &Path, mut lines: impl io::BufRead) -> Result<Found, CommandErro
             0 => Err(format!("it ends with line {} and without its last one: {CUT}", number - 1)),
             _ if text.last() != Some(&b'\n') => Err(format!("line {number} is not whole: {CUT}")),
             _ => match read(&text) {
-                Err(error) => Err(format!("line {number} is no step of a decision ({error}): nothing behind it is read")),
+                Err(error) => Err(format!(
+                    "line {number} is no step of a decision ({error}): nothing behind it is read"
+                )),
                 Ok(Read::End(end)) => Ok(end),
                 Ok(Read::Line(line)) => match step(&mut replay, *line, number, &mut found) {
                     Ok(()) => continue,
@@ -222,7 +224,10 @@ mod tests {
         let difference = other.difference.unwrap();
         assert_eq!((difference.line, difference.at_ns), (4, 2_500_000));
         assert_eq!(difference.decision, "life cycle of instance 3");
-        assert_eq!((difference.expected.as_deref(), difference.got.as_deref()), (Some("Kill"), Some("Spawn")));
+        assert_eq!(
+            (difference.expected.as_deref(), difference.got.as_deref()),
+            (Some("Kill"), Some("Spawn"))
+        );
         let told = Difference { expected: None, ..difference }.to_string();
         assert!(told.contains("at 0.002500 s") && told.contains("expected: nothing more"), "{told}");
     }
