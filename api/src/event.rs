@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Something that happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Time in nanoseconds since the manager started.
     pub at_ns: u64,
@@ -32,6 +33,7 @@ impl Event {
 
 /// Severity of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Normal operation.
@@ -47,6 +49,7 @@ macro_rules! codes {
     ($($(#[$doc:meta])+ $code:ident: $severity:ident,)+) => {
         /// The kind of an event, in `--json` a word in kebab-case that keeps its meaning.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(rename_all = "kebab-case")]
         pub enum EventCode {
             $($(#[$doc])+ $code,)+

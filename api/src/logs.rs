@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Line that an NF wrote to its standard output or standard error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LogLine {
     /// Number of the line among those of all NFs.
     pub number: u64,
@@ -17,6 +18,7 @@ pub struct LogLine {
 
 /// Last lines of an NF.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Logs {
     /// Lines, oldest first.
     pub lines: Vec<LogLine>,

@@ -1,5 +1,8 @@
 //! Paths of a manager's sockets and lock.
 
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// End of the name of a manager's lock, behind the manager's own name.
@@ -30,6 +33,28 @@ pub fn api_socket(name: &str) -> PathBuf {
 #[must_use]
 pub fn nf_socket(name: &str) -> PathBuf {
     folder().join(format!("{name}+nf.sock"))
+}
+
+/// The socket of the server that serves the API of the manager of this name over HTTP.
+#[must_use]
+pub fn http_socket(name: &str) -> PathBuf {
+    folder().join(format!("{name}+http.sock"))
+}
+
+/// Makes a folder unless it is there, and refuses one that another user made: in `/tmp` anybody can, and could
+/// then put a socket of their own in place of ours.
+///
+/// # Errors
+/// The kernel's, or that it belongs to another user.
+pub fn make_own(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let found = std::fs::symlink_metadata(folder)?;
+    let owner = found.uid();
+    if !found.is_dir() || owner != rustix::process::geteuid().as_raw() {
+        let why = format!("it is not a folder of this user but belongs to user {owner}; remove it");
+        return Err(io::Error::other(why));
+    }
+    Ok(())
 }
 
 /// The file that the manager of this name holds a lock on.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use headgate_units::text::{self, harmless};
 
+use crate::event::Event;
 use crate::request::RequestError;
 use crate::status::{NfState, NfStatus, PortStatus, Snapshot};
 
@@ -127,25 +128,28 @@ impl Events {
         self.told_until_ns = now.events.last().map(|event| event.at_ns).or(self.told_until_ns);
     }
 
+    /// Returns those that were not told yet.
+    pub fn new_in<'s>(&mut self, now: &'s Snapshot) -> Vec<&'s Event> {
+        let is_new = |at_ns: u64| self.told_until_ns.is_none_or(|until| at_ns > until);
+        let new = now.events.iter().filter(|event| is_new(event.at_ns)).collect();
+        self.seen(now);
+        new
+    }
+
     /// Returns those that were not told yet, as lines.
     pub fn unseen(&mut self, now: &Snapshot) -> Vec<String> {
-        let is_new = |at_ns: u64| self.told_until_ns.is_none_or(|until| at_ns > until);
-        let new = now.events.iter().filter(|event| is_new(event.at_ns));
-        let lines = new
-            .map(|event| {
-                let at = event.at_ns as f64 / 1e9;
-                harmless(&format!("{at:.3} s: {}: {}", event.who, event.what))
-            })
-            .collect();
-        self.seen(now);
-        lines
+        let line = |event: &Event| {
+            let at = event.at_ns as f64 / 1e9;
+            harmless(&format!("{at:.3} s: {}: {}", event.who, event.what))
+        };
+        self.new_in(now).into_iter().map(line).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::{Event, EventCode, SchedulerStatus, TakenStatus};
+    use crate::status::{EventCode, SchedulerStatus, TakenStatus};
 
     fn with_events(times: &[u64]) -> Snapshot {
         let event = |&at_ns: &u64| Event::new(at_ns, EventCode::NfReady, "fw", "ready\x07".into());

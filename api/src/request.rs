@@ -46,7 +46,7 @@ pub enum Request {
         #[serde(default)]
         from: u64,
     },
-    /// Work by another configuration from now on. Ports, memory and the manager's cores stay.
+    /// Work by another configuration from now on: [`Applied`]. Ports, memory and the manager's cores stay.
     Apply {
         /// The file's name, for messages.
         name: String,
@@ -65,6 +65,14 @@ pub enum Request {
     },
     /// Stop: take in no more packets, let those on their way leave, stop the NFs, end.
     Stop,
+}
+
+/// Answer to `apply`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Applied {
+    /// Changes, in sentences.
+    pub changes: Vec<String>,
 }
 
 /// A request's error: the reason why it could not be met.

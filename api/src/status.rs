@@ -12,6 +12,7 @@ pub use crate::event::{Event, EventCode, Severity};
 
 /// State of a manager at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// Time of the snapshot, in nanoseconds since the manager started.
     pub at_ns: u64,
@@ -42,6 +43,7 @@ pub struct Snapshot {
 
 /// The manager process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ManagerStatus {
     /// Name of the manager.
     pub name: String,
@@ -60,6 +62,7 @@ pub struct ManagerStatus {
 
 /// Scheduling of the cores that NFs share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SchedulerStatus {
     /// Configured mode: os, weights, backpressure, nfvnice, unis.
     pub mode: String,
@@ -77,6 +80,7 @@ pub struct SchedulerStatus {
 
 /// A core of workers or NFs that others take.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TakenStatus {
     /// Number of the core.
     pub core: u32,
@@ -90,6 +94,7 @@ pub struct TakenStatus {
 
 /// Cores kept free of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReservedStatus {
     /// Numbers of the cores.
     pub cores: Vec<u32>,
@@ -101,6 +106,7 @@ pub struct ReservedStatus {
 
 /// A core that is given to its NFs by time slices.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlicesStatus {
     /// Number of the core.
     pub core: u32,
@@ -123,6 +129,7 @@ pub struct SlicesStatus {
 
 /// A worker thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerStatus {
     /// Core the worker is pinned to.
     pub core: u32,
@@ -142,6 +149,7 @@ pub struct WorkerStatus {
 
 /// Cost of one station of the packet path.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StationStatus {
     /// Name of the station.
     pub station: String,
@@ -153,6 +161,7 @@ pub struct StationStatus {
 
 /// A packet region.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MemoryStatus {
     /// Trust domain that the region belongs to.
     pub domain: String,
@@ -177,6 +186,7 @@ pub struct MemoryStatus {
 
 /// A port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PortStatus {
     /// Name of the port.
     pub name: String,
@@ -221,6 +231,7 @@ pub struct PortStatus {
 
 /// Faults that a port injected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultStatus {
     /// Faults of received packets; `received` of the port counts those that were passed on.
     pub received: FaultCounts,
@@ -230,6 +241,7 @@ pub struct FaultStatus {
 
 /// Numbers of injected faults in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultCounts {
     /// Packets that were lost.
     pub lost: u64,
@@ -243,6 +255,7 @@ pub struct FaultCounts {
 
 /// Distribution of latencies at a port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyStatus {
     /// Packets measured.
     pub count: u64,
@@ -262,6 +275,7 @@ pub struct LatencyStatus {
 
 /// State of an NF instance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NfState {
     /// Launched, not yet ready.
@@ -287,6 +301,7 @@ pub enum NfState {
 
 /// An argument that an NF refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RefusedArgument {
     /// Path of the argument inside `args`, such as `rules[2].protocol`; empty for all of them.
     pub path: String,
@@ -296,6 +311,7 @@ pub struct RefusedArgument {
 
 /// An NF instance.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NfStatus {
     /// Name of the NF in the configuration.
     pub nf: String,
@@ -445,6 +461,7 @@ pub struct NfStatus {
 
 /// State of the interfaces of an external program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExternalStatus {
     /// Kind of the interfaces: memif or veth.
     pub ports: String,
@@ -456,6 +473,7 @@ pub struct ExternalStatus {
 
 /// Delay of packets, over the last 100 to 200 ms that had some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayStatus {
     /// Median, in nanoseconds.
     pub p50_ns: u64,
@@ -489,6 +507,7 @@ pub const HISTOGRAM_BOUNDS_NS: [u64; 18] = [
 
 /// Distribution of sampled times, since the manager started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistogramStatus {
     /// Number of samples in each bucket of [`HISTOGRAM_BOUNDS_NS`], then of longer ones.
     pub counts: Vec<u64>,
@@ -498,6 +517,7 @@ pub struct HistogramStatus {
 
 /// Delay of packets at one stage of a chain, over all its instances.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageDelayStatus {
     /// Name of the stage.
     pub stage: String,
@@ -510,6 +530,7 @@ pub struct StageDelayStatus {
 
 /// Counters of an NF on interfaces of the kernel, by its own account: the manager sees none of its packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IoStatus {
     /// Way of packets between kernel and NF: packet, mapped, uring, xdp.
     pub driver: String,
@@ -525,6 +546,7 @@ pub struct IoStatus {
 
 /// One interface of an NF.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InterfaceStatus {
     /// Name of the interface.
     pub name: String,
@@ -554,6 +576,7 @@ impl IoStatus {
 
 /// A chain.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChainStatus {
     /// Name of the chain.
     pub name: String,
@@ -608,6 +631,7 @@ pub struct ChainStatus {
 
 /// Objective of a chain, and whether it is met.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ObjectiveStatus {
     /// Rate floor: packets per second guaranteed while as many are offered.
     pub rate_floor: Option<u64>,
@@ -623,6 +647,7 @@ pub struct ObjectiveStatus {
 
 /// An Open vSwitch between the stages of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SwitchStatus {
     /// Kind of datapath: `system`, the kernel's module, or `netdev`, the process itself.
     pub datapath: String,
@@ -638,6 +663,7 @@ pub struct SwitchStatus {
 
 /// Packets of one chain dropped for one reason.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DropStatus {
     /// Name of the chain.
     pub chain: String,
@@ -651,6 +677,7 @@ pub struct DropStatus {
 
 /// A flow in a worker's table.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowStatus {
     /// Key of the flow, as text.
     pub flow: String,

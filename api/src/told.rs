@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Outcome of a message to the instances of an NF.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Told {
     /// Number of instances that were sent the message.
     pub told: u64,
@@ -14,6 +15,7 @@ pub struct Told {
 
 /// Answer of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NfAnswer {
     /// The instance.
     pub instance: String,
@@ -24,6 +26,7 @@ pub struct NfAnswer {
 
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The NF did it, and said this; empty when it had nothing to say.

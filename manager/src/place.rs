@@ -1,9 +1,9 @@
 //! Place of a manager: its lock and its sockets, for as long as it runs.
 
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
-use headgate_api::place::{folder, nf_socket};
+use headgate_api::place::{self, folder, nf_socket};
 
 /// Reason why a manager's place could not be taken.
 #[derive(Debug, thiserror::Error)]
@@ -177,18 +177,9 @@ fn unusable(step: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> P
     move |cause| PlaceError::Unusable { step, path, cause }
 }
 
-/// Makes the folder unless it is there, and refuses one that somebody else made: in `/tmp` anybody can,
-/// and could then put a socket of his own in place of ours.
+/// Makes the folder unless it is there.
 pub(crate) fn make_own(folder: &Path) -> Result<(), PlaceError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(unusable("create the folder", folder))?;
-    let found = std::fs::symlink_metadata(folder).map_err(unusable("look at", folder))?;
-    let owner = found.uid();
-    if !found.is_dir() || owner != rustix::process::geteuid().as_raw() {
-        let why = format!("it is not a folder of this user but belongs to user {owner}; remove it");
-        return Err(unusable("use", folder)(std::io::Error::other(why)));
-    }
-    Ok(())
+    place::make_own(folder).map_err(unusable("use", folder))
 }
 
 /// Returns whether the manager that wrote this number runs.

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use headgate_api::request::Applied;
 use headgate_api::{self as api, Request};
 use headgate_config::{self as config, Machine};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
@@ -18,12 +18,6 @@ use crate::shipped::Shipped;
 pub struct Args {
     /// Configuration file
     file: PathBuf,
-}
-
-/// The manager's answer.
-#[derive(Debug, Serialize, Deserialize)]
-struct Applied {
-    changes: Vec<String>,
 }
 
 /// Runs it.
