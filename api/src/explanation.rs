@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The way of one packet, and how it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The packet as it was understood, with the port that it comes by.
     pub packet: String,
@@ -27,6 +28,7 @@ pub struct Explanation {
 
 /// A rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RuleExplanation {
     /// Its place in the file, from 1; lower places win.
     pub place: usize,
@@ -38,6 +40,7 @@ pub struct RuleExplanation {
 
 /// A flow in a worker's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KnownFlow {
     /// The chain that it takes.
     pub chain: String,
@@ -47,6 +50,7 @@ pub struct KnownFlow {
 
 /// A stage of the packet's chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageExplanation {
     /// The NF.
     pub nf: String,
@@ -67,6 +71,7 @@ pub struct StageExplanation {
 
 /// What a stage does with a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Treatment {
     /// The NF works on it, and decides what becomes of it.
@@ -80,6 +85,7 @@ pub enum Treatment {
 
 /// End of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndExplanation {
     /// The drop reason's name, as `headgate show drops` has it.
     pub reason: String,

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, check, completions, doctor, down, explain, list, logs, man, metrics, profile, show, sim,
-    status, tell, top, up,
+    apply, bench, check, completions, doctor, down, explain, list, logs, man, metrics, profile, serve, show,
+    sim, status, tell, top, up,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -46,6 +46,7 @@ enum Command {
     List(list::Args),
     Logs(logs::Args),
     Metrics(metrics::Args),
+    Serve(serve::Args),
     Tell(tell::Args),
     /// Show where the time of packets goes, and what to change first
     #[command(subcommand)]
@@ -84,6 +85,7 @@ impl Command {
             Self::List(args) => list::run(&args, out),
             Self::Logs(args) => logs::run(&args, out),
             Self::Metrics(args) => metrics::run(&args, out),
+            Self::Serve(args) => serve::run(&args, out),
             Self::Tell(args) => tell::run(&args, out),
             Self::Profile(command) => profile::run(&command, out),
             Self::Bench(args) => bench::run(&args, out),

@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{HEADGATE, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "demo",
     "doctor",
     "check",
@@ -19,6 +19,7 @@ const COMMANDS: [&str; 15] = [
     "top",
     "show",
     "metrics",
+    "serve",
     "tell",
     "profile",
     "bench",

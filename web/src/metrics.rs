@@ -15,6 +15,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+use axum::body::Bytes;
 use headgate_api::status::Snapshot;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
@@ -35,6 +36,12 @@ pub fn text(snapshot: Option<Arc<Snapshot>>) -> Result<String, fmt::Error> {
     let mut written = String::new();
     text::encode(&mut written, &registry)?;
     Ok(written)
+}
+
+/// Returns the metrics of a manager that does not answer.
+pub(crate) fn of_silence() -> Bytes {
+    // Writing to a string does not fail.
+    text(None).unwrap_or_default().into()
 }
 
 #[derive(Debug)]

@@ -1,73 +1,25 @@
 //! The server under clients that are wrong, slow, many, or led here by another site.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+mod common;
 
-use headgate_api::status::Snapshot;
-use headgate_web::server::{Ask, CONNECTIONS_MAX, REQUEST_PATIENCE, Server};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::thread;
 
-/// Longest wait of a test before it gives up; not a measurement.
-const PATIENCE: Duration = Duration::from_secs(60);
+use common::fake::{Fake, Manners};
+use common::{PATIENCE, Running};
+use headgate_web::server::{CONNECTIONS_MAX, REQUEST_PATIENCE};
 
-/// A server that runs until it is dropped.
-struct Running {
-    address: SocketAddr,
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Running {
-    fn start(ask: Arc<Ask>) -> Self {
-        let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (address, is_over) = (server.address(), Arc::<AtomicBool>::default());
-        let asked = is_over.clone();
-        let thread = thread::spawn(move || server.run(ask, || asked.load(Ordering::Relaxed)));
-        Self { address, is_over, thread: Some(thread) }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream
-    }
-
-    /// Sends bytes and returns what comes until the end.
-    fn say(&self, bytes: &[u8]) -> String {
-        let mut stream = self.connect();
-        // It may be closed before all of it was sent.
-        let _ = stream.write_all(bytes);
-        let mut text = Vec::new();
-        match stream.read_to_end(&mut text) {
-            Ok(_) => {}
-            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
-        }
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
-    fn get(&self, path: &str) -> String {
-        self.say(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).as_bytes())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().unwrap().join();
-        assert!(ended.is_ok() || thread::panicking());
-    }
-}
-
-fn some() -> Arc<Ask> {
-    Arc::new(|| Some(Snapshot::default()))
+/// A server of metrics, and the manager that it asks.
+fn with_manager() -> (Running, Fake) {
+    let fake = Fake::start(Manners::Good);
+    (Running::of_metrics(fake.socket()), fake)
 }
 
 #[test]
 fn metrics_are_served_and_nothing_else_is() {
-    let server = Running::start(some());
+    let (server, _manager) = with_manager();
     let answer = server.get("/metrics");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
@@ -82,7 +34,7 @@ fn metrics_are_served_and_nothing_else_is() {
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "BREW"] {
         let answer = server.say(format!("{method} /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
         assert!(
-            answer.starts_with("HTTP/1.1 405") && answer.contains("allow: GET, HEAD"),
+            answer.starts_with("HTTP/1.1 405") && answer.contains("allow: GET,HEAD"),
             "{method}: {answer}"
         );
     }
@@ -91,7 +43,7 @@ fn metrics_are_served_and_nothing_else_is() {
 /// What is no request ends its connection, and the next one is served.
 #[test]
 fn garbage_harms_nobody() {
-    let server = Running::start(some());
+    let (server, _manager) = with_manager();
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(1 << 20));
     let headers = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "X: y\r\n".repeat(5000));
     let chunked =
@@ -114,7 +66,7 @@ fn garbage_harms_nobody() {
 
 #[test]
 fn a_page_of_another_site_reads_nothing() {
-    let server = Running::start(some());
+    let (server, _manager) = with_manager();
     let of = |host: &str| server.say(format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
     for host in
         ["evil.example", "evil.example:9464", "localhost.evil.example", "10.0.0.1:9464", "[2001:db8::1]:80"]
@@ -130,7 +82,7 @@ fn a_page_of_another_site_reads_nothing() {
 /// A client that begins a request and does not end it is cut off; others are served meanwhile.
 #[test]
 fn a_slow_client_is_cut_off() {
-    let server = Running::start(some());
+    let (server, _manager) = with_manager();
     let mut slow = server.connect();
     slow.write_all(b"GET /metrics HTTP/1.1\r\nHo").unwrap();
     assert!(server.get("/metrics").contains("headgate_up 1.0"));
@@ -143,27 +95,33 @@ fn a_slow_client_is_cut_off() {
 /// More connections than there may be, all silent: the newest is served, the oldest is ended.
 #[test]
 fn silent_connections_keep_nobody_out() {
-    let server = Running::start(some());
+    let (server, _manager) = with_manager();
     let mut silent: Vec<TcpStream> = (0..CONNECTIONS_MAX + 50).map(|_| server.connect()).collect();
     assert!(server.get("/metrics").contains("headgate_up 1.0"));
     assert!(matches!(silent[0].read(&mut [0]), Ok(0) | Err(_)));
 }
 
-/// Many requests at once are one request to the manager, and one that fails is told as such.
+/// Many requests at once are one request to the manager.
 #[test]
 fn the_manager_is_asked_once_for_many() {
-    let asked = Arc::<AtomicUsize>::default();
-    let count = asked.clone();
-    let server = Running::start(Arc::new(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-        thread::sleep(Duration::from_millis(100));
-        None
-    }));
+    let (server, manager) = with_manager();
     thread::scope(|scope| {
         for _ in 0..50 {
-            scope.spawn(|| assert!(server.get("/metrics").contains("headgate_up 0.0")));
+            scope.spawn(|| assert!(server.get("/metrics").contains("headgate_up 1.0")));
         }
     });
-    let times = asked.load(Ordering::Relaxed);
+    let times = manager.asked().len();
     assert!((1..=25).contains(&times), "asked {times} times");
+}
+
+/// A scrape says that there is no manager, that it hangs, or that it is no manager of this version.
+#[test]
+fn a_manager_that_does_not_answer_is_told_as_such() {
+    let nowhere = Running::of_metrics(PathBuf::from("/nonexistent/fake.sock"));
+    assert!(nowhere.get("/metrics").contains("headgate_up 0.0"));
+    for manners in [Manners::Hung, Manners::Rude, Manners::Says("{}\n"), Manners::Says("\u{1}")] {
+        let fake = Fake::start(manners);
+        let server = Running::of_metrics(fake.socket());
+        assert!(server.get("/metrics").contains("headgate_up 0.0"));
+    }
 }

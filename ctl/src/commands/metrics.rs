@@ -6,8 +6,7 @@ use std::sync::Arc;
 use headgate_api::status::Snapshot;
 use headgate_api::{self as api, Request};
 use headgate_host::signals;
-use headgate_web::metrics;
-use headgate_web::server::Server;
+use headgate_web::{Manager, Server, metrics};
 
 use super::Name;
 use crate::error::{CommandError, Exit};
@@ -36,19 +35,20 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
             "metrics are OpenMetrics text; `headgate --json status` has the same figures",
         ));
     }
-    let name = args.name.name.clone();
-    let ask = move || api::call::<Snapshot>(&name, &Request::Snapshot { audit: false });
+    let name = &args.name.name;
     if args.once {
-        let text = metrics::text(Some(Arc::new(ask()?)));
+        let snapshot = api::call::<Snapshot>(name, &Request::Snapshot { audit: false })?;
+        let text = metrics::text(Some(Arc::new(snapshot)));
         out.text(text.map_err(|error| CommandError::new(Exit::Failed, error.to_string()))?)?;
         return Ok(Exit::Ok);
     }
     let wish = signals::catch()?;
-    let server = Server::bind(args.listen).map_err(CommandError::environment)?;
-    out.note(format!("metrics of manager {} are at http://{}/metrics", args.name.name, server.address()));
-    if !server.address().ip().is_loopback() {
+    let server = Server::metrics(Manager::named(name), args.listen).map_err(CommandError::environment)?;
+    let address = server.address().unwrap_or(args.listen);
+    out.note(format!("metrics of manager {name} are at http://{address}/metrics"));
+    if !address.ip().is_loopback() {
         out.note("all who reach this address may read them: names of the configuration, rates, states");
     }
-    server.run(Arc::new(move || ask().ok()), || wish.count() > 0);
+    server.run(|| wish.count() > 0);
     Ok(Exit::Ok)
 }

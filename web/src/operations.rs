@@ -1,0 +1,287 @@
+//! Every operation of the API, in one table: method, path, role, request to the manager, types.
+//!
+//! The routes, the roles and the OpenAPI document are made of it.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::response::IntoResponse as _;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use headgate_api::event::Event;
+use headgate_api::explanation::Explanation;
+use headgate_api::logs::Logs;
+use headgate_api::request::Applied;
+use headgate_api::status::{
+    ChainStatus, DropStatus, FlowStatus, NfStatus, PortStatus, Snapshot, WorkerStatus,
+};
+use headgate_api::told::Told;
+use schemars::generate::SchemaGenerator;
+use schemars::{JsonSchema, Schema};
+
+use crate::auth::Role;
+use crate::handlers as handle;
+use crate::metrics;
+use crate::site::Site;
+
+/// How a type is described.
+pub type Describe = fn(&mut SchemaGenerator) -> Schema;
+
+/// What an operation answers.
+#[derive(Clone, Copy, Debug)]
+pub enum Answers {
+    /// A document of this type.
+    Json(Describe),
+    /// Text of this content type.
+    Text(&'static str),
+    /// Server-sent events, each with a document of this type.
+    Stream(Describe),
+    /// A status without a body.
+    Nothing,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub struct Operation {
+    /// Its name.
+    pub id: &'static str,
+    /// Method of the request.
+    pub method: Method,
+    /// Path of the request, with names in braces.
+    pub path: &'static str,
+    /// Least role that may ask it.
+    pub role: Role,
+    /// Word of the request to the manager; `None` where the server answers by itself.
+    pub request: Option<&'static str>,
+    /// What it does, in a sentence.
+    pub summary: &'static str,
+    /// Parameters behind the path.
+    pub query: Option<Describe>,
+    /// Body of the request.
+    pub body: Option<Describe>,
+    /// Answer.
+    pub answers: Answers,
+    /// The function.
+    pub route: MethodRouter<Arc<Site>>,
+}
+
+impl Operation {
+    fn new<H, T>(
+        [id, method, path, summary]: [&'static str; 4],
+        request: Option<&'static str>,
+        answers: Answers,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<T, Arc<Site>>,
+        T: 'static,
+    {
+        let (method, filter) = match method {
+            "PUT" => (Method::PUT, MethodFilter::PUT),
+            "POST" => (Method::POST, MethodFilter::POST),
+            _ => (Method::GET, MethodFilter::GET),
+        };
+        // What changes the manager is the administrator's.
+        let role = if method == Method::GET { Role::ReadOnly } else { Role::Admin };
+        let route = on(filter, handler);
+        Self { id, method, path, role, request, summary, query: None, body: None, answers, route }
+    }
+
+    fn query<T: JsonSchema>(self) -> Self {
+        Self { query: Some(|types| types.subschema_for::<T>()), ..self }
+    }
+
+    fn body<T: JsonSchema>(self) -> Self {
+        Self { body: Some(|types| types.subschema_for::<T>()), ..self }
+    }
+}
+
+fn json<T: JsonSchema>() -> Answers {
+    Answers::Json(|types| types.subschema_for::<T>())
+}
+
+fn stream<T: JsonSchema>() -> Answers {
+    Answers::Stream(|types| types.subschema_for::<T>())
+}
+
+/// An operation that returns a part of the snapshot.
+macro_rules! part {
+    ($id:literal, $path:literal, $summary:literal, $field:ident: $type:ty) => {
+        Operation::new(
+            [$id, "GET", $path, $summary],
+            Some("snapshot"),
+            json::<Vec<$type>>(),
+            |State(site): State<Arc<Site>>| {
+                handle::part(site, |snapshot| Json(&snapshot.$field).into_response())
+            },
+        )
+    };
+}
+
+/// Returns all operations.
+pub fn all() -> Vec<Operation> {
+    [views(), changes(), streams_and_texts()].into_iter().flatten().collect()
+}
+
+fn views() -> Vec<Operation> {
+    let snapshot = Some("snapshot");
+    vec![
+        Operation::new(
+            ["snapshot", "GET", "/v1/snapshot", "Get the state of the manager, at most 500 ms old"],
+            snapshot,
+            json::<Snapshot>(),
+            handle::snapshot,
+        ),
+        Operation::new(
+            [
+                "audit",
+                "GET",
+                "/v1/audit",
+                "Get the state with every packet and buffer counted, at most 1 s old",
+            ],
+            snapshot,
+            json::<Snapshot>(),
+            handle::audit,
+        ),
+        part!("chains", "/v1/chains", "Get the chains", chains: ChainStatus),
+        Operation::new(
+            ["chain", "GET", "/v1/chains/{name}", "Get a chain"],
+            snapshot,
+            json::<ChainStatus>(),
+            handle::chain,
+        ),
+        part!("nfs", "/v1/nfs", "Get all NF instances", nfs: NfStatus),
+        Operation::new(
+            ["nf", "GET", "/v1/nfs/{name}", "Get the instances of an NF, or one of them"],
+            snapshot,
+            json::<Vec<NfStatus>>(),
+            handle::nf,
+        ),
+        part!("ports", "/v1/ports", "Get the ports", ports: PortStatus),
+        part!("workers", "/v1/workers", "Get the workers", workers: WorkerStatus),
+        part!("drops", "/v1/drops", "Get the packets that were dropped, by chain and reason", drops: DropStatus),
+        part!("events", "/v1/events", "Get the last events, oldest first", events: Event),
+        Operation::new(
+            ["flows", "GET", "/v1/flows", "Get known flows, most recently used first"],
+            Some("flows"),
+            json::<Vec<FlowStatus>>(),
+            handle::flows,
+        )
+        .query::<handle::FlowsQuery>(),
+        Operation::new(
+            ["explain", "GET", "/v1/explain", "Tell what would become of a packet now, and why"],
+            Some("explain"),
+            json::<Explanation>(),
+            handle::explain,
+        )
+        .query::<handle::ExplainQuery>(),
+        Operation::new(
+            ["logs", "GET", "/v1/nfs/{name}/logs", "Get the last lines that an NF, or one instance, wrote"],
+            Some("logs"),
+            json::<Logs>(),
+            handle::logs,
+        )
+        .query::<handle::LogsQuery>(),
+    ]
+}
+
+fn changes() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            ["tell", "POST", "/v1/nfs/{name}/tell", "Send a message to all instances of an NF"],
+            Some("tell"),
+            json::<Told>(),
+            handle::tell,
+        )
+        .body::<handle::Tell>(),
+        Operation::new(
+            ["apply", "PUT", "/v1/configuration", "Work by another configuration from now on"],
+            Some("apply"),
+            json::<Applied>(),
+            handle::apply,
+        )
+        .body::<handle::Configuration>(),
+        Operation::new(
+            ["measure", "PUT", "/v1/measure", "Measure the cost of each station of the path, or stop that"],
+            Some("measure"),
+            Answers::Nothing,
+            handle::measure,
+        )
+        .body::<handle::Measure>(),
+        Operation::new(
+            ["stop", "POST", "/v1/stop", "Stop the manager in order, and get its last state"],
+            Some("stop"),
+            json::<Snapshot>(),
+            handle::stop,
+        ),
+    ]
+}
+
+fn streams_and_texts() -> Vec<Operation> {
+    let snapshot = Some("snapshot");
+    vec![
+        Operation::new(
+            ["watch-snapshots", "GET", "/v1/watch/snapshots", "Watch the state, once a second"],
+            snapshot,
+            stream::<Snapshot>(),
+            handle::watch_snapshots,
+        ),
+        Operation::new(
+            ["watch-events", "GET", "/v1/watch/events", "Watch events, the last ones first"],
+            snapshot,
+            stream::<Event>(),
+            handle::watch_events,
+        )
+        .query::<handle::EventsQuery>(),
+        metrics(),
+        Operation::new(
+            ["description", "GET", "/openapi.json", "Get this document"],
+            None,
+            Answers::Text("application/json"),
+            handle::description,
+        ),
+    ]
+}
+
+/// Returns the operation that a server of metrics alone has.
+pub fn metrics() -> Operation {
+    Operation::new(
+        ["metrics", "GET", "/metrics", "Get the state as OpenMetrics text"],
+        Some("snapshot"),
+        Answers::Text(metrics::CONTENT_TYPE),
+        handle::metrics,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use headgate_api::Request;
+
+    use super::*;
+
+    /// What can be asked of a manager can be asked here. The list of requests is that of their reader.
+    #[test]
+    fn every_request_has_an_operation() {
+        let error = serde_json::from_str::<Request>(r#"{"ask":"nothing"}"#).unwrap_err().to_string();
+        let (_, words) = error.split_once("expected one of ").unwrap_or_else(|| panic!("{error}"));
+        let words: BTreeSet<&str> = words.split('`').skip(1).step_by(2).collect();
+        assert!(words.contains("snapshot") && words.contains("stop"), "{error}");
+        let operations = all();
+        let asked: BTreeSet<&str> = operations.iter().filter_map(|operation| operation.request).collect();
+        assert_eq!(asked, words);
+    }
+
+    #[test]
+    fn names_and_paths_are_unique() {
+        let operations = all();
+        let ids: BTreeSet<&str> = operations.iter().map(|operation| operation.id).collect();
+        assert_eq!(ids.len(), operations.len());
+        let paths: BTreeSet<(&str, &str)> =
+            operations.iter().map(|operation| (operation.method.as_str(), operation.path)).collect();
+        assert_eq!(paths.len(), operations.len());
+    }
+}
