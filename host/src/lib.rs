@@ -26,6 +26,7 @@ pub mod peer;
 pub mod perf;
 pub mod process;
 pub mod programs;
+pub mod run;
 pub mod sched;
 pub mod signals;
 pub mod stop;

@@ -12,6 +12,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("headgate-tidy", &[]),
     ("headgate-decide", &[]),
     ("headgate-sim", &["headgate-decide"]),
+    ("headgate-report", &["headgate-decide"]),
     ("headgate-host", &[]),
     ("headgate-shm", &[]),
     ("headgate-session", &["headgate-shm"]),
@@ -69,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "headgate-host",
             // `doctor` says what the kernel offers to chains on its interfaces.
             "headgate-kernel",
+            "headgate-report",
             "headgate-session",
             "headgate-sim",
             "headgate-web",
@@ -82,6 +84,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "headgate-decide",
             "headgate-host",
             "headgate-kernel",
+            "headgate-report",
             "headgate-session",
             "headgate-shm",
             "headgate-wire",
