@@ -25,6 +25,7 @@ use clap::builder::PossibleValuesParser;
 use headgate_host::environment::Environment;
 use serde_json::json;
 
+use crate::leave::Output;
 use crate::report::{Ratio, Report, Row, Section, THROUGHPUT};
 use crate::statistics::{Name, Round, Rounds, quantile};
 use headgate_api::session::{Interval, Launcher};
@@ -81,9 +82,9 @@ impl Options {
 ///
 /// # Errors
 /// Whatever kept it from measuring or printing.
-pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
     let bench = Bench { launcher: Launcher::find()?, placement: Placement::choose()?, pace: options.pace() };
-    let environment = Environment::observe();
+    let environment = out.machine();
     let mut notes = busy(&environment);
     let mut wanted = options.wanted();
     if bench.placement.is_shared() {
@@ -93,7 +94,7 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
     let measured = bench.rounds(&wanted, &mut notes)?;
     notes.extend(measured.complaints());
     let conserved = measured.lost == 0;
-    bench.report(&measured.rounds, environment, conserved, notes).print(json)?;
+    out.tell(&bench.report(&measured.rounds, environment, conserved, notes))?;
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
@@ -228,6 +229,7 @@ impl Bench {
             ratios: RATIOS.iter().filter_map(ratio).collect(),
             conserved,
             notes,
+            rounds: rounds.clone(),
         }
     }
 }

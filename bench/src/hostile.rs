@@ -14,6 +14,7 @@ pub mod experiments;
 use std::process::ExitCode;
 
 use crate::lab::{self, Suite};
+use crate::leave::Output;
 use experiments::named;
 
 /// Options of `bench hostile`.
@@ -27,6 +28,6 @@ pub struct Options {
 ///
 /// # Errors
 /// Whatever kept it from measuring, printing or writing.
-pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    lab::run(Suite { name: "hostile", named }, experiments::NAME, &options.lab, json)
+pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
+    lab::run(Suite { name: "hostile", named }, experiments::NAME, &options.lab, out)
 }

@@ -8,7 +8,7 @@
 //! - [`bed`], one case as a configuration;
 //! - [`runner`], rounds;
 //! - [`measure`], one case in a window, as values;
-//! - [`outcome`], the report, and values as CSV;
+//! - [`outcome`], the report;
 //! - [`plot`], the picture.
 
 pub mod bed;
@@ -19,17 +19,18 @@ pub mod plot;
 pub mod runner;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use headgate_host::clock::Clock;
 use headgate_host::cores;
 use headgate_host::environment::Environment;
+use headgate_report::plot::Plot;
 use serde_json::{Map, Value as Json, json};
 
 use crate::hop::busy;
+use crate::leave::Output;
 use crate::report::Report;
 use experiment::{Experiment, Measurement};
 use headgate_api::session::Launcher;
@@ -75,12 +76,6 @@ pub struct Options {
     /// Number of rounds in which everything is measured [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
-    /// Writes EXPERIMENT.csv and EXPERIMENT-rounds.csv into this folder
-    #[arg(long, value_name = "DIR")]
-    csv: Option<PathBuf>,
-    /// Writes EXPERIMENT.svg into this folder
-    #[arg(long, value_name = "DIR")]
-    svg: Option<PathBuf>,
 }
 
 /// Measures the experiments of that name and prints.
@@ -88,11 +83,8 @@ pub struct Options {
 /// # Errors
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
-pub fn run(suite: Suite, name: &str, options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    for folder in [&options.csv, &options.svg].into_iter().flatten() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    let environment = Environment::observe();
+pub fn run(suite: Suite, name: &str, options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
+    let environment = out.machine();
     let folder = tempfile::Builder::new().prefix("headgate-bench-").tempdir()?;
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(FOR_EVERYBODY))?;
     let runner = Runner {
@@ -106,7 +98,7 @@ pub fn run(suite: Suite, name: &str, options: &Options, json: bool) -> anyhow::R
         folder: folder.path(),
         nf_cores: runner.cores.len().saturating_sub(1),
     };
-    let lab = Lab { suite, options, runner, environment, json };
+    let mut lab = Lab { suite, options, runner, environment, out };
     let found = lab.measure_all((suite.named)(name, machine))?;
     drop(lab);
     folder.close()?;
@@ -119,12 +111,12 @@ struct Lab<'a> {
     options: &'a Options,
     runner: Runner,
     environment: Environment,
-    json: bool,
+    out: &'a mut Output,
 }
 
 impl Lab<'_> {
-    fn measure_all(&self, all: Vec<Experiment>) -> anyhow::Result<ExitCode> {
-        let (count, json) = (all.len(), self.json);
+    fn measure_all(&mut self, all: Vec<Experiment>) -> anyhow::Result<ExitCode> {
+        let (count, json) = (all.len(), self.out.json);
         let alone = count == 1;
         let (mut documents, mut failed, mut conserved) = (Map::new(), Vec::new(), true);
         let began = Instant::now();
@@ -133,13 +125,14 @@ impl Lab<'_> {
             let limited = self.options.quick && !alone;
             let until = limited.then(|| began + ALL_QUICK_LIMIT.saturating_sub(others));
             match self.measure(&experiment, until) {
-                Ok(report) => {
+                Ok((report, plot)) => {
                     conserved &= report.conserved;
                     if json && !alone {
                         documents.insert(experiment.name.to_owned(), report.document());
                     } else {
                         report.print(json)?;
                     }
+                    self.out.leave((!alone).then_some(experiment.name), &report, vec![plot]);
                 }
                 Err(error) if alone => return Err(error),
                 Err(error) => {
@@ -163,7 +156,7 @@ impl Lab<'_> {
         }
     }
 
-    fn measure(&self, experiment: &Experiment, until: Option<Instant>) -> anyhow::Result<Report> {
+    fn measure(&self, experiment: &Experiment, until: Option<Instant>) -> anyhow::Result<(Report, Plot)> {
         for case in &experiment.cases {
             if let Measurement::Own(method) = &case.measurement {
                 method.check()?;
@@ -171,15 +164,9 @@ impl Lab<'_> {
         }
         let mut outcome = self.runner.run(experiment, until)?;
         outcome.notes.extend(busy(&self.environment));
-        if let Some(folder) = &self.options.csv {
-            outcome::write_csv(folder, experiment, &outcome)
-                .with_context(|| format!("cannot write into {}", folder.display()))?;
-        }
-        if let Some(folder) = &self.options.svg {
-            plot::write(folder, experiment, &outcome)
-                .with_context(|| format!("cannot draw into {}", folder.display()))?;
-        }
+        let plot = plot::of(experiment, &outcome);
         let bench = format!("{} {}", self.suite.name, experiment.name);
-        Ok(outcome::report(bench, experiment, outcome, &self.runner, self.environment.clone()))
+        let environment = self.environment.clone();
+        Ok((outcome::report(bench, experiment, outcome, &self.runner, environment), plot))
     }
 }

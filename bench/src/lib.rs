@@ -14,12 +14,14 @@
 //! - [`hostile`]: a hostile NF beside a neighbour (`headgate bench hostile`);
 //! - [`statistics`]: rounds, and ratios within them;
 //! - [`grammar`]: the command line, for the completions of `headgate`;
-//! - [`report`]: what is printed.
+//! - [`report`]: what is printed;
+//! - [`leave`]: the report that a run leaves.
 
 pub mod grammar;
 pub mod hop;
 pub mod hostile;
 pub mod lab;
+pub mod leave;
 pub mod nfvnice;
 pub mod report;
 pub mod scc;
@@ -35,8 +37,10 @@ use headgate_api::{Exit, RequestError};
 use headgate_host::cores::CoresError;
 use headgate_host::namespace::NamespaceError;
 use headgate_host::programs::ProgramError;
+use headgate_report::place::PlaceError;
 
 use hostile::attack::CompilerError;
+use leave::Output;
 use tcp::transfer::TransferError;
 
 /// Experiments.
@@ -61,25 +65,40 @@ pub enum Command {
 }
 
 impl Command {
-    /// Measures, and prints the result to standard output: tables, or one JSON object. Progress goes to
-    /// standard error.
+    /// Returns what is run, for the name of its report.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let of = |suite: &str, experiment: &str| format!("{suite} {experiment}");
+        match self {
+            Self::Hop(_) => "hop".to_owned(),
+            Self::Start(_) => "start".to_owned(),
+            Self::Tcp(_) => "tcp".to_owned(),
+            Self::Nfvnice(options) => of("nfvnice", options.experiment()),
+            Self::Unis(options) => of("unis", options.experiment()),
+            Self::Scc(options) => of("scc", options.experiment()),
+            Self::Hostile(_) => "hostile".to_owned(),
+        }
+    }
+
+    /// Measures, prints the result to standard output: tables, or one JSON object, and leaves a report. Progress
+    /// goes to standard error.
     ///
     /// The exit code is 0, or 5 when a manager's last audit found packets or buffers unaccounted for.
     ///
     /// # Errors
     /// Whatever kept it from measuring; [`exit_of`] knows the exit code of it.
-    pub fn run(self, json: bool) -> anyhow::Result<ExitCode> {
+    pub fn run(self, out: &mut Output) -> anyhow::Result<ExitCode> {
         match self {
             Self::Hop(options) => match &options.against {
-                Some(other) => hop::against::run(&options, other, json),
-                None => hop::run(&options, json),
+                Some(other) => hop::against::run(&options, other, out),
+                None => hop::run(&options, out),
             },
-            Self::Start(options) => start::run(&options, json),
-            Self::Tcp(options) => tcp::run(&options, json),
-            Self::Nfvnice(options) => nfvnice::run(&options, json),
-            Self::Unis(options) => unis::run(&options, json),
-            Self::Scc(options) => scc::run(&options, json),
-            Self::Hostile(options) => hostile::run(&options, json),
+            Self::Start(options) => start::run(&options, out),
+            Self::Tcp(options) => tcp::run(&options, out),
+            Self::Nfvnice(options) => nfvnice::run(&options, out),
+            Self::Unis(options) => unis::run(&options, out),
+            Self::Scc(options) => scc::run(&options, out),
+            Self::Hostile(options) => hostile::run(&options, out),
         }
     }
 }
@@ -93,6 +112,11 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
         }
         if let Some(refusal) = cause.downcast_ref::<RequestError>() {
             return Some(Exit::from_code(refusal.code));
+        }
+        match cause.downcast_ref::<PlaceError>() {
+            Some(PlaceError::Exists(_)) => return Some(Exit::Usage),
+            Some(PlaceError::NotMade(..)) => return Some(Exit::Environment),
+            _ => {}
         }
         let of_machine = cause.is::<ProgramError>()
             || cause.is::<CoresError>()

@@ -1,11 +1,12 @@
 //! `headgate-bench`: the program behind `headgate bench`.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use headgate_api::exit::Exit;
+use headgate_bench::leave::Output;
 use headgate_bench::{Command, exit_of, grammar};
 use serde_json::json;
 
@@ -16,6 +17,10 @@ struct Cli {
     /// Print one JSON document to standard output instead of text
     #[arg(long, global = true)]
     json: bool,
+    /// Leave the report (a page with plots, all values, the environment) in this new folder, or none
+    /// [default: headgate-reports/NAME-TIME, or a folder in $HEADGATE_REPORTS]
+    #[arg(long, global = true, value_name = "DIR|none")]
+    report: Option<PathBuf>,
     #[command(subcommand)]
     command: Ours,
 }
@@ -38,9 +43,8 @@ enum Ours {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
-        Ours::Experiment(experiment) => {
-            experiment.run(cli.json).unwrap_or_else(|error| tell(&error, cli.json).into())
-        }
+        Ours::Experiment(experiment) => measure(experiment, cli.json, cli.report.as_deref())
+            .unwrap_or_else(|error| tell(&error, cli.json).into()),
         Ours::Grammar => {
             println!("{}", json!(grammar::of("bench", &Cli::command())));
             Exit::Ok.into()
@@ -50,6 +54,16 @@ fn main() -> ExitCode {
             Err(error) => tell(&error.into(), cli.json).into(),
         },
     }
+}
+
+/// Measures, and leaves the report when everything was printed.
+fn measure(experiment: Command, json: bool, report: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let mut out = Output::begin(json, report, experiment.name())?;
+    let exit = experiment.run(&mut out);
+    let left = out.end();
+    let exit = exit?;
+    left?;
+    Ok(exit)
 }
 
 /// Prints the error and returns the exit code. A closed pipe is no error: nothing is printed.

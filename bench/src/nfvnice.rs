@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 
 use crate::lab::{self, Suite};
+use crate::leave::Output;
 use experiments::{NAMES, named};
 
 /// Options of `bench nfvnice`.
@@ -27,11 +28,18 @@ pub struct Options {
     lab: lab::Options,
 }
 
+impl Options {
+    /// Returns the name of the experiment.
+    pub(crate) fn experiment(&self) -> &str {
+        &self.experiment
+    }
+}
+
 /// Measures and prints.
 ///
 /// # Errors
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
-pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    lab::run(Suite { name: "nfvnice", named }, &options.experiment, &options.lab, json)
+pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
+    lab::run(Suite { name: "nfvnice", named }, &options.experiment, &options.lab, out)
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use headgate_host::environment::Environment;
 use serde_json::{Map, Value as Json, json};
 
-use crate::statistics::{Name, Summary};
+use crate::statistics::{Name, Rounds, Summary};
 
 /// Title of the section of throughputs.
 pub const THROUGHPUT: &str = "throughput";
@@ -66,6 +66,8 @@ pub struct Report {
     pub conserved: bool,
     /// Notes for the reader.
     pub notes: Vec<String>,
+    /// The values round by round.
+    pub rounds: Rounds,
 }
 
 impl Report {
@@ -105,7 +107,7 @@ impl Report {
     }
 
     /// Notes of the bench, and a warning where the measurements differ too much.
-    fn all_notes(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn all_notes(&self) -> impl Iterator<Item = String> {
         self.notes.iter().cloned().chain(spread_note(&self.sections))
     }
 
@@ -256,6 +258,7 @@ mod tests {
             }],
             conserved: true,
             notes: vec!["be careful".to_owned()],
+            rounds: Rounds::default(),
         }
     }
 

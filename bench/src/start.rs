@@ -21,6 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::hop::busy;
+use crate::leave::Output;
 use crate::report::{Report, Row, Section};
 use crate::statistics::{Round, Rounds, quantile};
 
@@ -67,9 +68,9 @@ impl Pace {
 ///
 /// # Errors
 /// Whatever kept it from measuring or printing.
-pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
     let (launcher, placement, pace) = (Launcher::find()?, Placement::choose()?, Pace::of(options));
-    let environment = Environment::observe();
+    let environment = out.machine();
     let mut notes = busy(&environment);
     if placement.is_shared() {
         notes.push("one core only: manager and NFs share it".to_owned());
@@ -84,7 +85,7 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
         let _ =
             std::io::stderr().write_all(format!("headgate: round {number} of {}\n", pace.rounds).as_bytes());
     }
-    report(&rounds, placement, pace, environment, conserved, notes).print(json)?;
+    out.tell(&report(&rounds, placement, pace, environment, conserved, notes))?;
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
@@ -247,6 +248,7 @@ fn report(
         ratios: Vec::new(),
         conserved,
         notes,
+        rounds: rounds.clone(),
     }
 }
 

@@ -22,6 +22,7 @@ use headgate_host::environment::Environment;
 use serde_json::json;
 
 use crate::hop::busy;
+use crate::leave::Output;
 use crate::report::{Ratio, Report, Row, Section};
 use crate::statistics::{Round, Rounds};
 use beds::TestBed;
@@ -145,9 +146,9 @@ const RATIOS: [(&str, &str, &str); 5] = [
 ///
 /// # Errors
 /// Whatever kept it from measuring or printing.
-pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
     transfer::find_program()?;
-    let environment = Environment::observe();
+    let environment = out.machine();
     let bench = Bench {
         launcher: Launcher::find()?,
         placement: Placement::choose()?,
@@ -158,7 +159,7 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
     measured.notes.push(bench.offloads()?);
     bench.measure(&mut measured)?;
     let conserved = measured.unaccounted == 0;
-    bench.report(measured, environment, conserved).print(json)?;
+    out.tell(&bench.report(measured, environment, conserved))?;
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
@@ -315,6 +316,7 @@ impl Bench {
                 .collect(),
             conserved,
             notes,
+            rounds: rounds.clone(),
         }
     }
 }

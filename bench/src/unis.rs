@@ -12,6 +12,7 @@ use clap::builder::PossibleValuesParser;
 use headgate_host::cores;
 
 use crate::lab::{self, Suite};
+use crate::leave::Output;
 use experiments::{NAMES, named};
 
 /// Options of `bench unis`.
@@ -24,14 +25,21 @@ pub struct Options {
     lab: lab::Options,
 }
 
+impl Options {
+    /// Returns the name of the experiment.
+    pub(crate) fn experiment(&self) -> &str {
+        &self.experiment
+    }
+}
+
 /// Measures and prints.
 ///
 /// # Errors
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
-pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
+pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
     // NFs with time slices leave nothing of their core to a thread that waits while the rings are sampled.
     let all = cores::allowed()?;
     cores::keep_current_thread_off(all.as_slice().get(1..).unwrap_or_default())?;
-    lab::run(Suite { name: "unis", named }, &options.experiment, &options.lab, json)
+    lab::run(Suite { name: "unis", named }, &options.experiment, &options.lab, out)
 }

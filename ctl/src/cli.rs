@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, check, completions, doctor, down, explain, list, logs, man, metrics, profile, serve, show,
-    sim, status, tell, top, up,
+    apply, bench, check, completions, doctor, down, explain, list, logs, man, metrics, profile, report,
+    serve, show, sim, status, tell, top, up,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -52,6 +52,9 @@ enum Command {
     #[command(subcommand)]
     Profile(profile::Command),
     Bench(bench::Args),
+    /// Work with the reports that bench, profile, sim and demo leave
+    #[command(subcommand)]
+    Report(report::Command),
     Sim(sim::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -89,6 +92,7 @@ impl Command {
             Self::Tell(args) => tell::run(&args, out),
             Self::Profile(command) => profile::run(&command, out),
             Self::Bench(args) => bench::run(&args, out),
+            Self::Report(command) => report::run(&command, out),
             Self::Sim(args) => sim::run(&args, out),
             Self::Completions(args) => completions::run(&args, out),
             Self::Man(args) => man::run(&args, grammar()),

@@ -12,6 +12,7 @@ pub mod logs;
 pub mod man;
 pub mod metrics;
 pub mod profile;
+pub mod report;
 pub mod serve;
 pub mod show;
 pub mod sim;

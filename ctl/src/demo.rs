@@ -16,6 +16,7 @@
 //! - [`summary`]: what is said at the end, and whether it was well.
 
 mod intro;
+mod leave;
 mod panel;
 mod play;
 mod sample;
@@ -30,6 +31,7 @@ use headgate_host::signals;
 
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
+use crate::reports::Wish;
 use crate::stop::Stop;
 use play::Play;
 use scene::Scene;
@@ -40,7 +42,7 @@ pub use traffic::is_installed;
 ///
 /// Makes two network namespaces and sends real traffic (iperf3, and curl from python3's web server,
 /// or programs of its own) through a firewall, a monitor and a router on one core. Changes nothing
-/// outside; Ctrl-C at any time, and `kill -9` too, leaves nothing behind.
+/// outside; Ctrl-C at any time, and `kill -9` too, leaves nothing behind but the report.
 ///
 /// Needs root for the namespaces; without root it runs over a capture.
 #[derive(Debug, clap::Args)]
@@ -54,6 +56,8 @@ pub struct Args {
     /// Print the demo's configuration instead of running it
     #[arg(long)]
     config: bool,
+    #[command(flatten)]
+    report: Wish,
 }
 
 /// Columns where there is no terminal that has others.
@@ -66,6 +70,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     }
     // A text made for 80 columns reads well in a file, too.
     let out = &out.or_columns(COLUMNS);
+    let leaving = args.report.begin("demo")?;
     let wish = signals::catch()?;
     let program = Program::Manager.find()?;
     let stop = Stop::watch(wish, *out)?;
@@ -90,6 +95,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     drop(scene);
     out.document(&summary)?;
     out.text(summary.render(out.data_paint))?;
+    leaving.end(out, |report| leave::fill(report, &summary))?;
     Ok(summary.verdict())
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod demo;
 mod error;
 mod output;
+mod reports;
 mod shipped;
 mod stop;
 mod table;

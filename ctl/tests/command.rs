@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{HEADGATE, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "demo",
     "doctor",
     "check",
@@ -24,11 +24,13 @@ const COMMANDS: [&str; 16] = [
     "profile",
     "bench",
     "sim",
+    "report",
     "completions",
 ];
 /// Commands of commands.
 const PROFILES: [&str; 3] = ["chain", "nf", "machine"];
 const SIMS: [&str; 2] = ["swarm", "shrink"];
+const REPORTS: [&str; 1] = ["compare"];
 
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
@@ -46,6 +48,10 @@ fn help_is_as_committed() {
     for [command, of_it] in of_profile.into_iter().chain(SIMS.map(|command| ["sim", command])) {
         let help = run(folder.path(), &[command, of_it, "--help"]).1;
         text += &format!("\n$ headgate {command} {of_it} --help\n{help}");
+    }
+    for command in REPORTS {
+        let help = run(folder.path(), &["report", command, "--help"]).1;
+        text += &format!("\n$ headgate report {command} --help\n{help}");
     }
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help.txt");
     if std::env::var_os("HEADGATE_COMMIT").is_some() {

@@ -58,10 +58,10 @@ fn a_running_chain_is_told_apart() {
     let (folder, name) = (folder.path(), name_of("profile"));
     with_costs(folder);
     let (_manager, file) = started(folder, &name);
-    let page = folder.join("page.html");
+    let left = folder.join("left");
     let words =
         ["--json", "profile", "chain", "through", "--name", &name, "--seconds", "1", "--config", &file];
-    let more = ["--tune", "--html", page.to_str().unwrap()];
+    let more = ["--tune", "--report", left.to_str().unwrap()];
     let (code, data, messages) = asked(folder, &[&words[..], &more].concat());
     assert_eq!(code, 0, "{messages}");
     let document = json(&data);
@@ -87,7 +87,7 @@ fn a_running_chain_is_told_apart() {
     // What this machine cannot count is said.
     let whole = chain["latency_ns"]["whole"] == true;
     assert!(whole || !report["notes"].as_array().unwrap().is_empty());
-    let page = fs::read_to_string(page).unwrap();
+    let page = fs::read_to_string(left.join("report.html")).unwrap();
     assert!(page.contains("<svg") && page.contains("Chain through") && !page.contains("<script"), "{page}");
     for proposal in document["tuning"]["proposals"].as_array().unwrap() {
         assert!(proposal["lines"].as_str().unwrap().contains("[[nf]]") && proposal["verdict"].is_null());

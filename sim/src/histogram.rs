@@ -36,6 +36,18 @@ impl Histogram {
         };
         self.counts.iter().position(reaches).map(middle_of)
     }
+
+    /// Returns delays in nanoseconds, each with the percent of all that do not exceed it.
+    pub(crate) fn cumulative(&self) -> Vec<(u64, f64)> {
+        let total: u64 = self.counts.iter().sum();
+        let mut below = 0;
+        let counts = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        let point = |(bucket, count): (usize, &u64)| {
+            below += count;
+            (middle_of(bucket), 100.0 * below as f64 / total as f64)
+        };
+        counts.map(point).collect()
+    }
 }
 
 fn bucket_of(value: u64) -> usize {
@@ -68,8 +80,11 @@ mod tests {
             let (found, exact) = (delays.percentile(percent).expect("there are some"), percent * 1_000);
             assert!(found.abs_diff(exact) * 16 <= exact, "{percent}: {found}");
         }
+        let all = delays.cumulative();
+        assert!(all.is_sorted() && all.last().is_some_and(|(_, percent)| *percent == 100.0));
         delays.add(u64::MAX, 1);
         delays.clear();
+        assert!(delays.cumulative().is_empty());
         assert_eq!(delays.percentile(99), None);
     }
 }

@@ -56,6 +56,9 @@ pub struct ChainReport {
     pub delay_us_p50: Option<f64>,
     /// 99 of 100 took no longer.
     pub delay_us_p99: Option<f64>,
+    /// Delays in microseconds, each with the percent of packets that took no longer, to be drawn.
+    #[serde(skip)]
+    pub delays_us: Vec<(f64, f64)>,
 }
 
 /// What was counted of an NF.
@@ -238,6 +241,12 @@ impl Window<'_> {
             wasted: self.rate(wasted),
             delay_us_p50: delay(50),
             delay_us_p99: delay(99),
+            delays_us: plant.chains[number]
+                .delays
+                .cumulative()
+                .into_iter()
+                .map(|(ns, percent)| (ns as f64 / 1e3, percent))
+                .collect(),
         }
     }
 

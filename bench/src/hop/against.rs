@@ -15,8 +15,10 @@ use anyhow::{Context as _, bail};
 use headgate_api::exit::Exit;
 use headgate_host::environment::Environment;
 use headgate_host::programs::Program;
+use headgate_report::place::{NONE, VARIABLE};
 use serde_json::{Value as Json, json};
 
+use crate::leave::Output;
 use crate::report::{Ratio, Report, Row, Section};
 use crate::statistics::{Round, Rounds, Summary};
 
@@ -68,6 +70,8 @@ impl Build {
         let mut command = Command::new(&self.program);
         command.arg("--json").args(self.words).args(["--rounds", "1", "--only", variant.name]);
         command.args(quick.then_some("--quick"));
+        // One report is left of both.
+        command.env(VARIABLE, NONE);
         for program in [Program::Manager, Program::Nfs, Program::Bench] {
             // They would be the same for both builds.
             command.env_remove(program.variable());
@@ -112,14 +116,14 @@ struct Duel {
 ///
 /// # Errors
 /// Whatever kept one of them from measuring.
-pub fn run(options: &Options, other: &Path, json: bool) -> anyhow::Result<ExitCode> {
+pub fn run(options: &Options, other: &Path, out: &mut Output) -> anyhow::Result<ExitCode> {
     let this = std::env::current_exe().context("cannot find this program")?;
     let builds = [Build::of(&this)?, Build::of(other)?];
-    let environment = Environment::observe();
+    let environment = out.machine();
     let mut notes = busy(&environment);
     let mut duel = Duel { builds, quick: options.quick, rounds: Default::default(), conserved: true };
     duel.fight(options.pace(), options.wanted(), &mut notes)?;
-    duel.report(environment, notes).print(json)?;
+    out.tell(&duel.report(environment, notes))?;
     Ok(if duel.conserved { ExitCode::SUCCESS } else { Exit::CheckNotMet.into() })
 }
 
@@ -181,7 +185,23 @@ impl Duel {
             sections: measured.into_iter().map(|section| self.of_both(section)).collect(),
             conserved: self.conserved,
             notes,
+            rounds: self.merged(),
         }
+    }
+
+    /// Returns the rounds of both, by the names of the rows of both.
+    fn merged(&self) -> Rounds {
+        let mut merged = Rounds::default();
+        for (this, other) in self.rounds[0].iter().zip(self.rounds[1].iter()) {
+            let mut both = Round::new();
+            for (side, round) in SIDES.into_iter().zip([this, other]) {
+                for (name, value) in round.iter() {
+                    both.insert(format!("{name}.{side}"), *value);
+                }
+            }
+            merged.push(both);
+        }
+        merged
     }
 
     /// Returns the table with the rows of both builds, from that of one.

@@ -1,12 +1,9 @@
-//! The report of an experiment, and its values as CSV.
-
-use std::path::Path;
+//! The report of an experiment.
 
 use headgate_host::environment::Environment;
 use serde_json::json;
 
 use crate::report::{Ratio, Report, Row, Section, THROUGHPUT};
-use crate::statistics::Summary;
 
 use super::experiment::Experiment;
 use super::runner::{Outcome, Runner};
@@ -101,6 +98,7 @@ pub fn report(
         ratios: ratios(experiment, &outcome),
         conserved: outcome.lost == 0,
         notes: notes(experiment, &outcome, runner),
+        rounds: outcome.rounds,
     }
 }
 
@@ -152,42 +150,6 @@ fn ratios(experiment: &Experiment, outcome: &Outcome) -> Vec<Ratio> {
     experiment.comparisons.iter().filter_map(of).collect()
 }
 
-/// Writes `NAME.csv`, a line for each value and ratio, and `NAME-rounds.csv`, one for each value and round.
-///
-/// # Errors
-/// Fails if a file cannot be written.
-pub fn write_csv(folder: &Path, experiment: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
-    let name = experiment.name;
-    let mut file = csv::Writer::from_path(folder.join(format!("{name}.csv")))?;
-    file.write_record(["experiment", "kind", "name", "unit", "median", "min", "max", "n", "paper"])?;
-    let mut line = |kind: &str, of: &str, unit: &str, summary: Summary| {
-        let numbers = [summary.median, summary.min, summary.max].map(|number| number.to_string());
-        let [median, min, max] = &numbers;
-        let (n, paper) = (summary.n.to_string(), experiment.paper_of(of));
-        file.write_record([name, kind, of, unit, median, min, max, &n, paper])
-    };
-    for (of, unit) in &outcome.units {
-        if let Some(summary) = outcome.rounds.summary(of) {
-            line("value", of, crate::report::base(unit).0, summary)?;
-        }
-    }
-    for ratio in ratios(experiment, outcome) {
-        line("ratio", &ratio.name, "", ratio.summary)?;
-    }
-    file.flush()?;
-
-    let mut file = csv::Writer::from_path(folder.join(format!("{name}-rounds.csv")))?;
-    file.write_record(["experiment", "round", "name", "unit", "value"])?;
-    for (number, round) in outcome.rounds.iter().enumerate() {
-        let number = (number + 1).to_string();
-        for (of, value) in round.iter() {
-            let unit = crate::report::base(outcome.unit(of)).0;
-            file.write_record([name, &number, of, unit, &value.to_string()])?;
-        }
-    }
-    Ok(file.flush()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,17 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn values_and_ratios_are_written_with_the_papers_beside() {
+    fn ratios_have_their_aim_and_the_papers_beside() {
         let (experiment, outcome) = measured();
-        let folder = tempfile::tempdir().unwrap();
-        write_csv(folder.path(), &experiment, &outcome).unwrap();
-        let text = std::fs::read_to_string(folder.path().join("chain.csv")).unwrap();
-        let lines: Vec<_> = text.lines().collect();
-        let rate = "chain,value,normal.nfvnice,packets/s,2000000,1000000,3000000,3,\"2, and more\"";
-        assert_eq!(lines[1], rate);
-        assert_eq!(lines[3], "chain,ratio,waste,,0.002,0.001,0.003,3,little");
-        let text = std::fs::read_to_string(folder.path().join("chain-rounds.csv")).unwrap();
-        assert_eq!(text.lines().nth(3), Some("chain,2,normal.nfvnice,packets/s,3000000"));
         assert_eq!(ratios(&experiment, &outcome)[0].aim, "none; the paper's: little");
     }
 

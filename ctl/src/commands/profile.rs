@@ -6,7 +6,7 @@
 
 mod chain;
 mod edit;
-mod html;
+mod leave;
 mod machine;
 mod nf;
 mod observe;

@@ -1,5 +1,6 @@
 //! `headgate sim`: what happens on a machine that is only modelled.
 
+mod leave;
 mod replay;
 mod report;
 mod scene;
@@ -12,6 +13,7 @@ use serde_json::json;
 
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
+use crate::reports::Wish;
 use crate::table::Table;
 use source::Source;
 
@@ -47,6 +49,8 @@ pub struct Args {
     /// Print all values as comma-separated lines: case, value, unit, figure
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+    #[command(flatten)]
+    report: Wish,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -90,6 +94,7 @@ fn list(out: &Output) -> Result<Exit, CommandError> {
 fn simulate(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let source = Source::find(args.source.as_deref().unwrap_or_default(), &args.case, out)?;
     let sweep = args.sweep.as_deref().map(|sweep| settings::sweep(sweep, args.steps)).transpose()?;
+    let leaving = args.report.begin(&format!("sim {}", leave::short_name(source.name().1)))?;
     let mut reports = Vec::new();
     for (case, scene) in source.cases() {
         let mut scene = settings::apply(scene, &args.set)?;
@@ -111,7 +116,9 @@ fn simulate(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     } else {
         out.text(source.render(&reports, out.data_paint))?;
     }
-    Ok(tell_violations(&reports, out))
+    let exit = tell_violations(&reports, out);
+    leaving.end(out, |report| leave::fill(report, &source, &reports))?;
+    Ok(exit)
 }
 
 fn run_one(scene: headgate_sim::Scene) -> Report {

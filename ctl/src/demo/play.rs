@@ -16,7 +16,7 @@ use headgate_units::text as units;
 use super::intro::{Intro, Pen};
 use super::panel::Panel;
 use super::scene::{Scene, VICTIM};
-use super::summary::{Killed, Summary, Watched};
+use super::summary::{Killed, Second, Summary, Watched};
 use super::traffic;
 use crate::error::CommandError;
 use crate::output::Output;
@@ -128,6 +128,7 @@ impl Play<'_> {
             panel.show(&title, interval);
             seen.held_by_others =
                 now.nfs.iter().map(|nf| interval.held_by_others(nf.core)).fold(seen.held_by_others, f64::max);
+            seen.seconds.push(second_of(interval));
             for line in events.unseen(&now) {
                 panel.say(&line);
             }
@@ -173,6 +174,17 @@ impl Play<'_> {
 fn is_told_again(why: &str, all: &[String]) -> bool {
     let what = why.split(": ").next().unwrap_or(why);
     all.iter().any(|other| other != why && other.contains(what))
+}
+
+/// Returns what the report has of a second.
+fn second_of(interval: Interval<'_>) -> Second {
+    let after = interval.after;
+    let chains = after.chains.iter().filter(|chain| !chain.stages.is_empty());
+    Second {
+        at: after.at_ns as f64 / 1e9,
+        chains: chains.map(|chain| (chain.name.clone(), interval.chain(chain).left)).collect(),
+        nfs: after.nfs.iter().map(|nf| (nf.instance.clone(), 100.0 * interval.nf(nf).cpu)).collect(),
+    }
 }
 
 fn victim(now: &Snapshot) -> Option<&NfStatus> {

@@ -47,6 +47,19 @@ pub struct Watched {
     pub killed: Option<Killed>,
     /// Largest part of a second in which others are known to have had the NFs' core.
     pub held_by_others: f64,
+    /// Every second of it.
+    pub seconds: Vec<Second>,
+}
+
+/// A second of the demo.
+#[derive(Clone, Debug, Default)]
+pub struct Second {
+    /// Its end, in seconds since the manager started.
+    pub at: f64,
+    /// Packets a second that left each chain.
+    pub chains: Vec<(String, f64)>,
+    /// Part of a core that each NF had, in percent.
+    pub nfs: Vec<(String, f64)>,
 }
 
 /// Something that should hold.
@@ -75,6 +88,9 @@ pub struct Summary {
     pub checks: Vec<Check>,
     /// The manager's last words.
     pub manager: Snapshot,
+    /// Every second of it, for the report.
+    #[serde(skip)]
+    pub seconds: Vec<Second>,
 }
 
 impl Summary {
@@ -86,9 +102,10 @@ impl Summary {
         interrupted: bool,
         manager: Snapshot,
     ) -> Self {
-        let Watched { killed, held_by_others } = watched;
+        let Watched { killed, held_by_others, seconds } = watched;
         let checks = Vec::new();
-        let mut summary = Self { hosts, interrupted, transfers, killed, held_by_others, checks, manager };
+        let mut summary =
+            Self { hosts, interrupted, transfers, killed, held_by_others, checks, manager, seconds };
         summary.checks = summary.judge();
         summary
     }
@@ -214,7 +231,7 @@ mod tests {
     }
 
     fn seen(killed: Option<Killed>) -> Watched {
-        Watched { killed, held_by_others: 0.0 }
+        Watched { killed, ..Watched::default() }
     }
 
     #[test]
@@ -265,7 +282,7 @@ mod tests {
         let text = Summary::new(
             true,
             vec![transfer],
-            Watched { killed: Some(killed()), held_by_others: 0.37 },
+            Watched { killed: Some(killed()), held_by_others: 0.37, ..Watched::default() },
             false,
             last,
         )

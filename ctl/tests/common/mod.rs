@@ -30,7 +30,11 @@ pub fn headgate(folder: &Path, words: &[&str]) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    command.env("XDG_RUNTIME_DIR", folder).env_remove("NOTIFY_SOCKET").env_remove("NO_COLOR");
+    command
+        .env("XDG_RUNTIME_DIR", folder)
+        .env_remove("NOTIFY_SOCKET")
+        .env_remove("NO_COLOR")
+        .env("HEADGATE_REPORTS", "none");
     command
 }
 

@@ -20,10 +20,11 @@ use super::report::{
 };
 use super::simulate::{Bench, Input, Simulated};
 use super::tune::{self, ConfigFile};
-use super::{edit, html};
+use super::{edit, leave};
 use crate::commands::Name;
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
+use crate::reports::Wish;
 use crate::shipped::Shipped;
 
 /// Functions that are told. Our choice: what stands on a page; the rest is parts of a percent.
@@ -47,9 +48,6 @@ pub struct Args {
     /// Length of the observation, in seconds, 1 to 3600
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: u64,
-    /// Also write the report with charts to this HTML file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
     /// Also run the shipped NFs under valgrind's cache simulator, over a capture or generated frames of this
     /// size in bytes
     #[arg(long, value_name = "CAPTURE|SIZE")]
@@ -67,6 +65,8 @@ pub struct Args {
     /// Skip sampling the functions that NFs spend their time in
     #[arg(long)]
     no_functions: bool,
+    #[command(flatten)]
+    report: Wish,
 }
 
 /// Runs it.
@@ -81,6 +81,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if args.tune && chains.len() != 1 {
         return Err(CommandError::usage("--tune changes one chain at a time; name it"));
     }
+    let leaving = args.report.begin(&format!("profile {}", args.chain.as_deref().unwrap_or(name)))?;
     let costs = of_machine(out)?;
     let wanted = |nf: &str| chains.iter().any(|chain| chain.stages.iter().any(|stage| stage == nf));
     out.note(format!("watching for {} s", args.seconds));
@@ -91,10 +92,6 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     }
     if let Some(input) = &args.simulate_cache {
         simulate(&seen, input, file.as_ref(), &costs, &mut report, out)?;
-    }
-    if let Some(path) = &args.html {
-        written(path, std::fs::write(path, html::page(&report)))?;
-        out.note(format!("written to {}", path.display()));
     }
     let tuned = match &file {
         Some(file) if args.tune => {
@@ -110,6 +107,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if let Some(tuned) = tuned {
         out.text(format!("\n{}", tuned.text(out.data_paint)))?;
     }
+    leaving.end(out, |left| leave::chains(left, &report))?;
     Ok(Exit::Ok)
 }
 

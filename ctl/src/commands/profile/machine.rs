@@ -10,8 +10,10 @@ use headgate_host::perf::kept::{self as kept, CostsError};
 use headgate_units::text as units;
 use serde_json::json;
 
+use super::leave;
 use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
+use crate::reports::Wish;
 use crate::table::Table;
 
 /// Load from which on other programs disturb the measurement.
@@ -26,16 +28,22 @@ pub struct Args {
     /// Print the kept result without measuring
     #[arg(long)]
     kept: bool,
+    #[command(flatten)]
+    report: Wish,
 }
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
+    let leaving = (!args.kept).then(|| args.report.begin("profile machine")).transpose()?;
     let costs = match args.kept {
         true => kept::of_machine().map_err(failed)?,
         false => measured(out)?,
     };
     out.document(&json!({ "costs": costs, "levels": levels_json(&levels_of(&costs)) }))?;
     out.text(page(&costs, out.data_paint))?;
+    if let Some(leaving) = leaving {
+        leaving.end(out, |report| leave::machine(report, &costs))?;
+    }
     Ok(Exit::Ok)
 }
 

@@ -21,10 +21,12 @@ use serde_json::{Map, Value as Json};
 use toml::{Table as Toml, Value};
 
 use super::chain::Folder;
+use super::leave;
 use super::machine::{levels_of, of_machine};
 use super::simulate::{Bench, Input, Simulated};
 use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
+use crate::reports::Wish;
 use crate::shipped::Shipped;
 use crate::table::Table;
 
@@ -62,6 +64,8 @@ pub struct Args {
     /// size in bytes
     #[arg(long, value_name = "CAPTURE|SIZE")]
     simulate_cache: Option<Input>,
+    #[command(flatten)]
+    report: Wish,
 }
 
 /// Report that is printed.
@@ -85,6 +89,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
             "one core is not enough: the NF must have one of its own; give this process two (taskset -c 0,1)",
         ));
     }
+    let leaving = args.report.begin(&format!("profile nf {}", args.nf))?;
     let launcher = Launcher::find()?;
     let mut sizes = Vec::new();
     for frame_bytes in SIZES {
@@ -114,6 +119,7 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let answer = Answer { cost, kept, simulated };
     out.document(&answer)?;
     out.text(answer.page(out.data_paint))?;
+    leaving.end(out, |report| leave::nf(report, &answer.cost))?;
     Ok(Exit::Ok)
 }
 

@@ -65,6 +65,15 @@ impl Source {
         }
     }
 
+    /// Returns what a value is to be compared with: what was measured, and what papers have.
+    pub fn note(&self, value: &str) -> String {
+        let Self::Scenario(scenario) = self else { return String::new() };
+        let (measured, paper) = scenario.beside(value).unwrap_or_default();
+        let all = [("measured", measured), ("paper", paper)];
+        let said = all.iter().filter(|(_, figure)| !figure.is_empty());
+        said.map(|(who, figure)| format!("{who}: {figure}")).collect::<Vec<_>>().join("; ")
+    }
+
     /// Returns what was counted, for people.
     pub fn render(&self, reports: &[(String, Report)], paint: Paint) -> String {
         match (self, reports) {
