@@ -20,6 +20,9 @@ const LOOKS: u32 = 4;
 const LOOKS_ASLEEP: u32 = 8;
 /// Longest time for which an NF may want its core and not get it. Our choice: ten round-robin slices.
 const STARVED_AFTER: Span = Span::from_secs(1);
+/// Longest time for which an instance may be without a process. Our choice: longer than the back-off behind seven
+/// failures in a row, which no scene of the swarm has.
+const RECOVERED_AFTER: Span = Span::from_secs(1);
 /// Violations that are kept: the first ones say it.
 const KEPT: usize = 16;
 
@@ -45,6 +48,8 @@ pub enum Rule {
     Fairness,
     /// An NF is not throttled and opened again more often than its marks allow.
     Oscillation,
+    /// An instance whose process ended is in service again.
+    Recovery,
     /// A run ends.
     Panic,
 }
@@ -122,6 +127,7 @@ impl Checker {
         check_holding(plant, &mut found);
         check_order(plant, &mut found);
         check_starvation(now, plant, &mut found);
+        check_recovery(now, plant, &mut found);
         self.check_idle(plant, &mut found);
         self.check_sleepers(plant, &mut found);
         self.check_causes(plant, &mut found);
@@ -138,7 +144,10 @@ impl Checker {
 
     fn check_idle(&mut self, plant: &Plant, found: &mut Vec<(Rule, String)>) {
         for (number, core) in plant.cores.iter().enumerate() {
-            let has_work = |nf: &&usize| !plant.nfs[**nf].receive.is_empty() && !plant.links[**nf].is_blocked;
+            let has_work = |nf: &&usize| {
+                let (nf, link) = (&plant.nfs[**nf], &plant.links[**nf]);
+                !nf.receive.is_empty() && !nf.is_stopped() && !link.is_blocked && !link.is_out
+            };
             let idles = core.is_idle().then(|| core.nfs().iter().find(has_work)).flatten();
             let changes = core.nfs().iter().map(|nf| changes_of(plant, *nf)).sum();
             if self.idle[number].look(idles.is_some(), changes) >= LOOKS
@@ -156,7 +165,8 @@ impl Checker {
     /// An NF that sleeps beside packets is called within some repeats of a call.
     fn check_sleepers(&mut self, plant: &Plant, found: &mut Vec<(Rule, String)>) {
         for (number, (nf, link)) in plant.nfs.iter().zip(&plant.links).enumerate() {
-            let waits = nf.is_asleep() && !nf.receive.is_empty() && !link.is_blocked;
+            let has_work = !nf.receive.is_empty() && !link.is_blocked;
+            let waits = nf.is_asleep() && has_work && !nf.is_stopped() && !link.is_out;
             if self.asleep[number].look(waits, changes_of(plant, number)) >= LOOKS_ASLEEP {
                 let packets = nf.receive.packets();
                 found.push((Rule::Starvation, format!("NF {number} sleeps beside {packets} packets")));
@@ -198,7 +208,7 @@ fn check_conservation(plant: &Plant, found: &mut Vec<(Rule, String)>) {
         inside[plant.flows[usize::from(run.flow)].chain] += u64::from(run.packets);
     }
     for (number, (chain, inside)) in plant.chains.iter().zip(inside).enumerate() {
-        let gone = chain.left + chain.throttled + chain.full + chain.worker_full;
+        let gone = chain.left + chain.throttled + chain.full + chain.worker_full + chain.died + chain.down;
         if chain.entered != gone + inside {
             let what = format!("chain {number}: {} entered, {gone} are gone, {inside} inside", chain.entered);
             found.push((Rule::Conservation, what));
@@ -222,6 +232,18 @@ fn check_holding(plant: &Plant, found: &mut Vec<(Rule, String)>) {
 fn check_order(plant: &Plant, found: &mut Vec<(Rule, String)>) {
     for (number, flow) in plant.flows.iter().enumerate().filter(|(_, flow)| flow.overtaken > 0) {
         found.push((Rule::Order, format!("flow {number}: {} packets were overtaken", flow.overtaken)));
+    }
+}
+
+fn check_recovery(now: Instant, plant: &Plant, found: &mut Vec<(Rule, String)>) {
+    for (number, link) in plant.links.iter().enumerate() {
+        let out = link.out_since.map_or(Span::ZERO, |since| now - since);
+        if out > RECOVERED_AFTER {
+            found.push((
+                Rule::Recovery,
+                format!("instance {number} has no process for {} ms", out.as_millis()),
+            ));
+        }
     }
 }
 

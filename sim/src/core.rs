@@ -189,6 +189,19 @@ impl Core {
         self.take_calls(nfs);
     }
 
+    /// Takes a task out: its process is stopped, or has ended.
+    pub(crate) fn take_out(&mut self, task: usize) {
+        self.current = self.current.filter(|current| *current != task);
+        self.calls.retain(|(_, of)| *of != task);
+        self.tasks[task].waits_since = None;
+        self.queue.take_out(task);
+    }
+
+    /// A task begins that had been taken out.
+    pub(crate) fn begin(&mut self, task: usize, now: Instant) {
+        self.calls.push((now, task));
+    }
+
     /// Takes time from the NF that runs for something else that runs on the core: a scheduler of slices.
     pub(crate) fn interrupt(&mut self, ns: u64) {
         self.switch_left += ns;

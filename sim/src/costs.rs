@@ -38,6 +38,8 @@ pub struct Costs {
     pub wake_idle_ns: u64,
     /// Scheduler of time slices: from the end of a slice until the next NF runs, in nanoseconds.
     pub slice_switch_ns: u64,
+    /// Manager: from the end of a process until its successor is ready, in nanoseconds.
+    pub start_ns: u64,
     /// Kernel: time between two ticks.
     pub tick: Span,
     /// Kernel: the least time that a tick takes from what runs on its core, in nanoseconds.
@@ -58,6 +60,7 @@ pub struct Costs {
 ///   kind.
 /// - Wake-up calls and the time until an NF runs: decisions 4 and 15.
 /// - The switch: decision 4 (2 us and a burst). The yield: `docs/results/unis.md` (1.25 us).
+/// - The start of a process: `bench start` (`death_to_packet_ms`) as `docs/promises.md` has it, of a machine D.
 /// - What a tick takes: two threads that did nothing but read the counter, on a machine of the same kernel and
 ///   hypervisor (AMD EPYC, two virtual cores). Both lost 24 to 104 us (p10, p90; median 54) at the same phase of
 ///   each 4 ms, each its own time: a timer's interrupt leaves the virtual machine.
@@ -79,6 +82,7 @@ impl Default for Costs {
             call_idle_ns: 14_000,
             wake_idle_ns: 37_000,
             slice_switch_ns: 10_000,
+            start_ns: 2_700_000,
             tick: Span::from_millis(4),
             tick_least_ns: 24_000,
             tick_most_ns: 100_000,

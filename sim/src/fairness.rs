@@ -45,7 +45,7 @@ impl Bounds {
             let (nf, seat) = (&plant.nfs[number], plant.links[number].seat);
             let core = &plant.cores[seat.core];
             let has_ns = core.tasks[seat.task].cpu_ns;
-            if nf.is_idle_by_choice() || !core.is_fair() {
+            if nf.is_idle_by_choice() || plant.links[number].is_out || !core.is_fair() {
                 watched.claim = None;
                 continue;
             }

@@ -8,6 +8,7 @@
 //! - `traffic`, `port`: packets that come; `ring`: packets that wait;
 //! - `nf`: the loop of an NF; `core`: a core and its NFs; `kernel`: which of them has it;
 //! - `link`, `worker`: an NF as its worker sees it, and the worker's passes;
+//! - `lives`: faults of NFs, and what becomes of them;
 //! - `weights`, `slices`: what the manager's control loop and its schedulers do;
 //! - `plant`: all of that together; `world`: who acts when; `agenda`: the next moments;
 //! - `checker`, `fairness`: what must hold in every scene; `report`: what was counted;
@@ -26,6 +27,7 @@ mod fairness;
 mod histogram;
 mod kernel;
 mod link;
+mod lives;
 mod nf;
 mod plant;
 mod port;
@@ -45,5 +47,8 @@ mod world;
 pub use checker::{Rule, Violation};
 pub use costs::Costs;
 pub use report::{Report, Value};
-pub use scene::{Arrivals, Chain, Change, Cost, Flow, Nf, Pauses, Place, Policy, Scene, Scheduler, Waits};
+pub use scene::{
+    Arrivals, Chain, Change, Cost, Fault, Flow, Misfortune, Nf, Pauses, Place, Policy, Scene, Scheduler,
+    Waits,
+};
 pub use world::{Resolution, World};

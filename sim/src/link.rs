@@ -2,7 +2,7 @@
 //! in its ring, whether it keeps up, and its sleep.
 
 use headgate_decide::pressure::{Load, QueueMarks, step};
-use headgate_decide::units::{CoreId, RegionId, Ticks};
+use headgate_decide::units::{CoreId, Instant, RegionId, Ticks};
 use headgate_decide::wake::{self, CallMarks, Cores, Hold, Sleep};
 
 use crate::canary::{Cage, Canary};
@@ -53,6 +53,11 @@ pub(crate) struct Link {
     pub(crate) is_blocked: bool,
     yields: bool,
     pub(crate) sleep: Sleep,
+    /// The sleep of a process that begins.
+    fresh: Sleep,
+    /// Whether it has no process, and since when.
+    pub(crate) is_out: bool,
+    pub(crate) out_since: Option<Instant>,
     pub(crate) counts: LinkCounts,
 }
 
@@ -65,6 +70,8 @@ pub(crate) struct Delivered {
 impl Link {
     pub(crate) fn new(seat: Seat, described: &scene::Nf, scheduler: &scene::Scheduler, sleeps: bool) -> Self {
         let marks = CallMarks::new(described.ring, TICKS_PER_MICRO);
+        let core = wake::Seat::new(CoreId(seat.core as u16), RegionId(seat.domain));
+        let sleep = Sleep::new(core, sleeps, marks);
         Self {
             seat,
             capacity: described.ring,
@@ -75,11 +82,10 @@ impl Link {
             load: Load::Clear,
             is_blocked: false,
             yields: scheduler.presses_back,
-            sleep: Sleep::new(
-                wake::Seat::new(CoreId(seat.core as u16), RegionId(seat.domain)),
-                sleeps,
-                marks,
-            ),
+            fresh: sleep.clone(),
+            sleep,
+            is_out: false,
+            out_since: None,
             counts: LinkCounts::default(),
         }
     }
@@ -124,6 +130,13 @@ impl Link {
     fn note_delivered(&mut self, run: &Run) {
         self.held += run.packets;
         self.counts.delivered += u64::from(run.packets);
+    }
+
+    /// Its process has ended at a moment, or begins. Returns whether it had been throttled.
+    pub(crate) fn set_out(&mut self, out_since: Option<Instant>) -> bool {
+        (self.is_out, self.out_since) = (out_since.is_some(), out_since);
+        (self.sleep, self.is_blocked) = (self.fresh.clone(), false);
+        core::mem::take(&mut self.load).is_throttled()
     }
 
     /// Judges its queue. Returns whether it is throttled, when that has changed.

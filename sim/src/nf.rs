@@ -18,6 +18,8 @@ pub(crate) const BURST: u32 = 64;
 const SAMPLE_EVERY: Span = Span::from_millis(1);
 /// Time of a poll of an empty ring, for their count. Our choice: what the library's pause takes.
 const EMPTY_POLL_NS: u64 = 25;
+/// Time of a burst that never ends: longer than any scene.
+const FOR_EVER: u64 = u64::MAX / 4;
 
 /// Orders of the manager and the worker to an NF.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +69,9 @@ pub(crate) struct Nf {
     /// Packets since its last wait in the kernel, and whether it is in one.
     since_pause: u64,
     is_paused: bool,
+    /// Whether it never returns from its next burst, and whether a signal has stopped it.
+    hangs: bool,
+    is_stopped: bool,
     random: Random,
     pub(crate) orders: Orders,
     /// Packets that wait for it, and those it has returned.
@@ -103,6 +108,8 @@ impl Nf {
             pauses: described.pauses,
             since_pause: 0,
             is_paused: false,
+            hangs: false,
+            is_stopped: false,
             random,
             orders: Orders::default(),
             receive: Ring::default(),
@@ -138,6 +145,38 @@ impl Nf {
         self.hand.runs()
     }
 
+    /// It never returns from its next burst.
+    pub(crate) const fn hang(&mut self) {
+        self.hangs = true;
+    }
+
+    /// A signal stops it.
+    pub(crate) const fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Returns whether a signal has stopped it.
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    /// Its process has ended. Returns the packets that end with it: what it had returned stays.
+    pub(crate) fn end(&mut self) -> Vec<Run> {
+        let mut lost = Vec::new();
+        for ring in [&mut self.hand, &mut self.receive] {
+            while let Some(run) = ring.pop(u32::MAX) {
+                lost.push(run);
+            }
+        }
+        (self.hand_ns, self.polled_ns, self.since_pause) = (0, 0, 0);
+        (self.hangs, self.is_stopped, self.is_paused) = (false, false, false);
+        // The next one begins as one that was called.
+        (self.is_asleep, self.is_called, self.has_started) = (true, true, false);
+        (self.orders.blocked, self.orders.must_yield) = (false, false);
+        self.counts.taken = self.counts.returned;
+        lost
+    }
+
     /// Returns whether it has started and sleeps.
     pub(crate) const fn is_asleep(&self) -> bool {
         self.is_asleep && self.has_started
@@ -145,7 +184,7 @@ impl Nf {
 
     /// Returns whether it leaves its core to others by what it is, or now.
     pub(crate) const fn is_idle_by_choice(&self) -> bool {
-        self.is_asleep || self.is_paused || matches!(self.waits, Waits::Cooperative { .. })
+        self.is_asleep || self.is_paused || self.is_stopped || matches!(self.waits, Waits::Cooperative { .. })
     }
 
     /// Returns whether it sleeps and can be called.
@@ -252,7 +291,9 @@ impl Nf {
         let library = costs.nf_burst_ns + packets * costs.nf_packet_ps / 1_000;
         // A burst takes some time, or it would never end.
         self.hand_ns = (costs.cycles(cycles) + library).max(1);
-        if self.next_sample.is_due(now) {
+        if self.hangs {
+            self.hand_ns = FOR_EVER;
+        } else if self.next_sample.is_due(now) {
             self.next_sample = now + SAMPLE_EVERY;
             self.samples.push(Span(self.hand_ns / packets));
         }

@@ -17,6 +17,8 @@ use crate::random::Random;
 use crate::ring::{Ring, Run, cut};
 use crate::scene::{self, Scene};
 
+mod processes;
+
 /// A chain and its counts, ever.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
@@ -27,6 +29,9 @@ pub(crate) struct Chain {
     /// Packets that were shed at the head, and that found no room.
     pub(crate) throttled: u64,
     pub(crate) full: u64,
+    /// Packets that ended with an NF's process, and that came to an NF without one.
+    pub(crate) died: u64,
+    pub(crate) down: u64,
     /// Packets for which the ring to another worker had no room.
     pub(crate) worker_full: u64,
     /// Those of the latter that an NF had worked on.
@@ -44,6 +49,10 @@ pub(crate) struct Flow {
     /// The scene's flow that it is one of, and its slot among instances.
     pub(crate) of: usize,
     slot: usize,
+    /// Number behind the last packet that entered. Packets before `moved` may be overtaken: another instance has
+    /// the flow since.
+    entered: u64,
+    moved: u64,
     /// Number behind the last packet that left.
     next: u64,
     /// Packets that left behind later ones.
@@ -54,21 +63,40 @@ pub(crate) struct Flow {
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
     pub(crate) instances: Vec<usize>,
+    /// Those that have a process.
+    pub(crate) running: Vec<usize>,
     table: Table,
 }
 
 impl Stage {
     fn new(instances: Vec<usize>) -> Self {
-        let mut table = [FREE; SLOTS];
-        let all: Vec<InstanceId> = instances.iter().map(|&instance| InstanceId(instance as u16)).collect();
-        rebalance(&mut table, &all);
-        Self { instances, table }
+        let mut stage = Self { running: Vec::new(), table: [FREE; SLOTS], instances: instances.clone() };
+        stage.run_by(instances);
+        stage
     }
 
-    /// Returns the instance that has the flows of a slot.
-    fn instance_of(&self, slot: usize) -> usize {
-        self.table[slot].index()
+    /// Spreads flows over those that have a process.
+    fn run_by(&mut self, running: Vec<usize>) {
+        let all: Vec<InstanceId> = running.iter().map(|&instance| InstanceId(instance as u16)).collect();
+        rebalance(&mut self.table, &all);
+        self.running = running;
     }
+
+    /// Returns the instance that has the flows of a slot; `None`: none has a process.
+    fn instance_of(&self, slot: usize) -> Option<usize> {
+        (!self.running.is_empty()).then(|| self.table[slot].index())
+    }
+}
+
+/// Where packets go next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// To an instance.
+    Instance(usize),
+    /// To an NF of which no instance has a process.
+    Down,
+    /// Out of a port.
+    Out,
 }
 
 /// The whole plant.
@@ -148,11 +176,38 @@ impl Plant {
         self.stages = (0..scene.nfs.len()).map(|nf| Stage::new(instances(nf))).collect();
     }
 
-    /// Returns the instance to which a flow goes at a position of its chain; `None` behind the last NF.
-    pub(crate) fn instance_at(&self, flow: u16, position: u8) -> Option<usize> {
+    /// Returns where a flow goes at a position of its chain.
+    pub(crate) fn way(&self, flow: u16, position: u8) -> Way {
         let flow = &self.flows[usize::from(flow)];
-        let nf = *self.chains[flow.chain].stages.get(usize::from(position))?;
-        Some(self.stages[nf].instance_of(flow.slot))
+        match self.chains[flow.chain].stages.get(usize::from(position)) {
+            Some(nf) => self.stages[*nf].instance_of(flow.slot).map_or(Way::Down, Way::Instance),
+            None => Way::Out,
+        }
+    }
+
+    /// Returns the instance to which a flow goes at a position of its chain; `None`: to none.
+    fn instance_at(&self, flow: u16, position: u8) -> Option<usize> {
+        match self.way(flow, position) {
+            Way::Instance(instance) => Some(instance),
+            Way::Down | Way::Out => None,
+        }
+    }
+
+    /// Packets come to an NF without a process.
+    pub(crate) fn end_at_down(&mut self, run: &Run) {
+        let packets = u64::from(run.packets);
+        let chain = &mut self.chains[self.flows[usize::from(run.flow)].chain];
+        chain.down += packets;
+        chain.wasted += if run.position > 0 { packets } else { 0 };
+    }
+
+    /// Notes that packets of a flow enter their chain. Returns whether an NF of it has no process.
+    pub(crate) fn enter(&mut self, run: &Run) -> bool {
+        let flow = &mut self.flows[usize::from(run.flow)];
+        flow.entered = run.number + u64::from(run.packets);
+        let chain = &mut self.chains[flow.chain];
+        chain.entered += u64::from(run.packets);
+        chain.stages.iter().any(|nf| self.stages[*nf].running.is_empty())
     }
 
     /// Sends packets to another worker. Those for which its ring has no room end.
@@ -191,10 +246,11 @@ impl Plant {
     /// Packets leave by a port.
     pub(crate) fn leave(&mut self, now: Instant, run: &Run) {
         let flow = &mut self.flows[usize::from(run.flow)];
-        if run.number < flow.next {
+        let behind = run.number + u64::from(run.packets);
+        if run.number < flow.next && run.number >= flow.moved {
             flow.overtaken += u64::from(run.packets);
         }
-        flow.next = run.number + u64::from(run.packets);
+        flow.next = flow.next.max(behind);
         let chain = &mut self.chains[flow.chain];
         chain.left += u64::from(run.packets);
         chain.delays.add((now - run.arrived).0, run.packets.into());
@@ -221,9 +277,10 @@ impl Plant {
         from: usize,
     ) -> impl DoubleEndedIterator<Item = HopPressure> + ExactSizeIterator {
         let hop = |nf: &usize| {
-            let instances = &self.stages[*nf].instances;
+            let instances = &self.stages[*nf].running;
             HopPressure {
-                throttled: instances.iter().all(|&one| self.links[one].load.is_throttled()),
+                throttled: !instances.is_empty()
+                    && instances.iter().all(|&one| self.links[one].load.is_throttled()),
                 diverts: false,
                 spreads: instances.len() > 1,
             }
@@ -278,6 +335,8 @@ impl Chain {
             left: 0,
             throttled: 0,
             full: 0,
+            died: 0,
+            down: 0,
             worker_full: 0,
             wasted: 0,
             delays: Histogram::default(),
@@ -297,6 +356,8 @@ fn flows_of(scene: &Scene) -> Vec<Flow> {
         chain: scene.flows[of].chain.into(),
         of,
         slot: slot(Random::stream(scene.seed, HASHES + number as u64).next() as u32),
+        entered: 0,
+        moved: 0,
         next: 0,
         overtaken: 0,
     };

@@ -27,10 +27,24 @@ pub struct Report {
     pub cores: Vec<CoreReport>,
     /// Part of its time that each worker worked, in percent.
     pub workers_busy_percent: Vec<f64>,
+    /// What happened to instances, from the start on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lives: Vec<LifeEvent>,
     /// One number that two runs share only if they were equal.
     pub digest: String,
     /// What did not hold that must.
     pub violations: Vec<Violation>,
+}
+
+/// Something that happened to an instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LifeEvent {
+    /// Time since the start, in nanoseconds.
+    pub at_ns: u64,
+    /// The instance, as NFs are counted in this report.
+    pub instance: u16,
+    /// In words.
+    pub what: String,
 }
 
 /// What was counted of a chain.
@@ -48,6 +62,10 @@ pub struct ChainReport {
     pub stage_full: Rate,
     /// Packets per second for which the ring to another worker had no room.
     pub worker_full: Rate,
+    /// Packets per second that ended with an NF's process, and that came to an NF without one.
+    pub died: Rate,
+    /// The latter.
+    pub stage_down: Rate,
     /// Packets per second that its ports lost because the worker was late.
     pub missed: Rate,
     /// Packets per second that ended after an NF had worked on them.
@@ -109,7 +127,7 @@ pub struct Value {
 /// Everything that is counted, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    chains: Vec<[u64; 6]>,
+    chains: Vec<[u64; 8]>,
     /// By flow: packets that came, and that were missed.
     flows: Vec<[u64; 2]>,
     nfs: Vec<[u64; 7]>,
@@ -120,7 +138,16 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) fn of(plant: &Plant, workers: &[Worker]) -> Self {
         let chain = |chain: &crate::plant::Chain| {
-            [chain.entered, chain.left, chain.throttled, chain.full, chain.wasted, chain.worker_full]
+            [
+                chain.entered,
+                chain.left,
+                chain.throttled,
+                chain.full,
+                chain.wasted,
+                chain.worker_full,
+                chain.died,
+                chain.down,
+            ]
         };
         let nf = |(nf, link): (&crate::nf::Nf, &crate::link::Link)| {
             let task = &plant.cores[link.seat.core].tasks[link.seat.task];
@@ -186,6 +213,7 @@ impl Report {
             nfs: (0..plant.nfs.len()).map(|number| span.nf(number, plant)).collect(),
             cores: (0..plant.cores.len()).map(|number| span.core(number)).collect(),
             workers_busy_percent: (0..after.workers.len()).map(|number| span.worker(number)).collect(),
+            lives: Vec::new(),
             digest: format!("{:016x}", plant.digest()),
             violations,
             chains,
@@ -220,7 +248,7 @@ impl Window<'_> {
     }
 
     fn chain(&self, number: usize, plant: &Plant) -> ChainReport {
-        let [_, left, throttled, full, wasted, worker_full] =
+        let [_, left, throttled, full, wasted, worker_full, died, down] =
             more(self.after.chains[number], self.before.chains[number]);
         let (mut offered, mut missed) = (0, 0);
         for (flow, _) in
@@ -237,6 +265,8 @@ impl Window<'_> {
             throttled: self.rate(throttled),
             stage_full: self.rate(full),
             worker_full: self.rate(worker_full),
+            died: self.rate(died),
+            stage_down: self.rate(down),
             missed: self.rate(missed),
             wasted: self.rate(wasted),
             delay_us_p50: delay(50),

@@ -33,6 +33,38 @@ pub struct Scene {
     pub chains: Vec<Chain>,
     /// Flows.
     pub flows: Vec<Flow>,
+    /// What happens to NFs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Fault>,
+}
+
+/// Something that happens to an instance of an NF.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// Time since the start.
+    pub at: Span,
+    /// The NF.
+    pub nf: u16,
+    /// Its instance.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub instance: u16,
+    /// What happens. It happens to nobody while there is no process.
+    pub what: Misfortune,
+}
+
+/// What happens to an NF's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Misfortune {
+    /// It is killed.
+    Kill,
+    /// It never returns from its next burst.
+    Hang,
+    /// It is stopped by a signal.
+    Stop,
+    /// It returns what it does not hold, which is found out.
+    Lie,
 }
 
 /// Scheduling of NFs, as `[scheduler]` has it.

@@ -92,6 +92,8 @@ fn keep_nfs(scene: &Scene, set: u64) -> Scene {
     let is_kept = |nf: u16| set >> nf & 1 == 1;
     let number = |nf: u16| (set & ((1 << nf) - 1)).count_ones() as u16;
     let mut kept = scene.clone();
+    kept.faults.retain(|fault| is_kept(fault.nf));
+    kept.faults.iter_mut().for_each(|fault| fault.nf = number(fault.nf));
     kept.nfs = scene
         .nfs
         .iter()
@@ -142,6 +144,11 @@ fn with_one_less(scene: &Scene) -> Vec<Scene> {
     for flow in 0..scene.flows.len() {
         with(&|scene| {
             scene.flows.remove(flow);
+        });
+    }
+    for fault in 0..scene.faults.len() {
+        with(&|scene| {
+            scene.faults.remove(fault);
         });
     }
     for (number, chain) in scene.chains.iter().enumerate().filter(|(_, chain)| chain.stages.len() > 1) {

@@ -16,7 +16,10 @@ use headgate_decide::units::Span;
 use crate::checker::{Rule, Violation};
 use crate::costs::Costs;
 use crate::random::Random;
-use crate::scene::{Arrivals, Chain, Change, Cost, Flow, Nf, Pauses, Place, Policy, Scene, Scheduler, Waits};
+use crate::scene::{
+    Arrivals, Chain, Change, Cost, Fault, Flow, Misfortune, Nf, Pauses, Place, Policy, Scene, Scheduler,
+    Waits,
+};
 use crate::world::{Resolution, World};
 
 /// The first random stream of the swarm; those of a scene's own entities are below.
@@ -46,6 +49,7 @@ pub fn scene(seed: u64) -> Scene {
         nfs,
         chains,
         flows,
+        faults: Vec::new(),
     };
     share_among_workers(&mut stream(7), &mut scene);
     add_instances(&mut stream(8), &mut scene);
@@ -53,6 +57,7 @@ pub fn scene(seed: u64) -> Scene {
         add_domains(&mut stream(9), &mut scene);
     }
     add_pauses(&mut stream(10), &mut scene);
+    add_faults(&mut stream(11), &mut scene);
     scene
 }
 
@@ -101,6 +106,25 @@ fn add_domains(random: &mut Random, scene: &mut Scene) {
     scene.domains = (0..random.between(2, 3)).map(|_| one_of(random, &[1, 1, 3])).collect();
     for nf in &mut scene.nfs {
         nf.domain = random.below(scene.domains.len() as u64) as u16;
+    }
+}
+
+/// In some scenes something happens to NFs.
+fn add_faults(random: &mut Random, scene: &mut Scene) {
+    if random.below(6) > 0 {
+        return;
+    }
+    for _ in 0..random.between(1, 3) {
+        let nf = random.below(scene.nfs.len() as u64) as usize;
+        scene.faults.push(Fault {
+            at: Span::from_micros(random.between(1_000, scene.horizon.0 / 1_000)),
+            nf: nf as u16,
+            instance: random.below(scene.nfs[nf].instances.len() as u64 + 1) as u16,
+            what: one_of(
+                random,
+                &[Misfortune::Kill, Misfortune::Kill, Misfortune::Hang, Misfortune::Stop, Misfortune::Lie],
+            ),
+        });
     }
 }
 

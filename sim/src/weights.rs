@@ -13,6 +13,8 @@ use crate::scene::{Policy, Scene};
 pub(crate) struct Weighing {
     weighs: bool,
     decision: Weights,
+    /// What is known of each instance, and whether it feeds another one of its core.
+    known: Vec<(weights::Nf, bool)>,
     actions: Vec<Action>,
 }
 
@@ -24,7 +26,12 @@ impl Weighing {
             every: scheduler.weights_every,
             claim_cores: scheduler.claim_cores,
         };
-        let mut weighing = Self { weighs: rules.weighs, decision: Weights::new(rules), actions: Vec::new() };
+        let mut weighing = Self {
+            weighs: rules.weighs,
+            decision: Weights::new(rules),
+            known: Vec::new(),
+            actions: Vec::new(),
+        };
         let chains: Vec<Vec<NfId>> =
             scene.chains.iter().map(|chain| chain.stages.iter().copied().map(NfId).collect()).collect();
         for number in 0..plant.nfs.len() {
@@ -36,10 +43,8 @@ impl Weighing {
             let chains = chains.iter().map(Vec::as_slice);
             let feeds = feeds(NfId(nf as u16), core, chains, runs_on);
             let nf = traits(&scene.nfs[nf], core, plant.nfs[number].sleeps());
-            weighing.tell(Instant(0), Event::Begins { instance, nf }, plant);
-            let feeds = feeds && scheduler.presses_back;
-            weighing.tell(Instant(0), Event::Feeds { instance, feeds }, plant);
-            weighing.tell(Instant(0), Event::Ready(instance), plant);
+            weighing.known.push((nf, feeds && scheduler.presses_back));
+            weighing.begins(Instant(0), instance.index(), plant);
         }
         weighing
     }
@@ -56,6 +61,19 @@ impl Weighing {
             self.decision.poll(now, &(), &mut actions);
             self.carry_out(now, actions, plant);
         }
+    }
+
+    /// An instance has a fresh process.
+    pub(crate) fn begins(&mut self, now: Instant, number: usize, plant: &mut Plant) {
+        let (instance, (nf, feeds)) = (InstanceId(number as u16), self.known[number]);
+        self.tell(now, Event::Begins { instance, nf }, plant);
+        self.tell(now, Event::Feeds { instance, feeds }, plant);
+        self.tell(now, Event::Ready(instance), plant);
+    }
+
+    /// An instance's process has ended.
+    pub(crate) fn ended(&mut self, now: Instant, number: usize, plant: &mut Plant) {
+        self.tell(now, Event::Ended(InstanceId(number as u16)), plant);
     }
 
     fn tell(&mut self, now: Instant, event: Event, plant: &mut Plant) {
@@ -87,7 +105,7 @@ impl Weighing {
     }
 
     fn sample_loads(&mut self, now: Instant, actions: &mut Vec<Action>, plant: &Plant) {
-        for (number, link) in plant.links.iter().enumerate() {
+        for (number, link) in plant.links.iter().enumerate().filter(|(_, link)| !link.is_out) {
             let load = Load {
                 delivered: link.counts.delivered,
                 full: link.counts.full,
@@ -101,6 +119,9 @@ impl Weighing {
 
     fn sample_costs(&mut self, now: Instant, actions: &mut Vec<Action>, plant: &mut Plant) {
         for (number, nf) in plant.nfs.iter_mut().enumerate() {
+            if plant.links[number].is_out {
+                continue;
+            }
             let instance = InstanceId(number as u16);
             for time in nf.take_samples() {
                 self.decision.on(now, Event::ServiceTime { instance, time, count: 1 }, actions);

@@ -9,7 +9,7 @@ use headgate_decide::wake::{BellSample, Cores};
 
 use crate::canary::Canary;
 use crate::costs::Costs;
-use crate::plant::Plant;
+use crate::plant::{Plant, Way};
 use crate::port::Port;
 use crate::random::Random;
 use crate::ring::Run;
@@ -148,7 +148,10 @@ impl Worker {
     fn admit(&mut self, plant: &mut Plant, run: Run) {
         let chain = plant.flows[usize::from(run.flow)].chain;
         let packets = u64::from(run.packets);
-        plant.chains[chain].entered += packets;
+        if plant.enter(&run) {
+            self.cost_ps += packets * plant.costs.worker_shed_ps;
+            return plant.end_at_down(&run);
+        }
         if plant.throttled > 0 {
             let sheds = shed(plant.hops(chain, 0), false);
             if sheds != Shed::Nothing && (sheds != Shed::Flows || plant.flow_is_shed(run.flow)) {
@@ -162,7 +165,14 @@ impl Worker {
 
     /// Hands packets to the instance that they go to, or to its worker. Returns false behind the last one.
     fn pass_on(&self, run: Run, plant: &mut Plant) -> bool {
-        let Some(instance) = plant.instance_at(run.flow, run.position) else { return false };
+        let instance = match plant.way(run.flow, run.position) {
+            Way::Instance(instance) => instance,
+            Way::Down => {
+                plant.end_at_down(&run);
+                return true;
+            }
+            Way::Out => return false,
+        };
         match plant.links[instance].seat.worker {
             worker if worker == self.number => plant.deliver(instance, run),
             worker => plant.ship(self.number, worker, run),
@@ -226,6 +236,9 @@ impl Worker {
     fn tend(&mut self, now: Instant, plant: &mut Plant) {
         let ticks = Ticks(now.0);
         for &nf in &self.nfs {
+            if plant.links[nf].is_out {
+                continue;
+            }
             if let Some(is_throttled) = plant.links[nf].weigh(ticks, plant.cage) {
                 plant.throttled = if is_throttled { plant.throttled + 1 } else { plant.throttled - 1 };
             }
@@ -240,6 +253,9 @@ impl Worker {
     fn block(&mut self, plant: &mut Plant) {
         self.has_blocked = false;
         for &nf in &self.nfs {
+            if plant.links[nf].is_out {
+                continue;
+            }
             let link = &plant.links[nf];
             let feeder =
                 Feeder { is_judged: link.marks.is_some(), sleeps: link.sleep.is_possible(), diverts: false };
@@ -258,6 +274,9 @@ impl Worker {
         let (ticks, mut cores) = (Ticks(now.0), Cores::default());
         let mut sleepers = false;
         for &nf in &self.nfs {
+            if plant.links[nf].is_out {
+                continue;
+            }
             let waits = plant.nfs[nf].waits_for_a_call();
             let link = &mut plant.links[nf];
             let bell = BellSample { waits, sleeps: waits };
@@ -270,7 +289,9 @@ impl Worker {
             }
         }
         for &nf in &self.nfs {
-            if let Some(must_yield) = plant.links[nf].must_yield(ticks, &cores) {
+            if !plant.links[nf].is_out
+                && let Some(must_yield) = plant.links[nf].must_yield(ticks, &cores)
+            {
                 plant.nfs[nf].orders.must_yield = must_yield;
             }
         }
@@ -282,7 +303,7 @@ impl Worker {
 fn consider_call(now: Instant, nf: usize, plant: &mut Plant, cores: &mut Cores) -> u64 {
     let Plant { links, nfs, costs, cage, .. } = plant;
     let (link, nf) = (&mut links[nf], &mut nfs[nf]);
-    if !link.sleep.is_asleep() || link.held == 0 || link.is_blocked {
+    if link.is_out || !link.sleep.is_asleep() || link.held == 0 || link.is_blocked {
         return 0;
     }
     let (backlog, taken) = (nf.receive.packets(), nf.counts.taken as u32);

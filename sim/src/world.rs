@@ -7,6 +7,7 @@ use headgate_decide::wake::{CallMarks, SLICE, poll_before_sleep};
 use crate::agenda::Agenda;
 use crate::checker::{Checker, Violation};
 use crate::link::TICKS_PER_MICRO;
+use crate::lives::Lives;
 use crate::plant::{Plant, WORKERS, numbered_flows};
 use crate::port::Port;
 use crate::random::Random;
@@ -34,6 +35,7 @@ pub struct World {
     workers: Vec<Worker>,
     weighing: Weighing,
     slices: Vec<Slices>,
+    lives: Lives,
     checker: Checker,
     agenda: Agenda,
 }
@@ -60,8 +62,9 @@ impl World {
         let workers: Vec<Worker> = workers.collect();
         let weighing = Weighing::new(&scene, &mut plant);
         let slices = Slices::of(&scene, &plant);
-        let mut agenda = Agenda::new(workers.len() + slices.len() + 2);
-        (0..workers.len() + slices.len() + 2).for_each(|entity| agenda.set(entity, Some(Instant(0))));
+        let lives = Lives::of(&scene, &plant);
+        let mut agenda = Agenda::new(workers.len() + slices.len() + 3);
+        (0..workers.len() + slices.len() + 3).for_each(|entity| agenda.set(entity, Some(Instant(0))));
         Self {
             checker: Checker::new(&plant),
             scene,
@@ -70,6 +73,7 @@ impl World {
             workers,
             weighing,
             slices,
+            lives,
             agenda,
         }
     }
@@ -83,7 +87,10 @@ impl World {
         self.plant.chains.iter_mut().for_each(|chain| chain.delays.clear());
         self.run_until(warm + self.scene.horizon);
         let after = self.counts();
-        Report::new(&self.scene, &self.plant, &before, &after, self.checker.into_violations())
+        let mut report =
+            Report::new(&self.scene, &self.plant, &before, &after, self.checker.into_violations());
+        report.lives = self.lives.events;
+        report
     }
 
     /// Runs until something does not hold. Returns what, as far as it was seen at that moment.
@@ -132,6 +139,10 @@ impl World {
         if other == self.slices.len() {
             self.weighing.poll(now, &mut self.plant);
             return self.weighing.next();
+        }
+        if other == self.slices.len() + 1 {
+            self.lives.poll(now, &mut self.plant, &mut self.weighing);
+            return self.lives.next();
         }
         Some(now + self.checker.check(now, &self.plant))
     }

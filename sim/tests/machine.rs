@@ -1,67 +1,10 @@
 //! Small scenes whose results can be said beforehand: workers, instances, trust domains, waits in the kernel.
 
+mod common;
+
+use common::{assert_near, cpu, run, side_by_side};
 use headgate_decide::units::Span;
-use headgate_sim::{Arrivals, Chain, Cost, Costs, Flow, Nf, Pauses, Place, Policy, Report, Resolution};
-use headgate_sim::{Scene, Scheduler, Waits, World};
-
-fn nf(number: usize, cycles: u64) -> Nf {
-    Nf {
-        name: format!("nf{number}"),
-        core: 0,
-        worker: 0,
-        instances: Vec::new(),
-        domain: 0,
-        ring: 1024,
-        priority: 1,
-        policy: Policy::Normal,
-        waits: Waits::Notified,
-        cost: Cost::Fixed(cycles),
-        changes: Vec::new(),
-        pauses: None,
-    }
-}
-
-/// NFs of these costs, each with a chain of its own at this rate, under the kernel alone, without ticks' time.
-fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
-    let nfs: Vec<Nf> = cycles.iter().enumerate().map(|(number, cycles)| nf(number, *cycles)).collect();
-    let chain = |number: usize| Chain { name: format!("c{number}"), stages: vec![number as u16], exit: None };
-    let flow = |chain: usize| Flow {
-        chain: chain as u16,
-        worker: 0,
-        bytes: 64,
-        arrivals: Arrivals::Constant { rate },
-        flows: 1,
-    };
-    Scene {
-        seed: 1,
-        warm_up: Span::from_millis(100),
-        horizon: Span::from_millis(400),
-        costs: Costs { tick_least_ns: 0, tick_most_ns: 0, ..Costs::default() },
-        scheduler: Scheduler { weighs: false, presses_back: false, ..Scheduler::default() },
-        workers: 1,
-        domains: Vec::new(),
-        chains: (0..nfs.len()).map(chain).collect(),
-        flows: (0..nfs.len()).map(flow).collect(),
-        nfs,
-    }
-}
-
-fn run(scene: &Scene) -> Report {
-    assert_eq!(scene.mistakes(), [] as [String; 0]);
-    let report = World::new(scene.clone(), Resolution::default()).run();
-    assert_eq!(report.violations, []);
-    report
-}
-
-fn cpu(report: &Report) -> Vec<f64> {
-    report.nfs.iter().map(|nf| nf.cpu_percent).collect()
-}
-
-fn assert_near(found: &[f64], wanted: &[f64], within: f64) {
-    assert_eq!(found.len(), wanted.len());
-    let near = found.iter().zip(wanted).all(|(found, wanted)| (found - wanted).abs() <= within);
-    assert!(near, "{found:?} {wanted:?}");
-}
+use headgate_sim::{Arrivals, Chain, Cost, Flow, Pauses, Place, Scheduler};
 
 #[test]
 fn a_chain_crosses_workers_and_comes_back_to_its_port() {

@@ -102,6 +102,13 @@ impl RunQueue {
         }
     }
 
+    /// Takes a task out that ends or is stopped.
+    pub(crate) fn take_out(&mut self, task: usize) {
+        self.tasks[task].is_awake = false;
+        self.fair.take_out(task);
+        self.real_time.remove(task);
+    }
+
     /// The task that runs lets others run.
     pub(crate) fn yield_core(&mut self, task: usize) {
         match self.tasks[task].class {

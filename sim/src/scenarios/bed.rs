@@ -119,6 +119,7 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         nfs: cycles.iter().enumerate().map(|(number, cycles)| nf(number, *cycles)).collect(),
         chains: chains.iter().enumerate().map(chain).collect(),
         flows: chains.iter().enumerate().map(flow).collect(),
+        faults: Vec::new(),
     }
 }
 

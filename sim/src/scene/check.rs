@@ -32,6 +32,12 @@ impl Scene {
         for (number, flow) in self.flows.iter().enumerate() {
             flow.check(&format!("flows[{number}]"), self, &mut found);
         }
+        for (number, fault) in self.faults.iter().enumerate() {
+            let nf = self.nfs.get(usize::from(fault.nf));
+            if nf.is_none_or(|nf| usize::from(fault.instance) > nf.instances.len()) {
+                found.push(format!("faults[{number}]: there is no such instance of an NF"));
+            }
+        }
         found
     }
 
@@ -64,6 +70,7 @@ impl Scene {
             self.costs.worker_pass_ns > 0,
             "costs.worker_pass_ns: a pass takes time, or no time ever passes",
         );
+        check(self.costs.start_ns > 0, "costs.start_ns: a process is not ready before it was started");
         check(self.costs.yield_ns > 0, "costs.yield_ns: a yield takes time, or no time ever passes");
         check(self.costs.slice_switch_ns > 0, "costs.slice_switch_ns: a switch takes time");
         check(

@@ -29,6 +29,7 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
         nfs,
         chains: config.chains.iter().map(|chain| chain_of(chain, config)).collect(),
         flows: flows_of(config, simulation),
+        faults: Vec::new(),
     };
     match scene.mistakes().as_slice() {
         [] => Ok(scene),
