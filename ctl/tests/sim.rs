@@ -102,3 +102,25 @@ fn a_swarm_runs_the_seeds_that_it_is_given() {
     let (code, _, messages) = run(folder.path(), &["sim", "shrink", "--seed", "5"]);
     assert!(code == 1 && messages.contains("everything holds in the scene of seed 5"), "{messages}");
 }
+
+#[test]
+fn a_timeline_is_a_trace_of_the_run_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = written(folder.path(), &example());
+    let trace = folder.path().join("run.trace.json");
+    let trace = trace.to_str().unwrap();
+    let without = simulated(folder.path(), &[&file]);
+    assert_eq!(without, simulated(folder.path(), &[&file, "--timeline", trace]));
+    let written: Json = serde_json::from_str(&fs::read_to_string(trace).unwrap()).unwrap();
+    let events = written["traceEvents"].as_array().unwrap();
+    let named =
+        |kind: &str, name: &str| events.iter().any(|event| event["ph"] == kind && event["name"] == name);
+    assert!(named("M", "thread_name") && named("X", "work") && named("X", "filter"), "{}", events.len());
+    let lasts = |event: &&Json| event["ph"] == "X" && event["pid"] == 1 && event["tid"] == 1;
+    let busy: f64 = events.iter().filter(lasts).map(|event| event["dur"].as_f64().unwrap()).sum();
+    assert!((1e5..=8e5).contains(&busy), "of 800 ms: {busy} us");
+    let (code, _, messages) = run(folder.path(), &["sim", &file, "--timeline", "/dev/full"]);
+    assert!(code == 3 && messages.contains("cannot write /dev/full"), "{code} {messages}");
+    let (code, _, messages) = run(folder.path(), &["sim", "nfvnice-chain", "--timeline", trace]);
+    assert!(code == 2 && messages.contains("choose a case with --case"), "{messages}");
+}

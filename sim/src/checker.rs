@@ -116,6 +116,11 @@ impl Checker {
         !self.violations.is_empty()
     }
 
+    /// Returns what did not hold.
+    pub(crate) fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
     pub(crate) fn into_violations(self) -> Vec<Violation> {
         self.violations
     }

@@ -13,6 +13,7 @@ use crate::kernel::{Class, RunQueue, WEIGHT};
 use crate::nf::{Nf, Pause};
 use crate::random::Random;
 use crate::scene::Policy;
+use crate::timeline::Track;
 
 /// Weight of `cpu.weight` 1: a group's share is told in hundredths of a task's.
 const SHARES: u64 = 100;
@@ -83,6 +84,8 @@ pub(crate) struct Core {
     began_with: u64,
     pub(crate) tasks: Vec<TaskCounts>,
     pub(crate) counts: CoreCounts,
+    /// Who had it, where that is kept.
+    pub(crate) track: Option<Track>,
     pub(crate) digest: Digest,
 }
 
@@ -106,6 +109,7 @@ impl Core {
             began_with: 0,
             tasks: Vec::new(),
             counts: CoreCounts::default(),
+            track: None,
             digest: Digest::default(),
         }
     }
@@ -284,7 +288,11 @@ impl Core {
         self.counts.switch_ns += switch;
         let nf = &mut nfs[self.nfs[task]];
         let (used, pause) = nf.run(self.now + Span(switch), most - switch, ground.costs, ground.bytes);
+        let began = self.now;
         self.now = self.now + Span(switch + used);
+        if let Some(track) = &mut self.track {
+            track.add(self.nfs[task], began, self.now);
+        }
         self.tasks[task].cpu_ns += switch + used;
         self.queue.charge(task, switch + used);
         match pause {

@@ -12,6 +12,7 @@
 //! - `weights`, `slices`: what the manager's control loop and its schedulers do;
 //! - `plant`: all of that together; `world`: who acts when; `agenda`: the next moments;
 //! - `checker`, `fairness`: what must hold in every scene; `report`: what was counted;
+//! - `timeline`: who had a core when;
 //! - `scenarios`: the papers' experiments; `swarm`: scenes that seeds choose; `shrink`: small ones;
 //! - `canary`: bugs that tests put in;
 //! - `random`, `digest`, `histogram`: tools.
@@ -39,6 +40,7 @@ mod scene;
 pub mod shrink;
 mod slices;
 pub mod swarm;
+mod timeline;
 mod traffic;
 mod weights;
 mod worker;
@@ -51,4 +53,5 @@ pub use scene::{
     Arrivals, Chain, Change, Cost, Fault, Flow, Misfortune, Nf, Pauses, Place, Policy, Scene, Scheduler,
     Waits,
 };
+pub use timeline::{Interval, Timeline, Track};
 pub use world::{Resolution, World};

@@ -16,6 +16,7 @@ use crate::nf::Nf;
 use crate::random::Random;
 use crate::ring::{Ring, Run, cut};
 use crate::scene::{self, Scene};
+use crate::timeline::{Timeline, Track};
 
 mod processes;
 
@@ -120,6 +121,9 @@ pub(crate) struct Plant {
     bytes: Vec<u32>,
     /// The bug that a test put in.
     pub(crate) cage: Cage,
+    /// When instances were throttled, where that is kept, and since when they are.
+    pub(crate) throttles: Option<Track>,
+    throttled_since: Vec<Option<Instant>>,
     /// Number of throttled NFs.
     pub(crate) throttled: usize,
     /// Digest of what happened to packets.
@@ -145,6 +149,8 @@ impl Plant {
             flows: flows_of(scene),
             bytes: Vec::new(),
             cage: Cage::default(),
+            throttles: None,
+            throttled_since: Vec::new(),
             throttled: 0,
             digest: Digest::default(),
         };
@@ -170,6 +176,7 @@ impl Plant {
             let seat = Seat { core, task, worker: place.worker.into(), domain: described.domain as u8 };
             self.links.push(Link::new(seat, described, &scene.scheduler, made.sleeps()));
             self.nfs.push(made);
+            self.throttled_since.push(None);
             self.of.push(nf);
         }
         let instances = |nf: usize| (0..self.of.len()).filter(|&number| self.of[number] == nf).collect();
@@ -230,6 +237,33 @@ impl Plant {
     pub(crate) fn advance(&mut self, core: usize, now: Instant) {
         let ground = Ground { costs: &self.costs, bytes: &self.bytes };
         self.cores[core].advance(now, &mut self.nfs, ground);
+    }
+
+    /// Notes that an instance is throttled from now on, or no longer.
+    pub(crate) fn note_throttled(&mut self, now: Instant, instance: usize, is_throttled: bool) {
+        self.throttled = if is_throttled { self.throttled + 1 } else { self.throttled - 1 };
+        let since = std::mem::replace(&mut self.throttled_since[instance], is_throttled.then_some(now));
+        if let (Some(track), Some(since)) = (&mut self.throttles, since) {
+            track.add(instance, since, now);
+        }
+    }
+
+    /// Keeps what happens when from now on.
+    pub(crate) fn keep_timeline(&mut self) {
+        self.cores.iter_mut().for_each(|core| core.track = Some(Track::default()));
+        self.throttles = Some(Track::default());
+    }
+
+    /// Returns what happened when, by now.
+    pub(crate) fn timeline(&mut self, now: Instant) -> Timeline {
+        let mut throttled = self.throttles.take().unwrap_or_default();
+        for (instance, since) in self.throttled_since.iter().enumerate() {
+            if let Some(since) = since {
+                throttled.add(instance, *since, now);
+            }
+        }
+        let of_core = |core: &mut Core| core.track.take().unwrap_or_default();
+        Timeline { cores: self.cores.iter_mut().map(of_core).collect(), throttled }
     }
 
     /// Hands packets to an NF.

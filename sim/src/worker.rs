@@ -240,7 +240,7 @@ impl Worker {
                 continue;
             }
             if let Some(is_throttled) = plant.links[nf].weigh(ticks, plant.cage) {
-                plant.throttled = if is_throttled { plant.throttled + 1 } else { plant.throttled - 1 };
+                plant.note_throttled(now, nf, is_throttled);
             }
         }
         let has_blocked = self.has_blocked && !plant.cage.has(Canary::BlockedForEver);

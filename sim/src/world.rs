@@ -14,6 +14,7 @@ use crate::random::Random;
 use crate::report::{Counts, Report};
 use crate::scene::{Arrivals, Scene};
 use crate::slices::Slices;
+use crate::timeline::Timeline;
 use crate::weights::Weighing;
 use crate::worker::Worker;
 
@@ -81,15 +82,27 @@ impl World {
     /// Runs the whole scene. Returns what was counted.
     #[must_use]
     pub fn run(mut self) -> Report {
+        self.run_whole()
+    }
+
+    /// Runs the whole scene. Returns what was counted, and what happened when, the warm-up's part too.
+    #[must_use]
+    pub fn run_with_timeline(mut self) -> (Report, Timeline) {
+        self.plant.keep_timeline();
+        let report = self.run_whole();
+        (report, self.plant.timeline(self.now))
+    }
+
+    fn run_whole(&mut self) -> Report {
         let warm = Instant(0) + self.scene.warm_up;
         self.run_until(warm);
         let before = self.counts();
         self.plant.chains.iter_mut().for_each(|chain| chain.delays.clear());
         self.run_until(warm + self.scene.horizon);
         let after = self.counts();
-        let mut report =
-            Report::new(&self.scene, &self.plant, &before, &after, self.checker.into_violations());
-        report.lives = self.lives.events;
+        let violations = self.checker.violations().to_vec();
+        let mut report = Report::new(&self.scene, &self.plant, &before, &after, violations);
+        report.lives.clone_from(&self.lives.events);
         report
     }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{assert_near, cpu, run, side_by_side};
 use headgate_decide::units::Span;
-use headgate_sim::{Arrivals, Chain, Cost, Flow, Pauses, Place, Scheduler};
+use headgate_sim::{Arrivals, Chain, Cost, Flow, Pauses, Place, Resolution, Scheduler, World};
 
 #[test]
 fn a_chain_crosses_workers_and_comes_back_to_its_port() {
@@ -79,4 +79,23 @@ fn an_nf_that_waits_leaves_its_core_and_comes_back() {
     (scene.nfs[1].core, scene.costs.switch_ns) = (1, 0);
     let served = run(&scene).nfs[0].served.per_second();
     assert!((63_000.0..=64_000.0).contains(&served), "{served}");
+}
+
+#[test]
+fn a_timeline_has_all_time_of_a_core_and_changes_nothing() {
+    let mut scene = side_by_side(&[100, 4_000], 1_000_000);
+    scene.scheduler = Scheduler::default();
+    scene.chains[0].stages = vec![0, 1];
+    let report = run(&scene);
+    let (with, timeline) = World::new(scene.clone(), Resolution::default()).run_with_timeline();
+    assert_eq!(with, report);
+    let track = &timeline.cores[0].intervals;
+    assert!(track.windows(2).all(|two| two[0].to_ns <= two[1].from_ns && two[0].from_ns < two[0].to_ns));
+    let after = scene.warm_up.0;
+    for (number, nf) in report.nfs.iter().enumerate() {
+        let of_nf = track.iter().filter(|one| usize::from(one.instance) == number && one.to_ns > after);
+        let had: u64 = of_nf.map(|one| one.to_ns - one.from_ns.max(after)).sum();
+        assert_near(&[had as f64 * 100.0 / scene.horizon.0 as f64], &[nf.cpu_percent], 0.01);
+    }
+    assert!(timeline.throttled.intervals.iter().any(|one| one.instance == 1), "{timeline:?}");
 }

@@ -7,6 +7,9 @@ mod scene;
 mod settings;
 mod source;
 mod swarm;
+mod timeline;
+
+use std::path::{Path, PathBuf};
 
 use headgate_sim::{Report, Resolution, World, scenarios};
 use serde_json::json;
@@ -49,6 +52,10 @@ pub struct Args {
     /// Print all values as comma-separated lines: case, value, unit, figure
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+    /// Write who had each core when, and who was throttled, to this file: a trace that Perfetto and
+    /// chrome://tracing show. One case and no sweep
+    #[arg(long, value_name = "FILE", conflicts_with = "sweep")]
+    timeline: Option<PathBuf>,
     #[command(flatten)]
     report: Wish,
 }
@@ -94,6 +101,9 @@ fn list(out: &Output) -> Result<Exit, CommandError> {
 fn simulate(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let source = Source::find(args.source.as_deref().unwrap_or_default(), &args.case, out)?;
     let sweep = args.sweep.as_deref().map(|sweep| settings::sweep(sweep, args.steps)).transpose()?;
+    if let (Some(_), [_, _, ..]) = (&args.timeline, source.cases()) {
+        return Err(CommandError::usage("--timeline shows one run: choose a case with --case"));
+    }
     let leaving = args.report.begin(&format!("sim {}", leave::short_name(source.name().1)))?;
     let mut reports = Vec::new();
     for (case, scene) in source.cases() {
@@ -104,7 +114,7 @@ fn simulate(args: &Args, out: &Output) -> Result<Exit, CommandError> {
             reports.push((format!("{case}[{change}]"), run_one(scene)));
         }
         if sweep.is_none() {
-            reports.push((case.clone(), run_one(scene)));
+            reports.push((case.clone(), run_with_timeline(scene, args.timeline.as_deref(), out)?));
         }
     }
     let document: Vec<_> =
@@ -119,6 +129,20 @@ fn simulate(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let exit = tell_violations(&reports, out);
     leaving.end(out, |report| leave::fill(report, &source, &reports))?;
     Ok(exit)
+}
+
+/// Runs a scene, and writes its timeline where one is wanted.
+fn run_with_timeline(
+    scene: headgate_sim::Scene,
+    file: Option<&Path>,
+    out: &Output,
+) -> Result<Report, CommandError> {
+    let Some(file) = file else { return Ok(run_one(scene)) };
+    let (report, timeline) = World::new(scene, Resolution::default()).run_with_timeline();
+    if timeline::write(file, &timeline, &report)? {
+        out.note(format!("{} ends before the run: it has as much as is kept", file.display()));
+    }
+    Ok(report)
 }
 
 fn run_one(scene: headgate_sim::Scene) -> Report {

@@ -16,7 +16,9 @@ impl Plant {
     pub(crate) fn end(&mut self, now: Instant, instance: usize) {
         let seat = self.links[instance].seat;
         self.cores[seat.core].take_out(seat.task);
-        self.throttled -= usize::from(self.links[instance].set_out(Some(now)));
+        if self.links[instance].set_out(Some(now)) {
+            self.note_throttled(now, instance, false);
+        }
     }
 
     /// Its worker takes back what it held. What it had returned goes on, what waited for room goes to another
