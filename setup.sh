@@ -6,7 +6,7 @@ cd "$(dirname "$0")"
 
 build=(build-essential pkg-config libdpdk-dev libclang-dev)
 test=(iproute2 iputils-ping iperf3 curl nginx-light tshark tcpdump valgrind openvswitch-switch runc dpdk-dev socat shellcheck
-    python3-prometheus-client)
+    python3-prometheus-client chromium)
 
 fail() {
     printf 'setup.sh: %s\n' "$@" >&2

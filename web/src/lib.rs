@@ -3,6 +3,7 @@
 //! - [`metrics`]: a snapshot as OpenMetrics text;
 //! - `operations`: every operation of the API, of which routes, roles and the [`openapi`] document are made;
 //! - `handlers`, `streams`: what each does; `problem`: what is told when it cannot;
+//! - `page`: the page that shows it;
 //! - [`auth`], `guard`: who may ask, and from where;
 //! - [`Manager`], `feed`: asking the manager, once for all who want the same;
 //! - [`server`]: an HTTP server that is bounded whatever its clients do.
@@ -19,6 +20,7 @@ mod manager;
 pub mod metrics;
 pub mod openapi;
 mod operations;
+mod page;
 mod problem;
 pub mod server;
 mod service;

@@ -15,6 +15,7 @@ use crate::auth::{Peer, Role};
 use crate::connection::Connection;
 use crate::guard;
 use crate::operations::{self, Operation};
+use crate::page;
 use crate::problem::{Kind, Problem};
 use crate::site::Site;
 
@@ -41,6 +42,7 @@ pub fn api(site: Arc<Site>) -> Router {
     }
     finish(router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)), site.clone())
         .layer(from_fn_with_state(site, with_role))
+        .merge(page::routes())
         .layer(from_fn(guard::own_pages_only))
         .layer(map_response(with_headers))
 }
