@@ -18,6 +18,8 @@ pub mod ethertype {
     pub const IPV6: u16 = 0x86dd;
     /// A service VLAN tag (IEEE 802.1ad).
     pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// A service header (RFC 8300).
+    pub const NSH: u16 = 0x894f;
     /// Values below are not EtherTypes but the length of an IEEE 802.3 frame with an LLC header.
     pub const MIN: u16 = 0x0600;
 }

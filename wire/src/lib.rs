@@ -1,4 +1,4 @@
-//! Bytes and their meaning: Ethernet, VLAN, IP, L4, checksums, captures.
+//! Bytes and their meaning: Ethernet, VLAN, service headers, IP, L4, checksums, captures.
 //!
 //! One module per format. Each has
 //! - a *view* over borrowed bytes (`ipv4::Packet::new(&mut frame[14..])?`), whose constructor checks
@@ -36,6 +36,7 @@ pub mod ip;
 pub mod ipv4;
 pub mod ipv6;
 mod malformed;
+pub mod nsh;
 pub mod offload;
 pub mod options;
 pub mod pcap;
