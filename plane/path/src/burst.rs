@@ -180,6 +180,22 @@ impl Burst {
         end
     }
 
+    /// Puts a packet aside as the one with this number of those.
+    pub fn put_aside(&mut self, number: usize, packet: Descriptor, place: Place) {
+        (self.later.packets[number], self.later.places[number]) = (packet, place);
+    }
+
+    /// Appends so many packets that were put aside. There is room: they were of this burst.
+    pub fn append(&mut self, count: usize) {
+        let end = self.count + count;
+        self.packets[self.count..end].copy_from_slice(&self.later.packets[..count]);
+        self.places[self.count..end].copy_from_slice(&self.later.places[..count]);
+        self.count = end;
+        let mut places = Agreement::default();
+        self.places[..end].iter().for_each(|place| places.add(place.bits()));
+        self.is_one_way = places.is_one();
+    }
+
     /// Returns all packets.
     #[inline(always)]
     pub fn all(&mut self) -> Run<'_> {

@@ -16,6 +16,8 @@ mod look_up;
 
 pub use look_up::LookedUp;
 
+pub(crate) use learn::parse_long;
+
 use headgate_shm::{Descriptor, Region};
 use headgate_units::PortId;
 use headgate_wire::flow_key;
@@ -34,6 +36,15 @@ impl Intake {
     /// claims have ended.
     #[inline]
     pub fn classify(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) {
+        match view.plan.service_address(burst.from.port()) {
+            None => self.classify_all(view, ledger, burst),
+            Some(own) => self.decap(view, ledger, own, burst),
+        }
+    }
+
+    /// Does it by their headers alone.
+    #[inline(always)]
+    pub(crate) fn classify_all(&mut self, view: &View, ledger: &mut Ledger, burst: &mut Burst) {
         let store = ledger.store(burst.region);
         read_keys(store.stack.region(), &self.seeds, &self.flows, burst);
         store.holders.extras.clear(&burst.packets[..burst.count]);
@@ -108,7 +119,7 @@ fn find_entries(flows: &mut Flows<u128>, register: Register, now: Stamp, burst: 
 /// Returns the key of a packet that is plain IPv4, and 0 for any other: that is no IPv4 flow, whose protocol
 /// would be 0.
 #[inline(always)]
-fn plain_key(headers: &Region, packet: Descriptor, port: PortId) -> u128 {
+pub(crate) fn plain_key(headers: &Region, packet: Descriptor, port: PortId) -> u128 {
     let head = headers.head(packet, flow_key::PLAIN_BYTES);
     let plain = flow_key::plain_ipv4(|at| head.word(at), packet.length() as usize);
     plain.map_or(0, |key| key.with_ingress(port.0 as u8).bits())
@@ -121,6 +132,6 @@ pub(crate) fn spread_at(headers: &Region, packet: Descriptor, port: PortId, seed
 }
 
 /// Returns the bits of a hash that choose an instance: others than those that chose the line of the table.
-const fn spread_of(hash: u64) -> u32 {
+pub(crate) const fn spread_of(hash: u64) -> u32 {
     (hash >> 32) as u32
 }

@@ -28,6 +28,12 @@ macro_rules! reasons {
 
 reasons! {
     Malformed,    "malformed",     "its headers contradict themselves or the frame's length";
+    NshMalformed, "nsh-malformed", "its service header or the frame behind it contradicts itself or the frame's length";
+    NshVersion,   "nsh-version",   "its service header has a version other than 0";
+    NshProtocol,  "nsh-protocol",  "behind its service header is no frame and no IP packet, or it is for maintenance (O bit)";
+    NshTtl,       "nsh-ttl",       "the TTL of its service header is used up";
+    NshNoChain,   "nsh-no-chain",  "no chain has the service path of its service header";
+    NshIndex,     "nsh-index",     "its service index is that of no stage of the chain";
     NoRule,       "no-rule",       "no rule sends it to a chain";
     Throttled,    "throttled",     "an NF of its chain is overloaded: shed at the head, before any work";
     DelayBound,   "delay-bound",   "its chain takes longer than its delay bound: shed at the head, before any work";

@@ -16,6 +16,7 @@
 mod extras;
 mod holder;
 mod place;
+mod service;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,6 +25,7 @@ use headgate_shm::{Geometry, cpu};
 pub use extras::{Extra, Extras, ExtrasWanted};
 pub use holder::Holder;
 pub use place::{Entrance, Place};
+pub use service::{METADATA_MAX, ServiceHeader, ServiceHeaders};
 
 /// Shift of the unit of time on a packet's way: 2^8 TSC cycles, some 100 ns.
 pub const TICK_SHIFT: u32 = 8;
@@ -116,10 +118,11 @@ impl Holders {
         Self { records, buffers: geometry.buffers(), extras }
     }
 
-    /// Returns the bytes that the records of a region take, extras not counted.
+    /// Returns the bytes that the records of a region take, and the service headers where they are wanted.
     #[must_use]
-    pub const fn bytes_for(geometry: Geometry) -> usize {
-        geometry.indices() as usize * size_of::<Record>()
+    pub const fn bytes_for(geometry: Geometry, wanted: ExtrasWanted) -> usize {
+        let headers = if wanted.service { service::bytes_for(geometry.indices()) } else { 0 };
+        geometry.indices() as usize * size_of::<Record>() + headers
     }
 
     /// Returns the number of buffers.

@@ -1,12 +1,12 @@
 //! The packet path: the stations a packet passes, one file each, in this order.
 //!
 //! 1. [`arrive`]: a port's queue hands over a burst;
-//! 2. [`classify`]: headers -> flow -> chain;
+//! 2. [`classify`]: headers -> flow -> chain; beside it [`decap`]: service header -> chain, position;
 //! 3. [`admit`]: a doomed packet ends here, before any work is spent on it;
 //! 4. [`deliver`]: to the instance of the next stage, by its [`link`];
 //! 5. [`hop`]: what the instance returned, and where it goes next;
 //! 6. [`commit`]: where output waits that may not be seen outside yet;
-//! 7. [`emit`]: out of a port, maybe through a [`tunnel`];
+//! 7. [`emit`]: out of a port, maybe through a [`tunnel`], with a service header by [`encap`];
 //! 8. [`mod@drop`]: every other way to end, with its reason.
 //!
 //! A [`worker`] composes them: [`intake`] has the state of 1 to 3, [`stages`] of 4 and 5, [`exits`] of 6 and
@@ -30,11 +30,13 @@ pub mod bound;
 pub mod burst;
 pub mod classify;
 pub mod commit;
+pub mod decap;
 pub mod delay;
 pub mod deliver;
 pub mod divert;
 pub mod drop;
 pub mod emit;
+pub mod encap;
 mod event;
 pub mod exits;
 pub mod flows;

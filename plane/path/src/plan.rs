@@ -5,17 +5,23 @@
 //! position (the packet's [`crate::holders::Place`]), which instance ([`Stage::table`]).
 
 mod hop;
+mod paths;
 
 use std::collections::{HashMap, HashSet};
 
 use headgate_decide::spread::{self, SLOTS, Table};
 use headgate_units::{ChainId, InstanceId, NfId, PortId, WorkerId};
+use headgate_wire::MacAddress;
+use headgate_wire::nsh::ServicePath;
 
 use crate::drop::DropReason;
+use crate::holders::Entrance;
 use crate::rules::Rules;
 
 pub(crate) use hop::PackedHop;
 pub use hop::{Hop, NodeId, TunnelId};
+pub use paths::ChainPath;
+use paths::Paths;
 
 /// Chain of packets that no rule claims, so that they too are counted.
 pub const UNCLAIMED: ChainId = ChainId(0);
@@ -83,13 +89,17 @@ pub struct Chain {
     pub delay_bound_us: Option<u32>,
     /// Whether its packets wait at the exit until they may be seen outside ([`crate::commit`]).
     pub committed: bool,
+    /// The service path that leads to it, for packets with a service header.
+    pub path: Option<ChainPath>,
 }
 
-/// Workers that serve a port.
+/// Workers that serve a port, and what it takes.
 #[derive(Clone, Debug)]
 pub struct PortPlace {
     /// Worker to hand packets to, for each worker: itself if it has a queue of the port.
     pub worker_for: Vec<WorkerId>,
+    /// The address to which service headers come by it; `None`: they are like any other bytes.
+    pub service_address: Option<MacAddress>,
 }
 
 /// Worker that serves an instance.
@@ -100,12 +110,14 @@ pub struct InstancePlace {
 }
 
 /// Way out of a port in the payload of another protocol.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tunnel {
     /// The port they leave by.
     pub port: PortId,
     /// The outer headers, from Ethernet on.
     pub header: Vec<u8>,
+    /// Service path header of packets in it; `None`: they have no service header.
+    pub service: Option<ServicePath>,
 }
 
 /// Parts of a plan; [`Plan::new`] works out the rest.
@@ -159,6 +171,8 @@ pub struct Plan {
     ways: Vec<Vec<Vec<Hop>>>,
     /// Slot of a flow's hash -> instance, by stage number.
     tables: Vec<Table>,
+    /// Chains by service path.
+    paths: Paths,
     /// Flags that any chain has.
     flags: u8,
 }
@@ -189,7 +203,8 @@ impl Plan {
         let nobody = [spread::FREE; SLOTS];
         let tables =
             parts.stages.iter().map(|stage| stage.as_ref().map_or(nobody, |stage| stage.table)).collect();
-        let mut plan = Self { parts, chain_hops, hops, ways: Vec::new(), tables, flags };
+        let paths = Paths::new(&parts.chains);
+        let mut plan = Self { parts, chain_hops, hops, ways: Vec::new(), tables, paths, flags };
         plan.ways = ways_on(&plan);
         plan
     }
@@ -205,6 +220,25 @@ impl Plan {
     #[must_use]
     pub fn ways_on(&self, instance: InstanceId) -> &[Vec<Hop>] {
         self.ways.get(instance.index()).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the address to which service headers come by a port.
+    #[inline(always)]
+    #[must_use]
+    pub fn service_address(&self, port: PortId) -> Option<MacAddress> {
+        self.ports.get(port.index())?.service_address
+    }
+
+    /// Returns where packets with this service path header enter.
+    ///
+    /// # Errors
+    /// The reason why they enter nowhere.
+    #[inline]
+    pub fn entrance_by(&self, path: ServicePath) -> Result<Entrance, DropReason> {
+        let (chain, first) = self.paths.find(path.path).ok_or(DropReason::NshNoChain)?;
+        let stages = self.chain_hops[chain.index()].more;
+        let position = first.position_of(path.index, stages).ok_or(DropReason::NshIndex)?;
+        Ok(Entrance::new(chain, position))
     }
 
     /// Returns the instances of a stage that run.

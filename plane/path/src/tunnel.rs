@@ -3,11 +3,13 @@
 
 use headgate_shm::geometry::FRAME_BYTES_MAX;
 use headgate_units::PortId;
+use headgate_wire::nsh;
 
 use crate::burst::Run;
 use crate::drop::DropReason;
+use crate::encap::{Micros, write_header};
 use crate::ledger::Ledger;
-use crate::plan::Hop;
+use crate::plan::{Hop, Tunnel};
 use crate::view::View;
 
 /// Puts the header of the tunnel that a hop names in front of each packet. Returns those that had room for
@@ -16,6 +18,7 @@ use crate::view::View;
 pub(crate) fn encapsulate<'a>(
     view: &View,
     ledger: &mut Ledger,
+    ticks_per_micro: u64,
     hop: Hop,
     run: Run<'a>,
 ) -> Option<(PortId, Run<'a>)> {
@@ -23,19 +26,31 @@ pub(crate) fn encapsulate<'a>(
         ledger.end_run(DropReason::NoWay, &run);
         return None;
     };
-    let run = ledger.without_long(run);
-    let length = tunnel.header.len() as u32;
-    let mut kept = 0;
+    let mut run = ledger.without_long(run);
+    let clock = Micros { now: view.now, ticks_per_micro };
+    let kept = put_in_front(ledger, tunnel, clock, &mut run);
+    Some((tunnel.port, run.split_at(kept).0))
+}
+
+/// Puts the header of a tunnel in front of each packet. Returns how many had room for it; they are in front.
+fn put_in_front(ledger: &mut Ledger, tunnel: &Tunnel, clock: Micros, run: &mut Run) -> usize {
+    let (mut kept, mut service) = (0, [0; nsh::LENGTH_MAX]);
     for at in 0..run.len() {
         let (packet, place) = (run.packets[at], run.places[at]);
+        let store = ledger.store(run.region);
+        let (holders, region) = (&store.holders, store.stack.region());
+        let inner =
+            tunnel.service.map_or(0, |path| write_header(path, holders, region, packet, clock, &mut service));
+        let length = (tunnel.header.len() + inner) as u32;
         if packet.offset() < length || packet.length() + length > FRAME_BYTES_MAX {
             ledger.end(place.chain(), run.region, DropReason::NoHeadroom, &[packet]);
             continue;
         }
         let (offset, whole) = (packet.offset() - length, packet.length() + length);
-        ledger.store(run.region).stack.region().write(packet.index(), offset, &tunnel.header);
+        region.write(packet.index(), offset, &tunnel.header);
+        region.write(packet.index(), offset + tunnel.header.len() as u32, &service[..inner]);
         (run.packets[kept], run.places[kept]) = (packet.with_extent(offset, whole), place);
         kept += 1;
     }
-    Some((tunnel.port, run.split_at(kept).0))
+    kept
 }

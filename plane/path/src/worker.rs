@@ -219,7 +219,7 @@ impl Worker {
                     continue;
                 }
                 Hop::Port(port) => (port, run),
-                hop => match encapsulate(&view, ledger, hop, run) {
+                hop => match encapsulate(&view, ledger, self.ticks_per_micro, hop, run) {
                     Some(outside) => outside,
                     None => continue,
                 },

@@ -4,6 +4,7 @@
 //! under (addresses, protocol, identification), where the later ones find it, so all parts go to the same
 //! chain and instance. A later one that comes before the first is classified without ports.
 
+use headgate_shm::{Descriptor, Region};
 use headgate_units::PortId;
 use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
 
@@ -133,9 +134,7 @@ impl Intake {
             // An earlier packet of the burst may have been the first of its flow.
             return asked.known_or_learnt(&mut self.flows, FlowKey4::from_bits(key));
         }
-        let (packet, mut header) = (burst.packets[at], [0; LONG_HEADER_BYTES]);
-        let copied = ledger.store(burst.region).stack.region().read(packet, &mut header);
-        match flow_key::parse(&header[..copied], packet.length() as usize) {
+        match parse_long(ledger.store(burst.region).stack.region(), burst.packets[at]) {
             Parsed::Malformed(_) | Parsed::NeedMore { .. } => Err(DropReason::Malformed),
             Parsed::Ipv4 { key, place } => {
                 asked.known_or_learnt_part(&mut self.flows, key.with_ingress(port), place.fragment)
@@ -145,6 +144,13 @@ impl Intake {
             }
         }
     }
+}
+
+/// Finds the flow of a packet that is not plain, in a private copy of its header.
+pub(crate) fn parse_long(headers: &Region, packet: Descriptor) -> Parsed {
+    let mut header = [0; LONG_HEADER_BYTES];
+    let copied = headers.read(packet, &mut header);
+    flow_key::parse(&header[..copied], packet.length() as usize)
 }
 
 impl Asked<'_> {

@@ -4,13 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_shm::Descriptor;
 
+use super::service::ServiceHeaders;
+
 /// Choice of words that some chains need of each packet beside its record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtrasWanted {
     /// Whether packets have the logical clock of their lane (replication).
     pub clock: bool,
-    /// Whether packets have the service path they belong to on the wire (network).
-    pub path: bool,
+    /// Whether packets may come with a service header.
+    pub service: bool,
 }
 
 /// One word for each buffer, or none at all.
@@ -44,8 +46,8 @@ impl Extra {
 pub struct Extras {
     /// The logical clock of the packet's lane.
     pub clock: Extra,
-    /// The packet's service path on the wire.
-    pub path: Extra,
+    /// The service header that the packet came with.
+    pub service: ServiceHeaders,
     any: bool,
 }
 
@@ -53,7 +55,7 @@ impl Extras {
     pub(super) fn new(buffers: u32, wanted: ExtrasWanted) -> Self {
         Self {
             clock: Extra::new(buffers, wanted.clock),
-            path: Extra::new(buffers, wanted.path),
+            service: ServiceHeaders::new(buffers, wanted.service),
             any: wanted != ExtrasWanted::default(),
         }
     }
@@ -70,35 +72,40 @@ impl Extras {
     fn forget(&self, packets: &[Descriptor]) {
         for packet in packets {
             self.clock.set(packet.index(), 0);
-            self.path.set(packet.index(), 0);
+            self.service.clear(packet.index());
         }
     }
 
     /// Copies the words of a packet in a buffer of another region.
     pub fn copy_from(&self, to: u32, other: &Self, from: u32) {
         self.clock.set(to, other.clock.get(from).unwrap_or(0));
-        self.path.set(to, other.path.get(from).unwrap_or(0));
+        self.service.copy_from(to, &other.service, from);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use headgate_wire::nsh::Base;
+
     use super::*;
 
     #[test]
     fn extras_are_made_only_where_they_are_wanted() {
-        let wanted = |clock, path| Extras::new(4, ExtrasWanted { clock, path });
+        let wanted = |clock, service| Extras::new(4, ExtrasWanted { clock, service });
         let plain = wanted(false, false);
         plain.clock.set(3, 9);
-        assert_eq!((plain.clock.get(3), plain.path.get(3)), (None, None));
+        assert_eq!((plain.clock.get(3), plain.service.get(3).is_none()), (None, true));
         let clocked = wanted(true, false);
         clocked.clock.set(3, 9);
-        assert_eq!((clocked.clock.get(3), clocked.path.get(3)), (Some(9), None));
+        clocked.service.set(3, Base::of_type_1(), &[7; 16]);
+        assert_eq!((clocked.clock.get(3), clocked.service.get(3).is_none()), (Some(9), true));
         let both = wanted(true, true);
-        both.path.set(1, 5);
+        both.service.set(1, Base::of_type_1(), &[7; 16]);
+        both.copy_from(2, &both, 1);
         both.copy_from(1, &clocked, 3);
-        assert_eq!((both.clock.get(1), both.path.get(1)), (Some(9), Some(0)));
-        both.clear(&[Descriptor::new(1, 0, 64, 0)]);
-        assert_eq!(both.clock.get(1), Some(0));
+        assert_eq!((both.clock.get(1), both.service.get(1).is_none()), (Some(9), true));
+        assert_eq!(both.service.get(2).unwrap().metadata(), [7; 16]);
+        both.clear(&[Descriptor::new(1, 0, 64, 0), Descriptor::new(2, 0, 64, 0)]);
+        assert_eq!((both.clock.get(1), both.service.get(2).is_none()), (Some(0), true));
     }
 }

@@ -9,6 +9,7 @@ mod long;
 mod made;
 mod pressure;
 mod seams;
+mod service;
 mod standby;
 mod traces;
 mod way;

@@ -7,6 +7,7 @@ use headgate_path::plan::{Exit, TunnelId};
 use headgate_path::rules::Rule;
 use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_units::{ChainId, InstanceId, PortId};
+use headgate_wire::nsh::{Base, CONTEXT_LENGTH};
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, interleaved};
@@ -216,12 +217,12 @@ fn a_packet_is_held_until_the_port_took_it() {
     world.finish();
 }
 
-/// A word beside a packet's record goes where the packet goes, and is not the next packet's.
+/// What is beside a packet's record goes where the packet goes, and is not the next packet's.
 #[test]
 fn extras_go_with_their_packet() {
     let there = At { worker: 0, region: 1 };
     let mut layout = Layout::new().region(64, 320).region(64, 320).port(HERE).port(there);
-    layout.extras = ExtrasWanted { clock: true, path: true };
+    layout.extras = ExtrasWanted { clock: true, service: true };
     let layout = layout.nf("a", &[HERE]).nf("b", &[there]).chain(&[0, 1], Exit::Port(PortId(1)));
     let mut world = World::new(layout.default_chain(1));
     let held = |world: &World, region: usize, nf: u16| -> Vec<u32> {
@@ -234,18 +235,21 @@ fn extras_go_with_their_packet() {
         assert_eq!(here.len(), 20);
         for (number, &index) in here.iter().enumerate() {
             let extras = &world.holders[0].extras;
-            assert_eq!((extras.clock.get(index), extras.path.get(index)), (Some(0), Some(0)));
+            assert_eq!((extras.clock.get(index), extras.service.get(index).is_none()), (Some(0), true));
             extras.clock.set(index, number as u64 + 1);
-            extras.path.set(index, 1000);
+            extras.service.set(index, Base::of_type_1(), &[number as u8; CONTEXT_LENGTH]);
         }
         world.nf(0).step();
         world.pass_of(0);
         let extras = &world.holders[1].extras;
-        let mut clocks: Vec<u64> =
-            held(&world, 1, 1).iter().map(|&index| extras.clock.get(index).unwrap()).collect();
+        let mut clocks = Vec::new();
+        for index in held(&world, 1, 1) {
+            let clock = extras.clock.get(index).unwrap();
+            assert_eq!(extras.service.get(index).unwrap().metadata(), [clock as u8 - 1; CONTEXT_LENGTH]);
+            clocks.push(clock);
+        }
         clocks.sort_unstable();
         assert_eq!(clocks, (1..=20).collect::<Vec<_>>());
-        assert!(held(&world, 1, 1).iter().all(|&index| extras.path.get(index) == Some(1000)));
         world.settle();
     }
     world.finish();

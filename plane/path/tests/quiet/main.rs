@@ -20,6 +20,8 @@ use headgate_path::trace;
 use headgate_path::worker::{Command, Pass};
 use headgate_shm::{Verdict, doorbell};
 use headgate_units::{ChainId, PortId};
+use headgate_wire::MacAddress;
+use headgate_wire::nsh::{self, Base, ServicePath, md_type};
 use headgate_wire::vlan::Tag;
 
 use harness::World;
@@ -42,6 +44,19 @@ const STUCK: u16 = 4;
 /// The chain through a tunnel, and the packets that go there.
 const TUNNELLED: u16 = 5;
 const ETHERTYPE_MPLS: u16 = 0x8847;
+/// The chain of packets with service headers, and its service path.
+const ON_PATH: u16 = 6;
+const PATH: u32 = 0x777;
+/// Address of the ports, and their Ethernet header towards a next hop.
+const OWN: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xaa]);
+const LINK: [u8; 14] = [2, 0, 0, 0, 0, 0xaa, 2, 0, 0, 0, 0, 0xbb, 0x89, 0x4f];
+
+/// Returns a frame behind a service header.
+fn with_header(base: Base, index: u8, metadata: &[u8], flow: u32) -> Vec<u8> {
+    let mut header = vec![0; nsh::FIXED_LENGTH + metadata.len()];
+    nsh::write(base, ServicePath { path: PATH, index }, metadata, &mut header).unwrap();
+    [&LINK[..], &header, &udp4(flow, 0)].concat()
+}
 
 /// Returns one frame of everything that classification knows.
 fn templates() -> Vec<Vec<u8>> {
@@ -52,12 +67,18 @@ fn templates() -> Vec<Vec<u8>> {
     frames.extend([first_fragment(22, 0, 7), later_fragment(22, 1, 7), later_fragment(23, 0, 9)]);
     frames.extend([other(0x0806, 24, 0), other(0x88cc, 25, 0), malformed(26, 0)]);
     frames.push(other(ETHERTYPE_MPLS, 27, 0));
+    let first = Base::of_type_1();
+    frames.extend((0..3).map(|flow| with_header(first, 255 - flow as u8, &[flow as u8; 16], 40 + flow)));
+    let variable = Base::from_bits(first.bits() & !0xf00 | u32::from(md_type::VARIABLE) << 8);
+    frames.push(with_header(variable, 255, &[[1, 1, 1, 60].as_slice(), &[7; 60]].concat(), 43));
+    frames.push(with_header(first, 77, &[0; 16], 44));
+    frames.push(with_header(first.with_ttl(1), 255, &[0; 16], 45));
     frames
 }
 
 /// Returns two workers, two domains, chains that cross both, an NF with instances on both, one NF that does
 /// nothing and one that is down; and a chain that is entered in the middle, whose output waits and leaves by
-/// a tunnel.
+/// a tunnel, and one that is entered and left with service headers.
 fn world() -> World {
     let at = |worker, region| At { worker, region };
     let layout = Layout::new()
@@ -79,6 +100,10 @@ fn world() -> World {
         .tunnel(2, b"an outer header")
         .chain(&[3, 0], Exit::Tunnel(TunnelId(0)))
         .committed()
+        .service_tunnel(2, &LINK, PATH, 253)
+        .chain(&[1, 2], Exit::Tunnel(TunnelId(1)))
+        .on_path(PATH, 255)
+        .service_headers(OWN)
         .rule(Rule { ethertype: Some(ETHERTYPE_MPLS), position: 1, ..to_chain(TUNNELLED) })
         .rule(Rule { vlan: Some(10), chain: ChainId(3), ..Rule::default() })
         .rule(Rule { vlan: Some(20), chain: ChainId(4), ..Rule::default() })
@@ -204,7 +229,8 @@ fn assert_everything_happened(world: &World) {
     let ends = |chain: u16| world.drops(chain).into_keys().collect::<Vec<_>>();
     assert!(world.left(TUNNELLED) > PASSES as u64 / 4, "{}", world.left(TUNNELLED));
     assert!(world.made(1) > PASSES as u64 && world.made(2) > PASSES as u64, "packets were made");
-    assert_eq!(ends(UNCLAIMED.0), ["malformed", "no-rule"]);
+    assert!(world.left(ON_PATH) > PASSES as u64 / 4, "{}", world.left(ON_PATH));
+    assert_eq!(ends(UNCLAIMED.0), ["malformed", "no-rule", "nsh-index", "nsh-ttl"]);
     assert_eq!(ends(1), ["nf-verdict", "no-such-port", "no-such-stage"]);
     assert_eq!((ends(3), ends(4)), (vec!["stage-full"], vec!["stage-down"]));
 }

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use headgate_decide::pressure::QueueMarks;
 use headgate_path::holders::ExtrasWanted;
 use headgate_path::link::Handling;
-use headgate_path::plan::{Chain, Exit, NodeId, OnFailure, Stage, Tunnel, TunnelId};
+use headgate_path::plan::{Chain, ChainPath, Exit, NodeId, OnFailure, Stage, Tunnel, TunnelId};
 use headgate_path::rules::Rule;
 use headgate_port::Queue;
 use headgate_units::{ChainId, InstanceId, NfId, PortId, Ticks};
+use headgate_wire::MacAddress;
+use headgate_wire::nsh::ServicePath;
 
 use super::PASS_TICKS;
 use super::port::{Cable, TestQueue};
@@ -28,6 +30,8 @@ pub const HERE: At = At { worker: 0, region: 0 };
 pub struct PortAt {
     pub at: At,
     pub bound: bool,
+    /// The address to which it takes service headers.
+    pub service_address: Option<MacAddress>,
 }
 
 /// Maker of a port's queue: its number, its outside, the only region it can send from.
@@ -122,19 +126,33 @@ impl Layout {
 
     /// Adds a port that sends from its own region only.
     pub fn port(mut self, at: At) -> Self {
-        self.ports.push(PortAt { at, bound: true });
+        self.ports.push(PortAt { at, bound: true, service_address: None });
         self
     }
 
     /// Adds a port that sends from any region.
     pub fn free_port(mut self, at: At) -> Self {
-        self.ports.push(PortAt { at, bound: false });
+        self.ports.push(PortAt { at, bound: false, service_address: None });
         self
     }
 
     /// Adds a tunnel: a header in front of frames that leave by a port.
     pub fn tunnel(mut self, port: u16, header: &[u8]) -> Self {
-        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec() });
+        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec(), service: None });
+        self
+    }
+
+    /// Adds a tunnel with service headers behind a header.
+    pub fn service_tunnel(mut self, port: u16, header: &[u8], path: u32, index: u8) -> Self {
+        let service = Some(ServicePath { path, index });
+        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec(), service });
+        self
+    }
+
+    /// Lets all ports take service headers that are addressed to them, and keeps them.
+    pub fn service_headers(mut self, address: MacAddress) -> Self {
+        self.ports.iter_mut().for_each(|port| port.service_address = Some(address));
+        self.extras.service = true;
         self
     }
 
@@ -164,12 +182,25 @@ impl Layout {
     pub fn chain(mut self, stages: &[u16], exit: Exit) -> Self {
         let name = format!("chain {}", self.chains.len());
         let stages = stages.iter().copied().map(NfId).collect();
-        self.chains.push(Some(Chain { name, stages, exit, delay_bound_us: None, committed: false }));
+        self.chains.push(Some(Chain {
+            name,
+            stages,
+            exit,
+            delay_bound_us: None,
+            committed: false,
+            path: None,
+        }));
         self
     }
 
     fn last_chain(&mut self) -> &mut Chain {
         self.chains.last_mut().unwrap().as_mut().unwrap()
+    }
+
+    /// Gives the chain named last a service path, and the service index of its first stage.
+    pub fn on_path(mut self, path: u32, index: u8) -> Self {
+        self.last_chain().path = Some(ChainPath { path, index });
+        self
     }
 
     /// Gives the chain named last a delay bound.

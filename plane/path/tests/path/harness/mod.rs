@@ -379,7 +379,10 @@ fn parts(layout: &Layout) -> Parts {
         ports: layout
             .ports
             .iter()
-            .map(|port| PortPlace { worker_for: vec![WorkerId(port.at.worker); layout.workers] })
+            .map(|port| PortPlace {
+                worker_for: vec![WorkerId(port.at.worker); layout.workers],
+                service_address: port.service_address,
+            })
             .collect(),
         instances: layout.instances.iter().map(|at| InstancePlace { worker: WorkerId(at.worker) }).collect(),
         nodes: layout.nodes.clone(),

@@ -90,6 +90,7 @@ fn packets_beyond_the_end_of_a_changed_chain_leave_it() {
                 exit,
                 delay_bound_us: None,
                 committed: false,
+                path: None,
             });
         });
         world.settle();
@@ -102,7 +103,8 @@ fn packets_beyond_the_end_of_a_changed_chain_leave_it() {
 #[test]
 fn a_port_nobody_serves_yet_loses_its_packets_and_nothing_else() {
     let mut world = world();
-    world.replan(|parts| parts.ports.push(PortPlace { worker_for: vec![WorkerId(0)] }));
+    world
+        .replan(|parts| parts.ports.push(PortPlace { worker_for: vec![WorkerId(0)], service_address: None }));
     world.on(0, Box::new(|_, packet| packet.with_verdict(Verdict::Port(3))));
     world.offer(0, &interleaved(0..1, 0..20));
     world.settle();

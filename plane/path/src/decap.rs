@@ -1,0 +1,186 @@
+//! Station 2 for packets with a service header (RFC 8300): the service path -> chain, the service index ->
+//! position.
+//!
+//! It stands beside `classify` and fills the same place. A frame is taken here if it came by a port that takes
+//! service headers, is addressed to that port's own address, and has a service header right behind its
+//! Ethernet header; all others are classified. Nothing of it is learnt, so no table fills up.
+//!
+//! From here on the packet is the frame inside. The header is kept beside the holder records, to leave with
+//! the packet where its chain has a next hop: other bytes of it than TTL and service index are those that came.
+
+use headgate_shm::{Descriptor, Region};
+use headgate_units::PortId;
+use headgate_wire::MacAddress;
+use headgate_wire::ethernet::{self, ethertype};
+use headgate_wire::flow_key::Parsed;
+use headgate_wire::nsh::{self, Base, Header, HeaderError, next_protocol};
+
+use crate::board::Station;
+use crate::burst::Burst;
+use crate::classify::{parse_long, plain_key, spread_of};
+use crate::drop::DropReason;
+use crate::flows::{Key, Seeds};
+use crate::holders::{Arrival, Place, TICK_SHIFT};
+use crate::intake::Intake;
+use crate::ledger::Ledger;
+use crate::view::View;
+
+/// Bytes of a frame that are read at first: its Ethernet header and a service header of MD type 1.
+const HEAD_BYTES: usize = ethernet::HEADER_LENGTH + nsh::LENGTH_OF_TYPE_1;
+/// Bytes of a frame that are read where its service header is longer.
+const LONG_HEAD_BYTES: usize = ethernet::HEADER_LENGTH + nsh::LENGTH_MAX;
+/// Address and source of a frame: what stands in front of its EtherType.
+const ADDRESSES: usize = ethernet::HEADER_LENGTH - 2;
+
+/// Result of looking for a service header.
+enum Found {
+    /// There is none for us.
+    Nothing,
+    /// There was one; the frame inside, and its place.
+    Inside(Descriptor, Place),
+}
+
+impl Intake {
+    /// Finds where packets that came by a port which takes service headers enter. Those that have one follow
+    /// behind the others, each in their order.
+    #[inline(never)]
+    pub(crate) fn decap(&mut self, view: &View, ledger: &mut Ledger, own: MacAddress, burst: &mut Burst) {
+        let (mut plain, mut count) = (0, 0);
+        let all = burst.count;
+        for at in 0..all {
+            let packet = burst.packets[at];
+            match self.open(view, ledger, own, burst, packet) {
+                Ok(Found::Nothing) => {
+                    burst.packets[plain] = packet;
+                    plain += 1;
+                }
+                Ok(Found::Inside(inside, place)) => {
+                    burst.put_aside(count, inside, place);
+                    count += 1;
+                }
+                Err(reason) => ledger.turn_away(burst.region, reason, packet),
+            }
+        }
+        burst.count = plain;
+        if plain > 0 {
+            self.classify_all(view, ledger, burst);
+        }
+        let classified = burst.count;
+        burst.append(count);
+        ledger.passed(
+            Station::Classify,
+            &burst.packets[classified..burst.count],
+            &burst.places[classified..burst.count],
+        );
+    }
+
+    /// Looks for a service header, and enters the frame behind it.
+    #[inline]
+    fn open(
+        &self,
+        view: &View,
+        ledger: &Ledger,
+        own: MacAddress,
+        burst: &Burst,
+        packet: Descriptor,
+    ) -> Result<Found, DropReason> {
+        let store = ledger.store(burst.region);
+        let region = store.stack.region();
+        let mut head = [0; HEAD_BYTES];
+        let copied = region.read(packet, &mut head);
+        let is_ours =
+            head[..6] == own.0 && head[ADDRESSES..ethernet::HEADER_LENGTH] == ethertype::NSH.to_be_bytes();
+        if copied < ethernet::HEADER_LENGTH || !is_ours {
+            return Ok(Found::Nothing);
+        }
+        if region.geometry().is_long(packet.index()) {
+            // What is left to do on it counts from where it lies.
+            return Err(DropReason::LongFrame);
+        }
+        store.holders.extras.clear(&[packet]);
+        let mut long = [0; LONG_HEAD_BYTES];
+        let header = match Header::new(&head[ethernet::HEADER_LENGTH..copied]) {
+            Err(HeaderError::Truncated) if packet.length() as usize > copied => {
+                let copied = region.read(packet, &mut long);
+                Header::new(&long[ethernet::HEADER_LENGTH..copied])
+            }
+            header => header,
+        };
+        let header = header.map_err(|error| match error {
+            HeaderError::Version(_) => DropReason::NshVersion,
+            _ => DropReason::NshMalformed,
+        })?;
+        // RFC 8300 §2.2: "Each SFF involved in forwarding an NSH packet MUST decrement the TTL value by 1 prior
+        // to NSH forwarding lookup."
+        let base = header.base().forwarded().ok_or(DropReason::NshTtl)?;
+        let entrance = view.plan.entrance_by(header.service_path())?;
+        let inside = strip(region, packet, base, &head)?;
+        let hash = header.context().map_or(0, |context| context.flow_hash);
+        let port = burst.from.port();
+        let own = spread_inside(region, inside, &self.seeds, port)?;
+        let flow = if hash == 0 { own } else { hash };
+        let at = (view.now.0 >> TICK_SHIFT) as u32;
+        store.holders.set_arrival(packet.index(), Arrival { flow, at });
+        store.holders.extras.service.set(packet.index(), base, header.metadata());
+        Ok(Found::Inside(inside, burst.from.entering(entrance)))
+    }
+}
+
+/// Returns the frame behind a service header. One that is no frame but an IP packet gets an Ethernet header,
+/// with the addresses of the frame around it.
+fn strip(
+    region: &Region,
+    packet: Descriptor,
+    base: Base,
+    head: &[u8; HEAD_BYTES],
+) -> Result<Descriptor, DropReason> {
+    // RFC 8300 §2.2: who knows no maintenance "SHOULD discard packets with O bit set".
+    let protocol = if base.is_oam() { None } else { Some(base.next_protocol()) };
+    let kind = match protocol {
+        Some(next_protocol::ETHERNET) => None,
+        Some(next_protocol::IPV4) => Some(ethertype::IPV4),
+        Some(next_protocol::IPV6) => Some(ethertype::IPV6),
+        _ => return Err(DropReason::NshProtocol),
+    };
+    let start = (ethernet::HEADER_LENGTH + base.length()) as u32;
+    let front = if kind.is_some() { ethernet::HEADER_LENGTH as u32 } else { 0 };
+    // The service header is there as a whole, so what is left is not less than nothing.
+    let length = packet.length() - start + front;
+    if (length as usize) < ethernet::HEADER_LENGTH {
+        return Err(DropReason::NshMalformed);
+    }
+    let offset = packet.offset() + start - front;
+    if let Some(kind) = kind {
+        let mut link = [0; ethernet::HEADER_LENGTH];
+        link[..ADDRESSES].copy_from_slice(&head[..ADDRESSES]);
+        link[ADDRESSES..].copy_from_slice(&kind.to_be_bytes());
+        region.write(packet.index(), offset, &link);
+    }
+    Ok(packet.with_extent(offset, length))
+}
+
+/// Returns the bits that choose an instance for a frame that had a service header: as if it had come by the
+/// port without one.
+#[inline]
+fn spread_inside(
+    region: &Region,
+    inside: Descriptor,
+    seeds: &Seeds,
+    port: PortId,
+) -> Result<u32, DropReason> {
+    match plain_key(region, inside, port) {
+        0 => spread_long(region, inside, seeds, port),
+        key => Ok(spread_of(key.hash(seeds))),
+    }
+}
+
+#[cold]
+fn spread_long(region: &Region, inside: Descriptor, seeds: &Seeds, port: PortId) -> Result<u32, DropReason> {
+    let port = port.0 as u8;
+    let hash = match parse_long(region, inside) {
+        Parsed::Malformed(_) | Parsed::NeedMore { .. } => return Err(DropReason::Malformed),
+        Parsed::Ipv4 { key, .. } => key.with_ingress(port).bits().hash(seeds),
+        Parsed::Wide { key, .. } => key.with_ingress(port).words().hash(seeds),
+    };
+    Ok(spread_of(hash))
+}

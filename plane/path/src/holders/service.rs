@@ -1,0 +1,134 @@
+//! Service headers of packets that came with one, kept where no NF can reach them: the header that leaves with
+//! the packet is the one that came, but for TTL and service index.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headgate_wire::nsh::{Base, FIXED_LENGTH, LENGTH_MAX};
+
+/// Most bytes behind the service path header.
+pub const METADATA_MAX: usize = LENGTH_MAX - FIXED_LENGTH;
+
+const WORD: usize = size_of::<u64>();
+/// The base header, and all that may stand behind the service path header.
+const WORDS: usize = 1 + METADATA_MAX.div_ceil(WORD);
+/// In the first word, above the base header: there is a header.
+const PRESENT: u64 = 1 << u32::BITS;
+
+/// Header of one packet.
+struct Kept([AtomicU64; WORDS]);
+
+/// Bytes that the headers of so many buffers take.
+pub(super) const fn bytes_for(buffers: u32) -> usize {
+    buffers as usize * size_of::<Kept>()
+}
+
+/// Service header without its service path header.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceHeader {
+    /// The base header.
+    pub base: Base,
+    /// What stands behind the service path header, in the first bytes.
+    metadata: [[u8; WORD]; WORDS - 1],
+}
+
+impl ServiceHeader {
+    /// Returns what stands behind the service path header.
+    #[inline]
+    #[must_use]
+    pub fn metadata(&self) -> &[u8] {
+        &self.metadata.as_flattened()[..metadata_length(self.base)]
+    }
+}
+
+/// Length of what stands behind the service path header.
+const fn metadata_length(base: Base) -> usize {
+    base.length().saturating_sub(FIXED_LENGTH)
+}
+
+/// A header for each buffer, or none at all.
+#[derive(Default)]
+pub struct ServiceHeaders(Box<[Kept]>);
+
+impl ServiceHeaders {
+    pub(super) fn new(buffers: u32, wanted: bool) -> Self {
+        let count = if wanted { buffers } else { 0 };
+        Self((0..count).map(|_| Kept([const { AtomicU64::new(0) }; WORDS])).collect())
+    }
+
+    /// Returns the header that the packet in a buffer came with.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<ServiceHeader> {
+        let Kept(words) = self.0.get(index as usize)?;
+        let first = words[0].load(Ordering::Relaxed);
+        if first & PRESENT == 0 {
+            return None;
+        }
+        let base = Base::from_bits(first as u32);
+        let mut metadata = [[0; WORD]; WORDS - 1];
+        let count = metadata_length(base).div_ceil(WORD);
+        for (to, word) in metadata[..count].iter_mut().zip(&words[1..]) {
+            *to = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        Some(ServiceHeader { base, metadata })
+    }
+
+    /// Sets it. `metadata` is as long as the base header says. Does nothing where there is no room for any.
+    #[inline]
+    pub fn set(&self, index: u32, base: Base, metadata: &[u8]) {
+        debug_assert_eq!(metadata.len(), metadata_length(base));
+        let Some(Kept(words)) = self.0.get(index as usize) else { return };
+        words[0].store(u64::from(base.bits()) | PRESENT, Ordering::Relaxed);
+        for (word, bytes) in words[1..].iter().zip(metadata.chunks(WORD)) {
+            let mut whole = [0; WORD];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets it.
+    #[inline]
+    pub fn clear(&self, index: u32) {
+        if let Some(Kept(words)) = self.0.get(index as usize) {
+            words[0].store(0, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn copy_from(&self, to: u32, other: &Self, from: u32) {
+        match other.get(from) {
+            Some(header) => self.set(to, header.base, header.metadata()),
+            None => self.clear(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_every_length_come_out_as_they_went_in() {
+        let headers = ServiceHeaders::new(4, true);
+        assert!(headers.get(3).is_none());
+        for words in 2..=63u32 {
+            let base = Base::from_bits(words << 16 | 2 << 8 | 3);
+            let metadata: Vec<u8> = (0..words as usize * 4 - FIXED_LENGTH).map(|byte| byte as u8).collect();
+            headers.set(3, base, &metadata);
+            let kept = headers.get(3).unwrap();
+            assert_eq!((kept.base, kept.metadata()), (base, metadata.as_slice()));
+            headers.copy_from(0, &headers, 3);
+            assert_eq!(headers.get(0).unwrap().metadata(), metadata);
+        }
+        headers.clear(3);
+        headers.copy_from(0, &headers, 3);
+        assert!(headers.get(3).is_none() && headers.get(0).is_none() && headers.get(1).is_none());
+    }
+
+    #[test]
+    fn where_none_are_wanted_none_are_kept() {
+        let headers = ServiceHeaders::new(4, false);
+        headers.set(3, Base::of_type_1(), &[7; 16]);
+        headers.clear(3);
+        assert!(headers.get(3).is_none());
+    }
+}
