@@ -588,6 +588,9 @@ pub struct ChainStatus {
     pub stages: Vec<String>,
     /// End of the chain: a port's name, or `nf`.
     pub out: String,
+    /// Service path that it is; `None`: it is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceStatus>,
     /// Packets that entered.
     pub entered: u64,
     /// Packets that its NFs made.
@@ -627,6 +630,17 @@ pub struct ChainStatus {
     pub held: Option<u64>,
     /// Packets unaccounted for; `None` without an audit.
     pub missing: Option<i64>,
+}
+
+/// Service path of a chain (NSH, RFC 8300).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// Service path identifier.
+    pub path: u32,
+    /// Service index of packets that come to the first stage.
+    pub index: u8,
+    /// MAC address of the next hop; `None`: the path ends here.
+    pub next: Option<String>,
 }
 
 /// Objective of a chain, and whether it is met.

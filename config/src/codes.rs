@@ -68,6 +68,8 @@ codes! {
     Error ChainWithoutEnd "chain-without-end" "A chain has no `out`.";
     Error EmptyChain "empty-chain" "A chain has no stage.";
     Error RepeatedStage "repeated-stage" "A chain visits one NF twice.";
+    Error PathTwice "path-twice" "Two chains have one service path.";
+    Error MtuShort "mtu-short" "Packets with a service header would be longer than the port they leave by carries.";
     Error PortDirection "port-direction" "Packets are taken from a port that has none, or sent to a port that takes none.";
     Error DeviceTwice "device-twice" "Two ports open one device.";
     Error FileTwice "file-twice" "A capture is written by two ports, or written and read.";

@@ -14,9 +14,9 @@ use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
     Address, Allowed, Args, ArrivalKind, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize,
-    Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, OnChange,
-    OnFailure, Order, Part, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate, ReplayMode,
-    SizeMix, Standby, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, NshAddress,
+    OnChange, OnFailure, Order, Part, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate,
+    ReplayMode, SizeMix, Standby, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -169,6 +169,9 @@ tables! {
         defaulted domain: Name = "default";
         /// Faults injected into its packets, to try what a failing link does. Default: none.
         optional faults: FaultTable;
+        /// Whether it takes and sends packets with a service header (NSH, RFC 8300): true for those that are
+        /// addressed to its interface, or the address where it is no interface.
+        optional nsh: NshAddress;
     }
 
     /// Faults injected into packets, as on a failing link; the port's status counts them. Delayed packets
@@ -419,9 +422,25 @@ tables! {
         /// Rate floor with `mode = "unis"`: packets per second that it gets before NFs without a floor get
         /// more than their part of the rest. Default: none.
         optional rate_floor: Whole<1, 1_000_000_000>;
+        /// Service path that the chain is: packets with its service header enter the chain, and leave it with
+        /// one.
+        optional nsh: NshTable;
         /// Instead of `out` and rules: the interfaces of the kernel that its NFs work on, without the
         /// workers.
         optional io: IoTable;
+    }
+
+    /// A service path (NSH, RFC 8300). Packets with its service header that come by a port with `nsh` enter
+    /// the chain at the stage that their service index says.
+    pub struct NshTable at "nsh" {
+        /// Service path identifier, 1 to 0xfffffe.
+        required path: Whole<1, 0x00ff_fffe>;
+        /// Service index of packets that come to the first stage; each stage lowers it by one. It is not
+        /// smaller than the number of stages.
+        defaulted index: Whole<1, 255> = 255;
+        /// MAC address of the next hop: packets leave the chain with a service header, by a port with `nsh`.
+        /// Default: the path ends here, and they leave without.
+        optional next: Mac;
     }
 
     /// A chain on interfaces of the kernel. Packets that come by `in` pass its stages and leave by `out`;

@@ -3,6 +3,8 @@
 //! An argument of the check, so that it touches nothing itself and a test can invent any machine;
 //! [`Machine::observe`] is the real one.
 
+use std::collections::BTreeMap;
+
 use headgate_host::environment::Environment;
 use headgate_host::sched::{self, MissingRight, Policy, SchedError};
 use headgate_host::{cores, hugepages, network};
@@ -24,6 +26,9 @@ pub struct Machine {
     /// Names of the interfaces that are there; none when they are not known.
     #[serde(default)]
     pub interfaces: Vec<String>,
+    /// MTUs of these interfaces, in bytes.
+    #[serde(default)]
+    pub mtus: BTreeMap<String, u32>,
     /// Limits on the cores of this process.
     #[serde(default)]
     pub limits: CoreLimits,
@@ -60,12 +65,14 @@ impl Machine {
     /// Returns what this machine has. What cannot be found out is taken for absent.
     #[must_use]
     pub fn observe() -> Self {
+        let interfaces = interfaces();
         Self {
             cores: cores::allowed().map(|list| list.as_slice().to_vec()).unwrap_or_default(),
             memory_bytes: Environment::observe().memory_available_bytes.unwrap_or(0),
             hugepages_free: hugepages::pool().map(|pool| pool.available()).unwrap_or(0),
             default_route: default_routes(),
-            interfaces: interfaces(),
+            mtus: interfaces.iter().map(|one| (one.name.clone(), one.mtu)).collect(),
+            interfaces: interfaces.into_iter().map(|one| one.name).collect(),
             limits: CoreLimits::observe(),
             refused: RefusedScheduling::observe(),
         }
@@ -117,9 +124,8 @@ impl RefusedScheduling {
 }
 
 /// Interfaces of this thread's namespace.
-fn interfaces() -> Vec<String> {
-    let all = network::Links::here().and_then(|mut links| links.interfaces());
-    all.map(|all| all.into_iter().map(|interface| interface.name).collect()).unwrap_or_default()
+fn interfaces() -> Vec<network::Interface> {
+    network::Links::here().and_then(|mut links| links.interfaces()).unwrap_or_default()
 }
 
 /// Interfaces that carry a default route, by name and by PCI address.

@@ -19,10 +19,12 @@ use super::values::{
 
 mod confinement;
 mod faults;
+mod service;
 mod state;
 
 pub use confinement::Confinement;
 pub use faults::Faults;
+pub use service::{Service, ServiceAddress};
 pub use state::State;
 
 macro_rules! index {
@@ -79,6 +81,11 @@ impl Config {
     /// Returns the cores that are given by time slices.
     pub fn cores_of_slices(&self) -> Vec<u32> {
         cores_of(self.nfs.iter().filter(|nf| nf.has_slices(self.scheduler.mode)))
+    }
+
+    /// Returns whether packets with service headers may come by any port.
+    pub fn has_service_headers(&self) -> bool {
+        self.ports.iter().any(|port| port.service.is_some())
     }
 
     /// Cores of NFs.
@@ -200,6 +207,9 @@ pub struct Port {
     /// Treatment of frames that the kernel has not cut yet; `None` where none come.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub long_frames: Option<LongFrames>,
+    /// Address to which service headers come by it; `None`: it takes none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceAddress>,
 }
 
 /// Treatment of frames that the kernel has not cut yet.
@@ -737,6 +747,9 @@ pub struct Chain {
     /// Packets per second that it is to have while it is offered as many.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_floor: Option<u64>,
+    /// The service path that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
     /// The interfaces of the kernel it works on instead of the packet path, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<ChainIo>,

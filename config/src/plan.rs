@@ -7,7 +7,7 @@ use headgate_decide::share::weight_over_programs;
 use serde::Serialize;
 
 use super::machine::Machine;
-use super::model::{Chain, ChainIo, Config, Link, LongFrames, Nf, Out, Port, Program, Rule};
+use super::model::{Chain, ChainIo, Config, Link, LongFrames, Nf, Out, Port, Program, Rule, Service};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Assignment of NFs to cores, of memory to domains, and of packets to paths.
@@ -76,6 +76,9 @@ pub struct ChainPlan {
     /// Packets per second that it is to have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_floor: Option<u64>,
+    /// The service path that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
     /// Its interfaces, if it works on some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<ChainIo>,
@@ -122,6 +125,7 @@ pub fn describe(config: &Config, machine: &Machine) -> Plan {
             &config.flows,
             &config.domains,
             config.manager.cores.len(),
+            config.has_service_headers(),
         ),
         control: control.collect(),
         long_frames: long_frames(config),
@@ -177,7 +181,8 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
     let mut copies = BTreeMap::new();
     for (index, port) in config.ports.iter().enumerate().filter(|(_, port)| port.backend.gives()) {
         let takes = |rule: &Rule| rule.port.is_none_or(|id| id.index() == index);
-        if rules.iter().any(|place| takes(&config.rules[*place])) {
+        let led = port.service.is_some() && chain.service.is_some();
+        if led || rules.iter().any(|place| takes(&config.rules[*place])) {
             copies.insert(port.name.clone(), copies_from(config, chain, port));
         }
     }
@@ -192,6 +197,7 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
         },
         delay_bound_us: chain.delay_bound_us,
         rate_floor: chain.rate_floor,
+        service: chain.service,
         io: chain.io.clone(),
         copies,
         rules: rules.iter().map(rule).collect(),
@@ -289,6 +295,9 @@ impl fmt::Display for Plan {
             writeln!(f, "\nChain {}: {}{bound}{floor}", chain.name, chain.path())?;
             if let Some(io) = &chain.io {
                 writeln!(f, "  {}", io_text(io, chain.stages.len() - 1))?;
+            }
+            if let Some(service) = &chain.service {
+                writeln!(f, "  {service}")?;
             }
             for rule in &chain.rules {
                 writeln!(f, "  rule {:<4} {}", rule.place, rule.matches)?;

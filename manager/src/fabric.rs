@@ -120,12 +120,13 @@ pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
         Hugepages::Require => PagesWanted::HugeOnly,
         Hugepages::Never => PagesWanted::Ordinary,
     };
+    let extras = ExtrasWanted { service: config.has_service_headers(), ..ExtrasWanted::default() };
     let make = |domain: &crate::config::model::Domain| {
         let geometry =
             headgate_config::geometry(&config.memory, domain).map_err(StartError::Configuration)?;
         let name = format!("headgate:{}", domain.name);
         let region = Region::create(&name, geometry, wanted)?;
-        let holders = Arc::new(Holders::new(geometry, ExtrasWanted::default()));
+        let holders = Arc::new(Holders::new(geometry, extras));
         Ok(RegionHome { region, holders })
     };
     config.domains.iter().map(make).collect()

@@ -246,7 +246,7 @@ fn assemble(
     let mut stacks = fabric::full_stacks(&regions);
     let opened = ports::open(&config, &clock, &mut stacks)?;
     let mut numbers = layout::Numbers::default();
-    let parts = layout::first_parts(&config, &opened.queues, &mut numbers);
+    let parts = layout::first_parts(&config, &opened.ports, &mut numbers);
     let fabric = fabric::Fabric::start(&config, clock, regions, &stacks, parts, opened.devices)?;
     let ports = opened.homes;
     let outputs = Outputs::start(kept, settings.log.clone()).map_err(|cause| StartError::Thread { cause })?;

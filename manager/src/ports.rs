@@ -59,8 +59,8 @@ pub struct PortHome {
 pub struct Opened {
     /// Queues by worker.
     pub devices: Vec<Vec<Device>>,
-    /// Number of queues, by port and by worker.
-    pub queues: Vec<Vec<u32>>,
+    /// For each port the number of queues of each worker, and the address to which service headers come.
+    pub ports: Vec<(Vec<u32>, Option<[u8; 6]>)>,
     /// Remaining part of each port.
     pub homes: Vec<PortHome>,
 }
@@ -78,9 +78,11 @@ struct OpenPort {
 pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Opened, StartError> {
     let workers = config.manager.cores.len();
     let mut opened =
-        Opened { devices: (0..workers).map(|_| Vec::new()).collect(), queues: Vec::new(), homes: Vec::new() };
+        Opened { devices: (0..workers).map(|_| Vec::new()).collect(), ports: Vec::new(), homes: Vec::new() };
     for (number, port) in config.ports.iter().enumerate() {
         let open = open_one(config, number, port, clock, &mut stacks[port.domain.index()])
+            .map_err(|why| StartError::Port { port: port.name.clone(), why })?;
+        let address = interfaces::service_address(port)
             .map_err(|why| StartError::Port { port: port.name.clone(), why })?;
         let mut dealt = vec![0; workers];
         let queues = faults::put_around(config, port, clock, number, open.queues);
@@ -94,7 +96,7 @@ pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Open
                 device,
             });
         }
-        opened.queues.push(dealt);
+        opened.ports.push((dealt, address));
         opened.homes.push(open.home);
     }
     Ok(opened)

@@ -17,6 +17,8 @@
 //! | kept state | chain on interfaces | what the kernel has taken cannot be undone (`state.rs`) |
 //! | NF on interfaces | `instances`, `on_failure = "bypass"` | it alone has its interfaces |
 //! | chain on interfaces | `delay_bound_us` | no worker sees its packets, so nobody can hold them back |
+//! | chain on interfaces | `nsh` | no worker sees its packets (`service.rs`) |
+//! | `nsh` with `next` | `out = "nf"`, an exit without `nsh` | the next hop lies behind one port, whose address is the sender's (`service.rs`) |
 //! | chain on interfaces | `rate_floor` without time slices | as for any chain: see `scheduler.rs` |
 //!
 //! Files (`disk`) of NFs on interfaces are refused by the NF library when they are asked for: their loop

@@ -1,7 +1,7 @@
 //! Check that the memory that the configuration asks for is there.
 
 use headgate_path::flows::Flows as Table;
-use headgate_path::holders::Holders;
+use headgate_path::holders::{ExtrasWanted, Holders};
 use headgate_shm::memory::{HUGE_PAGE_BYTES, PAGE_BYTES};
 use headgate_shm::{ControlLayout, Geometry};
 use serde::Serialize;
@@ -80,10 +80,18 @@ pub fn control_bytes(nf: &Nf) -> u64 {
     (region + PAGE_BYTES) as u64
 }
 
-/// Bytes of the manager's records: who holds each buffer, and the flow tables of its workers.
-pub fn record_bytes(memory: &Memory, flows: &Flows, domains: &[Domain], workers: usize) -> u64 {
+/// Bytes of the manager's records: who holds each buffer, the service headers that packets come with, and the
+/// flow tables of its workers.
+pub fn record_bytes(
+    memory: &Memory,
+    flows: &Flows,
+    domains: &[Domain],
+    workers: usize,
+    with_headers: bool,
+) -> u64 {
     let shapes = domains.iter().filter_map(|domain| geometry(memory, domain).ok());
-    let holders: usize = shapes.map(Holders::bytes_for).sum();
+    let wanted = ExtrasWanted { service: with_headers, ..ExtrasWanted::default() };
+    let holders: usize = shapes.map(|shape| Holders::bytes_for(shape, wanted)).sum();
     // As `headgate_path::intake` makes them: the keys of all but plain IPv4 are in a smaller table.
     let flows = (flows.capacity as usize).div_ceil(workers.max(1));
     let tables = Table::<u128>::bytes_for(flows) + Table::<[u128; 3]>::bytes_for(flows.div_ceil(4));

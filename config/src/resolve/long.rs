@@ -71,6 +71,9 @@ impl Resolver<'_> {
         if port.faults.is_some() {
             return Some(format!("port `{}` injects faults", port.name));
         }
+        if port.service.is_some() {
+            return Some(format!("port `{}` takes service headers", port.name));
+        }
         for chain in led {
             let stops = |port: &&Port| port.faults.is_some() || !port.backend.is_interface();
             let exit = match chain.out {
@@ -84,6 +87,9 @@ impl Resolver<'_> {
                     "chain `{}` can leave by port `{}`, which {why}",
                     chain.name, exit.name
                 ));
+            }
+            if chain.service.is_some_and(|service| service.next.is_some()) {
+                return Some(format!("packets of chain `{}` leave with a service header", chain.name));
             }
             let mut stages = chain.stages.iter().filter_map(|nf| nfs.get(nf.index())?.as_ref());
             if let Some(nf) = stages.find(|nf| self.takes(nf) == Some(false)) {

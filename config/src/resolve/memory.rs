@@ -88,8 +88,8 @@ impl Resolver<'_> {
 /// Chains whose packets lie in a port's domain, which none of their NFs is in.
 fn passing<'a>(config: &'a Config, id: PortId, port: &Port) -> Vec<Passing<'a>> {
     let visits = |chain: &Chain| chain.stages.iter().any(|nf| config.nfs[nf.index()].domain == port.domain);
-    let mut entering: Vec<usize> =
-        chains_of(id, config.rules.iter()).map(|rule| rule.chain.index()).collect();
+    let ways = config.ways();
+    let mut entering: Vec<usize> = chains_of(id, ways.iter()).map(|rule| rule.chain.index()).collect();
     entering.sort_unstable();
     entering.dedup();
     let entering = entering.into_iter().map(|chain| &config.chains[chain]).filter(|chain| !visits(chain));

@@ -23,6 +23,7 @@ mod order;
 mod paths;
 mod ports;
 mod scheduler;
+mod service;
 mod simulation;
 mod state;
 
@@ -37,7 +38,7 @@ use super::codes::Code;
 use super::document::{Document, FlowsTable, ManagerTable, MemoryTable};
 use super::limits;
 use super::machine::Machine;
-use super::model::{Config, Flows, Manager, Memory};
+use super::model::{Config, Flows, Manager, Memory, Rule};
 use super::read::{At, Field, Many};
 use super::report::{Report, Span};
 use super::simulation::Simulation;
@@ -165,11 +166,15 @@ impl Resolver<'_> {
         self.give_interfaces(&chains, &mut nfs, document);
         self.refuse_interfaces_twice(document);
         let rules = self.rules(items(&document.rule), &defined, &ports, &chains);
-        Self::follow_rules(&mut ports, &rules, &chains, &nfs);
+        self.check_services(document, &chains, &ports, &rules);
+        let led = service::ways(ports.iter().map(Option::as_ref), chains.iter().map(Option::as_ref));
+        let ways: Vec<Option<Rule>> = rules.iter().cloned().chain(led.into_iter().map(Some)).collect();
+        Self::follow_rules(&mut ports, &ways, &chains, &nfs);
         domains.leave_out_unused(document, &ports, &nfs);
-        self.keep_long_frames(&mut ports, domains.list.as_mut(), &nfs, &chains, &rules);
+        self.keep_long_frames(&mut ports, domains.list.as_mut(), &nfs, &chains, &ways);
         if let (Some(memory), Some(flows), Some(domains)) = (&memory, &flows, &domains.list) {
-            let records = record_bytes(memory, flows, domains, workers.len());
+            let with_headers = ports.iter().flatten().any(|port| port.service.is_some());
+            let records = record_bytes(memory, flows, domains, workers.len(), with_headers);
             self.fit(document, memory, records, domains, &nfs);
         }
         let simulation = self.simulation(document, &defined, &nfs);

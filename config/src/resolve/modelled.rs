@@ -148,6 +148,10 @@ impl Resolver<'_> {
         if chain.rate_floor.is_some() {
             self.unmodelled(place(&table.rate_floor, &at.span), "rate floors", "leave `rate_floor` out");
         }
+        if chain.service.is_some() {
+            let help = "leave `nsh` out, and give the chain a rule";
+            self.unmodelled(place(&table.nsh, &at.span), "service headers", help);
+        }
         if chain.io.is_some() {
             let help = "give the chain `out` and a rule: it is then modelled on the packet path";
             self.unmodelled(place(&table.io, &at.span), "chains on interfaces of the kernel", help);

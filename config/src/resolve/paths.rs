@@ -25,6 +25,8 @@ impl Resolver<'_> {
         for at in tables {
             let stages = self.stages(&at.value, defined);
             let end = self.end(&at.value, defined, ports, workers);
+            let count = stages.as_ref().map_or(0, Vec::len);
+            let service = self.service(&at.value, count, end.as_ref().map(|(out, _)| *out));
             let name = at.value.name.value();
             let delay_bound_us = at.value.delay_bound_us.value().map(|us| us.0 as u32);
             let rate_floor = at.value.rate_floor.value().map(|rate| rate.0);
@@ -35,6 +37,7 @@ impl Resolver<'_> {
                 io,
                 delay_bound_us,
                 rate_floor,
+                service,
             }));
         }
         chains
@@ -202,7 +205,7 @@ impl Resolver<'_> {
     /// Warns of what is defined and of no use. Only of a configuration without errors: a misspelt
     /// reference would look like a thing that nobody refers to.
     pub(super) fn warn_unused(&mut self, document: &Document, config: &Config) {
-        let led_to: HashSet<ChainId> = config.rules.iter().map(|rule| rule.chain).collect();
+        let led_to: HashSet<ChainId> = config.ways().iter().map(|rule| rule.chain).collect();
         for (index, table) in items(&document.chain).iter().enumerate() {
             if !led_to.contains(&ChainId(index as u16)) && config.chains[index].io.is_none() {
                 let message = format!("no rule leads to chain `{}`", config.chains[index].name);
@@ -234,7 +237,7 @@ impl Resolver<'_> {
     /// A file that is right and does nothing is what one has who did not get further.
     fn warn_nothing_moves(&mut self, config: &Config) {
         let on_interfaces = config.chains.iter().any(|chain| chain.io.is_some());
-        let missing = match (config.chains.is_empty(), config.rules.is_empty() && !on_interfaces) {
+        let missing = match (config.chains.is_empty(), config.ways().is_empty() && !on_interfaces) {
             (true, true) => "no [[chain]] and no [[rule]]",
             (true, false) => "no [[chain]]",
             (false, true) => "no [[rule]]",
@@ -246,10 +249,11 @@ impl Resolver<'_> {
     }
 
     fn warn_unused_ports(&mut self, document: &Document, config: &Config) {
+        let ways = config.ways();
         let nf_may_choose = config.chains.iter().any(|chain| chain.out == Out::Nf);
         for (index, table) in items(&document.port).iter().enumerate() {
             let (id, port) = (PortId(index as u16), &config.ports[index]);
-            let claimed = config.rules.iter().any(|rule| rule.port.is_none_or(|port| port == id));
+            let claimed = ways.iter().any(|rule| rule.port.is_none_or(|port| port == id));
             let gives = port.backend.gives() && claimed;
             let takes = port.backend.takes()
                 && (nf_may_choose || config.chains.iter().any(|chain| chain.out == Out::Port(id)));

@@ -47,6 +47,7 @@ impl Resolver<'_> {
                     .help("`out = \"nf\"` says that the last NF names the port; choose another name");
             }
             let faults = self.faults(&common.faults, backend.as_ref());
+            let service = self.service_address(common, backend.as_ref());
             ports.push(common.name.value().zip(domain).zip(backend).map(|((name, domain), backend)| Port {
                 name: name.0.clone(),
                 domain,
@@ -54,6 +55,7 @@ impl Resolver<'_> {
                 backend,
                 faults,
                 long_frames: None,
+                service,
             }));
         }
         self.refuse_files_twice();

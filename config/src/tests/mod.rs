@@ -3,6 +3,7 @@
 mod good;
 mod long;
 mod parsers;
+mod service;
 mod snapshots;
 
 use serde_json::{Map, Value as Json, json};
@@ -44,6 +45,11 @@ fn machine_of(bad: &str) -> Machine {
                 slices: no("sliced"),
                 real_time_us: Some(950_000),
             };
+        }
+        "nsh" => {
+            let mtus = [("narrow", 1500), ("wide", 1537), ("roomy", 1538)];
+            machine.mtus = mtus.map(|(name, mtu)| (name.to_owned(), mtu)).into();
+            machine.interfaces.extend(mtus.map(|(name, _)| name.to_owned()));
         }
         "limited" => machine.refused.real_time_us = Some(950_000),
         _ => {}

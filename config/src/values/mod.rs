@@ -17,8 +17,8 @@ pub use io::{InterfaceName, IoDriver, Wiring};
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
 pub use nf::{Allowed, BoxPorts, Environment, Nice, OnChange, OnFailure, PolicyKind, Standby, User};
 pub use port::{
-    ArrivalKind, Device, FaultDirection, FrameSize, IpVersion, Order, Part, ReplayMode, SizeMix, Timing,
-    Transport,
+    ArrivalKind, Device, FaultDirection, FrameSize, IpVersion, NshAddress, Order, Part, ReplayMode, SizeMix,
+    Timing, Transport,
 };
 pub use quantity::{Period, Rate, Whole, duration_text};
 

@@ -363,6 +363,8 @@ impl EtherType {
     pub const IPV4: Self = Self(0x0800);
     /// IPv6.
     pub const IPV6: Self = Self(0x86dd);
+    /// A service header (RFC 8300).
+    pub const NSH: Self = Self(0x894f);
 }
 
 impl fmt::Display for EtherType {

@@ -9,7 +9,7 @@ use super::super::limits::BUFFER_BYTES_MAX;
 use super::super::read::{Many, Read, wrong_type};
 use super::super::report::{Report, counted};
 use super::super::tree::{Node, Value};
-use super::{Rate, ValueError, Whole, Word, choice, quoted};
+use super::{Mac, Rate, ValueError, Whole, Word, choice, quoted};
 
 choice! {
     /// The transport header of generated packets.
@@ -69,6 +69,35 @@ impl Read for Part {
 
     fn schema() -> Json {
         json!({ "type": "number", "minimum": 0, "maximum": 1 })
+    }
+}
+
+/// Whether a port takes service headers, and where they are addressed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NshAddress {
+    /// It takes none.
+    Off,
+    /// To its interface.
+    Own,
+    /// To this address.
+    Given(Mac),
+}
+
+impl Read for NshAddress {
+    fn read(node: &Node, report: &mut Report) -> Option<Self> {
+        match node.value {
+            Value::Flag(true) => Some(Self::Own),
+            Value::Flag(false) => Some(Self::Off),
+            Value::Text(_) => Mac::read(node, report).map(Self::Given),
+            _ => {
+                wrong_type(node, "true, false or a MAC address", report);
+                None
+            }
+        }
+    }
+
+    fn schema() -> Json {
+        json!({ "anyOf": [bool::schema(), Mac::schema()] })
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use headgate_api::status::{
     DelayStatus, Event, ExternalStatus, FlowStatus, IoStatus, NfState, NfStatus, PortStatus, RefusedArgument,
-    Snapshot,
+    ServiceStatus, Snapshot,
 };
 use headgate_units::text::{self as units, harmless};
 
@@ -438,9 +438,10 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
         let rates = interval.chain(chain);
         let path = match unclaimed {
             true => "(no rule claims them)".into(),
-            false => [chain.entry.as_slice(), &chain.stages, std::slice::from_ref(&chain.out)]
-                .concat()
-                .join(" -> "),
+            false => {
+                let all = [chain.entry.as_slice(), &chain.stages, std::slice::from_ref(&chain.out)].concat();
+                format!("{}{}", all.join(" -> "), chain.service.as_ref().map_or(String::new(), service_path))
+            }
         };
         table.inked_row([
             (chain.name.clone(), None),
@@ -461,6 +462,12 @@ pub fn chains(interval: Interval<'_>, paint: Paint) -> String {
         ]);
     }
     table.render(paint)
+}
+
+/// What a chain is besides its stages: `, nsh 0x123 to 02:00:00:00:00:01`.
+fn service_path(service: &ServiceStatus) -> String {
+    let next = service.next.as_ref().map_or(String::new(), |next| format!(" to {next}"));
+    format!(", nsh {:#x}{next}", service.path)
 }
 
 /// Objectives of chains, and whether they are kept; empty when no chain has one.

@@ -1,7 +1,7 @@
 use headgate_api::status::{
     ChainStatus, DelayStatus, DropStatus, Event, EventCode, FaultCounts, FaultStatus, FlowStatus,
     LatencyStatus, ManagerStatus, MemoryStatus, NfState, NfStatus, ObjectiveStatus, PortStatus,
-    SchedulerStatus, Snapshot, StageDelayStatus, WorkerStatus,
+    SchedulerStatus, ServiceStatus, Snapshot, StageDelayStatus, WorkerStatus,
 };
 
 use super::*;
@@ -79,6 +79,11 @@ fn after(seconds: u64) -> Snapshot {
                 entry: None,
                 stages: vec!["fw".into(), "mon".into()],
                 out: "sink".into(),
+                service: Some(ServiceStatus {
+                    path: 0x123,
+                    index: 255,
+                    next: Some("02:00:00:00:00:01".into()),
+                }),
                 entered: packets,
                 made: 0,
                 left: packets - 1000 * seconds,

@@ -193,7 +193,7 @@ impl Control {
         let next = &change.config;
         let mut chains = HashMap::new();
         for chain in layout::path_chains(next) {
-            let path = layout::path_chain(next, chain, &self.numbers);
+            let path = layout::path_chain(next, chain, &self.numbers, &mut self.fabric.parts);
             let old = self.numbers.chains.remove(&chain.name);
             if floor_of(&self.config, &chain.name) != chain.rate_floor && old.is_some() {
                 change.summary.push(format!("chain {}: throughput floor changed", chain.name));
@@ -223,6 +223,12 @@ impl Control {
             change.retired.push(number);
         }
         self.numbers.chains = chains;
+        for &chain in &change.retired {
+            // What still comes with a service header takes the chain that has its service path now.
+            if let Some(chain) = self.fabric.parts.chains[chain as usize].as_mut() {
+                chain.path = None;
+            }
+        }
     }
 
     /// Sets the largest batch of one call, for NFs on interfaces.
@@ -364,7 +370,7 @@ fn floor_of(config: &Config, name: &str) -> Option<u64> {
 }
 
 fn is_same(old: &Option<PathChain>, new: &PathChain) -> bool {
-    old.as_ref().is_some_and(|old| old.stages == new.stages && old.exit == new.exit)
+    old.as_ref().is_some_and(|old| (&old.stages, old.exit, old.path) == (&new.stages, new.exit, new.path))
 }
 
 #[cfg(test)]

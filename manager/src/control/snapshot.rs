@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use headgate_decide::lifecycle::State;
 use headgate_decide::units::{ChainId, InstanceId, NfId, Span};
+use headgate_host::network::Mac;
 use headgate_host::{cores, process};
 use headgate_path::audit::Audit;
 use headgate_path::board::{Count, InstanceCounts, Station};
 use headgate_path::drop::DropReason;
-use headgate_path::plan::{Exit, UNCLAIMED};
+use headgate_path::plan::{Chain as PathChain, Exit, Parts, Tunnel, UNCLAIMED};
 use headgate_path::worker::Command;
 
 use super::instance::Instance;
@@ -19,7 +20,7 @@ use crate::config::model::{Chain, ChainIo, Nf, Origin, Program};
 use crate::ports::{self, PortHome};
 use crate::status::{
     ChainStatus, DropStatus, EventCode, FlowStatus, InterfaceStatus, IoStatus, ManagerStatus, MemoryStatus,
-    NfState, NfStatus, PortStatus, SchedulerStatus, Snapshot, StationStatus, WorkerStatus,
+    NfState, NfStatus, PortStatus, SchedulerStatus, ServiceStatus, Snapshot, StationStatus, WorkerStatus,
 };
 
 /// Name of the chain of packets that no rule claims.
@@ -260,6 +261,7 @@ impl Control {
                     };
                     status.name.clone_from(&chain.name);
                     status.stages = chain.stages.iter().map(name).collect();
+                    status.service = service_status(parts, chain);
                     status.delay_bound_ns = chain.delay_bound_us.map(|us| u64::from(us) * 1000);
                     status.window = self.fabric.signals.bounds.window(ChainId(number as u16));
                     let bound = chain.delay_bound_us.map(|us| Span::from_micros(us.into()));
@@ -271,7 +273,10 @@ impl Control {
                         .collect();
                     status.out = match chain.exit {
                         Exit::Port(port) => self.config.ports[port.index()].name.clone(),
-                        Exit::Tunnel(tunnel) => format!("tunnel {}", tunnel.0),
+                        Exit::Tunnel(tunnel) => match parts.tunnels.get(usize::from(tunnel.0)) {
+                            Some(tunnel) => self.config.ports[tunnel.port.index()].name.clone(),
+                            None => format!("tunnel {}", tunnel.0),
+                        },
                         Exit::Nf => "nf".to_owned(),
                     };
                 }
@@ -408,6 +413,16 @@ impl Control {
         all.truncate(most);
         all
     }
+}
+
+/// Returns the service path that a chain is.
+fn service_status(parts: &Parts, chain: &PathChain) -> Option<ServiceStatus> {
+    let tunnel = match chain.exit {
+        Exit::Tunnel(number) => parts.tunnels.get(usize::from(number.0)),
+        Exit::Port(_) | Exit::Nf => None,
+    };
+    let next = tunnel.and_then(Tunnel::next).map(|next| Mac(next).to_string());
+    chain.path.map(|path| ServiceStatus { path: path.path, index: path.index, next })
 }
 
 /// Names what an NF runs.

@@ -1,7 +1,10 @@
-//! Words for what becomes of the kernel's interfaces below ports.
+//! The kernel's interfaces below ports: words for what becomes of them, and their addresses.
 
 use headgate_dpdk::{InterfaceState, Return};
+use headgate_host::network;
 use headgate_kernel::interface::State;
+
+use crate::config::model::{Backend, Port, ServiceAddress};
 
 /// Returns the same state of an interface below a DPDK device.
 pub const fn state_of(state: InterfaceState) -> State {
@@ -31,6 +34,28 @@ pub fn sentence(name: &str, state: State, returns: Return) -> String {
              which makes it again; a port with `interface =` over one that you make needs no restart"
         ),
     }
+}
+
+/// Returns the address to which service headers come by a port that is open; `None` where it takes none.
+///
+/// # Errors
+/// A sentence, where its interface has no address.
+pub fn service_address(port: &Port) -> Result<Option<[u8; 6]>, String> {
+    let interface = match (port.service, &port.backend) {
+        (None, _) => return Ok(None),
+        (Some(ServiceAddress::Given(mac)), _) => return Ok(Some(mac.0.0)),
+        (Some(ServiceAddress::Own), Backend::Interface(one)) => network::find(&one.interface),
+        (Some(ServiceAddress::Own), _) => unreachable!("only an interface has an address of its own"),
+    };
+    let interface = interface.map_err(|error| format!("port \"{}\": {error}", port.name))?;
+    let address = interface.mac.filter(|mac| mac.0 != [0; 6]).ok_or_else(|| {
+        format!(
+            "port \"{}\": interface {} has no Ethernet address, to which packets with a service header could come: \
+             leave `nsh` out, or write an address in its place",
+            port.name, interface.name
+        )
+    })?;
+    Ok(Some(address.0))
 }
 
 #[cfg(test)]

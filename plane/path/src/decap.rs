@@ -10,7 +10,6 @@
 
 use headgate_shm::{Descriptor, Region};
 use headgate_units::PortId;
-use headgate_wire::MacAddress;
 use headgate_wire::ethernet::{self, ethertype};
 use headgate_wire::flow_key::Parsed;
 use headgate_wire::nsh::{self, Base, Header, HeaderError, next_protocol};
@@ -44,7 +43,7 @@ impl Intake {
     /// Finds where packets that came by a port which takes service headers enter. Those that have one follow
     /// behind the others, each in their order.
     #[inline(never)]
-    pub(crate) fn decap(&mut self, view: &View, ledger: &mut Ledger, own: MacAddress, burst: &mut Burst) {
+    pub(crate) fn decap(&mut self, view: &View, ledger: &mut Ledger, own: [u8; 6], burst: &mut Burst) {
         let (mut plain, mut count) = (0, 0);
         let all = burst.count;
         for at in 0..all {
@@ -80,7 +79,7 @@ impl Intake {
         &self,
         view: &View,
         ledger: &Ledger,
-        own: MacAddress,
+        own: [u8; 6],
         burst: &Burst,
         packet: Descriptor,
     ) -> Result<Found, DropReason> {
@@ -89,7 +88,7 @@ impl Intake {
         let mut head = [0; HEAD_BYTES];
         let copied = region.read(packet, &mut head);
         let is_ours =
-            head[..6] == own.0 && head[ADDRESSES..ethernet::HEADER_LENGTH] == ethertype::NSH.to_be_bytes();
+            head[..6] == own && head[ADDRESSES..ethernet::HEADER_LENGTH] == ethertype::NSH.to_be_bytes();
         if copied < ethernet::HEADER_LENGTH || !is_ours {
             return Ok(Found::Nothing);
         }

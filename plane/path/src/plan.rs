@@ -11,7 +11,6 @@ use std::collections::{HashMap, HashSet};
 
 use headgate_decide::spread::{self, SLOTS, Table};
 use headgate_units::{ChainId, InstanceId, NfId, PortId, WorkerId};
-use headgate_wire::MacAddress;
 use headgate_wire::nsh::ServicePath;
 
 use crate::drop::DropReason;
@@ -98,8 +97,8 @@ pub struct Chain {
 pub struct PortPlace {
     /// Worker to hand packets to, for each worker: itself if it has a queue of the port.
     pub worker_for: Vec<WorkerId>,
-    /// The address to which service headers come by it; `None`: they are like any other bytes.
-    pub service_address: Option<MacAddress>,
+    /// The Ethernet address to which service headers come by it; `None`: they are like any other bytes.
+    pub service_address: Option<[u8; 6]>,
 }
 
 /// Worker that serves an instance.
@@ -225,7 +224,7 @@ impl Plan {
     /// Returns the address to which service headers come by a port.
     #[inline(always)]
     #[must_use]
-    pub fn service_address(&self, port: PortId) -> Option<MacAddress> {
+    pub fn service_address(&self, port: PortId) -> Option<[u8; 6]> {
         self.ports.get(port.index())?.service_address
     }
 

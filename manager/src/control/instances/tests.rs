@@ -38,7 +38,7 @@ impl Below {
         );
         let machine = Machine { cores: vec![0, 1], memory_bytes: 1 << 34, ..Machine::default() };
         let config = crate::config::parse("test.toml", &text, &Catalog::default(), &machine).unwrap().config;
-        let parts = layout::first_parts(&config, &[vec![1]], &mut Numbers::default());
+        let parts = layout::first_parts(&config, &[(vec![1], None)], &mut Numbers::default());
         let settings = Settings {
             nf_program: nf_program.into(),
             log: None,

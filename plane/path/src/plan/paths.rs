@@ -3,9 +3,12 @@
 //! An open table of a quarter full at most, by a multiplicative hash: one line of the cache for a packet. Only
 //! packets with a service header ask it.
 
-use headgate_units::ChainId;
+use headgate_units::{ChainId, PortId};
+use headgate_wire::MacAddress;
+use headgate_wire::ethernet::{self, ethertype};
+use headgate_wire::nsh::ServicePath;
 
-use super::{Chain, UNCLAIMED};
+use super::{Chain, Tunnel, UNCLAIMED};
 
 /// Service path that leads to a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,25 @@ impl ChainPath {
             Some(position) if position as u16 <= stages => Some(position),
             _ => None,
         }
+    }
+}
+
+impl Tunnel {
+    /// Returns the way out of a port, with this address of its own, to the next hop of a chain of so many stages.
+    #[must_use]
+    pub fn on_path(port: PortId, own: [u8; 6], next: [u8; 6], path: ChainPath, stages: u8) -> Self {
+        let mut header = vec![0; ethernet::HEADER_LENGTH];
+        let (destination, source) = (MacAddress(next), MacAddress(own));
+        let link = ethernet::Header { destination, source, ethertype: ethertype::NSH };
+        link.write(&mut header).expect("it is that long");
+        let service = ServicePath { path: path.path, index: path.index.saturating_sub(stages) };
+        Self { port, header, service: Some(service) }
+    }
+
+    /// Returns the Ethernet address that its packets are sent to.
+    #[must_use]
+    pub fn next(&self) -> Option<[u8; 6]> {
+        self.header.first_chunk().copied()
     }
 }
 

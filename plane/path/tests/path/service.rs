@@ -453,7 +453,7 @@ proptest! {
 fn an_unknown_port_of_the_plan_takes_no_headers() {
     let world = World::new(ends_here());
     let plan = headgate_path::plan::Plan::new(world.parts.clone());
-    assert_eq!(plan.service_address(PortId(0)), Some(OWN));
+    assert_eq!(plan.service_address(PortId(0)), Some(OWN.0));
     assert_eq!(plan.service_address(PortId(9)), None);
     let entrance = plan.entrance_by(path(254)).unwrap();
     assert_eq!((entrance.chain(), entrance.position()), (ChainId(1), 1));

@@ -31,7 +31,7 @@ pub struct PortAt {
     pub at: At,
     pub bound: bool,
     /// The address to which it takes service headers.
-    pub service_address: Option<MacAddress>,
+    pub service_address: Option<[u8; 6]>,
 }
 
 /// Maker of a port's queue: its number, its outside, the only region it can send from.
@@ -151,7 +151,7 @@ impl Layout {
 
     /// Lets all ports take service headers that are addressed to them, and keeps them.
     pub fn service_headers(mut self, address: MacAddress) -> Self {
-        self.ports.iter_mut().for_each(|port| port.service_address = Some(address));
+        self.ports.iter_mut().for_each(|port| port.service_address = Some(address.0));
         self.extras.service = true;
         self
     }
