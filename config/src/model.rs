@@ -19,11 +19,13 @@ use super::values::{
 
 mod confinement;
 mod faults;
+mod long;
 mod service;
 mod state;
 
 pub use confinement::Confinement;
 pub use faults::Faults;
+pub use long::LongFrames;
 pub use service::{Service, ServiceAddress};
 pub use state::State;
 
@@ -81,11 +83,6 @@ impl Config {
     /// Returns the cores that are given by time slices.
     pub fn cores_of_slices(&self) -> Vec<u32> {
         cores_of(self.nfs.iter().filter(|nf| nf.has_slices(self.scheduler.mode)))
-    }
-
-    /// Returns whether packets with service headers may come by any port.
-    pub fn has_service_headers(&self) -> bool {
-        self.ports.iter().any(|port| port.service.is_some())
     }
 
     /// Cores of NFs.
@@ -210,36 +207,6 @@ pub struct Port {
     /// Address to which service headers come by it; `None`: it takes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceAddress>,
-}
-
-/// Treatment of frames that the kernel has not cut yet.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LongFrames {
-    /// They pass whole, once these NFs have said that they take them.
-    Whole {
-        /// Names of NFs.
-        asked: Vec<String>,
-    },
-    /// They are cut as they come.
-    Cut {
-        /// Reason.
-        because: String,
-    },
-}
-
-impl std::fmt::Display for LongFrames {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Whole { asked } if asked.is_empty() => f.write_str("long frames pass whole"),
-            Self::Whole { asked } => {
-                let names = asked.join("`, `");
-                let (plural, takes) = if asked.len() == 1 { ("", "takes") } else { ("s", "take") };
-                write!(f, "long frames pass whole if NF{plural} `{names}` {takes} them")
-            }
-            Self::Cut { because } => write!(f, "long frames are cut: {because}"),
-        }
-    }
 }
 
 /// Whether there is none, so that it need not be said.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::model::{PortId, Rule};
+use super::model::{Chain, ChainId, Config, Port, PortId, Rule};
 use super::values::{EtherType, PortRange, Prefix, Protocol, Vlan};
 
 /// Returns the reason why no packet can match `rule`, if its conditions exclude each other.
@@ -159,4 +159,45 @@ pub fn covered(rules: &[Option<Rule>]) -> Vec<Option<usize>> {
         by_shape.entry(shape).or_default().entry(shape.key(rule)).or_default().push(place);
     }
     covered
+}
+
+/// Returns the ways of packets with service headers, as if rules led to the chains of their paths.
+pub fn ways<'a>(
+    ports: impl Iterator<Item = Option<&'a Port>>,
+    chains: impl Iterator<Item = Option<&'a Chain>> + Clone,
+) -> Vec<Rule> {
+    let takes = ports.enumerate().filter(|(_, port)| port.is_some_and(|port| port.service.is_some()));
+    let led = chains.enumerate().filter(|(_, chain)| chain.is_some_and(|chain| chain.service.is_some()));
+    takes
+        .flat_map(|(port, _)| led.clone().map(move |(chain, _)| Rule::by_path(port as u16, chain as u16)))
+        .collect()
+}
+
+impl Config {
+    /// Returns whether packets with service headers may come by any port.
+    pub fn has_service_headers(&self) -> bool {
+        self.ports.iter().any(|port| port.service.is_some())
+    }
+
+    /// Returns all ways into chains: rules, and behind them those of service paths as if they were rules.
+    pub fn ways(&self) -> Vec<Rule> {
+        let led = ways(self.ports.iter().map(Some), self.chains.iter().map(Some));
+        self.rules.iter().cloned().chain(led).collect()
+    }
+}
+
+impl Rule {
+    fn by_path(port: u16, chain: u16) -> Self {
+        Self {
+            port: Some(PortId(port)),
+            vlan: None,
+            ethertype: Some(EtherType::NSH),
+            protocol: None,
+            source: None,
+            destination: None,
+            source_port: None,
+            destination_port: None,
+            chain: ChainId(chain),
+        }
+    }
 }

@@ -34,8 +34,8 @@ fn port_place(queues_of_worker: &[u32], service_address: Option<[u8; 6]>) -> Por
     PortPlace { worker_for, service_address }
 }
 
-/// Returns the parts of the first plan. `ports` gives, for each port, how many queues each worker has of it, and
-/// the address to which service headers come by it.
+/// Returns the parts of the first plan. `ports` gives, for each port, how many queues each worker has of it,
+/// and the address to which service headers come by it.
 #[must_use]
 pub fn first_parts(config: &Config, ports: &[(Vec<u32>, Option<[u8; 6]>)], numbers: &mut Numbers) -> Parts {
     let mut parts = Parts {
@@ -73,7 +73,8 @@ pub fn path_chains(config: &Config) -> impl Iterator<Item = &model::Chain> {
     config.chains.iter().filter(|chain| chain.io.is_none())
 }
 
-/// Returns a chain in numbers; one of [`path_chains`]. Where it leaves for a next hop there is a tunnel for it.
+/// Returns a chain in numbers; one of [`path_chains`]. Where it leaves for a next hop there is a tunnel for
+/// it.
 #[must_use]
 pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers, parts: &mut Parts) -> Chain {
     Chain {

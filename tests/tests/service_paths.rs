@@ -222,7 +222,8 @@ nsh = { path = 0x456, index = 7, next = "02:00:00:00:00:0d" }
 const SERVER: &str = "192.0.2.2:9000";
 const BYTES: usize = 4 << 20;
 
-/// A host on each side of a switch, which is the classifier before a manager and the end of the path behind it.
+/// A host on each side of a switch, which is the classifier before a manager and the end of the path behind
+/// it.
 ///
 /// ```text
 /// client === c    w === hg-west (manager) hg-east === e    s === server
@@ -240,7 +241,8 @@ struct Bed {
 /// Ports of the switch, in the order of their numbers from 1.
 const SWITCH_PORTS: [&str; 4] = ["c", "w", "e", "s"];
 
-/// What comes from a host gets a header of MD type 1 or 2 and goes to the manager; what comes from there loses it.
+/// What comes from a host gets a header of MD type 1 or 2 and goes to the manager; what comes from there
+/// loses it.
 const FLOWS: [&str; 4] = [
     "in_port=1,actions=encap(nsh(md_type=1)),set_field:0x123->nsh_spi,set_field:255->nsh_si,\
      set_field:0x11223344->nsh_c1,set_field:0x55667788->nsh_c4,encap(ethernet),\

@@ -41,6 +41,7 @@ use super::machine::Machine;
 use super::model::{Config, Flows, Manager, Memory, Rule};
 use super::read::{At, Field, Many};
 use super::report::{Report, Span};
+use super::rules;
 use super::simulation::Simulation;
 use super::values::Mode;
 use names::Names;
@@ -167,7 +168,7 @@ impl Resolver<'_> {
         self.refuse_interfaces_twice(document);
         let rules = self.rules(items(&document.rule), &defined, &ports, &chains);
         self.check_services(document, &chains, &ports, &rules);
-        let led = service::ways(ports.iter().map(Option::as_ref), chains.iter().map(Option::as_ref));
+        let led = rules::ways(ports.iter().map(Option::as_ref), chains.iter().map(Option::as_ref));
         let ways: Vec<Option<Rule>> = rules.iter().cloned().chain(led.into_iter().map(Some)).collect();
         Self::follow_rules(&mut ports, &ways, &chains, &nfs);
         domains.leave_out_unused(document, &ports, &nfs);

@@ -7,7 +7,7 @@ use super::super::document::{DpdkKeys, FaultTable, InterfaceKeys, PcapKeys, Port
 use super::super::model::{Backend, Dpdk, Faults, Interface, Memory, Pcap, Port, Replay};
 use super::super::read::{At, Field};
 use super::super::report::Span;
-use super::super::values::{Device, FaultDirection, ReplayMode, Timing};
+use super::super::values::{Device, FaultDirection, Name, ReplayMode, Timing};
 use super::domains::domain_of;
 use super::names::Names;
 use super::{Purpose, Resolver};
@@ -39,13 +39,7 @@ impl Resolver<'_> {
                 PortKeys::Dpdk(keys) => self.dpdk(keys, &mut taken),
                 PortKeys::Null => Some(Backend::Null),
             });
-            if let Some(name) = &common.name.found
-                && name.value.0 == OUT_BY_NF
-            {
-                self.report
-                    .add(Code::ReservedName, &name.span, "no port can be called `nf`")
-                    .help("`out = \"nf\"` says that the last NF names the port; choose another name");
-            }
+            self.refuse_reserved(&common.name);
             let faults = self.faults(&common.faults, backend.as_ref());
             let service = self.service_address(common, backend.as_ref());
             ports.push(common.name.value().zip(domain).zip(backend).map(|((name, domain), backend)| Port {
@@ -60,6 +54,14 @@ impl Resolver<'_> {
         }
         self.refuse_files_twice();
         ports
+    }
+
+    fn refuse_reserved(&mut self, name: &Field<Name>) {
+        if let Some(name) = name.found.as_ref().filter(|name| name.value.0 == OUT_BY_NF) {
+            self.report
+                .add(Code::ReservedName, &name.span, "no port can be called `nf`")
+                .help("`out = \"nf\"` says that the last NF names the port; choose another name");
+        }
     }
 
     /// Resolves the faults that a port injects; refuses those that would do nothing.

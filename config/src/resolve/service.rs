@@ -1,21 +1,21 @@
 //! Service headers (RFC 8300): which ports take them, and which chains are service paths.
 //!
 //! A packet with a service header enters the chain of its service path, at the position of its service index.
-//! Behind the last stage it goes to the next hop, if the chain has one, by a port that takes service headers too:
-//! its address is the sender's.
+//! Behind the last stage it goes to the next hop, if the chain has one, by a port that takes service headers
+//! too: its address is the sender's.
 
 use std::collections::HashMap;
 
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, NshTable, PortCommon};
-use super::super::model::{Backend, Chain, Config, Out, Port, PortId, Rule, Service, ServiceAddress};
+use super::super::model::{Backend, Chain, Out, Port, PortId, Rule, Service, ServiceAddress};
 use super::super::read::{At, Field};
 use super::super::report::Span;
-use super::super::values::{EtherType, NshAddress};
+use super::super::values::{Mac, NshAddress};
 use super::{Resolver, items};
 
-/// Bytes that a service header puts in front of a frame beyond the Ethernet header that an MTU leaves out: the
-/// header, and the Ethernet header of the frame inside.
+/// Bytes that a service header puts in front of a frame beyond the Ethernet header that an MTU leaves out:
+/// the header, and the Ethernet header of the frame inside.
 const OVERHEAD_BYTES: u32 = 24 + 14;
 
 impl Resolver<'_> {
@@ -113,12 +113,9 @@ impl Resolver<'_> {
         rules: &[Option<Rule>],
     ) {
         let mut taken: HashMap<u32, &Span> = HashMap::new();
-        let (tables, port_tables) = (items(&document.chain), items(&document.port));
-        let is_whole = ports.iter().all(Option::is_some);
+        let tables = items(&document.chain);
         for (number, (at, chain)) in tables.iter().zip(chains).enumerate() {
-            let Some((table, path)) =
-                at.value.nsh.value().and_then(|table| Some((table, table.path.found.as_ref()?)))
-            else {
+            let Some(path) = at.value.nsh.value().and_then(|table| table.path.found.as_ref()) else {
                 continue;
             };
             if let Some(first) = taken.insert(path.value.0 as u32, &path.span) {
@@ -131,29 +128,45 @@ impl Resolver<'_> {
                     .help("give each its own: the service path of a packet says which chain it takes")
                     .beside(first.clone(), "first");
             }
-            let Some(chain) = chain else { continue };
-            let Some(service) = chain.service else { continue };
-            let takes = |port: &Port| port.service.is_some();
-            match (service.next, chain.out) {
-                (Some(_), Out::Port(id)) => {
-                    let Some(port) = ports.get(id.index()).and_then(Option::as_ref) else { continue };
-                    if !takes(port) {
-                        self.refuse_exit(&table.next, &port_tables[id.index()].value.common, port);
-                    }
-                    self.check_mtu(document, (number, at), id, ports, rules);
-                }
-                (None, _) if is_whole && !ports.iter().flatten().any(takes) => {
-                    let key = at.value.nsh.key.as_ref().unwrap_or(&at.span);
-                    self.report
-                        .add(Code::KeyConflict, key, "`nsh` has no effect: no packet comes or leaves with a service header")
-                        .help("add `nsh = true` to the port where they come, or `next` for packets that leave with one");
-                }
-                _ => {}
+            if let Some(chain) = chain {
+                self.check_ends(document, (number, at), chain, ports, rules);
             }
         }
     }
 
-    fn refuse_exit(&mut self, next: &Field<super::super::values::Mac>, table: &PortCommon, port: &Port) {
+    /// Checks that packets with the service path of a chain come or leave by a port that takes service
+    /// headers.
+    fn check_ends(
+        &mut self,
+        document: &Document,
+        (number, at): (usize, &At<ChainTable>),
+        chain: &Chain,
+        ports: &[Option<Port>],
+        rules: &[Option<Rule>],
+    ) {
+        let Some((table, service)) = at.value.nsh.value().zip(chain.service) else { return };
+        // One that is broken could take some.
+        let takes = |port: &Option<Port>| port.as_ref().is_none_or(|port| port.service.is_some());
+        match (service.next, chain.out) {
+            (Some(_), Out::Port(id)) => {
+                let Some(port) = ports.get(id.index()).and_then(Option::as_ref) else { return };
+                if port.service.is_none() {
+                    self.refuse_exit(&table.next, &items(&document.port)[id.index()].value.common, port);
+                }
+                self.check_mtu(document, (number, at), id, ports, rules);
+            }
+            (None, _) if !ports.iter().any(takes) => {
+                let key = at.value.nsh.key.as_ref().unwrap_or(&at.span);
+                let message = "`nsh` has no effect: no packet comes or leaves with a service header";
+                self.report.add(Code::KeyConflict, key, message).help(
+                    "add `nsh = true` to the port where they come, or `next` for packets that leave with one",
+                );
+            }
+            _ => {}
+        }
+    }
+
+    fn refuse_exit(&mut self, next: &Field<Mac>, table: &PortCommon, port: &Port) {
         let Some(key) = &next.key else { return };
         let message =
             format!("packets leave with a service header by port `{}`, which has no `nsh`", port.name);
@@ -163,8 +176,8 @@ impl Resolver<'_> {
             .beside(table.span.clone(), "this port");
     }
 
-    /// Refuses a chain whose packets could come too long to leave with a service header, as far as the MTUs of
-    /// interfaces tell. A packet that comes with one leaves no longer than it came.
+    /// Refuses a chain whose packets could come too long to leave with a service header, as far as the MTUs
+    /// of interfaces tell. A packet that comes with one leaves no longer than it came.
     fn check_mtu(
         &mut self,
         document: &Document,
@@ -210,40 +223,4 @@ impl Resolver<'_> {
 /// The span of a chain's `out`, which is there.
 fn out_of(table: &ChainTable) -> &Span {
     table.out.found.as_ref().map_or(&table.span, |at| &at.span)
-}
-
-/// Returns the ways of packets with service headers, as if rules led to the chains of their paths.
-pub(super) fn ways<'a>(
-    ports: impl Iterator<Item = Option<&'a Port>>,
-    chains: impl Iterator<Item = Option<&'a Chain>> + Clone,
-) -> Vec<Rule> {
-    let takes = ports.enumerate().filter(|(_, port)| port.is_some_and(|port| port.service.is_some()));
-    let led = chains.enumerate().filter(|(_, chain)| chain.is_some_and(|chain| chain.service.is_some()));
-    takes
-        .flat_map(|(port, _)| led.clone().map(move |(chain, _)| Rule::by_path(port as u16, chain as u16)))
-        .collect()
-}
-
-impl Config {
-    /// Returns all ways into chains: rules, and behind them those of service paths as if they were rules.
-    pub fn ways(&self) -> Vec<Rule> {
-        let led = ways(self.ports.iter().map(Some), self.chains.iter().map(Some));
-        self.rules.iter().cloned().chain(led).collect()
-    }
-}
-
-impl Rule {
-    fn by_path(port: u16, chain: u16) -> Self {
-        Self {
-            port: Some(PortId(port)),
-            vlan: None,
-            ethertype: Some(EtherType::NSH),
-            protocol: None,
-            source: None,
-            destination: None,
-            source_port: None,
-            destination_port: None,
-            chain: super::super::model::ChainId(chain),
-        }
-    }
 }

@@ -223,8 +223,12 @@ impl Control {
             change.retired.push(number);
         }
         self.numbers.chains = chains;
-        for &chain in &change.retired {
-            // What still comes with a service header takes the chain that has its service path now.
+        self.take_paths(&change.retired);
+    }
+
+    /// Takes chains their service paths: what still comes by these takes the chains that have them now.
+    fn take_paths(&mut self, retired: &[u16]) {
+        for &chain in retired {
             if let Some(chain) = self.fabric.parts.chains[chain as usize].as_mut() {
                 chain.path = None;
             }

@@ -1,12 +1,13 @@
 //! Station 2 for packets with a service header (RFC 8300): the service path -> chain, the service index ->
 //! position.
 //!
-//! It stands beside `classify` and fills the same place. A frame is taken here if it came by a port that takes
-//! service headers, is addressed to that port's own address, and has a service header right behind its
+//! It stands beside `classify` and fills the same place. A frame is taken here if it came by a port that
+//! takes service headers, is addressed to that port's own address, and has a service header right behind its
 //! Ethernet header; all others are classified. Nothing of it is learnt, so no table fills up.
 //!
 //! From here on the packet is the frame inside. The header is kept beside the holder records, to leave with
-//! the packet where its chain has a next hop: other bytes of it than TTL and service index are those that came.
+//! the packet where its chain has a next hop: other bytes of it than TTL and service index are those that
+//! came.
 
 use headgate_shm::{Descriptor, Region};
 use headgate_units::PortId;
@@ -98,19 +99,9 @@ impl Intake {
         }
         store.holders.extras.clear(&[packet]);
         let mut long = [0; LONG_HEAD_BYTES];
-        let header = match Header::new(&head[ethernet::HEADER_LENGTH..copied]) {
-            Err(HeaderError::Truncated) if packet.length() as usize > copied => {
-                let copied = region.read(packet, &mut long);
-                Header::new(&long[ethernet::HEADER_LENGTH..copied])
-            }
-            header => header,
-        };
-        let header = header.map_err(|error| match error {
-            HeaderError::Version(_) => DropReason::NshVersion,
-            _ => DropReason::NshMalformed,
-        })?;
-        // RFC 8300 §2.2: "Each SFF involved in forwarding an NSH packet MUST decrement the TTL value by 1 prior
-        // to NSH forwarding lookup."
+        let header = read_header(region, packet, &head[..copied], &mut long)?;
+        // RFC 8300 §2.2: "Each SFF involved in forwarding an NSH packet MUST decrement the TTL value by 1
+        // prior to NSH forwarding lookup."
         let base = header.base().forwarded().ok_or(DropReason::NshTtl)?;
         let entrance = view.plan.entrance_by(header.service_path())?;
         let inside = strip(region, packet, base, &head)?;
@@ -123,6 +114,26 @@ impl Intake {
         store.holders.extras.service.set(packet.index(), base, header.metadata());
         Ok(Found::Inside(inside, burst.from.entering(entrance)))
     }
+}
+
+/// Returns the header in the first bytes of a frame, or in more of them that are read into `long`.
+fn read_header<'h>(
+    region: &Region,
+    packet: Descriptor,
+    head: &'h [u8],
+    long: &'h mut [u8; LONG_HEAD_BYTES],
+) -> Result<Header<&'h [u8]>, DropReason> {
+    let header = match Header::new(&head[ethernet::HEADER_LENGTH..]) {
+        Err(HeaderError::Truncated) if packet.length() as usize > head.len() => {
+            let copied = region.read(packet, long);
+            Header::new(&long[ethernet::HEADER_LENGTH..copied])
+        }
+        header => header,
+    };
+    header.map_err(|error| match error {
+        HeaderError::Version(_) => DropReason::NshVersion,
+        _ => DropReason::NshMalformed,
+    })
 }
 
 /// Returns the frame behind a service header. One that is no frame but an IP packet gets an Ethernet header,

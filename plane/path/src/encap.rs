@@ -1,8 +1,8 @@
-//! Service headers (RFC 8300) of packets that leave by a chain with a next hop: a part of the way into a tunnel
-//! ([`crate::tunnel`]).
+//! Service headers (RFC 8300) of packets that leave by a chain with a next hop: a part of the way into a
+//! tunnel ([`crate::tunnel`]).
 //!
-//! A packet that came with a header leaves with it: what other classifiers wrote there is theirs. Any other gets
-//! one of MD type 1. In both the service index is that behind the chain's last stage.
+//! A packet that came with a header leaves with it: what other classifiers wrote there is theirs. Any other
+//! gets one of MD type 1. In both the service index is that behind the chain's last stage.
 
 use headgate_shm::{Descriptor, Region};
 use headgate_units::Ticks;

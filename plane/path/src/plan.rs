@@ -202,7 +202,11 @@ impl Plan {
         let nobody = [spread::FREE; SLOTS];
         let tables =
             parts.stages.iter().map(|stage| stage.as_ref().map_or(nobody, |stage| stage.table)).collect();
-        let paths = Paths::new(&parts.chains);
+        // Of two chains with one path the later has it: the other is on its way out.
+        let by_path = parts.chains.iter().enumerate().rev();
+        let paths = Paths::new(
+            by_path.filter_map(|(number, chain)| Some((ChainId(number as u16), chain.as_ref()?.path?))),
+        );
         let mut plan = Self { parts, chain_hops, hops, ways: Vec::new(), tables, paths, flags };
         plan.ways = ways_on(&plan);
         plan

@@ -3,13 +3,15 @@
 
 use headgate_shm::geometry::FRAME_BYTES_MAX;
 use headgate_units::PortId;
-use headgate_wire::nsh;
+use headgate_wire::MacAddress;
+use headgate_wire::ethernet::{self, ethertype};
+use headgate_wire::nsh::{self, ServicePath};
 
 use crate::burst::Run;
 use crate::drop::DropReason;
 use crate::encap::{Micros, write_header};
 use crate::ledger::Ledger;
-use crate::plan::{Hop, Tunnel};
+use crate::plan::{ChainPath, Hop, Tunnel};
 use crate::view::View;
 
 /// Puts the header of the tunnel that a hop names in front of each packet. Returns those that had room for
@@ -53,4 +55,24 @@ fn put_in_front(ledger: &mut Ledger, tunnel: &Tunnel, clock: Micros, run: &mut R
         kept += 1;
     }
     kept
+}
+
+impl Tunnel {
+    /// Returns the way out of a port, with this address of its own, to the next hop of a chain of so many
+    /// stages.
+    #[must_use]
+    pub fn on_path(port: PortId, own: [u8; 6], next: [u8; 6], path: ChainPath, stages: u8) -> Self {
+        let mut header = vec![0; ethernet::HEADER_LENGTH];
+        let (destination, source) = (MacAddress(next), MacAddress(own));
+        let link = ethernet::Header { destination, source, ethertype: ethertype::NSH };
+        link.write(&mut header).expect("it is that long");
+        let service = ServicePath { path: path.path, index: path.index.saturating_sub(stages) };
+        Self { port, header, service: Some(service) }
+    }
+
+    /// Returns the Ethernet address that its packets are sent to.
+    #[must_use]
+    pub fn next(&self) -> Option<[u8; 6]> {
+        self.header.first_chunk().copied()
+    }
 }

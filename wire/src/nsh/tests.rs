@@ -10,8 +10,8 @@ use crate::testing::{TCP4_QINQ, UDP4, UDP6, hex};
 
 /// TTL 62, length 6, MD type 1, next protocol 3; SPI 0x123456, SI 254; context 0 to 15.
 const TYPE_1: &str = "0f860103123456fe000102030405060708090a0b0c0d0e0f";
-/// O, TTL 5, length 6, MD type 2, next protocol 1; SPI 7, SI 1; class 0x0101 type 3 length 5, class 0xfff6 type
-/// 0x81 length 0.
+/// O, TTL 5, length 6, MD type 2, next protocol 1; SPI 7, SI 1; class 0x0101 type 3 length 5, class 0xfff6
+/// type 0x81 length 0.
 const TYPE_2: &str = "2146020100000701010103056162636465000000fff68100";
 
 fn bytes_of(digits: &str) -> Vec<u8> {
@@ -56,8 +56,8 @@ fn options_of_type_2_are_found_and_padding_is_not_theirs() {
     assert_eq!(again.as_slice(), bytes);
 }
 
-/// RFC 8300 §2.2: "Decrementing by 1 from an incoming value of 0 shall result in a TTL value of 63. The packet
-/// MUST NOT be forwarded if TTL is, after decrement, 0."
+/// RFC 8300 §2.2: "Decrementing by 1 from an incoming value of 0 shall result in a TTL value of 63. The
+/// packet MUST NOT be forwarded if TTL is, after decrement, 0."
 #[test]
 fn ttl_is_counted_down_and_0_becomes_63() {
     let base = Base::of_type_1();

@@ -1,5 +1,5 @@
-//! Service headers of packets that came with one, kept where no NF can reach them: the header that leaves with
-//! the packet is the one that came, but for TTL and service index.
+//! Service headers of packets that came with one, kept where no NF can reach them: the header that leaves
+//! with the packet is the one that came, but for TTL and service index.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

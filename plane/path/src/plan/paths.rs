@@ -1,14 +1,9 @@
 //! Service paths: the 24-bit identifiers of service headers (RFC 8300) -> chains of the plan.
 //!
-//! An open table of a quarter full at most, by a multiplicative hash: one line of the cache for a packet. Only
-//! packets with a service header ask it.
+//! An open table of a quarter full at most, by a multiplicative hash: one line of the cache for a packet.
+//! Only packets with a service header ask it.
 
-use headgate_units::{ChainId, PortId};
-use headgate_wire::MacAddress;
-use headgate_wire::ethernet::{self, ethertype};
-use headgate_wire::nsh::ServicePath;
-
-use super::{Chain, Tunnel, UNCLAIMED};
+use headgate_units::ChainId;
 
 /// Service path that leads to a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,30 +27,12 @@ impl ChainPath {
     }
 }
 
-impl Tunnel {
-    /// Returns the way out of a port, with this address of its own, to the next hop of a chain of so many stages.
-    #[must_use]
-    pub fn on_path(port: PortId, own: [u8; 6], next: [u8; 6], path: ChainPath, stages: u8) -> Self {
-        let mut header = vec![0; ethernet::HEADER_LENGTH];
-        let (destination, source) = (MacAddress(next), MacAddress(own));
-        let link = ethernet::Header { destination, source, ethertype: ethertype::NSH };
-        link.write(&mut header).expect("it is that long");
-        let service = ServicePath { path: path.path, index: path.index.saturating_sub(stages) };
-        Self { port, header, service: Some(service) }
-    }
-
-    /// Returns the Ethernet address that its packets are sent to.
-    #[must_use]
-    pub fn next(&self) -> Option<[u8; 6]> {
-        self.header.first_chunk().copied()
-    }
-}
-
-/// Entry of the table; free with chain [`UNCLAIMED`], which no path leads to.
+/// Entry of the table.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     path: ChainPath,
-    chain: ChainId,
+    /// `None`: it is free.
+    chain: Option<ChainId>,
 }
 
 /// Chains by service path.
@@ -66,24 +43,20 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// Returns the table of these chains. Of two with one path the later has it: the other is on its way out.
-    pub fn new(chains: &[Option<Chain>]) -> Self {
-        let led = || {
-            let chains = chains.iter().enumerate().rev();
-            chains.filter_map(|(number, chain)| Some((ChainId(number as u16), chain.as_ref()?.path?)))
-        };
-        let count = led().count();
+    /// Returns the table of paths that lead to chains. Of two that are the same the first counts.
+    pub fn new(led: impl Iterator<Item = (ChainId, ChainPath)> + Clone) -> Self {
+        let count = led.clone().count();
         if count == 0 {
             return Self::default();
         }
         let size = (count * 4).next_power_of_two();
-        let free = Entry { path: ChainPath { path: 0, index: 0 }, chain: UNCLAIMED };
+        let free = Entry { path: ChainPath { path: 0, index: 0 }, chain: None };
         let mut table =
             Self { entries: vec![free; size].into_boxed_slice(), shift: u64::BITS - size.trailing_zeros() };
-        for (chain, path) in led() {
+        for (chain, path) in led {
             if table.find(path.path).is_none() {
-                let free = table.probe(path.path).find(|&at| table.entries[at].chain == UNCLAIMED);
-                table.entries[free.expect("three in four are free")] = Entry { path, chain };
+                let free = table.probe(path.path).find(|&at| table.entries[at].chain.is_none());
+                table.entries[free.expect("three in four are free")] = Entry { path, chain: Some(chain) };
             }
         }
         table
@@ -106,8 +79,8 @@ impl Paths {
             return None;
         }
         let entries = self.probe(path).map(|at| self.entries[at]);
-        let mut taken = entries.take_while(|entry| entry.chain != UNCLAIMED);
-        taken.find(|entry| entry.path.path == path).map(|entry| (entry.chain, entry.path))
+        let mut taken = entries.map_while(|entry| Some((entry.chain?, entry.path)));
+        taken.find(|(_, known)| known.path == path)
     }
 }
 
@@ -118,19 +91,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::Exit;
     use super::*;
-
-    fn chain(path: Option<ChainPath>) -> Option<Chain> {
-        Some(Chain {
-            name: String::new(),
-            stages: Vec::new(),
-            exit: Exit::Nf,
-            delay_bound_us: None,
-            committed: false,
-            path,
-        })
-    }
 
     #[test]
     fn a_position_is_how_far_the_index_is_behind_the_first() {
@@ -145,17 +106,13 @@ mod tests {
         #[test]
         fn every_path_is_found_and_no_other(paths in vec(0..40u32, 0..60), far in vec(0..0x00ff_ffffu32, 0..60)) {
             let all: Vec<_> = paths.into_iter().chain(far).collect();
-            // Number 0 is nobody's chain; every third was removed.
-            let mut chains = vec![None];
-            let mut expected = HashMap::new();
-            for (at, &path) in all.iter().enumerate() {
-                let path = (path > 0).then_some(ChainPath { path, index: at as u8 });
-                chains.push(if at % 3 == 2 { None } else { chain(path) });
-                if let Some(path) = path.filter(|_| at % 3 != 2) {
-                    expected.insert(path.path, (ChainId(at as u16 + 1), path));
-                }
+            let (mut led, mut expected) = (Vec::new(), HashMap::new());
+            for (at, &path) in all.iter().enumerate().filter(|(_, path)| **path > 0) {
+                let path = ChainPath { path, index: at as u8 };
+                led.push((ChainId(at as u16), path));
+                expected.entry(path.path).or_insert((ChainId(at as u16), path));
             }
-            let table = Paths::new(&chains);
+            let table = Paths::new(led.into_iter());
             for path in (0..41).chain(all) {
                 prop_assert_eq!(table.find(path), expected.get(&path).copied());
             }
