@@ -634,6 +634,7 @@ pub struct ChainStatus {
 
 /// Service path of a chain (NSH, RFC 8300).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServiceStatus {
     /// Service path identifier.
     pub path: u32,
