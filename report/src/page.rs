@@ -64,8 +64,10 @@ fn write_values(page: &mut String, values: &[Value]) {
              <th class=\"w\">unit<th class=\"w\">compare with\n",
             escaped(title)
         );
-        for value in values.iter().filter(|value| value.section == section) {
-            let (unit, scale) = readable(value);
+        let ours = || values.iter().filter(|value| value.section == section);
+        for value in ours() {
+            let same = ours().filter(|other| other.unit == value.unit);
+            let (unit, scale) = readable(&value.unit, same.filter_map(|other| other.max).fold(0.0, f64::max));
             let number = |number: Option<f64>| {
                 number.map_or_else(|| "none".to_owned(), |number| short(number * scale))
             };
@@ -85,10 +87,9 @@ fn write_values(page: &mut String, values: &[Value]) {
     }
 }
 
-/// Returns the unit in which people read a value, and the factor.
-fn readable(value: &Value) -> (&str, f64) {
-    let size = value.max.unwrap_or_default().abs();
-    match value.unit.as_str() {
+/// Returns the unit in which people read values of which this is the largest, and the factor.
+fn readable(unit: &str, size: f64) -> (&str, f64) {
+    match unit {
         "packets/s" if size >= 1e5 => ("Mpps", 1e-6),
         "bit/s" if size >= 1e8 => ("Gbit/s", 1e-9),
         "bit/s" if size >= 1e5 => ("Mbit/s", 1e-6),

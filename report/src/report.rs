@@ -170,6 +170,8 @@ pub(crate) fn facts(environment: &Json) -> Vec<(String, String)> {
                     walk(&name, value, all);
                 }
             }
+            // Nothing at all is told.
+            Json::Null if name.is_empty() => {}
             Json::Null => all.push((name.to_owned(), "unknown".to_owned())),
             Json::String(text) => all.push((name.to_owned(), text.clone())),
             Json::Array(words) if words.iter().all(Json::is_string) => {
@@ -222,6 +224,7 @@ mod tests {
 
     #[test]
     fn facts_are_named_by_their_way() {
+        assert!(facts(&Json::Null).is_empty());
         let found = facts(
             &serde_json::json!({ "machine": { "kernel": "6.18", "steal": null, "list": [1] }, "command": ["a", "b"] }),
         );

@@ -10,6 +10,9 @@ use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
 use crate::table::Table;
 
+/// Names of what one report has alone that are told. Our choice: more is no longer read.
+const NAMES_MOST: usize = 12;
+
 /// What to do.
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -57,7 +60,9 @@ fn text(comparison: &Comparison, paint: Paint) -> String {
     text += &format!("\n{}", values(comparison).render(paint));
     for (which, names) in ["first", "second"].into_iter().zip(&comparison.only) {
         if !names.is_empty() {
-            let names = harmless(&names.join(", "));
+            let more = names.len().saturating_sub(NAMES_MOST);
+            let names = harmless(&names[..names.len() - more].join(", "));
+            let names = if more > 0 { format!("{names} and {more} more (--json has all)") } else { names };
             text += &format!("\n{}\n", paint.wrap(&format!("only in the {which}: {names}"), 2));
         }
     }

@@ -26,8 +26,13 @@ pub fn fill(left: &mut Left, source: &Source, reports: &[(String, Report)]) {
     left.heading = format!("simulated, {kind} {name}: nothing here was measured");
     for (case, report) in reports {
         for value in report.values(case) {
-            let of = Value::of(case, &value.name, value.unit, [Some(value.value)]);
-            left.values.push(of.noted(&source.note(&value.name)));
+            // In the unit of what benches leave, so that both are compared.
+            let (unit, figure) = match value.unit {
+                "Mpps" => ("packets/s", value.value * 1e6),
+                unit => (unit, value.value),
+            };
+            let of = Value::of(case, &value.name, unit, [Some(figure)]);
+            left.values.push(of.noted(&source.note(&value.name, value.unit)));
         }
         let violations = report.violations.iter().map(|violation| format!("{case}: {violation}"));
         left.notes.extend(violations);

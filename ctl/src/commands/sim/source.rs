@@ -65,13 +65,15 @@ impl Source {
         }
     }
 
-    /// Returns what a value is to be compared with: what was measured, and what papers have.
-    pub fn note(&self, value: &str) -> String {
+    /// Returns what a value is to be compared with: what was measured, and what papers have, in this unit.
+    pub fn note(&self, value: &str, unit: &str) -> String {
         let Self::Scenario(scenario) = self else { return String::new() };
         let (measured, paper) = scenario.beside(value).unwrap_or_default();
         let all = [("measured", measured), ("paper", paper)];
         let said = all.iter().filter(|(_, figure)| !figure.is_empty());
-        said.map(|(who, figure)| format!("{who}: {figure}")).collect::<Vec<_>>().join("; ")
+        said.map(|(who, figure)| format!("{who}: {figure} {unit}").trim_end().to_owned())
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// Returns what was counted, for people.
