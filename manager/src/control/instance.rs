@@ -14,6 +14,7 @@ use headgate_host::Pid;
 use headgate_host::cgroup::NfGroup;
 use headgate_host::process;
 use headgate_host::programs::ProgramVersion;
+use headgate_path::worker::Promotion;
 use headgate_session::inbox::{Inbox, Received};
 use headgate_session::message::ToNf;
 use headgate_session::version::Versions;
@@ -213,8 +214,12 @@ pub struct Instance {
     pub spare_process: Option<SpareProcess>,
     /// Its standby: that process once it is more than a spare.
     pub standby: Option<StandbyProcess>,
+    /// Takeover of its standby that its worker has told of, until the end of the process before is noticed.
+    pub promotion: Option<Promotion>,
     /// Number of times that a standby took over.
     pub takeovers: u64,
+    /// Time that the last takeover took, from the moment at which a worker saw the death, in nanoseconds.
+    pub takeover_ns: Option<u64>,
     /// Totals of earlier processes.
     pub before: Before,
     /// State that it keeps over its processes, if it does.
@@ -244,7 +249,9 @@ impl Instance {
             spare: Recorded::new(recorder, now, seat.spare_rules(), spare),
             spare_process: None,
             standby: None,
+            promotion: None,
             takeovers: 0,
+            takeover_ns: None,
             state: seat.nf.state.map(StateHome::new),
             seat,
             liveness: Recorded::new(recorder, now, limits, liveness),

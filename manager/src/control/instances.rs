@@ -192,8 +192,13 @@ impl Instances {
 
     /// Passes an event to an instance's life, and carries out what it decides.
     pub fn tell(&mut self, at: usize, event: Event, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
-        if let Event::Condemned(Cause::Offence { name, .. }) = &event {
-            self.take_state(at, name, effects);
+        match &event {
+            Event::Condemned(Cause::Offence { name, .. }) => {
+                self.have_no_successor(at);
+                self.take_state(at, name, effects);
+            }
+            Event::Remove => self.have_no_successor(at),
+            _ => {}
         }
         let mut actions = Vec::new();
         self.all[at].life.on(ground.now, event, &mut actions);
@@ -304,7 +309,7 @@ impl Instances {
             self.poll_link(at, samples, ground, effects);
             self.poll_liveness(at, ground, effects);
             self.poll_spare(at, heard, ground, effects);
-            if heard {
+            if heard || self.all[at].promotion.is_some() {
                 self.poll_standby(at, ground, effects);
             }
         }

@@ -11,6 +11,7 @@ pub mod external;
 pub mod interfaces;
 pub mod rings;
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -188,6 +189,14 @@ impl Link {
     pub fn post_standby(&self, seat: &Seat, ground: &Ground<'_>) -> Option<Command> {
         let Self::Rings(Rings { side, lend, takes_long, .. }) = self else { return None };
         Some(Command::StandBy(rings::ends(side, (*lend, *takes_long), None, seat, ground)))
+    }
+
+    /// Lets its worker end the process, so that a standby can take over as soon as the worker sees its death.
+    pub fn bind(&self, origin: &Origin) {
+        if let Some(side) = self.side() {
+            // Without a descriptor for it, its death is seen by us alone, which takes longer.
+            let _ = side.bind(origin.as_fd());
+        }
     }
 
     /// Asks the process to end.

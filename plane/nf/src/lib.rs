@@ -65,6 +65,7 @@ mod kernel_loop;
 mod mail;
 pub mod maker;
 mod packet;
+mod robust;
 mod run;
 mod saver;
 mod standby;

@@ -23,6 +23,7 @@ use crate::fuse::{Fused, Member};
 #[cfg(feature = "kernel-io")]
 use crate::kernel_loop::KernelLoop;
 use crate::maker::{Lent, Made};
+use crate::robust::Robust;
 use crate::standby::{self, Waited};
 use crate::state::StateAccess;
 use crate::state::core::Core;
@@ -157,8 +158,19 @@ fn live(
     on_interfaces(attached, &environment, &mut nfs, io, sockets)
 }
 
-/// Works on its rings; a standby waits before.
+/// Works on its rings; where it has a standby or is one, its end is seen at once.
 fn on_rings(attached: &Attached, environment: &Environment, nfs: &mut Fused) -> Result<End, LoopError> {
+    let is_one_of_two = environment.state.get().is_some_and(|state| state.saves_packets());
+    let robust = if is_one_of_two { Robust::of_this_thread(&attached.side) } else { None };
+    let end = work_on_rings(attached, environment, nfs)?;
+    if let Some(robust) = robust {
+        robust.release();
+    }
+    Ok(end)
+}
+
+/// Works on its rings; a standby waits before.
+fn work_on_rings(attached: &Attached, environment: &Environment, nfs: &mut Fused) -> Result<End, LoopError> {
     let mut first_alone = 0;
     if let Some(state) = environment.state.get().filter(|state| state.is_standby()) {
         match standby::wait(attached, state)? {

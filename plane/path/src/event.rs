@@ -1,7 +1,7 @@
 //! Event: what a worker tells the control loop.
 
 use headgate_shm::Offence;
-use headgate_units::InstanceId;
+use headgate_units::{InstanceId, Ticks};
 
 /// What a standby was given when it took over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub struct Promotion {
     pub is_alone: bool,
     /// Whether the first of them has ended as poison.
     pub poisoned: bool,
+    /// Time that it took since the worker saw the death; `None` where it was told of it.
+    pub took: Option<Ticks>,
 }
 
 /// Message of a worker to the control loop.

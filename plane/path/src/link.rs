@@ -7,8 +7,11 @@ mod rings;
 mod service;
 mod sleep;
 
+use std::sync::Arc;
+
 use headgate_decide::pressure::QueueMarks;
 use headgate_decide::wake::Cores;
+use headgate_shm::ManagerSide;
 use headgate_units::{ChainId, RegionId};
 
 use crate::board::InstanceCounts;
@@ -197,6 +200,30 @@ impl Link {
     pub fn dismiss(&mut self) {
         if let Self::Rings(rings) = self {
             rings.dismiss();
+        }
+    }
+
+    /// Returns whether its process has died, by the word of the kernel, and a standby can take over at once.
+    #[inline(always)]
+    pub fn is_to_be_succeeded(&self) -> bool {
+        match self {
+            Self::Rings(rings) => rings.is_to_be_succeeded(),
+            Self::Program(_) => false,
+        }
+    }
+
+    /// Ends its process, if it has not ended: nobody needs to be believed who said so.
+    pub fn end_process(&self) {
+        if let Self::Rings(rings) = self {
+            rings.end_process();
+        }
+    }
+
+    /// Returns whether a process works for it that is not the one with this memory, and may be alive.
+    pub fn has_another(&self, dead: &Arc<ManagerSide>) -> bool {
+        match self {
+            Self::Rings(rings) => rings.has_another(dead),
+            Self::Program(_) => false,
         }
     }
 

@@ -126,16 +126,26 @@ impl Stages {
         remains
     }
 
-    /// Does what is due in each pass: judges queues, blocks and calls NFs, flushes interfaces.
-    pub fn tend(&mut self, view: &View, ledger: &mut Ledger) {
+    /// Returns an instance whose process has died and whose standby can take over at once.
+    #[cold]
+    pub fn to_be_succeeded(&self) -> Option<usize> {
+        self.instances.iter().position(|instance| instance.link.is_to_be_succeeded())
+    }
+
+    /// Does what is due in each pass: judges queues, blocks and calls NFs, flushes interfaces. Returns whether
+    /// a process was seen to have died whose standby can take over at once.
+    pub fn tend(&mut self, view: &View, ledger: &mut Ledger) -> bool {
+        let mut saw_death = false;
         for instance in &mut self.instances {
             instance.link.tend(view, ledger);
             instance.weigh(view, &ledger.board);
+            saw_death |= instance.link.is_to_be_succeeded();
         }
         if view.signals.pressure.any() || self.blocked > 0 {
             self.block(view);
         }
         wake(&mut self.instances, view, &ledger.board);
+        saw_death
     }
 
     /// Blocks the instances that only feed those that cannot keep up.

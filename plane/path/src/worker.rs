@@ -5,11 +5,12 @@
 //! system call while the NFs are awake; commands from the control loop are the exception.
 
 mod command;
+mod succession;
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use headgate_units::{InstanceId, RegionId, Ticks, WorkerId};
+use headgate_units::{RegionId, Ticks, WorkerId};
 
 use crate::admit::admit;
 use crate::audit::WorkerReport;
@@ -18,13 +19,12 @@ use crate::emit::emit;
 use crate::exits::Exits;
 use crate::intake::{FlowSetup, Intake};
 use crate::ledger::{Ledger, Store};
-use crate::link::Death;
 use crate::mesh::MeshEnds;
 use crate::plan::{Hop, Plan};
 use crate::ports::{Device, Ports, SharedCounters};
 use crate::route::route;
 use crate::signals::Signals;
-use crate::stages::{InstanceEnds, Stages};
+use crate::stages::Stages;
 use crate::tunnel::encapsulate;
 use crate::view::View;
 use crate::{BURST, DRAIN_BURSTS};
@@ -72,8 +72,6 @@ pub enum Pass {
 /// Number of passes between two times that slow things are done: sweeping flows, sending the last of a
 /// surplus home. Our choice: some 100 us under load.
 const SLOW_EVERY: u64 = 64;
-/// Most bursts that are taken from an instance that has ended: the largest ring, 65,536 packets.
-const LAST_BURSTS: usize = 65_536 / BURST;
 
 /// Worker of the packet path.
 pub struct Worker {
@@ -260,7 +258,7 @@ impl Worker {
     /// often.
     fn tend(&mut self, now: Ticks) {
         let view = view!(self, now);
-        self.stages.tend(&view, &mut self.ledger);
+        let saw_death = self.stages.tend(&view, &mut self.ledger);
         self.intake.tend(&view);
         self.ports.tend(now, &mut self.ledger);
         let slow = self.passes.is_multiple_of(SLOW_EVERY);
@@ -269,6 +267,9 @@ impl Worker {
             self.intake.sweep(&self.ledger.board);
             self.ports.publish_counters();
             self.ledger.board.finished.set(u64::from(self.ports.are_finished()));
+        }
+        if saw_death {
+            self.succeed_the_dead(now);
         }
         self.passes += 1;
     }
@@ -283,10 +284,10 @@ impl Worker {
                     self.ledger.board.plan_taken();
                 }
                 Command::Attach(ends) => self.stages.attach(*ends, &self.ledger),
-                Command::Reclaim { number } => self.reclaim(now, number),
+                Command::Reclaim { number, dead } => self.reclaim(now, number, dead.as_ref()),
                 Command::StandBy(ends) => self.stand_by(*ends),
                 Command::Dismiss { number } => self.dismiss(number),
-                Command::TakeOver { number } => self.take_over(now, number),
+                Command::TakeOver { number, dead } => self.take_over(now, number, &dead),
                 Command::Pause(pause) => {
                     self.ports.publish_counters();
                     pause.wait(self.number, self.report());
@@ -321,59 +322,6 @@ impl Worker {
     /// Tells the control loop what happened. Without one nobody gets it, and the process is about to end.
     fn tell(&self, event: Event) {
         let _ = self.events.send(event);
-    }
-
-    /// Takes a standby; it may take over at once.
-    fn stand_by(&mut self, ends: InstanceEnds) {
-        let number = ends.number;
-        let Some(at) = self.stages.find(number) else { return };
-        if let Some(promotion) = self.stages.instance(at).link.stand_by(ends.link, &mut self.ledger) {
-            self.tell(Event::Promoted { number, promotion });
-        }
-    }
-
-    fn dismiss(&mut self, number: InstanceId) {
-        if let Some(at) = self.stages.find(number) {
-            self.stages.instance(at).link.dismiss();
-        }
-        self.tell(Event::Dismissed { number });
-    }
-
-    /// Lets a standby take over from a process that has died. Packets that this had returned in good order go
-    /// on, and the standby is given the others.
-    fn take_over(&mut self, now: Ticks, number: InstanceId) {
-        let Some(at) = self.stages.find(number) else { return self.reclaim(now, number) };
-        self.take_last(now, at);
-        match self.stages.instance(at).link.on_death(&mut self.ledger) {
-            Death::Succeeded(promotion) => self.tell(Event::Promoted { number, promotion }),
-            Death::Waits => {}
-            Death::Final => self.reclaim(now, number),
-        }
-    }
-
-    /// Sends on what an instance whose process has ended had returned.
-    fn take_last(&mut self, now: Ticks, at: usize) {
-        // Another program that has an interface of an external program may go on sending: not for ever.
-        for _ in 0..LAST_BURSTS {
-            if self.hop(now, at) == 0 {
-                break;
-            }
-        }
-    }
-
-    /// Takes an instance out of service. Packets that it had returned in good order go on, and everything
-    /// else that it held has ended. Tells how many packets died with it, and how many it had returned, ever.
-    fn reclaim(&mut self, now: Ticks, number: InstanceId) {
-        let Some(at) = self.stages.find(number) else {
-            return self.tell(Event::Reclaimed { number, lost: 0, returned: 0 });
-        };
-        self.take_last(now, at);
-        let mut remains = self.stages.reclaim(&view!(self, now), &mut self.ledger, at);
-        while remains.fill(&mut self.burst) {
-            route(&self.plan, &self.ledger, &mut self.burst);
-            self.send_on(now);
-        }
-        self.tell(Event::Reclaimed { number, lost: remains.lost, returned: remains.returned });
     }
 
     /// Returns the buffers and packets in its hands, for [`crate::audit`]. Call it between two passes.

@@ -11,6 +11,7 @@
 //!   128   rx produced       manager   NF
 //!   256   rx consumed       NF        manager
 //!   384   tx produced       NF        manager
+//!   392   owner             NF, kernel manager  whether the NF's thread has ended (owner.rs)
 //!   512   tx consumed       manager   NF
 //!   640   progress          NF        manager
 //!   768   interfaces        NF        manager   what it did on interfaces of the kernel
@@ -29,13 +30,15 @@
 //! lines in pairs.
 
 use std::mem::offset_of;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::doorbell;
 use crate::histogram::{BUCKETS, bucket_of};
 use crate::memory::{Memory, MemoryError, PAGE_BYTES, PagesWanted};
+use crate::owner::Owner;
 use crate::ring::{Consumer, Parts, Producer, RING_MAX};
 
 /// Version of the interface, the newest that is spoken here. It changes whenever anything in this file or in
@@ -116,13 +119,21 @@ pub struct KernelCounts {
     pub dropped: AtomicU64,
 }
 
+/// What the worker reads in each pass of an NF: one cache line.
+#[repr(C)]
+struct Returned {
+    produced: AtomicU32,
+    _gap: AtomicU32,
+    owner: Owner,
+}
+
 /// The fixed part of the control region.
 #[repr(C)]
 pub struct Header {
     doorbell: Line<AtomicU32>,
     rx_produced: Line<AtomicU32>,
     rx_consumed: Line<AtomicU32>,
-    tx_produced: Line<AtomicU32>,
+    tx_produced: Line<Returned>,
     tx_consumed: Line<AtomicU32>,
     progress: Line<Progress>,
     kernel: Line<KernelCounts>,
@@ -137,6 +148,8 @@ const _: () = {
     assert!(offset_of!(Header, rx_produced) == 128);
     assert!(offset_of!(Header, rx_consumed) == 256);
     assert!(offset_of!(Header, tx_produced) == 384);
+    assert!(size_of::<Returned>() == 64);
+    assert!(offset_of!(Returned, owner).is_multiple_of(align_of::<u64>()));
     assert!(offset_of!(Header, tx_consumed) == 512);
     assert!(offset_of!(Header, progress) == 640);
     assert!(offset_of!(Header, kernel) == 768);
@@ -268,7 +281,7 @@ impl Shared {
 
     fn transmit_ring(&self) -> Parts {
         let (header, ring) = (self.header(), self.layout.ring);
-        self.ring(&header.tx_produced.0, &header.tx_consumed.0, ring, ring)
+        self.ring(&header.tx_produced.0.produced, &header.tx_consumed.0, ring, ring)
     }
 
     fn lend_ring(&self) -> Parts {
@@ -281,6 +294,10 @@ impl Shared {
 /// keeps the orders, both may read the rest.
 pub struct ManagerSide {
     shared: Shared,
+    /// The process that it was handed to, where a worker may have to end it.
+    process: OnceLock<OwnedFd>,
+    /// Whether no standby is to take over from the process.
+    is_last: AtomicBool,
 }
 
 impl ManagerSide {
@@ -291,7 +308,8 @@ impl ManagerSide {
     pub fn create(name: &str, layout: ControlLayout) -> Result<Self, MemoryError> {
         let control = Memory::create(name, layout.bytes(), PagesWanted::Ordinary)?;
         let directives = Memory::create_for_readers(name, PAGE_BYTES)?;
-        Ok(Self { shared: Shared { control: Arc::new(control), directives: Arc::new(directives), layout } })
+        let shared = Shared { control: Arc::new(control), directives: Arc::new(directives), layout };
+        Ok(Self { shared, process: OnceLock::new(), is_last: AtomicBool::new(false) })
     }
 
     /// The layout it was made with.
@@ -328,6 +346,52 @@ impl ManagerSide {
     #[must_use]
     pub fn lend_producer(&self) -> Producer {
         Producer::new(self.shared.lend_ring())
+    }
+
+    /// Notes the process that it was handed to, by its pidfd, so that a worker can end it. Once.
+    ///
+    /// # Errors
+    /// The kernel's, when there is no descriptor left.
+    pub fn bind(&self, process: BorrowedFd<'_>) -> std::io::Result<()> {
+        // One that is bound stays bound: it was handed to one process.
+        let _ = self.process.set(process.try_clone_to_owned()?);
+        Ok(())
+    }
+
+    /// Returns whether a standby may take over from its process now: its thread has ended, by the word of the
+    /// kernel or its own lie, it can be ended, and nobody has said that it is to have no successor.
+    #[inline(always)]
+    #[must_use]
+    pub fn can_be_succeeded(&self) -> bool {
+        self.owner().has_died() && self.is_succeeded()
+    }
+
+    #[cold]
+    fn is_succeeded(&self) -> bool {
+        // L-acquire, with L-release: who says so kills the process after that, so a death of that is seen
+        // here only after it was said.
+        !self.is_last.load(Ordering::Acquire) && self.process.get().is_some()
+    }
+
+    /// Says that no standby is to take over from its process.
+    pub fn have_no_successor(&self) {
+        self.is_last.store(true, Ordering::Release); // L-release, with L-acquire
+    }
+
+    /// Kills its process: none of its threads goes on after its next interrupt. For one that has ended nothing
+    /// happens. Without effect where none was noted.
+    pub fn kill(&self) {
+        if let Some(process) = self.process.get() {
+            // Ended and reaped meanwhile: just as well.
+            let _ = rustix::process::pidfd_send_signal(process, rustix::process::Signal::KILL);
+        }
+    }
+
+    /// Returns the owner of its transmit ring.
+    #[inline(always)]
+    #[must_use]
+    pub fn owner(&self) -> &Owner {
+        &self.shared.header().tx_produced.0.owner
     }
 
     /// The doorbell's word.
@@ -387,7 +451,7 @@ impl ManagerSide {
     pub fn returning(&self) -> u32 {
         let header = self.shared.header();
         let consumed = header.tx_consumed.0.load(Ordering::Relaxed);
-        let produced = header.tx_produced.0.load(Ordering::Relaxed);
+        let produced = header.tx_produced.0.produced.load(Ordering::Relaxed);
         produced.wrapping_sub(consumed).min(self.shared.layout.ring)
     }
 
@@ -396,7 +460,7 @@ impl ManagerSide {
     pub fn in_hand(&self) -> u32 {
         let header = self.shared.header();
         // Returned first: it may return some meanwhile, and what it has is never negative.
-        let returned = header.tx_produced.0.load(Ordering::Relaxed);
+        let returned = header.tx_produced.0.produced.load(Ordering::Relaxed);
         let taken = header.rx_consumed.0.load(Ordering::Relaxed);
         let made = header.lend_consumed.0.load(Ordering::Relaxed);
         taken.wrapping_add(made).wrapping_sub(returned).min(self.shared.layout.ring)
@@ -454,6 +518,12 @@ impl NfSide {
     #[must_use]
     pub fn bell(&self) -> Bell {
         Bell { control: self.shared.control.clone() }
+    }
+
+    /// Returns the owner of the transmit ring, and the memory it lies in.
+    #[must_use]
+    pub fn owner(&self) -> (&Owner, Arc<Memory>) {
+        (&self.shared.header().tx_produced.0.owner, self.shared.control.clone())
     }
 
     /// The manager's orders.

@@ -9,6 +9,7 @@
 //! - [`descriptor`]: the word that names a packet, and the verdict an NF gives on it;
 //! - [`ring`]: one producer, one consumer, bulk operations;
 //! - [`doorbell`]: how a sleeping NF is woken without a lost wake-up;
+//! - [`owner`]: whether the thread that fills a transmit ring has ended;
 //! - [`histogram`]: counts of service times;
 //! - [`control`]: what lies where in the memory of one NF instance;
 //! - [`state`]: what an NF keeps, and its undo log;
@@ -28,6 +29,8 @@ pub mod guard;
 pub mod histogram;
 pub mod memory;
 pub mod offence;
+#[cfg(not(loom))]
+pub mod owner;
 pub mod region;
 pub mod ring;
 pub mod stack;

@@ -4,7 +4,6 @@ use headgate_decide::lifecycle::{Action, Event, Next, Report};
 use headgate_decide::{liveness, spare};
 use headgate_host::Signal;
 use headgate_host::cgroup::NfGroup;
-use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
 use headgate_session::message::Part;
@@ -44,7 +43,7 @@ impl Instances {
         effects: &mut Vec<Effect>,
     ) -> Option<Event> {
         let instance = &mut self.all[at];
-        let (worker, stage, number) = (instance.seat.worker, instance.seat.stage, instance.seat.number);
+        let (worker, stage) = (instance.seat.worker, instance.seat.stage);
         match action {
             Action::Spawn => {
                 // Before it is started: a change from here on may have come too late for it.
@@ -55,6 +54,9 @@ impl Instances {
             Action::Post => {
                 let process = instance.process.as_mut()?;
                 let protected = instance.state.as_ref().and_then(StateHome::protected_base);
+                if protected.is_some() {
+                    process.link.bind(&process.origin);
+                }
                 if let Some(command) = process.link.post(&instance.seat, protected, ground) {
                     effects.push(Effect::Post { worker, command });
                 }
@@ -76,9 +78,9 @@ impl Instances {
                 // The signal takes effect when the process gets its core.
                 effects.push(Effect::Rouse(at));
             }
-            Action::TakeOver => effects.push(Effect::Post { worker, command: Command::TakeOver { number } }),
+            Action::TakeOver => return self.take_over(at, effects),
             Action::Succeed => self.succeed(at, ground, effects),
-            Action::Reclaim => effects.push(Effect::Post { worker, command: Command::Reclaim { number } }),
+            Action::Reclaim => self.reclaim(at, effects),
             Action::Release => self.release(at, ground, effects),
             Action::Log(report) => self.report(at, &report, effects),
         }

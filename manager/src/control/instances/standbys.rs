@@ -2,22 +2,20 @@
 //!
 //! A standby begins as a spare ([`super::spares`]). Told to go, it becomes the NF with rings of its own and
 //! the state of the process that works, to which it writes nothing; its worker has its rings, and promotes
-//! it. Here it is welcomed, handed over, and made the process of its instance when the worker says so. One
-//! that ends is first forgotten by the worker, which may just have promoted it.
+//! it. Here it is welcomed and handed over. One that ends is first forgotten by the worker, which may just have
+//! promoted it. How it becomes the process of its instance is [`super::takeover`].
 
-use headgate_decide::lifecycle::Event as LifeEvent;
-use headgate_decide::{liveness, spare};
+use headgate_decide::spare;
 use headgate_host::Signal;
-use headgate_path::worker::{Command, Promotion};
+use headgate_path::worker::Command;
 use headgate_session::inbox::Received;
 use headgate_session::message::{FromNf, Part, ToNf};
 use headgate_session::version::Versions;
 use headgate_shm::control::{COUNTERS, STANDBY_VERSION};
 
-use super::carry_out::give_up;
 use super::spares::MESSAGES_MAX;
 use super::{Effect, Ground, Instances};
-use crate::control::instance::{Instance, Process, StandbyProcess};
+use crate::control::instance::{Instance, StandbyProcess};
 use crate::control::link::Link;
 
 impl Instances {
@@ -30,7 +28,10 @@ impl Instances {
             sent.map(|()| link).map_err(|error| format!("could not be told to go: {error}"))
         });
         match link {
-            Ok(link) => instance.standby = Some(StandbyProcess::new(spare, link)),
+            Ok(link) => {
+                let before = instance.standby.replace(StandbyProcess::new(spare, link));
+                self.leaving.extend(before.map(|standby| standby.spare));
+            }
             Err(why) => {
                 self.leaving.push(spare);
                 self.decide_spare(at, spare::Event::NotMade(why), ground, effects);
@@ -40,6 +41,9 @@ impl Instances {
 
     /// Reads a standby's messages, and checks whether it has ended.
     pub(super) fn poll_standby(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        if self.all[at].promotion.is_some() {
+            return self.poll_promoted(at, effects);
+        }
         let Some(standby) = self.all[at].standby.as_ref().filter(|standby| !standby.dismissed) else {
             return;
         };
@@ -81,6 +85,7 @@ impl Instances {
                 standby.link.lend(lend);
                 standby.link.note_long(takes_long);
                 standby.answers = answers;
+                standby.link.bind(&standby.spare.origin);
                 let Some(command) = standby.link.post_standby(seat, ground) else { return };
                 standby.posted = true;
                 effects.push(Effect::Post { worker: seat.worker, command });
@@ -110,8 +115,14 @@ impl Instances {
 
     /// Handles the answer of a worker that has forgotten a standby.
     pub fn on_dismissed(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
-        if self.all[at].standby.as_ref().is_some_and(|standby| standby.dismissed) {
+        let instance = &mut self.all[at];
+        let Some(standby) = instance.standby.as_ref().filter(|standby| standby.dismissed) else { return };
+        if instance.promotion.is_some() {
+            // It was promoted before it could be forgotten.
+        } else if standby.spare.origin.has_ended() {
             self.lose_standby(at, ground, effects);
+        } else {
+            self.leaving.extend(instance.standby.take().map(|standby| standby.spare));
         }
     }
 
@@ -121,53 +132,25 @@ impl Instances {
         }
     }
 
-    /// Ends a standby that is not needed.
+    /// Ends a standby that is not needed. One that its worker has promoted works, and ends with its instance.
     pub(super) fn end_standby(&mut self, at: usize, effects: &mut Vec<Effect>) {
-        let Some(standby) = self.all[at].standby.take() else { return };
-        let seat = &self.all[at].seat;
-        if standby.posted {
+        if self.all[at].promotion.is_some() {
+            return;
+        }
+        let Instance { seat, standby: Some(standby), .. } = &mut self.all[at] else { return };
+        if !standby.posted {
+            self.leaving.extend(self.all[at].standby.take().map(|standby| standby.spare));
+        } else if !standby.dismissed {
+            kill(standby);
+            standby.dismissed = true;
             let command = Command::Dismiss { number: seat.number };
             effects.push(Effect::Post { worker: seat.worker, command });
         }
-        self.leaving.push(standby.spare);
-    }
-
-    /// Handles a promotion: a worker has made a standby the process of its instance.
-    pub fn on_promoted(
-        &mut self,
-        at: usize,
-        promotion: Promotion,
-        ground: &mut Ground<'_>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let Promotion { returned, again, is_alone, poisoned } = promotion;
-        if let Some(state) = &mut self.all[at].state {
-            state.note_returned(returned);
-        }
-        let event = LifeEvent::Promoted { again, alone: is_alone, poisoned };
-        self.tell(at, event, ground, effects);
-    }
-
-    /// Makes a standby the process of its instance.
-    pub(super) fn succeed(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
-        let instance = &mut self.all[at];
-        let Some(standby) = instance.standby.take() else { return };
-        let StandbyProcess { spare, link, counters, answers, .. } = standby;
-        let goodbye = spare.goodbye.clone();
-        let process = Process { answers, goodbye, ..Process::started(spare, link) };
-        let before = instance.process.replace(process);
-        instance.counters = counters;
-        instance.liveness.on(ground.now, liveness::Event::Begins, &mut Vec::new());
-        if let Some(before) = before {
-            give_up(before, ground);
-        }
-        effects.push(Effect::Begins(at));
-        self.decide_spare(at, spare::Event::Promoted, ground, effects);
     }
 }
 
 /// Kills a standby; its end is noticed next.
-fn kill(standby: &StandbyProcess) {
+pub(super) fn kill(standby: &StandbyProcess) {
     // It may have ended meanwhile.
     let _ = standby.spare.origin.signal(Signal::KILL);
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use headgate_shm::ManagerSide;
 use headgate_units::{InstanceId, PortId};
 use headgate_wire::MalformedError;
 
@@ -21,10 +22,13 @@ pub enum Command {
     /// Take an instance into service. The one that had its number before was reclaimed.
     Attach(Box<InstanceEnds>),
     /// Take an instance out of service: its process is gone. Answered by
-    /// [`Event::Reclaimed`](super::Event::Reclaimed).
+    /// [`Event::Reclaimed`](super::Event::Reclaimed), or, where a standby has taken over meanwhile, which lives,
+    /// by [`Event::Promoted`](super::Event::Promoted) before.
     Reclaim {
         /// The instance.
         number: InstanceId,
+        /// Memory of the process that is gone; `None` where it shares none with us.
+        dead: Option<Arc<ManagerSide>>,
     },
     /// Take a process that is ready as the standby of an instance that is protected. It takes over at once
     /// where the process of the instance has died. Without effect when there is no such instance.
@@ -36,10 +40,12 @@ pub enum Command {
     },
     /// The process of an instance is gone: its standby takes over, now or as soon as there is one, which is
     /// told by [`Event::Promoted`](super::Event::Promoted). An instance that has no use for one is taken out
-    /// of service, as by [`Command::Reclaim`].
+    /// of service, as by [`Command::Reclaim`]. Without effect where its standby has taken over already.
     TakeOver {
         /// The instance.
         number: InstanceId,
+        /// Memory of the process that is gone.
+        dead: Arc<ManagerSide>,
     },
     /// Stand still while somebody counts.
     Pause(Arc<Pause>),

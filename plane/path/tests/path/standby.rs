@@ -62,7 +62,7 @@ fn what_was_not_returned_is_delivered_again_and_nothing_else() {
     give_back(&mut world, &taken[7..12]);
     world.die(0);
     world.pass_of(0);
-    let expected = Promotion { returned: 12, again: 18, is_alone: false, poisoned: false };
+    let expected = Promotion { returned: 12, again: 18, is_alone: false, poisoned: false, took: None };
     assert_eq!(promoted(&world), expected);
     world.check();
     assert_eq!(world.promote(0), (12, 0));
@@ -127,7 +127,7 @@ fn packets_wait_for_a_standby_that_is_late() {
     world.pass_of(0);
     world.die(0);
     world.pass_of(0);
-    let expected = Promotion { returned: 20, again: 5, is_alone: false, poisoned: false };
+    let expected = Promotion { returned: 20, again: 5, is_alone: false, poisoned: false, took: None };
     assert_eq!(promoted(&world), expected);
     assert_eq!(world.promote(0).0, 20, "all that its two processes returned");
     world.settle();
@@ -260,9 +260,71 @@ fn who_has_no_use_for_a_standby_is_reclaimed() {
     world.pass_of(0);
     assert_eq!(world.events(), [Event::Reclaimed { number: NF, lost: 10, returned: 0 }]);
     world.stand_by(0);
-    world.mailboxes[0].post(Command::TakeOver { number: NF });
+    let dead = world.standbys[&0].manager.clone();
+    world.mailboxes[0].post(Command::TakeOver { number: NF, dead });
     world.pass_of(0);
     assert_eq!(world.events(), [Event::Reclaimed { number: NF, lost: 0, returned: 0 }]);
+    world.standbys.clear();
+    world.finish();
+}
+
+/// The worker sees the death itself. The control loop does later: then a process works that lives.
+#[test]
+fn a_death_that_the_worker_sees_is_taken_over_in_the_same_pass() {
+    let mut world = given(one(), 0..30);
+    world.stand_by(0);
+    let taken = world.nf(0).take(20);
+    give_back(&mut world, &taken[..12]);
+    let dead = world.die_seen(0);
+    world.pass_of(0);
+    let promotion = promoted(&world);
+    assert!(promotion.took.is_some());
+    let expected = Promotion { returned: 12, again: 18, is_alone: false, poisoned: false, took: None };
+    assert_eq!(Promotion { took: None, ..promotion }, expected);
+    world.check();
+    assert_eq!(world.promote(0), (12, 0));
+    let again = world.nf(0).take(8);
+    world.post(0, Command::TakeOver { number: NF, dead: dead.clone() });
+    world.post(0, Command::Reclaim { number: NF, dead: Some(dead) });
+    world.pass_of(0);
+    assert_eq!(world.events(), [], "who died was not the one that works");
+    give_back(&mut world, &again);
+    world.settle();
+    assert_eq!(world.sent(1), frames(0..30));
+    world.finish();
+}
+
+/// Without a standby that is ready, and where the control loop wants none, a death is its affair.
+#[test]
+fn a_death_without_a_successor_is_left_to_the_control_loop() {
+    let mut world = given(one(), 0..10);
+    let dead = world.die_seen(0);
+    world.pass_of(0);
+    assert_eq!(world.events(), []);
+    dead.have_no_successor();
+    world.stand_by(0);
+    world.pass_of(0);
+    world.pass_of(0);
+    assert_eq!(world.events(), []);
+    world.post(0, Command::Reclaim { number: NF, dead: Some(dead) });
+    world.pass_of(0);
+    assert_eq!(world.events(), [Event::Reclaimed { number: NF, lost: 10, returned: 0 }]);
+    world.standbys.clear();
+    world.finish();
+}
+
+/// An offender that says it has died is an offender.
+#[test]
+fn an_offender_that_dies_is_not_taken_over() {
+    let mut world = given(one(), 0..10);
+    world.stand_by(0);
+    world.nf(0).give_back(&[Descriptor::new(999, 0, 60, 0)]);
+    world.die_seen(0);
+    world.pass_of(0);
+    assert_eq!(world.events(), [Event::Offence { number: NF, offence: Offence::NotHeld }]);
+    world.pass_of(0);
+    assert_eq!(world.events(), []);
+    world.reclaim(0);
     world.standbys.clear();
     world.finish();
 }
@@ -304,6 +366,8 @@ enum Step {
     /// Takes so many, and returns so many of all that it has.
     Work(u16, usize, usize),
     Die(u16),
+    /// Dies, and its worker sees it as soon as there is a standby.
+    DieSeen(u16),
     StandBy(u16),
 }
 
@@ -313,6 +377,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         Just(Step::Pass),
         (0u16..2, 0usize..20, 0usize..20).prop_map(|(nf, take, back)| Step::Work(nf, take, back)),
         (0u16..2).prop_map(Step::Die),
+        (0u16..2).prop_map(Step::DieSeen),
         (0u16..2).prop_map(Step::StandBy),
     ];
     prop::collection::vec(step, 1..120)
@@ -357,6 +422,12 @@ proptest! {
                 Step::Die(number) => {
                     if world.nfs.contains_key(&number) {
                         world.die(number);
+                        world.pass_of(0);
+                    }
+                }
+                Step::DieSeen(number) => {
+                    if world.nfs.contains_key(&number) {
+                        world.die_seen(number);
                         world.pass_of(0);
                     }
                 }

@@ -1,10 +1,11 @@
 //! Takeover: a standby in the place of a process that died. See [`super::succession`].
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use headgate_decide::takeover::Pace;
 use headgate_decide::wake::Seat;
-use headgate_shm::{Offence, doorbell};
+use headgate_shm::{ManagerSide, Offence, doorbell};
 
 use crate::drop::DropReason;
 use crate::event::Promotion;
@@ -31,6 +32,24 @@ impl Rings {
         if let Some(succession) = &mut self.succession {
             succession.standby = None;
         }
+    }
+
+    /// Returns whether the process has died, by the word of the kernel, and the standby can take over at once.
+    #[inline(always)]
+    pub fn is_to_be_succeeded(&self) -> bool {
+        let has_standby = self.succession.as_ref().is_some_and(|succession| succession.standby.is_some());
+        has_standby && self.side.can_be_succeeded() && !self.is_condemned()
+    }
+
+    /// Ends the process, if it has not ended.
+    pub fn end_process(&self) {
+        self.side.kill();
+    }
+
+    /// Returns whether another process than the one with this memory works for the instance. Of one that is
+    /// condemned that is all the same: nothing is taken from it.
+    pub fn has_another(&self, dead: &Arc<ManagerSide>) -> bool {
+        !self.is_condemned() && !Arc::ptr_eq(&self.side, dead)
     }
 
     /// Takes in that the process has died; what it returned in good order was taken before.
@@ -68,7 +87,7 @@ impl Rings {
             doorbell::wake(self.side.doorbell());
         }
         ledger.board.instances[self.number.index()].held.set(u64::from(self.held));
-        Some(Promotion { returned, again, is_alone: alone > 0, poisoned })
+        Some(Promotion { returned, again, is_alone: alone > 0, poisoned, took: None })
     }
 
     /// Ends the first packet that was not returned, as poison. Returns whether there was room to keep its

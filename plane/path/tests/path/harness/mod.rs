@@ -201,7 +201,7 @@ impl World {
     /// Has the buffers that an instance held taken back.
     pub fn reclaim(&self, number: u16) {
         let worker = self.instances[number as usize].worker;
-        self.mailboxes[worker as usize].post(Command::Reclaim { number: InstanceId(number) });
+        self.mailboxes[worker as usize].post(Command::Reclaim { number: InstanceId(number), dead: None });
     }
 
     /// Sets what an instance does with its packets.

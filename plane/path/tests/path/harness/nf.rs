@@ -1,6 +1,7 @@
 //! An NF in this process, on the NF's side of the shared memory and with mappings of its own.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use headgate_shm::ring::{Consumer, Producer};
 use headgate_shm::{Descriptor, ManagerSide, Memory, NfSide, Region, doorbell};
@@ -24,6 +25,8 @@ pub fn make(region: &Region, lent: &mut Consumer, frame: &[u8], tag: u32) -> Opt
 /// Well-behaved NF.
 pub struct Nf {
     pub side: NfSide,
+    /// The other side of its memory.
+    pub manager: Arc<ManagerSide>,
     pub receive: Consumer,
     pub transmit: Producer,
     pub region: Region,
@@ -39,7 +42,7 @@ pub struct Nf {
 
 impl Nf {
     /// Attaches over duplicates of the manager's files, as an NF process would.
-    pub fn attach(manager: &ManagerSide, region: &Region) -> Self {
+    pub fn attach(manager: &Arc<ManagerSide>, region: &Region) -> Self {
         let map = |memory: &Memory, writable| {
             let file = memory.duplicate_file().unwrap();
             Memory::attach("nf", file, memory.bytes(), writable).unwrap()
@@ -56,6 +59,7 @@ impl Nf {
             making: None,
             naps: false,
             side,
+            manager: manager.clone(),
         }
     }
 

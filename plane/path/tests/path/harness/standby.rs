@@ -1,9 +1,25 @@
 //! Standbys of NFs: how they come, and take over.
 
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::Command as Program;
+use std::sync::{Arc, LazyLock};
+
 use headgate_path::worker::Command;
+use headgate_shm::ManagerSide;
+use headgate_shm::owner::DIED;
 use headgate_units::InstanceId;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::World;
+use crate::hostile::liar::offset;
+
+/// A process that has ended.
+static ENDED: LazyLock<OwnedFd> = LazyLock::new(|| {
+    let mut child = Program::new("true").spawn().expect("every machine has it");
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+    child.wait().unwrap();
+    process
+});
 
 impl World {
     /// Starts a standby of an instance, with a handler that forwards.
@@ -13,10 +29,18 @@ impl World {
         self.post(number, Command::StandBy(Box::new(ends)));
     }
 
-    /// Ends an instance's process, for its standby to take over.
+    /// Ends an instance's process, for its standby to take over. The control loop sees it.
     pub fn die(&mut self, number: u16) {
-        self.nfs.remove(&number);
-        self.post(number, Command::TakeOver { number: InstanceId(number) });
+        let dead = self.nfs.remove(&number).expect("it has a process").manager;
+        self.post(number, Command::TakeOver { number: InstanceId(number), dead });
+    }
+
+    /// Ends an instance's process, as the kernel tells its worker. Returns its memory.
+    pub fn die_seen(&mut self, number: u16) -> Arc<ManagerSide> {
+        let nf = self.nfs.remove(&number).expect("it has a process");
+        nf.manager.bind(ENDED.as_fd()).unwrap();
+        rustix::io::pwrite(&nf.control, &DIED.to_ne_bytes(), offset::OWNER).unwrap();
+        nf.manager
     }
 
     /// Makes the standby of an instance, which was told to go, the NF that works. Returns its base and the
@@ -29,7 +53,7 @@ impl World {
         orders
     }
 
-    fn post(&self, number: u16, command: Command) {
+    pub fn post(&self, number: u16, command: Command) {
         self.mailboxes[self.instances[number as usize].worker as usize].post(command);
     }
 }
