@@ -6,6 +6,7 @@
 //!
 //! - [`hop`]: what a hop through an NF costs (`headgate bench hop`);
 //! - [`start`]: how long traffic misses an NF that dies (`headgate bench start`);
+//! - [`resilience`]: deaths of NFs with standbys (`headgate bench resilience`);
 //! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
 //! - [`lab`]: what the experiments of all papers have in common;
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
@@ -24,6 +25,7 @@ pub mod lab;
 pub mod leave;
 pub mod nfvnice;
 pub mod report;
+pub mod resilience;
 pub mod scc;
 pub mod start;
 pub mod statistics;
@@ -50,6 +52,8 @@ pub enum Command {
     Hop(hop::Options),
     /// Measure restarts: from an NF's death to the first packet of its successor, and 24 NFs at once
     Start(start::Options),
+    /// Measure deaths of NFs with standbys: time to the first packet, what is lost, throughput beside NFs without
+    Resilience(resilience::Options),
     /// Measure TCP through three NFs between two namespaces, beside kernel routing, and what limits it
     Tcp(tcp::Options),
     /// Run the experiments of the NFVnice paper: shares by need, shedding at the entry, and the kernel alone
@@ -94,6 +98,7 @@ impl Command {
                 None => hop::run(&options, out),
             },
             Self::Start(options) => start::run(&options, out),
+            Self::Resilience(options) => resilience::run(&options, out),
             Self::Tcp(options) => tcp::run(&options, out),
             Self::Nfvnice(options) => nfvnice::run(&options, out),
             Self::Unis(options) => unis::run(&options, out),

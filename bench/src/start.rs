@@ -147,7 +147,7 @@ fn one_by_one(
 }
 
 /// Returns the time of each packet of a capture, in the order of the file.
-fn times_ns(capture: &Path) -> anyhow::Result<Vec<u64>> {
+pub(crate) fn times_ns(capture: &Path) -> anyhow::Result<Vec<u64>> {
     let bytes = std::fs::read(capture).context("the packets that left cannot be read")?;
     let time = |record: Result<headgate_wire::pcap::Record, _>| Ok(record?.time_ns.unwrap_or_default());
     Records::new(&bytes)?.map(time).collect()
@@ -155,7 +155,7 @@ fn times_ns(capture: &Path) -> anyhow::Result<Vec<u64>> {
 
 /// Returns the time from each kill to the first packet after the longest pause that began soon after it: what
 /// the NF had given back before it died still leaves.
-fn outages_ns(kills_ns: &[u64], packets_ns: &[u64]) -> Vec<u64> {
+pub(crate) fn outages_ns(kills_ns: &[u64], packets_ns: &[u64]) -> Vec<u64> {
     let outage = |&kill: &u64| {
         let after = &packets_ns[packets_ns.partition_point(|&at| at < kill)..];
         let pauses = std::iter::once(&kill).chain(after).zip(after);

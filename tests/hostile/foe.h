@@ -26,6 +26,7 @@ enum {
     RECEIVE_PRODUCED = 128,
     RECEIVE_CONSUMED = 256,
     TRANSMIT_PRODUCED = 384,
+    OWNER = 392,
     TRANSMIT_CONSUMED = 512,
     PROGRESS = 640,
     INTERFACES = 768,
@@ -34,6 +35,8 @@ enum {
     COUNTERS = 2048,
     SERVICE_TIMES = 2560,
     SLOTS = 4096,
+    /* What the kernel sets in the owner's word when its thread ends. */
+    OWNER_DIED = 0x40000000,
     /* Directives. */
     STOP = 4,
     /* Places of the lend ring, and empty buffers that are asked for. */

@@ -119,6 +119,16 @@ static void receive_ahead(struct foe *foe) { forge_all(foe, RECEIVE_CONSUMED, &f
 static void transmit_back(struct foe *foe) { forge_all(foe, TRANSMIT_PRODUCED, &foe->returned, -(1 << 20)); }
 static void transmit_ahead(struct foe *foe) { forge_all(foe, TRANSMIT_PRODUCED, &foe->returned, 1 << 20); }
 
+/* Says, as the kernel would, that its thread has ended, and goes on. */
+static void forged_death(struct foe *foe)
+{
+    behave_at_first(foe);
+    while (goes_on(foe)) {
+        behave(foe);
+        forge(foe, OWNER, OWNER_DIED);
+    }
+}
+
 /* Returns each packet it makes twice. */
 static void lent_twice(struct foe *foe)
 {
@@ -359,6 +369,7 @@ const struct mode MEMORY_MODES[] = {
     {"receive-index-ahead", receive_ahead, NULL},
     {"transmit-index-back", transmit_back, NULL},
     {"transmit-index-ahead", transmit_ahead, NULL},
+    {"forged-death", forged_death, NULL},
     {"lent-twice", lent_twice, NULL},
     {"lent-and-kept", lent_and_kept, NULL},
     {"lent-and-random", lent_and_random, NULL},

@@ -4,7 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use headgate_host::cores::Placement;
+use headgate_host::cores::{self, Placement};
+use headgate_host::sched;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::programs;
@@ -52,6 +53,24 @@ pub fn has_program(test: &str, program: &str) -> bool {
         skip(test, &format!("there is no `{program}` on this machine"));
     }
     found
+}
+
+/// Returns whether NFs can have time slices here.
+///
+/// # Panics
+/// Panics if the kernel keeps this thread where it is.
+#[must_use]
+pub fn has_slices(test: &str) -> bool {
+    // A task that waits on the NFs' core waits for them to have no packets.
+    cores::keep_current_thread_off(&[nf_core()]).expect("a thread may be kept off a core");
+    let tried = std::thread::spawn(|| sched::raise(None, 1)).join().expect("nothing panics there");
+    let why = match tried {
+        _ if manager_core() == nf_core() => "it takes two cores".to_owned(),
+        Err(error) => error.to_string(),
+        Ok(()) => return true,
+    };
+    skip(test, &why);
+    false
 }
 
 /// Lets one test at a time have the cores, over all processes of this build.

@@ -51,20 +51,6 @@ kind = "null"
 
 const THREE: (&str, &[&str]) = ("path", &["run = \"forward\"", "run = \"mac-swap\"", "run = \"forward\""]);
 
-/// Returns whether NFs can have time slices here.
-fn has_slices(test: &str) -> bool {
-    // A task that waits on the NFs' core waits for them to have no packets.
-    cores::keep_current_thread_off(&[machine::nf_core()]).unwrap();
-    let tried = std::thread::spawn(|| sched::raise(None, 1)).join().unwrap();
-    let why = match tried {
-        _ if machine::manager_core() == machine::nf_core() => "it takes two cores".to_owned(),
-        Err(error) => error.to_string(),
-        Ok(()) => return true,
-    };
-    machine::skip(test, &why);
-    false
-}
-
 fn pid(now: &Snapshot, instance: &str) -> Pid {
     let pid = nf(now, instance).pid.expect("a running NF has a process");
     Pid::from_raw(pid as i32).expect("a process has a number")
@@ -85,7 +71,7 @@ fn are_fair(policies: &[Option<Policy>]) -> bool {
 
 #[test]
 fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
-    if !has_slices("a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do") {
+    if !machine::has_slices("a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do") {
         return;
     }
     let session = Session::start(&configuration("rate = \"200K\"\ncount = 1000000", &[THREE]));
@@ -109,7 +95,7 @@ fn a_core_goes_round_and_is_given_back_when_there_is_nothing_to_do() {
 
 #[test]
 fn a_burst_comes_through_an_idle_chain_beside_an_overload() {
-    if !has_slices("a_burst_comes_through_an_idle_chain_beside_an_overload") {
+    if !machine::has_slices("a_burst_comes_through_an_idle_chain_beside_an_overload") {
         return;
     }
     let busy: (&str, &[&str]) = ("busy", &["run = \"synthetic\"\nargs = { cycles = 2000 }"; 2]);
@@ -130,7 +116,7 @@ fn a_burst_comes_through_an_idle_chain_beside_an_overload() {
 
 #[test]
 fn killed_in_their_slice() {
-    if !has_slices("killed_in_their_slice") {
+    if !machine::has_slices("killed_in_their_slice") {
         return;
     }
     let other: (&str, &[&str]) = ("other", &["run = \"forward\""]);
@@ -151,7 +137,7 @@ fn killed_in_their_slice() {
 
 #[test]
 fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
-    if !has_slices("one_that_hangs_is_given_up_and_the_other_chain_goes_on") {
+    if !machine::has_slices("one_that_hangs_is_given_up_and_the_other_chain_goes_on") {
         return;
     }
     let (_folder, program) = programs::for_everybody(&programs::hostile());
@@ -169,7 +155,7 @@ fn one_that_hangs_is_given_up_and_the_other_chain_goes_on() {
 
 #[test]
 fn slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own() {
-    if !has_slices("slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own") {
+    if !machine::has_slices("slices_begin_with_the_cost_that_was_measured_and_go_on_with_their_own") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -205,7 +191,7 @@ fn overloaded(key: &str) -> String {
 
 #[test]
 fn a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest() {
-    if !has_slices("a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest") {
+    if !machine::has_slices("a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest") {
         return;
     }
     let session = Session::start(&overloaded("rate_floor = \"30K\""));
@@ -233,7 +219,7 @@ fn a_chain_with_a_floor_has_more_than_its_part_and_the_other_the_rest() {
 
 #[test]
 fn a_floor_that_cannot_be_is_told_of_and_starves_nobody() {
-    if !has_slices("a_floor_that_cannot_be_is_told_of_and_starves_nobody") {
+    if !machine::has_slices("a_floor_that_cannot_be_is_told_of_and_starves_nobody") {
         return;
     }
     let session = Session::start(&overloaded("rate_floor = \"1M\""));
@@ -249,7 +235,7 @@ fn a_floor_that_cannot_be_is_told_of_and_starves_nobody() {
 
 #[test]
 fn a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait() {
-    if !has_slices("a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait") {
+    if !machine::has_slices("a_chain_with_a_bound_leaves_the_core_while_its_packets_may_wait") {
         return;
     }
     let demotions = |key: &str| {

@@ -8,14 +8,16 @@ use std::time::Duration;
 use headgate_api::Request;
 use headgate_api::status::{EventCode, NfState, Snapshot};
 use headgate_tests::random::Random;
-use headgate_tests::session::{Session, chain, nf};
-use headgate_tests::{capture, programs};
+use headgate_tests::session::{Session, chain, drops, nf};
+use headgate_tests::{capture, machine, programs};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 use tempfile::TempDir;
 
 /// Deaths of a run. Our choice: some seconds.
 const DEATHS: u64 = 24;
+/// Deaths of a run of which there are several.
+const FEWER_DEATHS: u64 = 6;
 /// A death comes so long after packets were seen to move, at most: several bursts.
 const DELAY_MICROS_MAX: u64 = 3_000;
 const FLOWS: u64 = 32;
@@ -25,6 +27,9 @@ const SIGNALS: [Signal; 4] = [Signal::KILL, Signal::ABORT, Signal::SEGV, Signal:
 const SEQUENCE_AT: usize = 14 + 20 + 8 + 4;
 
 const RULE: &str = "[[rule]]\nin = \"in\"\nchain = \"path\"\n";
+
+/// Where the witness writes what it has counted: behind the number. Of all packets, and of the packet's flow.
+const COUNTED_AT: usize = SEQUENCE_AT + 4;
 
 /// A chain with one NF that has these keys; its rings and the memory hold the packets of some hundred
 /// milliseconds. What leaves is written to a file.
@@ -215,6 +220,108 @@ fn an_offender_is_not_taken_over() {
     assert_eq!(nf(&now, "seen").takeovers, 0, "{:#?}", now.events);
     let _ = session.audited();
     session.stop();
+}
+
+/// Starts a manager with the witness, which has these keys. Returns its folder, its configuration and the
+/// folder of the program, too.
+fn begin_witness(keys: &str) -> (TempDir, String, Session, TempDir) {
+    let program = programs::built(&["-p", "headgate-nfs", "--example", "witness"], "examples/witness");
+    let (program_folder, program) = programs::for_everybody(&program);
+    let exec = format!("exec = [{program:?}]\nstate = {{ keep = true }}\nstandby = \"local\"\n{keys}");
+    let (folder, text, session) = begin(&exec);
+    (folder, text, session, program_folder)
+}
+
+/// Asserts that each frame that left says that its NF had worked on those before it, each once. Returns their
+/// numbers.
+#[track_caller]
+fn assert_witnessed(folder: &Path) -> Vec<u32> {
+    let frames = capture::read_pcapng(&folder.join("out.pcapng"));
+    let word = |frame: &[u8], at: usize| u32::from_le_bytes(frame[at..at + 4].try_into().unwrap());
+    let mut flows = std::collections::BTreeMap::new();
+    for (before, frame) in frames.iter().enumerate() {
+        let of_flow = flows.entry(frame[26..38].to_vec()).or_insert(0);
+        *of_flow += 1;
+        let counted = [word(frame, COUNTED_AT), word(frame, COUNTED_AT + 4)];
+        assert_eq!(counted, [before as u32 + 1, *of_flow], "frame {before} was counted otherwise");
+    }
+    frames.iter().map(|frame| word(frame, SEQUENCE_AT)).collect()
+}
+
+/// Kills a witness with these keys again and again, and asserts that nobody could tell by its packets.
+fn dies_unnoticed(keys: &str) {
+    let (folder, text, session, _program) = begin_witness(keys);
+    for deaths in 0..FEWER_DEATHS {
+        let now = session
+            .wait_for("a standby is ready", |now| is_ready(now) && nf(now, "seen").takeovers == deaths);
+        session.wait_for_packets("path", 100);
+        kill(worker(&now), Signal::KILL);
+    }
+    session.wait_for("the last standby works", |now| nf(now, "seen").takeovers == FEWER_DEATHS);
+    session.wait_for_packets("path", 100);
+    session.apply(&text.replace(RULE, "")).expect("rules may change");
+    let now = session.wait_for("the chain runs dry", |now| nf(now, "seen").held == 0);
+    let path = chain(&now, "path");
+    assert_eq!(path.left, path.entered, "{:#?} {:#?}", now.drops, now.events);
+    session.stop();
+    let numbers = assert_witnessed(folder.path());
+    assert!(numbers.into_iter().eq(0..path.entered as u32), "lost, doubled or out of order");
+}
+
+/// Its worker sees a death before the control loop does, and the reason of it is told all the same. A worker that
+/// waits for its core while others have it may come second, so not each time.
+#[test]
+fn a_worker_sees_a_death_itself() {
+    let (_folder, text, session) = begin(SWAPPED_AND_COUNTED);
+    let was_seen = (1..=DEATHS).any(|takeovers| {
+        let now = session.wait_for("a standby is ready", is_ready);
+        kill(worker(&now), Signal::KILL);
+        let now = session.wait_for("the standby works", |now| nf(now, "seen").takeovers == takeovers);
+        let why = nf(&now, "seen").last_failure.clone().unwrap_or_default();
+        assert!(why.contains("killed by SIGKILL"), "{why}");
+        nf(&now, "seen").takeover_ns.is_some()
+    });
+    assert!(was_seen);
+    let (now, report) = run_dry(&session, &text);
+    assert_eq!(report["packets"].as_u64(), Some(chain(&now, "path").left));
+    session.stop();
+}
+
+#[test]
+fn what_leaves_says_that_nothing_happened() {
+    dies_unnoticed("");
+}
+
+#[test]
+fn the_standby_of_an_nf_that_polls_takes_over() {
+    dies_unnoticed("loop = \"polling\"");
+}
+
+#[test]
+fn the_standby_of_an_nf_with_time_slices_takes_over() {
+    if machine::has_slices("the_standby_of_an_nf_with_time_slices_takes_over") {
+        dies_unnoticed("loop = \"polling\"\n[scheduler]\nmode = \"unis\"");
+    }
+}
+
+/// A packet that kills every process that works on it ends, and the others are counted as if it had not been. Two
+/// deaths may come before it is the first that was not returned.
+#[test]
+fn a_packet_that_kills_ends_as_poison() {
+    let (folder, text, session, _program) = begin_witness("args = { fatal = 1000 }");
+    let poisoned = |now: &Snapshot| drops(now, "path", "poison") == 1;
+    let now = session.wait_for("the packet has ended", poisoned);
+    assert!(now.events.iter().any(|event| event.code == EventCode::PacketPoisoned), "{:#?}", now.events);
+    session.wait_for("the last standby works", |now| nf(now, "seen").takeovers >= 3);
+    session.wait_for_packets("path", 1_000);
+    session.apply(&text.replace(RULE, "")).expect("rules may change");
+    let now = session.wait_for("the chain runs dry", |now| nf(now, "seen").held == 0);
+    let path = chain(&now, "path");
+    assert_eq!(path.left + 1, path.entered, "{:#?} {:#?}", now.drops, now.events);
+    assert!((3..=5).contains(&nf(&now, "seen").takeovers), "{:#?}", now.events);
+    session.stop();
+    let numbers = assert_witnessed(folder.path());
+    assert!(numbers.into_iter().eq((0..path.entered as u32).filter(|number| *number != 1000)));
 }
 
 /// Both processes of an NF end with it.

@@ -182,6 +182,7 @@ impl Control {
             spare_pid: instance.spare_pid().map(|pid| pid.as_raw_pid() as u32),
             has_standby: seat.nf.has_standby(),
             takeovers: instance.takeovers,
+            takeover_ns: instance.takeover_ns,
             delivered: passed(io.as_ref(), |interface| interface.received, &counts.delivered),
             made: counts.made.get(),
             returned: passed(io.as_ref(), |interface| interface.sent, &counts.returned),

@@ -41,6 +41,25 @@ fn packets_made_once_and_returned_twice() {
     is_stopped_for("lent-twice", &["offence, not-held"]);
 }
 
+/// A process that says it has died is ended before its standby works, and nobody else notices.
+#[test]
+fn a_death_that_is_none() {
+    let keys = "state = { keep = true }\nstandby = \"local\"";
+    let field = Attack { keys, ..Attack::of("forged-death") }.start();
+    for takeovers in 1..=FAILURES as u64 {
+        let now = field.wait_for("its standby is ready", |now| nf(now, "foe").spare == "ready");
+        let liar = nf(&now, "foe").pid.expect("it has a process");
+        field.wait_for_packets("ours", NEIGHBOUR_PACKETS);
+        let now = field.wait_for("the standby took over", |now| nf(now, "foe").takeovers >= takeovers);
+        let why = nf(&now, "foe").last_failure.clone().unwrap_or_default();
+        assert!(why.contains("killed by SIGKILL"), "{why}");
+        assert!(nf(&now, "foe").takeover_ns.is_some(), "its worker saw it");
+        field.wait_for("the liar is gone", |now| nf(now, "foe").pid != Some(liar));
+        let _ = field.audited();
+    }
+    field.leave_well();
+}
+
 #[test]
 fn lent_buffers_that_never_come_back() {
     is_borne(&Attack::of("lent-and-kept"));
