@@ -224,12 +224,12 @@ fn an_offender_is_not_taken_over() {
 
 /// Starts a manager with the witness, which has these keys. Returns its folder, its configuration and the
 /// folder of the program, too.
-fn begin_witness(keys: &str) -> (TempDir, String, Session, TempDir) {
+fn begin_witness(keys: &str) -> (TempDir, TempDir, String, Session) {
     let program = programs::built(&["-p", "headgate-nfs", "--example", "witness"], "examples/witness");
     let (program_folder, program) = programs::for_everybody(&program);
     let exec = format!("exec = [{program:?}]\nstate = {{ keep = true }}\nstandby = \"local\"\n{keys}");
     let (folder, text, session) = begin(&exec);
-    (folder, text, session, program_folder)
+    (program_folder, folder, text, session)
 }
 
 /// Asserts that each frame that left says that its NF had worked on those before it, each once. Returns their
@@ -250,7 +250,7 @@ fn assert_witnessed(folder: &Path) -> Vec<u32> {
 
 /// Kills a witness with these keys again and again, and asserts that nobody could tell by its packets.
 fn dies_unnoticed(keys: &str) {
-    let (folder, text, session, _program) = begin_witness(keys);
+    let (_program, folder, text, session) = begin_witness(keys);
     for deaths in 0..FEWER_DEATHS {
         let now = session
             .wait_for("a standby is ready", |now| is_ready(now) && nf(now, "seen").takeovers == deaths);
@@ -305,14 +305,24 @@ fn the_standby_of_an_nf_with_time_slices_takes_over() {
 }
 
 /// A packet that kills every process that works on it ends, and the others are counted as if it had not been. Two
-/// deaths may come before it is the first that was not returned.
+/// deaths may come before it is the first that was not returned. On a machine that others keep busy a standby may be
+/// made too late, so that the packet ends with the instance: then it is tried again.
 #[test]
 fn a_packet_that_kills_ends_as_poison() {
-    let (folder, text, session, _program) = begin_witness("args = { fatal = 1000 }");
-    let poisoned = |now: &Snapshot| drops(now, "path", "poison") == 1;
-    let now = session.wait_for("the packet has ended", poisoned);
-    assert!(now.events.iter().any(|event| event.code == EventCode::PacketPoisoned), "{:#?}", now.events);
-    session.wait_for("the last standby works", |now| nf(now, "seen").takeovers >= 3);
+    assert!((0..5).any(|_| ends_as_poison()), "no standby was ever made within a second");
+}
+
+/// Returns whether all standbys came in time.
+fn ends_as_poison() -> bool {
+    let (_program, folder, text, session) = begin_witness("args = { fatal = 1000 }");
+    let is_late = |now: &Snapshot| drops(now, "path", "nf-died") > 0;
+    let now = session
+        .wait_for("the packet has ended", |now| drops(now, "path", "poison") == 1 || is_late(now));
+    if is_late(&now) {
+        return false;
+    }
+    let told = |now: &Snapshot| now.events.iter().any(|event| event.code == EventCode::PacketPoisoned);
+    session.wait_for("it is told", |now| told(now) && nf(now, "seen").takeovers >= 3);
     session.wait_for_packets("path", 1_000);
     session.apply(&text.replace(RULE, "")).expect("rules may change");
     let now = session.wait_for("the chain runs dry", |now| nf(now, "seen").held == 0);
@@ -322,6 +332,7 @@ fn a_packet_that_kills_ends_as_poison() {
     session.stop();
     let numbers = assert_witnessed(folder.path());
     assert!(numbers.into_iter().eq((0..path.entered as u32).filter(|number| *number != 1000)));
+    true
 }
 
 /// Both processes of an NF end with it.
