@@ -316,8 +316,8 @@ fn a_packet_that_kills_ends_as_poison() {
 fn ends_as_poison() -> bool {
     let (_program, folder, text, session) = begin_witness("args = { fatal = 1000 }");
     let is_late = |now: &Snapshot| drops(now, "path", "nf-died") > 0;
-    let now = session
-        .wait_for("the packet has ended", |now| drops(now, "path", "poison") == 1 || is_late(now));
+    let now =
+        session.wait_for("the packet has ended", |now| drops(now, "path", "poison") == 1 || is_late(now));
     if is_late(&now) {
         return false;
     }

@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// access of its own.
 const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
+/// Reasons of packets that are shed for overload: no loss of a death.
+const SHED: [&str; 2] = ["throttled", "stage-full"];
+
 /// End of a chain.
 #[derive(Clone, Copy, Debug)]
 pub enum Sink<'a> {
@@ -137,7 +140,8 @@ pub fn wait_for(
             return Ok(now);
         }
         if started.elapsed() > PATIENCE {
-            let events = now.events.iter().rev().take(5).map(|event| format!("\n  {}: {}", event.who, event.what));
+            let events =
+                now.events.iter().rev().take(5).map(|event| format!("\n  {}: {}", event.who, event.what));
             bail!(
                 "waited {} s in vain until {what}; is the machine busy with something else? Last events:{}",
                 PATIENCE.as_secs(),
@@ -158,12 +162,28 @@ pub fn run_dry(session: &Session, bed: &Bed<'_>) -> anyhow::Result<Snapshot> {
     wait_for(session, "the chain runs dry", |now| now.nfs.iter().all(|nf| nf.held == 0 && nf.pending == 0))
 }
 
+/// Returns the packets that were lost and those that were shed. What ended for another reason than overload is
+/// lost, and what nobody knows of is too. For a chain that has run dry.
+#[must_use]
+pub fn lost_and_shed(now: &Snapshot) -> [u64; 2] {
+    let count = |is_shed| {
+        let of_kind = now.drops.iter().filter(move |drop| SHED.contains(&&*drop.reason) == is_shed);
+        of_kind.map(|drop| drop.count).sum::<u64>()
+    };
+    let (shed, ended) = (count(true), count(false));
+    let [entered, left] =
+        [0, 1].map(|which| now.chains.iter().map(|one| [one.entered, one.left][which]).sum());
+    let unknown = u64::saturating_sub(entered, left + shed + ended);
+    [ended + unknown, shed]
+}
+
 /// Returns the number of packets that an NF has counted in its state.
 ///
 /// # Errors
 /// It does not answer, or says something else.
 pub fn counted(session: &Session, nf: &str) -> anyhow::Result<u64> {
-    let told = session.handle().ask(&Request::Tell { nf: nf.to_owned(), body: "monitor report".to_owned() })?;
+    let told =
+        session.handle().ask(&Request::Tell { nf: nf.to_owned(), body: "monitor report".to_owned() })?;
     let answer = told["answers"][0]["answered"].as_str().with_context(|| format!("{nf} answers {told}"))?;
     let report: Json = serde_json::from_str(answer.trim_start_matches(|c| c != '{'))?;
     report["packets"].as_u64().with_context(|| format!("{nf} reports {report}"))
@@ -171,7 +191,19 @@ pub fn counted(session: &Session, nf: &str) -> anyhow::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use headgate_api::status::{ChainStatus, DropStatus};
+
     use super::*;
+
+    #[test]
+    fn what_was_not_shed_and_did_not_leave_is_lost() {
+        let drop =
+            |reason: &str, count| DropStatus { reason: reason.to_owned(), count, ..DropStatus::default() };
+        let chains = vec![ChainStatus { entered: 100, left: 70, ..ChainStatus::default() }];
+        let drops = vec![drop("stage-full", 8), drop("throttled", 2), drop("nf-died", 15), drop("poison", 1)];
+        let now = Snapshot { chains, drops, ..Snapshot::default() };
+        assert_eq!(lost_and_shed(&now), [16 + 4, 10]);
+    }
 
     #[test]
     fn its_configurations_are_accepted() {

@@ -14,7 +14,7 @@ use headgate_api::status::Snapshot;
 use headgate_wire::pcap::Records;
 use rustix::process::Signal;
 
-use super::chain::{Bed, Death, Sink, are_ready, counted, kill, run_dry, takeovers, wait_for};
+use super::chain::{Bed, Death, Sink, are_ready, counted, kill, lost_and_shed, run_dry, takeovers, wait_for};
 use super::{Bench, Outcome, progress, row};
 use crate::report::{Row, Section};
 use crate::statistics::{Round, Rounds, Summary, quantile};
@@ -38,8 +38,6 @@ const DEATHS: [Death; 8] = [
     Death::By(Signal::ILL),
     Death::Hang,
 ];
-/// Reasons by which packets are shed in front of the first NF, or that overload is told of: no loss of a death.
-const SHED: [&str; 2] = ["throttled", "stage-full"];
 /// Place of the number of a generator's frame: behind Ethernet, IPv4, UDP, and a word.
 const SEQUENCE: Range<usize> = 46..50;
 /// Destination and source address of a generator's frame.
@@ -108,7 +106,12 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
     let mut rounds = Rounds::default();
     rounds.push(round);
     let rows = [
-        row(&rounds, "graybox.deaths", "", "at random instants, chains of 1, 3 and 5, loads of 10, 50 and 120 %"),
+        row(
+            &rounds,
+            "graybox.deaths",
+            "",
+            "at random instants, chains of 1, 3 and 5, loads of 10, 50 and 120 %",
+        ),
         row(&rounds, "graybox.lost", "packets", "aim: none"),
         row(&rounds, "graybox.doubled_or_out_of_order", "packets", "aim: none"),
         row(&rounds, "graybox.changed_otherwise", "packets", "not changed once by each NF; aim: none"),
@@ -181,13 +184,8 @@ impl Case<'_> {
 /// Judges what the manager and the NFs have counted.
 fn judge_counts(session: &Session, now: &Snapshot) -> anyhow::Result<Found> {
     let chain = now.chains.first().context("there is a chain")?;
-    let (shed, ended): (Vec<_>, Vec<_>) =
-        now.drops.iter().filter(|drop| drop.count > 0).partition(|drop| SHED.contains(&&*drop.reason));
-    let sum = |drops: &[&headgate_api::status::DropStatus]| drops.iter().map(|drop| drop.count).sum::<u64>();
-    let (shed, ended) = (sum(&shed), sum(&ended));
-    let mut found = Found { shed, ..Found::default() };
-    // What ended for another reason is lost, and what nobody knows of is too.
-    found.lost = ended + chain.entered.saturating_sub(chain.left + shed + ended);
+    let [lost, shed] = lost_and_shed(now);
+    let mut found = Found { lost, shed, ..Found::default() };
     let mut before = chain.entered;
     for nf in &now.nfs {
         let counted = counted(session, &nf.nf)?;

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 use rustix::process::Signal;
 
-use super::chain::{Bed, Death, Sink, are_ready, kill, run_dry, takeovers, wait_for};
+use super::chain::{Bed, Death, Sink, are_ready, kill, lost_and_shed, run_dry, takeovers, wait_for};
 use super::{Bench, Outcome, row};
 use crate::report::Section;
 use crate::start::{outages_ns, times_ns};
@@ -23,12 +23,28 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
     let deaths = if bench.quick { 15 } else { 101 };
     let (rounds, conserved) = bench.measure("local", |round| one_round(bench, deaths, round))?;
     let rows = [
-        row(&rounds, "local.takeover_us", "us", "from the death as the worker saw it, median of a round; aim: at most 50"),
+        row(
+            &rounds,
+            "local.takeover_us",
+            "us",
+            "from the death as the worker saw it, median of a round; aim: at most 50",
+        ),
         row(&rounds, "local.takeover_us_p99", "us", "99 of 100; aim: at most 200"),
-        row(&rounds, "local.death_to_packet_us", "us", "SIGKILL to the standby's first packet, median; aim: at most 100"),
+        row(
+            &rounds,
+            "local.death_to_packet_us",
+            "us",
+            "SIGKILL to the standby's first packet, median; aim: at most 100",
+        ),
         row(&rounds, "local.death_to_packet_us_p99", "us", "99 of 100"),
-        row(&rounds, "local.seen_by_worker", "", "part of the deaths that the worker saw before the control loop"),
+        row(
+            &rounds,
+            "local.seen_by_worker",
+            "",
+            "part of the deaths that the worker saw before the control loop",
+        ),
         row(&rounds, "local.lost", "packets", "aim: none"),
+        row(&rounds, "local.shed", "packets", "that found the ring full; a takeover within 40 ms sheds none"),
     ];
     let section = Section { title: "local", note: "", rows: rows.into_iter().flatten().collect() };
     Ok(Outcome { section, ratios: Vec::new(), conserved, notes: Vec::new() })
@@ -51,7 +67,7 @@ fn one_round(bench: &Bench, deaths: u64, round: &mut Round) -> anyhow::Result<bo
         takeovers_ns.extend(now.nfs[0].takeover_ns);
     }
     let now = run_dry(&session, &bed)?;
-    let lost = now.chains[0].entered - now.chains[0].left;
+    let [lost, shed] = lost_and_shed(&now);
     let conserved = session.stop()? != Some(false);
     let outages = outages_ns(&kills_ns, &times_ns(&file)?);
     anyhow::ensure!(outages.len() == kills_ns.len(), "not every standby had a packet");
@@ -66,5 +82,6 @@ fn one_round(bench: &Bench, deaths: u64, round: &mut Round) -> anyhow::Result<bo
     insert(["local.takeover_us", "local.takeover_us_p99"], takeovers_ns);
     insert(["local.death_to_packet_us", "local.death_to_packet_us_p99"], outages);
     round.insert("local.lost", lost as f64);
+    round.insert("local.shed", shed as f64);
     Ok(conserved && lost == 0)
 }

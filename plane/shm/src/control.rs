@@ -585,6 +585,7 @@ mod tests {
     use crate::descriptor::Descriptor;
     use rustix::io::Errno;
     use rustix::mm::{MapFlags, ProtFlags};
+    use std::os::fd::AsFd;
 
     fn nf_side(manager: &ManagerSide) -> NfSide {
         let layout = manager.layout();
@@ -592,6 +593,29 @@ mod tests {
             Memory::attach("test", memory.duplicate_file().unwrap(), PAGE_BYTES, writable).unwrap()
         };
         NfSide::attach(attach(manager.control(), true), attach(manager.directives(), false), layout).unwrap()
+    }
+
+    /// Who says that it has died is succeeded only where it can be ended, and where nobody forbids it.
+    #[test]
+    fn a_process_is_succeeded_that_died_and_can_be_ended() {
+        let manager = ManagerSide::create("test", ControlLayout::new(64).unwrap()).unwrap();
+        let mut process = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let flags = rustix::process::PidfdFlags::empty();
+        let pidfd = rustix::process::pidfd_open(rustix::process::Pid::from_child(&process), flags).unwrap();
+        let owner = manager.owner().lock().cast::<u32>();
+        // SAFETY: the owner's word, which is as aligned as its line.
+        unsafe { owner.write_volatile(crate::owner::DIED | 7) };
+        assert!(manager.owner().has_died() && !manager.can_be_succeeded());
+        manager.bind(pidfd.as_fd()).unwrap();
+        assert!(manager.can_be_succeeded());
+        manager.kill();
+        let status = process.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+        manager.have_no_successor();
+        assert!(!manager.can_be_succeeded());
+        manager.owner().clear();
+        assert!(!manager.owner().has_died());
+        manager.kill();
     }
 
     #[test]
