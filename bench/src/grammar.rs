@@ -45,7 +45,7 @@ mod tests {
         };
         let quick = find(0, "quick");
         assert!(quick.long.as_deref() == Some("quick") && !quick.takes_values && !quick.help.is_empty());
-        let experiment = find(4, "experiment");
+        let experiment = find(5, "experiment");
         assert!(experiment.long.is_none() && experiment.takes_values);
         assert!(experiment.values.iter().any(|value| value == "uniform"), "{:?}", experiment.values);
     }
