@@ -352,8 +352,8 @@ pub struct NfStatus {
     /// Number of times that its standby took over.
     #[serde(default)]
     pub takeovers: u64,
-    /// Time from the moment at which its worker saw the last death to the end of the takeover, in nanoseconds;
-    /// `None` where the control loop saw it first.
+    /// Time from the moment at which its worker saw the last death to the end of the takeover, in
+    /// nanoseconds; `None` where the control loop saw it first.
     #[serde(default)]
     pub takeover_ns: Option<u64>,
     /// Packets put into its receive ring.

@@ -52,7 +52,8 @@ pub enum Command {
     Hop(hop::Options),
     /// Measure restarts: from an NF's death to the first packet of its successor, and 24 NFs at once
     Start(start::Options),
-    /// Measure deaths of NFs with standbys: time to the first packet, what is lost, throughput beside NFs without
+    /// Measure deaths of NFs with standbys: time to the first packet, what is lost, throughput beside NFs
+    /// without
     Resilience(resilience::Options),
     /// Measure TCP through three NFs between two namespaces, beside kernel routing, and what limits it
     Tcp(tcp::Options),

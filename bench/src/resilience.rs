@@ -1,21 +1,22 @@
 //! `headgate bench resilience`: what the death of an NF with a standby costs, and whether anybody could tell.
 //!
-//! Generator -> NFs that swap addresses and count -> a capture or nothing; the manager's worker on one core, all
-//! NFs and their standbys on another.
+//! Generator -> NFs that swap addresses and count -> a capture or nothing; the manager's worker on one core,
+//! all NFs and their standbys on another.
 //!
-//! - [`local`]: how long traffic misses an NF that dies;
-//! - [`graybox`]: deaths at random instants, by load and length of the chain, and what they left behind;
-//! - [`nfs`]: throughput of an NF with a standby beside that of the same NF without;
-//! - [`chain`]: the chains, and how NFs of them are killed.
+//! - `local`: how long traffic misses an NF that dies;
+//! - `graybox`: deaths at random instants, by load and length of the chain, and what they left behind;
+//! - `nfs`: throughput of an NF with a standby beside that of the same NF without;
+//! - `bench`: what they have in common;
+//! - `chain`: the chains, and how NFs of them are killed.
 //!
 //! Source: the dissertation, 14.5; its figures are of other machines.
 
-pub mod chain;
-pub mod graybox;
-pub mod local;
-pub mod nfs;
+mod bench;
+mod chain;
+mod graybox;
+mod local;
+mod nfs;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use headgate_api::session::Launcher;
@@ -24,8 +25,8 @@ use headgate_host::environment::Environment;
 use serde_json::json;
 
 use crate::hop::busy;
-use crate::report::{Ratio, Report, Row, Section};
-use crate::statistics::{Round, Rounds};
+use crate::report::Report;
+use bench::{Bench, Outcome};
 
 /// Experiment of `bench resilience`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,50 +57,6 @@ pub struct Options {
     /// Number of deaths of `graybox` [default: 10000, with --quick 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     kills: Option<u32>,
-}
-
-/// What the experiments are run with.
-pub(crate) struct Bench {
-    /// Starts managers.
-    pub launcher: Launcher,
-    /// Cores.
-    pub placement: Placement,
-    /// Whether it is to be short.
-    pub quick: bool,
-    /// Number of rounds.
-    pub rounds: u32,
-    /// Number of deaths of `graybox`.
-    pub kills: u32,
-}
-
-/// Results of one experiment.
-pub(crate) struct Outcome {
-    /// Its values.
-    pub section: Section,
-    /// Its comparisons.
-    pub ratios: Vec<Ratio>,
-    /// Whether nothing was lost or unaccounted for.
-    pub conserved: bool,
-    /// Notes for the reader.
-    pub notes: Vec<String>,
-}
-
-impl Bench {
-    /// Measures round after round. Returns the rounds, and whether nothing was lost in any of them.
-    pub(crate) fn measure(
-        &self,
-        name: &str,
-        mut one: impl FnMut(&mut Round) -> anyhow::Result<bool>,
-    ) -> anyhow::Result<(Rounds, bool)> {
-        let (mut rounds, mut conserved) = (Rounds::default(), true);
-        for number in 1..=self.rounds {
-            let mut round = Round::new();
-            conserved &= one(&mut round)?;
-            rounds.push(round);
-            progress(&format!("{name}, round {number} of {}", self.rounds));
-        }
-        Ok((rounds, conserved))
-    }
 }
 
 /// Measures and prints.
@@ -156,17 +113,6 @@ fn report(bench: &Bench, environment: Environment, outcomes: Vec<Outcome>) -> Re
         conserved,
         notes,
     }
-}
-
-/// Returns a row of a value, if it was measured.
-fn row(rounds: &Rounds, name: &'static str, unit: &'static str, note: &'static str) -> Option<Row> {
-    Some(Row { name: name.into(), unit, note, summary: rounds.summary(name)? })
-}
-
-/// Says how far it is.
-fn progress(what: &str) {
-    // Progress that nobody reads is no reason to stop.
-    let _ = std::io::stderr().write_all(format!("headgate: {what}\n").as_bytes());
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! `witness`: writes into each packet how many of all packets, and of its flow, it has worked on so far. So what
-//! leaves says whether its state is that of all packets before, each counted once, whatever became of its
-//! processes. It can be made to die of a packet. For tests; a program of its own, as `exec` in a configuration.
+//! `witness`: writes into each packet how many of all packets, and of its flow, it has worked on so far. So
+//! what leaves says whether its state is that of all packets before, each counted once, whatever became of
+//! its processes. It can be made to die of a packet. For tests; a program of its own, as `exec` in a
+//! configuration.
 
 use headgate_nf::state::{Bound, Table, Value};
 use headgate_nf::{Burst, Context, NetworkFunction, NfError};

@@ -268,8 +268,8 @@ fn dies_unnoticed(keys: &str) {
     assert!(numbers.into_iter().eq(0..path.entered as u32), "lost, doubled or out of order");
 }
 
-/// Its worker sees a death before the control loop does, and the reason of it is told all the same. A worker that
-/// waits for its core while others have it may come second, so not each time.
+/// Its worker sees a death before the control loop does, and the reason of it is told all the same. A worker
+/// that waits for its core while others have it may come second, so not each time.
 #[test]
 fn a_worker_sees_a_death_itself() {
     let (_folder, text, session) = begin(SWAPPED_AND_COUNTED);
@@ -304,9 +304,9 @@ fn the_standby_of_an_nf_with_time_slices_takes_over() {
     }
 }
 
-/// A packet that kills every process that works on it ends, and the others are counted as if it had not been. Two
-/// deaths may come before it is the first that was not returned. On a machine that others keep busy a standby may be
-/// made too late, so that the packet ends with the instance: then it is tried again.
+/// A packet that kills every process that works on it ends, and the others are counted as if it had not been.
+/// Two deaths may come before it is the first that was not returned. On a machine that others keep busy a
+/// standby may be made too late, so that the packet ends with the instance: then it is tried again.
 #[test]
 fn a_packet_that_kills_ends_as_poison() {
     assert!((0..5).any(|_| ends_as_poison()), "no standby was ever made within a second");

@@ -1,5 +1,5 @@
-//! Chains of NFs that swap addresses and count packets, with standbys or without; how they are killed, and what
-//! is found out of them afterwards.
+//! Chains of NFs that swap addresses and count packets, with standbys or without; how they are killed, and
+//! what is found out of them afterwards.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,7 +28,7 @@ const SHED: [&str; 2] = ["throttled", "stage-full"];
 
 /// End of a chain.
 #[derive(Clone, Copy, Debug)]
-pub enum Sink<'a> {
+pub(crate) enum Sink<'a> {
     /// Packets are thrown away.
     Null,
     /// Packets are written to a file.
@@ -37,7 +37,7 @@ pub enum Sink<'a> {
 
 /// A chain.
 #[derive(Clone, Copy, Debug)]
-pub struct Bed<'a> {
+pub(crate) struct Bed<'a> {
     /// Cores.
     pub placement: Placement,
     /// Number of NFs.
@@ -53,7 +53,6 @@ pub struct Bed<'a> {
 impl Bed<'_> {
     /// Returns the configuration. One that has run for 2 ms is settled, so that every death counts as a first
     /// one. A ring has places for the packets of some milliseconds.
-    #[must_use]
     pub fn to_toml(self) -> String {
         let Self { placement, nfs, rate, is_protected, sink } = self;
         let rate = rate.map_or("\"max\"".to_owned(), |rate| rate.to_string());
@@ -85,7 +84,7 @@ impl Bed<'_> {
 
 /// Cause of a death.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
+pub(crate) enum Death {
     /// A signal that ends the process.
     By(Signal),
     /// A hang: it stops, and is killed when that is noticed.
@@ -96,7 +95,7 @@ pub enum Death {
 ///
 /// # Errors
 /// It has none, or the kernel refuses.
-pub fn kill(nf: &NfStatus, death: Death) -> anyhow::Result<()> {
+pub(crate) fn kill(nf: &NfStatus, death: Death) -> anyhow::Result<()> {
     let pid = nf.pid.and_then(|pid| Pid::from_raw(pid as i32));
     let pid = pid.with_context(|| format!("NF {} has no process", nf.instance))?;
     let signal = match death {
@@ -113,14 +112,12 @@ pub fn kill(nf: &NfStatus, death: Death) -> anyhow::Result<()> {
 }
 
 /// Returns whether each NF works and has a standby that is ready.
-#[must_use]
-pub fn are_ready(now: &Snapshot) -> bool {
+pub(crate) fn are_ready(now: &Snapshot) -> bool {
     now.nfs.iter().all(|nf| nf.state == NfState::Running && nf.spare == "ready")
 }
 
 /// Returns how many standbys took over so far.
-#[must_use]
-pub fn takeovers(now: &Snapshot) -> u64 {
+pub(crate) fn takeovers(now: &Snapshot) -> u64 {
     now.nfs.iter().map(|nf| nf.takeovers).sum()
 }
 
@@ -128,7 +125,7 @@ pub fn takeovers(now: &Snapshot) -> u64 {
 ///
 /// # Errors
 /// It takes too long, or the manager does not answer.
-pub fn wait_for(
+pub(crate) fn wait_for(
     session: &Session,
     what: &str,
     is_so: impl Fn(&Snapshot) -> bool,
@@ -156,16 +153,15 @@ pub fn wait_for(
 ///
 /// # Errors
 /// As [`wait_for`]; or the configuration is refused.
-pub fn run_dry(session: &Session, bed: &Bed<'_>) -> anyhow::Result<Snapshot> {
+pub(crate) fn run_dry(session: &Session, bed: &Bed<'_>) -> anyhow::Result<Snapshot> {
     let text = bed.to_toml().replace(RULE, "");
     session.handle().ask(&Request::Apply { name: "dry (made by headgate bench)".to_owned(), text })?;
     wait_for(session, "the chain runs dry", |now| now.nfs.iter().all(|nf| nf.held == 0 && nf.pending == 0))
 }
 
-/// Returns the packets that were lost and those that were shed. What ended for another reason than overload is
-/// lost, and what nobody knows of is too. For a chain that has run dry.
-#[must_use]
-pub fn lost_and_shed(now: &Snapshot) -> [u64; 2] {
+/// Returns the packets that were lost and those that were shed. What ended for another reason than overload
+/// is lost, and what nobody knows of is too. For a chain that has run dry.
+pub(crate) fn lost_and_shed(now: &Snapshot) -> [u64; 2] {
     let count = |is_shed| {
         let of_kind = now.drops.iter().filter(move |drop| SHED.contains(&&*drop.reason) == is_shed);
         of_kind.map(|drop| drop.count).sum::<u64>()
@@ -181,7 +177,7 @@ pub fn lost_and_shed(now: &Snapshot) -> [u64; 2] {
 ///
 /// # Errors
 /// It does not answer, or says something else.
-pub fn counted(session: &Session, nf: &str) -> anyhow::Result<u64> {
+pub(crate) fn counted(session: &Session, nf: &str) -> anyhow::Result<u64> {
     let told =
         session.handle().ask(&Request::Tell { nf: nf.to_owned(), body: "monitor report".to_owned() })?;
     let answer = told["answers"][0]["answered"].as_str().with_context(|| format!("{nf} answers {told}"))?;

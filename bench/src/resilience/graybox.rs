@@ -1,8 +1,9 @@
 //! Deaths at random instants: what nobody is to notice, from outside and by the NFs' own state.
 //!
 //! For each length of a chain and each load, NFs that are chosen at random die of signals and of hangs, some
-//! dozens in a session. Then the chain runs dry, and it is judged: each packet that entered has left once, in its
-//! order, changed once by each NF, or was shed before the first; and each NF has counted those that passed it.
+//! dozens in a session. Then the chain runs dry, and it is judged: each packet that entered has left once, in
+//! its order, changed once by each NF, or was shed before the first; and each NF has counted those that
+//! passed it.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,8 +15,8 @@ use headgate_api::status::Snapshot;
 use headgate_wire::pcap::Records;
 use rustix::process::Signal;
 
+use super::bench::{Bench, Outcome, progress, row};
 use super::chain::{Bed, Death, Sink, are_ready, counted, kill, lost_and_shed, run_dry, takeovers, wait_for};
-use super::{Bench, Outcome, progress, row};
 use crate::report::{Row, Section};
 use crate::statistics::{Round, Rounds, Summary, quantile};
 
@@ -92,6 +93,13 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
             progress(&format!("graybox, {nfs} NFs at {load} %: {} deaths so far", all.deaths));
         }
     }
+    let rows = rows(&all).into_iter().chain(takeover_row(takeovers_ns)).collect();
+    let section = Section { title: "graybox", note: "", rows };
+    Ok(Outcome { section, ratios: Vec::new(), conserved, notes: Vec::new() })
+}
+
+/// Returns the counts as rows.
+fn rows(all: &Found) -> Vec<Row> {
     let mut round = Round::new();
     for (name, count) in [
         ("graybox.deaths", all.deaths),
@@ -117,10 +125,8 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
         row(&rounds, "graybox.changed_otherwise", "packets", "not changed once by each NF; aim: none"),
         row(&rounds, "graybox.state_differs", "", "NFs that counted other packets than passed; aim: none"),
         row(&rounds, "graybox.shed", "packets", "for overload, and while an NF that hung was not noticed"),
-        takeover_row(takeovers_ns),
     ];
-    let section = Section { title: "graybox", note: "", rows: rows.into_iter().flatten().collect() };
-    Ok(Outcome { section, ratios: Vec::new(), conserved, notes: Vec::new() })
+    rows.into_iter().flatten().collect()
 }
 
 fn takeover_row(mut all_ns: Vec<u64>) -> Option<Row> {

@@ -1,16 +1,16 @@
 //! How long traffic misses an NF that dies while its standby waits.
 //!
-//! Packets go to a capture, and their times in it say when the first one came that the standby has worked on, as
-//! in [`crate::start`]. How long the takeover itself took, from the moment at which the worker saw the death, the
-//! manager says.
+//! Packets go to a capture, and their times in it say when the first one came that the standby has worked on,
+//! as in [`crate::start`]. How long the takeover itself took, from the moment at which the worker saw the
+//! death, the manager says.
 
 use std::time::SystemTime;
 
 use anyhow::Context as _;
 use rustix::process::Signal;
 
+use super::bench::{Bench, Outcome, row};
 use super::chain::{Bed, Death, Sink, are_ready, kill, lost_and_shed, run_dry, takeovers, wait_for};
-use super::{Bench, Outcome, row};
 use crate::report::Section;
 use crate::start::{outages_ns, times_ns};
 use crate::statistics::{Round, quantile};

@@ -1,10 +1,10 @@
-//! Throughput of an NF that keeps its state and has a standby, beside the same NF without: at the rate of a full
-//! link of 10 Gbit/s with the smallest frames, and with as many packets as are taken.
+//! Throughput of an NF that keeps its state and has a standby, beside the same NF without: at the rate of a
+//! full link of 10 Gbit/s with the smallest frames, and with as many packets as are taken.
 
 use std::time::Duration;
 
+use super::bench::{Bench, Outcome, row};
 use super::chain::{Bed, Sink, are_ready, wait_for};
-use super::{Bench, Outcome, row};
 use crate::report::{Ratio, Section};
 use crate::statistics::Round;
 

@@ -7,6 +7,7 @@
 
 mod carry_out;
 mod observe;
+mod promotions;
 mod spares;
 mod standbys;
 mod takeover;

@@ -156,9 +156,8 @@ impl Control {
     }
 
     fn nf_status(&self, instance: &Instance) -> NfStatus {
-        let seat = &instance.seat;
+        let (seat, link) = (&instance.seat, instance.process.as_ref().map(|process| &process.link));
         let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
-        let link = instance.process.as_ref().map(|process| &process.link);
         let progress = link.map_or_else(Progress::default, Link::progress);
         let (weights, slices) = (self.scheduling.figures(seat.number), self.slices.figures(seat.number));
         let (queueing, processing) = self.delays.of_instances(&[seat.number]);

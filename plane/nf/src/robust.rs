@@ -2,8 +2,8 @@
 //! cause. See [`headgate_shm::owner`].
 //!
 //! The lock is a robust mutex of the C library, which alone knows what else is in the thread's list. That the
-//! lock's first word is the kernel's is so in glibc, and not in musl: where it is not found there, the lock is
-//! given back, and the end of the process is seen by its pidfd.
+//! lock's first word is the kernel's is so in glibc, and not in musl: where it is not found there, the lock
+//! is given back, and the end of the process is seen by its pidfd.
 //!
 //! An end in good order gives the lock back. Else the thread holds it until its end, and the lock's memory
 //! stays mapped, for the list leads there.
@@ -107,7 +107,7 @@ mod tests {
         let (manager, nf) = sides();
         assert!(!manager.owner().has_died());
         on_a_thread(|| {
-            drop(Robust::of_this_thread(&nf));
+            assert_eq!(Robust::of_this_thread(&nf).is_some(), is_glibc());
             assert!(!manager.owner().has_died(), "it lives");
         });
         assert_eq!(manager.owner().has_died(), is_glibc());
@@ -119,7 +119,7 @@ mod tests {
         on_a_thread(|| {
             let robust = Robust::of_this_thread(&nf);
             assert_eq!((robust.is_some(), manager.owner().thread() != 0), (is_glibc(), is_glibc()));
-            robust.map_or((), Robust::release);
+            robust.into_iter().for_each(Robust::release);
         });
         assert!(!manager.owner().has_died());
         assert_eq!(manager.owner().thread(), 0);
@@ -130,11 +130,9 @@ mod tests {
     fn it_lives_beside_other_robust_locks_of_the_thread() {
         let [first, second, third] = [sides(), sides(), sides()];
         on_a_thread(|| {
-            let locks = [&first, &second, &third].map(|(_, nf)| Robust::of_this_thread(nf));
-            let [first, second, third] = locks;
-            drop(second);
-            first.map_or((), Robust::release);
-            drop(third);
+            let [first, _second, _third] =
+                [&first, &second, &third].map(|(_, nf)| Robust::of_this_thread(nf));
+            first.into_iter().for_each(Robust::release);
         });
         let died = [first, second, third].map(|(manager, _)| manager.owner().has_died());
         assert_eq!(died, [false, is_glibc(), is_glibc()]);

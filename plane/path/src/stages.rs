@@ -132,8 +132,8 @@ impl Stages {
         self.instances.iter().position(|instance| instance.link.is_to_be_succeeded())
     }
 
-    /// Does what is due in each pass: judges queues, blocks and calls NFs, flushes interfaces. Returns whether
-    /// a process was seen to have died whose standby can take over at once.
+    /// Does what is due in each pass: judges queues, blocks and calls NFs, flushes interfaces. Returns
+    /// whether a process was seen to have died whose standby can take over at once.
     pub fn tend(&mut self, view: &View, ledger: &mut Ledger) -> bool {
         let mut saw_death = false;
         for instance in &mut self.instances {

@@ -378,8 +378,8 @@ impl ManagerSide {
         self.is_last.store(true, Ordering::Release); // L-release, with L-acquire
     }
 
-    /// Kills its process: none of its threads goes on after its next interrupt. For one that has ended nothing
-    /// happens. Without effect where none was noted.
+    /// Kills its process: none of its threads goes on after its next interrupt. For one that has ended
+    /// nothing happens. Without effect where none was noted.
     pub fn kill(&self) {
         if let Some(process) = self.process.get() {
             // Ended and reaped meanwhile: just as well.

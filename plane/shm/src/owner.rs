@@ -1,14 +1,14 @@
 //! Owner of a transmit ring: how a worker sees that the thread of an NF has ended, sooner than by its pidfd.
 //!
 //! The problem: a pidfd says that a *process* has ended, which the kernel finds out last, after it has given
-//! back the process's memory: 140 us and more. What a standby waits for is less: that the *thread* which works
-//! on packets stores nothing any more.
+//! back the process's memory: 140 us and more. What a standby waits for is less: that the *thread* which
+//! works on packets stores nothing any more.
 //!
 //! The intuition: the kernel keeps a list of locks for each thread (`set_robust_list(2)`). When the thread
 //! ends, of whatever cause, it sets [`DIED`] in each lock of the list that is the thread's. So the NF library
 //! takes such a lock (`headgate-nf`, `robust.rs`) and never gives it back, and the worker reads the lock's
-//! word. The lock is the C library's: it alone knows what else is in the list. It lies beside the index of the
-//! transmit ring, in a line that the worker reads in each pass anyway.
+//! word. The lock is the C library's: it alone knows what else is in the list. It lies beside the index of
+//! the transmit ring, in a line that the worker reads in each pass anyway.
 //!
 //! What it refuses to do: prove anything. An NF may write the word itself. It is then ended before anything
 //! that it has returned is taken ([`crate::ManagerSide::kill`]), so a lie is a death like another.

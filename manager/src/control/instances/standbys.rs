@@ -2,8 +2,8 @@
 //!
 //! A standby begins as a spare ([`super::spares`]). Told to go, it becomes the NF with rings of its own and
 //! the state of the process that works, to which it writes nothing; its worker has its rings, and promotes
-//! it. Here it is welcomed and handed over. One that ends is first forgotten by the worker, which may just have
-//! promoted it. How it becomes the process of its instance is [`super::takeover`].
+//! it. Here it is welcomed and handed over. One that ends is first forgotten by the worker, which may just
+//! have promoted it. How it becomes the process of its instance is [`super::promotions`].
 
 use headgate_decide::spare;
 use headgate_host::Signal;

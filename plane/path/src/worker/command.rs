@@ -22,8 +22,8 @@ pub enum Command {
     /// Take an instance into service. The one that had its number before was reclaimed.
     Attach(Box<InstanceEnds>),
     /// Take an instance out of service: its process is gone. Answered by
-    /// [`Event::Reclaimed`](super::Event::Reclaimed), or, where a standby has taken over meanwhile, which lives,
-    /// by [`Event::Promoted`](super::Event::Promoted) before.
+    /// [`Event::Reclaimed`](super::Event::Reclaimed), or, where a standby has taken over meanwhile, which
+    /// lives, by [`Event::Promoted`](super::Event::Promoted) before.
     Reclaim {
         /// The instance.
         number: InstanceId,

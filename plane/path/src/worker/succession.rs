@@ -1,8 +1,9 @@
 //! Succession of processes: what a worker does when the process of an instance has died, or a standby comes.
 //!
 //! A death is seen in two ways. Where the process has a standby, the worker sees it itself, in the pass after
-//! the thread's last instruction ([`headgate_shm::owner`]). The control loop hears of every death, later, by the
-//! pidfd; of one that the worker has seen it is told, and what it says of that process then has no effect.
+//! the thread's last instruction ([`headgate_shm::owner`]). The control loop hears of every death, later, by
+//! the pidfd; of one that the worker has seen it is told, and what it says of that process then has no
+//! effect.
 
 use std::sync::Arc;
 

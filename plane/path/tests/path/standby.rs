@@ -1,6 +1,9 @@
 //! A standby in the place of a process that died: it gives each packet that was not returned once, in order,
 //! and the accounts hold.
 
+mod lent;
+mod seen;
+
 use headgate_path::drop::DropReason;
 use headgate_path::plan::Exit;
 use headgate_path::worker::{Command, Event, Promotion};
@@ -11,7 +14,6 @@ use proptest::prelude::*;
 use crate::harness::World;
 use crate::harness::frames::udp4;
 use crate::harness::layout::{HERE, Layout};
-use crate::harness::nf::make;
 use crate::hostile::liar::offset;
 
 const RING: u32 = 64;
@@ -265,96 +267,6 @@ fn who_has_no_use_for_a_standby_is_reclaimed() {
     world.pass_of(0);
     assert_eq!(world.events(), [Event::Reclaimed { number: NF, lost: 0, returned: 0 }]);
     world.standbys.clear();
-    world.finish();
-}
-
-/// The worker sees the death itself. The control loop does later: then a process works that lives.
-#[test]
-fn a_death_that_the_worker_sees_is_taken_over_in_the_same_pass() {
-    let mut world = given(one(), 0..30);
-    world.stand_by(0);
-    let taken = world.nf(0).take(20);
-    give_back(&mut world, &taken[..12]);
-    let dead = world.die_seen(0);
-    world.pass_of(0);
-    let promotion = promoted(&world);
-    assert!(promotion.took.is_some());
-    let expected = Promotion { returned: 12, again: 18, is_alone: false, poisoned: false, took: None };
-    assert_eq!(Promotion { took: None, ..promotion }, expected);
-    world.check();
-    assert_eq!(world.promote(0), (12, 0));
-    let again = world.nf(0).take(8);
-    world.post(0, Command::TakeOver { number: NF, dead: dead.clone() });
-    world.post(0, Command::Reclaim { number: NF, dead: Some(dead) });
-    world.pass_of(0);
-    assert_eq!(world.events(), [], "who died was not the one that works");
-    give_back(&mut world, &again);
-    world.settle();
-    assert_eq!(world.sent(1), frames(0..30));
-    world.finish();
-}
-
-/// Without a standby that is ready, and where the control loop wants none, a death is its affair.
-#[test]
-fn a_death_without_a_successor_is_left_to_the_control_loop() {
-    let mut world = given(one(), 0..10);
-    let dead = world.die_seen(0);
-    world.pass_of(0);
-    assert_eq!(world.events(), []);
-    dead.have_no_successor();
-    world.stand_by(0);
-    world.pass_of(0);
-    world.pass_of(0);
-    assert_eq!(world.events(), []);
-    world.post(0, Command::Reclaim { number: NF, dead: Some(dead) });
-    world.pass_of(0);
-    assert_eq!(world.events(), [Event::Reclaimed { number: NF, lost: 10, returned: 0 }]);
-    world.standbys.clear();
-    world.finish();
-}
-
-/// An offender that says it has died is an offender.
-#[test]
-fn an_offender_that_dies_is_not_taken_over() {
-    let mut world = given(one(), 0..10);
-    world.stand_by(0);
-    world.nf(0).give_back(&[Descriptor::new(999, 0, 60, 0)]);
-    world.die_seen(0);
-    world.pass_of(0);
-    assert_eq!(world.events(), [Event::Offence { number: NF, offence: Offence::NotHeld }]);
-    world.pass_of(0);
-    assert_eq!(world.events(), []);
-    world.reclaim(0);
-    world.standbys.clear();
-    world.finish();
-}
-
-/// Buffers that the dead were lent come home, and the standby is lent as many.
-#[test]
-fn a_standby_that_makes_packets_is_lent_buffers_of_its_own() {
-    let mut world = given(one().lend(4), 0..10);
-    world.pass_of(0);
-    let region = world.regions[0].clone();
-    let made = make(&region, &mut world.nf(0).lent, &udp4(2, 0), 0);
-    assert!(made.is_some());
-    world.stand_by(0);
-    world.die(0);
-    world.pass_of(0);
-    assert_eq!(promoted(&world).again, 10);
-    world.promote(0);
-    world.pass_of(0);
-    world.check();
-    assert_eq!(world.boards[0].instances[0].lent.get(), 4);
-    world.makes(
-        0,
-        Box::new(move |region, packet, lent| {
-            let made = make(region, lent, &udp4(2, 0), 0);
-            [Some(packet.with_tag(0)), made].into_iter().flatten().collect()
-        }),
-    );
-    world.settle();
-    let sent = world.sent(1);
-    assert!(sent.len() > 10 && frames(0..10).iter().all(|frame| sent.contains(frame)));
     world.finish();
 }
 

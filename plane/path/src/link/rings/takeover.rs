@@ -34,7 +34,8 @@ impl Rings {
         }
     }
 
-    /// Returns whether the process has died, by the word of the kernel, and the standby can take over at once.
+    /// Returns whether the process has died, by the word of the kernel, and the standby can take over at
+    /// once.
     #[inline(always)]
     pub fn is_to_be_succeeded(&self) -> bool {
         let has_standby = self.succession.as_ref().is_some_and(|succession| succession.standby.is_some());

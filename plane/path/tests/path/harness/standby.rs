@@ -11,7 +11,9 @@ use headgate_units::InstanceId;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::World;
-use crate::hostile::liar::offset;
+
+/// Offset of the owner's word in a control region: see `headgate_shm::control`.
+const OWNER: u64 = 392;
 
 /// A process that has ended.
 static ENDED: LazyLock<OwnedFd> = LazyLock::new(|| {
@@ -39,7 +41,7 @@ impl World {
     pub fn die_seen(&mut self, number: u16) -> Arc<ManagerSide> {
         let nf = self.nfs.remove(&number).expect("it has a process");
         nf.manager.bind(ENDED.as_fd()).unwrap();
-        rustix::io::pwrite(&nf.control, &DIED.to_ne_bytes(), offset::OWNER).unwrap();
+        rustix::io::pwrite(&nf.control, &DIED.to_ne_bytes(), OWNER).unwrap();
         nf.manager
     }
 

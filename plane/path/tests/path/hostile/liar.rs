@@ -11,7 +11,6 @@ pub mod offset {
     pub const DOORBELL: u64 = 0;
     pub const RECEIVE_CONSUMED: u64 = 256;
     pub const TRANSMIT_PRODUCED: u64 = 384;
-    pub const OWNER: u64 = 392;
     pub const LEND_CONSUMED: u64 = 1024;
     pub const SLOTS: u64 = 4096;
 }
