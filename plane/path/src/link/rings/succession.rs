@@ -60,7 +60,10 @@ impl Given {
     pub(super) fn sort_out(&mut self, records: Records) {
         let Self { entries, number_of, holder, .. } = self;
         entries.retain(|(packet, number)| {
-            records.place(packet.index()).holder() == *holder && number_of[packet.index() as usize] == *number
+            let place = records.place(packet.index());
+            // A buffer that came back may have been lent to it, empty.
+            let is_held = place.holder() == *holder && !place.is_lent();
+            is_held && number_of[packet.index() as usize] == *number
         });
     }
 }

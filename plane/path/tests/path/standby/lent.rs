@@ -33,3 +33,31 @@ fn a_standby_that_makes_packets_is_lent_buffers_of_its_own() {
     assert!(sent.len() > 10 && frames(0..10).iter().all(|frame| sent.contains(frame)));
     world.finish();
 }
+
+/// Buffers of packets that came back are lent, empty: they are not given again as those packets.
+#[test]
+fn an_empty_buffer_is_not_given_again_as_the_packet_that_was_in_it() {
+    let mut world = given(one().lend(8), 0..10);
+    world.makes(
+        0,
+        Box::new(|region, packet, lent| {
+            let made = make(region, lent, &udp4(2, 0), 0);
+            [Some(packet.with_tag(0)), made].into_iter().flatten().collect()
+        }),
+    );
+    for round in 1..20 {
+        world.settle();
+        world.offer(0, &frames(round * 10..round * 10 + 10));
+        world.pass_of(0);
+    }
+    world.settle();
+    world.offer(0, &frames(500..503));
+    world.pass_of(0);
+    world.stand_by(0);
+    world.die(0);
+    world.pass_of(0);
+    assert_eq!(promoted(&world).again, 3);
+    world.promote(0);
+    world.settle();
+    world.finish();
+}
