@@ -77,6 +77,7 @@ impl Command {
         match self {
             Self::Hop(_) => "hop".to_owned(),
             Self::Start(_) => "start".to_owned(),
+            Self::Resilience(options) => of("resilience", options.experiment()),
             Self::Tcp(_) => "tcp".to_owned(),
             Self::Nfvnice(options) => of("nfvnice", options.experiment()),
             Self::Unis(options) => of("unis", options.experiment()),

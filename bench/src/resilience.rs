@@ -25,6 +25,7 @@ use headgate_host::environment::Environment;
 use serde_json::json;
 
 use crate::hop::busy;
+use crate::leave::Output;
 use crate::report::Report;
 use bench::{Bench, Outcome};
 
@@ -39,6 +40,18 @@ pub enum Experiment {
     Nfs,
     /// All of them
     All,
+}
+
+impl Experiment {
+    /// Its name in the command line and in reports.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Graybox => "graybox",
+            Self::Nfs => "nfs",
+            Self::All => "all",
+        }
+    }
 }
 
 /// Options of `bench resilience`.
@@ -59,12 +72,18 @@ pub struct Options {
     kills: Option<u32>,
 }
 
+impl Options {
+    pub(crate) const fn experiment(&self) -> &'static str {
+        self.experiment.name()
+    }
+}
+
 /// Measures and prints.
 ///
 /// # Errors
 /// Whatever kept it from measuring or printing.
-pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
-    let environment = Environment::observe();
+pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
+    let environment = out.machine();
     let bench = Bench {
         launcher: Launcher::find()?,
         placement: Placement::choose()?,
@@ -84,7 +103,7 @@ pub fn run(options: &Options, json: bool) -> anyhow::Result<ExitCode> {
         outcomes.push(nfs::run(&bench)?);
     }
     let report = report(&bench, environment, outcomes);
-    report.print(json)?;
+    out.tell(&report)?;
     Ok(if report.conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
 }
 
