@@ -29,6 +29,7 @@ mod histogram;
 mod kernel;
 mod link;
 mod lives;
+pub mod network;
 mod nf;
 mod plant;
 mod port;

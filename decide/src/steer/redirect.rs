@@ -80,13 +80,13 @@ impl Redirection {
         &mut self,
         now: Instant,
         theta: f64,
-        pricing: &mut Pricing<'_>,
+        pricing: &mut Pricing,
         ways: &[Way],
         (state, flows): (State, &[FlowLoad]),
     ) -> Vec<Move> {
         let mut moves = Vec::new();
         let costs =
-            |pricing: &Pricing<'_>| ways.iter().map(|way| (way.owner, pricing.cost(way))).collect::<Vec<_>>();
+            |pricing: &Pricing| ways.iter().map(|way| (way.owner, pricing.cost(way))).collect::<Vec<_>>();
         let first = costs(pricing);
         let Some((_, least)) = cheapest(first.iter().copied()) else { return moves };
         let too_expensive =
@@ -104,12 +104,10 @@ impl Redirection {
                 let Some((to, least)) = cheapest(all.iter().copied()) else { break };
                 let own = all.iter().find(|(one, _)| *one == owner).map_or(0.0, |(_, cost)| *cost);
                 let Some(way) = ways.iter().find(|way| way.owner == to) else { break };
-                let mut after = pricing.clone();
-                after.add(way, flow.traffic);
-                if own - least <= theta || own - after.cost(way) <= theta {
+                if own - least <= theta || own - pricing.cost_with(way, flow.traffic) <= theta {
                     break;
                 }
-                *pricing = after;
+                pricing.add(way, flow.traffic);
                 moves.push(Move { flow: flow.flow, from: owner, to, with_state: state == State::Exported });
             }
         }

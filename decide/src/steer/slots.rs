@@ -3,7 +3,6 @@
 //! A node fills its tables of an epoch one after another with one [`Pricing`], so that what one table
 //! will send to a core is seen by the next. What other nodes will send there it does not know.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::Owner;
@@ -48,24 +47,23 @@ pub enum Traffic {
     Capped(f64),
 }
 
-/// Prices of an epoch, with what tables have added to them since.
+/// Prices of an epoch as one node sees them, with what its tables have added to them since.
 #[derive(Clone, Debug)]
-pub struct Pricing<'a> {
-    kappas: &'a [f64],
-    added: BTreeMap<u32, f64>,
+pub struct Pricing {
+    /// Scaled, `kappa + 1`, by resource.
+    scaled: Vec<f64>,
 }
 
-impl<'a> Pricing<'a> {
-    /// Begins an epoch with these prices.
+impl Pricing {
+    /// Begins an epoch with these prices without a scale.
     #[must_use]
-    pub const fn new(kappas: &'a [f64]) -> Self {
-        Self { kappas, added: BTreeMap::new() }
+    pub fn new(kappas: &[f64]) -> Self {
+        Self { scaled: kappas.iter().map(|kappa| kappa + 1.0).collect() }
     }
 
-    /// Returns the scaled price of a resource with what was added. One that is unknown is not to be used.
+    /// Returns the scaled price of a resource. One that is unknown is not to be used.
     fn scaled(&self, resource: u32) -> f64 {
-        let added = self.added.get(&resource).copied().unwrap_or(0.0);
-        self.kappas.get(resource as usize).map_or(f64::INFINITY, |kappa| (kappa + 1.0 + added).min(PRICE_MAX))
+        self.scaled.get(resource as usize).map_or(f64::INFINITY, |scaled| scaled.min(PRICE_MAX))
     }
 
     /// Returns the cost of an instance now.
@@ -74,19 +72,23 @@ impl<'a> Pricing<'a> {
         of.fixed + of.tolls.iter().map(|toll| toll.factor * self.scaled(toll.resource)).sum::<f64>()
     }
 
-    /// Adds what traffic on a way will cause. An elastic flow adds its weight over that of the dummy
-    /// flow. A rate adds to the utilisation u, of which the scaled price is `1 / (1 - u)`.
+    /// Returns the cost of an instance with traffic that is not there yet.
+    #[must_use]
+    pub fn cost_with(&self, of: &Way, traffic: Traffic) -> f64 {
+        let toll = |toll: &Toll| {
+            let scaled = self.scaled(toll.resource);
+            toll.factor * (scaled + effect(scaled, toll, traffic))
+        };
+        of.fixed + of.tolls.iter().map(toll).sum::<f64>()
+    }
+
+    /// Adds what traffic on a way will cause.
     pub fn add(&mut self, way: &Way, traffic: Traffic) {
         for toll in &way.tolls {
-            let scaled = self.scaled(toll.resource);
-            let more = match traffic {
-                Traffic::Elastic(weight) => weight / DUMMY_WEIGHT,
-                Traffic::Capped(rate) => {
-                    let free = (1.0 / scaled - toll.share * rate).max(1.0 / PRICE_MAX);
-                    1.0 / free - scaled
-                }
-            };
-            *self.added.entry(toll.resource).or_default() += more.max(0.0);
+            let more = effect(self.scaled(toll.resource), toll, traffic);
+            if let Some(known) = self.scaled.get_mut(toll.resource as usize) {
+                *known += more;
+            }
         }
     }
 
@@ -120,12 +122,34 @@ impl<'a> Pricing<'a> {
             Traffic::Elastic(weight) => Traffic::Elastic(weight / SLOTS as f64),
             Traffic::Capped(rate) => Traffic::Capped(rate / SLOTS as f64),
         };
+        // Costs only rise, so one that was computed earlier is not too high: the least of them is computed anew
+        // until it stays the least.
+        let mut costs: Vec<(Owner, f64)> = options.iter().map(|one| (one.owner, self.cost(one))).collect();
         for slot in table.iter_mut().filter(|owner| is_open(**owner)) {
-            let costs = options.iter().map(|one| (one.owner, self.cost(one)));
-            *slot = cheapest(costs).map(|(owner, _)| owner);
-            if let Some(chosen) = options.iter().find(|one| Some(one.owner) == *slot) {
-                self.add(chosen, part);
+            let chosen = loop {
+                let Some((owner, known)) = cheapest(costs.iter().copied()) else { break None };
+                let Some(at) = options.iter().position(|one| one.owner == owner) else { break None };
+                costs[at].1 = self.cost(&options[at]);
+                if costs[at].1 <= known {
+                    break Some(&options[at]);
+                }
+            };
+            *slot = chosen.map(|way| way.owner);
+            if let Some(way) = chosen {
+                self.add(way, part);
             }
+        }
+    }
+}
+
+/// Returns what traffic adds to a scaled price. An elastic flow adds its weight over that of the dummy
+/// flow. A rate adds to the utilisation u, of which the scaled price is `1 / (1 - u)`.
+fn effect(scaled: f64, toll: &Toll, traffic: Traffic) -> f64 {
+    match traffic {
+        Traffic::Elastic(weight) => weight / DUMMY_WEIGHT,
+        Traffic::Capped(rate) => {
+            let free = (1.0 / scaled - toll.share * rate).max(1.0 / PRICE_MAX);
+            (1.0 / free - scaled).max(0.0)
         }
     }
 }

@@ -1,0 +1,251 @@
+//! Who gets the flows: the decisions of `decide`, and baselines.
+
+use std::collections::BTreeMap;
+
+use headgate_decide::elastic::Band;
+use headgate_decide::spread::{SLOTS, slot};
+use headgate_decide::steer::cost::{Candidate, Terrain, cheapest, detour, path, rest};
+use headgate_decide::steer::redirect::{FlowLoad, Move, Redirection, State};
+use headgate_decide::steer::slots::{Pricing, SlotTable, Traffic, Way};
+use headgate_decide::steer::{NodeId, Owner};
+use headgate_decide::units::Instant;
+
+use super::graph::Routes;
+use super::ground::{Ground, Instance, Layout, way};
+use super::scene::{Mode, NetworkScene};
+use super::simple::Sequences;
+use crate::random::Random;
+
+/// A table of slots: the node that has it, chain, position, egress.
+pub(crate) type TableKey = (NodeId, u32, u32, NodeId);
+
+/// Where a flow begins and ends, and which chain it passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Trip {
+    pub(crate) chain: u32,
+    pub(crate) ingress: NodeId,
+    pub(crate) egress: NodeId,
+}
+
+/// A network as steering finds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'a> {
+    pub(crate) scene: &'a NetworkScene,
+    pub(crate) layout: &'a Layout,
+    pub(crate) routes: &'a Routes,
+    pub(crate) ground: &'a Ground,
+    pub(crate) instances: &'a BTreeMap<Owner, Instance>,
+}
+
+/// What steering keeps.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    /// Prices as each node sees them, with what its own tables added.
+    pricings: BTreeMap<NodeId, Pricing>,
+    /// Fresh tables of this epoch.
+    tables: BTreeMap<TableKey, SlotTable>,
+    /// What the rest of a chain costs, by chain and egress.
+    rests: BTreeMap<(u32, NodeId), Vec<Vec<f64>>>,
+    /// Bits per second that each table was asked for, smoothed over epochs.
+    asked: BTreeMap<TableKey, f64>,
+    asking: BTreeMap<TableKey, f64>,
+    redirections: BTreeMap<TableKey, Redirection>,
+    sequences: Sequences,
+    random: Random,
+}
+
+/// Part of the last epoch in what a table is expected to be asked for. Our choice.
+const SMOOTHING: f64 = 0.5;
+
+impl Steering {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            pricings: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            rests: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            redirections: BTreeMap::new(),
+            sequences: Sequences::default(),
+            random: Random::stream(seed, RANDOM_STEERING),
+        }
+    }
+
+    /// Begins an epoch: everything that prices and instances go into is made anew when it is asked for.
+    pub(crate) fn on_epoch(&mut self, field: Field<'_>, loads: &BTreeMap<Trip, f64>) {
+        self.on_change();
+        let seconds = field.scene.period.as_secs_f64();
+        let asking = std::mem::take(&mut self.asking);
+        self.asked.values_mut().for_each(|asked| *asked *= 1.0 - SMOOTHING);
+        for (key, bits) in asking {
+            *self.asked.entry(key).or_default() += SMOOTHING * bits / seconds;
+        }
+        if field.scene.mode == Mode::E2Simple {
+            self.sequences.on_epoch(field, loads);
+        }
+    }
+
+    /// Forgets what was made for instances that may be gone.
+    pub(crate) fn on_change(&mut self) {
+        self.pricings.clear();
+        self.tables.clear();
+        self.rests.clear();
+    }
+
+    /// Chooses an instance for each stage of a flow; `None` where one has none within reach.
+    pub(crate) fn choose(
+        &mut self,
+        field: Field<'_>,
+        trip: Trip,
+        hash: u32,
+        bits: f64,
+    ) -> Option<Vec<Owner>> {
+        let ground = field.ground;
+        let stages = &field.scene.chains[trip.chain as usize].0;
+        if !ground.hops(trip.ingress, trip.egress).is_finite() {
+            return None;
+        }
+        match field.scene.mode {
+            Mode::Drench | Mode::Dwor
+                if field.scene.source == headgate_decide::market::view::Source::Central =>
+            {
+                path(ground, &ground.stages(stages), trip.ingress, trip.egress)
+            }
+            Mode::Drench | Mode::Dwor => self.by_tables(field, trip, (hash, bits), 0, trip.ingress),
+            Mode::Slick => path(ground, &ground.stages(stages), trip.ingress, trip.egress),
+            Mode::E2Simple => self.sequences.choose(field, trip, hash),
+            Mode::Nearest | Mode::Ecmp | Mode::LeastLoaded | Mode::Random => {
+                self.one_by_one(field, trip, hash)
+            }
+        }
+    }
+
+    /// Chooses hop by hop from a position on, each node by a table of its own.
+    fn by_tables(
+        &mut self,
+        field: Field<'_>,
+        trip: Trip,
+        (hash, bits): (u32, f64),
+        position: usize,
+        from: NodeId,
+    ) -> Option<Vec<Owner>> {
+        let count = field.scene.chains[trip.chain as usize].0.len();
+        let mut node = from;
+        let mut owners = Vec::with_capacity(count);
+        for position in position..count {
+            let key = (node, trip.chain, position as u32, trip.egress);
+            *self.asking.entry(key).or_default() += bits;
+            let owner = self.table(field, key)[slot(hash)]?;
+            node = owner.node;
+            owners.push(owner);
+        }
+        Some(owners)
+    }
+
+    /// Chooses the stages that come after one that a flow was moved at.
+    pub(crate) fn follow(
+        &mut self,
+        field: Field<'_>,
+        trip: Trip,
+        hash: u32,
+        owners: &[Owner],
+        (position, to): (usize, Owner),
+    ) -> Option<Vec<Owner>> {
+        let mut all = owners[..position].to_vec();
+        all.push(to);
+        all.extend(self.by_tables(field, trip, (hash, 0.0), position + 1, to.node)?);
+        Some(all)
+    }
+
+    fn table(&mut self, field: Field<'_>, key: TableKey) -> SlotTable {
+        if let Some(table) = self.tables.get(&key) {
+            return *table;
+        }
+        let ways = self.ways(field, key, field.scene.off_path);
+        let traffic = Traffic::Capped(self.asked.get(&key).copied().unwrap_or(0.0));
+        let table = self.pricing(field, key.0).fill(&ways, traffic);
+        self.tables.insert(key, table);
+        table
+    }
+
+    fn pricing(&mut self, field: Field<'_>, node: NodeId) -> &mut Pricing {
+        self.pricings.entry(node).or_insert_with(|| Pricing::new(&field.ground.kappas))
+    }
+
+    /// Returns the ways from a table's node to its instances.
+    fn ways(
+        &mut self,
+        field: Field<'_>,
+        (node, chain, position, egress): TableKey,
+        off_path: f64,
+    ) -> Vec<Way> {
+        let Field { scene, layout, routes, ground, instances } = field;
+        let stages = ground.stages(&scene.chains[chain as usize].0);
+        let rests = self
+            .rests
+            .entry((chain, egress))
+            .or_insert_with(|| rest(ground, scene.lookahead, &stages, egress));
+        let candidates = stages[position as usize].iter().zip(&rests[position as usize]);
+        let reached = candidates.filter(|(one, _)| ground.hops(node, one.owner.node).is_finite());
+        let fixed = |(one, rest): (&Candidate, &f64)| {
+            let detour =
+                if off_path > 0.0 { off_path * detour(ground, node, one.owner.node, egress) } else { 0.0 };
+            way(layout, routes, node, (one.owner, instances[&one.owner].core), rest + detour)
+        };
+        reached.map(fixed).collect()
+    }
+
+    /// Returns the flows of each table that move in this epoch. Flows are given by the table that they pass.
+    pub(crate) fn redirect(
+        &mut self,
+        field: Field<'_>,
+        now: Instant,
+        band: &Band,
+        flows: &BTreeMap<TableKey, Vec<FlowLoad>>,
+    ) -> Vec<(TableKey, Move)> {
+        let mut moves = Vec::new();
+        self.redirections.retain(|key, _| flows.contains_key(key));
+        for (key, flows) in flows {
+            let ways = self.ways(field, *key, 0.0);
+            let mut redirection = self.redirections.remove(key).unwrap_or_default();
+            let pricing = self.pricing(field, key.0);
+            let found = redirection.on_epoch(now, band.theta(), pricing, &ways, (State::None, flows));
+            self.redirections.insert(*key, redirection);
+            moves.extend(found.into_iter().map(|one| (*key, one)));
+        }
+        moves
+    }
+
+    /// Baselines that choose each stage by itself.
+    fn one_by_one(&mut self, field: Field<'_>, trip: Trip, hash: u32) -> Option<Vec<Owner>> {
+        let ground = field.ground;
+        let mut node = trip.ingress;
+        let mut owners = Vec::new();
+        for stage in ground.stages(&field.scene.chains[trip.chain as usize].0) {
+            let within: Vec<&Candidate> =
+                stage.iter().filter(|one| ground.hops(node, one.owner.node).is_finite()).collect();
+            let hops = |one: &&Candidate| ground.hops(node, one.owner.node);
+            let costs = |cost: &dyn Fn(&&Candidate) -> f64| {
+                cheapest(within.iter().map(|one| (one.owner, cost(one)))).map(|(owner, _)| owner)
+            };
+            let owner = match field.scene.mode {
+                Mode::Nearest => costs(&hops)?,
+                Mode::LeastLoaded => costs(&|one| one.price)?,
+                Mode::Ecmp => {
+                    let least = within.iter().map(hops).fold(f64::INFINITY, f64::min);
+                    let near: Vec<Owner> =
+                        within.iter().filter(|one| hops(one) <= least).map(|one| one.owner).collect();
+                    *near.get(hash as usize % SLOTS % near.len().max(1))?
+                }
+                _ if within.is_empty() => return None,
+                _ => within[self.random.below(within.len() as u64) as usize].owner,
+            };
+            node = owner.node;
+            owners.push(owner);
+        }
+        Some(owners)
+    }
+}
+
+/// Stream of what steering draws.
+const RANDOM_STEERING: u64 = 1 << 40;
