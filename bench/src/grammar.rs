@@ -34,7 +34,10 @@ mod tests {
     fn every_experiment_and_its_options_are_there() {
         let grammar = of("bench", &crate::Command::augment_subcommands(Command::new("headgate-bench")));
         let names: Vec<&str> = grammar.commands.iter().map(|command| command.name.as_str()).collect();
-        assert_eq!(names, ["hop", "start", "resilience", "tcp", "nfvnice", "unis", "scc", "hostile"]);
+        assert_eq!(
+            names,
+            ["hop", "start", "resilience", "tcp", "nfvnice", "unis", "scc", "drench", "neo-nsh", "hostile"]
+        );
         let find = |command: usize, name: &str| {
             let arguments = &grammar.commands[command].arguments;
             arguments

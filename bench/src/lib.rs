@@ -12,17 +12,21 @@
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
 //! - [`unis`]: the experiments of that thesis (`headgate bench unis`);
 //! - [`scc`]: the experiments of that paper (`headgate bench scc`);
+//! - [`drench`]: prices and steering in simulated networks (`headgate bench drench`);
+//! - [`neo_nsh`]: identifiers of chains, counted (`headgate bench neo-nsh`);
 //! - [`hostile`]: a hostile NF beside a neighbour (`headgate bench hostile`);
 //! - [`statistics`]: rounds, and ratios within them;
 //! - [`grammar`]: the command line, for the completions of `headgate`;
 //! - [`report`]: what is printed;
 //! - [`leave`]: the report that a run leaves.
 
+pub mod drench;
 pub mod grammar;
 pub mod hop;
 pub mod hostile;
 pub mod lab;
 pub mod leave;
+pub mod neo_nsh;
 pub mod nfvnice;
 pub mod report;
 pub mod resilience;
@@ -65,6 +69,11 @@ pub enum Command {
     /// Run the experiments of the SCC paper: chains on interfaces of the kernel, packets of one system call,
     /// policies
     Scc(scc::Options),
+    /// Simulate networks of nodes: prices, steering by them and instances beside other schemes, and the
+    /// price solver
+    Drench(drench::Options),
+    /// Count identifiers and rules of service chains: one for each list of NFs, or one for each path
+    NeoNsh(neo_nsh::Options),
     /// Measure an NF of one trust domain beside a hostile NF of another, by the attack
     Hostile(hostile::Options),
 }
@@ -82,6 +91,8 @@ impl Command {
             Self::Nfvnice(options) => of("nfvnice", options.experiment()),
             Self::Unis(options) => of("unis", options.experiment()),
             Self::Scc(options) => of("scc", options.experiment()),
+            Self::Drench(options) => of("drench", options.experiment()),
+            Self::NeoNsh(options) => of("neo-nsh", options.experiment()),
             Self::Hostile(_) => "hostile".to_owned(),
         }
     }
@@ -105,6 +116,8 @@ impl Command {
             Self::Nfvnice(options) => nfvnice::run(&options, out),
             Self::Unis(options) => unis::run(&options, out),
             Self::Scc(options) => scc::run(&options, out),
+            Self::Drench(options) => drench::run(&options, out),
+            Self::NeoNsh(options) => neo_nsh::run(&options, out),
             Self::Hostile(options) => hostile::run(&options, out),
         }
     }

@@ -87,6 +87,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "headgate-report",
             "headgate-session",
             "headgate-shm",
+            // Networks of many nodes are simulated.
+            "headgate-sim",
             "headgate-wire",
         ],
     ),

@@ -73,8 +73,7 @@ impl Pricing {
     }
 
     /// Returns the cost of an instance with traffic that is not there yet.
-    #[must_use]
-    pub fn cost_with(&self, of: &Way, traffic: Traffic) -> f64 {
+    pub(super) fn cost_with(&self, of: &Way, traffic: Traffic) -> f64 {
         let toll = |toll: &Toll| {
             let scaled = self.scaled(toll.resource);
             toll.factor * (scaled + effect(scaled, toll, traffic))
@@ -122,8 +121,8 @@ impl Pricing {
             Traffic::Elastic(weight) => Traffic::Elastic(weight / SLOTS as f64),
             Traffic::Capped(rate) => Traffic::Capped(rate / SLOTS as f64),
         };
-        // Costs only rise, so one that was computed earlier is not too high: the least of them is computed anew
-        // until it stays the least.
+        // Costs only rise, so one that was computed earlier is not too high: the least of them is
+        // computed anew until it stays the least.
         let mut costs: Vec<(Owner, f64)> = options.iter().map(|one| (one.owner, self.cost(one))).collect();
         for slot in table.iter_mut().filter(|owner| is_open(**owner)) {
             let chosen = loop {

@@ -8,14 +8,16 @@ use headgate_decide::steer::slots::Traffic;
 use headgate_decide::units::Instant;
 
 use super::fluid::PathLoad;
+use super::ground::Trip;
 use super::instances::Seen;
 use super::scene::Mode;
-use super::steering::{TableKey, Trip};
+use super::steering::TableKey;
 use super::world::{World, split};
 
 /// Steps of the price solver in an epoch: its budget.
 const STEPS_MAX: u32 = 200;
-/// What a class may have over what it had. Our choice, as in the cluster: demand grows from one look to the next.
+/// What a class may have over what it had. Our choice, as in the cluster: demand grows from one look to
+/// the next.
 const GROWTH: f64 = 1.25;
 /// Utilisation from which on a class is limited by the network and not by itself.
 const FULL: f64 = 0.95;

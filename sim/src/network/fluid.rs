@@ -1,10 +1,12 @@
 //! Flows as fluid: those of one path share a virtual-service clock.
 //!
-//! All flows of a path have the same rate, so the bits that each of them has had since some moment are the same. The
-//! path's clock counts them; a flow ends when the clock has come as far as its size beyond where it began. So an
-//! arrival or an end is a step in an ordered set of one path, and a change of rates is one number for each path.
+//! All flows of a path have the same rate, so the bits that each of them has had since some moment are
+//! the same. The path's clock counts them; a flow ends when the clock has come as far as its size beyond
+//! where it began. So an arrival or an end is a step in an ordered set of one path, and a change of rates
+//! is one number for each path.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use headgate_decide::market::demand::Use;
 use headgate_decide::units::Instant;
@@ -27,6 +29,8 @@ struct Path {
     rate: f64,
     /// Where the clock is when a flow ends (bits of a positive number are in its order), and the flow.
     ends: BTreeSet<(u64, u64)>,
+    /// Number of its newest entry among the next ends.
+    entry: u32,
     /// Flow-seconds and bits since the last report.
     flow_seconds: f64,
     bits: f64,
@@ -53,9 +57,8 @@ pub(crate) struct Fluid {
     paths: Vec<Path>,
     /// Paths with flows.
     active: BTreeSet<PathId>,
-    /// Next end of each path with flows.
-    next: BTreeSet<(Instant, PathId)>,
-    due: BTreeMap<PathId, Instant>,
+    /// Next end of each path with flows, and entries that are out of date: those of another number.
+    next: BinaryHeap<Reverse<(Instant, PathId, u32)>>,
     is_stale: bool,
 }
 
@@ -86,16 +89,23 @@ impl Fluid {
             capacities,
             paths: Vec::new(),
             active: BTreeSet::new(),
-            next: BTreeSet::new(),
-            due: BTreeMap::new(),
+            next: BinaryHeap::new(),
             is_stale: false,
         }
     }
 
     /// Makes a path without flows.
     pub(crate) fn open(&mut self, now: Instant, way: Vec<Use>) -> PathId {
-        let path =
-            Path { way, clock: 0.0, at: now, rate: 0.0, ends: BTreeSet::new(), flow_seconds: 0.0, bits: 0.0 };
+        let path = Path {
+            way,
+            clock: 0.0,
+            at: now,
+            rate: 0.0,
+            ends: BTreeSet::new(),
+            entry: 0,
+            flow_seconds: 0.0,
+            bits: 0.0,
+        };
         self.paths.push(path);
         self.paths.len() as PathId - 1
     }
@@ -117,24 +127,19 @@ impl Fluid {
         one.advance(now);
         one.ends.remove(&(ticket, flow));
         self.is_stale = true;
-        self.tidy(path);
+        self.schedule(path);
         (f64::from_bits(ticket) - self.paths[path as usize].clock).max(0.0)
     }
 
-    fn tidy(&mut self, path: PathId) {
-        if self.paths[path as usize].ends.is_empty() {
-            self.active.remove(&path);
-            self.schedule(path);
-        }
-    }
-
+    /// Notes when the next flow of a path ends.
     fn schedule(&mut self, path: PathId) {
-        if let Some(at) = self.due.remove(&path) {
-            self.next.remove(&(at, path));
+        let one = &mut self.paths[path as usize];
+        one.entry += 1;
+        if one.ends.is_empty() {
+            self.active.remove(&path);
         }
-        if let Some(at) = self.paths[path as usize].next_end() {
-            self.next.insert((at, path));
-            self.due.insert(path, at);
+        if let Some(at) = one.next_end() {
+            self.next.push(Reverse((at, path, one.entry)));
         }
     }
 
@@ -153,31 +158,40 @@ impl Fluid {
         };
         let bundles: Vec<Bundle<'_>> = self.active.iter().map(bundle).collect();
         let found = rates(self.sharing, &self.capacities, &bundles);
-        let active: Vec<PathId> = self.active.iter().copied().collect();
-        for (path, rate) in active.into_iter().zip(found) {
-            let one = &mut self.paths[path as usize];
-            if one.rate != rate || !self.due.contains_key(&path) {
+        let mut next = std::mem::take(&mut self.next).into_vec();
+        next.clear();
+        for (path, rate) in self.active.iter().zip(found) {
+            let one = &mut self.paths[*path as usize];
+            if one.rate != rate {
                 one.advance(now);
                 one.rate = rate;
             }
-            self.schedule(path);
+            one.entry += 1;
+            next.extend(one.next_end().map(|at| Reverse((at, *path, one.entry))));
         }
+        self.next = next.into();
     }
 
     /// When the next flow ends.
-    pub(crate) fn next_end(&self) -> Option<Instant> {
-        self.next.first().map(|(at, _)| *at)
+    pub(crate) fn next_end(&mut self) -> Option<Instant> {
+        while let Some(Reverse((at, path, entry))) = self.next.peek().copied() {
+            if self.paths[path as usize].entry == entry {
+                return Some(at);
+            }
+            self.next.pop();
+        }
+        None
     }
 
     /// Ends the flow that is due, and returns it.
     pub(crate) fn end(&mut self, now: Instant) -> Option<u64> {
-        let (_, path) = self.next.first().copied().filter(|(at, _)| at.is_due(now))?;
+        self.next_end().filter(|at| at.is_due(now))?;
+        let Reverse((_, path, _)) = self.next.pop()?;
         let one = &mut self.paths[path as usize];
         one.advance(now);
         let (_, flow) = one.ends.pop_first()?;
         self.is_stale = true;
         self.schedule(path);
-        self.tidy(path);
         Some(flow)
     }
 

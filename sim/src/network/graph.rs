@@ -24,8 +24,8 @@ pub struct Graph {
     links: Vec<GraphLink>,
 }
 
-/// Nodes of AS 1755 (Ebone) in Rocketfuel's maps, and the parts of them that the dissertation has: 27 hosts, those of
-/// fewest links, and 57 nodes for NFs, those of most.
+/// Nodes of AS 1755 (Ebone) in Rocketfuel's maps, and the parts of them that the dissertation has: 27
+/// hosts, those of fewest links, and 57 nodes for NFs, those of most.
 pub const ISP_NODES: u32 = 87;
 /// Hosts of it.
 pub const ISP_HOSTS: usize = 27;
@@ -55,8 +55,8 @@ impl Graph {
         Self::new(nodes, (0..nodes).map(|node| (node, (node + 1) % nodes)), capacity)
     }
 
-    /// Makes a fat-tree of switches with `k` ports, an even number: first the hosts, pod by pod, then the switches at
-    /// the edge, those of the aggregation, and the core (Al-Fares, 2008).
+    /// Makes a fat-tree of switches with `k` ports, an even number: first the hosts, pod by pod, then the
+    /// switches at the edge, those of the aggregation, and the core (Al-Fares, 2008).
     #[must_use]
     pub fn fat_tree(k: u32, capacity: f64) -> Self {
         let half = k / 2;
@@ -75,7 +75,8 @@ impl Graph {
         Self::new(tree.core(half * half), cables, capacity)
     }
 
-    /// Makes a network like AS 1755: as many nodes and links, degrees as skewed, leaves with one or two links.
+    /// Makes a network like AS 1755: as many nodes and links, degrees as skewed, leaves with one or two
+    /// links.
     #[must_use]
     pub fn isp(seed: u64, capacity: f64) -> Self {
         let mut random = Random::stream(seed, 0);
@@ -118,8 +119,7 @@ impl Graph {
     }
 
     /// Returns the nodes in the order of their number of links, and of equals the lower first.
-    #[must_use]
-    pub fn by_degree(&self) -> Vec<NodeId> {
+    pub(crate) fn by_degree(&self) -> Vec<NodeId> {
         let degree = |node: u32| self.links.iter().filter(|link| link.from.0 == node).count();
         let mut nodes: Vec<(usize, u32)> = (0..self.nodes).map(|node| (degree(node), node)).collect();
         nodes.sort_unstable();
@@ -156,7 +156,8 @@ impl FatTree {
     }
 }
 
-/// Routes between all nodes, of fewest hops; of several the one that a hash of both ends chooses, at each node.
+/// Routes between all nodes, of fewest hops; of several the one that a hash of both ends chooses, at each
+/// node.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
     nodes: usize,

@@ -116,6 +116,24 @@ impl Terrain for Ground {
     }
 }
 
+/// Where a flow begins and ends, and which chain it passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Trip {
+    pub(crate) chain: u32,
+    pub(crate) ingress: NodeId,
+    pub(crate) egress: NodeId,
+}
+
+/// A network as steering finds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'a> {
+    pub(crate) scene: &'a NetworkScene,
+    pub(crate) layout: &'a Layout,
+    pub(crate) routes: &'a Routes,
+    pub(crate) ground: &'a Ground,
+    pub(crate) instances: &'a BTreeMap<Owner, Instance>,
+}
+
 /// Returns the way from a node to an instance: what is fixed of its cost, links and core.
 pub(crate) fn way(
     layout: &Layout,

@@ -52,9 +52,10 @@ impl Instances {
         (owner, Instance { service, core, since, serves: true })
     }
 
-    /// Places the first instances, for all modes alike: round by round one of each service that needs another, on the
-    /// free core nearest to hosts and to the services next to it in chains; then pairs of them change places while
-    /// that shortens ways (E2's is Kernighan and Lin's, of which this is a pass).
+    /// Places the first instances, for all modes alike: round by round one of each service that needs
+    /// another, on the free core nearest to hosts and to the services next to it in chains; then pairs of
+    /// them change places while that shortens ways (E2's is Kernighan and Lin's, of which this is a
+    /// pass).
     pub(crate) fn place_first(&mut self, scene: &NetworkScene, layout: &Layout, ground: &Ground) {
         let needs = |demand: &f64| (demand / scene.core_rate / OVERLOADED).ceil().max(1.0) as u32;
         let mut wanted: Vec<u32> = scene.demand().iter().map(needs).collect();
@@ -201,7 +202,7 @@ impl Instances {
             let kappas = self.serving().filter(|(_, one)| one.service == service).map(|(_, one)| kappa(one));
             allowance(&scene.band, kappas, self.claimed(service), (self.of_service(service), MOST))
         };
-        let mut allowed: Vec<u32> = (0..scene.services()).map(allow).collect();
+        let allowed: Vec<u32> = (0..scene.services()).map(allow).collect();
         let over_used: Vec<(Owner, Instance)> = self
             .serving()
             .filter(|(_, one)| kappa(one) > scene.band.high)
@@ -209,27 +210,42 @@ impl Instances {
             .collect();
         let mut claims: Vec<(Span, NodeId, Start)> = Vec::new();
         for node in layout.nodes().filter(|node| is_up(*node)) {
-            let rival = |(owner, one): &(Owner, Instance)| Rival {
-                service: one.service,
-                price: kappa(one) + 1.0,
-                kappa: kappa(one),
-                way: ground.price(node, owner.node),
-                hops: ground.hops(node, owner.node),
-                passing: seen.passing.get(&(*owner, node)).copied().unwrap_or(0.0) / scene.core_rate,
-            };
-            let rivals: Vec<Rival> = over_used.iter().map(rival).filter(|one| one.hops.is_finite()).collect();
-            let load = |core: u32| CoreLoad {
-                core,
-                kappa: ground.kappas[core as usize],
-                instances: self.on_core(core),
-            };
-            // As in the papers, an instance has a core for itself.
-            let free = layout.cores(node).filter(|core| self.on_core(*core) == 0);
-            let cores: Vec<CoreLoad> = free.map(load).collect();
+            let (rivals, cores) = self.seen_from(node, (scene, layout, ground), seen, &over_used);
             let found =
                 starts(&scene.band, scene.off_path, &rivals, &cores, |service| allowed[service as usize]);
             claims.extend(found.into_iter().map(|start| (wait(&start.expected, scene.period), node, start)));
         }
+        self.grant(claims, allowed);
+    }
+
+    /// Over-used instances as a node sees them, and its free cores.
+    fn seen_from(
+        &self,
+        node: NodeId,
+        (scene, layout, ground): (&NetworkScene, &Layout, &Ground),
+        seen: &Seen,
+        over_used: &[(Owner, Instance)],
+    ) -> (Vec<Rival>, Vec<CoreLoad>) {
+        let kappa = |instance: &Instance| ground.kappas[instance.core as usize];
+        let rival = |(owner, one): &(Owner, Instance)| Rival {
+            service: one.service,
+            price: kappa(one) + 1.0,
+            kappa: kappa(one),
+            way: ground.price(node, owner.node),
+            hops: ground.hops(node, owner.node),
+            passing: seen.passing.get(&(*owner, node)).copied().unwrap_or(0.0) / scene.core_rate,
+        };
+        let rivals: Vec<Rival> = over_used.iter().map(rival).filter(|one| one.hops.is_finite()).collect();
+        let load =
+            |core: u32| CoreLoad { core, kappa: ground.kappas[core as usize], instances: self.on_core(core) };
+        // As in the papers, an instance has a core for itself.
+        let free = layout.cores(node).filter(|core| self.on_core(*core) == 0);
+        let cores: Vec<CoreLoad> = free.map(load).collect();
+        (rivals, cores)
+    }
+
+    /// Grants claims while there are any allowed, the one that waits shortest first.
+    fn grant(&mut self, mut claims: Vec<(Span, NodeId, Start)>, mut allowed: Vec<u32>) {
         claims.sort_by(|a, b| (a.0.0, a.1, a.2.service).cmp(&(b.0.0, b.1, b.2.service)));
         let granted = allowed.clone();
         let mut begun = vec![0; allowed.len()];
@@ -251,8 +267,8 @@ impl Instances {
         all.filter(|one| one.core == core).count() as u32
     }
 
-    /// Slick and E2: one more for each overloaded one, on the free core that is nearest to it (E2), or to where its
-    /// traffic comes from and goes to (Slick).
+    /// Slick and E2: one more for each overloaded one, on the free core that is nearest to it (E2), or to
+    /// where its traffic comes from and goes to (Slick).
     fn scale_out(
         &mut self,
         scene: &NetworkScene,

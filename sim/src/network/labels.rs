@@ -1,5 +1,5 @@
-//! Identifiers and rules that chains need: one for each list of NFs, or one for each path of instances. Counted from
-//! what planners make, not from formulas.
+//! Identifiers and rules that chains need: one for each list of NFs, or one for each path of instances.
+//! Counted from what planners make, not from formulas.
 
 use std::collections::BTreeSet;
 
@@ -42,8 +42,8 @@ pub fn by_chain(chains: &[Vec<u32>]) -> LabelPlan {
     plan
 }
 
-/// Plans with an identifier for each path of instances, as a static service path has: every combination is one.
-/// `instances` are the numbers of instances of each service.
+/// Plans with an identifier for each path of instances, as a static service path has: every combination
+/// is one. `instances` are the numbers of instances of each service.
 #[must_use]
 pub fn by_path(chains: &[Vec<u32>], instances: &[u32]) -> LabelPlan {
     let mut plan = LabelPlan::default();

@@ -1,17 +1,20 @@
-//! Networks of nodes at the level of flows, under the prices, the steering and the elasticity of `decide`.
+//! Networks of nodes at the level of flows, under the prices, the steering and the elasticity of
+//! `decide`.
 //!
-//! A [`NetworkScene`] says what there is; [`run`] returns a [`NetworkReport`], the same to the bit everywhere. What two
-//! cores cannot hold is judged here: flows are fluid, links and cores are rates, and packets are not seen.
+//! A [`NetworkScene`] says what there is; [`run`] returns a [`NetworkReport`], the same to the bit
+//! everywhere. What two cores cannot hold is judged here: flows are fluid, links and cores are rates, and
+//! packets are not seen.
 //!
 //! - `scene`: what can be asked; `graph`, `rocketfuel`: nodes, links, routes; `sizes`: of flows;
 //! - `rates`: how flows share; `fluid`: when they end;
 //! - `ground`: prices along routes in an epoch; `steering`: who gets a flow; `simple`: a baseline;
-//! - `instances`: where services are; `world`, `epoch`: who acts when; `checker`: what must hold; `tally`: what was
-//!   counted;
+//! - `instances`: where services are; `world`, `epoch`, `faults`: who acts when; `checker`: what must hold;
+//!   `tally`: what was counted;
 //! - `prices`: demand of any size for the price solver; `labels`: identifiers of chains and of paths.
 
 mod checker;
 mod epoch;
+mod faults;
 mod fluid;
 mod graph;
 mod ground;
@@ -25,9 +28,11 @@ mod simple;
 mod sizes;
 mod steering;
 mod tally;
+#[cfg(test)]
+mod tests;
 mod world;
 
 pub use graph::Graph;
-pub use scene::{CORE_RATE, Failing, Fault, LINK_RATE, Mode, NetworkScene};
+pub use scene::{Failing, Fault, LINK_RATE, Mode, NetworkScene};
 pub use tally::NetworkReport;
 pub use world::run;

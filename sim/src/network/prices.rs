@@ -1,4 +1,5 @@
-//! Demand of any size for the price solver: classes over a network of nodes, for measurements of the solver alone.
+//! Demand of any size for the price solver: classes over a network of nodes, for measurements of the
+//! solver alone.
 
 use headgate_decide::market::demand::{Demand, Use};
 use headgate_decide::steer::NodeId;
@@ -39,8 +40,8 @@ impl PriceTask {
         Self::filled(capacities, shape, flows, seed)
     }
 
-    /// Makes so many classes over a network of nodes with four cores and one uplink in each direction, in pods of 50
-    /// that share uplinks of 50 times the rate.
+    /// Makes so many classes over a network of nodes with four cores and one uplink in each direction, in
+    /// pods of 50 that share uplinks of 50 times the rate.
     #[must_use]
     pub fn large(nodes: u32, classes: u32, seed: u64) -> Self {
         let pods = nodes.div_ceil(POD);

@@ -16,7 +16,8 @@ pub enum Sharing {
     Proportional,
 }
 
-/// Weight of a flow over that of a resource's dummy flow: what the dummy takes is then a thousandth of a flow's.
+/// Weight of a flow over that of a resource's dummy flow: what the dummy takes is then a thousandth of a
+/// flow's.
 const FLOW_WEIGHT: f64 = 1000.0;
 /// Steps of the solver for one set of flows.
 const STEPS_MAX: u32 = 500;
@@ -54,24 +55,52 @@ impl Ord for Level {
     }
 }
 
-/// Raises all rates together; where a resource is full, the flows on it stay at that level. A resource's level only
-/// rises while others freeze their flows, so a heap with levels that may be too low is enough.
-fn max_min(capacities: &[f64], bundles: &[Bundle<'_>]) -> Vec<f64> {
-    let mut left = capacities.to_vec();
-    let mut taken = vec![0.0; capacities.len()];
-    let mut on: Vec<Vec<u32>> = vec![Vec::new(); capacities.len()];
-    for (number, bundle) in bundles.iter().enumerate() {
-        for one in bundle.way {
-            taken[one.resource as usize] += bundle.flows * one.coefficient;
-            on[one.resource as usize].push(number as u32);
+/// Which bundles use which resource.
+struct Crossings {
+    /// What of each resource one bit per second of each flow takes.
+    taken: Vec<f64>,
+    /// Bundles by resource, one after another in one list; and where those of each resource end.
+    on: Vec<usize>,
+    ends: Vec<u32>,
+    /// Number of bundles on each resource.
+    open: Vec<u32>,
+}
+
+impl Crossings {
+    fn of(resources: usize, bundles: &[Bundle<'_>]) -> Self {
+        let mut taken = vec![0.0; resources];
+        let mut open = vec![0u32; resources];
+        for one in bundles.iter().flat_map(|bundle| bundle.way) {
+            open[one.resource as usize] += 1;
         }
+        let mut ends: Vec<u32> = open.clone();
+        for at in 1..ends.len() {
+            ends[at] += ends[at - 1];
+        }
+        let mut starts: Vec<u32> = ends.iter().zip(&open).map(|(end, count)| end - count).collect();
+        let mut on = vec![0; ends.last().copied().unwrap_or(0) as usize];
+        for (number, bundle) in bundles.iter().enumerate() {
+            for one in bundle.way {
+                let at = one.resource as usize;
+                taken[at] += bundle.flows * one.coefficient;
+                on[starts[at] as usize] = number;
+                starts[at] += 1;
+            }
+        }
+        Self { taken, on, ends, open }
     }
+}
+
+/// Raises all rates together; where a resource is full, the flows on it stay at that level. A resource's
+/// level only rises while others freeze their flows, so a heap with levels that may be too low is enough.
+fn max_min(capacities: &[f64], bundles: &[Bundle<'_>]) -> Vec<f64> {
+    let Crossings { mut taken, on, ends, mut open } = Crossings::of(capacities.len(), bundles);
+    let mut left = capacities.to_vec();
     let level = |left: &[f64], taken: &[f64], at: usize| Level((left[at] / taken[at]).max(0.0));
-    let used = (0..capacities.len()).filter(|&at| !on[at].is_empty());
+    let used = (0..capacities.len()).filter(|&at| open[at] > 0);
     let mut heap: BinaryHeap<Reverse<(Level, u32)>> =
         used.map(|at| Reverse((level(&left, &taken, at), at as u32))).collect();
     let mut rates = vec![-1.0; bundles.len()];
-    let mut open: Vec<u32> = on.iter().map(|bundles| bundles.len() as u32).collect();
     while let Some(Reverse((known, resource))) = heap.pop() {
         let at = resource as usize;
         if open[at] == 0 {
@@ -82,8 +111,9 @@ fn max_min(capacities: &[f64], bundles: &[Bundle<'_>]) -> Vec<f64> {
             heap.push(Reverse((now, resource)));
             continue;
         }
-        for &number in &on[at] {
-            let (rate, bundle) = (&mut rates[number as usize], &bundles[number as usize]);
+        let begin = if at == 0 { 0 } else { ends[at - 1] };
+        for &number in &on[begin as usize..ends[at] as usize] {
+            let (rate, bundle) = (&mut rates[number], &bundles[number]);
             if *rate >= 0.0 {
                 continue;
             }
@@ -148,9 +178,11 @@ mod tests {
             let ways: Vec<Vec<Use>> = (0..random.between(1, 12))
                 .map(|_| {
                     let mut way = over(&[]);
-                    (0..6).filter(|_| random.below(3) == 0).for_each(|resource| {
-                        way.push(Use { resource, coefficient: random.between(1, 3) as f64 });
-                    });
+                    for resource in 0..6 {
+                        if random.below(3) == 0 {
+                            way.push(Use { resource, coefficient: random.between(1, 3) as f64 });
+                        }
+                    }
                     if way.is_empty() { over(&[0]) } else { way }
                 })
                 .collect();

@@ -1,7 +1,8 @@
-//! Reads maps of networks in the format of Rocketfuel's `weights.intra` and `latencies.intra`: on each line a node,
-//! a node, and the weight of the link that leads from one to the other.
+//! Reads maps of networks in the format of Rocketfuel's `weights.intra` and `latencies.intra`: on each
+//! line a node, a node, and the weight of the link that leads from one to the other.
 //!
-//! The maps of the project come without a licence, so none is kept here; simulators that carry them are public.
+//! The maps of the project come without a licence, so none is kept here; simulators that carry them are
+//! public.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -44,11 +45,10 @@ impl fmt::Display for MapError {
 
 impl std::error::Error for MapError {}
 
-/// Returns the network of a map, its nodes numbered in the order in which they are first named. A link that is
-/// listed in both directions is one cable.
+/// Returns the network of a map, its nodes numbered in the order in which they are first named. A link
+/// that is listed in both directions is one cable.
 ///
-/// # Errors
-/// The first line that cannot be read.
+/// # Errors The first line that cannot be read.
 pub fn read(text: &str, capacity: f64) -> Result<Graph, MapError> {
     let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
     let mut cables: BTreeSet<(u32, u32)> = BTreeSet::new();

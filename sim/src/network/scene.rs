@@ -101,12 +101,13 @@ pub struct NetworkScene {
 
 /// Bits per second of a link, where nothing else is said. The papers do not say; our choice: ten cores.
 pub const LINK_RATE: f64 = 1e9;
-/// Bits per second that a core serves. Our choice, with a mean flow of 1.7 MB some hundred flows a second for a network.
+/// Bits per second that a core serves. Our choice, with a mean flow of 1.7 MB some hundred flows a second
+/// for a network.
 pub const CORE_RATE: f64 = 100e6;
 
 impl NetworkScene {
-    /// Makes that of the dissertation's studies of an internet provider (9.4.1, 9.4.4): 27 hosts, 57 nodes for NFs with
-    /// two cores each, chains of two of six services.
+    /// Makes that of the dissertation's studies of an internet provider (9.4.1, 9.4.4): 27 hosts, 57
+    /// nodes for NFs with two cores each, chains of two of six services.
     #[must_use]
     pub fn isp(graph: Graph, load: f64, seed: u64) -> Self {
         let mut by_degree = graph.by_degree();
@@ -116,8 +117,9 @@ impl NetworkScene {
         Self { hosts, nf_nodes, chains, load, seed, ..Self::of(graph) }
     }
 
-    /// Makes that of the study of a data centre (9.4.3): a fat-tree of k = 4, NFs at the aggregation, two cores each;
-    /// each flow needs three of six services, which are drawn by a zipf distribution of exponent 0.3.
+    /// Makes that of the study of a data centre (9.4.3): a fat-tree of k = 4, NFs at the aggregation, two
+    /// cores each; each flow needs three of six services, which are drawn by a zipf distribution of
+    /// exponent 0.3.
     #[must_use]
     pub fn fat_tree(load: f64, seed: u64) -> Self {
         let tree = FatTree { k: 4 };

@@ -1,19 +1,19 @@
-//! SIMPLE as a baseline: few sequences of instances for each class, chosen offline; shares of least maximum load among
-//! them, chosen online.
+//! SIMPLE as a baseline: few sequences of instances for each class, chosen offline; shares of least
+//! maximum load among them, chosen online.
 //!
-//! The authors' offline problem is an integer program. Here it is greedy: the classes, one after another, take the
-//! shortest sequences in hops, and an instance that is in more sequences than its even part, times
-//! [`OCCURRENCES`], is passed over. Their online problem is a linear program; here shares go step by step from the
-//! sequence with the most used instance to that with the least used ([`STEPS`] times over all classes), which comes to
-//! the same within some percent. Both are done anew when instances change, which their authors leave out.
+//! The authors' offline problem is an integer program. Here it is greedy: the classes, one after another,
+//! take the shortest sequences in hops, and an instance that is in more sequences than its even part,
+//! times [`OCCURRENCES`], is passed over. Their online problem is a linear program; here shares go step
+//! by step from the sequence with the most used instance to that with the least used ([`STEPS`] times
+//! over all classes), which comes to the same within some percent. Both are done anew when instances
+//! change, which their authors leave out.
 
 use std::collections::BTreeMap;
 
 use headgate_decide::steer::cost::{Candidate, Terrain};
 use headgate_decide::steer::{NodeId, Owner};
 
-use super::ground::Ground;
-use super::steering::{Field, Trip};
+use super::ground::{Field, Ground, Trip};
 
 /// Sequences of a class. SIMPLE's evaluation has few; our choice.
 const SEQUENCES: usize = 3;

@@ -8,14 +8,14 @@ pub enum Sizes {
     /// Web search in a data centre.
     #[default]
     Dctcp,
-    /// The dissertation's: four of five flows below 2 MB, one of at least 10 MB. It says no more: here 10 kB to
-    /// 2 MB, and 10 to 25 MB, each size as likely: elephants carry four fifths of the bytes.
+    /// The dissertation's: four of five flows below 2 MB, one of at least 10 MB. It says no more: here 10
+    /// kB to 2 MB, and 10 to 25 MB, each size as likely: elephants carry four fifths of the bytes.
     ElephantsAndMice,
 }
 
-/// Kilobytes, and the part of flows that have no more. Source: the distribution of flows of the web-search cluster in
-/// Alizadeh et al., Data Center TCP, SIGCOMM 2010, figure 4, in the points that the simulations of pFabric (SIGCOMM
-/// 2013) made public; straight lines between them.
+/// Kilobytes, and the part of flows that have no more. Source: the distribution of flows of the
+/// web-search cluster in Alizadeh et al., Data Center TCP, SIGCOMM 2010, figure 4, in the points that the
+/// simulations of pFabric (SIGCOMM 2013) made public; straight lines between them.
 const DCTCP: [(f64, f64); 12] = [
     (1.46, 0.0),
     (8.76, 0.15),

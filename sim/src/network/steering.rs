@@ -10,32 +10,13 @@ use headgate_decide::steer::slots::{Pricing, SlotTable, Traffic, Way};
 use headgate_decide::steer::{NodeId, Owner};
 use headgate_decide::units::Instant;
 
-use super::graph::Routes;
-use super::ground::{Ground, Instance, Layout, way};
-use super::scene::{Mode, NetworkScene};
+use super::ground::{Field, Trip, way};
+use super::scene::Mode;
 use super::simple::Sequences;
 use crate::random::Random;
 
 /// A table of slots: the node that has it, chain, position, egress.
 pub(crate) type TableKey = (NodeId, u32, u32, NodeId);
-
-/// Where a flow begins and ends, and which chain it passes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Trip {
-    pub(crate) chain: u32,
-    pub(crate) ingress: NodeId,
-    pub(crate) egress: NodeId,
-}
-
-/// A network as steering finds it.
-#[derive(Clone, Copy)]
-pub(crate) struct Field<'a> {
-    pub(crate) scene: &'a NetworkScene,
-    pub(crate) layout: &'a Layout,
-    pub(crate) routes: &'a Routes,
-    pub(crate) ground: &'a Ground,
-    pub(crate) instances: &'a BTreeMap<Owner, Instance>,
-}
 
 /// What steering keeps.
 #[derive(Debug)]

@@ -12,10 +12,10 @@ use headgate_decide::units::Instant;
 use super::checker::Checker;
 use super::fluid::{Fluid, PathId};
 use super::graph::Routes;
-use super::ground::{Ground, Layout};
+use super::ground::{Field, Ground, Layout, Trip};
 use super::instances::Instances;
-use super::scene::{Failing, Fault, NetworkScene};
-use super::steering::{Field, Steering, Trip};
+use super::scene::{Fault, NetworkScene};
+use super::steering::Steering;
 use super::tally::{NetworkReport, Sums};
 use crate::digest::Digest;
 use crate::random::Random;
@@ -57,12 +57,12 @@ pub(super) struct World<'a> {
     pub(super) flows: Vec<Flow>,
     pub(super) live: BTreeSet<u64>,
     pub(super) waiting: BTreeSet<u64>,
-    paths: BTreeMap<PathKey, PathId>,
+    pub(super) paths: BTreeMap<PathKey, PathId>,
     pub(super) keys: Vec<PathKey>,
     sources: Vec<Source>,
-    faults: Vec<Fault>,
-    down: BTreeSet<NodeId>,
-    cut: BTreeSet<u32>,
+    pub(super) faults: Vec<Fault>,
+    pub(super) down: BTreeSet<NodeId>,
+    pub(super) cut: BTreeSet<u32>,
     pub(super) sums: Sums,
     pub(super) report: NetworkReport,
     pub(super) checker: Checker,
@@ -134,13 +134,7 @@ impl<'a> World<'a> {
             ground,
             instances,
         };
-        let mean = scene.hosts.len() as f64 / scene.arrivals() * NS;
-        let source = |host: &NodeId| {
-            let mut random = Random::stream(scene.seed, u64::from(host.0) + 1);
-            let next = Instant(random.exponential(mean) as u64);
-            Source { random, next }
-        };
-        world.sources = scene.hosts.iter().map(source).collect();
+        world.sources = sources(scene);
         world
     }
 
@@ -175,7 +169,7 @@ impl<'a> World<'a> {
         self.look(horizon);
     }
 
-    fn next(&self, fault: usize) -> (Instant, Event) {
+    fn next(&mut self, fault: usize) -> (Instant, Event) {
         let fault = self.faults.get(fault).map(|fault| (Instant(0) + fault.at, Event::Fault));
         let end = self.fluid.next_end().map(|at| (at, Event::End));
         let epoch = Some((Instant(0) + self.scene.period.times(self.epoch + 1), Event::Epoch));
@@ -297,59 +291,6 @@ impl<'a> World<'a> {
         !self.down.contains(&node)
     }
 
-    fn on_fault(&mut self, now: Instant, fault: Fault) {
-        match (fault.what, fault.fails) {
-            (Failing::Node(node), true) => {
-                self.down.insert(node);
-                self.instances.on_node_down(node);
-            }
-            (Failing::Node(node), false) => {
-                self.down.remove(&node);
-            }
-            (Failing::Cable(link), true) => {
-                self.cut.insert(link & !1);
-            }
-            (Failing::Cable(link), false) => {
-                self.cut.remove(&(link & !1));
-            }
-        }
-        let links = self.scene.graph.links();
-        let is_up = |link: usize| {
-            let ends = [links[link].from, links[link].to];
-            !self.cut.contains(&(link as u32 & !1)) && !ends.iter().any(|end| self.down.contains(end))
-        };
-        self.routes = Routes::new(&self.scene.graph, is_up);
-        self.ground_anew();
-        // Known paths may lead over what is down: all flows are steered anew over what is left.
-        self.paths.clear();
-        for flow in self.live.clone() {
-            let trip = self.flows[flow as usize].trip;
-            let key = self.flows[flow as usize].place.map(|(path, _)| self.keys[path as usize].clone());
-            self.take(now, flow);
-            if self.down.contains(&trip.ingress) || self.down.contains(&trip.egress) {
-                self.live.remove(&flow);
-                self.waiting.remove(&flow);
-                self.report.aborted += 1;
-                continue;
-            }
-            // A flow stays with its instances while they live and are in reach.
-            let stays = key.filter(|key| self.is_whole(key));
-            match stays {
-                Some(key) => self.put(now, flow, key),
-                None => self.enter(now, flow),
-            }
-        }
-    }
-
-    fn is_whole(&self, (trip, owners): &PathKey) -> bool {
-        let mut from = trip.ingress;
-        let nodes = owners.iter().map(|owner| owner.node).chain([trip.egress]);
-        let reached =
-            nodes.map(|node| self.ground.hops(std::mem::replace(&mut from, node), node).is_finite());
-        owners.iter().all(|owner| self.instances.all.contains_key(owner))
-            && reached.fold(true, |all, one| all && one)
-    }
-
     /// Prices and instances as they are now, for steering.
     pub(super) fn ground_anew(&mut self) {
         let kappas = self.ground.kappas.clone();
@@ -392,6 +333,17 @@ impl<'a> World<'a> {
         report.digest = self.digest.value();
         self.report
     }
+}
+
+/// Each host's first flow.
+fn sources(scene: &NetworkScene) -> Vec<Source> {
+    let mean = scene.hosts.len() as f64 / scene.arrivals() * NS;
+    let source = |host: &NodeId| {
+        let mut random = Random::stream(scene.seed, u64::from(host.0) + 1);
+        let next = Instant(random.exponential(mean) as u64);
+        Source { random, next }
+    };
+    scene.hosts.iter().map(source).collect()
 }
 
 /// Returns what steering sees, and steering itself.
