@@ -27,6 +27,7 @@ use serde_json::json;
 use crate::hop::busy;
 use crate::leave::Output;
 use crate::report::Report;
+use crate::statistics::Rounds;
 use bench::{Bench, Outcome};
 
 /// Experiment of `bench resilience`.
@@ -113,9 +114,10 @@ fn report(bench: &Bench, environment: Environment, outcomes: Vec<Outcome>) -> Re
         notes.push("one core only: manager and NFs share it".to_owned());
     }
     let conserved = outcomes.iter().all(|outcome| outcome.conserved);
-    let (mut sections, mut ratios) = (Vec::new(), Vec::new());
+    let (mut sections, mut ratios, mut rounds) = (Vec::new(), Vec::new(), Rounds::default());
     for outcome in outcomes {
         sections.push(outcome.section);
+        outcome.rounds.iter().for_each(|round| rounds.push(round.clone()));
         ratios.extend(outcome.ratios);
         notes.extend(outcome.notes);
     }
@@ -131,6 +133,7 @@ fn report(bench: &Bench, environment: Environment, outcomes: Vec<Outcome>) -> Re
         ratios,
         conserved,
         notes,
+        rounds,
     }
 }
 

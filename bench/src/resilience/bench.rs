@@ -26,6 +26,8 @@ pub(crate) struct Bench {
 pub(crate) struct Outcome {
     /// Its values.
     pub section: Section,
+    /// Its values round by round.
+    pub rounds: Rounds,
     /// Its comparisons.
     pub ratios: Vec<Ratio>,
     /// Whether nothing was lost or unaccounted for.

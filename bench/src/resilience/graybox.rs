@@ -93,13 +93,15 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
             progress(&format!("graybox, {nfs} NFs at {load} %: {} deaths so far", all.deaths));
         }
     }
-    let rows = rows(&all).into_iter().chain(takeover_row(takeovers_ns)).collect();
+    let mut rounds = Rounds::default();
+    rounds.push(counts(&all));
+    let rows = rows(&rounds).into_iter().chain(takeover_row(takeovers_ns)).collect();
     let section = Section { title: "graybox", note: "", rows };
-    Ok(Outcome { section, ratios: Vec::new(), conserved, notes: Vec::new() })
+    Ok(Outcome { section, rounds, ratios: Vec::new(), conserved, notes: Vec::new() })
 }
 
-/// Returns the counts as rows.
-fn rows(all: &Found) -> Vec<Row> {
+/// Returns the counts as values of one round.
+fn counts(all: &Found) -> Round {
     let mut round = Round::new();
     for (name, count) in [
         ("graybox.deaths", all.deaths),
@@ -111,20 +113,23 @@ fn rows(all: &Found) -> Vec<Row> {
     ] {
         round.insert(name, count as f64);
     }
-    let mut rounds = Rounds::default();
-    rounds.push(round);
+    round
+}
+
+/// Returns the counts as rows.
+fn rows(rounds: &Rounds) -> Vec<Row> {
     let rows = [
         row(
-            &rounds,
+            rounds,
             "graybox.deaths",
             "",
             "at random instants, chains of 1, 3 and 5, loads of 10, 50 and 120 %",
         ),
-        row(&rounds, "graybox.lost", "packets", "aim: none"),
-        row(&rounds, "graybox.doubled_or_out_of_order", "packets", "aim: none"),
-        row(&rounds, "graybox.changed_otherwise", "packets", "not changed once by each NF; aim: none"),
-        row(&rounds, "graybox.state_differs", "", "NFs that counted other packets than passed; aim: none"),
-        row(&rounds, "graybox.shed", "packets", "for overload, and while an NF that hung was not noticed"),
+        row(rounds, "graybox.lost", "packets", "aim: none"),
+        row(rounds, "graybox.doubled_or_out_of_order", "packets", "aim: none"),
+        row(rounds, "graybox.changed_otherwise", "packets", "not changed once by each NF; aim: none"),
+        row(rounds, "graybox.state_differs", "", "NFs that counted other packets than passed; aim: none"),
+        row(rounds, "graybox.shed", "packets", "for overload, and while an NF that hung was not noticed"),
     ];
     rows.into_iter().flatten().collect()
 }

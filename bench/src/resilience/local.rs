@@ -47,7 +47,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
         row(&rounds, "local.shed", "packets", "that found the ring full; a takeover within 40 ms sheds none"),
     ];
     let section = Section { title: "local", note: "", rows: rows.into_iter().flatten().collect() };
-    Ok(Outcome { section, ratios: Vec::new(), conserved, notes: Vec::new() })
+    Ok(Outcome { section, rounds, ratios: Vec::new(), conserved, notes: Vec::new() })
 }
 
 /// Kills an NF again and again. Returns whether nothing was lost.

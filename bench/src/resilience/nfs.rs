@@ -30,7 +30,8 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
         ratio("local_over_base_overloaded", "nfs.local_overloaded", "nfs.base_overloaded", AIMS[1]),
     ];
     let section = Section { title: "nfs", note: "", rows: rows.into_iter().flatten().collect() };
-    Ok(Outcome { section, ratios: ratios.into_iter().flatten().collect(), conserved, notes: Vec::new() })
+    let ratios = ratios.into_iter().flatten().collect();
+    Ok(Outcome { section, rounds, ratios, conserved, notes: Vec::new() })
 }
 
 fn one_round(bench: &Bench, round: &mut Round) -> anyhow::Result<bool> {
