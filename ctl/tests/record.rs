@@ -47,7 +47,7 @@ fn what_a_manager_recorded_is_decided_again_and_a_change_is_found() {
     let lines: Vec<&str> = text.lines().collect();
     let did = |line: &&str| line.contains("lifecycle") && line.contains(r#"{"did":"spawn"}"#);
     // The last one is the restart.
-    let at = lines.iter().rposition(|line| did(&line)).expect("it was restarted");
+    let at = lines.iter().rposition(did).expect("it was restarted");
     let mut other = lines.clone();
     let kill = other[at].replace("spawn", "kill");
     other[at] = &kill;

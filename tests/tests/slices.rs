@@ -3,7 +3,6 @@
 
 use headgate_api::event::{Event, EventCode};
 use headgate_api::status::{NfState, Snapshot};
-use headgate_host::cores;
 use headgate_host::perf::kept::{self, NfCost};
 use headgate_host::sched::{self, Policy};
 use headgate_tests::session::{Session, chain, nf};

@@ -10,8 +10,10 @@ use crate::statistics::{Name, Round, Rounds};
 /// A case: its name, and its scene by seed.
 type Case = (String, Box<dyn Fn(u64) -> NetworkScene>);
 
-/// Values of a case: name, unit, how it is read.
-const VALUES: [(&str, &str, fn(&NetworkReport) -> f64); 9] = [
+/// A value of a case: name, unit, how it is read.
+type Shown = (&'static str, &'static str, fn(&NetworkReport) -> f64);
+
+const VALUES: [Shown; 9] = [
     ("fct", "s", |report| report.fct_s),
     ("fct_finished", "s", |report| report.fct_finished_s),
     ("goodput", "Mbit/s", |report| report.goodput / 1e6),

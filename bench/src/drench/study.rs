@@ -14,14 +14,20 @@ pub struct Setting {
     pub map: Option<Graph>,
 }
 
+/// A section: its title, and the names of values with their unit and the dissertation's figure.
+pub type Shown = (&'static str, Vec<(Name, &'static str, &'static str)>);
+
+/// How a comparison is formed from the values of a seed.
+pub type Formula = Box<dyn Fn(&Round) -> Option<f64>>;
+
 /// What an experiment came to.
 pub struct Study {
     /// Description, in a line.
     pub heading: String,
     /// Values by seed.
     pub rounds: Rounds,
-    /// Sections: title, and names of values with their unit and the dissertation's figure.
-    pub sections: Vec<(&'static str, Vec<(Name, &'static str, &'static str)>)>,
+    /// Its sections.
+    pub sections: Vec<Shown>,
     /// Comparisons: name, aim, and how it is formed.
     pub ratios: Vec<Comparison>,
     /// Notes for the reader.
@@ -37,7 +43,7 @@ pub struct Comparison {
     /// Aim in words.
     pub aim: &'static str,
     /// What it is.
-    pub formula: Box<dyn Fn(&Round) -> Option<f64>>,
+    pub formula: Formula,
 }
 
 impl Comparison {

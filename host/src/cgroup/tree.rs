@@ -261,8 +261,9 @@ fn root_in(
     Ok((root, missing))
 }
 
-/// Removes trees of managers of our name that are no more, killed together with their janitors. A process
-/// in one keeps it: that is not ours to end.
+/// Removes trees of managers of our name that are no more, killed together with their janitors. One that has our
+/// own number is of such a manager too, since ours is not made yet: in a PID namespace numbers begin anew. A
+/// process in one keeps it: that is not ours to end.
 fn remove_abandoned(home: &Path, name: &str) {
     let Some((stem, _)) = name.rsplit_once('-') else { return };
     let keeper = |path: &Path| {
@@ -270,7 +271,9 @@ fn remove_abandoned(home: &Path, name: &str) {
         Pid::from_raw(pid)
     };
     for path in fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        if keeper(&path).is_some_and(|pid| process::is_alive(pid).is_ok_and(|lives| !lives)) {
+        let is_gone =
+            |pid: Pid| pid == rustix::process::getpid() || process::is_alive(pid).is_ok_and(|lives| !lives);
+        if keeper(&path).is_some_and(is_gone) {
             let _ = kill::remove_empty(&path);
         }
     }

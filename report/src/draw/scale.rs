@@ -102,7 +102,7 @@ impl Scale {
         let size = tick.abs();
         match self.logarithmic {
             _ if size == 0.0 => "0".to_owned(),
-            _ if size >= 1e6 || size < 1e-4 => with_power(tick),
+            _ if !(1e-4..1e6).contains(&size) => with_power(tick),
             true if self.decimals == 0 && size < 1.0 => format!("{tick}"),
             _ => grouped(tick, self.decimals),
         }

@@ -63,10 +63,8 @@ impl World<'_> {
 
     fn is_whole(&self, (trip, owners): &PathKey) -> bool {
         let mut from = trip.ingress;
-        let nodes = owners.iter().map(|owner| owner.node).chain([trip.egress]);
-        let reached =
-            nodes.map(|node| self.ground.hops(std::mem::replace(&mut from, node), node).is_finite());
+        let mut nodes = owners.iter().map(|owner| owner.node).chain([trip.egress]);
         owners.iter().all(|owner| self.instances.all.contains_key(owner))
-            && reached.fold(true, |all, one| all && one)
+            && nodes.all(|node| self.ground.hops(std::mem::replace(&mut from, node), node).is_finite())
     }
 }

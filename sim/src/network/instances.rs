@@ -246,7 +246,7 @@ impl Instances {
 
     /// Grants claims while there are any allowed, the one that waits shortest first.
     fn grant(&mut self, mut claims: Vec<(Span, NodeId, Start)>, mut allowed: Vec<u32>) {
-        claims.sort_by(|a, b| (a.0.0, a.1, a.2.service).cmp(&(b.0.0, b.1, b.2.service)));
+        claims.sort_by_key(|claim| (claim.0.0, claim.1, claim.2.service));
         let granted = allowed.clone();
         let mut begun = vec![0; allowed.len()];
         for (_, node, start) in claims {

@@ -84,7 +84,7 @@ fn nf_of(nf: &Nf, cost: Option<&NfCost>, workers: usize) -> Result<sim::Nf, Stri
         core: first.core,
         worker: first.worker,
         instances: nf.cores.iter().skip(1).map(place).collect(),
-        domain: nf.domain.0.into(),
+        domain: nf.domain.0,
         ring: nf.ring,
         priority: nf.priority,
         policy: match nf.policy {

@@ -86,7 +86,7 @@ proptest! {
                 bytes[0] &= 0x1f;
                 bytes[1] = bytes[1] & 0xc0 | 6;
                 bytes[2] = bytes[2] & 0xf0 | 1;
-                bytes[3] = bytes[3] % 4;
+                bytes[3] %= 4;
                 bytes[4..8].copy_from_slice(&path(255 - (at as u8) % 6).bits().to_be_bytes());
             }
             offered.push([&link(OWN)[..], bytes].concat());
