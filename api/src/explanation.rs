@@ -10,8 +10,8 @@ pub struct Explanation {
     pub packet: String,
     /// The first rule that it matches; `None` where none does.
     pub rule: Option<RuleExplanation>,
-    /// What the flow table says, which is obeyed before the rules; `None` where the flow is not known, or nobody
-    /// asked a manager that runs.
+    /// What the flow table says, which is obeyed before the rules; `None` where the flow is not known, or
+    /// nobody asked a manager that runs.
     pub known: Option<KnownFlow>,
     /// The chain that it takes; `None` where it takes none.
     pub chain: Option<String>,

@@ -41,8 +41,8 @@ pub fn http_socket(name: &str) -> PathBuf {
     folder().join(format!("{name}+http.sock"))
 }
 
-/// Makes a folder unless it is there, and refuses one that another user made: in `/tmp` anybody can, and could
-/// then put a socket of their own in place of ours.
+/// Makes a folder unless it is there, and refuses one that another user made: in `/tmp` anybody can, and
+/// could then put a socket of their own in place of ours.
 ///
 /// # Errors
 /// The kernel's, or that it belongs to another user.

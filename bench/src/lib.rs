@@ -97,8 +97,8 @@ impl Command {
         }
     }
 
-    /// Measures, prints the result to standard output: tables, or one JSON object, and leaves a report. Progress
-    /// goes to standard error.
+    /// Measures, prints the result to standard output: tables, or one JSON object, and leaves a report.
+    /// Progress goes to standard error.
     ///
     /// The exit code is 0, or 5 when a manager's last audit found packets or buffers unaccounted for.
     ///

@@ -13,7 +13,8 @@
 //! - `values`: rates, durations, prefixes: what one value can be.
 //! - `resolve`: what needs several values, the machine or the shipped NFs to be seen.
 //! - `simulation`: the `[sim]` table, which the simulator alone obeys.
-//! - [`model`]: the result. [`plan`]: what it will do to the machine. `packet`: what it will do to one packet.
+//! - [`model`]: the result. [`plan`]: what it will do to the machine. `packet`: what it will do to one
+//!   packet.
 //!
 //! A check is a pure function of the text, the [`Catalog`] of shipped NFs and the [`Machine`]; only
 //! [`load`] reads files.

@@ -1,8 +1,8 @@
 //! A packet as an operator describes it: `tcp 10.0.0.1:1234 > 10.0.1.1:80 vlan 7 in west`.
 //!
-//! What `headgate explain` and `headgate check --packet` are asked about. It is held against rules field by field
-//! here, which tells the rule by its place in the file; the manager's workers hold the same packet, as a frame,
-//! against what they compiled from those rules.
+//! What `headgate explain` and `headgate check --packet` are asked about. It is held against rules field by
+//! field here, which tells the rule by its place in the file; the manager's workers hold the same packet, as
+//! a frame, against what they compiled from those rules.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,8 @@ use super::values::{EtherType, Protocol, ValueError, Vlan, Word, quoted};
 pub const GRAMMAR: &str =
     "PROTOCOL SOURCE[:PORT] > DESTINATION[:PORT] [vlan N] [in PORT], or ETHERTYPE [vlan N] [in PORT]";
 
-/// Bytes behind the IP header: the ports, and as much as the longest header that has some (TCP, RFC 9293, 3.1).
+/// Bytes behind the IP header: the ports, and as much as the longest header that has some (TCP, RFC 9293,
+/// 3.1).
 const PAYLOAD_BYTES: usize = 20;
 
 /// Addresses of the frame that is made of a description: they choose nothing for IP.

@@ -25,8 +25,8 @@ pub struct Ran {
     pub command: Vec<String>,
     /// How long it took so far.
     pub seconds: f64,
-    /// Part of each core that a hypervisor gave to others meanwhile while it was wanted here, in percent; `None`
-    /// where that is not known.
+    /// Part of each core that a hypervisor gave to others meanwhile while it was wanted here, in percent;
+    /// `None` where that is not known.
     pub stolen_percent: Option<BTreeMap<u32, f64>>,
     /// The machine before the run.
     pub machine: Environment,

@@ -23,8 +23,8 @@ const MOST_IN_A_SECOND: u32 = 1000;
 #[derive(Debug)]
 pub struct Place {
     folder: Option<PathBuf>,
-    /// The folder that is made when there is something to be written, where nobody asked for one: a run that is
-    /// interrupted leaves none.
+    /// The folder that is made when there is something to be written, where nobody asked for one: a run that
+    /// is interrupted leaves none.
     later: Option<Later>,
     /// Why there is none, where that was not asked for.
     missing: Option<String>,
@@ -57,9 +57,9 @@ pub enum PlaceError {
 }
 
 impl Place {
-    /// Makes the folder that was asked for before anything runs. Where none was (`None`), one with the name and
-    /// the time is made at the end, in the folder that the variable names, else in [`FOLDER`]; if that cannot be,
-    /// there is no report, and the last line says so.
+    /// Makes the folder that was asked for before anything runs. Where none was (`None`), one with the name
+    /// and the time is made at the end, in the folder that the variable names, else in [`FOLDER`]; if that
+    /// cannot be, there is no report, and the last line says so.
     ///
     /// # Errors
     /// The folder that was asked for is there already, or cannot be made.

@@ -123,8 +123,8 @@ pub enum ReadError {
 }
 
 impl Report {
-    /// Makes the report of a run without values: what it is of, when it began, and what is told of it. Version
-    /// and commit of this program are added.
+    /// Makes the report of a run without values: what it is of, when it began, and what is told of it.
+    /// Version and commit of this program are added.
     #[must_use]
     pub fn of_run(name: &str, started: SystemTime, run: Json) -> Self {
         let program =

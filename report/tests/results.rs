@@ -1,5 +1,5 @@
-//! The plots of the committed results are drawn from the committed tables, so that neither says what the other
-//! does not. `HEADGATE_UPDATE_SNAPSHOTS=1` draws them anew.
+//! The plots of the committed results are drawn from the committed tables, so that neither says what the
+//! other does not. `HEADGATE_UPDATE_SNAPSHOTS=1` draws them anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -20,8 +20,8 @@ const LOOKS: u32 = 4;
 const LOOKS_ASLEEP: u32 = 8;
 /// Longest time for which an NF may want its core and not get it. Our choice: ten round-robin slices.
 const STARVED_AFTER: Span = Span::from_secs(1);
-/// Longest time for which an instance may be without a process. Our choice: longer than the back-off behind seven
-/// failures in a row, which no scene of the swarm has.
+/// Longest time for which an instance may be without a process. Our choice: longer than the back-off behind
+/// seven failures in a row, which no scene of the swarm has.
 const RECOVERED_AFTER: Span = Span::from_secs(1);
 /// Violations that are kept: the first ones say it.
 const KEPT: usize = 16;

@@ -60,10 +60,11 @@ pub struct Costs {
 ///   kind.
 /// - Wake-up calls and the time until an NF runs: decisions 4 and 15.
 /// - The switch: decision 4 (2 us and a burst). The yield: `docs/results/unis.md` (1.25 us).
-/// - The start of a process: `bench start` (`death_to_packet_ms`) as `docs/promises.md` has it, of a machine D.
-/// - What a tick takes: two threads that did nothing but read the counter, on a machine of the same kernel and
-///   hypervisor (AMD EPYC, two virtual cores). Both lost 24 to 104 us (p10, p90; median 54) at the same phase of
-///   each 4 ms, each its own time: a timer's interrupt leaves the virtual machine.
+/// - The start of a process: `bench start` (`death_to_packet_ms`) as `docs/promises.md` has it, of a machine
+///   D.
+/// - What a tick takes: two threads that did nothing but read the counter, on a machine of the same kernel
+///   and hypervisor (AMD EPYC, two virtual cores). Both lost 24 to 104 us (p10, p90; median 54) at the same
+///   phase of each 4 ms, each its own time: a timer's interrupt leaves the virtual machine.
 /// - The kernel's numbers: `kernel/sched/fair.c` and `sched/rt.c` of Linux 6.18 with two cores.
 impl Default for Costs {
     fn default() -> Self {

@@ -1,8 +1,8 @@
 //! Lives of instances: faults of a scene, and what the manager's decisions make of them.
 //!
-//! `decide::lifecycle` and `decide::liveness` are told what happens to processes and do what they say: an NF that
-//! is killed is started again, one that hangs is found out by its CPU time and dies for it, one that lies dies at
-//! once. A scene without faults has none of this, and its processes run for ever.
+//! `decide::lifecycle` and `decide::liveness` are told what happens to processes and do what they say: an NF
+//! that is killed is started again, one that hangs is found out by its CPU time and dies for it, one that
+//! lies dies at once. A scene without faults has none of this, and its processes run for ever.
 
 use std::collections::VecDeque;
 

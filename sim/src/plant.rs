@@ -50,8 +50,8 @@ pub(crate) struct Flow {
     /// The scene's flow that it is one of, and its slot among instances.
     pub(crate) of: usize,
     slot: usize,
-    /// Number behind the last packet that entered. Packets before `moved` may be overtaken: another instance has
-    /// the flow since.
+    /// Number behind the last packet that entered. Packets before `moved` may be overtaken: another instance
+    /// has the flow since.
     entered: u64,
     moved: u64,
     /// Number behind the last packet that left.

@@ -1,5 +1,5 @@
-//! Snapshots and events as they come, for all who watch: the manager is asked once a second for all of them, and
-//! not at all while nobody watches.
+//! Snapshots and events as they come, for all who watch: the manager is asked once a second for all of them,
+//! and not at all while nobody watches.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Keeps pages of other sites out: they can have their own names lead to this machine (DNS rebinding), and send
-//! requests from the browser of somebody who may ask here (CSRF).
+//! Keeps pages of other sites out: they can have their own names lead to this machine (DNS rebinding), and
+//! send requests from the browser of somebody who may ask here (CSRF).
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,7 +1,7 @@
 //! The page: files in `web/page`, part of the program, that need nothing from anywhere else.
 //!
-//! They are the same for everybody and say nothing of a manager, so they need no role; what the page shows, it
-//! asks of the API with the token that its reader gives it.
+//! They are the same for everybody and say nothing of a manager, so they need no role; what the page shows,
+//! it asks of the API with the token that its reader gives it.
 
 use axum::Router;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY};

@@ -1,9 +1,9 @@
 //! HTTP server: one thread, and bounds for whatever a client does.
 //!
-//! The head of a request must come within [`REQUEST_PATIENCE`], and a connection ends within a minute unless its
-//! client takes something of a stream meanwhile. There are at most [`CONNECTIONS_MAX`] of them: a new one takes
-//! the place of the oldest, first of those that have shown no role, so that clients that open and say nothing
-//! keep nobody out.
+//! The head of a request must come within [`REQUEST_PATIENCE`], and a connection ends within a minute unless
+//! its client takes something of a stream meanwhile. There are at most [`CONNECTIONS_MAX`] of them: a new one
+//! takes the place of the oldest, first of those that have shown no role, so that clients that open and say
+//! nothing keep nobody out.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

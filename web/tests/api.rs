@@ -1,5 +1,5 @@
-//! The API under clients without a role, with a wrong one, from other sites, with garbage, too large and too slow,
-//! and over managers that are gone, hung or of another version.
+//! The API under clients without a role, with a wrong one, from other sites, with garbage, too large and too
+//! slow, and over managers that are gone, hung or of another version.
 
 mod common;
 

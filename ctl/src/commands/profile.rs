@@ -12,6 +12,7 @@ mod nf;
 mod observe;
 mod report;
 mod simulate;
+mod text;
 mod tune;
 
 use crate::error::{CommandError, Exit};

@@ -261,9 +261,9 @@ fn root_in(
     Ok((root, missing))
 }
 
-/// Removes trees of managers of our name that are no more, killed together with their janitors. One that has our
-/// own number is of such a manager too, since ours is not made yet: in a PID namespace numbers begin anew. A
-/// process in one keeps it: that is not ours to end.
+/// Removes trees of managers of our name that are no more, killed together with their janitors. One that has
+/// our own number is of such a manager too, since ours is not made yet: in a PID namespace numbers begin
+/// anew. A process in one keeps it: that is not ours to end.
 fn remove_abandoned(home: &Path, name: &str) {
     let Some((stem, _)) = name.rsplit_once('-') else { return };
     let keeper = |path: &Path| {

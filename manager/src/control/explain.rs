@@ -1,7 +1,8 @@
 //! What would become of a packet that an operator describes (`headgate explain`).
 //!
-//! The configuration tells which rule by its place in the file; the workers tell what they would do, because they
-//! have the flow table and the plan; the status tells in what state the NFs on its way are. Nothing is sent.
+//! The configuration tells which rule by its place in the file; the workers tell what they would do, because
+//! they have the flow table and the plan; the status tells in what state the NFs on its way are. Nothing is
+//! sent.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;

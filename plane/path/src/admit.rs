@@ -91,8 +91,8 @@ fn admit_run(view: &View, ledger: &mut Ledger, entrance: Entrance, run: Run) -> 
     if view.plan.is_bounded(chain) { limit(view, ledger, entrance, run) } else { run.len() }
 }
 
-/// Returns the reason why a packet of this flow would end here now, at the head. Delay bounds are left out: they
-/// let in so many packets, and not these or those.
+/// Returns the reason why a packet of this flow would end here now, at the head. Delay bounds are left out:
+/// they let in so many packets, and not these or those.
 pub(crate) fn turned_away(view: &View, entrance: Entrance, flow: u32) -> Option<DropReason> {
     if let Some(reason) = view.plan.closed(entrance.chain()) {
         return Some(reason);

@@ -8,8 +8,8 @@
 //! Of each byte of a header one load is used, or it is read from a private copy: the region is shared with
 //! NFs that may write to it meanwhile.
 //!
-//! `classify/look_up.rs` answers an operator who asks what would become of a packet, by the same parser, table
-//! and rules.
+//! `classify/look_up.rs` answers an operator who asks what would become of a packet, by the same parser,
+//! table and rules.
 
 mod learn;
 mod look_up;

@@ -198,7 +198,8 @@ impl<K: Key> Flows<K> {
         None
     }
 
-    /// Returns the entry of a flow under the rules of now, and the ticks since its last use, without using it.
+    /// Returns the entry of a flow under the rules of now, and the ticks since its last use, without using
+    /// it.
     #[must_use]
     pub fn peek(&self, key: K, home: Home, now: Stamp) -> Option<(Entry, u32)> {
         let ways = pair(home).into_iter().flat_map(|line| &self.lines[line].ways);

@@ -95,12 +95,12 @@ impl<'p> Paper<'p> {
 
     /// Writes words; `place` says which side of them lies at the point.
     pub fn words(&self, words: &str, at: Point, place: (HPos, VPos), size: i32, ink: Ink) {
-        self.write(words, at, place, size, ink, FontTransform::None);
+        self.write(words, at, place, (size, ink), FontTransform::None);
     }
 
     /// Writes words from below to above, centred at the point.
     pub fn upwards(&self, words: &str, at: Point, from: HPos, size: i32, ink: Ink) {
-        self.write(words, at, (from, VPos::Center), size, ink, FontTransform::Rotate270);
+        self.write(words, at, (from, VPos::Center), (size, ink), FontTransform::Rotate270);
     }
 
     fn write(
@@ -108,8 +108,7 @@ impl<'p> Paper<'p> {
         words: &str,
         at: Point,
         (across, down): (HPos, VPos),
-        size: i32,
-        ink: Ink,
+        (size, ink): (i32, Ink),
         turn: FontTransform,
     ) {
         let style = if size == TITLE { FontStyle::Bold } else { FontStyle::Normal };

@@ -48,8 +48,8 @@ impl Scale {
         Self { logarithmic: false, from, to, places, ticks, decimals: decimals_of(step) }
     }
 
-    /// Within a factor of two, ticks are even numbers; within a decade 1, 2, 3, 5 and 7; in a few decades 1, 2
-    /// and 5; else the decades.
+    /// Within a factor of two, ticks are even numbers; within a decade 1, 2, 3, 5 and 7; in a few decades 1,
+    /// 2 and 5; else the decades.
     fn logarithmic(from: f64, to: f64, places: [i32; 2]) -> Self {
         let (from, to) = if from <= to { (from, to) } else { (1.0, 10.0) };
         let (from, to) = if to / from < 1.2 { (from / 1.2, to * 1.2) } else { (from, to) };

@@ -1,5 +1,5 @@
-//! Groups of the fair class: trust domains that share a core. Each is an entity of the core with the weight of
-//! its part, and shares what it gets among its own tasks. With one domain there is nothing to share.
+//! Groups of the fair class: trust domains that share a core. Each is an entity of the core with the weight
+//! of its part, and shares what it gets among its own tasks. With one domain there is nothing to share.
 
 use super::fair::{Fair, WEIGHT};
 

@@ -47,8 +47,8 @@ impl Plant {
         self.cores[seat.core].begin(seat.task, now);
     }
 
-    /// Spreads the flows of an NF over the instances of it that have a process. Flows that move may be overtaken
-    /// on their old way.
+    /// Spreads the flows of an NF over the instances of it that have a process. Flows that move may be
+    /// overtaken on their old way.
     pub(crate) fn publish(&mut self, nf: usize) {
         let running = |one: &usize| !self.links[*one].is_out;
         let running: Vec<usize> = self.stages[nf].instances.iter().copied().filter(running).collect();

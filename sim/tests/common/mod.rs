@@ -25,7 +25,8 @@ pub fn nf(number: usize, cycles: u64) -> Nf {
     }
 }
 
-/// NFs of these costs, each with a chain of its own at this rate, under the kernel alone, without ticks' time.
+/// NFs of these costs, each with a chain of its own at this rate, under the kernel alone, without ticks'
+/// time.
 pub fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
     let nfs: Vec<Nf> = cycles.iter().enumerate().map(|(number, cycles)| nf(number, *cycles)).collect();
     let chain = |number: usize| Chain { name: format!("c{number}"), stages: vec![number as u16], exit: None };

@@ -13,12 +13,13 @@ use headgate_host::perf::costs::MachineCosts;
 use headgate_host::perf::functions;
 use headgate_host::undo::{Action, Janitor};
 
-use super::machine::{levels_of, of_machine, unit_costs, written};
+use super::machine::{levels_of, of_machine, unit_costs};
 use super::observe::{NfObservation, Observation, observe, snapshot};
 use super::report::{
     ChainReport, FunctionReport, NfReport, Parts, RatioReport, Report, events_per_packet, words,
 };
 use super::simulate::{Bench, Input, Simulated};
+use super::text::written;
 use super::tune::{self, ConfigFile};
 use super::{edit, leave};
 use crate::commands::Name;

@@ -1,7 +1,5 @@
 //! `headgate profile machine`: what one event costs here.
 
-use std::io;
-
 use headgate_decide::profile::{Curve, Levels, Point, UnitCosts, levels};
 use headgate_host::cores;
 use headgate_host::environment::Environment;
@@ -11,6 +9,7 @@ use headgate_units::text as units;
 use serde_json::json;
 
 use super::leave;
+use super::text::ns;
 use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
 use crate::reports::Wish;
@@ -115,15 +114,6 @@ pub fn levels_json(levels: &Levels) -> serde_json::Value {
     })
 }
 
-/// Nanoseconds with two figures behind the point while they are few; nothing for what is unknown.
-pub fn ns(value: Option<f64>) -> String {
-    match value {
-        None => String::new(),
-        Some(value) if value < 100.0 => format!("{value:.2}"),
-        Some(value) => format!("{value:.0}"),
-    }
-}
-
 fn page(costs: &MachineCosts, paint: Paint) -> String {
     let mut curve =
         Table::new(&["walked over", ">random", ">step 64 B", ">step 256 B", ">step 1 KiB", ">step 4 KiB"]);
@@ -161,10 +151,4 @@ fn page(costs: &MachineCosts, paint: Paint) -> String {
         title("nanoseconds in the kernel"),
         kernel.render(paint),
     )
-}
-
-/// Turns a result into the error that a writer of a file gives.
-pub fn written(path: &std::path::Path, result: io::Result<()>) -> Result<(), CommandError> {
-    result
-        .map_err(|error| CommandError::new(Exit::Failed, format!("cannot write {}: {error}", path.display())))
 }

@@ -6,8 +6,8 @@ use headgate_decide::profile::{Advice, Breakdown, CALL_BATCH, Counts, Knob, Prop
 use headgate_units::text as units;
 use serde::Serialize;
 
-use super::machine::ns;
 use super::simulate::Simulated;
+use super::text::ns;
 use crate::output::{Ink, Paint};
 use crate::table::Table;
 

@@ -117,7 +117,7 @@ impl Bench<'_> {
             Input::Made(bytes) => {
                 let path = self.folder.join("made.pcap");
                 let written = made(bytes - CHECK_BYTES).map_err(io::Error::other);
-                super::machine::written(&path, written.and_then(|bytes| fs::write(&path, bytes)))?;
+                super::text::written(&path, written.and_then(|bytes| fs::write(&path, bytes)))?;
                 Ok(path)
             }
         }

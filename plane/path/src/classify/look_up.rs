@@ -1,7 +1,7 @@
 //! Look-ups: what would become of a packet that an operator describes, if it came now.
 //!
-//! The worker answers, because it alone has the flow table and knows which plan it works by. Nothing is learnt or
-//! used by the question.
+//! The worker answers, because it alone has the flow table and knows which plan it works by. Nothing is
+//! learnt or used by the question.
 
 use headgate_units::PortId;
 use headgate_wire::MalformedError;

@@ -5,9 +5,8 @@ use std::collections::VecDeque;
 use headgate_shm::geometry::HEADROOM_BYTES;
 use headgate_shm::{Descriptor, Stack};
 
-use super::ledger::Ledger;
 use super::scenarios::Need;
-use super::{Abilities, Backend, Behaviour, Checked, Device, Gives, Missed, require};
+use super::{Abilities, Backend, Behaviour, Checked, Device, Gives, Missed, ledger::Ledger, require};
 use crate::QueueCounters;
 use crate::testing::{HERTZ, frame, numbered, stack_of};
 
