@@ -91,8 +91,9 @@ struct Shell {
 
 impl Shell {
     fn start(folder: &Path, name: &str) -> Self {
+        // A caller that ignores signals, such as a background job of a shell, has its children ignore them.
         let line = format!(
-            "stty rows 24 cols 80; {HEADGATE} top --interval 100 --name {name}; echo ended with $?; stty -a"
+            "stty rows 24 cols 80; env --default-signal=INT,HUP {HEADGATE} top --interval 100 --name {name}; echo ended with $?; stty -a"
         );
         let mut command = Command::new("script");
         command.args(["--quiet", "--command", &line, "/dev/null"]);

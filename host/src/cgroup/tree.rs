@@ -261,9 +261,9 @@ fn root_in(
     Ok((root, missing))
 }
 
-/// Removes trees of managers of our name that are no more, killed together with their janitors. One that has
-/// our own number is of such a manager too, since ours is not made yet: in a PID namespace numbers begin
-/// anew. A process in one keeps it: that is not ours to end.
+/// Removes trees of managers of our name that are no more, killed together with their janitors. One that is
+/// called as ours will be is of such a manager too: in a PID namespace numbers begin anew. A process in one
+/// keeps it: that is not ours to end.
 fn remove_abandoned(home: &Path, name: &str) {
     let Some((stem, _)) = name.rsplit_once('-') else { return };
     let keeper = |path: &Path| {
@@ -271,9 +271,9 @@ fn remove_abandoned(home: &Path, name: &str) {
         Pid::from_raw(pid)
     };
     for path in fs::read_dir(home).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        let is_gone =
-            |pid: Pid| pid == rustix::process::getpid() || process::is_alive(pid).is_ok_and(|lives| !lives);
-        if keeper(&path).is_some_and(is_gone) {
+        let is_ours = path.file_name().is_some_and(|there| there == name);
+        let is_gone = |pid| process::is_alive(pid).is_ok_and(|lives| !lives);
+        if is_ours || keeper(&path).is_some_and(is_gone) {
             let _ = kill::remove_empty(&path);
         }
     }

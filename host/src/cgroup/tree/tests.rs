@@ -149,6 +149,9 @@ fn what_a_manager_of_this_name_left_goes_unless_somebody_lives_there() {
     remove_abandoned(home.path(), "headgate-edge-9");
     assert!(left.join("core1.default").exists() && !left.join("core1.default/1.fw").exists());
     fs::remove_file(busy).unwrap();
+    let of_our_number = home.path().join("headgate-edge-9/core1.default");
+    fs::create_dir_all(&of_our_number).unwrap();
     remove_abandoned(home.path(), "headgate-edge-9");
+    assert!(!of_our_number.exists(), "one before us in another PID namespace");
     assert!(!left.exists() && other.exists() && of_a_living_one.exists());
 }
