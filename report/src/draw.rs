@@ -1,7 +1,7 @@
 //! The drawing of plots, as SVG.
 //!
 //! A picture is drawn in the colours of a light page, and a rule for pages in the dark replaces each of them
-//! ([`ink`]). Everything is placed by hand in units of the picture ([`paper`]); plotters writes the elements.
+//! (`ink`). Everything is placed by hand in units of the picture (`paper`); plotters writes the elements.
 
 mod bars;
 mod frame;

@@ -92,12 +92,12 @@ impl Manager {
         Self { name: name.to_owned(), socket, room, last: Mutex::default(), audited: Mutex::default() }
     }
 
-    /// Returns a snapshot that is not older than [`FRESH`].
+    /// Returns a snapshot that is not older than half a second.
     pub async fn snapshot(&self) -> Outcome {
         self.shared(&self.last, FRESH, false).await
     }
 
-    /// Returns an audited snapshot that is not older than [`AUDIT_FRESH`].
+    /// Returns an audited snapshot that is not older than a second.
     pub async fn audited(&self) -> Outcome {
         self.shared(&self.audited, AUDIT_FRESH, true).await
     }

@@ -179,9 +179,10 @@ fn an_nf_stays_on_its_core_whatever_it_asks_for() {
     let mut child = shell_in(&group, script);
     assert_eq!(line_of(&mut child), "held");
     wait_until("its children are in the group", || group.members().len() >= 3);
-    for member in group.members() {
-        assert_eq!(cores::affinity(Some(member)).unwrap(), [core].into_iter().collect::<CoreList>());
-    }
+    // A `taskset` among them may end before it is looked at.
+    let held: Vec<CoreList> =
+        group.members().into_iter().filter_map(|member| cores::affinity(Some(member)).ok()).collect();
+    assert!(held.len() >= 2 && held.iter().all(|cores| *cores == [core].into_iter().collect()), "{held:?}");
     assert_eq!((group.off_core(core), group.off_core(0).is_empty()), (Vec::new(), false));
     group.kill_until_empty(PATIENCE).unwrap();
     child.wait().unwrap();
