@@ -18,7 +18,7 @@ pub struct Run {
     stolen: Option<BTreeMap<u32, Duration>>,
 }
 
-/// What is told of a run.
+/// Facts about a run, for its report.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ran {
     /// The words of the command.
@@ -56,7 +56,7 @@ impl Run {
         &self.machine
     }
 
-    /// Returns what is told of it until now.
+    /// Returns the facts until now.
     #[must_use]
     pub fn told(&self) -> Ran {
         let elapsed = self.clock.elapsed();

@@ -123,7 +123,7 @@ pub enum ReadError {
 }
 
 impl Report {
-    /// Makes the report of a run without values: what it is of, when it began, and what is told of it.
+    /// Makes the report of a run without values: what it is of, when it began, and the facts about it.
     /// Version and commit of this program are added.
     #[must_use]
     pub fn of_run(name: &str, started: SystemTime, run: Json) -> Self {

@@ -37,7 +37,7 @@ impl fmt::Display for DemandError {
 
 impl core::error::Error for DemandError {}
 
-/// Capacities, and all classes of an epoch. Classes with equal ways are merged by whoever adds them: n
+/// Capacities, and all classes of an epoch. Classes with equal ways are merged by who adds them: n
 /// flows are one class of weight n, exactly.
 #[derive(Clone, Debug, Default)]
 pub struct Demand {
