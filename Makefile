@@ -32,7 +32,8 @@ install:
 	@for program in $(PROGRAMS); do test -x "$(BUILD)/$$program" || \
 		{ echo "make install: $(BUILD)/$$program is missing; run \`make\` first, as a user who has cargo" >&2; exit 1; }; done
 	install -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man1 $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(UNITDIR) \
-		$(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR) $(DESTDIR)$(DOCDIR)/examples
+		$(DESTDIR)$(BASHDIR) $(DESTDIR)$(ZSHDIR) $(DESTDIR)$(FISHDIR) $(DESTDIR)$(DOCDIR)/examples \
+		$(DESTDIR)$(DOCDIR)/monitoring
 	install -s -m 755 $(PROGRAMS:%=$(BUILD)/%) $(DESTDIR)$(BINDIR)
 	$(MAKE) -C abi install PREFIX=$(PREFIX) LIBDIR=$(LIBDIR) DESTDIR=$(DESTDIR) LIBRARIES=$(BUILD)
 	pages=$$(mktemp -d) && $(BUILD)/headgate man $$pages && \
@@ -44,6 +45,7 @@ install:
 	sed 's|/usr/bin/|$(BINDIR)/|g' dist/headgate.service > $(DESTDIR)$(UNITDIR)/headgate.service
 	install -m 644 README.md CHANGELOG.md LICENSE $(DESTDIR)$(DOCDIR)
 	install -m 644 $(EXAMPLES) $(DESTDIR)$(DOCDIR)/examples
+	install -m 644 dist/prometheus/headgate.rules.yml dist/grafana/headgate.json $(DESTDIR)$(DOCDIR)/monitoring
 
 # Every file goes. Folders that are not ours alone stay: they may have been there before.
 uninstall:
@@ -61,4 +63,9 @@ deb: all
 machine-test: all
 	tests/machine/run --build $(BUILD)
 
-.PHONY: all install uninstall deb machine-test
+# Runs of the simulator in an optimised build are those of the committed tables, to the bit; `cargo test` compares
+# those of a debug build.
+digests:
+	$(CARGO) test --locked --release -p headgate-sim --test scenarios
+
+.PHONY: all install uninstall deb machine-test digests

@@ -44,6 +44,8 @@ pub struct Options {
     pub program: PathBuf,
     /// The configuration.
     pub configuration: Configuration,
+    /// The node whose part it runs, where the configuration is for several.
+    pub node: Option<String>,
     /// Whether it takes its place in [`crate::place`], so that other commands find it.
     pub listed: bool,
     /// Whether it ends once every port has given its last packet and all have left.
@@ -67,6 +69,7 @@ impl Options {
         Self {
             program,
             configuration,
+            node: None,
             listed: true,
             once: false,
             quiet: false,
@@ -90,6 +93,9 @@ impl Options {
         }
         if let Some(record) = self.record {
             command.arg("--record").arg(record);
+        }
+        if let Some(node) = self.node {
+            command.arg("--node").arg(node);
         }
         command.arg("--").arg(match self.configuration {
             Configuration::File(path) => path,

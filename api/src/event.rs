@@ -108,6 +108,12 @@ codes! {
     ConfigurationApplied: Info,
     /// The manager was told to read its file again, and goes on with the configuration it has.
     ConfigurationRefused: Warning,
+    /// A manager that is to follow this one is ready, and packets inside leave.
+    HandOverBegun: Info,
+    /// The work of a manager went over to the one that follows it, without a packet lost.
+    HandedOver: Info,
+    /// A manager does not follow the one before, which goes on.
+    HandOverFailed: Error,
     /// An interface, a bridge or a switch between the stages of a chain changed or failed.
     WiringChanged: Warning,
     /// A capture cannot be written any more.
@@ -116,6 +122,36 @@ codes! {
     PortDown: Warning,
     /// The interface of a port works again.
     PortUp: Info,
+    /// A link to another node is up.
+    LinkUp: Info,
+    /// A link to another node is down.
+    LinkDown: Warning,
+    /// Another node can be reached, by one link at least.
+    NodeReached: Info,
+    /// Another node cannot be reached any more: all links to it are down.
+    NodeLost: Error,
+    /// Another node of a group is active or stands by.
+    GroupView: Info,
+    /// This node has another part in its group.
+    GroupRole: Info,
+    /// A group works without a standby: a failure would lose its state.
+    GroupAlone: Warning,
+    /// The standby of a group could take over now.
+    GroupProtected: Info,
+    /// Packets of a group leave again, from another node.
+    GroupResumed: Info,
+    /// The active node of a group is gone, and nobody has its state.
+    GroupStuck: Error,
+    /// A group lost state or packets, because two nodes failed at once.
+    GroupStateLost: Error,
+    /// Outputs of a group may have left with the node before.
+    GroupInDoubt: Info,
+    /// Another node of a group has another configuration, and is not heard.
+    GroupForeign: Error,
+    /// What a group waits for cannot be done: a view cannot be written, or state copied.
+    GroupFailed: Error,
+    /// What a group waited for can be done again.
+    GroupMended: Info,
     /// An audit was given up, because a worker did not stand still.
     AuditGivenUp: Warning,
     /// A chain does not get the rate that it was promised.

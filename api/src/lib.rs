@@ -4,8 +4,10 @@
 //! - [`status`]: one snapshot, from which every view takes what it shows;
 //! - [`event`]: what happened, each kind with its word;
 //! - [`logs`]: what NFs wrote;
+//! - [`configuration`]: the configuration in force, and its rules;
 //! - [`explanation`]: what becomes of a packet;
 //! - [`told`]: what NFs answered;
+//! - [`watch`]: streams of packets, traces, flows and decisions;
 //! - [`progress`]: the same as lines, for people who watch;
 //! - [`client`]: asking a manager that runs on this machine;
 //! - [`place`]: where a manager leaves what others must find;
@@ -19,6 +21,7 @@
 
 pub mod attendance;
 pub mod client;
+pub mod configuration;
 pub mod daemon;
 pub mod event;
 pub mod exit;
@@ -31,6 +34,7 @@ pub mod request;
 pub mod session;
 pub mod status;
 pub mod told;
+pub mod watch;
 
 pub use client::{CallError, call};
 pub use exit::Exit;

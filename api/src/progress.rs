@@ -138,12 +138,14 @@ impl Events {
 
     /// Returns those that were not told yet, as lines.
     pub fn unseen(&mut self, now: &Snapshot) -> Vec<String> {
-        let line = |event: &Event| {
-            let at = event.at_ns as f64 / 1e9;
-            harmless(&format!("{at:.3} s: {}: {}", event.who, event.what))
-        };
         self.new_in(now).into_iter().map(line).collect()
     }
+}
+
+/// Returns an event as a line, with the seconds since the manager started.
+#[must_use]
+pub fn line(event: &Event) -> String {
+    harmless(&format!("{:.3} s: {}: {}", event.at_ns as f64 / 1e9, event.who, event.what))
 }
 
 #[cfg(test)]

@@ -3,10 +3,13 @@
 //! One JSON request a line over a Unix socket, one JSON answer a line.
 
 use std::io::{self, BufRead, Read as _, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::watch::{CaptureRequest, ObserveRequest, TraceRequest};
 
 /// The longest request, in bytes: a configuration of ten thousand chains fits.
 pub const REQUEST_BYTES_MAX: u64 = 16 << 20;
@@ -53,6 +56,74 @@ pub enum Request {
         /// Its text.
         text: String,
     },
+    /// Start a manager of another program that follows this one: [`Upgrading`].
+    Upgrade {
+        /// The program, an absolute path.
+        program: PathBuf,
+        /// The file of its configuration, an absolute path.
+        file: PathBuf,
+        /// Node whose part of the file it runs, of a file for several.
+        #[serde(default)]
+        node: Option<String>,
+    },
+    /// The manager that was to follow does not.
+    NotFollowed {
+        /// Reason, in a sentence.
+        why: String,
+    },
+    /// Hand over to the manager that follows, which listens there.
+    HandOver {
+        /// Its socket.
+        socket: PathBuf,
+        /// Version of the messages of a hand-over that it knows.
+        version: u32,
+    },
+    /// The changes that `apply` would make of this, none of which is made: [`Applied`].
+    Diff {
+        /// The file's name, for messages.
+        name: String,
+        /// Its text.
+        text: String,
+    },
+    /// The text in force: a [`crate::configuration::RunningConfiguration`].
+    Configuration,
+    /// Rules and how many flows each decided on: [`crate::configuration::RulesStatus`].
+    Rules,
+    /// Add a rule: [`Applied`].
+    AddRule {
+        /// The rule as in a file: `protocol = "tcp", destination_port = 80, chain = "web"`.
+        rule: String,
+        /// Place that it gets, from 1 on; `None`: behind all others.
+        #[serde(default)]
+        place: Option<usize>,
+    },
+    /// Delete a rule: [`Applied`].
+    DeleteRule {
+        /// Its place, from 1 on.
+        place: usize,
+    },
+    /// Replace the process of each instance of an NF by a new one, one instance after the other: [`Applied`].
+    Restart {
+        /// The NF, or one of its instances.
+        nf: String,
+    },
+    /// Lead packets away from an NF's instances, let them finish those they have, and stop them: [`Applied`].
+    Drain {
+        /// The NF, or one of its instances.
+        nf: String,
+    },
+    /// Make the standby of a group active, by a replay of what it does not have yet: [`Applied`].
+    FailOver {
+        /// The group.
+        group: String,
+    },
+    /// Hand a group over to its standby, with a last copy of all state: [`Applied`].
+    Migrate {
+        /// The group.
+        group: String,
+        /// The node that is to be active.
+        to: String,
+    },
     /// What would become of a packet now: an [`crate::explanation::Explanation`].
     Explain {
         /// The packet: `tcp 10.0.0.1:1234 > 10.0.1.1:80 in west`.
@@ -63,16 +134,49 @@ pub enum Request {
         /// Whether.
         on: bool,
     },
+    /// Copies of packets at stations, as a stream ([`crate::watch`]).
+    Capture(CaptureRequest),
+    /// The ways of the next packets, as a stream.
+    Trace(TraceRequest),
+    /// Flows, events and decisions, as a stream.
+    Observe(ObserveRequest),
     /// Stop: take in no more packets, let those on their way leave, stop the NFs, end.
     Stop,
 }
 
-/// Answer to `apply`.
+/// Answer to `upgrade`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Upgrading {
+    /// Process of the manager that was started. It serves when the one before has handed over.
+    pub pid: u32,
+}
+
+impl Request {
+    /// Returns whether a stream follows the answer.
+    #[must_use]
+    pub const fn is_stream(&self) -> bool {
+        matches!(self, Self::Capture(_) | Self::Trace(_) | Self::Observe(_))
+    }
+}
+
+/// Answer to `apply`, and to what changes a part of the configuration or the processes of an NF.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Applied {
     /// Changes, in sentences.
     pub changes: Vec<String>,
+}
+
+/// The only change of a request that changes nothing.
+pub const NOTHING_TO_CHANGE: &str = "nothing to change";
+
+impl Applied {
+    /// Returns whether nothing changes.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.changes.iter().all(|change| change == NOTHING_TO_CHANGE)
+    }
 }
 
 /// A request's error: the reason why it could not be met.

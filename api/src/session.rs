@@ -65,6 +65,7 @@ impl SessionError {
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
+    listed: bool,
 }
 
 impl Launcher {
@@ -73,12 +74,19 @@ impl Launcher {
     /// # Errors
     /// [`ProgramError`].
     pub fn find() -> Result<Self, ProgramError> {
-        Ok(Self { program: Program::Manager.find()? })
+        Ok(Self { program: Program::Manager.find()?, listed: false })
+    }
+
+    /// Returns one whose daemons other commands find, by the name in their configuration.
+    #[must_use]
+    pub const fn listed(mut self) -> Self {
+        self.listed = true;
+        self
     }
 
     /// Starts a daemon and waits until its NFs are running. `name` is what messages call the text. It keeps
-    /// quiet, nobody else finds it, and it begins with no kept costs: an experiment shows what is found out
-    /// by itself.
+    /// quiet, nobody else finds it unless it is [listed](Self::listed), and it begins with no kept costs: an
+    /// experiment shows what is found out by itself.
     ///
     /// # Errors
     /// [`SessionError`]; nothing is left behind then.
@@ -97,7 +105,7 @@ impl Launcher {
     pub fn launch(&self, name: &str, text: &str) -> Result<Session, SessionError> {
         let text = Text { name: name.to_owned(), text: text.to_owned() };
         let options = Options::new(self.program.clone(), Configuration::Text(text));
-        let daemon = Daemon::start(Options { listed: false, quiet: true, costs: false, ..options })?;
+        let daemon = Daemon::start(Options { listed: self.listed, quiet: true, costs: false, ..options })?;
         Ok(Session { handle: daemon.handle(), daemon })
     }
 }

@@ -5,10 +5,13 @@
 //! started; the reader forms rates from two snapshots. Keys that were renamed stand in
 //! docs/guide/upgrading.md.
 
+mod groups;
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use crate::event::{Event, EventCode, Severity};
+pub use groups::{FailoverStatus, GroupStatus, LaneStatus, RefusedFrames};
 
 /// State of a manager at one moment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -32,6 +35,12 @@ pub struct Snapshot {
     pub chains: Vec<ChainStatus>,
     /// Packets that ended, by chain and reason; only those that occurred.
     pub drops: Vec<DropStatus>,
+    /// Links to other nodes, each watched by BFD; none where the configuration is for one machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bfd: Vec<BfdStatus>,
+    /// Groups of chains that nodes keep for each other, in which this node has a part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupStatus>,
     /// The last events, oldest first.
     pub events: Vec<Event>,
     /// Whether nothing is lost: `entered + made = left + dropped + in_nfs + held` for each chain, and every
@@ -58,6 +67,22 @@ pub struct ManagerStatus {
     pub control_cores: Vec<u32>,
     /// Path of the socket where NFs with `attach` connect; `None` without such NFs.
     pub nf_socket: Option<String>,
+    /// The manager that this one followed, if it did (`headgate upgrade`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
+}
+
+/// The manager before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Followed {
+    /// Its process id.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// Time for which no packet was taken in, in nanoseconds; packets that came meanwhile waited in the
+    /// kernel. 0 until packets are taken in again.
+    pub silent_ns: u64,
 }
 
 /// Scheduling of the cores that NFs share.
@@ -90,6 +115,41 @@ pub struct TakenStatus {
     pub part: f64,
     /// Description, with names where they are known, and the cure.
     pub what: String,
+}
+
+/// A link to another node, and the BFD session that watches it (RFC 5880).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BfdStatus {
+    /// Name of the other node.
+    pub peer: String,
+    /// Our interface.
+    pub interface: String,
+    /// Our address.
+    pub address: String,
+    /// The other node's address.
+    pub peer_address: String,
+    /// State of the session: up, init, down or admin-down.
+    pub state: String,
+    /// Reason for the last time that it went down.
+    pub diagnostic: String,
+    /// Time of its last change, in nanoseconds since the manager started.
+    pub since_ns: u64,
+    /// Interval at which it sends, in nanoseconds; a second at least while it is not up.
+    pub transmit_interval_ns: u64,
+    /// Time without packets after which the neighbour is down, in nanoseconds; `None` before its first
+    /// packet.
+    pub detection_time_ns: Option<u64>,
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets of the neighbour received.
+    pub received: u64,
+    /// Packets that were not believed.
+    pub refused: u64,
+    /// Packets that the kernel did not take.
+    pub unsent: u64,
+    /// Changes of state.
+    pub changes: u64,
 }
 
 /// Cores kept free of other programs.

@@ -36,7 +36,20 @@ mod tests {
         let names: Vec<&str> = grammar.commands.iter().map(|command| command.name.as_str()).collect();
         assert_eq!(
             names,
-            ["hop", "start", "resilience", "tcp", "nfvnice", "unis", "scc", "drench", "neo-nsh", "hostile"]
+            [
+                "hop",
+                "workers",
+                "start",
+                "resilience",
+                "tcp",
+                "nfvnice",
+                "unis",
+                "scc",
+                "drench",
+                "neo-nsh",
+                "hostile",
+                "observe"
+            ]
         );
         let find = |command: usize, name: &str| {
             let arguments = &grammar.commands[command].arguments;
@@ -48,7 +61,7 @@ mod tests {
         };
         let quick = find(0, "quick");
         assert!(quick.long.as_deref() == Some("quick") && !quick.takes_values && !quick.help.is_empty());
-        let experiment = find(5, "experiment");
+        let experiment = find(6, "experiment");
         assert!(experiment.long.is_none() && experiment.takes_values);
         assert!(experiment.values.iter().any(|value| value == "uniform"), "{:?}", experiment.values);
     }

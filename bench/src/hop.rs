@@ -5,6 +5,7 @@
 //! at.
 //!
 //! - [`variants`]: what is measured and compared;
+//! - `reserve`: pages of 2 MiB for those who need them;
 //! - `pace`: how long and how often;
 //! - [`loss_free`]: the highest rate without loss;
 //! - [`mod@scenario`]: the configuration of one variant;
@@ -14,6 +15,7 @@
 pub mod against;
 pub mod loss_free;
 mod pace;
+mod reserve;
 pub mod scenario;
 pub mod variants;
 pub mod wakeup;
@@ -30,7 +32,7 @@ use crate::report::{Ratio, Report, Row, Section, THROUGHPUT};
 use crate::statistics::{Name, Round, Rounds, quantile};
 use headgate_api::session::{Interval, Launcher};
 use headgate_host::cores::Placement;
-use pace::{Pace, each_round};
+pub(crate) use pace::{Pace, each_round};
 use variants::{Aim, Kind, RATIOS, VARIANTS, Variant, chosen, names, scenario};
 
 /// Wake-ups timed in each round. Our choice: 20 lie above the 99th percentile.
@@ -56,6 +58,10 @@ pub struct Options {
     /// Number of rounds, 1 to 1000 [default: 7, with --quick 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: Option<u32>,
+    /// Measure pages of 2 MiB against ordinary ones for buffers, flow table and holder table; reserves what
+    /// is missing and gives it back
+    #[arg(long)]
+    pages: bool,
     /// Measure this build and another one in turn and print ratios: the path of its `headgate` or
     /// `headgate-bench`, with the other programs of that build beside it
     #[arg(long, value_name = "PROGRAM")]
@@ -69,8 +75,15 @@ impl Options {
 
     /// Returns the variants to measure.
     fn wanted(&self) -> Vec<Variant> {
-        let mut wanted = chosen(&self.only);
-        if self.quick && self.only.is_empty() {
+        let mut names = self.only.clone();
+        if self.pages {
+            names.extend(variants::PAGES.map(str::to_owned));
+        }
+        let mut wanted = chosen(&names);
+        if names.is_empty() {
+            wanted.retain(|variant| variant.pages().is_none());
+        }
+        if self.quick && names.is_empty() {
             // A search takes longer than all the rest.
             wanted.retain(|variant| variant.kind != Kind::LossFree);
         }
@@ -83,16 +96,20 @@ impl Options {
 /// # Errors
 /// Whatever kept it from measuring or printing.
 pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
+    let wanted = options.wanted();
+    // Before there are threads, and to the end: what is reserved is given back, however this ends.
+    let reserved = reserve::reserve_for(&wanted)?;
     let bench = Bench { launcher: Launcher::find()?, placement: Placement::choose()?, pace: options.pace() };
     let environment = out.machine();
     let mut notes = busy(&environment);
-    let mut wanted = options.wanted();
+    let mut wanted = wanted;
     if bench.placement.is_shared() {
         wanted.retain(|variant| variant.kind != Kind::Wakeup);
         notes.push("one core only: manager and NFs share it, and no core is idle to be woken".to_owned());
     }
     let measured = bench.rounds(&wanted, &mut notes)?;
     notes.extend(measured.complaints());
+    reserved.give_back(&mut notes);
     let conserved = measured.lost == 0;
     out.tell(&bench.report(&measured.rounds, environment, conserved, notes))?;
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })

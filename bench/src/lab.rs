@@ -8,15 +8,18 @@
 //! - [`bed`], one case as a configuration;
 //! - [`runner`], rounds;
 //! - [`measure`], one case in a window, as values;
+//! - [`model`], one case as a scene of the simulator; [`simulated`], rounds of them;
 //! - [`outcome`], the report;
 //! - [`plot`], the picture.
 
 pub mod bed;
 pub mod experiment;
 pub mod measure;
+pub mod model;
 pub mod outcome;
 pub mod plot;
 pub mod runner;
+pub mod simulated;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -75,7 +78,7 @@ pub struct Options {
     quick: bool,
     /// Number of rounds in which everything is measured [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    rounds: Option<u32>,
+    pub(crate) rounds: Option<u32>,
 }
 
 /// Measures the experiments of that name and prints.
@@ -167,6 +170,6 @@ impl Lab<'_> {
         let plot = plot::of(experiment, &outcome);
         let bench = format!("{} {}", self.suite.name, experiment.name);
         let environment = self.environment.clone();
-        Ok((outcome::report(bench, experiment, outcome, &self.runner, environment), plot))
+        Ok((outcome::report(bench, experiment, outcome, &self.runner.setting(), environment), plot))
     }
 }

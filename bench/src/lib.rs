@@ -5,6 +5,7 @@
 //! round, so that a machine that grows slower does so for all; ratios are formed within a round.
 //!
 //! - [`hop`]: what a hop through an NF costs (`headgate bench hop`);
+//! - [`workers`]: what a second worker adds (`headgate bench workers`);
 //! - [`start`]: how long traffic misses an NF that dies (`headgate bench start`);
 //! - [`resilience`]: deaths of NFs with standbys (`headgate bench resilience`);
 //! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
@@ -15,6 +16,7 @@
 //! - [`drench`]: prices and steering in simulated networks (`headgate bench drench`);
 //! - [`neo_nsh`]: identifiers of chains, counted (`headgate bench neo-nsh`);
 //! - [`hostile`]: a hostile NF beside a neighbour (`headgate bench hostile`);
+//! - [`observe`]: what it costs a chain to be watched (`headgate bench observe`);
 //! - [`statistics`]: rounds, and ratios within them;
 //! - [`grammar`]: the command line, for the completions of `headgate`;
 //! - [`report`]: what is printed;
@@ -28,6 +30,7 @@ pub mod lab;
 pub mod leave;
 pub mod neo_nsh;
 pub mod nfvnice;
+pub mod observe;
 pub mod report;
 pub mod resilience;
 pub mod scc;
@@ -35,14 +38,17 @@ pub mod start;
 pub mod statistics;
 pub mod tcp;
 pub mod unis;
+pub mod workers;
 
 use std::process::ExitCode;
 
 use headgate_api::session::SessionError;
 use headgate_api::{Exit, RequestError};
 use headgate_host::cores::CoresError;
+use headgate_host::hugepages::HugepagesError;
 use headgate_host::namespace::NamespaceError;
 use headgate_host::programs::ProgramError;
+use headgate_host::undo::UndoError;
 use headgate_report::place::PlaceError;
 
 use hostile::attack::CompilerError;
@@ -54,6 +60,8 @@ use tcp::transfer::TransferError;
 pub enum Command {
     /// Measure a hop through an NF: throughput, latency, cost by station
     Hop(hop::Options),
+    /// Measure a second worker: one against two, and two managers side by side
+    Workers(workers::Options),
     /// Measure restarts: from an NF's death to the first packet of its successor, and 24 NFs at once
     Start(start::Options),
     /// Measure deaths of NFs with standbys: time to the first packet, what is lost, throughput beside NFs
@@ -76,6 +84,9 @@ pub enum Command {
     NeoNsh(neo_nsh::Options),
     /// Measure an NF of one trust domain beside a hostile NF of another, by the attack
     Hostile(hostile::Options),
+    /// Measure a chain while it is watched and while it is not, in turn, and the views of 10,000 chains and
+    /// of a million flows
+    Observe(observe::Options),
 }
 
 impl Command {
@@ -85,6 +96,7 @@ impl Command {
         let of = |suite: &str, experiment: &str| format!("{suite} {experiment}");
         match self {
             Self::Hop(_) => "hop".to_owned(),
+            Self::Workers(_) => "workers".to_owned(),
             Self::Start(_) => "start".to_owned(),
             Self::Resilience(options) => of("resilience", options.experiment()),
             Self::Tcp(_) => "tcp".to_owned(),
@@ -94,6 +106,7 @@ impl Command {
             Self::Drench(options) => of("drench", options.experiment()),
             Self::NeoNsh(options) => of("neo-nsh", options.experiment()),
             Self::Hostile(_) => "hostile".to_owned(),
+            Self::Observe(_) => "observe".to_owned(),
         }
     }
 
@@ -110,6 +123,7 @@ impl Command {
                 Some(other) => hop::against::run(&options, other, out),
                 None => hop::run(&options, out),
             },
+            Self::Workers(options) => workers::run(&options, out),
             Self::Start(options) => start::run(&options, out),
             Self::Resilience(options) => resilience::run(&options, out),
             Self::Tcp(options) => tcp::run(&options, out),
@@ -119,6 +133,7 @@ impl Command {
             Self::Drench(options) => drench::run(&options, out),
             Self::NeoNsh(options) => neo_nsh::run(&options, out),
             Self::Hostile(options) => hostile::run(&options, out),
+            Self::Observe(options) => observe::run(&options, out),
         }
     }
 }
@@ -142,6 +157,9 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
             || cause.is::<CoresError>()
             || cause.is::<NamespaceError>()
             || cause.is::<CompilerError>()
+            || cause.is::<HugepagesError>()
+            || cause.is::<UndoError>()
+            || cause.is::<workers::OneCoreError>()
             || matches!(cause.downcast_ref(), Some(TransferError::NoProgram(_)));
         of_machine.then_some(Exit::Environment)
     };
@@ -164,6 +182,7 @@ mod tests {
         assert_eq!(of(SessionError::from(refusal.clone()).into()), Exit::Environment);
         assert_eq!(of(refusal.into()), Exit::Environment);
         assert_eq!(of(CoresError::NoCores.into()), Exit::Environment);
+        assert_eq!(of(workers::OneCoreError.into()), Exit::Environment);
         assert_eq!(of(anyhow::anyhow!("something else")), Exit::Failed);
     }
 }

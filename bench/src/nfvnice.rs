@@ -3,18 +3,20 @@
 //! - [`experiments`], the tables;
 //! - [`dynamic`], one case while a cost changes;
 //! - `bottlenecks`, one case while an overloaded NF becomes faster;
+//! - `sleeper`, an NF that sleeps beside a chain with little traffic;
 //! - [`isolation`], one case by a TCP transfer.
 
 mod bottlenecks;
 pub mod dynamic;
 pub mod experiments;
 pub mod isolation;
+mod sleeper;
 
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 
-use crate::lab::{self, Suite};
+use crate::lab::{self, Suite, simulated};
 use crate::leave::Output;
 use experiments::{NAMES, named};
 
@@ -26,6 +28,8 @@ pub struct Options {
     experiment: String,
     #[command(flatten)]
     lab: lab::Options,
+    #[command(flatten)]
+    simulated: simulated::Options,
 }
 
 impl Options {
@@ -41,5 +45,9 @@ impl Options {
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
 pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
-    lab::run(Suite { name: "nfvnice", named }, &options.experiment, &options.lab, out)
+    let suite = Suite { name: "nfvnice", named };
+    if options.simulated.simulated {
+        return simulated::run(suite, &options.experiment, &options.simulated, options.lab.rounds, out);
+    }
+    lab::run(suite, &options.experiment, &options.lab, out)
 }

@@ -286,11 +286,7 @@ mod tests {
         };
         let forward = headgate_config::ShippedNf {
             name: "forward".to_owned(),
-            summary: String::new(),
-            arguments: None,
-            writes: None,
-            keeps: false,
-            takes_long_frames: false,
+            ..headgate_config::ShippedNf::default()
         };
         let catalog = headgate_config::Catalog::new(vec![forward]);
         for nfs in [1, MANY] {

@@ -2,17 +2,24 @@
 //!
 //! Two hosts, network namespaces, speak TCP (iperf3) through whatever lies between them: Headgate with
 //! three isolated `forward` NFs on one core between two interfaces (`interface`), three kernels in a row that
-//! route, or nothing but a cable. Kernels hand each other packets of 64 KiB that nobody cut; Headgate cuts
-//! them for its NFs and joins what follows each other again. Where the sender cuts them (the variants without
-//! offloads), is seen what that alone is worth.
+//! route, or nothing but a cable. Kernels hand each other packets of 64 KiB that nobody cut, and so does
+//! Headgate. Where the sender cuts them (the variants without offloads), is seen what that alone is worth,
+//! and what merging them brings. Beside each stream datagrams go there and back, for its delay; and the
+//! shortest frames, as many as can be sent, pass three NFs and three interfaces that forward by XDP.
 //!
+//! - `variants`: what is measured;
 //! - [`beds`]: the networks;
 //! - [`transfer`]: one iperf3, and what the machine did meanwhile;
+//! - [`echo`]: delay beside it;
+//! - [`datagrams`]: the shortest frames;
 //! - [`limits`]: what the figures say about the limit.
 
 pub mod beds;
+pub mod datagrams;
+pub mod echo;
 pub mod limits;
 pub mod transfer;
+mod variants;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -29,22 +36,10 @@ use beds::TestBed;
 use headgate_api::session::{Interval, Launcher, Session};
 use headgate_host::cores::Placement;
 use transfer::{Times, Transfer, TransferSample};
+use variants::{Between, RATIOS, ROUTERS, VARIANTS, Variant};
 
 /// The command promises to end within 60 s. No round is begun that would end later than this.
 const QUICK_LIMIT: Duration = Duration::from_secs(56);
-/// Kernels in a row, as many as there are NFs.
-const ROUTERS: u8 = 3;
-/// Stations of the path and the names of their results, in the order of the path.
-const STATIONS: [(&str, &str); 8] = [
-    ("arrive", "arrive_ns"),
-    ("classify", "classify_ns"),
-    ("admit", "admit_ns"),
-    ("deliver", "deliver_ns"),
-    ("hop", "hop_ns"),
-    ("commit", "commit_ns"),
-    ("emit", "emit_ns"),
-    ("tend", "tend_ns"),
-];
 
 /// Options of `bench tcp`.
 #[derive(Debug, clap::Args)]
@@ -83,65 +78,6 @@ impl Pace {
     }
 }
 
-/// Path between the hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Between {
-    /// Headgate.
-    Chain,
-    /// Headgate, while the worker takes the time at each station.
-    MeasuredChain,
-    /// This number of kernels that route.
-    Routers { count: u8, offloads: bool },
-}
-
-/// Something that is measured, and the names of its results.
-struct Variant {
-    between: Between,
-    goodput: &'static str,
-    resent: &'static str,
-    frames: &'static str,
-    frame_bytes: &'static str,
-    client: &'static str,
-    server: &'static str,
-    rest: &'static str,
-    idle: &'static str,
-}
-
-macro_rules! variant {
-    ($name:literal, $between:expr) => {
-        Variant {
-            between: $between,
-            goodput: $name,
-            resent: concat!($name, "_resent"),
-            frames: concat!($name, "_frames"),
-            frame_bytes: concat!($name, "_frame_bytes"),
-            client: concat!($name, "_cpu_client"),
-            server: concat!($name, "_cpu_server"),
-            rest: concat!($name, "_cpu_rest"),
-            idle: concat!($name, "_idle"),
-        }
-    };
-}
-
-/// Every variant, in the order of a round.
-const VARIANTS: [Variant; 6] = [
-    variant!("headgate", Between::Chain),
-    variant!("routing", Between::Routers { count: ROUTERS, offloads: true }),
-    variant!("routing_no_offload", Between::Routers { count: ROUTERS, offloads: false }),
-    variant!("veth", Between::Routers { count: 0, offloads: true }),
-    variant!("veth_no_offload", Between::Routers { count: 0, offloads: false }),
-    variant!("stations", Between::MeasuredChain),
-];
-
-/// Name, over, under.
-const RATIOS: [(&str, &str, &str); 5] = [
-    ("headgate_over_routing", "headgate", "routing"),
-    ("headgate_over_routing_no_offload", "headgate", "routing_no_offload"),
-    ("headgate_over_veth", "headgate", "veth"),
-    ("headgate_over_veth_no_offload", "headgate", "veth_no_offload"),
-    ("routing_no_offload_over_routing", "routing_no_offload", "routing"),
-];
-
 /// Measures and prints.
 ///
 /// # Errors
@@ -161,15 +97,6 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
     let conserved = measured.unaccounted == 0;
     out.tell(&bench.report(measured, environment, conserved))?;
     Ok(if conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
-}
-
-impl Variant {
-    fn bed(&self) -> anyhow::Result<TestBed> {
-        Ok(match self.between {
-            Between::Chain | Between::MeasuredChain => TestBed::ports()?,
-            Between::Routers { count, offloads } => TestBed::row(count, offloads)?,
-        })
-    }
 }
 
 struct Bench {
@@ -210,6 +137,7 @@ impl Bench {
             for (variant, bed) in VARIANTS.iter().zip(&self.beds) {
                 self.measure_one(variant, bed, &mut round, measured)?;
             }
+            self.measure_datagrams(&mut round, measured)?;
             measured.rounds.push(round);
             last = began.elapsed();
             let (done, rounds, seconds) = (done + 1, self.pace.rounds, last.as_secs_f64());
@@ -234,19 +162,35 @@ impl Bench {
             session.measure_stations()?;
         }
         let transfer = transfer::run(bed, self.pace.times, Some(&session))?;
-        match session.stop()? {
-            Some(true) => {}
-            Some(false) => measured.unaccounted += 1,
-            None => measured.notes.push("a manager ended without an audit".to_owned()),
-        }
+        end(session, measured)?;
         let interval = interval(&transfer);
-        if variant.between == Between::MeasuredChain {
-            add_stations(&interval, round);
-        } else {
-            add(variant, &transfer, round);
-            add_manager(&transfer, &interval, round);
+        match variant.between {
+            Between::MeasuredChain => add_stations(&interval, round),
+            Between::Chain { offloads: true } => {
+                add(variant, &transfer, round);
+                add_manager(&transfer, &interval, round);
+            }
+            _ => add(variant, &transfer, round),
         }
         Ok(())
+    }
+
+    /// Datagrams through the chain and through XDP. Where the kernel has none for these interfaces, that is
+    /// told once.
+    fn measure_datagrams(&self, round: &mut Round, measured: &mut Measured) -> anyhow::Result<()> {
+        let window = Duration::from_secs(self.pace.times.window_s.into()) / 2;
+        let bed = TestBed::row(ROUTERS, true)?;
+        match datagrams::forward(&bed) {
+            Ok(_links) => round.insert(datagrams::XDP, datagrams::run(&bed, window)?),
+            Err(error) if measured.rounds.is_empty() => {
+                measured.notes.push(format!("datagrams are not compared with XDP: {error:#}"));
+            }
+            Err(_) => {}
+        }
+        let bed = TestBed::ports(true)?;
+        let session = self.start(&bed)?;
+        round.insert(datagrams::CHAIN, datagrams::run(&bed, window)?);
+        end(session, measured)
     }
 
     /// A manager where the cables of the hosts end.
@@ -262,10 +206,6 @@ impl Bench {
         let row = |name: &'static str, unit, note| {
             Some(Row { name: name.into(), unit, note, summary: rounds.summary(name)? })
         };
-        let of_all = |pick: fn(&Variant) -> &'static str, unit| {
-            VARIANTS.iter().filter_map(move |variant| row(pick(variant), unit, "")).collect::<Vec<_>>()
-        };
-        let frames = [of_all(|v| v.frames, "Mpps"), of_all(|v| v.frame_bytes, "bytes")].concat();
         let times = self.pace.times;
         Report {
             bench: "tcp".into(),
@@ -285,29 +225,7 @@ impl Bench {
                 self.placement.nfs,
                 rounds.len()
             ),
-            sections: vec![
-                Section { title: "goodput", note: "", rows: goodputs(&row) },
-                Section {
-                    title: "frames of the client",
-                    note: "both ways; mean of those sent",
-                    rows: frames,
-                },
-                Section { title: "CPU, in cores", note: "", rows: cpu_rows(&row) },
-                Section {
-                    title: "worker, for each frame",
-                    note: "",
-                    rows: STATIONS.iter().filter_map(|(_, name)| row(name, "ns", "")).collect(),
-                },
-                Section {
-                    title: "losses in a transfer",
-                    note: "",
-                    rows: [
-                        of_all(|v| v.resent, "segs"),
-                        row("headgate_lost", "packets", "in the chain and at ports").into_iter().collect(),
-                    ]
-                    .concat(),
-                },
-            ],
+            sections: sections(&row),
             ratios: RATIOS
                 .iter()
                 .filter_map(|&(name, over, under)| {
@@ -321,21 +239,54 @@ impl Bench {
     }
 }
 
-fn goodputs(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Row>) -> Vec<Row> {
-    let note = |between| match between {
-        Between::Chain => "three isolated NFs over af_packet",
-        Between::Routers { count: 0, offloads: true } => "nothing between the hosts",
-        Between::Routers { count: 0, .. } => "the same, the hosts cut segments and sum up",
-        Between::Routers { offloads: true, .. } => "three kernels in a row",
-        _ => "the same, the hosts cut segments and sum up",
+fn sections(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Row>) -> Vec<Section> {
+    let of_all = |pick: fn(&Variant) -> &'static str, unit| {
+        VARIANTS.iter().filter_map(move |variant| row(pick(variant), unit, "")).collect::<Vec<_>>()
     };
-    VARIANTS.iter().filter_map(|variant| row(variant.goodput, "Gbit/s", note(variant.between))).collect()
+    let frames = [of_all(|v| v.frames, "Mpps"), of_all(|v| v.frame_bytes, "bytes")].concat();
+    vec![
+        Section { title: "goodput", note: "", rows: goodputs(row) },
+        Section { title: "frames of the client", note: "both ways; mean of those sent", rows: frames },
+        Section { title: "CPU, in cores", note: "", rows: cpu_rows(row) },
+        Section {
+            title: "worker, for each frame",
+            note: "",
+            rows: limits::STATIONS.iter().filter_map(|(_, name)| row(name, "ns", "")).collect(),
+        },
+        Section {
+            title: "delay beside a stream",
+            note: "datagrams of 8 bytes, there and back",
+            rows: [of_all(|v| v.echo_p50, "us"), of_all(|v| v.echo_p99, "us")].concat(),
+        },
+        Section {
+            title: "datagrams, 64 B",
+            note: "as many as one sender can",
+            rows: [(datagrams::CHAIN, "three isolated NFs"), (datagrams::XDP, "three times XDP redirect")]
+                .into_iter()
+                .filter_map(|(name, note)| row(name, "Mpps", note))
+                .collect(),
+        },
+        Section {
+            title: "losses in a transfer",
+            note: "",
+            rows: [
+                of_all(|v| v.resent, "segs"),
+                of_all(|v| v.echo_lost, "packets"),
+                row("headgate_lost", "packets", "in the chain and at ports").into_iter().collect(),
+            ]
+            .concat(),
+        },
+    ]
+}
+
+fn goodputs(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Row>) -> Vec<Row> {
+    VARIANTS.iter().filter_map(|variant| row(variant.goodput, "Gbit/s", variant.note())).collect()
 }
 
 fn cpu_rows(row: &impl Fn(&'static str, &'static str, &'static str) -> Option<Row>) -> Vec<Row> {
     let mut rows = Vec::new();
     for variant in &VARIANTS {
-        if variant.between == Between::Chain {
+        if variant.between == (Between::Chain { offloads: true }) {
             rows.push(row("headgate_cpu_user", "cores", "manager, its own code"));
             rows.push(row("headgate_cpu_system", "cores", "manager, in the kernel"));
             rows.push(row("headgate_cpu_nfs", "cores", "all three"));
@@ -368,6 +319,16 @@ fn configuration(placement: Placement, left: &str, right: &str) -> String {
     text
 }
 
+/// Ends a manager, and notes whether anything is missing.
+fn end(session: Session, measured: &mut Measured) -> anyhow::Result<()> {
+    match session.stop()? {
+        Some(true) => {}
+        Some(false) => measured.unaccounted += 1,
+        None => measured.notes.push("a manager ended without an audit".to_owned()),
+    }
+    Ok(())
+}
+
 fn interval(transfer: &Transfer) -> Interval {
     let of = |sample: &TransferSample| sample.snapshot.clone().unwrap_or_default();
     Interval { before: of(&transfer.before), after: of(&transfer.after) }
@@ -375,7 +336,7 @@ fn interval(transfer: &Transfer) -> Interval {
 
 /// Adds the values of every variant.
 fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
-    let Transfer { goodput, resent, before, after } = transfer;
+    let Transfer { goodput, resent, before, after, delays } = transfer;
     let seconds = after.at.duration_since(before.at).as_secs_f64();
     let difference = |of: fn(&TransferSample) -> u64| of(after).saturating_sub(of(before)) as f64;
     let cores =
@@ -391,6 +352,13 @@ fn add(variant: &Variant, transfer: &Transfer, round: &mut Round) {
     round.insert(variant.client, client);
     round.insert(variant.server, server);
     round.insert(variant.idle, cores(|sample| sample.machine.idle));
+    let echo = [(variant.echo_p50, 0.5), (variant.echo_p99, 0.99)];
+    for (name, part) in echo {
+        if let Some(us) = delays.quantile_us(part) {
+            round.insert(name, us);
+        }
+    }
+    round.insert(variant.echo_lost, delays.lost as f64);
     // This process included, which sleeps; where there is a manager, that is taken out later.
     round.insert(variant.rest, (cores(|sample| sample.machine.busy) - client - server).max(0.0));
 }
@@ -425,7 +393,7 @@ fn add_manager(transfer: &Transfer, interval: &Interval, round: &mut Round) {
 fn add_stations(interval: &Interval, round: &mut Round) {
     let left = interval.left();
     if left > 0 {
-        for (station, name) in STATIONS {
+        for (station, name) in limits::STATIONS {
             round.insert(name, interval.station(station).0 as f64 / left as f64);
         }
     }

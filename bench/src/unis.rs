@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use headgate_host::cores;
 
-use crate::lab::{self, Suite};
+use crate::lab::{self, Suite, simulated};
 use crate::leave::Output;
 use experiments::{NAMES, named};
 
@@ -23,6 +23,8 @@ pub struct Options {
     experiment: String,
     #[command(flatten)]
     lab: lab::Options,
+    #[command(flatten)]
+    simulated: simulated::Options,
 }
 
 impl Options {
@@ -38,8 +40,12 @@ impl Options {
 /// Whatever kept it from measuring, printing or writing. Of several experiments one that cannot be done
 /// keeps no other from being done.
 pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
+    let suite = Suite { name: "unis", named };
+    if options.simulated.simulated {
+        return simulated::run(suite, &options.experiment, &options.simulated, options.lab.rounds, out);
+    }
     // NFs with time slices leave nothing of their core to a thread that waits while the rings are sampled.
     let all = cores::allowed()?;
     cores::keep_current_thread_off(all.as_slice().get(1..).unwrap_or_default())?;
-    lab::run(Suite { name: "unis", named }, &options.experiment, &options.lab, out)
+    lab::run(suite, &options.experiment, &options.lab, out)
 }

@@ -34,7 +34,7 @@ pub struct DefinedNames {
 }
 
 /// An NF that is shipped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShippedNf {
     /// Name as `run` has it.
     pub name: String,
@@ -49,6 +49,9 @@ pub struct ShippedNf {
     /// Whether it has state that can be kept.
     #[serde(default)]
     pub keeps: bool,
+    /// Whether it can read or write files, which takes a process of its own.
+    #[serde(default)]
+    pub uses_files: bool,
     /// Whether it takes frames that are not cut yet.
     #[serde(default)]
     pub takes_long_frames: bool,

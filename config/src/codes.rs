@@ -56,7 +56,7 @@ codes! {
     Error OutOfRange "out-of-range" "A value is understood and lies outside what is possible.";
     Error KeyConflict "key-conflict" "Two keys contradict each other, or a key has no effect beside another.";
     Error ReservedName "reserved-name" "A name has a meaning of its own.";
-    Error DuplicateName "duplicate-name" "Two ports, NFs, chains or domains have one name.";
+    Error DuplicateName "duplicate-name" "Two ports, NFs, chains, domains, nodes or groups have one name.";
     Error UnknownNf "unknown-nf" "`run` names an NF that Headgate does not ship.";
     Error UnknownArgument "unknown-argument" "`args` has a key that the shipped NF does not know.";
     Error MissingArgument "missing-argument" "`args` lacks a key that the shipped NF needs.";
@@ -69,9 +69,9 @@ codes! {
     Error EmptyChain "empty-chain" "A chain has no stage.";
     Error RepeatedStage "repeated-stage" "A chain visits one NF twice.";
     Error PathTwice "path-twice" "Two chains have one service path.";
-    Error MtuShort "mtu-short" "Packets with a service header would be longer than the port they leave by carries.";
+    Error MtuShort "mtu-short" "Packets with a service header, or on their way between nodes, would be longer than the port or link carries.";
     Error PortDirection "port-direction" "Packets are taken from a port that has none, or sent to a port that takes none.";
-    Error DeviceTwice "device-twice" "Two ports open one device.";
+    Error DeviceTwice "device-twice" "Two ports or links of a node have one device.";
     Error FileTwice "file-twice" "A capture is written by two ports, or written and read.";
     Error FileMissing "file-missing" "A file or folder that must exist does not.";
     Error ProgramMissing "program-missing" "A program that a part of the configuration takes is not installed.";
@@ -81,6 +81,14 @@ codes! {
     Error MemoryShort "memory-short" "The packet memory does not fit into this machine.";
     Error HugepagesShort "hugepages-short" "Huge pages are required and too few are free.";
     Error TooMany "too-many" "There are more of something than the packet path can count.";
+    Error UndefinedNode "undefined-node" "A node is named that the file does not define.";
+    Error NodeUnsaid "node-unsaid" "The file has nodes, and it is not said which one something is at, or whose part is asked for.";
+    Error NodeParts "node-parts" "The nodes that a chain, a link or a group names do not fit together.";
+    Error GroupSplit "group-split" "An NF is visited by chains that are not all in one group.";
+    Error NotProtected "not-protected" "A group has a chain or an NF that it cannot keep through a failure.";
+    Error LinkMissing "link-missing" "Two nodes of a group have no link, or no way leads from one node of a chain to another.";
+    Error LinkAddresses "link-addresses" "The addresses of a link do not fit together, or are those of another link.";
+    Error LogShort "log-short" "The log of a group is shorter than what it has to hold.";
     Error NotModelled "not-modelled" "The simulator does not model this.";
     Warning RuleCovered "rule-covered" "An earlier rule takes every packet of this one.";
     Warning ChainUnused "chain-unused" "No rule leads to this chain.";
@@ -100,6 +108,8 @@ codes! {
     Warning PolicyRefused "policy-refused" "The kernel refuses this process the scheduling that is asked for.";
     Warning RealTimeLimited "real-time-limited" "The kernel takes a core from real-time tasks for a part of each second.";
     Warning RealTimeOrder "real-time-order" "Real-time NFs of a chain on packet sockets take more from it than they give.";
+    Warning StateNotKept "state-not-kept" "An NF of a group begins with empty state where the standby takes over.";
+    Warning NoIsolation "no-isolation" "An NF runs in the thread of its worker, where nothing protects the manager from it.";
     Warning NfAsRoot "nf-as-root" "An NF runs as root, so its trust domain protects nobody.";
     Warning ModelledIdeal "modelled-ideal" "The simulator takes this to be better than it may be.";
 }

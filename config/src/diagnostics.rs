@@ -73,6 +73,16 @@ impl Diagnostics {
         parts.join("; ")
     }
 
+    /// Adds findings about the same file, without those that are known.
+    pub fn join(&mut self, others: Self) {
+        for one in others.0 {
+            if !self.0.contains(&one) {
+                self.0.push(one);
+            }
+        }
+        self.0.sort_by_key(|one| (one.line, one.column));
+    }
+
     fn count(&self, severity: Severity) -> usize {
         self.0.iter().filter(|one| one.severity == severity).count()
     }

@@ -8,15 +8,20 @@ use headgate_kernel::BATCH_MAX;
 use headgate_shm::state::{STATE_BYTES_MAX, STATE_BYTES_MIN};
 use serde_json::{Value as Json, json};
 
+mod nodes;
+
+pub use nodes::{GroupTable, LinkTable, NodeTable};
+
 use super::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BUFFERS_MIN, BUFFERS_MOST, CORE_MAX};
-use super::read::{Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
+use super::read::{EMPTY, Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Allowed, Args, ArrivalKind, BoxPorts, Device, Environment, EtherType, FaultDirection, FrameSize,
-    Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode, Name, Nice, NshAddress,
-    OnChange, OnFailure, Order, Part, Period, PolicyKind, PortKind, PortRange, Prefix, Protocol, Rate,
-    ReplayMode, SizeMix, Standby, Text, Timing, Transport, User, VLAN_MAX, Vlan, Whole, Wiring,
+    Address, Allowed, Args, ArrivalKind, BoxPorts, Device, Environment, EtherType, FaultDirection, FaultKind,
+    FrameSize, FusedInto, Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode,
+    Name, Nice, NshAddress, OnChange, OnFailure, Order, Part, Period, PolicyKind, PortKind, PortRange,
+    Prefix, Protocol, Rate, ReplayMode, SizeMix, Standby, Text, Timing, Transport, User, VLAN_MAX, Vlan,
+    Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -64,6 +69,12 @@ tables! {
         /// Rules, which map packets to chains. The first rule that matches decides; a packet that no rule
         /// matches is dropped.
         optional rule: Many<RuleTable>;
+        /// Nodes, where the file is for several.
+        optional node: Many<NodeTable>;
+        /// Links between nodes.
+        optional link: Many<LinkTable>;
+        /// Groups of chains that nodes keep for each other.
+        optional group: Many<GroupTable>;
         /// Machine and traffic of `headgate sim`. Everything else leaves it alone.
         defaulted sim: SimTable = EMPTY;
     }
@@ -169,6 +180,8 @@ tables! {
         defaulted domain: Name = "default";
         /// Faults injected into its packets, to try what a failing link does. Default: none.
         optional faults: FaultTable;
+        /// Node that it is at, where there are nodes.
+        optional node: Name;
         /// Whether it takes and sends packets with a service header (NSH, RFC 8300): true for those that are
         /// addressed to its interface, or the address where it is no interface.
         optional nsh: NshAddress;
@@ -314,6 +327,10 @@ tables! {
         /// Shipped NFs that run in one process, one after another on each burst: faster, without walls
         /// between them.
         optional fuse: Many<MemberTable>;
+        /// Where its functions are called: "process" is a process of its own; "worker" is the thread of its
+        /// worker, in the manager: faster, and without isolation. What it does wrong is done to the manager
+        /// and to all chains.
+        defaulted fused: FusedInto = "process";
         /// Whether the manager does not start it, and a process of `user` attaches by itself, from a
         /// container for example.
         optional attach: bool;
@@ -327,6 +344,9 @@ tables! {
         defaulted environment: Environment = "process";
         /// The folder with the container's file system. Default: the machine's, read-only.
         optional rootfs: Text;
+        /// Node that it runs on, where there are nodes. NFs of a group have none: they run on its active node
+        /// and on its standby.
+        optional node: Name;
         /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in
         /// turn.
         optional core: OneOrMany<Core>;
@@ -497,10 +517,15 @@ tables! {
         defaulted warm_up: SimTime<0> = "300ms";
         /// Time for which is counted, 1 ms to 1 hour.
         defaulted horizon: SimTime<1_000_000> = "1s";
-        /// Costs of the modelled machine. Default: those of machine C of the results.
+        /// Cost file of the modelled machine, as `headgate sim calibrate` writes it. Default: machine C of
+        /// the results.
+        optional cost_file: Text;
+        /// Costs of the modelled machine, before those of the cost file.
         defaulted costs: SimCostsTable = EMPTY;
-        /// Costs of packets to NFs that are not `synthetic`.
+        /// What packets cost NFs that are not `synthetic`, and NFs that wait in the kernel.
         optional nf: Many<SimNfTable>;
+        /// What happens to NFs.
+        optional fault: Many<SimFaultTable>;
         /// Traffic of ports that make none themselves, or other than they make.
         optional traffic: Many<SimTrafficTable>;
     }
@@ -509,8 +534,24 @@ tables! {
     pub struct SimNfTable at "[[sim.nf]]" {
         /// The NF.
         required name: Name;
-        /// TSC cycles that a packet costs it; `headgate profile` measures them.
-        required cycles: Whole<0, 1_000_000_000>;
+        /// TSC cycles that a packet costs it; `headgate profile` measures them. Default: what `args` say.
+        optional cycles: Whole<0, 1_000_000_000>;
+        /// Packets between two times that it waits in the kernel, as for a file. Default: it never does.
+        optional pause_every: Whole<1, 1_000_000_000>;
+        /// Time of one, with `pause_every`.
+        optional pause: SimTime<1>;
+    }
+
+    /// A fault of an NF of the model.
+    pub struct SimFaultTable at "[[sim.fault]]" {
+        /// The NF.
+        required nf: Name;
+        /// Number of its instance.
+        defaulted instance: Whole<0, 15> = 0;
+        /// Time since the start, with the warm-up.
+        required at: SimTime<0>;
+        /// What happens: "kill", "hang", "stop" or "lie".
+        required what: FaultKind;
     }
 
     /// Traffic that comes by a port of the model, instead of what the port makes itself.
@@ -519,16 +560,26 @@ tables! {
         required port: Name;
         /// The chain it takes. Default: the one that the rules give all packets of the port.
         optional chain: Name;
-        /// Packets per second; of bursts, while they last.
-        required rate: Whole<0, 1_000_000_000>;
+        /// Packets per second; of bursts, while they last; of "tcp", those that the sender's link takes.
+        /// Required but with "capture".
+        optional rate: Whole<0, 1_000_000_000>;
         /// Bytes of every frame, counting the 4 of its check sequence.
         defaulted size: FrameSize = 64;
-        /// Times of arrival: "constant", "poisson", or "on-off" for bursts.
+        /// Times of arrival: "constant", "poisson", "on-off" for bursts, "heavy-tailed" for bursts of which
+        /// few have most of it all, "capture" for those of a file, or "tcp" as a window lets them.
         defaulted arrivals: ArrivalKind = "constant";
-        /// Mean length of a burst, with "on-off".
+        /// Mean length of a burst, with "on-off" and "heavy-tailed".
         optional on: SimTime<1>;
-        /// Mean time between two bursts, with "on-off".
+        /// Mean time between two bursts, with "on-off" and "heavy-tailed".
         optional off: SimTime<1>;
+        /// Capture file (pcap or pcapng) whose packets come at their times, over and over, with "capture".
+        optional capture: Text;
+        /// Time from a packet that left until its acknowledgement is back, with "tcp".
+        optional rtt: SimTime<1>;
+        /// The largest window of "tcp", in packets.
+        defaulted window: Whole<2, 1_000_000> = 4344;
+        /// Whether packets of "tcp" are marked in place of being lost (ECN).
+        defaulted ecn: bool = true;
     }
 
     /// Costs of the modelled machine: times in nanoseconds, or in picoseconds for a packet.
@@ -551,6 +602,10 @@ tables! {
         optional nf_burst_ns: SimCost;
         /// Core: from one NF to another, with what the caches lost, in nanoseconds.
         optional switch_ns: SimCost;
+        /// Core: what an NF's caches cost it that others had used meanwhile, at most, in nanoseconds.
+        optional refill_ns: SimCost;
+        /// Core: time of others after which that is lost whole, in nanoseconds.
+        optional refill_after_ns: SimCostOfTime;
         /// Core: a yield, with the switch to the next NF, in nanoseconds.
         optional yield_ns: SimCostOfTime;
         /// Caller: a wake-up call to an NF of a core that is awake, in nanoseconds.
@@ -592,6 +647,8 @@ pub enum PortKeys {
     Dpdk(Box<DpdkKeys>),
     /// Nowhere: no keys of its own.
     Null,
+    /// At another node; no file says so.
+    Elsewhere(String),
 }
 
 const PORT_KINDS: [PortKind; 6] =
@@ -708,21 +765,5 @@ impl Read for PortTable {
             schema
         });
         json!({ "oneOf": kinds })
-    }
-}
-
-/// A table without keys, as a default.
-struct Empty;
-const EMPTY: Empty = Empty;
-
-impl From<Empty> for Value {
-    fn from(_: Empty) -> Self {
-        Self::Table(Vec::new())
-    }
-}
-
-impl From<Empty> for Json {
-    fn from(_: Empty) -> Self {
-        json!({})
     }
 }

@@ -19,42 +19,19 @@ use super::values::{
 
 mod confinement;
 mod faults;
+mod ids;
 mod long;
+mod nodes;
 mod service;
 mod state;
 
 pub use confinement::Confinement;
 pub use faults::Faults;
+pub use ids::{ChainId, DomainId, NfId, PortId};
 pub use long::LongFrames;
+pub use nodes::{Across, Bfd, Group, Network, Node, NodeLink, Role, StageAt};
 pub use service::{Service, ServiceAddress};
 pub use state::State;
-
-macro_rules! index {
-    ($($(#[doc = $doc:literal])+ $name:ident;)+) => {$(
-        $(#[doc = $doc])+
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-        #[serde(transparent)]
-        pub struct $name(pub u16);
-
-        impl $name {
-            /// Returns the number as the index of a slice.
-            pub const fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-    )+};
-}
-
-index! {
-    /// A place in [`Config::domains`].
-    DomainId;
-    /// A place in [`Config::ports`].
-    PortId;
-    /// A place in [`Config::nfs`].
-    NfId;
-    /// A place in [`Config::chains`].
-    ChainId;
-}
 
 /// Everything a manager is told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,6 +54,9 @@ pub struct Config {
     pub chains: Vec<Chain>,
     /// Rules, the first that matches decides.
     pub rules: Vec<Rule>,
+    /// The node whose part this is; `None` where the file is for one machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
 }
 
 impl Config {
@@ -85,9 +65,9 @@ impl Config {
         cores_of(self.nfs.iter().filter(|nf| nf.has_slices(self.scheduler.mode)))
     }
 
-    /// Cores of NFs.
+    /// Cores of NFs with processes.
     pub fn cores_of_nfs(&self) -> Vec<u32> {
-        cores_of(self.nfs.iter())
+        cores_of(self.nfs.iter().filter(|nf| !nf.is_resident()))
     }
 }
 
@@ -207,6 +187,9 @@ pub struct Port {
     /// Address to which service headers come by it; `None`: it takes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceAddress>,
+    /// Place among the node's links of the one whose end it is; `None`: it leads out of the network of nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<u16>,
 }
 
 /// Whether there is none, so that it need not be said.
@@ -215,6 +198,20 @@ pub const fn is_zero(count: &u32) -> bool {
 }
 
 impl Port {
+    /// Returns whether it is at this node.
+    pub(crate) const fn is_here(&self) -> bool {
+        !matches!(self.backend, Backend::Elsewhere { .. })
+    }
+
+    /// Returns whether packets with service headers that come by it enter a chain: on links those between
+    /// nodes, on other ports those of others.
+    pub(crate) const fn leads_by_path(&self, chain: &Chain) -> bool {
+        match self.link {
+            Some(_) => chain.across.is_some(),
+            None => self.service.is_some() && chain.service.is_some(),
+        }
+    }
+
     /// Returns whether it sends only what lies in the memory of its own domain: packets of others are copied.
     pub fn is_bound(&self) -> bool {
         self.faults.is_some() || matches!(&self.backend, Backend::Dpdk(dpdk) if dpdk.direct)
@@ -240,6 +237,11 @@ pub enum Backend {
     Dpdk(Dpdk),
     /// Takes every packet and gives none.
     Null,
+    /// At another node: packets to it go there over a link.
+    Elsewhere {
+        /// That node.
+        node: String,
+    },
 }
 
 impl Backend {
@@ -248,7 +250,7 @@ impl Backend {
         match self {
             Self::Interface(_) | Self::Tap { .. } | Self::Generator(_) | Self::Dpdk(_) => true,
             Self::Pcap(pcap) => pcap.replay.is_some(),
-            Self::Null => false,
+            Self::Null | Self::Elsewhere { .. } => false,
         }
     }
 
@@ -257,7 +259,9 @@ impl Backend {
         match self {
             Self::Generator(_) => false,
             Self::Pcap(pcap) => pcap.write.is_some(),
-            Self::Interface(_) | Self::Tap { .. } | Self::Dpdk(_) | Self::Null => true,
+            Self::Interface(_) | Self::Tap { .. } | Self::Dpdk(_) | Self::Null | Self::Elsewhere { .. } => {
+                true
+            }
         }
     }
 }
@@ -483,6 +487,8 @@ pub enum Link {
 pub enum Origin {
     /// The manager starts them.
     Launched(Program),
+    /// There is none: its functions are called in the thread of its worker, without isolation.
+    Worker(Program),
     /// The processes are started by others, and attach.
     Attached {
         /// Arguments, given to the NF as JSON.
@@ -501,7 +507,9 @@ impl Origin {
     /// Returns what the manager has started; nothing where processes attach.
     pub const fn program(&self) -> Option<&Program> {
         match self {
-            Self::Launched(program) | Self::Contained { program, .. } => Some(program),
+            Self::Launched(program) | Self::Worker(program) | Self::Contained { program, .. } => {
+                Some(program)
+            }
             Self::Attached { .. } => None,
         }
     }
@@ -510,6 +518,7 @@ impl Origin {
     pub fn describe(&self, told: impl Fn(&Program) -> String) -> String {
         match self {
             Self::Launched(program) => told(program),
+            Self::Worker(program) => format!("{}, in its worker, without isolation", told(program)),
             Self::Attached { .. } => "attaches".to_owned(),
             Self::Contained { program, rootfs: Some(rootfs) } => {
                 format!("{}, in a container of {}", told(program), rootfs.display())
@@ -521,7 +530,9 @@ impl Origin {
     /// Returns what the NF is told of itself: a JSON object, or for fused NFs an array with one for each.
     pub fn arguments(&self) -> Json {
         match self {
-            Self::Launched(program) | Self::Contained { program, .. } => program.arguments(),
+            Self::Launched(program) | Self::Worker(program) | Self::Contained { program, .. } => {
+                program.arguments()
+            }
             Self::Attached { args } => Json::Object(args.clone()),
         }
     }
@@ -622,7 +633,7 @@ impl Nf {
 
     /// Returns whether a scheduler of that mode gives it time slices.
     pub fn has_slices(&self, mode: Mode) -> bool {
-        mode == Mode::Unis && self.waits == Loop::Polling
+        mode == Mode::Unis && self.waits == Loop::Polling && !self.is_resident()
     }
 
     /// Returns it without what it can change while it runs: the packets of one system call.
@@ -639,6 +650,11 @@ impl Nf {
     /// Returns whether its processes come by themselves instead of being started by the manager.
     pub const fn attaches(&self) -> bool {
         matches!(self.origin, Origin::Attached { .. })
+    }
+
+    /// Returns whether its functions are called in the thread of its worker.
+    pub const fn is_resident(&self) -> bool {
+        matches!(self.origin, Origin::Worker(_))
     }
 
     /// The interfaces of the kernel it works on, if it does.
@@ -705,7 +721,7 @@ pub struct Shipped {
 pub struct Chain {
     /// Its name.
     pub name: String,
-    /// Its NFs, at least one, all different.
+    /// Its NFs, all different: at least one, but at the gate of its group, where it has none.
     pub stages: Vec<NfId>,
     /// End of the chain.
     pub out: Out,
@@ -717,6 +733,9 @@ pub struct Chain {
     /// The service path that it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
+    /// Its way over several nodes; [`Chain::stages`] are those here then, and there may be none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub across: Option<Across>,
     /// The interfaces of the kernel it works on instead of the packet path, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<ChainIo>,
@@ -750,6 +769,8 @@ pub enum Out {
     Port(PortId),
     /// The last NF names the port.
     Nf,
+    /// A port of another node, or what the last NF there says.
+    Node,
     /// An interface of the kernel.
     Interface,
 }

@@ -175,7 +175,8 @@ impl PacketDescription {
     /// # Errors
     /// A name that no such port has; and where there are several, none.
     pub fn ingress(&self, config: &Config) -> Result<PortId, String> {
-        let gives = || (0..).zip(&config.ports).filter(|(_, port)| port.backend.gives());
+        let gives =
+            || (0..).zip(&config.ports).filter(|(_, port)| port.backend.gives() && port.link.is_none());
         let names: Vec<&str> = gives().map(|(_, port)| port.name.as_str()).collect();
         match &self.port {
             Some(name) => {

@@ -1,13 +1,20 @@
 //! Plan of what a configuration will do to this machine, as `headgate check` prints it.
 
+mod nodes;
+mod words;
+
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use headgate_decide::share::weight_over_programs;
 use serde::Serialize;
 
+use words::{bytes_text, io_text};
+
 use super::machine::Machine;
-use super::model::{Chain, ChainIo, Config, Link, LongFrames, Nf, Out, Port, Program, Rule, Service};
+use super::model::{
+    Chain, ChainId, ChainIo, Config, Link, LongFrames, Nf, Node, Out, Port, Program, Rule, Service,
+};
 use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 
 /// Assignment of NFs to cores, of memory to domains, and of packets to paths.
@@ -17,6 +24,9 @@ use super::resolve::{RegionPlan, control_bytes, record_bytes, regions};
 pub struct Plan {
     /// The manager's name.
     pub manager: String,
+    /// The node whose manager it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Node>,
     /// The cores in use, in rising order.
     pub cores: Vec<CorePlan>,
     /// Weight of each NF beside other programs of its core, as a multiple of theirs.
@@ -35,14 +45,26 @@ pub struct Plan {
 }
 
 /// Tasks of one core.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CorePlan {
     /// The core.
     pub core: u32,
     /// The worker on it.
     pub worker: Option<usize>,
-    /// The NF instances on it.
+    /// The NF instances in the thread of its worker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub residents: Vec<String>,
+    /// The NF instances on it that have a process.
     pub nfs: Vec<String>,
+}
+
+impl CorePlan {
+    /// Returns who works on it, in words.
+    fn who(&self) -> Vec<String> {
+        let worker = self.worker.map(|worker| format!("worker {worker}"));
+        let residents = self.residents.iter().map(|name| format!("{name} in its thread"));
+        worker.into_iter().chain(residents).chain(self.nfs.iter().cloned()).collect()
+    }
 }
 
 /// The control memory of one NF.
@@ -67,8 +89,11 @@ pub struct ControlPlan {
 pub struct ChainPlan {
     /// Its name.
     pub name: String,
-    /// Its NFs in order.
+    /// Its NFs in order; none where others work on its packets.
     pub stages: Vec<String>,
+    /// The nodes that do: the active one, and its standby.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<[String; 2]>,
     /// Its end: a port, or `nf` when the last NF names it.
     pub out: String,
     /// No packet shall take longer, in microseconds.
@@ -79,6 +104,9 @@ pub struct ChainPlan {
     /// The service path that it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<Service>,
+    /// The service path by which nodes hand its packets on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<u32>,
     /// Its interfaces, if it works on some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub io: Option<ChainIo>,
@@ -107,12 +135,9 @@ pub fn describe(config: &Config, machine: &Machine) -> Plan {
         bytes_each: control_bytes(nf),
         rights: nf.confinement.rights(),
     });
-    let mut rules: Vec<Vec<usize>> = vec![Vec::new(); config.chains.len()];
-    for (place, rule) in config.rules.iter().enumerate() {
-        rules[rule.chain.index()].push(place);
-    }
     Plan {
         manager: config.manager.name.clone(),
+        node: config.node.clone(),
         cores: cores(config),
         nf_weight: weight_over_programs(
             config.scheduler.nf_weight,
@@ -129,13 +154,24 @@ pub fn describe(config: &Config, machine: &Machine) -> Plan {
         ),
         control: control.collect(),
         long_frames: long_frames(config),
-        chains: config
-            .chains
-            .iter()
-            .zip(&rules)
-            .map(|(chain, rules)| chain_plan(config, chain, rules))
-            .collect(),
+        chains: chain_plans(config),
     }
+}
+
+fn chain_plans(config: &Config) -> Vec<ChainPlan> {
+    let mut rules: Vec<Vec<usize>> = vec![Vec::new(); config.chains.len()];
+    for (place, rule) in config.rules.iter().enumerate() {
+        rules[rule.chain.index()].push(place);
+    }
+    let plans = config.chains.iter().zip(&rules).enumerate().map(|(place, (chain, rules))| ChainPlan {
+        at: nodes_of(config, ChainId(place as u16)),
+        ..chain_plan(config, chain, rules)
+    });
+    plans.collect()
+}
+
+fn nodes_of(config: &Config, chain: ChainId) -> Option<[String; 2]> {
+    Some(config.node.as_ref()?.workers_of(chain)?.map(str::to_owned))
 }
 
 fn long_frames(config: &Config) -> BTreeMap<String, LongFrames> {
@@ -145,15 +181,17 @@ fn long_frames(config: &Config) -> BTreeMap<String, LongFrames> {
 
 fn cores(config: &Config) -> Vec<CorePlan> {
     let mut cores: BTreeMap<u32, CorePlan> = BTreeMap::new();
-    let empty = |core| CorePlan { core, worker: None, nfs: Vec::new() };
+    let empty = |core| CorePlan { core, ..CorePlan::default() };
     for (worker, core) in config.manager.cores.iter().enumerate() {
         cores.entry(*core).or_insert_with(|| empty(*core)).worker = Some(worker);
     }
     for nf in &config.nfs {
+        let is_resident = nf.is_resident();
         for (instance, core) in nf.cores.iter().enumerate() {
             let name =
                 if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, instance + 1) };
-            cores.entry(*core).or_insert_with(|| empty(*core)).nfs.push(name);
+            let plan = cores.entry(*core).or_insert_with(|| empty(*core));
+            if is_resident { plan.residents.push(name) } else { plan.nfs.push(name) }
         }
     }
     cores.into_values().collect()
@@ -181,7 +219,7 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
     let mut copies = BTreeMap::new();
     for (index, port) in config.ports.iter().enumerate().filter(|(_, port)| port.backend.gives()) {
         let takes = |rule: &Rule| rule.port.is_none_or(|id| id.index() == index);
-        let led = port.service.is_some() && chain.service.is_some();
+        let led = port.leads_by_path(chain);
         if led || rules.iter().any(|place| takes(&config.rules[*place])) {
             copies.insert(port.name.clone(), copies_from(config, chain, port));
         }
@@ -189,15 +227,13 @@ fn chain_plan(config: &Config, chain: &Chain, rules: &[usize]) -> ChainPlan {
     let rule = |place: &usize| RulePlan { place: place + 1, matches: matches(config, &config.rules[*place]) };
     ChainPlan {
         name: chain.name.clone(),
-        stages: chain.stages.iter().map(|id| config.nfs[id.index()].name.clone()).collect(),
-        out: match chain.out {
-            Out::Port(id) => config.ports[id.index()].name.clone(),
-            Out::Nf => "nf".to_owned(),
-            Out::Interface => chain.io.as_ref().map_or(String::new(), |io| io.end.clone()),
-        },
+        stages: nodes::stage_names(config, chain),
+        at: None,
+        out: nodes::out_name(config, chain),
         delay_bound_us: chain.delay_bound_us,
         rate_floor: chain.rate_floor,
         service: chain.service,
+        path: chain.across.as_ref().map(|across| across.path),
         io: chain.io.clone(),
         copies,
         rules: rules.iter().map(rule).collect(),
@@ -249,32 +285,11 @@ pub fn matches(config: &Config, rule: &Rule) -> String {
     if conditions.is_empty() { "every packet".to_owned() } else { conditions.join(", ") }
 }
 
-/// Describes how a chain with so many hops works on interfaces.
-fn io_text(io: &ChainIo, hops: usize) -> String {
-    let packets = if io.batch == 1 { "1 packet".to_owned() } else { format!("up to {} packets", io.batch) };
-    let switch = io.switch_core.map_or(String::new(), |core| format!(" on core {core}"));
-    let between = if hops == 0 { String::new() } else { format!(", {} wiring{switch}", io.wiring.word()) };
-    format!("on interfaces, both ways: {} driver, {packets} a call{between}", io.driver.word())
-}
-
-/// `35.0 MiB`, `64.0 KiB`.
-fn bytes_text(bytes: u64) -> String {
-    const KIB: f64 = 1024.0;
-    let bytes = bytes as f64;
-    match bytes {
-        _ if bytes < KIB * KIB => format!("{:.1} KiB", bytes / KIB),
-        _ if bytes < KIB * KIB * KIB => format!("{:.1} MiB", bytes / (KIB * KIB)),
-        _ => format!("{:.1} GiB", bytes / (KIB * KIB * KIB)),
-    }
-}
-
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "Manager {}\n\nCores", self.manager)?;
         for core in &self.cores {
-            let worker = core.worker.map(|worker| format!("worker {worker}"));
-            let who: Vec<String> = worker.into_iter().chain(core.nfs.iter().cloned()).collect();
-            writeln!(f, "  {:<4} {}", core.core, who.join(", "))?;
+            writeln!(f, "  {:<4} {}", core.core, core.who().join(", "))?;
         }
         if self.cores.iter().any(|core| !core.nfs.is_empty()) {
             let because = match self.cores.iter().find(|core| core.worker.is_some() && !core.nfs.is_empty()) {
@@ -299,6 +314,7 @@ impl fmt::Display for Plan {
             if let Some(service) = &chain.service {
                 writeln!(f, "  {service}")?;
             }
+            chain.path.map_or(Ok(()), |path| nodes::write_path(f, path))?;
             for rule in &chain.rules {
                 writeln!(f, "  rule {:<4} {}", rule.place, rule.matches)?;
             }
@@ -320,7 +336,7 @@ impl Plan {
         for (port, treatment) in &self.long_frames {
             writeln!(f, "  port {port:<width$}  {treatment}")?;
         }
-        Ok(())
+        self.node.as_ref().map_or(Ok(()), |node| write!(f, "{node}"))
     }
 
     fn write_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -370,6 +386,13 @@ impl ChainPlan {
         let end = if self.out == "nf" { "where the last NF says" } else { self.out.as_str() };
         let entry = self.io.as_ref().map(|io| io.entry.as_str());
         let stages = self.stages.iter().map(String::as_str);
-        entry.into_iter().chain(stages).chain(std::iter::once(end)).collect::<Vec<_>>().join(" -> ")
+        let at = self.at.as_ref().map(|[active, standby]| format!("{active} (or {standby})"));
+        entry
+            .into_iter()
+            .chain(at.as_deref())
+            .chain(stages)
+            .chain(std::iter::once(end))
+            .collect::<Vec<_>>()
+            .join(" -> ")
     }
 }

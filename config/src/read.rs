@@ -298,6 +298,23 @@ pub const fn key_of(field: &'static str) -> &'static str {
     }
 }
 
+/// A table without keys, as a default.
+pub struct Empty;
+/// The one value of [`Empty`].
+pub const EMPTY: Empty = Empty;
+
+impl From<Empty> for Value {
+    fn from(_: Empty) -> Self {
+        Self::Table(Vec::new())
+    }
+}
+
+impl From<Empty> for Json {
+    fn from(_: Empty) -> Self {
+        json!({})
+    }
+}
+
 /// Declares tables of the document:
 ///
 /// ```text

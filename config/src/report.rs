@@ -89,6 +89,11 @@ impl Report {
         self.findings.iter().any(|finding| finding.code.severity() == Severity::Error)
     }
 
+    /// Returns the number of findings that refuse the file.
+    pub fn errors(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.code.severity() == Severity::Error).count()
+    }
+
     /// Returns whether there is a finding of this kind.
     pub fn has(&self, code: Code) -> bool {
         self.findings.iter().any(|finding| finding.code == code)
@@ -129,6 +134,9 @@ impl Report {
 
     /// The findings with lines and columns, in the order of the file.
     pub fn finish(mut self, source: &Source<'_>) -> Diagnostics {
+        // What several nodes have in common is found at each of them.
+        let mut said = HashSet::new();
+        self.findings.retain(|one| said.insert((one.code, one.span.clone(), one.message.clone())));
         if self.findings.len() > FINDINGS_MAX {
             self.findings.sort_by_key(|finding| finding.code.severity() == Severity::Warning);
             self.findings.truncate(FINDINGS_MAX);

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::model::{Chain, ChainId, Config, Port, PortId, Rule};
+use super::model::{Chain, ChainId, Config, Node, Port, PortId, Rule};
 use super::values::{EtherType, PortRange, Prefix, Protocol, Vlan};
 
 /// Returns the reason why no packet can match `rule`, if its conditions exclude each other.
@@ -166,10 +166,14 @@ pub fn ways<'a>(
     ports: impl Iterator<Item = Option<&'a Port>>,
     chains: impl Iterator<Item = Option<&'a Chain>> + Clone,
 ) -> Vec<Rule> {
-    let takes = ports.enumerate().filter(|(_, port)| port.is_some_and(|port| port.service.is_some()));
-    let led = chains.enumerate().filter(|(_, chain)| chain.is_some_and(|chain| chain.service.is_some()));
+    let takes = ports.enumerate().filter_map(|(number, port)| Some((number, port?)));
+    let takes = takes.filter(|(_, port)| port.service.is_some());
+    let all = chains.enumerate().filter_map(|(number, chain)| Some((number, chain?)));
     takes
-        .flat_map(|(port, _)| led.clone().map(move |(chain, _)| Rule::by_path(port as u16, chain as u16)))
+        .flat_map(|(port, at)| {
+            let led = all.clone().filter(|(_, chain)| at.leads_by_path(chain));
+            led.map(move |(chain, _)| Rule::by_path(port as u16, chain as u16))
+        })
         .collect()
 }
 
@@ -177,6 +181,11 @@ impl Config {
     /// Returns whether packets with service headers may come by any port.
     pub fn has_service_headers(&self) -> bool {
         self.ports.iter().any(|port| port.service.is_some())
+    }
+
+    /// Returns whether this is a node that works, or stands by, for a group.
+    pub fn works_for_groups(&self) -> bool {
+        self.node.as_ref().is_some_and(Node::works_for_groups)
     }
 
     /// Returns all ways into chains: rules, and behind them those of service paths as if they were rules.

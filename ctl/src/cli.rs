@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, check, completions, doctor, down, explain, list, logs, man, metrics, profile, report,
-    serve, show, sim, status, tell, top, up,
+    apply, bench, bundle, capture, check, completions, diff, doctor, down, drain, explain, failover, lab,
+    list, logs, man, metrics, migrate, observe, profile, replay, report, restart, rule, serve, show, sim,
+    status, tell, top, trace, up, upgrade,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -37,13 +38,26 @@ enum Command {
     Doctor(doctor::Args),
     Check(check::Args),
     Up(up::Args),
+    Lab(lab::Args),
     Down(down::Args),
     Apply(apply::Args),
+    Upgrade(upgrade::Args),
+    Diff(diff::Args),
+    /// Show, add and delete rules of a running manager
+    #[command(subcommand)]
+    Rule(rule::Command),
+    Restart(restart::Args),
+    Drain(drain::Args),
+    Failover(failover::Args),
+    Migrate(migrate::Args),
     Status(status::Args),
     Top(top::Args),
     Show(show::Args),
     Explain(explain::Args),
     List(list::Args),
+    Trace(trace::Args),
+    Capture(capture::Args),
+    Observe(observe::Args),
     Logs(logs::Args),
     Metrics(metrics::Args),
     Serve(serve::Args),
@@ -56,6 +70,8 @@ enum Command {
     #[command(subcommand)]
     Report(report::Command),
     Sim(sim::Args),
+    Replay(replay::Args),
+    Bundle(bundle::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -67,6 +83,8 @@ pub fn grammar() -> clap::Command {
 
 /// The whole command.
 pub fn main() -> ExitCode {
+    // Asked by the shell for the words that can come next, it prints them and ends.
+    clap_complete::CompleteEnv::with_factory(completions::whole_grammar).complete();
     let cli = Cli::parse();
     let out = Output::of_process(cli.json);
     cli.command.run(&out).unwrap_or_else(|error| tell_error(&error, &out)).into()
@@ -79,13 +97,24 @@ impl Command {
             Self::Doctor(args) => doctor::run(&args, out),
             Self::Check(args) => check::run(&args, out),
             Self::Up(args) => up::run(&args, out),
+            Self::Lab(args) => lab::run(&args, out),
             Self::Down(args) => down::run(&args, out),
             Self::Apply(args) => apply::run(&args, out),
+            Self::Upgrade(args) => upgrade::run(&args, out),
+            Self::Diff(args) => diff::run(&args, out),
+            Self::Rule(command) => rule::run(&command, out),
+            Self::Restart(args) => restart::run(&args, out),
+            Self::Drain(args) => drain::run(&args, out),
+            Self::Failover(args) => failover::run(&args, out),
+            Self::Migrate(args) => migrate::run(&args, out),
             Self::Status(args) => status::run(&args, out),
             Self::Top(args) => top::run(&args, out),
             Self::Show(args) => show::run(&args, out),
             Self::Explain(args) => explain::run(&args, out),
             Self::List(args) => list::run(&args, out),
+            Self::Trace(args) => trace::run(&args, out),
+            Self::Capture(args) => capture::run(&args, out),
+            Self::Observe(args) => observe::run(&args, out),
             Self::Logs(args) => logs::run(&args, out),
             Self::Metrics(args) => metrics::run(&args, out),
             Self::Serve(args) => serve::run(&args, out),
@@ -94,6 +123,8 @@ impl Command {
             Self::Bench(args) => bench::run(&args, out),
             Self::Report(command) => report::run(&command, out),
             Self::Sim(args) => sim::run(&args, out),
+            Self::Replay(args) => replay::run(&args, out),
+            Self::Bundle(args) => bundle::run(&args, out),
             Self::Completions(args) => completions::run(&args, out),
             Self::Man(args) => man::run(&args, grammar()),
         }

@@ -11,6 +11,7 @@
 //! - [`sample`]: a capture made here;
 //! - [`traffic`]: what the two hosts do;
 //! - [`play`]: what happens when;
+//! - [`resilience`]: another demo, of three nodes that go on for each other;
 //! - [`intro`]: what is drawn at the start;
 //! - [`panel`]: what is seen meanwhile;
 //! - [`summary`]: what is said at the end, and whether it was well.
@@ -19,6 +20,7 @@ mod intro;
 mod leave;
 mod panel;
 mod play;
+mod resilience;
 mod sample;
 mod scene;
 mod summary;
@@ -53,6 +55,9 @@ pub struct Args {
     /// Run over a capture instead: this file, or a few hundred generated packets
     #[arg(long, num_args = 0..=1, value_name = "FILE")]
     pcap: Option<Option<PathBuf>>,
+    /// Download through three nodes of its own, and kill NFs and a whole node meanwhile
+    #[arg(long, conflicts_with_all = ["pcap", "config", "seconds"])]
+    resilience: bool,
     /// Print the demo's configuration instead of running it
     #[arg(long)]
     config: bool,
@@ -70,6 +75,10 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     }
     // A text made for 80 columns reads well in a file, too.
     let out = &out.or_columns(COLUMNS);
+    if args.resilience {
+        let stop = Stop::watch(signals::catch()?, *out)?;
+        return resilience::run(out, &stop);
+    }
     let leaving = args.report.begin("demo")?;
     let wish = signals::catch()?;
     let program = Program::Manager.find()?;

@@ -8,7 +8,7 @@ use headgate_api::attendance::Failed;
 use headgate_api::daemon::DaemonError;
 use headgate_api::session::SessionError;
 use headgate_api::{CallError, RequestError};
-use headgate_config::{CatalogError, Diagnostics};
+use headgate_config::{CatalogError, Diagnostics, suggest};
 use headgate_host::namespace::NamespaceError;
 use headgate_host::notify::NotifyError;
 use headgate_host::programs::ProgramError;
@@ -143,9 +143,22 @@ impl From<CallError> for CommandError {
         match error {
             CallError::Refused(refusal) => refusal.into(),
             CallError::NotPermitted { .. } => Self::environment(error),
-            CallError::NotRunning { .. } => Self::new(Exit::Failed, format!("{error}{}", of_root())),
+            CallError::NotRunning { ref name, .. } => {
+                Self::new(Exit::Failed, format!("{error}{}{}", others(name), of_root()))
+            }
             CallError::Broken { .. } => Self::new(Exit::Failed, error.to_string()),
         }
+    }
+}
+
+/// A hint for those who misspelt a manager's name, or left it out.
+fn others(name: &str) -> String {
+    let running = crate::names::managers().unwrap_or_default();
+    let is_other = running.iter().any(|other| other != name);
+    match (is_other, suggest::nearest(name, running.iter().map(String::as_str))) {
+        (false, _) => String::new(),
+        (true, Some(near)) if near != name => format!("; did you mean `--name {near}`?"),
+        (true, _) => format!("; there are: {}; choose one with --name", running.join(", ")),
     }
 }
 

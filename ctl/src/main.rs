@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod demo;
 mod error;
+mod names;
 mod output;
 mod reports;
 mod shipped;

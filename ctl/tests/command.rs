@@ -5,32 +5,45 @@ mod common;
 use std::fs::{self, File};
 use std::path::Path;
 
-use common::{HEADGATE, configuration, headgate, run, told, written};
+use common::{HEADGATE, complete, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 29] = [
     "demo",
     "doctor",
     "check",
     "up",
+    "lab",
     "down",
     "apply",
+    "diff",
+    "rule",
+    "restart",
+    "drain",
+    "failover",
+    "migrate",
     "status",
     "top",
     "show",
+    "trace",
+    "capture",
+    "observe",
     "metrics",
     "serve",
     "tell",
     "profile",
     "bench",
     "sim",
+    "replay",
     "report",
+    "bundle",
     "completions",
 ];
 /// Commands of commands.
 const PROFILES: [&str; 3] = ["chain", "nf", "machine"];
 const SIMS: [&str; 2] = ["swarm", "shrink"];
 const REPORTS: [&str; 1] = ["compare"];
+const RULES: [&str; 3] = ["list", "add", "delete"];
 
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
@@ -49,9 +62,10 @@ fn help_is_as_committed() {
         let help = run(folder.path(), &[command, of_it, "--help"]).1;
         text += &format!("\n$ headgate {command} {of_it} --help\n{help}");
     }
-    for command in REPORTS {
-        let help = run(folder.path(), &["report", command, "--help"]).1;
-        text += &format!("\n$ headgate report {command} --help\n{help}");
+    let of_report = REPORTS.map(|command| ["report", command]);
+    for [command, of_it] in of_report.into_iter().chain(RULES.map(|command| ["rule", command])) {
+        let help = run(folder.path(), &[command, of_it, "--help"]).1;
+        text += &format!("\n$ headgate {command} {of_it} --help\n{help}");
     }
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help.txt");
     if std::env::var_os("HEADGATE_COMMIT").is_some() {
@@ -221,8 +235,8 @@ fn experiments_are_those_of_another_program() {
         assert_eq!(run(folder.path(), words).0, 2, "{words:?}");
     }
     // Its completions are those of the whole.
-    let script = run(folder.path(), &["completions", "bash"]).1;
-    assert!(script.contains("occupancy-rule") && script.contains("--rounds"));
+    let has = |words: &[&str], word: &str| complete(folder.path(), words).iter().any(|one| one == word);
+    assert!(has(&["bench", "hop", "--rou"], "--rounds") && has(&["bench", "unis", "occ"], "occupancy-rule"));
 }
 
 #[test]
@@ -280,9 +294,11 @@ fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let (code, script, _) = run(folder.path(), &["completions", shell]);
         assert_eq!(code, 0);
-        for command in COMMANDS {
-            assert!(script.contains(command), "{shell}: {command}");
-        }
+        assert!(script.contains("COMPLETE"), "{shell}: the shell asks the command: {script}");
+    }
+    let words = complete(folder.path(), &[""]);
+    for command in COMMANDS {
+        assert!(words.iter().any(|word| word == command), "{command}: {words:?}");
     }
 }
 

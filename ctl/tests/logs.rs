@@ -52,7 +52,7 @@ fn lines_of_an_nf_are_in_the_messages_the_log_and_logs() {
     // One that says nothing is no error, one that is not there is.
     assert_eq!(ask(&["logs", "first"]), (0, String::new(), String::new()));
     let (code, _, messages) = ask(&["logs", "third"]);
-    assert!(code == 1 && messages.contains("there are: first, second"), "{messages}");
+    assert!(code == 1 && messages.contains("NFs: first, second"), "{messages}");
 
     let follower = Running::start(headgate(folder, &["--json", "logs", "second", "-f", "--name", &name]));
     assert_eq!(ask(&["down"]).0, 0);

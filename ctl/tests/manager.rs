@@ -88,7 +88,7 @@ fn a_manager_is_asked_told_changed_and_stopped() {
     assert_eq!((code, refused), (1, "this network function takes no messages".into()));
     eventually("the monitor has reported", || ask(&["show", "nfs"]).1.contains("last message"));
     let (code, _, messages) = ask(&["tell", "third", "report"]);
-    assert!(code == 1 && messages.contains("there are: first, second"), "{messages}");
+    assert!(code == 1 && messages.contains("NFs: first, second"), "{messages}");
 
     let shorter = configuration(&name).replace("[\"first\", \"second\"]", "[\"second\"]");
     let (code, changes, messages) = run(folder, &["apply", &written(folder, &shorter)]);

@@ -84,7 +84,9 @@ fn detached_it_finds_its_file_again() {
 
 /// Runs the command in a terminal of its own, as a shell's child or in place of it.
 fn in_terminal(folder: &Path, words: &str) -> Child {
-    let mut command = Command::new("script");
+    // Where tests run under `nohup`, the signal that ends a terminal is ignored, and that is inherited.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", "script"]);
     let _ = headgate(folder, &[]);
     command.args(["--quiet", "--return", "--command"]).arg(words).arg("/dev/null");
     command.env("XDG_RUNTIME_DIR", folder).env("SHELL", "/bin/sh").env_remove("NOTIFY_SOCKET");

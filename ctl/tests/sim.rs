@@ -124,3 +124,60 @@ fn a_timeline_is_a_trace_of_the_run_and_changes_nothing() {
     let (code, _, messages) = run(folder.path(), &["sim", "nfvnice-chain", "--timeline", trace]);
     assert!(code == 2 && messages.contains("choose a case with --case"), "{messages}");
 }
+
+/// Two packets of a classic capture in microseconds, one behind the other by 500 us.
+fn capture() -> Vec<u8> {
+    let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+    for word in [0u32, 0, 65_535, 1] {
+        bytes.extend(word.to_le_bytes());
+    }
+    for us in [0u32, 500] {
+        for word in [1, us, 60, 60] {
+            bytes.extend(u32::to_le_bytes(word));
+        }
+        bytes.extend([0; 60]);
+    }
+    bytes
+}
+
+#[test]
+fn costs_faults_pauses_and_captures_are_those_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let traffic = "rate = \"3M\"\narrivals = \"on-off\"\non = \"2ms\"\noff = \"1ms\"";
+    let text = example()
+        .replace("horizon = \"500ms\"", "horizon = \"500ms\"\ncost_file = \"mine.costs\"")
+        .replace("cycles = 220 }", "cycles = 220, pause_every = 100, pause = \"50us\" }")
+        .replace(traffic, "arrivals = \"capture\"\ncapture = \"two.pcap\"")
+        + "\n[[sim.fault]]\nnf = \"work\"\nat = \"400ms\"\nwhat = \"kill\"\n";
+    let file = written(folder.path(), &text);
+    fs::write(folder.path().join("two.pcap"), capture()).unwrap();
+    fs::write(folder.path().join("mine.costs"), "start_ns = 9_000_000 # slow\n").unwrap();
+    let report = &simulated(folder.path(), &[&file])["cases"][0]["report"];
+    let offered = report["chains"][0]["offered"].as_f64().unwrap();
+    assert!((1_990.0..=2_010.0).contains(&offered), "two packets each millisecond: {report}");
+    let lives = report["lives"].as_array().unwrap();
+    assert_eq!(lives[1]["what"], "is in service again, 9000 us after its start", "{report}");
+    fs::write(folder.path().join("mine.costs"), "start = 9\nswitch_ns = -1\n").unwrap();
+    let (code, _, messages) = run(folder.path(), &["sim", &file]);
+    let wanted =
+        ["mine.costs: line 1: there is no cost `start`", "line 2: `-1` of switch_ns is no whole number"];
+    assert!(code == 4 && wanted.iter().all(|words| messages.contains(words)), "{code} {messages}");
+    fs::write(folder.path().join("mine.costs"), "").unwrap();
+    fs::write(folder.path().join("two.pcap"), &capture()[..60]).unwrap();
+    let (code, _, messages) = run(folder.path(), &["sim", &file]);
+    assert!(code == 4 && messages.contains("two.pcap: "), "{code} {messages}");
+}
+
+#[test]
+fn a_changed_value_is_compared_over_scenarios() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["--json", "sim", "compare", "--scenario", "hop", "--set", "costs.nf_packet_ps=80000"];
+    let (code, data, messages) = run(folder.path(), &words);
+    assert_eq!(code, 0, "{messages}");
+    let document: Json = serde_json::from_str(&data).unwrap();
+    let one = document["values"].as_array().unwrap().iter().find(|value| value["value"] == "one").unwrap();
+    let [before, after] = ["before", "after"].map(|when| one[when].as_f64().unwrap());
+    assert!(after < 0.7 * before, "{one}");
+    let (code, _, messages) = run(folder.path(), &["sim", "compare", "--scenario", "no", "--set", "seed=2"]);
+    assert!(code == 2 && messages.contains("no scenario begins with `no`"), "{code} {messages}");
+}

@@ -11,13 +11,18 @@
 //! packet of it may wait in a queue that nobody sees. Numbers are taken in a circle, so that one that
 //! rested longest comes first.
 //!
+//! Without a store nobody gives numbers, and nodes that run one file apply changes of it one after another.
+//! There the number is a digest of the list ([`of_list`]): it is the same on all nodes, and a list that
+//! changed has another, so a node that has the old file knows no chain of that number and drops the packet,
+//! where one that counted chains would lead it into another.
+//!
 //! Rejected: the lowest that is free, which gives the number that rested shortest.
 //!
 //! What it refuses to do: give a number while a packet with it can be under way.
 //!
 //! Source: RFC 8300, 2.3 (24 bits); dissertation, 10.2.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::units::{Instant, Span};
@@ -30,6 +35,14 @@ pub const REST: Span = Span::from_secs(60);
 
 /// A list of NFs, in the order in which packets pass.
 pub type Stages = Vec<u32>;
+
+/// Returns the number of a list that its digest gives it, or the first behind it that is none of `taken`;
+/// `None` when all are.
+#[must_use]
+pub fn of_list(digest: u64, taken: &BTreeSet<u32>) -> Option<u32> {
+    let first = (digest % u64::from(ID_MAX)) as u32 + 1;
+    (first..=ID_MAX).chain(1..first).find(|id| !taken.contains(id))
+}
 
 /// A chain's direction: one list may be passed both ways, by other packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -21,7 +21,7 @@
 //! - [`spread`]: which instance of an NF a flow goes to;
 //! - [`lifecycle`]: what happens next in the life of an NF instance;
 //! - [`reconfigure`]: how one configuration follows another;
-//! - [`shutdown`]: how a manager ends;
+//! - [`shutdown`]: how a manager ends; [`handover`]: how another follows it;
 //! - [`liveness`]: whether an NF that takes no packets is busy, stopped or lost in a loop;
 //! - [`restart`]: when a failed NF may start again;
 //! - [`replicate`]: what the nodes of a group say to each other so that one may be lost and no state is;
@@ -33,6 +33,7 @@
 //! - [`steer`]: which instance a flow goes to in a network of nodes, and which flows move;
 //! - [`elastic`]: where instances start and end;
 //! - [`chain_ids`]: which number a chain has on the wire, and when that may be used again;
+//! - [`routes`]: by which link packets go towards another node;
 //! - [`profile`]: where the time of a packet goes, and what to change first;
 //! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
@@ -52,6 +53,7 @@ pub mod cost;
 pub mod decision;
 pub mod delay;
 pub mod elastic;
+pub mod handover;
 pub mod lifecycle;
 pub mod liveness;
 pub mod market;
@@ -64,6 +66,7 @@ pub mod record;
 pub mod relief;
 pub mod replicate;
 pub mod restart;
+pub mod routes;
 pub mod share;
 pub mod shutdown;
 pub mod slice;

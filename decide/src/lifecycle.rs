@@ -100,6 +100,15 @@ pub const START_PATIENCE: Span = Span::from_secs(5);
 /// The same for an external program. Our choice: a hundred times what testpmd takes, which has a third of its
 /// core while others that poll have time slices of it.
 pub const EXTERNAL_START_PATIENCE: Span = Span::from_secs(30);
+/// Maximum time to readiness of a process that waits for a core, as a multiple of its patience. Our choice: a
+/// minute for an NF, after which a core is so busy that no packet would get through it.
+const LATE_TIMES: u64 = 12;
+/// Shortest time that a late process is given again. Our choice: many times what is left to do of a start
+/// that has its core.
+const LATE_AGAIN: Span = Span::from_millis(100);
+/// Delay of a look at a process that is late from which on the manager was not there to answer what it asked
+/// for. Our choice: a hundred times what a pass of the control loop takes on a busy machine.
+const ALONE: Span = Span::from_secs(1);
 /// Maximum time in which an NF that is to stop returns its packets, and again ends. Our choice: a thousand
 /// times what one takes whose core is free.
 pub const STOP_PATIENCE: Span = Span::from_secs(2);
@@ -167,6 +176,12 @@ pub struct Sample {
     pub plan_is_current: bool,
     /// Thing that it lacks to be ready, if that can be seen.
     pub lacks: Option<String>,
+    /// Time since it became the process of the instance in which it was ready to run and waited for its core.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub waited: Span,
+    /// Whether it waits for the kernel to end what it asked for: a page of its program, a control group.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub in_kernel: bool,
 }
 
 /// Command for an instance.
@@ -269,6 +284,8 @@ pub struct Lifecycle {
     started: Instant,
     /// Time since which the instance is being stopped, or taken over.
     since: Instant,
+    /// Time that the process waited for its core and for which it was given as much again.
+    excused: Span,
     /// Whether the process was welcomed.
     welcomed: bool,
     /// Whether a worker has the process.
@@ -299,6 +316,7 @@ impl Lifecycle {
             due: None,
             started: Instant(0),
             since: Instant(0),
+            excused: Span(0),
             welcomed: false,
             posted: false,
             asked: false,
@@ -398,10 +416,10 @@ impl Lifecycle {
         if self.due.is_none_or(|due| !due.is_due(now)) {
             return;
         }
-        self.due = None;
+        let due = self.due.take().unwrap_or(now);
         match self.state {
             State::Waiting => actions.push(Action::Spawn),
-            State::Starting => self.on_condemned(Cause::NotReady { lacks: sample.lacks }, actions),
+            State::Starting => self.on_late(now, due, sample, actions),
             // One that is to die already is not asked any more.
             State::Stopping if self.cause.is_none() => self.go_on_stopping(now, &sample, actions),
             State::TakingOver => self.give_up_takeover(actions),
@@ -432,6 +450,7 @@ impl Lifecycle {
         self.restart.on_start(now);
         self.state = State::Starting;
         self.started = now;
+        self.excused = Span(0);
         self.due = Some(now + self.rules.start_patience);
         (self.welcomed, self.posted, self.asked) = (false, false, false);
         (self.cause, self.ending, self.refused) = (None, None, false);
@@ -501,7 +520,8 @@ impl Lifecycle {
         let was_running = self.state == State::Running;
         // Before it was welcomed it knew no arguments.
         self.refused = refuses && self.welcomed && !self.posted && self.cause.is_none();
-        let offends = matches!(self.cause, Some(Cause::Offence { .. }));
+        // Its standby has the state that it is to lose.
+        let offends = matches!(self.cause, Some(Cause::Offence { .. } | Cause::StateReplaced));
         self.ending = Some(Ending { cause: self.cause.take(), said, exit });
         if self.rules.stands_by && was_running && !self.removing && !offends {
             self.state = State::TakingOver;
@@ -604,6 +624,21 @@ impl Lifecycle {
         }
     }
 
+    /// A process whose core is busy has not had the time that it was given, and killing it would have the
+    /// next one start anew on the same core: what it waited is given to it again. So is the time for which
+    /// the manager was not there to answer it.
+    fn on_late(&mut self, now: Instant, due: Instant, sample: Sample, actions: &mut Vec<Action>) {
+        let latest = self.started + self.rules.start_patience.times(LATE_TIMES);
+        let alone = Some(Span(now.0.saturating_sub(due.0))).filter(|late| *late >= ALONE).unwrap_or_default();
+        let waited = Span(sample.waited.0.saturating_sub(self.excused.0)).max(alone);
+        let again = if sample.in_kernel { waited.max(LATE_AGAIN) } else { waited };
+        if self.cause.is_some() || again < LATE_AGAIN || latest.is_due(now) {
+            return self.on_condemned(Cause::NotReady { lacks: sample.lacks }, actions);
+        }
+        self.excused = sample.waited;
+        self.due = Some((now + again).min(latest));
+    }
+
     /// First it returns what it holds, then it is asked to end, then it is killed.
     fn go_on_stopping(&mut self, now: Instant, sample: &Sample, actions: &mut Vec<Action>) {
         if self.asked {
@@ -623,6 +658,11 @@ impl Lifecycle {
     /// A failure: a restart is arranged, unless it would help nothing. Where processes attach, the next one
     /// may come at any time.
     fn fail(&mut self, now: Instant, why: Ending, lost: Option<u32>, actions: &mut Vec<Action>) {
+        if why.cause == Some(Cause::StateReplaced) && !self.rules.attaches {
+            // No failure of its own: the next process is not kept waiting.
+            (self.state, self.due) = (State::Waiting, Some(now));
+            return;
+        }
         self.not_before = self.restart.on_failure(now, &self.rules.restart);
         let next;
         (self.state, self.due, next) = if self.rules.attaches {

@@ -158,14 +158,20 @@ pub struct Feeder {
     pub sleeps: bool,
     /// It has sent packets elsewhere, so that its work need not pile up where its chains are closed.
     pub diverts: bool,
+    /// It was called and has not taken what it was called for yet ([`Sleep::is_on_its_way`]). Where a wake-up
+    /// takes longer than a queue needs from its low mark to its high one, it would never take anything else.
+    ///
+    /// [`Sleep::is_on_its_way`]: crate::wake::Sleep::is_on_its_way
+    pub is_on_its_way: bool,
 }
 
 /// Returns whether an NF is blocked because its work would only pile up: on every way on from it, if there is
-/// any, nothing can pass. `ways` says so of each.
+/// any, nothing can pass. `ways` says so of each. One that was called has a burst first: a packet of it waits
+/// for room then, which is bounded (`pending`), and each block lets it have no more than that.
 #[inline]
 #[must_use]
 pub fn is_blocked(feeder: Feeder, mut ways: impl Iterator<Item = bool>) -> bool {
-    let may_be = feeder.is_judged && feeder.sleeps && !feeder.diverts;
+    let may_be = feeder.is_judged && feeder.sleeps && !feeder.diverts && !feeder.is_on_its_way;
     may_be && ways.next().is_some_and(|first| first && ways.all(|closed| closed))
 }
 

@@ -96,6 +96,24 @@ pub enum Entry {
     Lost(u64),
 }
 
+impl Entry {
+    /// Returns whether it is something that was to be done, and not what led to it.
+    #[must_use]
+    pub const fn is_action(&self) -> bool {
+        match self {
+            Self::Weights(step) => matches!(step, Step::Did(_)),
+            Self::Objectives(step) => matches!(step, Step::Did(_)),
+            Self::Relief(step) => matches!(step, Step::Did(_)),
+            Self::Taken(step) => matches!(step, Step::Did(_)),
+            Self::Slices { step, .. } => matches!(step, Step::Did(_)),
+            Self::Liveness { step, .. } => matches!(step, Step::Did(_)),
+            Self::Lifecycle { step, .. } => matches!(step, Step::Did(_)),
+            Self::Spare { step, .. } => matches!(step, Step::Did(_)),
+            Self::Lost(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Entry {
     /// Names the decision whose step it is.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -58,11 +58,12 @@ const CHANGE_MIN: u32 = 16;
 /// Shortest and longest slice the kernel takes (`__setparam_fair`, Linux 6.12).
 const SLICE_MIN: Span = Span::from_micros(100);
 const SLICE_MAX: Span = Span::from_millis(100);
-/// Longest slice on a core of several trust domains. Our choice: below a tick of the kernel's (4 ms at most),
-/// at which it changes between them. Within its slice nobody takes the core from an NF, and what it is ahead
-/// the kernel remembers up to two slices of its successor, which begins with a short one: an NF that ended
-/// after each slice of 100 ms had 90 % of a core beside another domain.
-const SLICE_BETWEEN_DOMAINS: Span = Span::from_millis(3);
+/// Longest slice on a core with NFs that wait for its end, being of another trust domain or batch tasks. Our
+/// choice: below a tick of the kernel's (4 ms at most), at which it changes between them. Within its slice no
+/// such NF takes the core from another, and what it is ahead the kernel remembers up to two slices of its
+/// successor, which begins with a short one: an NF that ended after each slice of 100 ms had 90 % of a core
+/// beside another domain, and one that was alone had the core for 100 ms more when another one got packets.
+const SLICE_WAITED_FOR: Span = Span::from_millis(3);
 /// Time constant of the mean of arrivals. Our choice: half the window, because the median of service times
 /// follows half a window after a change too.
 const FOLLOWS: Span = Span(cost::WINDOW.0 / 2);
@@ -178,10 +179,10 @@ pub fn share(contenders: &[Contender], shares: &mut [u32]) -> bool {
 
 /// Returns the slice to ask the kernel for. A task's deadline is its slice over its weight, so with slices as
 /// the squares of shares an NF that needs little comes soon after it wakes, and none gets more than its share
-/// (decision 12). Where others of its core are of another trust domain, slices are short.
+/// (decision 12). Where others of its core wait for its end, slices are short.
 #[must_use]
-pub fn slice(share: u32, among_domains: bool) -> Span {
-    let longest = if among_domains { SLICE_BETWEEN_DOMAINS } else { SLICE_MAX };
+pub fn slice(share: u32, is_waited_for: bool) -> Span {
+    let longest = if is_waited_for { SLICE_WAITED_FOR } else { SLICE_MAX };
     let part = u64::from(share) * SLICE_MAX.0 / u64::from(WHOLE) * u64::from(share) / u64::from(WHOLE);
     Span(part).clamp(SLICE_MIN, longest)
 }

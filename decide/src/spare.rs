@@ -15,6 +15,9 @@
 //! into groups. One that ends is made anew with the back-off of a restart ([`crate::restart`]): an NF that
 //! can kill it does not make the manager start processes for ever.
 //!
+//! The first process of an instance can be a spare too, where a manager follows another one: it waits in its
+//! place for what the other's process kept ([`crate::handover`]).
+//!
 //! Rejected: spares that several instances share. Group, core, user and confinement are a process's own, and
 //! cannot change once its rights are gone. Also a spare before the first process of an instance is ready: an
 //! NF that never starts needs no successor.
@@ -92,6 +95,8 @@ impl State {
 pub enum Event {
     /// The instance came into service.
     Served,
+    /// The instance will need its first process soon, when what the one of another manager kept has come.
+    Expected,
     /// The instance needs a process.
     Needed,
     /// The spare could not be started. Answers [`Action::Make`].
@@ -146,6 +151,8 @@ pub struct Spare {
     state: State,
     /// Whether the instance is in service, so that there is to be one.
     wanted: bool,
+    /// Whether it is to be the instance's first process.
+    is_first: bool,
     retired: bool,
     /// Time at which the next one is made, or the one that starts has taken too long.
     due: Option<Instant>,
@@ -171,8 +178,14 @@ impl Spare {
         }
     }
 
+    fn on_expected(&mut self, now: Instant) {
+        if self.rules.keeps && !self.retired && !self.wanted && self.state == State::Absent {
+            (self.wanted, self.is_first, self.due) = (true, true, Some(now));
+        }
+    }
+
     fn on_needed(&mut self, actions: &mut Vec<Action>) {
-        self.wanted = false;
+        (self.wanted, self.is_first) = (false, false);
         self.due = None;
         match core::mem::take(&mut self.state) {
             State::Absent => actions.push(Action::Start),
@@ -185,7 +198,7 @@ impl Spare {
         if self.state != State::Starting {
             return;
         }
-        if self.rules.stands_by {
+        if self.rules.stands_by && !self.is_first {
             self.state = State::Preparing;
             self.due = Some(now + PATIENCE);
             actions.push(Action::Prepare);
@@ -242,6 +255,7 @@ impl Decision for Spare {
             rules,
             state: State::Absent,
             wanted: false,
+            is_first: false,
             retired: false,
             due: None,
             not_before: Instant(0),
@@ -252,6 +266,7 @@ impl Decision for Spare {
     fn on(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
         match event {
             Event::Served => self.on_served(now),
+            Event::Expected => self.on_expected(now),
             Event::Needed => self.on_needed(actions),
             Event::Seated => self.on_seated(now, actions),
             Event::Ready => self.on_ready(),

@@ -10,7 +10,11 @@
 //! core that is used while its NFs sleep is nobody's loss, and does not count. What the hypervisor took, the
 //! kernel counts by core.
 //!
-//! The thresholds: a core is taken when others had [`BEGINS_AT`] of it while ours waited, in [`BEGINS_AFTER`]
+//! An NF that few packets come to waits for a small part of each second, and for nearly all of the time in
+//! which it wants its core: each wake-up costs it milliseconds. A wake-up on an idle core takes some time as
+//! well, so that counts only where the core was busy.
+//!
+//! The thresholds: a core is taken when others had `BEGINS_AT` of it while ours waited, in [`BEGINS_AFTER`]
 //! samples in a row, and free again when they had less than `ENDS_BELOW` in [`ENDS_AFTER`]. Both differ, so
 //! that a program that comes and goes is reported once.
 //!
@@ -22,7 +26,7 @@
 //!
 //! Source: our own.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::decision::Decision;
@@ -32,7 +36,11 @@ use crate::units::{CoreId, Instant, Span};
 pub const SAMPLE_EVERY: Span = Span::from_secs(1);
 /// Part of a sample from which on others have a core. Our choice: less is what any machine does beside
 /// (interrupts, kernel threads, a shell), and an NF that is as good as alone does not feel it.
-pub const BEGINS_AT: f64 = 0.10;
+const BEGINS_AT: f64 = 0.10;
+/// Part of a sample from which on they have it where the task that lost it got less of its core than it
+/// waited, and the core worked for others most of the sample. Our choice: a tenth of the other; a task that
+/// wants less of its core than that is not there.
+const SLIGHT_AT: f64 = 0.01;
 /// Part of a sample below which they do not. Our choice: half of the other.
 const ENDS_BELOW: f64 = 0.05;
 /// Samples in a row after which a core is taken. Our choice: longer than the start of a program takes.
@@ -40,7 +48,10 @@ pub const BEGINS_AFTER: u32 = 3;
 /// Samples in a row after which it is free. Our choice: as long as a pause of something that runs by times.
 pub const ENDS_AFTER: u32 = 5;
 
-const _: () = assert!(ENDS_BELOW < BEGINS_AT && BEGINS_AT < 1.0);
+/// Most of a sample.
+const MOST: f64 = 0.5;
+
+const _: () = assert!(SLIGHT_AT < ENDS_BELOW && ENDS_BELOW < BEGINS_AT && BEGINS_AT < 1.0);
 
 /// Who takes a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +83,12 @@ pub struct CoreSample {
     pub core: CoreId,
     /// Time that the hypervisor took of it, since the start.
     pub stolen: Span,
+    /// Time that it worked for anybody.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub busy: Span,
+    /// Time that tasks of ours ran that are kept on no core, and may have run on this one.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub beside: Span,
     /// Tasks of ours that are kept there.
     pub tasks: Vec<TaskTimes>,
 }
@@ -82,8 +99,6 @@ pub struct CoreSample {
 pub struct Sample {
     /// Cores of workers and of NFs.
     pub cores: Vec<CoreSample>,
-    /// Time that tasks of ours ran that are kept on none of them, and may have run on each.
-    pub anywhere: Span,
 }
 
 /// Something that is known without a sample.
@@ -131,9 +146,12 @@ struct Standing {
 
 impl Standing {
     /// Takes in a sample. Returns whether the core is taken, if that has changed.
-    const fn on(&mut self, part: f64) -> Option<bool> {
+    const fn on(&mut self, part: f64, is_crowded: bool) -> Option<bool> {
         self.part = part;
-        let says_otherwise = if self.is_taken { part < ENDS_BELOW } else { part >= BEGINS_AT };
+        let says_otherwise = match self.is_taken {
+            true => part < ENDS_BELOW && !is_crowded,
+            false => part >= BEGINS_AT || is_crowded,
+        };
         self.otherwise = if says_otherwise { self.otherwise + 1 } else { 0 };
         let enough = if self.is_taken { ENDS_AFTER } else { BEGINS_AFTER };
         if self.otherwise < enough {
@@ -151,6 +169,8 @@ pub struct TakenCores {
     next: Instant,
     before: Option<(Instant, Sample)>,
     standings: BTreeMap<(CoreId, Taker), Standing>,
+    /// Cores that programs have taken since this began.
+    shared: BTreeSet<CoreId>,
 }
 
 impl Decision for TakenCores {
@@ -167,6 +187,7 @@ impl Decision for TakenCores {
         let Event::Polled { core } = event;
         let standing = self.standings.entry((core, Taker::Programs)).or_default();
         (standing.is_taken, standing.otherwise) = (true, 0);
+        self.shared.insert(core);
     }
 
     fn poll(&mut self, now: Instant, sample: &Sample, actions: &mut Vec<Action>) {
@@ -178,8 +199,7 @@ impl Decision for TakenCores {
             let elapsed = now - then;
             for core in &sample.cores {
                 let Some(earlier) = before.cores.iter().find(|one| one.core == core.core) else { continue };
-                let anywhere = since(before.anywhere, sample.anywhere);
-                self.on_core(core, earlier, anywhere, elapsed, actions);
+                self.on_core(core, earlier, elapsed, actions);
             }
         }
         self.standings.retain(|(core, _), _| sample.cores.iter().any(|one| one.core == *core));
@@ -197,21 +217,31 @@ impl TakenCores {
         taken.map(|((core, by), standing)| (*core, *by, standing.part))
     }
 
-    fn on_core(
-        &mut self,
-        now: &CoreSample,
-        before: &CoreSample,
-        anywhere: Span,
-        elapsed: Span,
-        actions: &mut Vec<Action>,
-    ) {
+    /// Returns whether other programs have taken a core since this began. NFs pre-empt there from then on:
+    /// who comes and goes would have policies change with it.
+    pub fn is_shared(&self, core: CoreId) -> bool {
+        self.shared.contains(&core)
+    }
+
+    fn on_core(&mut self, now: &CoreSample, before: &CoreSample, elapsed: Span, actions: &mut Vec<Action>) {
         let stolen = since(before.stolen, now.stolen);
-        let by_others = by_others(now, before, Span(stolen.0 + anywhere.0));
-        for (by, time) in [(Taker::Programs, by_others), (Taker::Hypervisor, stolen)] {
-            let part = (time.0 as f64 / elapsed.0.max(1) as f64).min(1.0);
-            let core = now.core;
-            match self.standings.entry((core, by)).or_default().on(part) {
-                Some(true) => actions.push(Action::Taken { core, by, part }),
+        let beside = since(before.beside, now.beside);
+        let by_others = by_others(now, before, Span(stolen.0 + beside.0));
+        let part_of = |time: Span| (time.0 as f64 / elapsed.0.max(1) as f64).min(1.0);
+        let others = since(before.busy, now.busy).0.saturating_sub(by_others.ours.0);
+        let is_crowded = part_of(by_others.lost) >= SLIGHT_AT
+            && by_others.lost >= by_others.got
+            && part_of(Span(others)) >= MOST;
+        let takers = [(Taker::Programs, by_others.lost, is_crowded), (Taker::Hypervisor, stolen, false)];
+        for (by, time, is_crowded) in takers {
+            let (part, core) = (part_of(time), now.core);
+            match self.standings.entry((core, by)).or_default().on(part, is_crowded) {
+                Some(true) => {
+                    if by == Taker::Programs {
+                        self.shared.insert(core);
+                    }
+                    actions.push(Action::Taken { core, by, part });
+                }
                 Some(false) => actions.push(Action::Free { core, by }),
                 None => {}
             }
@@ -223,9 +253,19 @@ fn since(before: Span, now: Span) -> Span {
     Span(now.0.saturating_sub(before.0))
 }
 
-/// Returns the least time that others had a core while a task of ours waited for it. `explained` is time in
-/// which it may have waited for something else.
-fn by_others(now: &CoreSample, before: &CoreSample, explained: Span) -> Span {
+/// Use of a core in a sample.
+#[derive(Clone, Copy, Debug, Default)]
+struct Use {
+    /// Least time that others had it while a task of ours waited for it: of the one that lost most.
+    lost: Span,
+    /// Time that this one ran.
+    got: Span,
+    /// Time that all of ours ran.
+    ours: Span,
+}
+
+/// Returns the use of a core. `explained` is time in which tasks of ours may have waited for something else.
+fn by_others(now: &CoreSample, before: &CoreSample, explained: Span) -> Use {
     let spent = |task: &TaskTimes| {
         let earlier = before.tasks.iter().find(|one| one.task == task.task)?;
         Some((since(earlier.ran, task.ran), since(earlier.waited, task.waited)))
@@ -233,8 +273,11 @@ fn by_others(now: &CoreSample, before: &CoreSample, explained: Span) -> Span {
     // A task that has come since has run as long as it says.
     let ran = |task: &TaskTimes| spent(task).map_or(task.ran, |(ran, _)| ran);
     let all: u64 = now.tasks.iter().map(|task| ran(task).0).sum();
-    let lost = |(ran, waited): (Span, Span)| waited.0.saturating_sub(all - ran.0).saturating_sub(explained.0);
-    Span(now.tasks.iter().filter_map(spent).map(lost).max().unwrap_or(0))
+    let lost = |(ran, waited): (Span, Span)| {
+        let lost = waited.0.saturating_sub(all - ran.0).saturating_sub(explained.0);
+        Use { lost: Span(lost), got: ran, ours: Span(all) }
+    };
+    now.tasks.iter().filter_map(spent).map(lost).max_by_key(|one| one.lost).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -322,6 +322,12 @@ impl Calls {
         *self = Self { called: Some(now), taken, asleep_since: None };
     }
 
+    /// Returns whether it has taken no packet since it was called, when it has taken so many ever.
+    #[must_use]
+    pub(crate) fn is_without_effect(&self, taken: u32) -> bool {
+        self.called.is_some() && taken == self.taken
+    }
+
     /// Returns whether it was called in this pass. Such an NF need not yield before the next one: by then the
     /// others of its core may have gone to sleep, and the core was its own.
     #[inline(always)]

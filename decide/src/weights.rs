@@ -83,6 +83,9 @@ pub struct Nf {
     pub sleeps: bool,
     /// Whether it is under a real-time policy.
     pub is_real_time: bool,
+    /// Whether it is under the batch policy: it takes the core from nobody when it wakes.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub is_batch: bool,
 }
 
 impl Nf {

@@ -42,11 +42,8 @@ fn catalog() -> Catalog {
     };
     let nf = |name: &str| ShippedNf {
         name: name.to_owned(),
-        summary: String::new(),
         arguments: (name == "router").then(|| vec![argument.clone()]),
-        writes: None,
-        keeps: false,
-        takes_long_frames: false,
+        ..ShippedNf::default()
     };
     Catalog::new(
         ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"].map(nf).into(),

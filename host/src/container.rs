@@ -206,23 +206,28 @@ impl Plan {
             },
             "root": { "path": rootfs, "readonly": true },
             "mounts": mounts,
-            "linux": {
-                "cgroupsPath": format!("/{}", self.name),
-                "namespaces": namespaces,
-                "resources": { "devices": [{ "allow": false, "access": "rwm" }] },
-                "maskedPaths": ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi"],
-                "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
-                "seccomp": {
-                    "defaultAction": "SCMP_ACT_ALLOW",
-                    "architectures": ["SCMP_ARCH_X86_64"],
-                    "syscalls": [
-                        { "names": REFUSED_CALLS.as_slice(), "action": "SCMP_ACT_ERRNO" },
-                        { "names": UNKNOWN_CALLS, "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS },
-                    ],
-                },
-            },
+            "linux": confined(&self.name, &namespaces),
         })
     }
+}
+
+/// What a container shares with the machine, and which calls its processes may not make.
+fn confined(name: &str, namespaces: &[Value]) -> Value {
+    json!({
+        "cgroupsPath": format!("/{name}"),
+        "namespaces": namespaces,
+        "resources": { "devices": [{ "allow": false, "access": "rwm" }] },
+        "maskedPaths": ["/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/scsi"],
+        "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
+        "seccomp": {
+            "defaultAction": "SCMP_ACT_ALLOW",
+            "architectures": ["SCMP_ARCH_X86_64"],
+            "syscalls": [
+                { "names": REFUSED_CALLS.as_slice(), "action": "SCMP_ACT_ERRNO" },
+                { "names": UNKNOWN_CALLS, "action": "SCMP_ACT_ERRNO", "errnoRet": libc::ENOSYS },
+            ],
+        },
+    })
 }
 
 /// The machine's own file system, read-only with all that is mounted in it. Its root itself cannot be a

@@ -5,6 +5,8 @@
 //! the kernel takes the namespace, its interfaces and the far ends of its veth pairs away. There
 //! is nothing to clean up and nothing that can be forgotten.
 
+pub mod named;
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -39,7 +41,7 @@ pub enum NamespaceError {
     /// The kernel refused for another reason.
     #[error("cannot {doing} a network namespace: {source}")]
     System {
-        /// "make" or "enter".
+        /// "make", "enter" or "name".
         doing: &'static str,
         /// Cause.
         source: io::Error,
@@ -91,6 +93,20 @@ impl Namespace {
     /// A conversation about its interfaces.
     pub fn links(&self) -> Result<Links, NamespaceError> {
         Ok(self.run(Links::here)??)
+    }
+
+    /// Lays a cable from here to another one: a veth pair, both ends switched on, which say nothing by
+    /// themselves.
+    pub fn join(&self, other: &Self, ends: [VethEnd<'_>; 2], mtu: u32) -> Result<(), NamespaceError> {
+        let names = ends.each_ref().map(|end| end.name);
+        let [near, far] = ends;
+        self.links()?.add_veth(near, far, other.as_fd(), mtu)?;
+        for (place, name) in [self, other].into_iter().zip(names) {
+            let mut links = place.links()?;
+            links.set_no_own_ipv6_address(name)?;
+            links.set_up(name)?;
+        }
+        Ok(())
     }
 
     /// Makes it an IPv4 router: packets for others are passed on.
@@ -219,10 +235,10 @@ impl Default for Plan {
 }
 
 /// IEEE 802.3, 3.2.7: the largest payload of an ordinary frame, in bytes.
-const ETHERNET_MTU: u32 = 1500;
+pub const ETHERNET_MTU: u32 = 1500;
 
 /// Name of the interface inside each endpoint.
-const INSIDE: &str = "eth0";
+pub const INSIDE: &str = "eth0";
 
 /// One side: a host of its own whose only cable ends in the middle.
 #[derive(Debug)]

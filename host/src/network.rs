@@ -11,6 +11,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
+mod neighbours;
 mod netlink;
 mod offload;
 mod routes;

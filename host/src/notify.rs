@@ -76,6 +76,11 @@ impl Notifier {
         self.send("READY=1")
     }
 
+    /// Another process is the service's main one from now on.
+    pub fn main_process(&self, pid: u32) -> Result<(), NotifyError> {
+        self.send(&format!("MAINPID={pid}"))
+    }
+
     /// An orderly end has begun.
     pub fn stopping(&self) -> Result<(), NotifyError> {
         self.send("STOPPING=1")

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 /// A program of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
+    /// The command.
+    Command,
     /// The daemon.
     Manager,
     /// The host of the NFs we ship.
@@ -19,6 +21,7 @@ impl Program {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Command => "headgate",
             Self::Manager => "headgate-manager",
             Self::Nfs => "headgate-nfs",
             Self::Bench => "headgate-bench",
@@ -29,6 +32,7 @@ impl Program {
     #[must_use]
     pub const fn variable(self) -> &'static str {
         match self {
+            Self::Command => "HEADGATE",
             Self::Manager => "HEADGATE_MANAGER",
             Self::Nfs => "HEADGATE_NFS",
             Self::Bench => "HEADGATE_BENCH",

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup;
 use crate::files::{self, FileError};
 use crate::hugepages::{self, HugepagesError};
+use crate::namespace::named;
 use crate::network::{Links, NetworkError, Offload};
 use crate::process::{self, ProcessError};
 use crate::sched::{self, Policy, SchedError};
@@ -109,6 +110,11 @@ pub enum Action {
     /// Remove a directory of ours and all that is in it.
     RemoveTree {
         /// The directory.
+        path: PathBuf,
+    },
+    /// Take the name of a network namespace of ours away.
+    RemoveNamespace {
+        /// Its file.
         path: PathBuf,
     },
     /// Remove a file, such as a socket.
@@ -237,6 +243,7 @@ impl Action {
                 result => removed(path, result),
             },
             Action::RemoveTree { path } => removed(path, fs::remove_dir_all(path)),
+            Action::RemoveNamespace { path } => removed(path, named::remove(path)),
             Action::RemoveFile { path } => removed(path, fs::remove_file(path)),
             Action::RemoveUnlocked { lock, files } => remove_unlocked(lock, files),
             Action::DeleteLink { name } => gone_or(Links::here()?.delete(name)),
@@ -271,6 +278,7 @@ impl Action {
         | Action::RemoveGroupTree { path }
         | Action::DissolveGroup { path }
         | Action::RemoveTree { path }
+        | Action::RemoveNamespace { path }
         | Action::RemoveFile { path } = &mut self
             && let Ok(absolute) = std::path::absolute(&*path)
         {

@@ -4,16 +4,21 @@
 
 use std::io::{BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use serde::de::DeserializeOwned;
 
+use crate::control::News;
 use crate::output::Kept;
 use crate::status::EventCode;
-use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, read_line, shaped, write_line};
+use crate::successor;
+use crate::watch::{self, Session};
+use headgate_api::request::{ANSWER_PATIENCE, CLIENT_PATIENCE, Upgrading, read_line, shaped, write_line};
 pub use headgate_api::request::{Answer, Request, RequestError};
+use headgate_host::cores::{self, CoreList};
 
 /// Clients served at the same time. Our choice: people and scrapers, not traffic.
 const CLIENTS_MAX: usize = 16;
@@ -27,6 +32,13 @@ pub(crate) enum Asked {
         /// Where the answer goes.
         reply: Sender<Answer>,
     },
+    /// A request whose answer is a stream.
+    Watch {
+        /// The request.
+        request: Request,
+        /// Where what was begun goes.
+        reply: Sender<Result<Session, RequestError>>,
+    },
     /// An event of the manager that did not happen in the control loop.
     Event {
         /// Its kind.
@@ -34,6 +46,10 @@ pub(crate) enum Asked {
         /// Description, in a sentence.
         what: String,
     },
+    /// The manager that this one followed has ended, and undone what it had changed on the machine.
+    Alone,
+    /// A group of this node has something to say.
+    Group(Box<News>),
 }
 
 /// Receiving end of the control loop, on which requests arrive.
@@ -49,6 +65,8 @@ pub struct Handle {
     asked: Sender<Asked>,
     kept: Arc<Kept>,
     poke: Arc<UnixStream>,
+    /// Cores that this process was started with, for one that follows it.
+    cores: Arc<Option<CoreList>>,
 }
 
 /// Returns a handle and the inbox it leads to. What NFs wrote is answered from `kept`.
@@ -57,7 +75,9 @@ pub(crate) fn inbox(kept: Arc<Kept>) -> std::io::Result<(Handle, Inbox)> {
     let (poke, poked) = UnixStream::pair()?;
     poke.set_nonblocking(true)?;
     poked.set_nonblocking(true)?;
-    Ok((Handle { asked: sender, kept, poke: Arc::new(poke) }, Inbox { asked, poked }))
+    // A machine that does not say gives a successor what the thread has that starts it.
+    let cores = Arc::new(cores::affinity(None).ok());
+    Ok((Handle { asked: sender, kept, poke: Arc::new(poke), cores }, Inbox { asked, poked }))
 }
 
 impl Handle {
@@ -71,6 +91,15 @@ impl Handle {
         {
             return serde_json::to_value(logs).map_err(|error| RequestError::failed(error.to_string()));
         }
+        if let Request::Upgrade { program, file, node } = &request {
+            let (program, file, node) = (program.clone(), file.clone(), node.clone());
+            self.ask_loop(request)?;
+            return self.start_successor(&program, &file, node.as_deref());
+        }
+        self.ask_loop(request)
+    }
+
+    fn ask_loop(&self, request: Request) -> Answer {
         let gone = || RequestError::failed("the manager has ended".to_owned());
         let (reply, answer) = mpsc::channel();
         self.send(Asked::Request { request, reply }).map_err(|()| gone())?;
@@ -82,6 +111,44 @@ impl Handle {
                 ANSWER_PATIENCE.as_secs()
             ))),
         }
+    }
+
+    /// Begins a stream.
+    fn watch(&self, request: &Request) -> Result<Session, RequestError> {
+        let gone = || RequestError::failed("the manager has ended".to_owned());
+        let (reply, answer) = mpsc::channel();
+        self.send(Asked::Watch { request: request.clone(), reply }).map_err(|()| gone())?;
+        answer.recv_timeout(ANSWER_PATIENCE).map_err(|_| gone())?
+    }
+
+    /// Starts a manager that is to follow this one, and tells of its end if that comes first.
+    fn start_successor(&self, program: &Path, file: &Path, node: Option<&str>) -> Answer {
+        let started = successor::start(program, (file, node), (*self.cores).as_ref()).map_err(|why| {
+            let message = format!("cannot start {}: {why}; this manager goes on", program.display());
+            RequestError { code: 3, message }
+        })?;
+        let (pid, handle) = (started.pid(), self.clone());
+        let wait = move || {
+            if let Some(ended) = started.wait() {
+                let what = format!("process {pid}, which was to follow this manager, has ended ({ended})");
+                handle.tell(EventCode::HandOverFailed, what);
+            }
+        };
+        // Without the thread its end is seen by whoever asked.
+        let _ = std::thread::Builder::new().name("hg-successor".to_owned()).spawn(wait);
+        serde_json::to_value(Upgrading { pid }).map_err(|error| RequestError::failed(error.to_string()))
+    }
+
+    /// Tells the loop that the manager before has ended.
+    pub(crate) fn tell_alone(&self) {
+        // One that has ended itself has nothing to set up.
+        let _ = self.send(Asked::Alone);
+    }
+
+    /// Tells the loop what a group has to say.
+    pub(crate) fn tell_group(&self, news: News) {
+        // One that has ended takes part no longer.
+        let _ = self.send(Asked::Group(Box::new(news)));
     }
 
     /// Adds an event of the manager's own. One that has ended has no events any more.
@@ -143,7 +210,12 @@ fn converse(client: &UnixStream, handle: &Handle) -> std::io::Result<()> {
     client.set_write_timeout(Some(CLIENT_PATIENCE))?;
     let mut reader = BufReader::new(client);
     while let Some(line) = read_line(&mut reader)? {
-        write_line(&mut &*client, &handle.answer(&line))?;
+        match serde_json::from_slice::<Request>(&line) {
+            Ok(request) if request.is_stream() => {
+                return watch::serve(client, &request, handle.watch(&request));
+            }
+            _ => write_line(&mut &*client, &handle.answer(&line))?,
+        }
     }
     Ok(())
 }

@@ -11,7 +11,8 @@
 //! - [`scheduling`], [`slices`], [`reserve`]: cost of NFs, the share or the time slices of its core that each
 //!   gets, and cores kept free of other programs; [`groups`]: the kernel's part of shares; [`granted`]:
 //!   policies that were asked for and are not in force; [`taken`]: cores that others use;
-//! - [`questions`]: messages to NFs that wait for answers;
+//! - [`replication`]: the part of a node in a group of chains that nodes keep for each other;
+//! - [`questions`]: messages to NFs that wait for answers; [`watchers`]: clients that watch packets;
 //! - [`long`]: whether ports let frames pass that the kernel has not cut yet;
 //! - [`delays`], [`objectives`], [`telemetry`], [`snapshot`]: measurements, promises, events and status;
 //! - [`ledger`]: changes to the machine, and how they are undone.
@@ -36,6 +37,7 @@ mod delays;
 mod explain;
 mod granted;
 mod groups;
+mod handover;
 mod instance;
 mod instances;
 mod ledger;
@@ -47,6 +49,8 @@ mod policies;
 mod questions;
 mod reception;
 mod reconfiguration;
+mod replicate;
+mod replication;
 mod reserve;
 mod scheduling;
 mod slices;
@@ -55,7 +59,10 @@ mod state;
 mod taken;
 mod telemetry;
 mod totals;
+mod watchers;
+mod ways;
 
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -74,6 +81,7 @@ use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::api::{Answer, Inbox, RequestError};
+use crate::bfd::Sessions;
 use crate::config::model::{DomainId, Nf, PortId};
 use crate::config::{Catalog, Config};
 use crate::fabric::{Fabric, INSTANCES_MAX};
@@ -89,6 +97,10 @@ use crate::wiring::Wiring;
 use delays::Delays;
 use granted::Granted;
 use groups::NfGroups;
+pub use handover::Fate;
+use handover::HandOver;
+pub use handover::coming::{Before, Coming, Door};
+pub use handover::obstacles;
 use instance::Instance;
 use instances::{Effect, Ground, Instances};
 pub use ledger::Ledger;
@@ -96,12 +108,17 @@ use objectives::Objectives;
 use questions::Questions;
 pub use reception::Reception;
 use reconfiguration::Change;
+pub use reconfiguration::Source;
+pub use replication::news::News;
+pub use replication::{Base, Replication, WORKER};
 use reserve::Reserved;
 use scheduling::Scheduling;
 use slices::TimeSlices;
 use slices::thread::ManagerClock;
 use taken::Taken;
 use telemetry::Events;
+use watchers::Watchers;
+use ways::Ways;
 
 /// Longest time between two passes. Our choice: offences and reclaimed buffers wait at most this long; 200
 /// passes a second cost a thousandth of a core.
@@ -160,6 +177,8 @@ pub struct Control {
     instances: Instances,
     reception: Option<Reception>,
     change: Option<Change>,
+    /// Text of the configuration in force.
+    source: Source,
     scheduling: Scheduling,
     groups: NfGroups,
     granted: Granted,
@@ -169,10 +188,13 @@ pub struct Control {
     delays: Delays,
     objectives: Objectives,
     events: Events,
+    watchers: Watchers,
     /// Whether stations of the packet path were ever measured.
     measured: bool,
     /// Whether packets were let in, or never will be.
     opened: bool,
+    /// This manager is followed, or follows another one.
+    handover: HandOver,
     end: Shutdown,
     /// Requests that wait for the end.
     stoppers: Vec<Sender<Answer>>,
@@ -183,12 +205,17 @@ pub struct Control {
     started_ns: u64,
     next_pass: Moment,
     inbox: Inbox,
+    bfd: Option<Sessions>,
+    ways: Ways,
+    replication: Option<Replication>,
 }
 
 /// Parts of a control loop.
 pub struct Parts {
     /// The configuration.
     pub config: Config,
+    /// Text of the configuration.
+    pub source: Source,
     /// Settings of the manager.
     pub settings: Settings,
     /// Regions, workers and their plan.
@@ -203,19 +230,35 @@ pub struct Parts {
     pub reception: Option<Reception>,
     /// Janitor, which undoes changes to the machine if we are killed.
     pub janitor: Option<Arc<Janitor>>,
+    /// The manager that this one follows, if it does.
+    pub coming: Option<Coming>,
+    /// Outcome of hand-overs.
+    pub fate: Fate,
     /// Inbox of requests.
     pub inbox: Inbox,
+    /// When the manager's time begins, by the clock of the machine.
+    pub started_ns: u64,
+    /// BFD sessions, where there are other nodes.
+    pub bfd: Option<Sessions>,
+    /// The node's part in a group, if it has one.
+    pub replication: Option<Replication>,
 }
 
-/// Changes the machine as the configuration wants it. Returns the groups of NFs, and what could not be done,
-/// in sentences.
-fn prepare(config: &Config, ledger: &mut Ledger) -> (NfGroups, Vec<String>) {
-    let mut refused = ledger.set_up(&config.scheduler);
-    let groups = NfGroups::make(&config.manager.name, ledger);
+/// Changes the machine as the configuration wants it. Returns what undoes it, the groups of NFs, and what
+/// could not be done, in sentences.
+fn prepare(
+    config: &Config,
+    janitor: Option<Arc<Janitor>>,
+    is_alone: bool,
+) -> (Ledger, NfGroups, Vec<String>) {
+    let mut ledger = Ledger::new(janitor);
+    // While another manager has changed the machine, what it was before is not to be seen.
+    let mut refused = if is_alone { ledger.set_up(&config.scheduler) } else { Vec::new() };
+    let groups = NfGroups::make(&config.manager.name, &mut ledger);
     let limited = |lacks| format!("NFs are limited less than they should be: {lacks}");
     refused.extend(groups.lacks().map(limited));
     refused.extend(beside_nfs(config));
-    (groups, refused)
+    (ledger, groups, refused)
 }
 
 /// Returns what follows from the control loop, which is this thread, having no core but those of NFs; `None`
@@ -233,21 +276,21 @@ fn beside_nfs(config: &Config) -> Option<String> {
 impl Control {
     /// Returns a loop that has started nothing yet.
     pub fn new(parts: Parts) -> Self {
-        let Parts { config, settings, fabric, ports, outputs, numbers, reception, janitor, inbox } = parts;
-        let started_ns = fabric.clock.now_ns();
-        let mut ledger = Ledger::new(janitor.clone());
-        let (groups, refused) = prepare(&config, &mut ledger);
-        let recorder = settings.recorder.clone();
+        let Parts { config, source, settings, fabric, ports, outputs, numbers, janitor, .. } = parts;
+        let Parts { coming, fate, inbox, reception, started_ns, bfd, replication, .. } = parts;
+        let (ledger, groups, refused) = prepare(&config, janitor.clone(), coming.is_none());
+        let recorder = &settings.recorder;
         Self {
-            scheduling: Scheduling::new(&config.scheduler, &recorder),
+            scheduling: Scheduling::new(&config.scheduler, recorder),
             groups,
             granted: Granted::default(),
             users: Users::default(),
-            slices: TimeSlices::new(&config, ManagerClock { clock: fabric.clock, started_ns }, &recorder),
-            delays: Delays::new(fabric.clock, &recorder),
-            objectives: Objectives::new(&recorder),
-            taken: Taken::new(&recorder),
-            instances: Instances::new(recorder),
+            slices: TimeSlices::new(&config, ManagerClock { clock: fabric.clock, started_ns }, recorder),
+            delays: Delays::new(fabric.clock, recorder),
+            objectives: Objectives::new(recorder),
+            taken: Taken::new(recorder),
+            instances: Instances::new(recorder.clone()),
+            ways: Ways::new(&config),
             config,
             settings,
             fabric,
@@ -259,10 +302,13 @@ impl Control {
             refused,
             reception,
             change: None,
+            source,
             reserved: Reserved::default(),
             events: Events::default(),
+            watchers: Watchers::default(),
             measured: false,
             opened: false,
+            handover: HandOver::new(coming, fate),
             end: Shutdown::new(),
             stoppers: Vec::new(),
             questions: Questions::default(),
@@ -270,6 +316,8 @@ impl Control {
             started_ns,
             next_pass: Moment::default(),
             inbox,
+            bfd,
+            replication,
         }
     }
 
@@ -299,6 +347,7 @@ impl Control {
         for nf in self.config.nfs.clone() {
             self.add_instances(&nf);
         }
+        self.join_group();
         loop {
             let Woken { heard, passes } = self.wait();
             self.tend_scheduling();
@@ -323,11 +372,14 @@ impl Control {
         }
         self.read_requests();
         self.read_worker_events();
+        self.tend_watchers();
         self.tend_instances(heard);
+        self.tend_group();
         self.questions.poll(self.now());
         self.tend_reception();
         self.tend_opening();
         self.tend_ports();
+        self.tend_links();
         self.tend_log();
         self.tend_wiring();
         self.tend_reserved();
@@ -337,6 +389,8 @@ impl Control {
         self.tend_relief();
         self.tend_objectives();
         self.tend_change();
+        self.tend_coming();
+        self.tend_leaving();
         self.tend_slices();
         self.events.tend(self.now().0);
         self.tend_end()
@@ -344,6 +398,8 @@ impl Control {
 
     /// Returns the last snapshot, after which everything is given back.
     fn conclude(mut self) -> Snapshot {
+        self.send_kept();
+        self.end_watchers();
         let last = self.snapshot(true);
         let last = Snapshot { nfs: std::mem::take(&mut self.parting), ..last };
         self.fabric.stop();
@@ -359,7 +415,9 @@ impl Control {
 
     /// Sleeps until something happens or is due.
     fn wait(&self) -> Woken {
-        let mut patience = if self.instances.are_hurried() { PASS_SOON } else { PASS_EVERY };
+        let restores = self.replication.as_ref().is_some_and(Replication::is_hurried);
+        let is_hurried = self.instances.are_hurried() || self.handover.is_hurried() || restores;
+        let mut patience = if is_hurried { PASS_SOON } else { PASS_EVERY };
         if let Some(due) = self.instances.poll_at() {
             patience = patience.min((due - self.now()).into());
         }
@@ -386,12 +444,17 @@ impl Control {
 
     /// Makes the instances of an NF and starts them, or waits for them to attach.
     fn add_instances(&mut self, nf: &Nf) -> Vec<usize> {
+        self.add_some_instances(nf, 0..nf.cores.len())
+    }
+
+    /// Makes some of the instances of an NF and starts them, or waits for them to attach.
+    fn add_some_instances(&mut self, nf: &Nf, which: Range<usize>) -> Vec<usize> {
         let stage = self.numbers.stages[&nf.name];
-        let workers = self.fabric.workers.len();
+        let workers: Vec<u32> = self.fabric.workers.iter().map(|worker| worker.core).collect();
         let mut made = Vec::new();
-        for which in 0..nf.cores.len() {
+        for which in which {
             let measured_ns = self.measured_ns(nf);
-            match self.instances.add(nf, NfId(stage), which, workers) {
+            match self.instances.add(nf, NfId(stage), which, &workers) {
                 Some(at) => {
                     self.slices.note_measured(InstanceId(at as u16), measured_ns);
                     self.fabric.parts.instances[at].worker = self.instances[at].seat.worker;
@@ -405,8 +468,14 @@ impl Control {
             }
         }
         self.note_chains();
+        let is_late = self.handover.is_preparing() && handover::begins_late(nf);
         for &at in &made {
-            self.with_instances(|instances, ground, effects| instances.begin(at, ground, effects));
+            if is_late {
+                self.handover.note_late(at);
+                self.with_instances(|instances, ground, effects| instances.expect(at, ground, effects));
+            } else {
+                self.with_instances(|instances, ground, effects| instances.begin(at, ground, effects));
+            }
         }
         made
     }
@@ -537,7 +606,9 @@ impl Control {
     /// Sends the flows of a stage to those of its instances that are in service.
     fn publish_stage(&mut self, stage: NfId) {
         let running = self.instances.in_service(stage);
+        let by_worker = self.instances.by_worker(stage, self.fabric.workers.len());
         if let Some(stage) = self.fabric.parts.stages[stage.index()].as_mut() {
+            stage.set_instances(by_worker);
             stage.set_running(running);
         }
         self.fabric.publish();
@@ -561,9 +632,13 @@ impl Control {
     /// is replayed once must not lose its beginning to NFs that are being started. NFs that attach are not
     /// waited for: they may never come.
     fn tend_opening(&mut self) {
-        if !self.opened && self.instances.iter().all(|instance| instance.life.is_settled()) {
+        if !self.opened
+            && self.handover.may_serve()
+            && self.instances.iter().all(|instance| instance.life.is_settled())
+        {
             self.opened = true;
             self.fabric.post_all(|| Command::Receive(true));
+            self.note_opened();
         }
     }
 
@@ -649,6 +724,11 @@ impl Control {
             shutdown::Action::StopReceiving => {
                 self.log(EventCode::Stopping, "manager", "stopping: no more packets are taken in".to_owned());
                 self.opened = true;
+                // Others hear it at once, and go on without this node.
+                self.bfd = None;
+                if let Some(replication) = &self.replication {
+                    replication.leave();
+                }
                 self.fabric.post_all(|| Command::Receive(false));
             }
             shutdown::Action::StopNfs => {

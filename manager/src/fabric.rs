@@ -28,6 +28,7 @@ use headgate_shm::{PagesWanted, Region, Stack};
 
 use crate::StartError;
 use crate::config::{Config, Hugepages};
+use crate::layout;
 
 use passes::Idle;
 
@@ -64,7 +65,8 @@ pub struct WorkerHome {
     pub board: Arc<Board>,
     /// Counters of its queues.
     pub queues: SharedCounters,
-    mailbox: Arc<Mailbox>,
+    /// Its mailbox.
+    pub mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -107,7 +109,7 @@ pub struct Fabric {
     pub signals: Arc<Signals>,
     chains_max: usize,
     /// Number of plans published after the first.
-    published: u64,
+    pub(crate) published: u64,
 }
 
 /// Makes the packet region of each domain.
@@ -120,13 +122,13 @@ pub fn make_regions(config: &Config) -> Result<Vec<RegionHome>, StartError> {
         Hugepages::Require => PagesWanted::HugeOnly,
         Hugepages::Never => PagesWanted::Ordinary,
     };
-    let extras = ExtrasWanted { service: config.has_service_headers(), ..ExtrasWanted::default() };
+    let extras = ExtrasWanted { service: config.has_service_headers(), clock: config.works_for_groups() };
     let make = |domain: &crate::config::model::Domain| {
         let geometry =
             headgate_config::geometry(&config.memory, domain).map_err(StartError::Configuration)?;
         let name = format!("headgate:{}", domain.name);
         let region = Region::create(&name, geometry, wanted)?;
-        let holders = Arc::new(Holders::new(geometry, extras));
+        let holders = Arc::new(Holders::new(geometry, extras, layout::pages_of_tables(config)));
         Ok(RegionHome { region, holders })
     };
     config.domains.iter().map(make).collect()
@@ -167,12 +169,12 @@ impl Fabric {
         let mut fabric = Self { clock, regions, workers, parts, events, signals, chains_max, published: 0 };
         let plan = Arc::new(Plan::new(fabric.parts.clone()));
         let flows = fabric.flow_setup(config);
-        let mut shared: Vec<u32> = config.nfs.iter().flat_map(|nf| nf.cores.iter().copied()).collect();
+        let mut shared = config.cores_of_nfs();
         shared.extend(config.scheduler.unis.core);
         for ((number, mesh), devices) in mesh(cores.len()).into_iter().enumerate().zip(devices) {
             let mailbox = Arc::new(Mailbox::default());
             mailbox.post(Command::Receive(false));
-            let worker = Worker::new(Setup {
+            let setup = Setup {
                 number: WorkerId(number as u8),
                 stores: fabric.stores(number, cores.len(), stacks),
                 devices,
@@ -184,11 +186,11 @@ impl Fabric {
                 instances: INSTANCES_MAX,
                 mailbox: mailbox.clone(),
                 events: sender.clone(),
-            });
+            };
             let board = fabric.signals.boards[number].clone();
-            let (core, queues) = (cores[number], worker.queue_counters());
+            let core = cores[number];
             let idle = Idle::of(config, shared.contains(&core));
-            let (task, thread) = spawn(worker, core, idle)?;
+            let (task, queues, thread) = spawn(setup, core, idle)?;
             fabric.workers.push(WorkerHome { core, task, board, queues, mailbox, thread: Some(thread) });
         }
         Ok(fabric)
@@ -218,6 +220,7 @@ impl Fabric {
             tick: Ticks(self.clock.ns_to_cycles(TICK.as_nanos() as u64)),
             idle_ticks: idle_ticks.clamp(1, u64::from(u32::MAX)) as u32,
             seeds: Seeds(random_seeds()),
+            pages: layout::pages_of_tables(config),
         }
     }
 
@@ -312,6 +315,11 @@ impl Fabric {
         visiting.take_while(fits).collect()
     }
 
+    /// Returns the counters of each worker.
+    pub fn boards(&self) -> Vec<Arc<Board>> {
+        self.workers.iter().map(|worker| worker.board.clone()).collect()
+    }
+
     /// Returns the core of a worker that ended without being told to: it panicked.
     #[must_use]
     pub fn lost_worker(&self) -> Option<u32> {
@@ -360,23 +368,29 @@ impl Drop for Fabric {
     }
 }
 
-fn spawn(worker: Worker, core: u32, when_idle: Idle) -> Result<(Pid, JoinHandle<()>), StartError> {
+/// Starts a worker. It makes its tables itself, on its core, so that their memory is near to that.
+fn spawn(
+    setup: Setup,
+    core: u32,
+    when_idle: Idle,
+) -> Result<(Pid, SharedCounters, JoinHandle<()>), StartError> {
     let (pinned, answer) = channel();
     let body = move || {
-        let result = cores::pin_current_thread(core);
-        let failed = result.is_err();
-        let _ = pinned.send(result.map(|()| rustix::thread::gettid()));
-        if !failed {
-            passes::run(worker, when_idle);
+        if let Err(error) = cores::pin_current_thread(core) {
+            let _ = pinned.send(Err(error));
+            return;
         }
+        let worker = Worker::new(setup);
+        let _ = pinned.send(Ok((rustix::thread::gettid(), worker.queue_counters())));
+        passes::run(worker, when_idle);
     };
     let thread = std::thread::Builder::new()
         .name(format!("{WORKER_NAME}{core}"))
         .spawn(body)
         .map_err(|cause| StartError::Thread { cause })?;
     let ended = || StartError::Thread { cause: std::io::Error::other("it ended at its start") };
-    let task = answer.recv().map_err(|_| ended())?.map_err(StartError::Cores)?;
-    Ok((task, thread))
+    let (task, queues) = answer.recv().map_err(|_| ended())?.map_err(StartError::Cores)?;
+    Ok((task, queues, thread))
 }
 
 /// Returns the key of the flow hash, from the kernel by way of the standard library's hasher.

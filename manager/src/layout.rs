@@ -4,12 +4,19 @@ use std::collections::HashMap;
 
 use headgate_decide::units::{ChainId, NfId, PortId, WorkerId};
 use headgate_path::plan::{
-    Chain, ChainPath, Exit, InstancePlace, OnFailure, Parts, PortPlace, Stage, Tunnel, TunnelId,
+    Across, Chain, ChainPath, Exit, InstancePlace, NodeId, OnFailure, Parts, PortPlace, Senders, Stage,
+    Tunnel, TunnelId,
 };
 use headgate_path::rules::{Prefix, Rule, Rules};
+use headgate_shm::Pages;
 
+use crate::config::Hugepages;
 use crate::config::model::{self, Config, Out};
 use crate::fabric::INSTANCES_MAX;
+
+/// Service index of packets that come to the first stage of a chain over several nodes: the largest (RFC
+/// 8300, 2.3).
+const FIRST_INDEX: u8 = u8::MAX;
 
 /// Numbers of all named things. None is used twice while packets may still carry it.
 #[derive(Debug, Default)]
@@ -21,7 +28,7 @@ pub struct Numbers {
 }
 
 /// Returns the worker that serves a port for each worker: itself if it has a queue of it.
-fn port_place(queues_of_worker: &[u32], service_address: Option<[u8; 6]>) -> PortPlace {
+fn port_place(queues_of_worker: &[u32], service_address: Option<[u8; 6]>, port: &model::Port) -> PortPlace {
     let owners: Vec<u8> =
         (0u8..).zip(queues_of_worker).filter(|(_, queues)| **queues > 0).map(|(w, _)| w).collect();
     let worker_for = (0u8..)
@@ -31,7 +38,9 @@ fn port_place(queues_of_worker: &[u32], service_address: Option<[u8; 6]>) -> Por
             WorkerId(if *queues > 0 { worker } else { nearest() })
         })
         .collect();
-    PortPlace { worker_for, service_address }
+    // Whose they are is known when the neighbour answers.
+    let senders = if port.link.is_some() { Senders::UnknownNeighbour } else { Senders::Anybody };
+    PortPlace { worker_for, service_address, senders }
 }
 
 /// Returns the parts of the first plan. `ports` gives, for each port, how many queues each worker has of it,
@@ -41,7 +50,12 @@ pub fn first_parts(config: &Config, ports: &[(Vec<u32>, Option<[u8; 6]>)], numbe
     let mut parts = Parts {
         generation: 1,
         chains: vec![None],
-        ports: ports.iter().map(|(of_worker, address)| port_place(of_worker, *address)).collect(),
+        ports: (ports.iter().zip(&config.ports))
+            .map(|((of_worker, address), port)| port_place(of_worker, *address, port))
+            .collect(),
+        nodes: vec![None; config.node.as_ref().map_or(0, |node| node.network.nodes.len())],
+        // Those of links come first, in the order of links.
+        tunnels: vec![Tunnel::default(); config.node.as_ref().map_or(0, |node| node.links.len())],
         instances: vec![InstancePlace { worker: WorkerId(0) }; INSTANCES_MAX],
         ..Parts::default()
     };
@@ -49,6 +63,7 @@ pub fn first_parts(config: &Config, ports: &[(Vec<u32>, Option<[u8; 6]>)], numbe
         numbers.stages.insert(nf.name.clone(), parts.stages.len() as u16);
         parts.stages.push(Some(stage(nf)));
     }
+    add_stages_elsewhere(config, numbers, &mut parts);
     for chain in path_chains(config) {
         numbers.chains.insert(chain.name.clone(), parts.chains.len() as u16);
         let path = path_chain(config, chain, numbers, &mut parts);
@@ -56,6 +71,28 @@ pub fn first_parts(config: &Config, ports: &[(Vec<u32>, Option<[u8; 6]>)], numbe
     }
     parts.rules = rules(config, numbers);
     parts
+}
+
+/// Adds the stages of chains over several nodes that other nodes run, unless they are there.
+pub fn add_stages_elsewhere(config: &Config, numbers: &mut Numbers, parts: &mut Parts) {
+    for (name, node) in stages_elsewhere(config) {
+        if numbers.stages.contains_key(&name) {
+            continue;
+        }
+        numbers.stages.insert(name.clone(), parts.stages.len() as u16);
+        let stage = Stage::new(name, OnFailure::Drop);
+        parts.stages.push(Some(Stage { elsewhere: Some(node), ..stage }));
+    }
+}
+
+/// Returns the stages of chains over several nodes that other nodes run.
+pub fn stages_elsewhere(config: &Config) -> impl Iterator<Item = (String, NodeId)> + '_ {
+    config.node.iter().flat_map(|own| {
+        let stages = config.chains.iter().flat_map(|chain| &chain.across).flat_map(|across| &across.stages);
+        let elsewhere = stages.filter(|stage| stage.node != own.name);
+        elsewhere
+            .filter_map(|stage| Some((stage.name_at(&own.name), NodeId(own.network.place(&stage.node)?))))
+    })
 }
 
 /// Returns a stage for an NF, with nothing running yet.
@@ -77,17 +114,38 @@ pub fn path_chains(config: &Config) -> impl Iterator<Item = &model::Chain> {
 /// it.
 #[must_use]
 pub fn path_chain(config: &Config, chain: &model::Chain, numbers: &Numbers, parts: &mut Parts) -> Chain {
+    let across = chain.across.as_ref().zip(config.node.as_ref());
+    let names: Vec<String> = match across {
+        Some((across, node)) => across.stages.iter().map(|stage| stage.name_at(&node.name)).collect(),
+        None => chain.stages.iter().map(|nf| config.nfs[nf.index()].name.clone()).collect(),
+    };
     Chain {
         name: chain.name.clone(),
-        stages: chain.stages.iter().map(|nf| NfId(numbers.stages[&config.nfs[nf.index()].name])).collect(),
+        stages: names.iter().map(|name| NfId(numbers.stages[name])).collect(),
         exit: match chain.out {
             Out::Port(port) => exit(chain, PortId(port.0), parts),
             Out::Nf => Exit::Nf,
+            Out::Node => {
+                let exit = across.and_then(|(across, node)| node.network.place(&across.exit));
+                Exit::Node(NodeId(exit.unwrap_or(u16::MAX)))
+            }
             Out::Interface => unreachable!("chains on interfaces are none of the path's"),
         },
         delay_bound_us: chain.delay_bound_us,
         committed: false,
         path: chain.service.map(path_of),
+        across: across.map(|(across, node)| way_of(across, node)),
+    }
+}
+
+/// Returns the way of a chain over several nodes. Nodes have the numbers of their places, from 1.
+fn way_of(across: &model::Across, node: &model::Node) -> Across {
+    let number = |name: &str| node.network.place(name).map_or(0, |place| place + 1);
+    Across {
+        path: ChainPath { path: across.path, index: FIRST_INDEX },
+        enters: true,
+        ingress: number(&node.name),
+        egress: number(&across.exit),
     }
 }
 
@@ -107,6 +165,16 @@ fn exit(chain: &model::Chain, port: PortId, parts: &mut Parts) -> Exit {
         parts.tunnels.len() - 1
     });
     Exit::Tunnel(TunnelId(number as u16))
+}
+
+/// Returns the pages of the manager's own tables. They take none of the reserved ones: the kernel makes huge
+/// pages of what is private to a process where it can, and takes them back with it.
+#[must_use]
+pub const fn pages_of_tables(config: &Config) -> Pages {
+    match config.memory.hugepages {
+        Hugepages::Auto | Hugepages::Require => Pages::Huge,
+        Hugepages::Never => Pages::Ordinary,
+    }
 }
 
 /// Returns the rules in numbers.

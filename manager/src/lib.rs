@@ -9,23 +9,28 @@
 //! - `ports`: the configured ports, opened;
 //! - `wiring`: the interfaces of chains on kernel I/O;
 //! - `control`: the control loop;
-//! - `api`: requests on their way to it;
+//! - `api`: requests on their way to it; `listening`: where clients find it;
 //! - `output`: what NFs write; [`log`]: lines for people, on a stream that may be full;
 //! - [`place`]: a manager's lock and sockets;
+//! - `watch`: streams of packets to clients;
 //! - [`record`]: inputs and actions of decisions, written to a file.
 
 mod api;
 pub use api::Handle;
+mod bfd;
 mod control;
 mod fabric;
 mod layout;
+mod listening;
 pub mod log;
 mod output;
 pub mod place;
 mod ports;
 pub mod record;
 mod scratch;
+mod successor;
 mod users;
+mod watch;
 mod wiring;
 
 use std::path::PathBuf;
@@ -33,22 +38,28 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
+use headgate_decide::units::ChainId;
 use headgate_host::clock::Clock;
 use headgate_host::cores::{self, CoresError};
 use headgate_host::undo::Janitor;
 
 use api::{Request, RequestError};
+use bfd::{BfdError, ReachTold, Sessions};
 use config::{Catalog, Config};
-use control::{Control, Parts, Reception, Settings};
+use control::{Base, Before, Coming, Control, Door, Parts, Reception, Replication, Settings, WORKER};
+pub use control::{Fate, Source};
 use headgate_api::status;
 use headgate_config as config;
 use headgate_host::perf::kept as costs;
+use listening::Listening;
 use log::Log;
 use output::{Kept, Outputs};
 use status::Snapshot;
 
 /// Options of a manager.
 pub struct Options {
+    /// Text that the configuration was read from, for those who ask for it.
+    pub source: Source,
     /// Program that hosts NFs: [`headgate_host::programs::Program::Nfs`].
     pub nf_program: PathBuf,
     /// NFs that it ships: [`Catalog::of`] that program.
@@ -66,6 +77,9 @@ pub struct Options {
     pub janitor: Option<Arc<Janitor>>,
     /// Recorder of decisions; does nothing unless they are recorded.
     pub recorder: record::Recorder,
+    /// Whether it follows the manager of its name that runs: it prepares everything, takes over its
+    /// interfaces and what its NFs kept, and has its place when that one has ended.
+    pub follows: bool,
 }
 
 /// Reason why a manager did not start.
@@ -88,9 +102,23 @@ pub enum StartError {
         /// Failure, its reason and its cure.
         why: String,
     },
+    /// A link to another node cannot be used.
+    #[error("a link cannot be used: {0}")]
+    Link(#[from] BfdError),
+    /// The node's part in a group cannot be had.
+    #[error("group `{group}`: {why}")]
+    Group {
+        /// The group.
+        group: String,
+        /// Failure, its reason and its cure.
+        why: String,
+    },
     /// The place is taken or unusable.
     #[error(transparent)]
     Place(#[from] place::PlaceError),
+    /// There is no manager that this one could follow.
+    #[error("cannot follow the manager before: {0}")]
+    NotFollowed(String),
     /// No thread could be started.
     #[error("no thread could be started: {cause}; is the limit of processes (ulimit -u) reached?")]
     Thread {
@@ -114,7 +142,8 @@ impl StartError {
 pub struct Manager {
     handle: Handle,
     control: Option<JoinHandle<Snapshot>>,
-    _place: Option<place::Place>,
+    fate: Fate,
+    _place: Option<Listening>,
 }
 
 impl Manager {
@@ -123,7 +152,9 @@ impl Manager {
     /// # Errors
     /// [`StartError`]; nothing is left behind then.
     pub fn start(config: Config, options: Options) -> Result<Self, StartError> {
-        let listening = if options.listen { Some(place::Place::take(&config.manager.name)?) } else { None };
+        let name = config.manager.name.clone();
+        let (listens, follows) = (options.listen, options.follows);
+        let listening = if listens && !follows { Some(place::Place::take(&name)?) } else { None };
         let left = config.cores_of_nfs();
         let kept = Arc::<Kept>::default();
         let (handle, inbox) = api::inbox(kept.clone()).map_err(|cause| StartError::Thread { cause })?;
@@ -138,8 +169,11 @@ impl Manager {
         };
         // Everything is made in the control thread: NFs die with the thread that launched them, and
         // ports must be closed where they were opened.
-        let janitor = options.janitor;
-        let body = move || match assemble(config, settings, kept, janitor, inbox) {
+        let (janitor, source) = (options.janitor, options.source);
+        let fate = Fate::default();
+        let around =
+            Around { source, kept, janitor, inbox, handle: handle.clone(), fate: fate.clone(), follows };
+        let body = move || match assemble(config, settings, around) {
             Err(error) => {
                 let _ = started.send(Err(error));
                 Snapshot::default()
@@ -158,20 +192,15 @@ impl Manager {
                 return Err(StartError::Configuration("the control loop ended at its start".to_owned()));
             }
         }
-        let mut place = None;
-        if let Some((taken, listener)) = listening {
-            let handle = handle.clone();
-            let serve = std::thread::Builder::new().name("hg-api".to_owned());
-            serve
-                .spawn(move || {
-                    // The control thread left these cores already, or the manager would not have started.
-                    let _ = cores::keep_current_thread_off(&left);
-                    api::serve(listener, handle);
-                })
-                .map_err(|cause| StartError::Thread { cause })?;
-            place = Some(taken);
-        }
-        Ok(Self { handle, control: Some(control), _place: place })
+        let place = listens.then(|| Listening::begin(name, listening, handle.clone(), left)).transpose();
+        let place = place.map_err(|cause| StartError::Thread { cause })?;
+        Ok(Self { handle, control: Some(control), fate, _place: place })
+    }
+
+    /// Returns the outcome of hand-overs.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        self.fate.clone()
     }
 
     /// Returns a way to send it requests.
@@ -231,25 +260,105 @@ pub(crate) fn keep_off(config: &Config) -> Result<(), CoresError> {
     Ok(())
 }
 
-fn assemble(
-    config: Config,
-    settings: Settings,
+/// Parts of a control loop that come from around it.
+struct Around {
+    source: Source,
     kept: Arc<Kept>,
     janitor: Option<Arc<Janitor>>,
     inbox: api::Inbox,
-) -> Result<Control, StartError> {
+    handle: Handle,
+    fate: Fate,
+    follows: bool,
+}
+
+fn assemble(config: Config, settings: Settings, around: Around) -> Result<Control, StartError> {
+    let Around { source, kept, janitor, inbox, handle, fate, follows } = around;
+    let coming = follows.then(|| follow(&config)).transpose()?;
     // First: a socket that cannot be opened costs no memory then.
     let reception = Reception::open(&config)?;
     keep_off(&config)?;
     let clock = Clock::calibrate();
     let regions = fabric::make_regions(&config)?;
     let mut stacks = fabric::full_stacks(&regions);
-    let opened = ports::open(&config, &clock, &mut stacks)?;
+    let interfaces = if follows { ports::Interfaces::Awaited } else { ports::Interfaces::Opened };
+    let opened = ports::open(&config, &clock, &mut stacks, interfaces)?;
     let mut numbers = layout::Numbers::default();
     let parts = layout::first_parts(&config, &opened.ports, &mut numbers);
     let fabric = fabric::Fabric::start(&config, clock, regions, &stacks, parts, opened.devices)?;
     let ports = opened.homes;
     let outputs = Outputs::start(kept, settings.log.clone()).map_err(|cause| StartError::Thread { cause })?;
-    let parts = Parts { config, settings, fabric, ports, outputs, numbers, reception, janitor, inbox };
+    let started_ns = clock.now_ns();
+    let replication = replicate(&config, &fabric, &numbers, handle, started_ns)?;
+    let reach: ReachTold = replication.as_ref().map_or(Box::new(|_| {}), |one| Box::new(one.reach(&config)));
+    let bfd = sessions(&config, clock, started_ns, &fabric, reach)?;
+    let parts = Parts {
+        config,
+        source,
+        settings,
+        fabric,
+        ports,
+        outputs,
+        numbers,
+        reception,
+        janitor,
+        coming,
+        fate,
+        inbox,
+        started_ns,
+        bfd,
+        replication,
+    };
     Ok(Control::new(parts))
+}
+
+/// Starts the BFD sessions of a node, if this is one of several.
+fn sessions(
+    config: &Config,
+    clock: Clock,
+    started_ns: u64,
+    fabric: &fabric::Fabric,
+    reach: ReachTold,
+) -> Result<Option<Sessions>, StartError> {
+    let Some(node) = &config.node else { return Ok(None) };
+    Ok(Some(Sessions::start(node, clock, started_ns, fabric.boards(), reach)?))
+}
+
+/// Opens the node's part in its group, if it has one.
+fn replicate(
+    config: &Config,
+    fabric: &fabric::Fabric,
+    numbers: &layout::Numbers,
+    handle: Handle,
+    started_ns: u64,
+) -> Result<Option<Replication>, StartError> {
+    let group = config.node.as_ref().and_then(|node| node.groups.first());
+    let Some(group) = group else { return Ok(None) };
+    let number = |name: &String| numbers.chains.get(name).map(|number| ChainId(*number));
+    let lanes = group.chains.iter().filter_map(|chain| number(&config.chains[chain.index()].name));
+    let frame_bytes = fabric.regions.iter().map(|home| home.region.geometry().frame_bytes_max());
+    let base = Base {
+        lanes: lanes.collect(),
+        mailbox: fabric.workers[WORKER.index()].mailbox.clone(),
+        handle,
+        frame_bytes: frame_bytes.collect(),
+        clock: fabric.clock,
+        started_ns,
+    };
+    let opened = Replication::open(config, group, base);
+    opened.map(Some).map_err(|why| StartError::Group { group: group.name.clone(), why })
+}
+
+/// Returns how a manager follows the one of its name that runs.
+fn follow(config: &Config) -> Result<Coming, StartError> {
+    let name = &config.manager.name;
+    let obstacles = control::obstacles(config);
+    if !obstacles.is_empty() {
+        return Err(StartError::NotFollowed(obstacles.join("; ")));
+    }
+    let before = Before::ask(name).map_err(StartError::NotFollowed)?;
+    let folder = headgate_api::place::folder();
+    place::make_own(&folder)?;
+    let door = Door::open(&folder, name)
+        .map_err(|cause| StartError::NotFollowed(format!("no socket in {}: {cause}", folder.display())))?;
+    Ok(Coming::new(before, door))
 }

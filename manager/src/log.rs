@@ -4,12 +4,20 @@
 //! NFs. So other threads hand over their lines and go on; one thread writes. Lines for which there is no
 //! room are counted, and the first line that can be written again is preceded by how many are missing and
 //! why. The manager makes events of both (`Log::news`).
+//!
+//! Where standard error goes to the journal of systemd, events are entries with fields of their own in place
+//! of lines; one that the journal does not take is a line.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use headgate_host::journal::Journal;
+use headgate_units::text::harmless;
+
+use crate::status::{Event, Severity};
 
 /// Lines that may wait for the stream. Our choice: more than a start says; each is at most a kilobyte or so.
 const WAITING_MAX: usize = 4096;
@@ -37,6 +45,8 @@ pub struct Log {
 #[derive(Debug)]
 enum Order {
     Line(String),
+    /// An event, and its line.
+    Event(Box<Event>, String),
     Flush(Sender<()>),
 }
 
@@ -68,7 +78,7 @@ impl Log {
     /// # Errors
     /// The kernel's, when it gives no thread.
     pub fn to_stderr() -> io::Result<Self> {
-        Self::to(io::stderr())
+        Self::start(io::stderr(), Journal::of_stderr())
     }
 
     /// Returns a log on a stream.
@@ -76,16 +86,29 @@ impl Log {
     /// # Errors
     /// The kernel's, when it gives no thread.
     pub fn to(stream: impl Write + Send + 'static) -> io::Result<Self> {
+        Self::start(stream, None)
+    }
+
+    fn start(stream: impl Write + Send + 'static, journal: Option<Journal>) -> io::Result<Self> {
         let (orders, incoming) = sync_channel(WAITING_MAX);
         let shared = Arc::<Mutex<Shared>>::default();
-        let writer = Writer { stream, shared: shared.clone(), is_torn: false };
+        let writer = Writer { stream, journal, shared: shared.clone(), is_torn: false };
         thread::Builder::new().name("hg-log".to_owned()).spawn(move || writer.run(&incoming))?;
         Ok(Self { orders, shared })
     }
 
     /// Adds a line. Never waits.
     pub fn line(&self, line: String) {
-        if let Err(TrySendError::Full(_)) = self.orders.try_send(Order::Line(line)) {
+        self.put(Order::Line(line));
+    }
+
+    /// Adds an event, which is this line where there are only lines. Never waits.
+    pub fn event(&self, event: &Event, line: String) {
+        self.put(Order::Event(Box::new(event.clone()), line));
+    }
+
+    fn put(&self, order: Order) {
+        if let Err(TrySendError::Full(_)) = self.orders.try_send(order) {
             locked(&self.shared).miss(TOO_SLOW);
         }
     }
@@ -112,6 +135,7 @@ impl Log {
 
 struct Writer<W> {
     stream: W,
+    journal: Option<Journal>,
     shared: Arc<Mutex<Shared>>,
     /// Whether the last line was written in part.
     is_torn: bool,
@@ -124,6 +148,12 @@ impl<W: Write> Writer<W> {
                 Ok(Order::Line(line)) => {
                     self.make_up();
                     self.line(&line);
+                }
+                Ok(Order::Event(event, line)) => {
+                    self.make_up();
+                    if !self.journal.as_ref().is_some_and(|journal| enter(journal, &event)) {
+                        self.line(&line);
+                    }
                 }
                 Ok(Order::Flush(done)) => {
                     self.make_up();
@@ -180,6 +210,26 @@ impl<W: Write> Writer<W> {
         }
         Ok(())
     }
+}
+
+/// Makes an entry of an event. Returns false when the journal does not take it.
+fn enter(journal: &Journal, event: &Event) -> bool {
+    // Levels of syslog(3).
+    let priority = match event.severity {
+        Severity::Info => "6",
+        Severity::Warning => "4",
+        Severity::Error => "3",
+    };
+    let code = serde_json::to_value(event.code).unwrap_or_default();
+    let fields = [
+        ("MESSAGE", &*harmless(&format!("{}: {}", event.who, event.what))),
+        ("PRIORITY", priority),
+        ("SYSLOG_IDENTIFIER", "headgate-manager"),
+        ("HEADGATE_CODE", code.as_str().unwrap_or_default()),
+        ("HEADGATE_WHO", &*event.who),
+        ("HEADGATE_AT_NS", &*event.at_ns.to_string()),
+    ];
+    journal.send(&fields).is_ok()
 }
 
 fn locked(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
@@ -258,6 +308,33 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!((lines[0], lines[1], lines.last()), ("one", "two ", Some(&"six")), "{text}");
         assert!(lines[2].contains("3 lines of the log are missing here: "), "{text}");
+    }
+
+    #[test]
+    fn an_event_is_an_entry_of_the_journal_and_a_line_where_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+        let disk = Disk::with_room(usize::MAX);
+        let log = Log::start(disk.clone(), Some(Journal::at(&path).unwrap())).unwrap();
+        let event = Event::new(7, crate::status::EventCode::NfFailed, "fw", "it ended\x1b[31m".to_owned());
+        log.line("a line".to_owned());
+        log.event(&event, "headgate: as a line".to_owned());
+        log.flush(PATIENCE);
+        let mut bytes = [0; 512];
+        let count = listener.recv(&mut bytes).unwrap();
+        let entry = String::from_utf8_lossy(&bytes[..count]);
+        let fields: Vec<&str> = entry.lines().collect();
+        assert_eq!(fields[0], "MESSAGE=fw: it ended\u{fffd}[31m");
+        for field in ["PRIORITY=3", "HEADGATE_CODE=nf-failed", "HEADGATE_WHO=fw", "HEADGATE_AT_NS=7"] {
+            assert!(fields.contains(&field), "{field}: {entry}");
+        }
+        assert_eq!(disk.text(), "a line\n");
+        // The journal ends: nothing is missing.
+        drop(listener);
+        log.event(&event, "headgate: as a line".to_owned());
+        log.flush(PATIENCE);
+        assert_eq!((disk.text().as_str(), log.news()), ("a line\nheadgate: as a line\n", None));
     }
 
     /// Stream that takes nothing until it may.

@@ -1,7 +1,7 @@
 //! The configured ports, opened: their queues for the workers, and their status.
 
 mod faults;
-mod interfaces;
+pub mod interfaces;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -53,6 +53,17 @@ pub struct PortHome {
     is_faulty: bool,
     /// Treatment of frames that the kernel has not cut yet, in a sentence.
     long_frames: Option<String>,
+    /// What that means where its interface has no segmentation offload.
+    without_offload: Option<String>,
+}
+
+/// How ports come to interfaces of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interfaces {
+    /// They are opened.
+    Opened,
+    /// Another manager has them, and hands them over later.
+    Awaited,
 }
 
 /// All ports, opened.
@@ -75,12 +86,17 @@ struct OpenPort {
 ///
 /// # Errors
 /// [`StartError::Port`] for the first that cannot be opened.
-pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Opened, StartError> {
+pub fn open(
+    config: &Config,
+    clock: &Clock,
+    stacks: &mut [Stack],
+    interfaces: Interfaces,
+) -> Result<Opened, StartError> {
     let workers = config.manager.cores.len();
     let mut opened =
         Opened { devices: (0..workers).map(|_| Vec::new()).collect(), ports: Vec::new(), homes: Vec::new() };
     for (number, port) in config.ports.iter().enumerate() {
-        let open = open_one(config, number, port, clock, &mut stacks[port.domain.index()])
+        let open = open_one(config, number, port, clock, &mut stacks[port.domain.index()], interfaces)
             .map_err(|why| StartError::Port { port: port.name.clone(), why })?;
         let address = interfaces::service_address(port)
             .map_err(|why| StartError::Port { port: port.name.clone(), why })?;
@@ -104,7 +120,9 @@ pub fn open(config: &Config, clock: &Clock, stacks: &mut [Stack]) -> Result<Open
 
 fn queues_wanted(config: &Config, backend: &Backend) -> u16 {
     match backend {
-        Backend::Generator(_) | Backend::Null => config.manager.cores.len() as u16,
+        Backend::Generator(_) | Backend::Null | Backend::Elsewhere { .. } => {
+            config.manager.cores.len() as u16
+        }
         Backend::Pcap(_) | Backend::Interface(_) | Backend::Tap { .. } => 1,
         Backend::Dpdk(device) => device.queues,
     }
@@ -116,6 +134,7 @@ fn open_one(
     port: &Port,
     clock: &Clock,
     stack: &mut Stack,
+    interfaces: Interfaces,
 ) -> Result<OpenPort, String> {
     let setting = Setting {
         name: &port.name,
@@ -127,9 +146,10 @@ fn open_one(
     let frame_bytes = setting.frame_bytes_max;
     match &port.backend {
         Backend::Interface(one) => {
-            open_interface(port, Kind::Sockets, &one.interface, one.queue, frame_bytes)
+            let reached = (interfaces::kind_of(port), one.interface.as_str());
+            open_interface(port, reached, one.queue, frame_bytes, interfaces)
         }
-        Backend::Tap { tap } => open_interface(port, Kind::Tap, tap, 0, frame_bytes),
+        Backend::Tap { tap } => open_interface(port, (Kind::Tap, tap), 0, frame_bytes, interfaces),
         Backend::Generator(wanted) => {
             let queues = generator::open(&wanted.spec(), &setting).map_err(|error| error.to_string())?;
             Ok(OpenPort { home: home(port, "generator", spec::describe(wanted), &queues), queues })
@@ -146,8 +166,15 @@ fn open_one(
             home.measured = Some(open.measurements);
             Ok(OpenPort { queues: open.queues, home })
         }
+        Backend::Elsewhere { node } => Ok(elsewhere(port, node, &setting)),
         Backend::Dpdk(wanted) => open_dpdk(port, wanted, stack),
     }
+}
+
+/// A port of another node, to which nothing is sent by this queue.
+fn elsewhere(port: &Port, node: &str, setting: &Setting<'_>) -> OpenPort {
+    let queues = null::open(Measure::Nothing, setting).queues;
+    OpenPort { home: home(port, "elsewhere", format!("at node {node}"), &queues), queues }
 }
 
 fn home(port: &Port, kind: &'static str, detail: String, queues: &[Box<dyn Queue>]) -> PortHome {
@@ -165,24 +192,24 @@ fn home(port: &Port, kind: &'static str, detail: String, queues: &[Box<dyn Queue
         region: port.domain.index(),
         is_faulty: port.faults.is_some(),
         long_frames: None,
+        without_offload: None,
     }
 }
 
 fn open_interface(
     port: &Port,
-    kind: Kind,
-    name: &str,
+    (kind, name): (Kind, &str),
     waiting: u32,
     frame_bytes: u32,
+    interfaces: Interfaces,
 ) -> Result<OpenPort, String> {
     let terms = Terms { name: name.to_owned(), kind, waiting, frame_bytes, joins: true };
-    let (queue, watch) = interface::open(terms).map_err(|error| error.to_string())?;
-    let queues = vec![queue];
-    let word = match kind {
-        Kind::Sockets => "interface",
-        Kind::Tap => "tap",
+    let (queue, watch) = match interfaces {
+        Interfaces::Opened => interface::open(terms).map_err(|error| error.to_string())?,
+        Interfaces::Awaited => interface::await_handed(terms),
     };
-    let mut home = home(port, word, name.to_owned(), &queues);
+    let queues = vec![queue];
+    let mut home = home(port, interfaces::word(kind), name.to_owned(), &queues);
     home.interface = Some(watch);
     Ok(OpenPort { queues, home })
 }
@@ -242,6 +269,7 @@ impl PortHome {
         }
         self.due = now + POLL_INTERFACE_EVERY;
         if let Some(watch) = &mut self.interface {
+            self.without_offload = interfaces::without_offload(watch.name(), self.kind);
             let state = watch.poll()?;
             return Some((state == State::Up, interfaces::sentence(watch.name(), state, Return::ByItself)));
         }
@@ -262,7 +290,8 @@ impl PortHome {
     pub fn treat_long_frames(&mut self, whole: bool, told: Option<String>) {
         if let Some(watch) = &self.interface {
             watch.keep_long(whole);
-            self.long_frames = told;
+            let more = self.without_offload.as_deref().unwrap_or_default();
+            self.long_frames = told.map(|told| told + more);
         }
     }
 
@@ -276,6 +305,26 @@ impl PortHome {
         };
         self.failure = Some(why.clone());
         Some(why)
+    }
+
+    /// Has the worker stop to use its interface, for another manager. Returns whether there is one, which
+    /// [`PortHome::given_up`] has then.
+    pub fn give_up(&mut self) -> bool {
+        self.interface.as_mut().map(interface::Watch::give_up).is_some()
+    }
+
+    /// Returns the interface that was given up, as soon as the worker has let go of it.
+    pub fn given_up(&self) -> Option<interface::Handed> {
+        self.interface.as_ref()?.given_up()
+    }
+
+    /// Uses the interface that another manager gave up; `None`: it had none, and this port opens its own.
+    pub fn take_up(&mut self, handed: Option<interface::Handed>) {
+        match (&mut self.interface, handed) {
+            (Some(watch), Some(handed)) => watch.take_up(handed),
+            (Some(watch), None) => watch.miss(),
+            (None, _) => {}
+        }
     }
 
     /// Returns its name.

@@ -5,8 +5,12 @@
 //! entry that finds no room is counted, and the count stands in the record at its place. A record has a
 //! largest size, at which it ends.
 //!
+//! Who observes a manager gets the actions alone, as they come ([`Recorder::observe`]), recorded or not.
+//!
 //! Nothing of the packet path is recorded, and off, which is the default, recording is one branch for each
 //! step of a decision.
+
+mod observers;
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
@@ -22,6 +26,9 @@ use headgate_decide::decision::Decision;
 use headgate_decide::record::{End, Entry, FORMAT, Header, LastLine, Line, Step, StepOf};
 use headgate_decide::units::Instant as Moment;
 use serde::Serialize;
+
+use crate::watch::Listener;
+use observers::Observers;
 
 /// Most entries between decisions and their writer. Our choice: what a hundred time slices a millisecond
 /// bring in a tenth of a second, each with its sample and two actions.
@@ -81,9 +88,12 @@ fn digest(value: &impl Serialize) -> String {
     format!("fnv1a64:{hash:016x}")
 }
 
-/// Sink of decisions' steps. A copy writes to the same record.
+/// Sink of decisions' steps. A copy writes to the same record, and tells the same observers.
 #[derive(Clone, Default)]
-pub struct Recorder(Option<Arc<Queue>>);
+pub struct Recorder {
+    queue: Option<Arc<Queue>>,
+    observers: Arc<Observers>,
+}
 
 struct Queue {
     lines: SyncSender<Line>,
@@ -95,12 +105,20 @@ impl Recorder {
     /// Returns whether steps are written.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.0.as_ref().is_some_and(|queue| queue.open.load(Ordering::Relaxed))
+        self.observers.any() || self.queue.as_ref().is_some_and(|queue| queue.open.load(Ordering::Relaxed))
+    }
+
+    /// Begins to tell somebody what is done from now on.
+    pub fn observe(&self) -> Listener<Line> {
+        self.observers.begin()
     }
 
     /// Puts a line into the queue. Returns false when it found no room.
     fn put(&self, at: Moment, entry: Entry) -> bool {
-        let Some(queue) = &self.0 else { return true };
+        if self.observers.any() {
+            self.observers.tell(at, &entry);
+        }
+        let Some(queue) = &self.queue else { return true };
         // Nobody misses a line that nobody reads any more.
         !matches!(queue.lines.try_send(Line { at, entry }), Err(TrySendError::Full(_)))
     }
@@ -159,7 +177,7 @@ impl Recording {
 
     /// Returns a recorder that writes to this record.
     pub fn recorder(&self) -> Recorder {
-        Recorder(Some(self.queue.clone()))
+        Recorder { queue: Some(self.queue.clone()), observers: Arc::default() }
     }
 
     /// Returns the reason why nothing more is written, once.

@@ -22,6 +22,7 @@ use serde::Deserialize;
 use crate::catalog::{Argument, Count, Entry, entry};
 
 pub(crate) const ENTRY: Entry = Entry {
+    uses_files: true,
     arguments: &[
         Argument {
             name: "path",

@@ -16,6 +16,8 @@ pub struct Entry {
     pub writes: Option<&'static str>,
     /// Whether it has state that can be kept.
     pub keeps: bool,
+    /// Whether it can read or write files, which takes a process of its own.
+    pub uses_files: bool,
     /// Whether it takes frames that are not cut yet.
     pub takes_long_frames: bool,
     /// The messages it takes.
@@ -69,6 +71,7 @@ pub(crate) const fn entry(
         arguments: &[],
         writes: None,
         keeps: false,
+        uses_files: false,
         takes_long_frames: false,
         messages: &[],
         counters: &[],
@@ -88,8 +91,13 @@ impl Entry {
     /// The NF as one of several in a process.
     #[must_use]
     pub fn member(&self) -> Member {
-        let build: Build = Box::new(self.build);
-        Member { label: self.name.to_owned(), build }
+        Member { label: self.name.to_owned(), build: self.builder() }
+    }
+
+    /// Returns what makes the NF.
+    #[must_use]
+    pub fn builder(&self) -> Build {
+        Box::new(self.build)
     }
 }
 

@@ -84,6 +84,7 @@ pub(crate) const ENTRY: Entry = Entry {
         },
     ],
     writes: Some("path"),
+    uses_files: true,
     counters: &[
         Count { name: "logged", text: "packets in the files" },
         Count { name: "lost", text: "packets that are not, because the disk failed" },

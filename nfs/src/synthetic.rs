@@ -5,6 +5,8 @@
 //! (NFVnice, §4: 120, 270 and 550 cycles), so it must spend the time on its core: it spins, and when the
 //! kernel took the core away in between, that time is not counted as work.
 
+use std::time::Duration;
+
 use headgate_nf::{ArgumentErrors, Burst, Context, NetworkFunction, NfError, cycles};
 use serde::Deserialize;
 
@@ -23,9 +25,15 @@ pub(crate) const ENTRY: Entry = Entry {
             required: false,
             text: "the start of the random draws; 1 without it",
         },
+        Argument {
+            name: "sleep",
+            kind: "{\"every\": packets, \"us\": microseconds}",
+            required: false,
+            text: "sleeps in the kernel for so long after each so many packets, as for a file or a lock",
+        },
     ],
     messages: &[Message {
-        body: "{\"cycles\": …, \"seed\": …}",
+        body: "{\"cycles\": …, \"seed\": …, \"sleep\": …}",
         text: "changes the cost from the next burst on; the same shapes as the arguments",
     }],
     ..entry("synthetic", "spends a given number of cycles on each packet", |context| {
@@ -35,6 +43,8 @@ pub(crate) const ENTRY: Entry = Entry {
 
 /// The most a packet may cost, in cycles: about half a second, so that orders to the NF are still seen.
 pub const CYCLES_MAX: u64 = 1_000_000_000;
+/// A sleep is shorter than this, so that orders to the NF are still seen.
+const US_BEYOND: u64 = 1_000_001;
 /// Maximum delay of the clock after a packet, in cycles, that still counts as the overshoot of one read of
 /// the TSC (20-40 cycles). More means the kernel or the hypervisor took the core away.
 const OVERSHOOT_MAX: u64 = 500;
@@ -45,6 +55,29 @@ struct Arguments {
     cycles: Cost,
     #[serde(default = "first_seed")]
     seed: u64,
+    sleep: Option<Sleep>,
+}
+
+/// Sleep in the kernel, for what NFs wait for that is no packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sleep {
+    /// Number of packets between two.
+    every: u64,
+    /// Length of each, in microseconds.
+    us: u64,
+}
+
+impl Sleep {
+    fn check(self) -> Result<(), NfError> {
+        match self {
+            Self { every: 0, .. } => Err("`every` must be at least 1 packet".into()),
+            Self { us: 0 | US_BEYOND.., .. } => {
+                Err(format!("`us` must be from 1 to {}", US_BEYOND - 1).into())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 const fn first_seed() -> u64 {
@@ -185,6 +218,9 @@ impl Random {
 pub struct Synthetic {
     cost: Cost,
     random: Random,
+    sleep: Option<Sleep>,
+    /// Packets since it slept last.
+    awake_for: u64,
 }
 
 impl Synthetic {
@@ -197,12 +233,24 @@ impl Synthetic {
     }
 
     fn of(arguments: Arguments) -> Result<Self, NfError> {
-        arguments.cycles.check().map_err(|why| {
+        let Arguments { cycles: cost, seed, sleep } = arguments;
+        let about = |name: &str, why| {
             let mut mistakes = ArgumentErrors::default();
-            mistakes.add(["cycles".into()], why);
+            mistakes.add([name.into()], why);
             mistakes
-        })?;
-        Ok(Self { cost: arguments.cycles, random: Random(arguments.seed) })
+        };
+        cost.check().map_err(|why| about("cycles", why))?;
+        sleep.map_or(Ok(()), Sleep::check).map_err(|why| about("sleep", why))?;
+        Ok(Self { cost, random: Random(seed), sleep, awake_for: 0 })
+    }
+
+    /// Sleeps as often as so many packets more ask for it.
+    fn sleep_after(&mut self, packets: u64) {
+        let Some(Sleep { every, us }) = self.sleep else { return };
+        self.awake_for += packets;
+        let times = self.awake_for / every;
+        self.awake_for %= every;
+        (0..times).for_each(|_| std::thread::sleep(Duration::from_micros(us)));
     }
 }
 
@@ -219,6 +267,7 @@ impl NetworkFunction for Synthetic {
                 now = cycles();
             }
         }
+        self.sleep_after(burst.len() as u64);
     }
 
     fn message(&mut self, body: &str, _: &mut Context) -> Result<(), NfError> {

@@ -12,7 +12,7 @@ use crate::digest::Digest;
 use crate::kernel::{Class, RunQueue, WEIGHT};
 use crate::nf::{Nf, Pause};
 use crate::random::Random;
-use crate::scene::Policy;
+use crate::scene;
 use crate::timeline::Track;
 
 /// Weight of `cpu.weight` 1: a group's share is told in hundredths of a task's.
@@ -45,6 +45,8 @@ pub(crate) struct TaskCounts {
     /// Times it gave up the core, and times the core was taken from it.
     pub(crate) voluntary: u64,
     pub(crate) involuntary: u64,
+    /// Time for which it was ready and did not have the core.
+    pub(crate) waited_ns: u64,
     /// Time since which it has wanted the core and not had it.
     pub(crate) waits_since: Option<Instant>,
 }
@@ -78,6 +80,8 @@ pub(crate) struct Core {
     random: Random,
     tick_ns: u64,
     base_slice: u64,
+    /// Time for which others had the core since a task had it, by task.
+    lost_caches: Vec<u64>,
     /// By task.
     entitled: Vec<Entitled>,
     /// Slice that the task had which ran last, when it began.
@@ -90,11 +94,11 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(number: u64, costs: &Costs, random: Random) -> Self {
+    pub(crate) fn new(number: u64, costs: &Costs, rt_percent: u32, random: Random) -> Self {
         Self {
             number,
             now: Instant(0),
-            queue: RunQueue::new(costs),
+            queue: RunQueue::new(costs, rt_percent),
             nfs: Vec::new(),
             current: None,
             last: None,
@@ -105,6 +109,7 @@ impl Core {
             random,
             tick_ns: costs.tick.0,
             base_slice: costs.base_slice.0,
+            lost_caches: Vec::new(),
             entitled: Vec::new(),
             began_with: 0,
             tasks: Vec::new(),
@@ -115,12 +120,20 @@ impl Core {
     }
 
     /// Adds an NF that starts at a moment. Returns its task.
-    pub(crate) fn add(&mut self, nf: usize, policy: Policy, domain: (u16, u32), starts: Instant) -> usize {
+    pub(crate) fn add(
+        &mut self,
+        nf: usize,
+        described: &scene::Nf,
+        domain: (u16, u32),
+        starts: Instant,
+    ) -> usize {
         let task = self.nfs.len();
+        let slice = described.slice.map_or(self.base_slice, |slice| slice.0);
         self.nfs.push(nf);
         self.tasks.push(TaskCounts::default());
-        self.entitled.push(Entitled { share: SHARES, slice: self.base_slice, domain });
-        self.queue.add(policy, domain);
+        self.entitled.push(Entitled { share: SHARES, slice, domain });
+        self.lost_caches.push(0);
+        self.queue.add(described.policy, domain, slice);
         self.calls.push((starts, task));
         task
     }
@@ -251,7 +264,9 @@ impl Core {
     fn pick(&mut self, costs: &Costs) {
         self.current = self.queue.pick();
         let Some(task) = self.current else { return };
-        self.tasks[task].waits_since = None;
+        if let Some(since) = self.tasks[task].waits_since.take() {
+            self.tasks[task].waited_ns += (self.now - since).0;
+        }
         let has_yielded = core::mem::take(&mut self.has_yielded);
         if self.last == Some(task) {
             self.switch_left += if has_yielded { costs.yield_ns } else { 0 };
@@ -266,6 +281,7 @@ impl Core {
             }
             self.digest.event(self.now, self.number, task as u64);
             self.switch_left += if has_yielded { costs.yield_ns } else { costs.switch_ns };
+            self.switch_left += costs.refill(core::mem::take(&mut self.lost_caches[task]));
             self.counts.switches += 1;
             self.began_with = self.entitled[task].slice;
             self.last = Some(task);
@@ -276,8 +292,8 @@ impl Core {
     fn next_moment(&self, until: Instant) -> Instant {
         let call = self.calls.iter().map(|(at, _)| *at).min().unwrap_or(until);
         let until = until.min(call);
-        // An idle core has no tick.
-        if self.current.is_some() { until.min(self.next_tick) } else { until }
+        // An idle core has no tick, but the time after which real-time tasks may run again.
+        if self.current.is_some() || self.queue.is_throttled() { until.min(self.next_tick) } else { until }
     }
 
     /// Runs a task until `limit` at most.
@@ -295,6 +311,10 @@ impl Core {
         }
         self.tasks[task].cpu_ns += switch + used;
         self.queue.charge(task, switch + used);
+        if ground.costs.refill_ns > 0 {
+            let others = self.lost_caches.iter_mut().enumerate().filter(|(other, _)| *other != task);
+            others.for_each(|(_, lost)| *lost += switch + used);
+        }
         match pause {
             Pause::Preempted => {}
             Pause::Slept => {
@@ -324,9 +344,9 @@ impl Core {
         if self.current.is_some() {
             self.switch_left += costs.tick_takes(&mut self.random);
         }
+        let is_over = self.queue.limit_real_time(self.now, self.current);
         if let Some(task) = self.current
-            && self.queue.runnable() > 1
-            && self.queue.tick(task)
+            && (is_over || self.queue.runnable() > 1 && self.queue.tick(task))
         {
             self.preempt();
         }

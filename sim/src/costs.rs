@@ -6,6 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
 
+mod file;
+
+pub use file::NAMES;
+
 /// Costs of a machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -28,6 +32,10 @@ pub struct Costs {
     pub nf_burst_ns: u64,
     /// Core: from one NF to another, with what the caches lost, in nanoseconds.
     pub switch_ns: u64,
+    /// Core: what an NF's caches cost it that others had lost, at most, beside the switch, in nanoseconds.
+    pub refill_ns: u64,
+    /// Core: time of others after which that is lost whole, in nanoseconds.
+    pub refill_after_ns: u64,
     /// Core: a yield, with the switch to the next NF, in nanoseconds.
     pub yield_ns: u64,
     /// Caller: a wake-up call to an NF of a core that is awake, in nanoseconds.
@@ -60,6 +68,8 @@ pub struct Costs {
 ///   kind.
 /// - Wake-up calls and the time until an NF runs: decisions 4 and 15.
 /// - The switch: decision 4 (2 us and a burst). The yield: `docs/results/unis.md` (1.25 us).
+/// - What caches lose is in the price of the switch, of NFs that hold little; the refill is for those that
+///   hold much. Nothing was measured of it.
 /// - The start of a process: `bench start` (`death_to_packet_ms`) as `docs/promises.md` has it, of a machine
 ///   D.
 /// - What a tick takes: two threads that did nothing but read the counter, on a machine of the same kernel
@@ -78,6 +88,8 @@ impl Default for Costs {
             nf_packet_ps: 8_000,
             nf_burst_ns: 60,
             switch_ns: 2_000,
+            refill_ns: 0,
+            refill_after_ns: 1_000_000,
             yield_ns: 1_250,
             call_awake_ns: 1_000,
             call_idle_ns: 14_000,
@@ -97,6 +109,15 @@ impl Costs {
     /// Returns the time that a tick takes.
     pub(crate) fn tick_takes(&self, random: &mut Random) -> u64 {
         if self.tick_most_ns == 0 { 0 } else { random.between(self.tick_least_ns, self.tick_most_ns) }
+    }
+
+    /// Returns the time that caches cost which others used for so long.
+    pub(crate) fn refill(&self, others_ns: u64) -> u64 {
+        if self.refill_ns == 0 {
+            return 0;
+        }
+        let lost = others_ns.min(self.refill_after_ns);
+        (u128::from(self.refill_ns) * u128::from(lost) / u128::from(self.refill_after_ns.max(1))) as u64
     }
 
     /// Returns the time of so many cycles.

@@ -5,7 +5,7 @@
 //! same report to the bit, on any machine and in any build.
 //!
 //! - `scene`: what can be asked, as plain values; `costs`: what things cost on the machine;
-//! - `traffic`, `port`: packets that come; `ring`: packets that wait;
+//! - `traffic`, `sender`, `port`: packets that come; `ring`: packets that wait;
 //! - `nf`: the loop of an NF; `core`: a core and its NFs; `kernel`: which of them has it;
 //! - `link`, `worker`: an NF as its worker sees it, and the worker's passes;
 //! - `lives`: faults of NFs, and what becomes of them;
@@ -38,6 +38,7 @@ mod report;
 mod ring;
 pub mod scenarios;
 mod scene;
+mod sender;
 pub mod shrink;
 mod slices;
 pub mod swarm;
@@ -48,11 +49,11 @@ mod worker;
 mod world;
 
 pub use checker::{Rule, Violation};
-pub use costs::Costs;
-pub use report::{Report, Value};
+pub use costs::{Costs, NAMES as COSTS};
+pub use report::{ChainReport, NfReport, Report, Value};
 pub use scene::{
-    Arrivals, Chain, Change, Cost, Fault, Flow, Misfortune, Nf, Pauses, Place, Policy, Scene, Scheduler,
-    Waits,
+    Arrivals, Capture, Chain, Change, Cost, Fault, Flow, Misfortune, Nf, Pauses, Place, Policy, Scene,
+    Scheduler, Waits,
 };
 pub use timeline::{Interval, Timeline, Track};
 pub use world::{Resolution, World};

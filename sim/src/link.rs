@@ -1,6 +1,7 @@
 //! A link: an NF as its worker sees it (`plane/path/src/link/rings.rs`): what it holds, what waits for room
 //! in its ring, whether it keeps up, and its sleep.
 
+use headgate_decide::congestion::Average;
 use headgate_decide::pressure::{Load, QueueMarks, step};
 use headgate_decide::units::{CoreId, Instant, RegionId, Ticks};
 use headgate_decide::wake::{self, CallMarks, Cores, Hold, Sleep};
@@ -50,6 +51,9 @@ pub(crate) struct Link {
     /// Treatment of its queue; `None`: it is never throttled.
     pub(crate) marks: Option<QueueMarks>,
     pub(crate) load: Load,
+    /// Its smoothed queue, and the packets of it from which on packets to it are marked.
+    queue: Average,
+    mark_at: u32,
     pub(crate) is_blocked: bool,
     yields: bool,
     pub(crate) sleep: Sleep,
@@ -80,6 +84,8 @@ impl Link {
             pending_max: if scheduler.presses_back { scheduler.pending } else { 0 },
             marks: queue_marks(described.ring, scheduler, sleeps),
             load: Load::Clear,
+            queue: Average::default(),
+            mark_at: described.ring * scheduler.ecn_mark / 100,
             is_blocked: false,
             yields: scheduler.presses_back,
             fresh: sleep.clone(),
@@ -105,6 +111,7 @@ impl Link {
 
     /// Takes in packets that go to it, of which those that no NF has worked on end where there is no room.
     pub(crate) fn deliver(&mut self, run: Run) -> Delivered {
+        let run = Run { is_marked: run.is_marked || self.queue.is_congested(self.mark_at), ..run };
         let room = if self.pending.is_empty() { self.capacity - self.held } else { 0 };
         let (fits, late) = cut(run, room);
         if let Some(run) = fits {
@@ -141,6 +148,7 @@ impl Link {
 
     /// Judges its queue. Returns whether it is throttled, when that has changed.
     pub(crate) fn weigh(&mut self, now: Ticks, cage: Cage) -> Option<bool> {
+        self.queue = self.queue.sample(self.depth());
         let marks = self.marks.as_ref()?;
         let before = self.load.is_throttled();
         let depth = match cage.has(Canary::WatermarkCrossed) {

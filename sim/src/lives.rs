@@ -71,7 +71,7 @@ impl Lives {
             let life = &mut self.lives[instance];
             if life.lifecycle.poll_at().is_some_and(|at| at.is_due(now)) {
                 let held = u64::from(plant.links[instance].held);
-                let sample = lifecycle::Sample { held, plan_is_current: true, lacks: None };
+                let sample = lifecycle::Sample { held, plan_is_current: true, ..Default::default() };
                 let mut actions = Vec::new();
                 life.lifecycle.poll(now, sample, &mut actions);
                 self.carry_out(now, instance, actions, plant, weighing);

@@ -15,7 +15,8 @@ use crate::link::{Link, Seat};
 use crate::nf::Nf;
 use crate::random::Random;
 use crate::ring::{Ring, Run, cut};
-use crate::scene::{self, Scene};
+use crate::scene::{self, Arrivals, Scene};
+use crate::sender::Fate;
 use crate::timeline::{Timeline, Track};
 
 mod processes;
@@ -49,6 +50,9 @@ pub(crate) struct Flow {
     pub(crate) chain: usize,
     /// The scene's flow that it is one of, and its slot among instances.
     pub(crate) of: usize,
+    /// Whether its sender heeds what becomes of its packets, and marks of them.
+    listens: bool,
+    heeds_marks: bool,
     slot: usize,
     /// Number behind the last packet that entered. Packets before `moved` may be overtaken: another instance
     /// has the flow since.
@@ -119,6 +123,8 @@ pub(crate) struct Plant {
     pub(crate) chains: Vec<Chain>,
     pub(crate) flows: Vec<Flow>,
     bytes: Vec<u32>,
+    /// What became of packets whose senders heed it, since somebody told them.
+    pub(crate) news: Vec<(u16, u32, Fate)>,
     /// The bug that a test put in.
     pub(crate) cage: Cage,
     /// When instances were throttled, where that is kept, and since when they are.
@@ -148,6 +154,7 @@ impl Plant {
             chains: scene.chains.iter().map(Chain::new).collect(),
             flows: flows_of(scene),
             bytes: Vec::new(),
+            news: Vec::new(),
             cage: Cage::default(),
             throttles: None,
             throttled_since: Vec::new(),
@@ -172,7 +179,7 @@ impl Plant {
             let core = usize::from(place.core);
             let domain = usize::from(described.domain);
             let part = scene.domains.get(domain).copied().unwrap_or(1);
-            let task = self.cores[core].add(number, described.policy, (described.domain, part), starts);
+            let task = self.cores[core].add(number, described, (described.domain, part), starts);
             let seat = Seat { core, task, worker: place.worker.into(), domain: described.domain as u8 };
             self.links.push(Link::new(seat, described, &scene.scheduler, made.sleeps()));
             self.nfs.push(made);
@@ -202,10 +209,18 @@ impl Plant {
 
     /// Packets come to an NF without a process.
     pub(crate) fn end_at_down(&mut self, run: &Run) {
+        self.tell_sender(run, Fate::Lost);
         let packets = u64::from(run.packets);
         let chain = &mut self.chains[self.flows[usize::from(run.flow)].chain];
         chain.down += packets;
         chain.wasted += if run.position > 0 { packets } else { 0 };
+    }
+
+    /// Notes what became of packets, where their sender heeds it.
+    pub(crate) fn tell_sender(&mut self, run: &Run, fate: Fate) {
+        if self.flows[usize::from(run.flow)].listens {
+            self.news.push((run.flow, run.packets, fate));
+        }
     }
 
     /// Notes that packets of a flow enter their chain. Returns whether an NF of it has no process.
@@ -227,6 +242,7 @@ impl Plant {
         if let Some(late) = late {
             let chain = self.flows[usize::from(late.flow)].chain;
             self.chains[chain].worker_full += u64::from(late.packets);
+            self.tell_sender(&late, Fate::Lost);
         }
         if std::mem::take(&mut self.rests[to]) {
             self.woken.push_back(to);
@@ -279,6 +295,8 @@ impl Plant {
 
     /// Packets leave by a port.
     pub(crate) fn leave(&mut self, now: Instant, run: &Run) {
+        let is_marked = run.is_marked && self.flows[usize::from(run.flow)].heeds_marks;
+        self.tell_sender(run, if is_marked { Fate::Marked } else { Fate::Left });
         let flow = &mut self.flows[usize::from(run.flow)];
         let behind = run.number + u64::from(run.packets);
         if run.number < flow.next && run.number >= flow.moved {
@@ -292,6 +310,7 @@ impl Plant {
     }
 
     fn end_at_full(&mut self, run: &Run) {
+        self.tell_sender(run, Fate::Lost);
         let packets = u64::from(run.packets);
         let chain = &mut self.chains[self.flows[usize::from(run.flow)].chain];
         chain.full += packets;
@@ -357,7 +376,7 @@ const HASHES: u64 = 1 << 35;
 pub(crate) const WORKERS: u64 = 1 << 34;
 
 fn new_core(number: u64, scene: &Scene) -> Core {
-    Core::new(number, &scene.costs, Random::stream(scene.seed, CORES + number))
+    Core::new(number, &scene.costs, scene.scheduler.rt_percent, Random::stream(scene.seed, CORES + number))
 }
 
 impl Chain {
@@ -389,6 +408,8 @@ fn flows_of(scene: &Scene) -> Vec<Flow> {
     let flow = |(number, of, _): (usize, usize, u16)| Flow {
         chain: scene.flows[of].chain.into(),
         of,
+        listens: matches!(scene.flows[of].arrivals, Arrivals::Tcp { .. }),
+        heeds_marks: matches!(scene.flows[of].arrivals, Arrivals::Tcp { ecn: true, .. }),
         slot: slot(Random::stream(scene.seed, HASHES + number as u64).next() as u32),
         entered: 0,
         moved: 0,

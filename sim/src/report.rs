@@ -1,6 +1,6 @@
 //! The report of a run: what `headgate bench` reports of a real one.
 
-use headgate_decide::units::Rate;
+use headgate_decide::units::{Rate, Span};
 use serde::Serialize;
 
 use crate::checker::Violation;
@@ -98,6 +98,9 @@ pub struct NfReport {
     pub voluntary: Rate,
     /// The latter.
     pub involuntary: Rate,
+    /// Time for which it was ready and waited for its core before it ran, the mean of all times that it
+    /// gave the core up or lost it, in microseconds.
+    pub wait_us: Option<f64>,
     /// Times per second that it was throttled.
     pub throttles: Rate,
 }
@@ -130,7 +133,7 @@ pub(crate) struct Counts {
     chains: Vec<[u64; 8]>,
     /// By flow: packets that came, and that were missed.
     flows: Vec<[u64; 2]>,
-    nfs: Vec<[u64; 7]>,
+    nfs: Vec<[u64; 8]>,
     cores: Vec<[u64; 3]>,
     workers: Vec<u64>,
 }
@@ -149,19 +152,6 @@ impl Counts {
                 chain.down,
             ]
         };
-        let nf = |(nf, link): (&crate::nf::Nf, &crate::link::Link)| {
-            let task = &plant.cores[link.seat.core].tasks[link.seat.task];
-            let of_link = &link.counts;
-            [
-                task.cpu_ns,
-                nf.counts.returned,
-                of_link.wasted,
-                of_link.calls,
-                task.voluntary,
-                task.involuntary,
-                of_link.throttles,
-            ]
-        };
         let flows_of_scene = plant.flows.iter().map(|flow| flow.of + 1).max().unwrap_or(0);
         let mut flows = vec![[0; 2]; flows_of_scene];
         for port in workers.iter().flat_map(Worker::ports) {
@@ -173,11 +163,27 @@ impl Counts {
         Self {
             chains: plant.chains.iter().map(chain).collect(),
             flows,
-            nfs: plant.nfs.iter().zip(&plant.links).map(nf).collect(),
+            nfs: plant.nfs.iter().zip(&plant.links).map(|(nf, link)| of_nf(plant, nf, link)).collect(),
             cores: plant.cores.iter().map(core).collect(),
             workers: workers.iter().map(|worker| worker.busy_ns).collect(),
         }
     }
+}
+
+/// The counts of an NF.
+fn of_nf(plant: &Plant, nf: &crate::nf::Nf, link: &crate::link::Link) -> [u64; 8] {
+    let task = &plant.cores[link.seat.core].tasks[link.seat.task];
+    let of_link = &link.counts;
+    [
+        task.cpu_ns,
+        nf.counts.returned,
+        of_link.wasted,
+        of_link.calls,
+        task.voluntary,
+        task.involuntary,
+        of_link.throttles,
+        task.waited_ns,
+    ]
 }
 
 /// The difference of two lists of counts.
@@ -194,19 +200,20 @@ fn jain(values: &[f64]) -> f64 {
 impl Report {
     pub(crate) fn new(
         scene: &Scene,
+        length: Span,
         plant: &Plant,
         before: &Counts,
         after: &Counts,
         violations: Vec<Violation>,
     ) -> Self {
-        let span = Window { scene, before, after };
+        let span = Window { scene, length, before, after };
         let chains: Vec<ChainReport> =
             (0..plant.chains.len()).map(|number| span.chain(number, plant)).collect();
         let left: Vec<f64> = chains.iter().map(|chain| chain.left.per_second()).collect();
         let sum =
             |of: fn(&ChainReport) -> Rate| Rate(chains.iter().map(|chain| of(chain).per_second()).sum());
         Self {
-            horizon_ms: scene.horizon.as_millis(),
+            horizon_ms: length.as_millis(),
             throughput: sum(|chain| chain.left),
             wasted: sum(|chain| chain.wasted),
             jain: jain(&left),
@@ -234,17 +241,18 @@ fn name_of(instance: usize, scene: &Scene, plant: &Plant) -> String {
 /// The time between two moments of a run.
 struct Window<'a> {
     scene: &'a Scene,
+    length: Span,
     before: &'a Counts,
     after: &'a Counts,
 }
 
 impl Window<'_> {
     fn rate(&self, count: u64) -> Rate {
-        Rate::over(count, self.scene.horizon)
+        Rate::over(count, self.length)
     }
 
     fn percent(&self, ns: u64) -> f64 {
-        100.0 * ns as f64 / self.scene.horizon.0 as f64
+        100.0 * ns as f64 / self.length.0 as f64
     }
 
     fn chain(&self, number: usize, plant: &Plant) -> ChainReport {
@@ -281,7 +289,7 @@ impl Window<'_> {
     }
 
     fn nf(&self, number: usize, plant: &Plant) -> NfReport {
-        let [cpu, served, wasted, calls, voluntary, involuntary, throttles] =
+        let [cpu, served, wasted, calls, voluntary, involuntary, throttles, waited] =
             more(self.after.nfs[number], self.before.nfs[number]);
         NfReport {
             name: name_of(number, self.scene, plant),
@@ -292,6 +300,8 @@ impl Window<'_> {
             calls: self.rate(calls),
             voluntary: self.rate(voluntary),
             involuntary: self.rate(involuntary),
+            wait_us: (voluntary + involuntary > 0)
+                .then(|| waited as f64 / (voluntary + involuntary) as f64 / 1e3),
             throttles: self.rate(throttles),
         }
     }

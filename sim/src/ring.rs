@@ -18,6 +18,8 @@ pub(crate) struct Run {
     pub(crate) arrived: Instant,
     /// Number of the first of them in its flow.
     pub(crate) number: u64,
+    /// Whether they were marked on their way (ECN).
+    pub(crate) is_marked: bool,
 }
 
 impl Run {
@@ -32,8 +34,8 @@ impl Run {
     /// Returns whether `next` follows it so closely that both are one.
     fn continues_as(&self, next: &Self) -> bool {
         let behind = self.number + u64::from(self.packets);
-        (self.flow, self.position, self.arrived, behind)
-            == (next.flow, next.position, next.arrived, next.number)
+        (self.flow, self.position, self.arrived, behind, self.is_marked)
+            == (next.flow, next.position, next.arrived, next.number, next.is_marked)
     }
 }
 
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     fn run(packets: u32, number: u64) -> Run {
-        Run { flow: 0, position: 0, packets, arrived: Instant(5), number }
+        Run { flow: 0, position: 0, packets, arrived: Instant(5), number, is_marked: false }
     }
 
     #[test]

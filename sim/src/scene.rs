@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::costs::Costs;
 
+mod arrivals;
 mod check;
+
+pub use arrivals::{Arrivals, Capture};
 
 /// A whole scene.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +39,9 @@ pub struct Scene {
     /// What happens to NFs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Fault>,
+    /// Arrivals that were captured, to be replayed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub captures: Vec<Capture>,
 }
 
 /// Something that happens to an instance of an NF.
@@ -93,6 +99,12 @@ pub struct Scheduler {
     pub gamma_percent: u32,
     /// Whether the state of rings ends a time slice early.
     pub occupancy: bool,
+    /// Percent of each second that the kernel leaves to real-time tasks of a core; 100: it has no limit.
+    #[serde(default = "whole", skip_serializing_if = "is_whole")]
+    pub rt_percent: u32,
+    /// Percent of a ring that its average queue has while packets to it are marked (ECN); 0: none are.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ecn_mark: u32,
 }
 
 impl Default for Scheduler {
@@ -109,6 +121,8 @@ impl Default for Scheduler {
             claim_cores: 1,
             gamma_percent: 75,
             occupancy: true,
+            rt_percent: 100,
+            ecn_mark: 0,
         }
     }
 }
@@ -135,6 +149,9 @@ pub struct Nf {
     pub priority: u32,
     /// Its policy in the kernel.
     pub policy: Policy,
+    /// The slice that it asks the kernel for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Span>,
     /// Way in which it waits for packets.
     pub waits: Waits,
     /// What a packet costs it.
@@ -168,6 +185,15 @@ pub struct Pauses {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+const fn whole() -> u32 {
+    100
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_whole(value: &u32) -> bool {
+    *value == 100
 }
 
 const fn one() -> u16 {
@@ -253,6 +279,9 @@ pub struct Chain {
     /// Worker of the port that it leaves by; without one each worker has a queue of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<u16>,
+    /// Packets per second that it is to have, of NFs with time slices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<u64>,
 }
 
 /// A flow of packets.
@@ -270,31 +299,6 @@ pub struct Flow {
     /// Number of flows that it stands for, with a part of its packets each: what an NF's instances share.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub flows: u16,
-}
-
-/// Arrivals of packets, in packets per second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// Evenly.
-    Constant {
-        /// Rate.
-        rate: u64,
-    },
-    /// At random, independent of each other.
-    Poisson {
-        /// Mean rate.
-        rate: u64,
-    },
-    /// Evenly for a while, then not at all for a while; both drawn from exponential distributions.
-    OnOff {
-        /// Rate while they come.
-        rate: u64,
-        /// Mean time for which they come.
-        on: Span,
-        /// Mean time for which they do not.
-        off: Span,
-    },
 }
 
 impl Nf {

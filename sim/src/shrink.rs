@@ -230,6 +230,7 @@ fn with_plainer_nf(scene: &Scene, number: usize) -> Vec<Scene> {
         Nf { changes: Vec::new(), ..nf.clone() },
         Nf { instances: Vec::new(), ..nf.clone() },
         Nf { pauses: None, ..nf.clone() },
+        Nf { slice: None, ..nf.clone() },
         Nf { priority: 1, ..nf.clone() },
         Nf { ring: nf.ring.min(4096), ..nf.clone() },
         Nf { cost: Cost::Fixed(rounded(mean(&nf.cost))), ..nf.clone() },
@@ -250,8 +251,7 @@ fn with_plainer_nf(scene: &Scene, number: usize) -> Vec<Scene> {
 
 fn with_plainer_flow(scene: &Scene, number: usize) -> Vec<Scene> {
     let flow = &scene.flows[number];
-    let (Arrivals::Constant { rate } | Arrivals::Poisson { rate } | Arrivals::OnOff { rate, .. }) =
-        flow.arrivals;
+    let rate = flow.arrivals.rate().unwrap_or(1_000_000);
     let plain = [
         Flow { flows: 1, ..flow.clone() },
         Flow { bytes: 64, ..flow.clone() },

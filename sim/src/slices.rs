@@ -8,7 +8,7 @@ use headgate_decide::slice::pace::{Seat, Wait};
 use headgate_decide::slice::{
     self, Action, Dispatcher, Member, PacketCost, Priority, RingSample, Rings, Rules, Runnable, Setup, Tally,
 };
-use headgate_decide::units::{CoreId, Instant, NfId, Span};
+use headgate_decide::units::{CoreId, Instant, NfId, Rate, Span};
 
 use crate::kernel::Class;
 use crate::plant::Plant;
@@ -50,7 +50,7 @@ impl Slices {
     fn new(core: u16, scene: &Scene, plant: &Plant) -> Self {
         let chain = |chain: &crate::scene::Chain| slice::Chain {
             stages: chain.stages.iter().copied().map(NfId).collect(),
-            floor: None,
+            floor: chain.floor.map(|floor| Rate(floor as f64)),
             bound: None,
         };
         let runnable = |(number, nf): (usize, &usize)| Runnable {

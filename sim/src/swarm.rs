@@ -50,6 +50,7 @@ pub fn scene(seed: u64) -> Scene {
         chains,
         flows,
         faults: Vec::new(),
+        captures: Vec::new(),
     };
     share_among_workers(&mut stream(7), &mut scene);
     add_instances(&mut stream(8), &mut scene);
@@ -179,6 +180,7 @@ fn nfs(random: &mut Random, slices: bool) -> Vec<Nf> {
             instances: Vec::new(),
             domain: 0,
             pauses: None,
+            slice: None,
         }
     };
     (0..count).map(nf).collect()
@@ -240,7 +242,12 @@ fn chains(random: &mut Random, nfs: u64) -> Vec<Chain> {
         let mut left: Vec<u16> = (0..nfs as u16).collect();
         let length = random.between(1, nfs.min(5));
         let mut draw = || left.swap_remove(random.below(left.len() as u64) as usize);
-        Chain { name: format!("chain{number}"), stages: (0..length).map(|_| draw()).collect(), exit: None }
+        Chain {
+            name: format!("chain{number}"),
+            stages: (0..length).map(|_| draw()).collect(),
+            exit: None,
+            floor: None,
+        }
     };
     (0..count).map(chain).collect()
 }
@@ -308,6 +315,8 @@ fn scheduler(random: &mut Random, slices: bool) -> Scheduler {
         claim_cores: one_of(random, &[1, 1, 64]),
         gamma_percent: one_of(random, &[1, 75, 75, 200]),
         occupancy: random.below(3) > 0,
+        rt_percent: 100,
+        ecn_mark: 0,
     }
 }
 

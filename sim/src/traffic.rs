@@ -3,10 +3,13 @@
 //! Packets come whether they are asked for or not, like those of a sender that does not care for the
 //! receiver. A flow is asked at the worker's passes; how often that is changes nothing of what comes.
 
-use headgate_decide::units::{Instant, Span};
+use headgate_decide::units::Instant;
+#[cfg(test)]
+use headgate_decide::units::Span;
 
 use crate::random::Random;
-use crate::scene::Arrivals;
+use crate::scene::{Arrivals, Capture};
+use crate::sender::{Fate, Sender};
 
 const SECOND: u128 = 1_000_000_000;
 
@@ -21,16 +24,31 @@ pub(crate) struct Traffic {
     next: f64,
     /// On-off: while packets come, since when, and how many had come by then.
     on: Option<(u64, u64)>,
+    /// Of a capture: the times of its packets, and after which it begins again.
+    replay: Capture,
+    /// Of TCP.
+    sender: Option<Sender>,
 }
 
 impl Traffic {
-    pub(crate) fn new(arrivals: Arrivals, mut random: Random) -> Self {
-        let (next, on) = match arrivals {
-            Arrivals::Constant { .. } => (0.0, None),
-            Arrivals::Poisson { rate } => (random.exponential(interval_ns(rate)), None),
-            Arrivals::OnOff { on, .. } => (random.exponential(on.0 as f64).ceil(), Some((0, 0))),
-        };
-        Self { arrivals, random, taken: 0, next, on }
+    pub(crate) fn new(arrivals: Arrivals, mut random: Random, replay: Capture) -> Self {
+        let (mut next, mut on, mut sender) = (0.0, None, None);
+        match arrivals {
+            Arrivals::Constant { .. } | Arrivals::Replay { .. } => {}
+            Arrivals::Poisson { rate } => next = random.exponential(interval_ns(rate)),
+            Arrivals::OnOff { .. } | Arrivals::HeavyTailed { .. } => {
+                (next, on) = (phase(arrivals, true, &mut random), Some((0, 0)));
+            }
+            Arrivals::Tcp { rate, rtt, window, .. } => sender = Some(Sender::new(rate, rtt, window)),
+        }
+        Self { arrivals, random, taken: 0, next, on, replay, sender }
+    }
+
+    /// Takes in what became of packets at a moment.
+    pub(crate) fn hear(&mut self, now: Instant, packets: u32, fate: Fate) {
+        if let Some(sender) = &mut self.sender {
+            sender.hear(now, packets, fate);
+        }
     }
 
     /// Takes the packets that came by `now`. Returns how many.
@@ -38,7 +56,9 @@ impl Traffic {
         let came = match self.arrivals {
             Arrivals::Constant { rate } => by_constant(rate, now.0),
             Arrivals::Poisson { rate } => self.by_poisson(rate, now),
-            Arrivals::OnOff { rate, on, off } => self.by_on_off(rate, [on, off], now),
+            Arrivals::OnOff { rate, .. } | Arrivals::HeavyTailed { rate, .. } => self.by_on_off(rate, now),
+            Arrivals::Replay { .. } => self.replayed_by(now),
+            Arrivals::Tcp { .. } => self.sender.as_mut().map_or(0, |sender| sender.sent_by(now)),
         };
         let more = came - self.taken;
         self.taken = came;
@@ -50,13 +70,23 @@ impl Traffic {
         match self.arrivals {
             Arrivals::Constant { rate: 0 }
             | Arrivals::Poisson { rate: 0 }
-            | Arrivals::OnOff { rate: 0, .. } => None,
+            | Arrivals::OnOff { rate: 0, .. }
+            | Arrivals::HeavyTailed { rate: 0, .. }
+            | Arrivals::Tcp { rate: 0, .. } => None,
             Arrivals::Constant { rate } => {
                 let at = (u128::from(self.taken + 1) * SECOND).div_ceil(u128::from(rate));
                 Some(Instant(at as u64))
             }
             Arrivals::Poisson { .. } => Some(Instant(self.next.ceil() as u64)),
-            Arrivals::OnOff { rate, .. } => {
+            Arrivals::Replay { .. } => {
+                let packets = self.replay.at_ns.len() as u64;
+                let rounds = self.taken.checked_div(packets)?;
+                Some(Instant(
+                    rounds * self.replay.length.0 + self.replay.at_ns[(self.taken % packets) as usize],
+                ))
+            }
+            Arrivals::Tcp { .. } => self.sender.as_ref()?.next(),
+            Arrivals::OnOff { rate, .. } | Arrivals::HeavyTailed { rate, .. } => {
                 let phase = Instant(self.next as u64);
                 let Some((since, before)) = self.on else { return Some(phase) };
                 let packet = (u128::from(self.taken - before + 1) * SECOND).div_ceil(u128::from(rate));
@@ -74,13 +104,18 @@ impl Traffic {
         came
     }
 
-    fn by_on_off(&mut self, rate: u64, phases: [Span; 2], now: Instant) -> u64 {
+    fn replayed_by(&self, now: Instant) -> u64 {
+        let Capture { at_ns, length } = &self.replay;
+        let (rounds, into) = (now.0 / length.0.max(1), now.0 % length.0.max(1));
+        rounds * at_ns.len() as u64 + at_ns.partition_point(|at| *at <= into) as u64
+    }
+
+    fn by_on_off(&mut self, rate: u64, now: Instant) -> u64 {
         let came = |(since, before): (u64, u64), until: u64| before + by_constant(rate, until - since);
         let mut total = self.taken;
         while self.next <= now.0 as f64 {
             let ends = self.next as u64;
-            // Whole nanoseconds, and at least one, so that phases end.
-            let [on, off] = phases.map(|mean| self.random.exponential(mean.0 as f64).ceil().max(1.0));
+            let [on, off] = [true, false].map(|is_on| phase(self.arrivals, is_on, &mut self.random));
             if let Some(phase) = self.on.take() {
                 total = came(phase, ends);
                 self.next += off;
@@ -93,17 +128,17 @@ impl Traffic {
     }
 }
 
-impl Arrivals {
-    /// Returns the arrivals of one of so many flows that share these.
-    pub(crate) fn part(self, part: u16, flows: u16) -> Self {
-        let (part, flows) = (u64::from(part), u64::from(flows));
-        let of = |rate: u64| rate / flows + u64::from(part < rate % flows);
-        match self {
-            Self::Constant { rate } => Self::Constant { rate: of(rate) },
-            Self::Poisson { rate } => Self::Poisson { rate: of(rate) },
-            Self::OnOff { rate, on, off } => Self::OnOff { rate: of(rate), on, off },
+/// Draws a time in which packets come, or one in which none do: whole nanoseconds, and at least one, so
+/// that phases end.
+fn phase(arrivals: Arrivals, is_on: bool, random: &mut Random) -> f64 {
+    let time = match arrivals {
+        Arrivals::OnOff { on, off, .. } => random.exponential(if is_on { on } else { off }.0 as f64),
+        Arrivals::HeavyTailed { on, off, shape_percent, .. } => {
+            random.pareto(if is_on { on } else { off }.0 as f64, f64::from(shape_percent) / 100.0)
         }
-    }
+        _ => 0.0,
+    };
+    time.ceil().max(1.0)
 }
 
 fn by_constant(rate: u64, ns: u64) -> u64 {
@@ -119,14 +154,22 @@ fn interval_ns(rate: u64) -> f64 {
 mod tests {
     use super::*;
 
-    const KINDS: [Arrivals; 3] = [
+    const KINDS: [Arrivals; 5] = [
         Arrivals::Constant { rate: 1_234_567 },
         Arrivals::Poisson { rate: 1_000_000 },
         Arrivals::OnOff { rate: 2_000_000, on: Span::from_micros(300), off: Span::from_micros(300) },
+        Arrivals::HeavyTailed {
+            rate: 2_000_000,
+            on: Span::from_micros(100),
+            off: Span::from_micros(100),
+            shape_percent: 150,
+        },
+        Arrivals::Replay { capture: 0 },
     ];
 
     fn traffic(arrivals: Arrivals) -> Traffic {
-        Traffic::new(arrivals, Random::stream(3, 1))
+        let capture = Capture { at_ns: vec![0, 0, 100, 1_700], length: Span::from_micros(3) };
+        Traffic::new(arrivals, Random::stream(3, 1), capture)
     }
 
     #[test]
@@ -135,8 +178,10 @@ mod tests {
             let (mut often, mut once) = (traffic(kind), traffic(kind));
             let asked: u64 = (1..=10_000).map(|step| often.take(Instant(step * 1_000))).sum();
             assert_eq!(asked, once.take(Instant(10_000_000)), "{kind:?}");
-            let about = 10_000..15_000;
-            assert!(about.contains(&asked) || matches!(kind, Arrivals::Poisson { .. }), "{kind:?}: {asked}");
+            let about = 8_000..15_000;
+            // Of heavy tails a single burst may be a tenth of all.
+            let varies = matches!(kind, Arrivals::Poisson { .. } | Arrivals::HeavyTailed { .. });
+            assert!(asked > 0 && (about.contains(&asked) || varies), "{kind:?}: {asked}");
         }
     }
 
@@ -144,6 +189,7 @@ mod tests {
     fn nothing_comes_before_it_is_announced() {
         for kind in KINDS {
             let (mut traffic, mut now) = (traffic(kind), Instant(0));
+            traffic.take(now);
             for _ in 0..1_000 {
                 let next = traffic.next().expect("packets come");
                 assert!(next > now, "{kind:?}");

@@ -144,9 +144,10 @@ const fn traits(nf: &crate::scene::Nf, core: CoreId, sleeps: bool) -> weights::N
         core,
         domain: RegionId(nf.domain as u8),
         priority: nf.priority,
-        slice: None,
+        slice: nf.slice,
         is_seen: true,
         sleeps,
         is_real_time: matches!(nf.policy, Policy::RoundRobin | Policy::Fifo),
+        is_batch: matches!(nf.policy, Policy::Batch),
     }
 }

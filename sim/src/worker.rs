@@ -13,6 +13,7 @@ use crate::plant::{Plant, Way};
 use crate::port::Port;
 use crate::random::Random;
 use crate::ring::Run;
+use crate::sender::Fate;
 
 /// Packets that a pass takes from a queue at most, and from an NF (`BURST` and `DRAIN_BURSTS` of the path).
 const BURST: u64 = 128;
@@ -82,6 +83,14 @@ impl Worker {
     /// Returns its ports.
     pub(crate) fn ports(&self) -> &[Port] {
         &self.ports
+    }
+
+    /// Takes in what became of packets of a flow of its ports, at a moment. Returns when something comes by
+    /// that port next.
+    pub(crate) fn hear(&mut self, now: Instant, flow: u16, packets: u32, fate: Fate) -> Option<Instant> {
+        let port = self.ports.iter_mut().find(|port| port.flow() == usize::from(flow))?;
+        port.hear(now, packets, fate);
+        port.next()
     }
 
     /// Makes a pass. Returns when the next one begins; `None`: nothing will ever come.
@@ -156,6 +165,7 @@ impl Worker {
             let sheds = shed(plant.hops(chain, 0), false);
             if sheds != Shed::Nothing && (sheds != Shed::Flows || plant.flow_is_shed(run.flow)) {
                 self.cost_ps += packets * plant.costs.worker_shed_ps;
+                plant.tell_sender(&run, Fate::Lost);
                 return count_shed(plant, chain, sheds, packets);
             }
         }
@@ -257,8 +267,12 @@ impl Worker {
                 continue;
             }
             let link = &plant.links[nf];
-            let feeder =
-                Feeder { is_judged: link.marks.is_some(), sleeps: link.sleep.is_possible(), diverts: false };
+            let feeder = Feeder {
+                is_judged: link.marks.is_some(),
+                sleeps: link.sleep.is_possible(),
+                diverts: false,
+                is_on_its_way: link.sleep.is_on_its_way(plant.nfs[nf].counts.taken as u32),
+            };
             let is_closed = |(chain, from)| is_closed(plant.hops(chain, from));
             let blocked = is_blocked(feeder, plant.ways_on(nf).map(is_closed));
             let link = &mut plant.links[nf];

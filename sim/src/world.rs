@@ -1,7 +1,7 @@
 //! The world: a scene that runs. Workers, weights and schedulers of slices act on the plant, each at its next
 //! moment, in the order of the agenda.
 
-use headgate_decide::units::Instant;
+use headgate_decide::units::{Instant, Span};
 use headgate_decide::wake::{CallMarks, SLICE, poll_before_sleep};
 
 use crate::agenda::Agenda;
@@ -93,15 +93,27 @@ impl World {
         (report, self.plant.timeline(self.now))
     }
 
+    /// Runs the whole scene. Returns what was counted in each of its windows of this length, one after
+    /// another.
+    #[must_use]
+    pub fn run_in_windows(mut self, length: Span) -> Vec<Report> {
+        self.run_until(Instant(0) + self.scene.warm_up);
+        (0..self.scene.horizon.0 / length.0.max(1)).map(|_| self.run_window(length)).collect()
+    }
+
     fn run_whole(&mut self) -> Report {
-        let warm = Instant(0) + self.scene.warm_up;
-        self.run_until(warm);
+        self.run_until(Instant(0) + self.scene.warm_up);
+        self.run_window(self.scene.horizon)
+    }
+
+    /// Runs for so long. Returns what was counted meanwhile.
+    fn run_window(&mut self, length: Span) -> Report {
         let before = self.counts();
         self.plant.chains.iter_mut().for_each(|chain| chain.delays.clear());
-        self.run_until(warm + self.scene.horizon);
+        self.run_until(self.now + length);
         let after = self.counts();
         let violations = self.checker.violations().to_vec();
-        let mut report = Report::new(&self.scene, &self.plant, &before, &after, violations);
+        let mut report = Report::new(&self.scene, length, &self.plant, &before, &after, violations);
         report.lives.clone_from(&self.lives.events);
         report
     }
@@ -166,6 +178,18 @@ impl World {
         while let Some(worker) = self.plant.woken.pop_front() {
             self.agenda.set(worker, Some(self.workers[worker].free_at().max(self.now)));
         }
+        self.tell_senders();
+    }
+
+    /// Tells senders what became of their packets. A worker that rests passes again when they send some.
+    fn tell_senders(&mut self) {
+        for (flow, packets, fate) in core::mem::take(&mut self.plant.news) {
+            let worker = usize::from(self.scene.flows[self.plant.flows[usize::from(flow)].of].worker);
+            let next = self.workers[worker].hear(self.now, flow, packets, fate);
+            if let Some(next) = next.filter(|_| self.plant.rests[worker]) {
+                self.agenda.set(worker, Some(next.max(self.workers[worker].free_at())));
+            }
+        }
     }
 
     fn advance_all(&mut self) {
@@ -183,9 +207,9 @@ fn ports(scene: &Scene, worker: usize) -> Vec<Port> {
     let port = |(number, of, part): (usize, usize, u16)| {
         // Bursts of one come together.
         let flow = &scene.flows[of];
-        let together = matches!(flow.arrivals, Arrivals::OnOff { .. });
+        let together = matches!(flow.arrivals, Arrivals::OnOff { .. } | Arrivals::HeavyTailed { .. });
         let random = Random::stream(scene.seed, if together { of } else { number } as u64);
-        Port::new(number as u16, flow, part, random)
+        Port::new(number as u16, scene, flow, part, random)
     };
     numbered_flows(scene).filter(of_worker).map(port).collect()
 }

@@ -4,13 +4,15 @@ mod common;
 
 use common::{assert_near, cpu, run, side_by_side};
 use headgate_decide::units::Span;
-use headgate_sim::{Arrivals, Chain, Cost, Flow, Pauses, Place, Resolution, Scheduler, World};
+use headgate_sim::{
+    Arrivals, Capture, Chain, Cost, Flow, Pauses, Place, Policy, Resolution, Scene, Scheduler, World,
+};
 
 #[test]
 fn a_chain_crosses_workers_and_comes_back_to_its_port() {
     let mut scene = side_by_side(&[100, 100], 0);
     (scene.workers, scene.nfs[1].worker, scene.nfs[1].core) = (2, 1, 1);
-    scene.chains = vec![Chain { name: "c".to_owned(), stages: vec![0, 1], exit: Some(0) }];
+    scene.chains = vec![Chain { name: "c".to_owned(), stages: vec![0, 1], exit: Some(0), floor: None }];
     scene.flows = vec![Flow { arrivals: Arrivals::Constant { rate: 1_000_000 }, ..scene.flows[0].clone() }];
     let report = run(&scene);
     assert!((report.throughput.per_second() - 1e6).abs() < 2e3, "{report:#?}");
@@ -81,6 +83,39 @@ fn an_nf_that_waits_leaves_its_core_and_comes_back() {
     assert!((63_000.0..=64_000.0).contains(&served), "{served}");
 }
 
+/// Batch tasks take the core from nobody when they wake. A slice that began while an NF was alone lasted up
+/// to 100 ms, and its neighbour's packets waited for its end.
+#[test]
+fn one_that_was_alone_leaves_its_core_soon_to_a_neighbour_that_preempts_nobody() {
+    let mut scene = side_by_side(&[2_100, 2_100], 3_000_000);
+    scene.scheduler = Scheduler { presses_back: false, ..Scheduler::default() };
+    scene.nfs.iter_mut().for_each(|nf| nf.policy = Policy::Batch);
+    scene.horizon = Span::from_secs(2);
+    // One packet each 50 ms: its share is for more.
+    scene.flows[1].arrivals = Arrivals::Constant { rate: 20 };
+    let report = run(&scene);
+    // A slice of the neighbour's, and a tick until the kernel finds it over.
+    assert!(report.chains[1].delay_us_p99.is_some_and(|us| us < 10_000.0), "{report:#?}");
+    assert!(report.nfs[0].cpu_percent > 97.0, "{report:#?}");
+}
+
+/// NF 0 has a core of its own and leads to NF 1, which another chain floods. Between its marks NF 1 has 102
+/// packets, 39 us of work: less than it takes to wake NF 0, which was blocked again before it had taken one.
+#[test]
+fn one_that_wakes_more_slowly_than_the_bottleneck_fills_gets_its_packets_through() {
+    let mut scene = side_by_side(&[100, 800], 14_880_000);
+    scene.scheduler = Scheduler::default();
+    scene.nfs[0].core = 1;
+    scene.nfs[1].ring = 512;
+    scene.chains[0].stages = vec![0, 1];
+    scene.flows[0].arrivals = Arrivals::Constant { rate: 500_000 };
+    let report = run(&scene);
+    let [fed, flood] = [0, 1].map(|chain| report.chains[chain].left.per_second());
+    // A burst each time that NF 1 is open: it had none.
+    assert!(fed > 0.1e6 && fed + flood > 2.4e6, "{report:#?}");
+    assert_eq!(report.wasted.per_second(), 0.0, "{report:#?}");
+}
+
 #[test]
 fn a_timeline_has_all_time_of_a_core_and_changes_nothing() {
     let mut scene = side_by_side(&[100, 4_000], 1_000_000);
@@ -98,4 +133,98 @@ fn a_timeline_has_all_time_of_a_core_and_changes_nothing() {
         assert_near(&[had as f64 * 100.0 / scene.horizon.0 as f64], &[nf.cpu_percent], 0.01);
     }
     assert!(timeline.throttled.intervals.iter().any(|one| one.instance == 1), "{timeline:?}");
+}
+
+fn tcp(rtt: Span, ecn: bool) -> Arrivals {
+    // 10 Gbit/s of frames of 1500 bytes.
+    Arrivals::Tcp { rate: 820_000, rtt, window: 4_096, ecn }
+}
+
+/// A sender fills what there is: its link, or an NF; and with marks it loses nothing on the way there.
+#[test]
+fn tcp_finds_the_bottleneck() {
+    let mut scene = side_by_side(&[270], 0);
+    (scene.flows[0].arrivals, scene.flows[0].bytes) = (tcp(Span::from_micros(500), false), 1_500);
+    let report = run(&scene);
+    assert!((0.95..=1.0).contains(&(report.throughput.per_second() / 820_000.0)), "{report:#?}");
+    // 21,000 cycles are 10 us.
+    scene.nfs[0].cost = Cost::Fixed(21_000);
+    scene.warm_up = Span::ZERO;
+    let lossy = run(&scene);
+    assert!((0.90..=1.0).contains(&(lossy.throughput.per_second() / 98_000.0)), "{lossy:#?}");
+    assert!(lossy.chains[0].stage_full.per_second() > 0.0, "it learns by losses: {lossy:#?}");
+    scene.flows[0].arrivals = tcp(Span::from_micros(500), true);
+    (scene.scheduler.ecn_mark, scene.nfs[0].ring) = (40, 4_096);
+    let marked = run(&scene);
+    assert!((0.90..=1.0).contains(&(marked.throughput.per_second() / 98_000.0)), "{marked:#?}");
+    assert_eq!(marked.chains[0].stage_full.per_second(), 0.0, "{marked:#?}");
+}
+
+/// A flow that does not heed losses takes a bottleneck from one that does.
+#[test]
+fn tcp_yields_to_what_heeds_nothing() {
+    let mut scene = side_by_side(&[4_200], 0);
+    let flow = Flow { arrivals: tcp(Span::from_millis(1), false), bytes: 1_500, ..scene.flows[0].clone() };
+    scene.flows = vec![flow.clone(), Flow { arrivals: Arrivals::Constant { rate: 5_000_000 }, ..flow }];
+    let tcp_alone = run(&Scene { flows: vec![scene.flows[0].clone()], ..scene.clone() });
+    let both = run(&scene);
+    assert!(tcp_alone.throughput.per_second() > 0.85 * 490_000.0, "{tcp_alone:#?}");
+    let [offered, full] = [both.chains[0].offered, both.chains[0].stage_full].map(|rate| rate.per_second());
+    assert!(offered - 5e6 < 0.2 * 490_000.0 && full > 4e6, "{both:#?}");
+}
+
+#[test]
+fn a_capture_comes_over_and_over_and_tails_are_heavy() {
+    let mut scene = side_by_side(&[100], 0);
+    scene.captures = vec![Capture { at_ns: vec![0, 10_000, 20_000, 30_000], length: Span::from_millis(1) }];
+    scene.flows[0].arrivals = Arrivals::Replay { capture: 0 };
+    assert_near(&[run(&scene).throughput.per_second()], &[4_000.0], 10.0);
+    let (on, off) = (Span::from_micros(20), Span::from_micros(20));
+    scene.flows[0].arrivals = Arrivals::HeavyTailed { rate: 1_000_000, on, off, shape_percent: 150 };
+    let half = run(&scene).throughput.per_second();
+    assert!((300_000.0..700_000.0).contains(&half), "{half}");
+    for (arrivals, wanted) in [
+        (Arrivals::Replay { capture: 1 }, "there is no such capture"),
+        (Arrivals::HeavyTailed { rate: 1, on, off, shape_percent: 100 }, "shape_percent is 101"),
+        (Arrivals::Tcp { rate: 1, rtt: Span::ZERO, window: 9, ecn: false }, "a round trip takes time"),
+    ] {
+        scene.flows[0].arrivals = arrivals;
+        assert!(scene.mistakes()[0].contains(wanted), "{:?}", scene.mistakes());
+    }
+    scene.captures[0].length = Span(5);
+    assert!(scene.mistakes()[1].contains("captures[0]: times rise"), "{:?}", scene.mistakes());
+}
+
+/// The kernel gives one that asked for a longer slice the core for longer at a time, and no more of it.
+#[test]
+fn slices_are_those_that_nfs_ask_for() {
+    let mut scene = side_by_side(&[4_200, 4_200], 1_000_000);
+    let usual = run(&scene);
+    scene.nfs.iter_mut().for_each(|nf| nf.slice = Some(Span::from_millis(40)));
+    let long = run(&scene);
+    assert_near(&cpu(&long), &[50.0, 50.0], 8.0);
+    let switches = |report: &headgate_sim::Report| report.cores[0].switches.per_second();
+    assert!(switches(&long) < 0.3 * switches(&usual), "{} {}", switches(&long), switches(&usual));
+    scene.nfs[0].slice = Some(Span::from_micros(99));
+    assert!(scene.mistakes()[0].contains("nfs[0].slice: the kernel takes 100 us to 100 ms"));
+}
+
+/// One of two equal chains is promised more than its fair part and has it.
+#[test]
+fn a_rate_floor_is_kept_by_time_slices() {
+    let mut scene = side_by_side(&[150, 150, 150, 150, 150], 10_000_000);
+    scene.chains = vec![
+        Chain { name: "promised".to_owned(), stages: vec![0], exit: None, floor: None },
+        Chain { name: "other".to_owned(), stages: vec![1, 2, 3, 4], exit: None, floor: None },
+    ];
+    scene.flows.truncate(2);
+    scene.scheduler = Scheduler { weighs: false, presses_back: false, slices: true, ..Scheduler::default() };
+    for nf in &mut scene.nfs {
+        (nf.waits, nf.ring) = (headgate_sim::Waits::Polling, 16_384);
+    }
+    let fair = run(&scene).chains[0].left.per_second();
+    let floor = (1.6 * fair) as u64;
+    scene.chains[0].floor = Some(floor);
+    let report = run(&scene);
+    assert!(report.chains[0].left.per_second() > 0.97 * floor as f64, "{fair} {floor} {report:#?}");
 }

@@ -42,6 +42,16 @@ fn assert_text_as_committed(name: &str, text: &str) {
 }
 
 #[test]
+fn hop() {
+    assert_as_committed("hop");
+}
+
+#[test]
+fn scc_policy() {
+    assert_as_committed("scc-policy");
+}
+
+#[test]
 fn nfvnice_chain() {
     assert_as_committed("nfvnice-chain");
 }

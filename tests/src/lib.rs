@@ -3,6 +3,7 @@
 //! - [`machine`]: which cores to use, one test at a time, and what to say when something is lacking;
 //! - [`programs`]: the programs under test, built when they are missing;
 //! - [`session`]: a manager in this process, from its configuration to its last audit;
+//! - [`walk`]: pages of documentation, run as they are printed;
 //! - [`random`]: seeded choices;
 //! - [`capture`]: pcap and pcapng files, read and written.
 //!
@@ -14,3 +15,4 @@ pub mod machine;
 pub mod programs;
 pub mod random;
 pub mod session;
+pub mod walk;

@@ -76,6 +76,11 @@ impl Session {
             config::parse(&file.display().to_string(), &with_cores(text), &catalog, &Machine::observe());
         let loaded = loaded.unwrap_or_else(|mistakes| panic!("{mistakes}"));
         let options = Options {
+            source: headgate_manager::Source {
+                name: file.display().to_string(),
+                text: loaded.text,
+                edited: false,
+            },
             nf_program: programs::nfs(),
             catalog,
             listen: false,
@@ -84,6 +89,7 @@ impl Session {
             costs: costs.map(Path::to_owned),
             janitor: None,
             recorder: Recorder::default(),
+            follows: false,
         };
         let manager = Manager::start(loaded.config, options).unwrap_or_else(|error| panic!("{error}"));
         Self { handle: manager.handle(), manager: Some(manager), _alone: alone }

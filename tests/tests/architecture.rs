@@ -54,11 +54,15 @@ const ARROWS: &[(&str, &[&str])] = &[
             "headgate-host",
             "headgate-kernel",
             "headgate-memif",
+            // NFs that live in the thread of a worker.
+            "headgate-nf",
+            "headgate-nfs",
             "headgate-path",
             "headgate-pcap",
             "headgate-port",
             "headgate-session",
             "headgate-shm",
+            "headgate-wire",
         ],
     ),
     (

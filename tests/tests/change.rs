@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use headgate_api::Request;
 use headgate_api::status::{NfState, Snapshot};
 use headgate_tests::programs;
 use headgate_tests::session::{Session, chain, nf};
@@ -187,4 +188,41 @@ fn instances_keep_their_flows_while_others_change() {
     let now = session.audited();
     assert_eq!(flows(&now).iter().sum::<u64>(), 60, "{:?}", flows(&now));
     session.stop();
+}
+
+/// Processes of an NF are replaced and drained under traffic, again and again, and no packet is lost.
+#[test]
+fn nfs_are_restarted_and_drained_under_traffic() {
+    let text = whole(&[
+        with_nf("first", "run = \"forward\"\ninstances = 2"),
+        with_nf("count", "run = \"monitor\"\non_failure = \"bypass\""),
+        with_chain("there", &["first", "count"], "west"),
+        with_chain("back", &["count", "first"], "east"),
+    ]);
+    let session = Session::start(&text);
+    session.wait_for_packets("back", PACKETS);
+    let ask = |request: Request| session.ask(request).unwrap_or_else(|refusal| panic!("{refusal}"));
+    let named = |nf: &str| nf.to_owned();
+    for _ in 0..3 {
+        let before = session.snapshot();
+        let changes = ask(Request::Restart { nf: named("first") });
+        assert_eq!(changes["changes"], serde_json::json!(["nf first.1 restarted", "nf first.2 restarted"]));
+        let now = session.audited();
+        assert_eq!(now.nfs.len(), 3);
+        for (name, pid) in pids(&before).into_iter().filter(|(name, _)| name.starts_with("first")) {
+            assert_ne!(pids(&now)[name], pid, "{name}");
+        }
+        ask(Request::Drain { nf: named("first.1") });
+        session.wait_for_packets("there", PACKETS);
+        assert!(session.ask(Request::Drain { nf: named("first") }).is_err(), "the last one stays");
+        ask(Request::Restart { nf: named("first.1") });
+        ask(Request::Drain { nf: named("count") });
+        session.wait_for_packets("back", PACKETS);
+        ask(Request::Restart { nf: named("count") });
+        session.wait_for_packets("there", PACKETS);
+        let now = session.audited();
+        assert_nothing_lost(&now);
+        assert!(now.nfs.iter().all(|nf| nf.state == NfState::Running && nf.failures == 0), "{:#?}", now.nfs);
+    }
+    assert_nothing_lost(&session.stop());
 }

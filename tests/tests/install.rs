@@ -68,6 +68,8 @@ fn what_is_installed_works_and_goes_without_trace() {
         "usr/share/bash-completion/completions/headgate",
         "usr/share/zsh/site-functions/_headgate",
         "usr/share/fish/vendor_completions.d/headgate.fish",
+        "usr/share/doc/headgate/monitoring/headgate.rules.yml",
+        "usr/share/doc/headgate/monitoring/headgate.json",
         "usr/share/man/man1/headgate-nfs.1",
         "usr/share/man/man8/headgate-manager.8",
     ] {
@@ -95,7 +97,12 @@ fn check_manual(root: &Path) {
     assert!(fs::read_to_string(pages.join("headgate-bench-hop.1")).unwrap().contains("rounds"));
     assert!(!pages.join("headgate-man.1").exists(), "the command for packages is not for people");
     let script = fs::read_to_string(root.join("usr/share/bash-completion/completions/headgate")).unwrap();
-    assert!(script.contains("--rounds") && !script.contains("headgate__man)"), "{script}");
+    assert!(script.contains("COMPLETE="), "the shell asks the command: {script}");
+    let mut asked = Command::new(root.join("usr/bin/headgate"));
+    asked.args(["--", "headgate", "bench", "hop", "--rou"]).env("COMPLETE", "bash");
+    asked.envs([("_CLAP_COMPLETE_INDEX", "3"), ("_CLAP_IFS", "\n"), ("_CLAP_COMPLETE_COMP_TYPE", "9")]);
+    let words = must(asked.env("_CLAP_COMPLETE_SPACE", "true"));
+    assert!(words.contains("--rounds"), "{words}");
 }
 
 /// The programs find one another where they were installed, carry no debugging symbols, and the unit starts

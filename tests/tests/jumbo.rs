@@ -23,16 +23,26 @@ const BUFFER_BYTES: u32 = 9184;
 const BYTES: u64 = 4 << 20;
 const SERVER: &str = "192.0.2.2";
 
-fn configuration(buffer_bytes: u32) -> String {
+/// Kinds of ports on the interfaces where the cables end.
+#[derive(Clone, Copy)]
+enum Ports {
+    AfPacket,
+    Interface,
+}
+
+fn configuration(ports: Ports, buffer_bytes: u32) -> String {
     let mut text = format!(
         "[manager]\nname = \"tests\"\ncores = [{{manager}}]\n\
          [memory]\nbuffers = 4096\nbuffer_bytes = {buffer_bytes}\n"
     );
     for (number, name) in ["left", "right"].into_iter().enumerate() {
-        text += &format!(
-            "[[port]]\nname = \"{name}\"\nkind = \"dpdk\"\n\
-             device = \"net_af_packet{number},iface=hg-{name}\"\n"
-        );
+        text += &match ports {
+            Ports::AfPacket => format!(
+                "[[port]]\nname = \"{name}\"\nkind = \"dpdk\"\n\
+                 device = \"net_af_packet{number},iface=hg-{name}\"\n"
+            ),
+            Ports::Interface => format!("[[port]]\nname = \"{name}\"\ninterface = \"hg-{name}\"\n"),
+        };
     }
     for (name, run) in [("first", "forward"), ("count", "monitor"), ("last", "forward")] {
         text += &format!("[[nf]]\nname = \"{name}\"\nrun = \"{run}\"\ncore = {{nf}}\nring = 1024\n");
@@ -103,6 +113,34 @@ fn transfer(hosts: &Namespaces, session: &Session) {
     assert!(bytes / frames > u64::from(MTU) / 2, "{bytes} bytes came in {frames} frames");
 }
 
+/// Without DPDK: ordinary frames of that length, and TCP, both ways.
+#[test]
+fn jumbo_frames_pass_between_interfaces() {
+    if !machine::is_root() {
+        return machine::skip("jumbo", "network namespaces and packet sockets take root");
+    }
+    if !machine::has_program("jumbo", "iperf3") {
+        return;
+    }
+    for offloads in [false, true] {
+        let middle = Namespace::new().expect("root makes a namespace");
+        let plan = Plan { mtu: MTU, offloads, ..Plan::default() };
+        let hosts = Namespaces::planned(&middle, &plan).expect("root makes namespaces");
+        let text = configuration(Ports::Interface, BUFFER_BYTES);
+        let session = middle.run(|| Session::start(&text)).expect("the namespace can be entered");
+        for bytes in [8900, ECHO_BYTES_MAX] {
+            echo_in_the_end(&hosts, bytes);
+        }
+        transfer(&hosts, &session);
+        let now = session.audited();
+        for name in ["left", "right"] {
+            let port = port(&now, name);
+            assert_eq!((port.too_long, port.failed, port.bad_offload), (0, 0, 0), "{port:#?}");
+        }
+        session.stop();
+    }
+}
+
 #[test]
 fn jumbo_frames_pass_where_buffers_hold_them_and_are_refused_where_not() {
     if !machine::is_root() {
@@ -115,7 +153,7 @@ fn jumbo_frames_pass_where_buffers_hold_them_and_are_refused_where_not() {
     let plan = Plan { mtu: MTU, ..Plan::default() };
     let hosts = Namespaces::planned(&middle, &plan).expect("root makes namespaces");
     let start = |buffer_bytes| {
-        let text = configuration(buffer_bytes);
+        let text = configuration(Ports::AfPacket, buffer_bytes);
         middle.run(|| Session::start(&text)).expect("the namespace can be entered")
     };
 

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use headgate_api::status::Snapshot;
 use headgate_host::namespace::{Endpoint, Namespace, Namespaces, Plan};
+use headgate_host::network::Offload;
 use headgate_tests::session::{PATIENCE, Session, chain, nf, port};
 use headgate_tests::{machine, programs};
 
@@ -46,16 +47,17 @@ struct Bed {
 
 impl Bed {
     fn new(test: &str, second: &str, ports: [&str; 2]) -> Option<Self> {
-        Self::of(test, &configuration(second, ports), ports)
+        Self::of(test, &configuration(second, ports), ports, true)
     }
 
-    fn of(test: &str, configuration: &str, ports: [&str; 2]) -> Option<Self> {
+    /// `offloads`: whether the hosts leave cutting and checksums undone.
+    fn of(test: &str, configuration: &str, ports: [&str; 2], offloads: bool) -> Option<Self> {
         if !machine::is_root() {
             machine::skip(test, "network namespaces take root");
             return None;
         }
         let middle = Namespace::new().unwrap();
-        let plan = Plan { offloads: true, ..Plan::default() };
+        let plan = Plan { offloads, ..Plan::default() };
         let hosts = Namespaces::planned(&middle, &plan).unwrap();
         let session = middle.run(|| Session::start(configuration)).unwrap();
         if ports == TAPS {
@@ -189,6 +191,24 @@ fn long_frames_pass_three_nfs_that_take_them() {
     assert!(last.memory.iter().any(|region| region.long_buffers == 512), "{:#?}", last.memory);
 }
 
+/// Hosts that cut their data themselves: what follows each other is merged, and is one packet for the chain.
+#[test]
+fn segments_that_hosts_cut_are_merged_for_nfs_that_take_long_frames() {
+    const TEST: &str = "segments_that_hosts_cut_are_merged_for_nfs_that_take_long_frames";
+    let Some(bed) = Bed::of(TEST, &configuration(FIREWALL, INTERFACES), INTERFACES, false) else { return };
+    bed.says("long frames pass whole");
+    for ipv6 in [false, true] {
+        bed.transfer(ipv6);
+    }
+    // An interface that cuts nothing itself: the kernel does, and it is said.
+    bed.middle.links().unwrap().set_offload("hg-right", Offload::TransmitChecksum, false).unwrap();
+    let told = |now: &Snapshot| port(now, "east").long_frames.clone().unwrap_or_default();
+    bed.session.wait_for("it is said", |now| told(now).contains("tso is off on hg-right"));
+    bed.transfer(false);
+    let last = bed.end();
+    assert!(["west", "east"].iter().any(|name| frame_bytes(&last, name) > 1514), "{:#?}", last.ports);
+}
+
 #[test]
 fn one_nf_that_takes_none_gets_segments() {
     let Some(bed) = Bed::new("one_nf_that_takes_none_gets_segments", "run = \"hello\"", INTERFACES) else {
@@ -255,7 +275,7 @@ fn headers_that_an_nf_forges_harm_its_own_chain() {
     }
     // The first rule that fits is followed.
     text += &configuration(FIREWALL, INTERFACES);
-    let Some(bed) = Bed::of(TEST, &text, INTERFACES) else { return };
+    let Some(bed) = Bed::of(TEST, &text, INTERFACES, true) else { return };
     bed.says("long frames pass whole");
     let address = bed.hosts.right.addresses.iter().find(|address| address.is_ipv4()).expect("it has one");
     let listener = bed.hosts.right.namespace.run(|| TcpListener::bind((*address, THEIRS))).unwrap().unwrap();

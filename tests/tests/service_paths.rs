@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -260,15 +259,12 @@ impl Bed {
         let (client, server, switching, middle) = (new(), new(), new(), new());
         let join = |near: &Namespace, names: [&str; 2], macs: [u8; 2], mtu: u32| {
             let [own, other] = macs.map(|last| Mac([2, 0, 0, 0, 0, last]));
-            let mut links = near.links().expect("root sets up interfaces");
             let near_end = VethEnd { name: names[0], mac: own };
             let far_end = VethEnd { name: names[1], mac: other };
-            links.add_veth(near_end, far_end, switching.as_fd(), mtu).expect("root makes a cable");
-            let mut far_links = switching.links().expect("root sets up interfaces");
-            for (links, name) in [(&mut links, names[0]), (&mut far_links, names[1])] {
-                links.set_no_own_ipv6_address(name).expect("a setting");
+            near.join(&switching, [near_end, far_end], mtu).expect("root makes a cable");
+            for (place, name) in [(near, names[0]), (&switching, names[1])] {
+                let mut links = place.links().expect("root sets up interfaces");
                 links.set_offload(name, Offload::TransmitChecksum, false).expect("a setting");
-                links.set_up(name).expect("root switches interfaces on");
             }
         };
         // The cables between have room for the headers.

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use headgate_api::status::{EventCode, Snapshot};
+use headgate_host::cores;
 use headgate_tests::machine;
 use headgate_tests::session::{Session, nf, path_through};
 
@@ -26,15 +27,15 @@ impl Drop for Spinner {
     }
 }
 
-#[test]
-fn nfs_preempt_on_a_core_that_others_use() {
-    // Few packets: each has an NF wake up, and wait for its core.
-    let text =
-        path_through(&[("open", "run = \"forward\""), ("kept", "run = \"forward\"\npolicy = \"batch\"")])
-            .replace("\"50K\"", "\"2K\"");
-    let session = Session::start(&text);
+/// Few packets: each has an NF wake up, and wait for its core.
+fn configuration() -> String {
+    let nfs = [("open", "run = \"forward\""), ("kept", "run = \"forward\"\npolicy = \"batch\"")];
+    path_through(&nfs).replace("\"50K\"", "\"2K\"")
+}
+
+/// Waits until the one pre-empts, and the other is left as its file has it.
+fn assert_preempts(session: Session) {
     let policy = |now: &Snapshot, name: &str| nf(now, name).policy.clone();
-    let _spinner = Spinner::on(machine::nf_core());
     let now = session.wait_for("the NF pre-empts", |now| policy(now, "open") == "normal");
     assert_eq!(policy(&now, "kept"), "batch");
     // The policy is written together with shares and slices, and checked each second.
@@ -44,4 +45,25 @@ fn nfs_preempt_on_a_core_that_others_use() {
     assert!(told(EventCode::CoreTaken), "{:#?}", last.events);
     // It is our doing, and nobody else's.
     assert!(!told(EventCode::PolicyGranted) && !told(EventCode::PolicyRefused), "{:#?}", last.events);
+}
+
+/// This thread is one of the manager's process, and asks it all the time: where it may have had the core of
+/// NFs, nobody else is blamed for that.
+fn keep_off() {
+    let _ = cores::keep_current_thread_off(&[machine::nf_core()]).expect("a thread may be kept off a core");
+}
+
+#[test]
+fn nfs_preempt_on_a_core_that_others_use() {
+    keep_off();
+    let session = Session::start(&configuration());
+    let _spinner = Spinner::on(machine::nf_core());
+    assert_preempts(session);
+}
+
+#[test]
+fn nfs_preempt_on_a_core_that_others_had_before_the_manager_began() {
+    keep_off();
+    let _spinner = Spinner::on(machine::nf_core());
+    assert_preempts(Session::start(&configuration()));
 }

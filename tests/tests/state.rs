@@ -94,7 +94,8 @@ fn without_the_key_a_monitor_begins_anew() {
 fn an_offence_costs_the_state() {
     let (_folder, program) = programs::for_everybody(&programs::hostile());
     let foe = format!("exec = [\"{}\", \"not-held\"]\nstate = {{ keep = true }}", program.display());
-    let session = Session::start(&path_through(&[("foe", &foe)]));
+    // It runs for some milliseconds at a time, which nobody may see.
+    let session = Session::launch("foe.toml".as_ref(), &path_through(&[("foe", &foe)]), false);
     let told = |now: &Snapshot, code, words: &str| {
         now.events.iter().any(|event| event.code == code && event.what.contains(words))
     };

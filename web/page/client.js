@@ -2,12 +2,14 @@
 
 const KEY = "headgate.token";
 
-// A link to this page may carry the token behind `#token=`, which no browser sends to a server.
+// A link to this page may carry the token behind `#token=`, which no browser sends to a server, and what to
+// show.
 export function takeFromLink() {
     const link = new URLSearchParams(location.hash.slice(1));
     if (link.get("token")) sessionStorage.setItem(KEY, link.get("token"));
     if (link.get("theme")) document.documentElement.dataset.theme = link.get("theme") === "dark" ? "dark" : "light";
     if (location.hash) history.replaceState(null, "", location.pathname);
+    return link;
 }
 
 export const token = () => sessionStorage.getItem(KEY);

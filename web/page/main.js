@@ -4,6 +4,7 @@ import { Refusal, forget, keep, takeFromLink, token, watch } from "./client.js";
 import { frame } from "./frame.js";
 import { fill, row } from "./map.js";
 import { distribution, series, tag, timeline } from "./plot.js";
+import { forgetTraces, trace } from "./trace.js";
 import { percent, rate, scaled, time } from "./units.js";
 
 const SECONDS_SHOWN = 300, CHAINS_SHOWN = 40, CHAINS_KEPT = 500, EVENTS_SHOWN = 200, LINES_SHOWN = 5, TIMELINE_NS = 600e9;
@@ -30,7 +31,10 @@ function show({ snapshot, cpu, chains }) {
     };
     found.sort(orders[at("sort").value]);
     const shown = found.slice(0, CHAINS_SHOWN);
-    if (!chains.some((chain) => chain.status.name === picked)) picked = shown[0]?.status.name ?? null;
+    if (!chains.some((chain) => chain.status.name === picked)) {
+        forgetTraces();
+        picked = shown[0]?.status.name ?? null;
+    }
     at("more").textContent = found.length > shown.length ? `${shown.length} of ${found.length} shown` : "";
     place(shown);
     detail(chains.find((chain) => chain.status.name === picked));
@@ -39,7 +43,7 @@ function show({ snapshot, cpu, chains }) {
 function place(shown) {
     const elements = shown.map((chain) => {
         const name = chain.status.name;
-        if (!rows.has(name)) rows.set(name, row(name, () => { picked = name; again(); }));
+        if (!rows.has(name)) rows.set(name, row(name, () => pick(name)));
         fill(rows.get(name), chain, name === picked);
         return rows.get(name);
     });
@@ -51,10 +55,16 @@ function place(shown) {
     }
 }
 
+function pick(name) {
+    if (name !== picked) forgetTraces();
+    picked = name;
+    again();
+}
+
 // The plots of a chain.
 function detail(chain) {
     at("detail").hidden = !chain;
-    if (!chain) return;
+    if (!chain) return forgetTraces();
     const name = chain.status.name;
     at("detail-heading").textContent = `Chain ${name}`;
     const now = last.at_ns;
@@ -131,6 +141,10 @@ function hearSnapshot(snapshot) {
     at("view").hidden = false;
     show(current);
     showEvents();
+    if (wish.has("trace") && picked) {
+        wish.delete("trace");
+        at("trace").click();
+    }
 }
 
 function say(text) {
@@ -195,7 +209,8 @@ async function start() {
     await Promise.allSettled(both);
 }
 
-takeFromLink();
+const wish = takeFromLink();
+picked = wish.get("chain");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const root = document.documentElement;
 root.dataset.theme ??= sessionStorage.getItem("headgate.theme") ?? (dark.matches ? "dark" : "light");
@@ -203,7 +218,11 @@ at("theme").onclick = () => {
     root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
     sessionStorage.setItem("headgate.theme", root.dataset.theme);
 };
-at("leave").onclick = () => { forget(); say(null); ask(); };
+at("leave").onclick = () => { forget(); forgetTraces(); say(null); ask(); };
+at("tracing").onsubmit = (event) => {
+    event.preventDefault();
+    trace(picked, at("filter").value.trim());
+};
 at("enter").onsubmit = (event) => {
     event.preventDefault();
     keep(at("token").value.trim());

@@ -8,6 +8,7 @@ use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse as _, Response};
+use headgate_api::configuration::{RulesStatus, RunningConfiguration};
 use headgate_api::explanation::Explanation;
 use headgate_api::logs::Logs;
 use headgate_api::request::{Applied, Request};
@@ -139,6 +140,79 @@ pub struct Configuration {
 
 pub async fn apply(State(site): Shared, Body(file): Body<Configuration>) -> Outcome {
     let request = Request::Apply { name: file.name, text: file.text };
+    Ok(Json(site.manager.ask::<Applied>(&request).await?).into_response())
+}
+
+pub async fn configuration(State(site): Shared) -> Outcome {
+    Ok(Json(site.manager.ask::<RunningConfiguration>(&Request::Configuration).await?).into_response())
+}
+
+pub async fn diff(State(site): Shared, Body(file): Body<Configuration>) -> Outcome {
+    changed(&site, Request::Diff { name: file.name, text: file.text }).await
+}
+
+pub async fn rules(State(site): Shared) -> Outcome {
+    Ok(Json(site.manager.ask::<RulesStatus>(&Request::Rules).await?).into_response())
+}
+
+/// Body of the operation `add-rule`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewRule {
+    /// The rule as in a file: `protocol = "tcp", destination_port = 80, chain = "web"`.
+    rule: String,
+    /// Place that it gets, from 1 on. Default: behind all others.
+    place: Option<u32>,
+}
+
+pub async fn add_rule(State(site): Shared, Body(new): Body<NewRule>) -> Outcome {
+    changed(&site, Request::AddRule { rule: new.rule, place: new.place.map(|place| place as usize) }).await
+}
+
+/// Parameters of the operation `delete-rule`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuleQuery {
+    /// Place of the rule, from 1 on.
+    place: u32,
+}
+
+pub async fn delete_rule(State(site): Shared, Parameters(query): Parameters<RuleQuery>) -> Outcome {
+    changed(&site, Request::DeleteRule { place: query.place as usize }).await
+}
+
+pub async fn restart(State(site): Shared, Name(nf): Name) -> Outcome {
+    match changed(&site, Request::Restart { nf: nf.clone() }).await {
+        Err(problem) => Err(or_no_such_nf(&site, &nf, problem).await),
+        restarted => restarted,
+    }
+}
+
+pub async fn drain(State(site): Shared, Name(nf): Name) -> Outcome {
+    match changed(&site, Request::Drain { nf: nf.clone() }).await {
+        Err(problem) => Err(or_no_such_nf(&site, &nf, problem).await),
+        drained => drained,
+    }
+}
+
+pub async fn failover(State(site): Shared, Name(group): Name) -> Outcome {
+    changed(&site, Request::FailOver { group }).await
+}
+
+/// Body of the operation `migrate`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Migrate {
+    /// Node that is to be active.
+    to: String,
+}
+
+pub async fn migrate(State(site): Shared, Name(group): Name, Body(migrate): Body<Migrate>) -> Outcome {
+    changed(&site, Request::Migrate { group, to: migrate.to }).await
+}
+
+/// Asks for a change, and returns what changed.
+async fn changed(site: &Site, request: Request) -> Outcome {
     Ok(Json(site.manager.ask::<Applied>(&request).await?).into_response())
 }
 

@@ -27,6 +27,7 @@ mod service;
 mod site;
 mod socket;
 mod streams;
+mod watching;
 
 pub use manager::Manager;
 pub use server::{Server, ServerError};

@@ -146,6 +146,36 @@ impl Manager {
         Ok(serde_json::from_slice::<Result<Json, RequestError>>(&answer)?)
     }
 
+    /// Asks for a stream ([`headgate_api::watch`]). Returns what follows the manager's answer.
+    pub async fn watch(&self, request: &Request) -> Result<BufReader<UnixStream>, Problem> {
+        match timeout(SOON, self.begin(request)).await {
+            Err(_) => Err(self.silent(format!("no answer within {} s", SOON.as_secs()))),
+            Ok(Err(error)) => Err(self.unreachable(&error)),
+            // Its words for a request that makes no sense, of which the client is told as of its own.
+            Ok(Ok((Err(refusal), _)))
+                if refusal.code == 2 && !refusal.message.contains("unknown variant") =>
+            {
+                Err(Problem::new(Kind::Malformed, "request", refusal.message))
+            }
+            Ok(Ok((Err(refusal), _))) => Err(self.refused(refusal)),
+            Ok(Ok((Ok(_), stream))) => Ok(stream),
+        }
+    }
+
+    async fn begin(&self, request: &Request) -> io::Result<(Answer, BufReader<UnixStream>)> {
+        let mut stream = UnixStream::connect(&self.socket).await?;
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        let sent = stream.write_all(&line).await;
+        let (mut stream, mut answer) = (BufReader::new(stream), Vec::new());
+        (&mut stream).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut answer).await?;
+        if answer.is_empty() {
+            sent?;
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        Ok((serde_json::from_slice(&answer)?, stream))
+    }
+
     fn place(&self) -> String {
         format!("manager {}", self.name)
     }
@@ -186,9 +216,15 @@ impl Manager {
 /// Returns the longest time that a request may take: the manager's own, where NFs have to do something.
 const fn patience(request: &Request) -> Duration {
     match request {
-        Request::Apply { .. } | Request::Tell { .. } | Request::Stop => {
-            ANSWER_PATIENCE.saturating_add(CLIENT_PATIENCE)
-        }
+        Request::Apply { .. }
+        | Request::AddRule { .. }
+        | Request::DeleteRule { .. }
+        | Request::Restart { .. }
+        | Request::Drain { .. }
+        | Request::FailOver { .. }
+        | Request::Migrate { .. }
+        | Request::Tell { .. }
+        | Request::Stop => ANSWER_PATIENCE.saturating_add(CLIENT_PATIENCE),
         _ => SOON,
     }
 }

@@ -10,14 +10,16 @@ use axum::handler::Handler;
 use axum::http::Method;
 use axum::response::IntoResponse as _;
 use axum::routing::{MethodFilter, MethodRouter, on};
+use headgate_api::configuration::{RulesStatus, RunningConfiguration};
 use headgate_api::event::Event;
 use headgate_api::explanation::Explanation;
 use headgate_api::logs::Logs;
 use headgate_api::request::Applied;
 use headgate_api::status::{
-    ChainStatus, DropStatus, FlowStatus, NfStatus, PortStatus, Snapshot, WorkerStatus,
+    ChainStatus, DropStatus, FlowStatus, GroupStatus, NfStatus, PortStatus, Snapshot, WorkerStatus,
 };
 use headgate_api::told::Told;
+use headgate_api::watch::Said;
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
 
@@ -25,6 +27,7 @@ use crate::auth::Role;
 use crate::handlers as handle;
 use crate::metrics;
 use crate::site::Site;
+use crate::watching;
 
 /// How a type is described.
 pub type Describe = fn(&mut SchemaGenerator) -> Schema;
@@ -38,6 +41,8 @@ pub enum Answers {
     Text(&'static str),
     /// Server-sent events, each with a document of this type.
     Stream(Describe),
+    /// Bytes of this content type.
+    Bytes(&'static str),
     /// A status without a body.
     Nothing,
 }
@@ -81,6 +86,7 @@ impl Operation {
         let (method, filter) = match method {
             "PUT" => (Method::PUT, MethodFilter::PUT),
             "POST" => (Method::POST, MethodFilter::POST),
+            "DELETE" => (Method::DELETE, MethodFilter::DELETE),
             _ => (Method::GET, MethodFilter::GET),
         };
         // What changes the manager is the administrator's.
@@ -122,7 +128,10 @@ macro_rules! part {
 
 /// Returns all operations.
 pub fn all() -> Vec<Operation> {
-    [views(), changes(), streams_and_texts()].into_iter().flatten().collect()
+    [views(), rules(), changes(), processes(), groups(), watching(), streams_and_texts()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn views() -> Vec<Operation> {
@@ -160,6 +169,7 @@ fn views() -> Vec<Operation> {
             handle::nf,
         ),
         part!("ports", "/v1/ports", "Get the ports", ports: PortStatus),
+        part!("groups", "/v1/groups", "Get the groups of chains that nodes keep for each other", groups: GroupStatus),
         part!("workers", "/v1/workers", "Get the workers", workers: WorkerStatus),
         part!("drops", "/v1/drops", "Get the packets that were dropped, by chain and reason", drops: DropStatus),
         part!("events", "/v1/events", "Get the last events, oldest first", events: Event),
@@ -219,6 +229,134 @@ fn changes() -> Vec<Operation> {
     ]
 }
 
+/// Returns the operations on the configuration in force and its rules.
+fn rules() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            ["configuration", "GET", "/v1/configuration", "Get the text in force, without secrets"],
+            Some("configuration"),
+            json::<RunningConfiguration>(),
+            handle::configuration,
+        ),
+        Operation::new(
+            ["rules", "GET", "/v1/rules", "Get the rules, and how many flows each decided on"],
+            Some("rules"),
+            json::<RulesStatus>(),
+            handle::rules,
+        ),
+        Operation::new(
+            ["diff", "POST", "/v1/configuration/diff", "Tell what applying a configuration would change"],
+            Some("diff"),
+            json::<Applied>(),
+            handle::diff,
+        )
+        .body::<handle::Configuration>(),
+        Operation::new(
+            ["add-rule", "POST", "/v1/rules", "Add a rule"],
+            Some("add-rule"),
+            json::<Applied>(),
+            handle::add_rule,
+        )
+        .body::<handle::NewRule>(),
+        Operation::new(
+            ["delete-rule", "DELETE", "/v1/rules", "Delete a rule"],
+            Some("delete-rule"),
+            json::<Applied>(),
+            handle::delete_rule,
+        )
+        .query::<handle::RuleQuery>(),
+    ]
+}
+
+/// Returns the operations on the processes of an NF.
+fn processes() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            [
+                "restart",
+                "POST",
+                "/v1/nfs/{name}/restart",
+                "Replace the processes of an NF, or of one instance, one after the other, without loss",
+            ],
+            Some("restart"),
+            json::<Applied>(),
+            handle::restart,
+        ),
+        Operation::new(
+            [
+                "drain",
+                "POST",
+                "/v1/nfs/{name}/drain",
+                "Let the instances of an NF, or one instance, finish their packets, and stop them",
+            ],
+            Some("drain"),
+            json::<Applied>(),
+            handle::drain,
+        ),
+    ]
+}
+
+/// Returns the operations on the node that works for a group.
+fn groups() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            [
+                "failover",
+                "POST",
+                "/v1/groups/{name}/failover",
+                "Make the standby of a group active at once, by a replay of what it does not have yet",
+            ],
+            Some("fail-over"),
+            json::<Applied>(),
+            handle::failover,
+        ),
+        Operation::new(
+            [
+                "migrate",
+                "POST",
+                "/v1/groups/{name}/migrate",
+                "Hand a group over to its standby, with a last copy of all state",
+            ],
+            Some("migrate"),
+            json::<Applied>(),
+            handle::migrate,
+        )
+        .body::<handle::Migrate>(),
+    ]
+}
+
+fn watching() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            ["trace", "GET", "/v1/trace", "Follow the next packets from their arrival to their end"],
+            Some("trace"),
+            stream::<Said>(),
+            watching::trace,
+        )
+        .query::<watching::TraceQuery>(),
+        Operation::new(
+            ["observe", "GET", "/v1/observe", "Watch flows, events and decisions"],
+            Some("observe"),
+            stream::<Said>(),
+            watching::observe,
+        )
+        .query::<watching::ObserveQuery>(),
+        // By POST, so that it is the administrator's: payloads are in it.
+        Operation::new(
+            [
+                "capture",
+                "POST",
+                "/v1/capture",
+                "Capture packets at stations, as a pcapng file that comes as it grows",
+            ],
+            Some("capture"),
+            Answers::Bytes(watching::CAPTURE),
+            watching::capture,
+        )
+        .body::<watching::Capture>(),
+    ]
+}
+
 fn streams_and_texts() -> Vec<Operation> {
     let snapshot = Some("snapshot");
     vec![
@@ -256,32 +394,4 @@ pub fn metrics() -> Operation {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use headgate_api::Request;
-
-    use super::*;
-
-    /// What can be asked of a manager can be asked here. The list of requests is that of their reader.
-    #[test]
-    fn every_request_has_an_operation() {
-        let error = serde_json::from_str::<Request>(r#"{"ask":"nothing"}"#).unwrap_err().to_string();
-        let (_, words) = error.split_once("expected one of ").unwrap_or_else(|| panic!("{error}"));
-        let words: BTreeSet<&str> = words.split('`').skip(1).step_by(2).collect();
-        assert!(words.contains("snapshot") && words.contains("stop"), "{error}");
-        let operations = all();
-        let asked: BTreeSet<&str> = operations.iter().filter_map(|operation| operation.request).collect();
-        assert_eq!(asked, words);
-    }
-
-    #[test]
-    fn names_and_paths_are_unique() {
-        let operations = all();
-        let ids: BTreeSet<&str> = operations.iter().map(|operation| operation.id).collect();
-        assert_eq!(ids.len(), operations.len());
-        let paths: BTreeSet<(&str, &str)> =
-            operations.iter().map(|operation| (operation.method.as_str(), operation.path)).collect();
-        assert_eq!(paths.len(), operations.len());
-    }
-}
+mod tests;

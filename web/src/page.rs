@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Path, content type and text of each file.
-const FILES: [(&str, &str, &str); 9] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("/", "text/html; charset=utf-8", include_str!("../page/index.html")),
     ("/page/style.css", "text/css; charset=utf-8", include_str!("../page/style.css")),
     ("/page/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str, &str); 9] = [
     ("/page/frame.js", SCRIPT, include_str!("../page/frame.js")),
     ("/page/map.js", SCRIPT, include_str!("../page/map.js")),
     ("/page/plot.js", SCRIPT, include_str!("../page/plot.js")),
+    ("/page/trace.js", SCRIPT, include_str!("../page/trace.js")),
     ("/page/units.js", SCRIPT, include_str!("../page/units.js")),
 ];
 

@@ -47,7 +47,8 @@ fn event((number, event): &Numbered) -> sse::Event {
     document("event", event).id(number.to_string())
 }
 
-fn document(name: &str, value: &impl Serialize) -> sse::Event {
+/// Returns an event of a name with a document.
+pub fn document(name: &str, value: &impl Serialize) -> sse::Event {
     // Plain values with words for keys: they always can be written.
     sse::Event::default().event(name).data(serde_json::to_string(value).unwrap_or_default())
 }

@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use common::fake::{Fake, Manners, event};
@@ -31,7 +31,10 @@ fn operations() -> Vec<(String, String, String, Option<&'static str>)> {
         for (method, operation) in methods.as_object().unwrap() {
             let body = match operation["operationId"].as_str().unwrap() {
                 "tell" => Some(r#"{"body":"reset"}"#),
-                "apply" => Some(r#"{"name":"edge.toml","text":"good"}"#),
+                "apply" | "diff" => Some(r#"{"name":"edge.toml","text":"good"}"#),
+                "add-rule" => Some(r#"{"rule":"chain = \"web\""}"#),
+                "capture" => Some(r#"{"chain":"web"}"#),
+                "migrate" => Some(r#"{"to":"east"}"#),
                 "measure" => Some(r#"{"on":true}"#),
                 _ => None,
             };
@@ -39,6 +42,7 @@ fn operations() -> Vec<(String, String, String, Option<&'static str>)> {
             let role = operation["x-role"].as_str().unwrap().to_owned();
             let path = match path.as_str() {
                 "/v1/explain" => "/v1/explain?packet=udp+10.0.0.1:1+%3e+10.0.1.1:2".to_owned(),
+                "/v1/rules" if method == "delete" => "/v1/rules?place=1".to_owned(),
                 path => path.replace("{name}", name),
             };
             all.push((method.to_uppercase(), path, role, body));
@@ -69,6 +73,15 @@ fn the_administrator_may_do_everything() {
             assert!([200, 204].contains(&status), "{method} {path}: {status} {text}");
         }
     }
+    // What the manager said before its end, as it said it.
+    let capture = server.ask(ADMIN, "POST", "/v1/capture", Some(r#"{"chain":"web"}"#));
+    assert!(capture.0 == 200 && capture.1.contains("blocks"), "{capture:?}");
+    let trace = server.ask(READER, "GET", "/v1/trace?packets=3&chain=web", None).1;
+    assert!(trace.contains("event: trace") && trace.contains("event: end"), "{trace}");
+    let (status, problem) = server.ask_json(READER, "GET", "/v1/observe?chain=wep", None);
+    assert_eq!((status, kind(&problem)), (409, "refused"));
+    let (status, problem) = server.ask_json(READER, "GET", "/v1/trace?filter=tcp+prot+80", None);
+    assert!(status == 400 && problem["detail"].as_str().unwrap().contains("^^^^"), "{problem}");
     let asked = format!("{:?}", manager.asked());
     for word in ["audit: true", "Flows { most: 100 }", "nf: \"fw\", most: 100, from: 0", "Stop", "on: true"] {
         assert!(asked.contains(word), "{word}: {asked}");
@@ -78,6 +91,19 @@ fn the_administrator_may_do_everything() {
     let (_, applied) =
         server.ask_json(ADMIN, "PUT", "/v1/configuration", Some(r#"{"name":"e","text":"good"}"#));
     assert_eq!(applied, json!({ "changes": ["nf fw: added"] }));
+    let rule = Some(r#"{"rule":"protocol = \"tcp\", chain = \"web\"","place":1}"#);
+    let (_, added) = server.ask_json(ADMIN, "POST", "/v1/rules", rule);
+    assert_eq!(added, json!({ "changes": ["rule 1 added: protocol = \"tcp\", chain = \"web\""] }));
+    for (method, path, status, word) in [
+        ("DELETE", "/v1/rules?place=9", 422, "configuration-refused"),
+        ("DELETE", "/v1/rules", 400, "malformed"),
+        ("DELETE", "/v1/rules?place=-1", 400, "malformed"),
+        ("POST", "/v1/nfs/none/restart", 404, "no-such-name"),
+        ("POST", "/v1/nfs/none/drain", 404, "no-such-name"),
+    ] {
+        let (code, problem) = server.ask_json(ADMIN, method, path, None);
+        assert_eq!((code, kind(&problem)), (status, word), "{method} {path}: {problem}");
+    }
 }
 
 #[test]
@@ -407,4 +433,18 @@ proptest! {
         prop_assert!(!answer.starts_with("HTTP/1.1 5"), "{answer}");
         prop_assert_eq!(server.ask(READER, "GET", "/v1/snapshot", None).0, 200);
     }
+}
+
+#[test]
+fn the_document_is_as_committed() {
+    let text = serde_json::to_string_pretty(&openapi::document()).unwrap() + "\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/openapi.json");
+    if std::env::var_os("HEADGATE_UPDATE_SNAPSHOTS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&path).is_ok_and(|committed| committed == text),
+        "{} differs from the types; if that is meant, run this test with HEADGATE_UPDATE_SNAPSHOTS=1",
+        path.display()
+    );
 }

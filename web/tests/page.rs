@@ -92,6 +92,36 @@ fn the_page_shows_chains_queues_plots_and_events() {
     assert!(!fake.was_changed());
 }
 
+/// A link may name a chain, and have the button that traces it pressed.
+#[test]
+fn a_chains_traces_are_shown_on_a_click() {
+    let fake = Fake::start(Manners::Good);
+    let server = Running::of_api(fake.folder(), fake.socket());
+    for (size, theme) in [("640,1400", "light"), ("1600,1400", "dark")] {
+        let link = format!("theme={theme}&chain=web&trace&token={READER}");
+        let Some(page) = shown(&server, size, &link, "class=\"trace dropped\"") else { return };
+        let traces = between(&page, "<div id=\"traces\"", "</section>");
+        for text in [
+            "udp 10.0.0.1:1 &gt; 10.0.1.1:2",
+            "<td>deliver</td><td>fw</td>",
+            "verdict next",
+            "ip.dst: 10.0.1.1 → &lt;img src=x",
+            "dropped at scan: nf-verdict",
+        ] {
+            assert!(traces.contains(text), "no {text} in {traces}");
+        }
+        assert_eq!(traces.matches("<rect class=\"c0\"").count(), 4, "{traces}");
+        assert!(between(&page, "id=\"traced\"", "</p>").contains("1 packet, as many as came"), "{page}");
+    }
+    // A chain that the manager does not let be watched says why, as a filter does.
+    let page = shown(&server, "1280,800", &format!("chain=-&trace&token={READER}"), "class=\"refused\"");
+    let Some(page) = page else { return };
+    assert!(between(&page, "id=\"traced\"", "</p>").contains("no such chain"), "{page}");
+    let asked = format!("{:?}", fake.asked());
+    assert!(asked.contains("chain: Some(\"web\"), filter: None, packets: 5"), "{asked}");
+    assert!(!fake.was_changed());
+}
+
 #[test]
 fn without_a_token_the_page_asks_for_one_and_shows_nothing() {
     let fake = Fake::start(Manners::Good);

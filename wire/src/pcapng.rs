@@ -12,6 +12,10 @@ const INTERFACE: u32 = 1;
 const PACKET_OBSOLETE: u32 = 2;
 const PACKET_SIMPLE: u32 = 3;
 const PACKET_ENHANCED: u32 = 6;
+const INTERFACE_STATISTICS: u32 = 5;
+const OPTION_COMMENT: u16 = 1;
+const OPTION_STATISTICS_RECEIVED: u16 = 4;
+const OPTION_STATISTICS_DROPPED: u16 = 5;
 const OPTION_SECTION_APPLICATION: u16 = 4;
 const OPTION_INTERFACE_NAME: u16 = 2;
 const OPTION_TIME_RESOLUTION: u16 = 9;
@@ -144,6 +148,65 @@ pub fn directed_packet(out: &mut [u8], packet: Packet, direction: Direction, fil
     packet_with(out, packet, &options, fill);
 }
 
+/// Most bytes of a comment that are written.
+pub const COMMENT_BYTES_MAX: usize = 1024;
+
+/// Bytes of the block of a packet of which `length` bytes are kept, and a comment.
+#[must_use]
+pub fn commented_packet_bytes(length: usize, comment: &str) -> usize {
+    packet_bytes(length) + option_bytes(comment_of(comment).len()) + OPTION_BYTES
+}
+
+/// The part of a comment that is written, cut between two characters.
+fn comment_of(comment: &str) -> &str {
+    &comment[..comment.floor_char_boundary(COMMENT_BYTES_MAX)]
+}
+
+/// Writes the block of a packet and a comment on it (§3.5), as [`packet`] does, to
+/// [`commented_packet_bytes`].
+///
+/// # Panics
+/// When `out` is shorter.
+pub fn commented_packet(out: &mut [u8], packet: Packet, comment: &str, fill: impl FnOnce(&mut [u8])) {
+    let comment = comment_of(comment).as_bytes();
+    let mut options = [0; option_bytes(COMMENT_BYTES_MAX) + OPTION_BYTES];
+    options[..2].copy_from_slice(&OPTION_COMMENT.to_le_bytes());
+    options[2..4].copy_from_slice(&(comment.len() as u16).to_le_bytes());
+    options[OPTION_BYTES..OPTION_BYTES + comment.len()].copy_from_slice(comment);
+    packet_with(out, packet, &options[..option_bytes(comment.len()) + OPTION_BYTES], fill);
+}
+
+/// Bytes of the statistics of an interface.
+pub const STATISTICS_BYTES: usize = BLOCK_BYTES + 12 + 2 * option_bytes(8) + OPTION_BYTES;
+
+/// Counts of an interface's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// Number of the interface in the section.
+    pub interface: u32,
+    /// Time of the counts, in nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Packets that were to be in the file.
+    pub received: u64,
+    /// Packets among these that are not.
+    pub dropped: u64,
+}
+
+/// Writes the statistics of an interface (§4.6).
+///
+/// # Panics
+/// When `out` has not [`STATISTICS_BYTES`].
+pub fn statistics(out: &mut [u8], counts: Statistics) {
+    let mut cursor = Cursor::begin(out, INTERFACE_STATISTICS);
+    cursor.put(&counts.interface.to_le_bytes());
+    cursor.put(&((counts.time_ns >> 32) as u32).to_le_bytes());
+    cursor.put(&(counts.time_ns as u32).to_le_bytes());
+    cursor.option(OPTION_STATISTICS_RECEIVED, &counts.received.to_le_bytes());
+    cursor.option(OPTION_STATISTICS_DROPPED, &counts.dropped.to_le_bytes());
+    cursor.option(0, &[]);
+    cursor.end();
+}
+
 #[inline]
 fn packet_with(out: &mut [u8], packet: Packet, options: &[u8], fill: impl FnOnce(&mut [u8])) {
     let total = (out.len() as u32).to_le_bytes();
@@ -231,5 +294,23 @@ mod tests {
         directed_packet(&mut block, about, Direction::Outbound, |bytes| bytes.copy_from_slice(b"abc"));
         let options = [2, 0, 4, 0, 2, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(block[28..], [&[b'a', b'b', b'c', 0][..], &options, &[48, 0, 0, 0]].concat());
+        let mut block = vec![9; commented_packet_bytes(3, "lost")];
+        commented_packet(&mut block, about, "lost", |bytes| bytes.copy_from_slice(b"abc"));
+        let options = [1, 0, 4, 0, b'l', b'o', b's', b't', 0, 0, 0, 0];
+        assert_eq!(block[28..], [&[b'a', b'b', b'c', 0][..], &options, &[48, 0, 0, 0]].concat());
+        let mut block = [9; STATISTICS_BYTES];
+        statistics(&mut block, Statistics { interface: 1, time_ns: 0x1_0000_0002, received: 7, dropped: 3 });
+        assert_eq!(block[..20], [5, 0, 0, 0, 52, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(block[20..36], [4, 0, 8, 0, 7, 0, 0, 0, 0, 0, 0, 0, 5, 0, 8, 0]);
+        assert_eq!(block[36..], [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 52, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_long_comment_is_cut_between_characters() {
+        let long = "\u{e9}".repeat(1000);
+        let mut block = vec![0; commented_packet_bytes(0, &long)];
+        let about = Packet { interface: 0, time_ns: 0, length: 0, kept: 0 };
+        commented_packet(&mut block, about, &long, |_| ());
+        assert_eq!(block.len(), packet_bytes(0) + 4 + 1024 + 4);
     }
 }

@@ -8,7 +8,7 @@ const QUICK_LIMIT: Duration = Duration::from_secs(56);
 
 /// Duration and number of rounds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     pub rounds: u32,
     pub warm_up: Duration,
     pub window: Duration,
@@ -34,7 +34,7 @@ impl Pace {
 }
 
 /// Makes rounds as long as there is time for another one, and tells the progress.
-pub(super) fn each_round(
+pub(crate) fn each_round(
     pace: Pace,
     notes: &mut Vec<String>,
     mut measure: impl FnMut(u32) -> anyhow::Result<()>,

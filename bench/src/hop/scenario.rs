@@ -7,6 +7,11 @@ use headgate_host::cores::Placement;
 /// Source address of flow 0, as a number; flow `n` has the `n`th after it (the generator's default).
 const FIRST_SOURCE: u32 = u32::from_be_bytes([10, 0, 0, 1]);
 
+/// Packet buffers where pages are compared. Our choice: half of the default, which takes half of the pages.
+const PAGED_BUFFERS: u32 = 16_384;
+/// Pages of 2 MiB that so many buffers take at most: 4 KiB for each.
+pub const HUGE_PAGES: u64 = (PAGED_BUFFERS as u64 * 4096) >> 21;
+
 /// Work of an NF on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -27,6 +32,17 @@ pub enum Shape {
     Polling,
     /// All NFs in one process.
     Fused,
+    /// All NFs in the thread of the worker.
+    Worker,
+}
+
+/// Pages of packet memory, flow table and holder table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// 2 MiB, or it does not start.
+    Huge,
+    /// 4 KiB.
+    Ordinary,
 }
 
 /// Traffic, chains and NFs of one variant.
@@ -46,21 +62,42 @@ pub struct Scenario {
     pub rate: Option<f64>,
     /// Whether packets carry the time by which the null port measures latency.
     pub timestamps: bool,
+    /// Pages; `None` leaves the manager's default.
+    pub pages: Option<Pages>,
 }
 
 impl Scenario {
     /// Makes a scenario of one flow through one chain at overload.
     #[must_use]
     pub const fn plain(work: &'static [Work], shape: Shape) -> Self {
-        Self { work, shape, flows: 1, flow_capacity: None, chains: 1, rate: None, timestamps: false }
+        Self {
+            work,
+            shape,
+            flows: 1,
+            flow_capacity: None,
+            chains: 1,
+            rate: None,
+            timestamps: false,
+            pages: None,
+        }
     }
 
     /// Returns the configuration file.
     #[must_use]
     pub fn to_toml(&self, placement: Placement) -> String {
-        let mut text = format!("[manager]\nname = \"bench\"\ncores = [{}]\n", placement.manager);
+        self.named("bench", placement)
+    }
+
+    /// Returns the configuration file of a manager of this name.
+    #[must_use]
+    pub fn named(&self, name: &str, placement: Placement) -> String {
+        let mut text = format!("[manager]\nname = \"{name}\"\ncores = [{}]\n", placement.manager);
         if let Some(capacity) = self.flow_capacity {
             let _ = write!(text, "\n[flows]\ncapacity = {capacity}\n");
+        }
+        if let Some(pages) = self.pages {
+            let word = if pages == Pages::Huge { "require" } else { "never" };
+            let _ = write!(text, "\n[memory]\nbuffers = {PAGED_BUFFERS}\nhugepages = \"{word}\"\n");
         }
         self.write_ports(&mut text);
         let stages = self.write_nfs(&mut text, placement.nfs);
@@ -86,10 +123,14 @@ impl Scenario {
             Work::MacSwap => "run = \"mac-swap\"".to_owned(),
             Work::Cycles(cycles) => format!("run = \"synthetic\", args = {{ cycles = {cycles} }}"),
         };
-        if self.shape == Shape::Fused {
+        if matches!(self.shape, Shape::Fused | Shape::Worker) {
             let all: Vec<_> = self.work.iter().map(|work| format!("{{ {} }}", run(work))).collect();
             let all = all.join(", ");
-            let _ = write!(text, "\n[[nf]]\nname = \"all\"\nfuse = [{all}]\ncore = {core}\n");
+            let place = match self.shape {
+                Shape::Worker => "fused = \"worker\"".to_owned(),
+                _ => format!("core = {core}"),
+            };
+            let _ = write!(text, "\n[[nf]]\nname = \"all\"\nfuse = [{all}]\n{place}\n");
             return "\"all\"".to_owned();
         }
         let waits = if self.shape == Shape::Polling { "polling" } else { "notified" };
@@ -127,14 +168,7 @@ mod tests {
     const PLACEMENT: Placement = Placement { manager: 0, nfs: 1 };
 
     fn shipped() -> Catalog {
-        let nf = |name: &str| ShippedNf {
-            name: name.to_owned(),
-            summary: String::new(),
-            arguments: None,
-            writes: None,
-            keeps: false,
-            takes_long_frames: false,
-        };
+        let nf = |name: &str| ShippedNf { name: name.to_owned(), ..ShippedNf::default() };
         Catalog::new(vec![nf("forward"), nf("synthetic")])
     }
 
@@ -167,6 +201,14 @@ mod tests {
     }
 
     #[test]
+    fn nfs_in_the_worker_have_no_core_of_their_own() {
+        const WORK: &[Work] = &[Work::Forward; 3];
+        let config = accepted(&Scenario::plain(WORK, Shape::Worker));
+        assert!(config.nfs[0].is_resident());
+        assert_eq!(config.nfs[0].cores, config.manager.cores);
+    }
+
+    #[test]
     fn every_flow_has_a_chain_of_its_own() {
         let many = Scenario {
             flows: 300,
@@ -180,6 +222,22 @@ mod tests {
         let source = |rule: usize| config.rules[rule].source.unwrap().address.to_string();
         // Flow 255 is the one whose address does not end where that of flow 0 does.
         assert_eq!([source(0), source(255)], ["10.0.0.1", "10.0.1.0"]);
+    }
+
+    #[test]
+    fn pages_are_asked_for_and_what_is_reserved_is_enough() {
+        let plain = Scenario::plain(&[Work::Forward], Shape::Isolated);
+        let free = |pages| Machine {
+            hugepages_free: pages,
+            cores: vec![0, 1],
+            memory_bytes: 16 << 30,
+            ..Machine::default()
+        };
+        let text = |pages| Scenario { pages: Some(pages), ..plain.clone() }.to_toml(PLACEMENT);
+        let of = |pages, huge| parse("bench.toml", &text(pages), &shipped(), &free(huge));
+        assert!(of(Pages::Huge, HUGE_PAGES).is_ok() && of(Pages::Ordinary, 0).is_ok());
+        assert!(of(Pages::Huge, 0).is_err());
+        assert!(!plain.to_toml(PLACEMENT).contains("hugepages"));
     }
 
     #[test]

@@ -42,6 +42,16 @@ fn unknown_names_are_refused_and_known_ones_kept() {
     assert_eq!(options(&["--only", "one", "isolated_over_fused"]).unwrap().only.len(), 2);
 }
 
+#[test]
+fn pages_are_compared_only_when_asked_for() {
+    let names = |words: &[&str]| -> Vec<&str> {
+        options(words).unwrap().wanted().iter().map(|variant| variant.name).collect()
+    };
+    assert_eq!(names(&["--pages"]), ["one_huge", "one_ordinary", "flows_1m_huge", "flows_1m_ordinary"]);
+    assert!(!names(&[]).iter().any(|name| name.ends_with("_huge") || name.ends_with("_ordinary")));
+    assert_eq!(names(&["--quick", "--only", "one_huge"]), ["one_huge"]);
+}
+
 fn interval(stations: &[(&str, u64, u64)], left: u64) -> Interval {
     let station = |&(name, time_ns, packets): &(&str, u64, u64)| StationStatus {
         station: name.to_owned(),

@@ -1,6 +1,6 @@
 //! Names of what is measured: variants, and the ratios between them.
 
-use super::scenario::{Scenario, Shape, Work};
+use super::scenario::{Pages, Scenario, Shape, Work};
 
 /// Measurement of a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,19 +45,24 @@ const fn variant(name: &'static str, kind: Kind) -> Variant {
 }
 
 /// Every variant, in the order of a round.
-pub const VARIANTS: [Variant; 17] = [
+pub const VARIANTS: [Variant; 22] = [
     variant("bare_wakeup", Kind::Wakeup),
     variant("one", Kind::Throughput),
     variant("one_touching", Kind::Throughput),
     variant("three", Kind::Throughput),
     variant("three_polling", Kind::Throughput),
     variant("fused", Kind::Throughput),
+    variant("fused_worker", Kind::Throughput),
     variant("isolated_cost", Kind::Throughput),
     variant("fused_cost", Kind::Throughput),
     variant("chains_1", Kind::Throughput),
     variant("chains_10000", Kind::Throughput),
     variant("flows_1", Kind::Throughput),
     variant("flows_1m", Kind::Throughput),
+    variant("one_huge", Kind::Throughput),
+    variant("one_ordinary", Kind::Throughput),
+    variant("flows_1m_huge", Kind::Throughput),
+    variant("flows_1m_ordinary", Kind::Throughput),
     Variant { name: "latency_10", kind: Kind::Latency, needs: &["bare_wakeup", "one"] },
     Variant { name: "loss_free_one", kind: Kind::LossFree, needs: &["one"] },
     Variant { name: "loss_free_three", kind: Kind::LossFree, needs: &["three"] },
@@ -77,14 +82,17 @@ pub fn scenario(variant: &Variant, rate: f64) -> Scenario {
         "three" | "stations_three" => plain(THREE, Shape::Isolated),
         "three_polling" => plain(THREE, Shape::Polling),
         "fused" => plain(THREE, Shape::Fused),
+        "fused_worker" => plain(THREE, Shape::Worker),
         "isolated_cost" => plain(THREE_COSTS, Shape::Isolated),
         "fused_cost" => plain(THREE_COSTS, Shape::Fused),
         "chains_1" => Scenario { flows: MANY_CHAINS, ..plain(ONE, Shape::Isolated) },
         "chains_10000" => Scenario { flows: MANY_CHAINS, chains: MANY_CHAINS, ..plain(ONE, Shape::Isolated) },
         "flows_1" => Scenario { flow_capacity: Some(MANY_FLOWS), ..plain(ONE, Shape::Isolated) },
-        "flows_1m" => {
-            Scenario { flows: MANY_FLOWS, flow_capacity: Some(MANY_FLOWS), ..plain(ONE, Shape::Isolated) }
-        }
+        "flows_1m" => many_flows(),
+        "one_huge" => Scenario { pages: Some(Pages::Huge), ..plain(ONE, Shape::Isolated) },
+        "one_ordinary" => Scenario { pages: Some(Pages::Ordinary), ..plain(ONE, Shape::Isolated) },
+        "flows_1m_huge" => Scenario { pages: Some(Pages::Huge), ..many_flows() },
+        "flows_1m_ordinary" => Scenario { pages: Some(Pages::Ordinary), ..many_flows() },
         "latency_10" => Scenario {
             rate: Some((rate * LATENCY_LOAD).max(1.0)),
             timestamps: true,
@@ -92,6 +100,11 @@ pub fn scenario(variant: &Variant, rate: f64) -> Scenario {
         },
         _ => plain(ONE, Shape::Isolated),
     }
+}
+
+const fn many_flows() -> Scenario {
+    let plain = Scenario::plain(ONE, Shape::Isolated);
+    Scenario { flows: MANY_FLOWS, flow_capacity: Some(MANY_FLOWS), ..plain }
 }
 
 /// Two measurements compared within each round.
@@ -117,7 +130,8 @@ pub enum Aim {
 }
 
 /// Every ratio.
-pub const RATIOS: [Ratio; 6] = [
+pub const RATIOS: [Ratio; 9] = [
+    Ratio { name: "fused_worker_over_fused", over: "fused_worker", under: "fused", aim: None },
     Ratio {
         name: "isolated_over_fused",
         over: "isolated_cost",
@@ -133,6 +147,13 @@ pub const RATIOS: [Ratio; 6] = [
         aim: Some(Aim::AtLeast(0.85)),
     },
     Ratio { name: "flows_1m_over_1", over: "flows_1m", under: "flows_1", aim: Some(Aim::AtLeast(0.6)) },
+    Ratio { name: "one_huge_over_ordinary", over: "one_huge", under: "one_ordinary", aim: None },
+    Ratio {
+        name: "flows_1m_huge_over_ordinary",
+        over: "flows_1m_huge",
+        under: "flows_1m_ordinary",
+        aim: None,
+    },
     Ratio {
         name: "latency_over_wakeup",
         over: "latency_10",
@@ -140,6 +161,17 @@ pub const RATIOS: [Ratio; 6] = [
         aim: Some(Aim::AtMost(3.0)),
     },
 ];
+
+/// The ratios of huge pages to ordinary ones.
+pub const PAGES: [&str; 2] = ["one_huge_over_ordinary", "flows_1m_huge_over_ordinary"];
+
+impl Variant {
+    /// Returns the kind of pages that it asks for, if any.
+    #[must_use]
+    pub fn pages(&self) -> Option<Pages> {
+        scenario(self, 0.0).pages
+    }
+}
 
 /// The variants that `names`, of variants and of ratios, ask for and need; all of them for no name. In
 /// the order of a round.
@@ -210,5 +242,11 @@ mod tests {
         assert_eq!(Scenario { flows: 1, ..of("flows_1m") }, of("flows_1"));
         assert_eq!(Scenario { rate: None, ..of("loss_free_three") }, of("three"));
         assert_eq!(Scenario { shape: Shape::Fused, ..of("isolated_cost") }, of("fused_cost"));
+        assert_eq!(Scenario { shape: Shape::Worker, ..of("fused") }, of("fused_worker"));
+        for name in ["one", "flows_1m"] {
+            let [huge, ordinary] = ["huge", "ordinary"].map(|pages| of(&format!("{name}_{pages}")));
+            assert_eq!(Scenario { pages: Some(Pages::Ordinary), ..huge.clone() }, ordinary);
+            assert_eq!(Scenario { pages: None, ..huge }, of(name));
+        }
     }
 }

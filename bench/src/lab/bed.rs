@@ -131,6 +131,8 @@ pub enum Work {
     Cycles(u32),
     /// A number of cycles for frames from each of these sizes on.
     Steps(Vec<(u32, u32)>),
+    /// A number of cycles, and a sleep in the kernel: cycles, packets between two, microseconds of one.
+    Sleeps(u32, u32, u32),
     /// One of these numbers of cycles, each as often.
     OneOf(Vec<u32>),
     /// What an NF that is shipped does, with these arguments as TOML; empty for none.
@@ -361,6 +363,9 @@ impl TestBed {
 fn program(work: &Work, between: &str) -> String {
     match work {
         Work::Cycles(cycles) => format!("run = \"synthetic\"{between}args = {{ cycles = {cycles} }}"),
+        Work::Sleeps(cycles, every, us) => format!(
+            "run = \"synthetic\"{between}args = {{ cycles = {cycles}, sleep = {{ every = {every}, us = {us} }} }}"
+        ),
         Work::Steps(steps) => {
             let steps: Vec<_> = steps
                 .iter()

@@ -8,6 +8,7 @@ use headgate_api::session::Session;
 
 use super::bed::{Mode, Policy, TestBed};
 use super::measure::{Reading, Value};
+use super::model::Model;
 use super::runner::Runner;
 
 /// Way in which a case is measured.
@@ -50,6 +51,14 @@ pub trait Method: Debug {
         session: &Session,
         bed: &TestBed,
     ) -> anyhow::Result<(Vec<Value>, Option<Curve>)>;
+
+    /// Simulates it: the same values, of a modelled machine.
+    ///
+    /// # Errors
+    /// What of it is not modelled, in words.
+    fn simulate(&self, _: &Model, _: &TestBed) -> Result<(Vec<Value>, Option<Curve>), String> {
+        Err("this way of measuring".to_owned())
+    }
 }
 
 /// Something that is measured.

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::report::{Ratio, Report, Row, Section, THROUGHPUT};
 
 use super::experiment::Experiment;
-use super::runner::{Outcome, Runner};
+use super::runner::{Outcome, Setting};
 
 /// Sections by the last word of a value's name, and their titles.
 const SECTIONS: [(&str, &str); 31] = [
@@ -62,7 +62,7 @@ pub fn report(
     bench: String,
     experiment: &Experiment,
     outcome: Outcome,
-    runner: &Runner,
+    setting: &Setting,
     environment: Environment,
 ) -> Report {
     let rounds = &outcome.rounds;
@@ -81,40 +81,53 @@ pub fn report(
             section.note = "the paper's";
         }
     }
-    let pace = &runner.pace;
     Report {
         bench: bench.into(),
-        heading: heading(experiment, rounds.len(), runner),
+        heading: heading(experiment, rounds.len(), setting),
         settings: json!({
             "rounds": rounds.len(),
-            "warm_up_s": pace.warm_up.as_secs_f64(),
-            "window_s": pace.window.as_secs_f64(),
-            "cores": { "manager": runner.cores.first(), "nfs": runner.cores.get(1..) },
-            "cycles_per_second": runner.cycles_per_second,
+            "warm_up_s": setting.warm_up_s,
+            "window_s": setting.window_s,
+            "cores": { "manager": setting.cores.first(), "nfs": setting.cores.get(1..) },
+            "cycles_per_second": setting.cycles_per_second,
+            "simulated": setting.is_simulated,
             "source": experiment.source,
         }),
         environment,
         sections,
         ratios: ratios(experiment, &outcome),
         conserved: outcome.lost == 0,
-        notes: notes(experiment, &outcome, runner),
+        notes: notes(experiment, &outcome, setting),
         rounds: outcome.rounds,
     }
 }
 
-fn heading(experiment: &Experiment, rounds: usize, runner: &Runner) -> String {
+fn heading(experiment: &Experiment, rounds: usize, setting: &Setting) -> String {
     let Experiment { name, about, source, .. } = experiment;
-    let (manager, nfs) = (runner.cores.first(), runner.cores.get(1..).unwrap_or_default());
-    let nfs = if nfs.is_empty() { &runner.cores[..] } else { nfs };
+    let (manager, nfs) = (setting.cores.first(), setting.cores.get(1..).unwrap_or_default());
+    let nfs = if nfs.is_empty() { &setting.cores[..] } else { nfs };
+    if setting.is_simulated {
+        let cores = nfs.len();
+        return format!(
+            "{name} ({source}): {about}; simulated, nothing here was measured: a core for the worker and {cores} for NFs; \
+             {rounds} seeds"
+        );
+    }
     format!(
         "{name} ({source}): {about}; manager on core {}, NFs on {nfs:?}; {rounds} rounds",
         manager.copied().unwrap_or_default()
     )
 }
 
-fn notes(experiment: &Experiment, outcome: &Outcome, runner: &Runner) -> Vec<String> {
+fn notes(experiment: &Experiment, outcome: &Outcome, setting: &Setting) -> Vec<String> {
     let mut notes = outcome.notes.clone();
-    let nf_cores = runner.cores.len().saturating_sub(1);
+    if setting.is_simulated {
+        if outcome.lost > 0 {
+            notes.push("something did not hold that must hold in every run: this is a bug".to_owned());
+        }
+        return notes;
+    }
+    let nf_cores = setting.cores.len().saturating_sub(1);
     if nf_cores == 0 {
         notes.push("one core only: manager and NFs share it, and the figures mean something else".to_owned());
     }

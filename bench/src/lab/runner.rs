@@ -78,7 +78,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn take(&mut self, case: &Case, values: Vec<Value>, round: &mut Round) {
+    pub(super) fn take(&mut self, case: &Case, values: Vec<Value>, round: &mut Round) {
         for value in values {
             let name = joined(&case.name(), &value.name);
             if self.units.iter().all(|(known, _)| *known != name) {
@@ -95,6 +95,21 @@ impl Outcome {
     }
 }
 
+/// What a report tells of the machine and the times of a run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Core of the manager's worker first, then those of NFs.
+    pub cores: Vec<u32>,
+    /// Seconds before a case is measured.
+    pub warm_up_s: f64,
+    /// Seconds for which it is.
+    pub window_s: f64,
+    /// Cycles of the TSC in a second.
+    pub cycles_per_second: f64,
+    /// Whether the machine is a model, and rounds are seeds.
+    pub is_simulated: bool,
+}
+
 /// State that every experiment needs.
 pub struct Runner {
     /// Starts managers.
@@ -108,6 +123,18 @@ pub struct Runner {
 }
 
 impl Runner {
+    /// Returns what a report tells of it.
+    #[must_use]
+    pub fn setting(&self) -> Setting {
+        Setting {
+            cores: self.cores.clone(),
+            warm_up_s: self.pace.warm_up.as_secs_f64(),
+            window_s: self.pace.window.as_secs_f64(),
+            cycles_per_second: self.cycles_per_second,
+            is_simulated: false,
+        }
+    }
+
     /// Runs all rounds of an experiment, or as many as end before `until`; at least one.
     ///
     /// # Errors

@@ -12,10 +12,13 @@ use std::time::{Duration, Instant};
 use headgate_api::Request;
 use headgate_api::session::Session;
 use headgate_api::status::Snapshot;
+use headgate_decide::units::Span;
+use headgate_sim::{self as sim, Resolution, World};
 
 use crate::lab::bed::{Chain, Mode, Policy, TestBed, Work};
 use crate::lab::experiment::{Case, Comparison, Curve, Experiment, Formula, Measurement, Method, joined};
 use crate::lab::measure::Value;
+use crate::lab::model::Model;
 use crate::lab::runner::Runner;
 
 /// Cycles of a light and a heavy NF. Our choice: 1 to 5, as in the model.
@@ -105,6 +108,26 @@ impl Method for Recovery {
             samples.push(Sample::of(&session.snapshot()?));
         }
         Ok((values(&samples, phases.settling), None))
+    }
+
+    fn simulate(&self, model: &Model, bed: &TestBed) -> Result<(Vec<Value>, Option<Curve>), String> {
+        let mut scene = model.scene(bed)?;
+        let (slow, settling, settled) = (Span::from_secs(1), Duration::from_secs(1), Span::from_secs(3));
+        scene.warm_up = slow;
+        scene.nfs[1].changes = vec![sim::Change { at: slow, cost: sim::Cost::Fixed(HEAVY.into()) }];
+        scene.horizon = Span(settling.as_nanos() as u64) + settled;
+        let every = Span(SAMPLE_EVERY.as_nanos() as u64);
+        let mut samples = vec![Sample { at_ns: 0, left: [0; 3] }];
+        for report in World::new(scene, Resolution::default()).run_in_windows(every) {
+            let Sample { at_ns, left } = samples[samples.len() - 1];
+            let more =
+                |chain: usize| (report.chains[chain].left.per_second() * every.as_secs_f64()).round() as u64;
+            samples.push(Sample {
+                at_ns: at_ns + every.0,
+                left: [0, 1, 2].map(|chain| left[chain] + more(chain)),
+            });
+        }
+        Ok((values(&samples, settling), None))
     }
 }
 

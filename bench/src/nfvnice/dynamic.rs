@@ -13,8 +13,11 @@ use headgate_api::status::Snapshot;
 use crate::lab::bed::{TestBed, Work};
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::{Value, jain};
+use crate::lab::model::Model;
 use crate::lab::runner::Runner;
 use headgate_api::session::Session;
+use headgate_decide::units::Span;
+use headgate_sim::{self as sim, Resolution, World};
 
 /// Time between two samples. Our choice: five ticks of the kernel.
 const SAMPLE_EVERY: Duration = Duration::from_millis(20);
@@ -44,6 +47,37 @@ impl Method for Change {
         let (values, shares) = measure(session, bed, if runner.pace.quick { PHASE_QUICK } else { PHASE })?;
         Ok((values, Some(shares)))
     }
+
+    fn simulate(&self, model: &Model, bed: &TestBed) -> Result<(Vec<Value>, Option<Curve>), String> {
+        let [first, _] = costs(bed);
+        let mut scene = model.scene(bed)?;
+        let phase = Span(PHASE.as_nanos() as u64);
+        let change = |at: u64, cycles: u32| sim::Change {
+            at: scene.warm_up + Span(at),
+            cost: sim::Cost::Fixed(cycles.into()),
+        };
+        scene.nfs[0].changes = vec![change(phase.0, FACTOR * first), change(2 * phase.0, first)];
+        scene.horizon = Span(3 * phase.0);
+        let every = Span(SAMPLE_EVERY.as_nanos() as u64);
+        let reports = World::new(scene, Resolution::default()).run_in_windows(every);
+        // Only differences of these moments are used.
+        let (origin, mut sample) = (Instant::now(), Sample { at: Instant::now(), cpu_ns: [0; 2] });
+        let per_phase = (phase.0 / every.0) as usize;
+        let (mut samples, mut delivered, mut left) = (Vec::new(), Vec::new(), [0.0; 2]);
+        for (number, report) in reports.iter().enumerate() {
+            let at = origin + SAMPLE_EVERY * (number as u32 + 1);
+            let used = [0, 1].map(|nf| (report.nfs[nf].cpu_percent / 100.0 * every.0 as f64) as u64);
+            sample = Sample { at, cpu_ns: [0, 1].map(|nf| sample.cpu_ns[nf] + used[nf]) };
+            samples.push(Sample { ..sample });
+            left = [0, 1].map(|chain| left[chain] + report.chains[chain].left.per_second());
+            if (number + 1) % per_phase == 0 {
+                delivered.push(jain(&core::mem::take(&mut left)));
+            }
+        }
+        let starts: Vec<Instant> = (0..3).map(|number| origin + PHASE * number).collect();
+        let (values, curve) = judged(bed, &samples, &starts, &delivered, PHASE);
+        Ok((values, Some(curve)))
+    }
 }
 
 /// Samples of one run.
@@ -54,33 +88,51 @@ struct Sample {
 
 /// Three phases of this length: as it is, costing more, as it was; with the first NF's share over time.
 fn measure(session: &Session, bed: &TestBed, phase: Duration) -> anyhow::Result<(Vec<Value>, Curve)> {
-    let [first, second] = costs(bed);
-    let (began, handle) = (Instant::now(), session.handle());
+    let [first, _] = costs(bed);
+    let handle = session.handle();
     let (mut samples, mut changes) = (Vec::new(), Vec::new());
     let mut delivered = Vec::new();
     for cycles in [first, first * FACTOR, first] {
         let body = format!("{{\"cycles\": {cycles}}}");
         handle.ask(&Request::Tell { nf: "nf1".to_owned(), body })?;
         let (changed, before) = (Instant::now(), session.snapshot()?);
-        changes.push((changed, 100.0 * f64::from(cycles) / f64::from(cycles + second)));
+        changes.push(changed);
         while changed.elapsed() < phase {
             sleep(SAMPLE_EVERY);
             samples.push(sample(&session.snapshot()?));
         }
         delivered.push(fairness(&before, &session.snapshot()?));
     }
-    let shares = shares(&samples);
-    let phases: Vec<_> = (0..changes.len())
+    Ok(judged(bed, &samples, &changes, &delivered, phase))
+}
+
+/// Returns the values of samples of three phases that begin then, and the first NF's share over time.
+fn judged(
+    bed: &TestBed,
+    samples: &[Sample],
+    starts: &[Instant],
+    delivered: &[Option<f64>],
+    phase: Duration,
+) -> (Vec<Value>, Curve) {
+    let [first, second] = costs(bed);
+    let began = starts[0];
+    let shares = shares(samples);
+    let phases: Vec<_> = (0..starts.len())
         .map(|number| {
-            let (from, ideal) = changes[number];
-            let until = changes.get(number + 1).map(|(until, _)| *until);
+            let from = starts[number];
+            let cycles = if number == 1 { first * FACTOR } else { first };
+            let ideal = 100.0 * f64::from(cycles) / f64::from(cycles + second);
+            let until = starts.get(number + 1).copied();
             let inside = |at: &Instant| *at >= from && until.is_none_or(|until| *at < until);
             let of_phase: Vec<_> = shares.iter().filter(|(at, _)| inside(at)).copied().collect();
             (from, ideal, of_phase)
         })
         .collect();
-    let plotted = shares.iter().map(|(at, share)| (at.duration_since(began).as_secs_f64(), *share)).collect();
-    Ok((values(&phases, &delivered, phase), plotted))
+    let plotted = shares
+        .iter()
+        .map(|(at, share)| (at.saturating_duration_since(began).as_secs_f64(), *share))
+        .collect();
+    (values(&phases, delivered, phase), plotted)
 }
 
 fn costs(bed: &TestBed) -> [u32; 2] {

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use super::bottlenecks;
 use super::dynamic::Change;
 use super::isolation::Transfer;
+use super::sleeper;
 use crate::lab::Machine;
 use crate::lab::bed::{Chain, Mode, Policy, TestBed, Traffic, Work, line_rate};
 use crate::lab::experiment::{
@@ -46,7 +47,7 @@ const LOADS_PERCENT: [u32; 4] = [10, 25, 50, 75];
 const OS_AND_NFVNICE: [Mode; 2] = [Mode::Os, Mode::Nfvnice];
 
 /// Names of all experiments, in the paper's order.
-pub const NAMES: [&str; 21] = [
+pub const NAMES: [&str; 22] = [
     "costs",
     "motivation-load",
     "motivation-cost",
@@ -55,6 +56,7 @@ pub const NAMES: [&str; 21] = [
     "cores",
     "shared-instances",
     "two-bottlenecks",
+    "sleeper",
     "variable-cost",
     "orders",
     "many",
@@ -83,6 +85,7 @@ pub fn named(name: &str, machine: Machine) -> Vec<Experiment> {
             "cores" => cores(),
             "shared-instances" => shared_instances(),
             "two-bottlenecks" => bottlenecks::experiment(),
+            "sleeper" => sleeper::experiment(),
             "variable-cost" => variable_cost(),
             "orders" => orders(),
             "many" => many(machine.cycles_per_second),
@@ -656,14 +659,16 @@ fn length(nf_cores: usize) -> Experiment {
             cases.extend(OS_AND_NFVNICE.iter().map(of));
         }
     }
-    Experiment::new(
+    let mut length = Experiment::new(
         "length",
         "chains of one to ten NFs of 120, 270 and 550 cycles in turn, on one core (sc) and on several (mc)",
         "figure 5.15",
         cases,
     )
     .compare("nfvnice", "os", no_aim)
-    .compare_waste("nfvnice")
+    .compare_waste("nfvnice");
+    length.nf_cores = if places.len() > 1 { 3 } else { 1 };
+    length
 }
 
 /// High and low marks: the high one swept with 30 between, then the low one below 80 (section 5.4.2.1).

@@ -16,16 +16,28 @@ use std::fmt::Write as _;
 
 use headgate_api::status::Snapshot;
 
-use crate::lab::bed::{TestBed, Work};
+use crate::lab::bed::{self, TestBed, Work};
 use crate::lab::experiment::{Curve, Method};
 use crate::lab::measure::Value;
+use crate::lab::model::Model;
 use crate::lab::runner::Runner;
 use crate::tcp::beds::TestBed as Network;
 use crate::tcp::transfer::{self, Times, TransferError};
 use headgate_api::session::Session;
+use headgate_decide::units::Span;
+use headgate_sim::{self as sim, Resolution, World};
 
 /// NFs that TCP passes.
 const SHARED_NFS: usize = 2;
+/// The model's sender: frames of a full Ethernet, what of them is payload (headers of 14, 20 and 32 bytes,
+/// check sequence 4), and a window of 6 MiB, the most that Linux lets one grow to by itself (`tcp_rmem`).
+const TCP_BYTES: u32 = 1_518;
+const TCP_PAYLOAD_BITS: f64 = 1_448.0 * 8.0;
+const TCP_WINDOW: u32 = 4_344;
+/// Round trip outside of the chain. Our choice: two hosts of one rack.
+const TCP_RTT: Span = Span::from_micros(100);
+/// The default of `ecn_watermark`.
+const ECN_WATERMARK: u32 = 40;
 
 /// The bed with ports to both hosts and a chain each way.
 #[must_use]
@@ -64,7 +76,7 @@ impl Transfer {
         if let Some(network) = self.network.get() {
             return Ok(network);
         }
-        let made = Network::ports()?;
+        let made = Network::ports(true)?;
         Ok(self.network.get_or_init(|| made))
     }
 }
@@ -91,6 +103,44 @@ impl Method for Transfer {
         let window_s = if runner.pace.quick { 1 } else { 4 };
         let times = Times { warm_up_s: 1, window_s, core: runner.cores.first().copied() };
         Ok((measure(session, self.network()?, bed, times, runner.cycles_per_second)?, None))
+    }
+
+    /// The sender of the model is one of TCP with SACK; its acknowledgements take no way and cost nothing.
+    fn simulate(&self, model: &Model, bed: &TestBed) -> Result<(Vec<Value>, Option<Curve>), String> {
+        let mut scene = model.scene(bed)?;
+        let udp = scene.chains.len();
+        let stages = (0..SHARED_NFS as u16).collect();
+        scene.chains.push(sim::Chain { name: "tcp".to_owned(), stages, exit: None, floor: None });
+        let rate = bed::line_rate(TCP_BYTES) as u64;
+        scene.flows.push(sim::Flow {
+            chain: udp as u16,
+            worker: 0,
+            bytes: TCP_BYTES,
+            arrivals: sim::Arrivals::Tcp { rate, rtt: TCP_RTT, window: TCP_WINDOW, ecn: true },
+            flows: 1,
+        });
+        scene.scheduler.ecn_mark = ECN_WATERMARK;
+        scene.horizon = Span::from_secs(4);
+        let report = World::new(scene, Resolution::default()).run();
+        let tcp = &report.chains[udp];
+        let lost = tcp.throttled.per_second() + tcp.stage_full.per_second() + tcp.missed.per_second();
+        let mut all = vec![
+            Value::new("", "Gbit/s", tcp.left.per_second() * TCP_PAYLOAD_BITS),
+            Value::new("resent", "segs", lost * 4.0),
+        ];
+        if udp > 0 {
+            let sum = |of: fn(&sim::ChainReport) -> f64| report.chains[..udp].iter().map(of).sum::<f64>();
+            let left = sum(|chain| chain.left.per_second());
+            all.push(Value::new("udp", "Mpps", left));
+            all.push(Value::new("udp_wasted", "Mpps", sum(|chain| chain.wasted.per_second())));
+            if let (Some(Work::Cycles(cycles)), Some(slow)) =
+                (bed.nfs.get(SHARED_NFS), report.nfs.get(SHARED_NFS))
+            {
+                let most = slow.cpu_percent / 100.0 * model.cycles_per_second() / f64::from(*cycles);
+                all.push(Value::new("udp_over_bottleneck", "", left / most));
+            }
+        }
+        Ok((all, None))
     }
 }
 

@@ -210,11 +210,8 @@ mod tests {
         };
         let shipped = |name: &str| headgate_config::ShippedNf {
             name: name.to_owned(),
-            summary: String::new(),
-            arguments: None,
-            writes: None,
             keeps: name == "monitor",
-            takes_long_frames: false,
+            ..headgate_config::ShippedNf::default()
         };
         let catalog = headgate_config::Catalog::new(vec![shipped("mac-swap"), shipped("monitor")]);
         let placement = Placement { manager: 0, nfs: 1 };

@@ -4,7 +4,6 @@
 //! however this process ends.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsFd;
 
 use anyhow::Context as _;
 use headgate_host::cores;
@@ -59,14 +58,8 @@ impl Hosts {
             [(ENTRY, SOURCE, MACS[1], MACS[0]), (END, SINK, MACS[2], MACS[3])]
         {
             let (near_end, far_end) = (Mac(near_mac), Mac(far_mac));
-            let mut links = middle.links()?;
-            let ends = (VethEnd { name: near, mac: near_end }, VethEnd { name: far, mac: far_end });
-            links.add_veth(ends.0, ends.1, host.as_fd(), MTU)?;
-            links.set_no_own_ipv6_address(near)?;
-            links.set_up(near)?;
-            let mut links = host.links()?;
-            links.set_no_own_ipv6_address(far)?;
-            links.set_up(far)?;
+            let ends = [VethEnd { name: near, mac: near_end }, VethEnd { name: far, mac: far_end }];
+            middle.join(&host, ends, MTU)?;
         }
         Ok(Self { middle, host, _between: None })
     }
@@ -84,12 +77,7 @@ impl Hosts {
             let number = at as u16 + 1;
             let interface = format!("port{number}");
             let far = VethEnd { name: &interface, mac: Mac([2, 0, 0, 0, 1, number as u8]) };
-            side.links()?.add_veth(VethEnd { name, mac: Mac(mac) }, far, place.as_fd(), MTU)?;
-            for (side, name) in [(side, name), (&place, &*interface)] {
-                let mut links = side.links()?;
-                links.set_no_own_ipv6_address(name)?;
-                links.set_up(name)?;
-            }
+            side.join(&place, [VethEnd { name, mac: Mac(mac) }, far], MTU)?;
             ports.push(Port { interface, number });
         }
         let folder = tempfile::tempdir().context("a folder for Open vSwitch")?;

@@ -166,8 +166,9 @@ impl Traffic {
     }
 }
 
-/// A UDP datagram without a checksum, which IPv4 allows: the time in it changes.
-fn frame(frame_bytes: usize) -> Vec<u8> {
+/// Returns a UDP datagram without a checksum, which IPv4 allows: the time in it changes.
+#[must_use]
+pub fn frame(frame_bytes: usize) -> Vec<u8> {
     let bytes = frame_bytes.max(64) - CHECK_BYTES;
     let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
     ip[2..4].copy_from_slice(&((bytes - 14) as u16).to_be_bytes());

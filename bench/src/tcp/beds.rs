@@ -4,16 +4,16 @@
 //! stays, however this process ends.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsFd;
 
 use headgate_host::namespace::{Endpoint, Namespace, NamespaceError, Namespaces, Plan};
 use headgate_host::network::{Mac, Offload, VethEnd};
 
 /// IEEE 802.3, 3.2.7: the largest payload of an ordinary frame, in bytes.
 const MTU: u32 = 1500;
-/// Interface towards the client and towards the server.
-const LEFT: &str = "left";
-const RIGHT: &str = "right";
+/// Interface towards the client.
+pub const LEFT: &str = "left";
+/// Interface towards the server.
+pub const RIGHT: &str = "right";
 /// RFC 2544, C.2.2: 198.18.0.0/15 is for networks that are measured. Link `n` has 198.18.n.0/24.
 const NETWORK: [u8; 2] = [198, 18];
 const PREFIX_BITS: u8 = 24;
@@ -37,13 +37,13 @@ pub struct TestBed {
 
 impl TestBed {
     /// Two hosts whose cables end in a third place, as the ports of a manager, with the offloads that Linux
-    /// gives them.
+    /// gives them or without.
     ///
     /// # Errors
     /// [`NamespaceError`].
-    pub fn ports() -> Result<Self, NamespaceError> {
+    pub fn ports(offloads: bool) -> Result<Self, NamespaceError> {
         let middle = Namespace::new()?;
-        let plan = Plan { offloads: true, ..Plan::default() };
+        let plan = Plan { offloads, ..Plan::default() };
         let Namespaces { left, right } = Namespaces::planned(&middle, &plan)?;
         Ok(Self { client: left, server: right, between: vec![middle] })
     }
@@ -99,15 +99,13 @@ const fn address(link: u8, host: u8) -> IpAddr {
 /// The cable between a namespace and the next.
 fn connect(link: u8, near: &Namespace, far: &Namespace, offloads: bool) -> Result<(), NamespaceError> {
     let end = |name, host| VethEnd { name, mac: Mac([2, 0, 0, 1, link, host]) };
-    near.links()?.add_veth(end(RIGHT, 1), end(LEFT, 2), far.as_fd(), MTU)?;
+    near.join(far, [end(RIGHT, 1), end(LEFT, 2)], MTU)?;
     for (namespace, name, host) in [(near, RIGHT, 1), (far, LEFT, 2)] {
         let mut links = namespace.links()?;
         if !offloads {
             // As the hosts of a port have it: segments are cut before they leave.
             links.set_offload(name, Offload::TransmitChecksum, false)?;
         }
-        links.set_no_own_ipv6_address(name)?;
-        links.set_up(name)?;
         links.add_address(name, address(link, host), PREFIX_BITS)?;
     }
     Ok(())

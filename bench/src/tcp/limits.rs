@@ -4,7 +4,17 @@
 //! 1500 bytes), CPU, or waiting. The first is seen by comparing with kernels that must cut segments too, the
 //! second and third in whether cores were idle.
 
-use super::STATIONS;
+/// Stations of the path and the names of their results, in the order of the path.
+pub const STATIONS: [(&str, &str); 8] = [
+    ("arrive", "arrive_ns"),
+    ("classify", "classify_ns"),
+    ("admit", "admit_ns"),
+    ("deliver", "deliver_ns"),
+    ("hop", "hop_ns"),
+    ("commit", "commit_ns"),
+    ("emit", "emit_ns"),
+    ("tend", "tend_ns"),
+];
 
 /// A core is free when this part of one was idle. Our choice: below it are the margins of a sampled clock
 /// that counts in 10 ms.

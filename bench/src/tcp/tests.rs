@@ -1,3 +1,4 @@
+use super::echo::Delays;
 use super::*;
 use headgate_api::status::{ChainStatus, DropStatus, NfStatus, PortStatus, StationStatus, WorkerStatus};
 use headgate_config::{Catalog, Machine, ShippedNf, parse};
@@ -20,7 +21,10 @@ fn a_quick_run_is_shorter() {
 
 #[test]
 fn ratios_compare_what_is_measured_and_no_name_is_used_twice() {
-    let measured = |name: &str| VARIANTS.iter().any(|variant| variant.goodput == name);
+    let measured = |name: &str| {
+        [datagrams::CHAIN, datagrams::XDP].contains(&name)
+            || VARIANTS.iter().any(|variant| [variant.goodput, variant.echo_p99].contains(&name))
+    };
     assert!(RATIOS.iter().all(|(_, over, under)| measured(over) && measured(under)));
     let names = VARIANTS.iter().map(|variant| variant.goodput).chain(RATIOS.iter().map(|ratio| ratio.0));
     let all: std::collections::BTreeSet<_> = names.collect();
@@ -29,14 +33,7 @@ fn ratios_compare_what_is_measured_and_no_name_is_used_twice() {
 
 #[test]
 fn the_configuration_is_accepted() {
-    let forward = ShippedNf {
-        name: "forward".to_owned(),
-        summary: String::new(),
-        arguments: None,
-        writes: None,
-        keeps: false,
-        takes_long_frames: true,
-    };
+    let forward = ShippedNf { name: "forward".to_owned(), takes_long_frames: true, ..ShippedNf::default() };
     let machine = Machine { cores: vec![0, 1], memory_bytes: 16 << 30, ..Machine::default() };
     let text = configuration(Placement { manager: 0, nfs: 1 }, "hg-left", "hg-right");
     let loaded = parse("bench.toml", &text, &Catalog::new(vec![forward]), &machine);
@@ -90,6 +87,7 @@ fn a_transfer_is_told_in_cores_and_frames() {
         resent: 4.0,
         before: sample(at, 1, Some(manager(1))),
         after: sample(at, 2, Some(manager(2))),
+        delays: Delays { took_ns: vec![1000, 2000, 9000], lost: 0 },
     };
     let mut round = Round::new();
     add(&VARIANTS[0], &transfer, &mut round);
@@ -108,6 +106,9 @@ fn a_transfer_is_told_in_cores_and_frames() {
         ("headgate_cpu_rest", 0.3),
         ("headgate_idle", 0.5),
         ("headgate_busy_passes", 0.25),
+        ("headgate_echo_us_p50", 2.0),
+        ("headgate_echo_us_p99", 9.0),
+        ("headgate_echo_lost", 0.0),
         ("headgate_lost", 7.0),
     ];
     for (name, value) in expected {
@@ -121,6 +122,9 @@ fn stations_add_up_to_the_time_of_one_packet() {
     let at = Instant::now();
     let (before, after) = (sample(at, 1, Some(manager(1))), sample(at, 2, Some(manager(2))));
     let mut round = Round::new();
-    add_stations(&interval(&Transfer { goodput: 0.0, resent: 0.0, before, after }), &mut round);
+    add_stations(
+        &interval(&Transfer { goodput: 0.0, resent: 0.0, before, after, delays: Delays::default() }),
+        &mut round,
+    );
     assert_eq!((round["arrive_ns"], round["emit_ns"], round["hop_ns"]), (300.0, 100.0, 0.0));
 }

@@ -14,6 +14,7 @@ use headgate_host::process;
 use serde_json::Value as Json;
 
 use super::beds::TestBed;
+use super::echo::{Delays, Echo};
 
 /// The program.
 const IPERF: &str = "iperf3";
@@ -85,6 +86,8 @@ pub struct Transfer {
     pub before: TransferSample,
     /// Late in it.
     pub after: TransferSample,
+    /// Delays of datagrams beside it, there and back.
+    pub delays: Delays,
 }
 
 /// Refuses at once where there is no iperf3.
@@ -103,14 +106,7 @@ pub fn find_program() -> Result<(), TransferError> {
 /// [`TransferError`], or the error of a sample.
 pub fn run(bed: &TestBed, times: Times, session: Option<&Session>) -> anyhow::Result<Transfer> {
     let to = bed.server.addresses[0].to_string();
-    let server = Program::start(&bed.server, &["-s", "-1", "-B", &to])?;
-    let waiting = Instant::now();
-    while !bed.server.namespace.has_tcp_listener(PORT)? {
-        if waiting.elapsed() > PATIENCE {
-            return Err(failed("does not listen", format!("not within {} s", PATIENCE.as_secs())).into());
-        }
-        sleep(POLL_EVERY);
-    }
+    let server = serve(&bed.server, &to)?;
     let [warm_up, window] = [times.warm_up_s, times.window_s].map(|s| s.to_string());
     let mut words =
         vec!["-c", &to, "-O", &warm_up, "-t", &window, "-i", "0", "-J", "--connect-timeout", "2000"];
@@ -132,14 +128,29 @@ pub fn run(bed: &TestBed, times: Times, session: Option<&Session>) -> anyhow::Re
             snapshot: session.map(|session| session.handle().sample()).transpose()?,
         })
     };
+    let echo = Echo::start(&bed.client, &bed.server, warm_up + MARGIN)?;
     sleep(warm_up + MARGIN);
     let before = sample();
     sleep(window.saturating_sub(2 * MARGIN));
     // A client that has failed is gone, and its report says why; so that is read first.
     let after = sample();
+    let delays = echo.stop();
     let report = client.report(PATIENCE)?;
     let (goodput, resent) = read(&report)?;
-    Ok(Transfer { goodput, resent, before: before?, after: after? })
+    Ok(Transfer { goodput, resent, before: before?, after: after?, delays })
+}
+
+/// Starts a server, and waits until it listens.
+fn serve(host: &Endpoint, address: &str) -> anyhow::Result<Program> {
+    let server = Program::start(host, &["-s", "-1", "-B", address])?;
+    let waiting = Instant::now();
+    while !host.namespace.has_tcp_listener(PORT)? {
+        if waiting.elapsed() > PATIENCE {
+            return Err(failed("does not listen", format!("not within {} s", PATIENCE.as_secs())).into());
+        }
+        sleep(POLL_EVERY);
+    }
+    Ok(server)
 }
 
 /// A running iperf3. Dropping it kills it.

@@ -18,14 +18,7 @@ fn refused(text: &str) -> (usize, String) {
 
 /// Two ports that packets come by, one that they only leave by, and these rules to chains `a` and `b`.
 fn config(rules: &str) -> Config {
-    let forward = ShippedNf {
-        name: "forward".to_owned(),
-        summary: String::new(),
-        arguments: None,
-        writes: None,
-        keeps: false,
-        takes_long_frames: true,
-    };
+    let forward = ShippedNf { name: "forward".to_owned(), takes_long_frames: true, ..ShippedNf::default() };
     let machine = Machine { cores: vec![0, 1], memory_bytes: 16 << 30, ..Machine::default() };
     let text = format!(
         r#"[[port]]

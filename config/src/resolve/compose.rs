@@ -15,6 +15,8 @@
 //! | external program | `state` | nothing of its state is seen (`state.rs`) |
 //! | kept state | `instances` | flows of one that restarts go to the others (`state.rs`) |
 //! | kept state | chain on interfaces | what the kernel has taken cannot be undone (`state.rs`) |
+//! | NF in its worker (`fused`) | `exec`, `attach`, `box`, and what is said of processes | no process (`resident.rs`) |
+//! | NF in its worker | chain on interfaces | no worker sees its packets |
 //! | NF on interfaces | `instances`, `on_failure = "bypass"` | it alone has its interfaces |
 //! | chain on interfaces | `delay_bound_us` | no worker sees its packets, so nobody can hold them back |
 //! | chain on interfaces | `nsh` | no worker sees its packets (`service.rs`) |
@@ -29,7 +31,7 @@ use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, NfTable};
 use super::super::model::{Chain, Nf, NfId, Out};
 use super::super::read::At;
-use super::super::values::{BoxPorts, Environment, LoopKind, OnFailure};
+use super::super::values::{BoxPorts, Environment, FusedInto, LoopKind, OnFailure};
 use super::{Resolver, items};
 
 impl Resolver<'_> {
@@ -65,6 +67,11 @@ impl Resolver<'_> {
                            network namespace, and a container has its own";
             self.conflict(beside, &at.span, message, help);
         }
+        self.check_command_of_external(table);
+    }
+
+    /// Refuses a command that does not say where the external program finds its interfaces.
+    fn check_command_of_external(&mut self, table: &NfTable) {
         let Some(words) = &table.exec.found else { return };
         let names = |place: &str| words.value.items.iter().any(|word| word.value.0.contains(place));
         if table.r#box.value() == Some(&BoxPorts::Memif) && !(names("{in}") && names("{out}")) {
@@ -143,6 +150,10 @@ impl Resolver<'_> {
     /// Keys that an NF of a chain on interfaces cannot have.
     pub(super) fn check_io_nf(&mut self, nf: &NfTable, chain: &ChainTable) {
         let Some(io) = chain.io.key.clone() else { return };
+        if let Some(at) = nf.fused.found.as_ref().filter(|at| at.value == FusedInto::Worker) {
+            let message = "an NF on interfaces needs a process: no worker sees its packets";
+            self.conflict((&io, "on interfaces"), &at.span, message, "leave `fused` out");
+        }
         if let Some(at) = &nf.instances.found
             && at.value.0 > 1
         {

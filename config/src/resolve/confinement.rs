@@ -15,33 +15,9 @@ impl Resolver<'_> {
     /// permissions are held only where the manager does.
     pub(super) fn confinement(&mut self, table: &NfTable, program: Option<&Program>) -> Option<Confinement> {
         if program.is_none() {
-            for (key, name) in [(&table.allow.key, "allow"), (&table.write.key, "write")] {
-                if let (Some(attach), Some(key)) = (&table.attach.key, key) {
-                    let message = format!("`{name}` has no effect on an NF that the manager does not start");
-                    let help = format!(
-                        "leave `{name}` out; the service that starts the process says what it may do"
-                    );
-                    self.conflict((attach, "attaches"), key, &message, &help);
-                }
-            }
+            self.refuse_permissions(table);
         }
-        let is_contained = table.environment.value() == Some(&Environment::Container);
-        let mut write: Vec<PathBuf> = Vec::new();
-        if let Some(list) = &table.write.found {
-            for at in &list.value.items {
-                // A container has other folders than the machine.
-                let path = match is_contained {
-                    true => PathBuf::from(&at.value.0),
-                    false => self.file(&at.value.0, &at.span, Purpose::Writable),
-                };
-                if is_contained && !path.is_absolute() {
-                    let message = format!("`{}` does not say where in the container it is", at.value.0);
-                    let help = "write the path as the container sees it";
-                    self.report.add(Code::BadValue, &at.span, message).help(help);
-                }
-                write.push(path);
-            }
-        }
+        let mut write = self.writable(table);
         write.extend(program.into_iter().flat_map(|program| self.written(program)));
         let allow = table
             .allow
@@ -54,6 +30,38 @@ impl Resolver<'_> {
             allow,
             write,
         })
+    }
+
+    /// Refuses permissions of an NF whose processes others start.
+    fn refuse_permissions(&mut self, table: &NfTable) {
+        for (key, name) in [(&table.allow.key, "allow"), (&table.write.key, "write")] {
+            if let (Some(attach), Some(key)) = (&table.attach.key, key) {
+                let message = format!("`{name}` has no effect on an NF that the manager does not start");
+                let help =
+                    format!("leave `{name}` out; the service that starts the process says what it may do");
+                self.conflict((attach, "attaches"), key, &message, &help);
+            }
+        }
+    }
+
+    /// The folders that the file lets an NF write to.
+    fn writable(&mut self, table: &NfTable) -> Vec<PathBuf> {
+        let is_contained = table.environment.value() == Some(&Environment::Container);
+        let mut write = Vec::new();
+        for at in table.write.found.iter().flat_map(|list| &list.value.items) {
+            // A container has other folders than the machine.
+            let path = match is_contained {
+                true => PathBuf::from(&at.value.0),
+                false => self.file(&at.value.0, &at.span, Purpose::Writable),
+            };
+            if is_contained && !path.is_absolute() {
+                let message = format!("`{}` does not say where in the container it is", at.value.0);
+                let help = "write the path as the container sees it";
+                self.report.add(Code::BadValue, &at.span, message).help(help);
+            }
+            write.push(path);
+        }
+        write
     }
 
     /// The folders of the files that shipped NFs are told to write.

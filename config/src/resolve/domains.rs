@@ -1,6 +1,6 @@
 //! Trust domains, and the one that exists without being defined.
 
-use super::super::document::Document;
+use super::super::document::{Document, PortKeys};
 use super::super::model::{Domain, DomainId, Nf, Port};
 use super::super::read::{At, Field};
 use super::super::report::Report;
@@ -31,8 +31,9 @@ impl Domains {
         let is_defined = default < items(&document.domain).len();
         let is_in = |domain: DomainId| domain.index() == default;
         // One that is broken could be in any.
-        let is_used = ports.iter().any(|port| port.as_ref().is_none_or(|port| is_in(port.domain)))
-            || nfs.iter().any(|nf| nf.as_ref().is_none_or(|nf| is_in(nf.domain)));
+        let is_used =
+            ports.iter().any(|port| port.as_ref().is_none_or(|port| port.is_here() && is_in(port.domain)))
+                || nfs.iter().any(|nf| nf.as_ref().is_none_or(|nf| is_in(nf.domain)));
         if let Some(list) = self.list.as_mut().filter(|_| !is_defined && !is_used) {
             list.truncate(default);
         }
@@ -53,7 +54,7 @@ impl Resolver<'_> {
             Some(Domain { name, buffers: buffers as u32, long_buffers: 0, part })
         };
         let mut list: Option<Vec<Domain>> = defined.iter().map(one).collect();
-        if default == defined.len() && is_default_used(document) {
+        if default == defined.len() && (is_default_used(document) || !self.links.is_empty()) {
             let domain = buffers_of_all.map(|buffers| Domain {
                 name: DEFAULT.to_owned(),
                 buffers: buffers as u32,
@@ -70,7 +71,9 @@ impl Resolver<'_> {
 }
 
 fn is_default_used(document: &Document) -> bool {
-    let ports = items(&document.port).iter().map(|at| &at.value.common.domain);
+    let ports = items(&document.port).iter();
+    let ports = ports.filter(|at| !matches!(at.value.kind, Some(PortKeys::Elsewhere(_))));
+    let ports = ports.map(|at| &at.value.common.domain);
     let nfs = items(&document.nf).iter().map(|at| &at.value.domain);
     ports.chain(nfs).any(|field| field.value().is_some_and(|name| name.0 == DEFAULT))
 }

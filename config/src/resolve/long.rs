@@ -29,7 +29,7 @@ impl Resolver<'_> {
         let Some(domains) = domains else { return };
         for index in 0..ports.len() {
             let id = PortId(index as u16);
-            let Some(port) = ports[index].as_ref().filter(|port| port.backend.is_interface()) else {
+            let Some(port) = ports[index].as_ref().filter(|port| port.may_have_long()) else {
                 continue;
             };
             let leads = |rule: &&Rule| rule.port.is_none_or(|port| port == id);
@@ -75,11 +75,14 @@ impl Resolver<'_> {
             return Some(format!("port `{}` takes service headers", port.name));
         }
         for chain in led {
+            if chain.stages.is_empty() || chain.across.is_some() {
+                return Some(format!("packets of chain `{}` are carried to another node", chain.name));
+            }
             let stops = |port: &&Port| port.faults.is_some() || !port.backend.is_interface();
             let exit = match chain.out {
                 Out::Port(id) => ports.get(id.index()).and_then(Option::as_ref).filter(stops),
                 Out::Nf => ports.iter().flatten().filter(|port| port.backend.takes()).find(stops),
-                Out::Interface => None,
+                Out::Node | Out::Interface => None,
             };
             if let Some(exit) = exit {
                 let why = if exit.faults.is_some() { "injects faults" } else { "is no interface" };
@@ -120,6 +123,13 @@ impl Resolver<'_> {
             (Link::Rings, Some(Program::Fuse(all))) => Some(all.iter().all(shipped)),
             (Link::Rings, Some(Program::Exec { .. }) | None) => None,
         }
+    }
+}
+
+impl Port {
+    /// Returns whether frames that the kernel has not cut may come by it: not by links between nodes.
+    const fn may_have_long(&self) -> bool {
+        self.backend.is_interface() && self.link.is_none()
     }
 }
 

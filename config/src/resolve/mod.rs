@@ -19,14 +19,17 @@ mod memory;
 mod modelled;
 mod names;
 mod nfs;
+pub mod nodes;
 mod order;
 mod paths;
 mod ports;
+mod resident;
 mod scheduler;
 mod service;
 mod simulation;
 mod state;
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 
 pub use cores::core_list;
@@ -38,7 +41,7 @@ use super::codes::Code;
 use super::document::{Document, FlowsTable, ManagerTable, MemoryTable};
 use super::limits;
 use super::machine::Machine;
-use super::model::{Config, Flows, Manager, Memory, Rule};
+use super::model::{Across, Config, Flows, Manager, Memory, Rule};
 use super::read::{At, Field, Many};
 use super::report::{Report, Span};
 use super::rules;
@@ -62,6 +65,14 @@ pub struct Resolver<'a> {
     pub files: Vec<FileUse>,
     /// Programs that it takes without naming them.
     pub tools: Vec<ToolUse>,
+    /// Names of the chains that packets enter here; `None`: all.
+    pub entered: Option<HashSet<String>>,
+    /// The node whose part it is.
+    pub node: Option<String>,
+    /// Chains over several nodes, by name.
+    pub across: HashMap<String, Across>,
+    /// Interfaces of the node's links, by which their packets go.
+    pub links: Vec<String>,
 }
 
 /// Programs that a part of the configuration takes.
@@ -119,7 +130,7 @@ struct Defined<'d> {
 }
 
 /// The elements of a list that may be absent.
-fn items<T>(list: &Field<Many<T>>) -> &[At<T>] {
+pub fn items<T>(list: &Field<Many<T>>) -> &[At<T>] {
     list.value().map_or(&[], |many| &many.items)
 }
 
@@ -131,8 +142,19 @@ fn is_whole<T>(list: &Field<Many<T>>) -> bool {
 impl<'a> Resolver<'a> {
     /// One that has found nothing yet.
     pub fn new(known: &'a Catalog, machine: &'a Machine, folder: &'a Path, report: &'a mut Report) -> Self {
-        let names = DefinedNames::default();
-        Self { known, machine, folder, report, names, files: Vec::new(), tools: Vec::new() }
+        Self {
+            known,
+            machine,
+            folder,
+            report,
+            names: DefinedNames::default(),
+            files: Vec::new(),
+            tools: Vec::new(),
+            entered: None,
+            node: None,
+            across: HashMap::new(),
+            links: Vec::new(),
+        }
     }
 }
 
@@ -154,6 +176,7 @@ impl Resolver<'_> {
         let workers = manager.as_ref().map_or(&[][..], |manager| &manager.cores);
 
         let mut ports = self.ports(items(&document.port), &defined.domains, default_domain, memory.as_ref());
+        ports.extend(self.link_ports(default_domain).into_iter().map(Some));
         let mode = scheduler.as_ref().map_or(Mode::Os, |scheduler| scheduler.mode);
         let mut nfs = self.nfs(items(&document.nf), &defined.domains, default_domain, workers, mode);
         if let Some(scheduler) = &scheduler {
@@ -192,6 +215,7 @@ impl Resolver<'_> {
             nfs: nfs.into_iter().collect::<Option<_>>()?,
             chains: chains.into_iter().collect::<Option<_>>()?,
             rules: rules.into_iter().collect::<Option<_>>()?,
+            node: None,
         };
         self.warn_unused(document, &config);
         self.warn_of_shared_memory(document, &config);
@@ -275,15 +299,18 @@ impl Resolver<'_> {
 
     /// A path of the configuration, noted for later checks.
     fn file(&mut self, path: &str, span: &Span, purpose: Purpose) -> PathBuf {
-        // Without the `.` and the doubled slashes by which equal paths differ.
-        let path = self.folder.join(path);
-        let mut path: PathBuf = path.components().filter(|part| *part != Component::CurDir).collect();
+        let mut path = self.path(path);
         if purpose == Purpose::Run && path.components().count() == 1 {
             // A bare word would be searched for in PATH.
             path = Path::new(".").join(path);
         }
         self.files.push(FileUse { span: span.clone(), path: path.clone(), purpose });
         path
+    }
+
+    /// A path of the configuration, without the `.` and the doubled slashes by which equal paths differ.
+    fn path(&self, path: &str) -> PathBuf {
+        self.folder.join(path).components().filter(|part| *part != Component::CurDir).collect()
     }
 
     /// Reports `second` as contradicting `first`.

@@ -56,6 +56,20 @@ impl Resolver<'_> {
             .help(instead);
     }
 
+    /// Reports that the simulator models one machine.
+    pub fn refuse_nodes(&mut self, document: &Document) {
+        let keys = [
+            (&document.node.key, "nodes"),
+            (&document.link.key, "links between nodes"),
+            (&document.group.key, "groups of nodes"),
+        ];
+        for (key, what) in keys {
+            if let Some(key) = key {
+                self.unmodelled(key, what, "give it the file of one machine");
+            }
+        }
+    }
+
     fn refuse_of_manager(&mut self, document: &Document, config: &Config) {
         if let Some(table) = document.scheduler.value()
             && config.scheduler.unis.core.is_some()
@@ -79,22 +93,18 @@ impl Resolver<'_> {
             let help = "put an NF of the same cost in its place, with [[sim.nf]]";
             self.unmodelled(place(&table.r#box, &at.span), "external programs", help);
         }
+        if nf.is_resident() {
+            let help = "leave `fused` out, and give the NF a core of its own";
+            return self.unmodelled(place(&table.fused, &at.span), "NFs in the thread of a worker", help);
+        }
         if nf.cores.iter().any(|core| config.manager.cores.contains(core)) {
             let help = "give the NF a core of its own, and `[sim] cores` if this takes more";
             self.unmodelled(place(&table.core, &at.span), "NFs on the core of a worker", help);
         }
-        if let Policy::Normal { nice, slice_us } | Policy::Batch { nice, slice_us } = nf.policy {
-            if nice != 0 {
-                self.unmodelled(
-                    place(&table.nice, &at.span),
-                    "nice values",
-                    "use `priority`, which it models",
-                );
-            }
-            if slice_us.is_some() {
-                let help = "leave `slice_us` out: slices then follow from shares";
-                self.unmodelled(place(&table.slice_us, &at.span), "slices that NFs ask for", help);
-            }
+        if let Policy::Normal { nice, .. } | Policy::Batch { nice, .. } = nf.policy
+            && nice != 0
+        {
+            self.unmodelled(place(&table.nice, &at.span), "nice values", "use `priority`, which it models");
         }
     }
 
@@ -144,9 +154,6 @@ impl Resolver<'_> {
                 "delay bounds",
                 "leave `delay_bound_us` out, and read the delays that it reports",
             );
-        }
-        if chain.rate_floor.is_some() {
-            self.unmodelled(place(&table.rate_floor, &at.span), "rate floors", "leave `rate_floor` out");
         }
         if chain.service.is_some() {
             let help = "leave `nsh` out, and give the chain a rule";

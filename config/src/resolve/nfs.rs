@@ -17,6 +17,7 @@ use super::super::suggest;
 use super::super::values::{Args, Environment, LoopKind, Mode, Text, User};
 use super::domains::domain_of;
 use super::names::Names;
+use super::resident::is_resident;
 use super::{Purpose, Resolver, ToolUse};
 
 /// Bursts between two yields when the file names none. Our choice: at 32 packets a burst and 50 ns a
@@ -59,9 +60,15 @@ impl Resolver<'_> {
             self.check_ring(table);
             self.check_user(table);
             self.check_external(table);
-            let placed = self.place(table, &mut in_turn);
+            self.check_resident(table, origin.as_ref().and_then(Origin::program), workers);
+            let placed = match is_resident(table) {
+                true => self.place(table, &mut workers.iter().copied().cycle()),
+                false => self.place(table, &mut in_turn),
+            };
             instances += placed.len();
-            self.check_workers(table, &placed, workers, !free.is_empty());
+            if !is_resident(table) {
+                self.check_workers(table, &placed, workers, !free.is_empty());
+            }
             for (core, span) in &placed {
                 on_core.entry(*core).or_default().push((index, span.clone()));
             }
@@ -94,6 +101,7 @@ impl Resolver<'_> {
             Ran::Attach(args) => Some(Origin::Attached { args }),
             Ran::Program(program) => Some(match rootfs? {
                 Some(Container { rootfs }) => Origin::Contained { program, rootfs },
+                None if is_resident(table) => Origin::Worker(program),
                 None => Origin::Launched(program),
             }),
         }
@@ -240,6 +248,10 @@ impl Resolver<'_> {
 
     fn waits(&mut self, table: &NfTable) -> Option<Loop> {
         let kind = *table.r#loop.value()?;
+        if is_resident(table) {
+            // Its worker calls it; it never sleeps.
+            return Some(Loop::Polling);
+        }
         if let Some(key) = &table.yield_after.key
             && kind != LoopKind::Cooperative
         {

@@ -30,6 +30,7 @@ impl Resolver<'_> {
             let name = at.value.name.value();
             let delay_bound_us = at.value.delay_bound_us.value().map(|us| us.0 as u32);
             let rate_floor = at.value.rate_floor.value().map(|rate| rate.0);
+            let across = name.and_then(|name| self.across.get(&name.0)).cloned();
             chains.push(name.zip(stages).zip(end).map(|((name, stages), (out, io))| Chain {
                 name: name.0.clone(),
                 stages,
@@ -38,6 +39,7 @@ impl Resolver<'_> {
                 delay_bound_us,
                 rate_floor,
                 service,
+                across,
             }));
         }
         chains
@@ -45,7 +47,9 @@ impl Resolver<'_> {
 
     fn stages(&mut self, table: &ChainTable, defined: &Defined<'_>) -> Option<Vec<NfId>> {
         let list = table.stages.found.as_ref()?;
-        if list.value.items.is_empty() && list.value.complete {
+        // At the gate of its group a chain has none, and over several nodes it may have none here: there is
+        // no key any more that says so.
+        if list.value.items.is_empty() && list.value.complete && table.stages.key.is_some() {
             self.report
                 .add(Code::EmptyChain, &list.span, "a chain without stages does nothing to packets")
                 .help("name at least one NF, like [\"fw\"]");
@@ -81,6 +85,10 @@ impl Resolver<'_> {
         ports: &[Option<Port>],
         workers: &[u32],
     ) -> Option<(Out, Option<ChainIo>)> {
+        let across = table.name.value().and_then(|name| self.across.get(&name.0));
+        if across.is_some_and(|across| self.node.as_ref() != Some(&across.exit)) {
+            return Some((Out::Node, None));
+        }
         let Some(io) = &table.io.key else {
             return self.out(table, defined, ports).map(|out| (out, None));
         };
@@ -207,7 +215,8 @@ impl Resolver<'_> {
     pub(super) fn warn_unused(&mut self, document: &Document, config: &Config) {
         let led_to: HashSet<ChainId> = config.ways().iter().map(|rule| rule.chain).collect();
         for (index, table) in items(&document.chain).iter().enumerate() {
-            if !led_to.contains(&ChainId(index as u16)) && config.chains[index].io.is_none() {
+            let is_entered = self.entered.as_ref().is_none_or(|all| all.contains(&config.chains[index].name));
+            if is_entered && !led_to.contains(&ChainId(index as u16)) && config.chains[index].io.is_none() {
                 let message = format!("no rule leads to chain `{}`", config.chains[index].name);
                 let help = format!("add a [[rule]] with `chain = \"{}\"`", config.chains[index].name);
                 self.report.add(Code::ChainUnused, &table.value.span, message).help(help);
@@ -231,7 +240,10 @@ impl Resolver<'_> {
             }
         }
         self.warn_unused_ports(document, config);
-        self.warn_nothing_moves(config);
+        // A node may have its part in what others move.
+        if self.entered.is_none() {
+            self.warn_nothing_moves(config);
+        }
     }
 
     /// A file that is right and does nothing is what one has who did not get further.
@@ -253,6 +265,9 @@ impl Resolver<'_> {
         let nf_may_choose = config.chains.iter().any(|chain| chain.out == Out::Nf);
         for (index, table) in items(&document.port).iter().enumerate() {
             let (id, port) = (PortId(index as u16), &config.ports[index]);
+            if !port.is_here() {
+                continue;
+            }
             let claimed = ways.iter().any(|rule| rule.port.is_none_or(|port| port == id));
             let gives = port.backend.gives() && claimed;
             let takes = port.backend.takes()

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use super::super::codes::Code;
 use super::super::document::{DpdkKeys, FaultTable, InterfaceKeys, PcapKeys, PortKeys, PortTable, TapKeys};
-use super::super::model::{Backend, Dpdk, Faults, Interface, Memory, Pcap, Port, Replay};
+use super::super::model::{
+    Backend, DomainId, Dpdk, Faults, Interface, Memory, Pcap, Port, Replay, ServiceAddress,
+};
 use super::super::read::{At, Field};
 use super::super::report::Span;
 use super::super::values::{Device, FaultDirection, Name, ReplayMode, Timing};
@@ -14,6 +16,9 @@ use super::{Purpose, Resolver};
 
 /// The word that a chain's `out` may say instead of a port.
 pub const OUT_BY_NF: &str = "nf";
+
+/// Frames that may wait at the end of a link: as many as at a port by default.
+const LINK_QUEUE: u32 = 4096;
 
 /// Devices and kernel interfaces already taken, and where.
 type Taken = HashMap<String, Span>;
@@ -26,18 +31,20 @@ impl Resolver<'_> {
         default_domain: usize,
         memory: Option<&Memory>,
     ) -> Vec<Option<Port>> {
-        let mut taken = Taken::new();
+        let mut taken_at: HashMap<&str, Taken> = HashMap::new();
         let mut ports = Vec::with_capacity(tables.len());
         for table in tables {
             let common = &table.value.common;
-            let domain = domain_of(&common.domain, domains, default_domain, self.report);
+            let domain = self.domain_of_port(&table.value, domains, default_domain);
+            let taken = taken_at.entry(common.node.value().map_or("", |node| &node.0)).or_default();
             let backend = table.value.kind.as_ref().and_then(|kind| match kind {
-                PortKeys::Interface(keys) => self.interface(keys, &mut taken),
-                PortKeys::Tap(keys) => self.tap(keys, &mut taken),
+                PortKeys::Interface(keys) => self.interface(keys, taken),
+                PortKeys::Tap(keys) => self.tap(keys, taken),
                 PortKeys::Generator(keys) => self.generator(keys, memory),
                 PortKeys::Pcap(keys) => self.pcap(keys),
-                PortKeys::Dpdk(keys) => self.dpdk(keys, &mut taken),
+                PortKeys::Dpdk(keys) => self.dpdk(keys, taken),
                 PortKeys::Null => Some(Backend::Null),
+                PortKeys::Elsewhere(node) => Some(Backend::Elsewhere { node: node.clone() }),
             });
             self.refuse_reserved(&common.name);
             let faults = self.faults(&common.faults, backend.as_ref());
@@ -50,10 +57,34 @@ impl Resolver<'_> {
                 faults,
                 long_frames: None,
                 service,
+                link: None,
             }));
         }
         self.refuse_files_twice();
         ports
+    }
+
+    /// The ends of links, by which packets of chains over several nodes come and go. No file can name them.
+    pub(super) fn link_ports(&self, default_domain: usize) -> Vec<Port> {
+        let port = |(place, interface): (usize, &String)| Port {
+            name: format!("link:{interface}"),
+            domain: DomainId(default_domain as u16),
+            domain_is_open: true,
+            backend: Backend::Interface(Interface { interface: interface.clone(), queue: LINK_QUEUE }),
+            faults: None,
+            long_frames: None,
+            service: Some(ServiceAddress::Own),
+            link: Some(place as u16),
+        };
+        self.links.iter().enumerate().map(port).collect()
+    }
+
+    fn domain_of_port(&mut self, table: &PortTable, domains: &Names<'_>, default: usize) -> Option<DomainId> {
+        match &table.kind {
+            // Nothing is received there.
+            Some(PortKeys::Elsewhere(_)) => Some(DomainId(0)),
+            _ => domain_of(&table.common.domain, domains, default, self.report),
+        }
     }
 
     fn refuse_reserved(&mut self, name: &Field<Name>) {

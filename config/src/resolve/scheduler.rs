@@ -72,7 +72,8 @@ impl Resolver<'_> {
         else {
             return;
         };
-        let taken: Vec<u32> = nfs.iter().flatten().flat_map(|nf| nf.cores.clone()).collect();
+        let taken: Vec<u32> =
+            nfs.iter().flatten().filter(|nf| !nf.is_resident()).flat_map(|nf| nf.cores.clone()).collect();
         if self.machine.cores.iter().all(|core| taken.contains(core)) {
             let cores = core_list(&self.machine.cores);
             let message = format!("NFs have {cores}, all that there are: other programs would have none");
@@ -110,7 +111,9 @@ impl Resolver<'_> {
                         "with the mode unis the time slices of a polling NF have real-time priority already";
                     self.report.add(Code::KeyConflict, policy, message).help("leave `policy` out");
                 }
-            } else if let Some(core) = nf.cores.iter().find(|core| taken.contains(core)) {
+            } else if let Some(core) = nf.cores.iter().find(|core| taken.contains(core))
+                && !nf.is_resident()
+            {
                 let message = format!(
                     "NF `{}` would never run: NFs that poll have the time slices of core {core}",
                     nf.name
@@ -141,6 +144,9 @@ impl Resolver<'_> {
             let (Some(key), Some(chain)) = (&table.value.rate_floor.key, chain) else { continue };
             let mut stages = chain.stages.iter().map(|stage| nfs.get(stage.index()).and_then(Option::as_ref));
             if stages.any(|nf| nf.is_none_or(|nf| nf.has_slices(mode))) {
+                continue;
+            }
+            if chain.stages.is_empty() {
                 continue;
             }
             let message =

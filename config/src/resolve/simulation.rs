@@ -1,10 +1,10 @@
 //! Resolution of `[sim]`: what holds of it whatever the simulator can model.
 
 use super::super::codes::Code;
-use super::super::document::{Document, SimCostsTable, SimNfTable, SimTable, SimTrafficTable};
-use super::super::model::{ChainId, Nf, PortId, Program};
+use super::super::document::{Document, SimCostsTable, SimFaultTable, SimNfTable, SimTable, SimTrafficTable};
+use super::super::model::{ChainId, Nf, NfId, PortId, Program};
 use super::super::read::{At, Field};
-use super::super::simulation::{Arrivals, NfCost, Simulation, Traffic};
+use super::super::simulation::{Arrivals, NfCost, Pauses, SimFault, Simulation, Traffic};
 use super::super::values::{ArrivalKind, Whole};
 use super::names::Names;
 use super::{Defined, Resolver, items};
@@ -20,7 +20,12 @@ pub fn cores_of_model(document: &Document) -> u32 {
     }
     let workers = document.manager.value().map_or(&[][..], |table| items(&table.cores));
     let of_nfs = items(&document.nf).iter().filter_map(|nf| nf.value.core.value());
-    let named = of_nfs.flat_map(|cores| &cores.0.items).chain(workers).map(|core| core.value.0 as u32 + 1);
+    let of_nodes = items(&document.node).iter().flat_map(|node| items(&node.value.cores));
+    let named = of_nfs
+        .flat_map(|cores| &cores.0.items)
+        .chain(workers)
+        .chain(of_nodes)
+        .map(|core| core.value.0 as u32 + 1);
     named.max().unwrap_or(0).max(2)
 }
 
@@ -35,15 +40,54 @@ impl Resolver<'_> {
         let table = document.sim.value()?;
         let own_costs = self.nf_costs(table, &defined.nfs, nfs);
         let traffic = items(&table.traffic).iter().filter_map(|at| self.traffic(at, defined)).collect();
+        let pauses = self.pauses(table, &defined.nfs, nfs.len());
+        let faults = items(&table.fault).iter().filter_map(|at| self.fault(at, &defined.nfs, nfs)).collect();
         let of = |(nf, own): (&Option<Nf>, Option<u64>)| own.map(NfCost::Cycles).or_else(|| synthetic(nf));
         Some(Simulation {
             seed: table.seed.value()?.0,
             warm_up_ns: table.warm_up.value()?.0,
             horizon_ns: table.horizon.value()?.0,
+            cost_file: table.cost_file.value().map(|file| self.folder.join(&file.0)),
             costs: table.costs.value().map(costs)?,
             nfs: nfs.iter().zip(own_costs).map(of).collect(),
+            pauses,
+            faults,
             traffic,
         })
+    }
+
+    fn pauses(&mut self, table: &SimTable, names: &Names<'_>, count: usize) -> Vec<Option<Pauses>> {
+        let mut pauses = vec![None; count];
+        for at in items(&table.nf) {
+            let SimNfTable { name, pause_every, pause, .. } = &at.value;
+            let both = match (&pause_every.key, &pause.key) {
+                (Some(span), None) | (None, Some(span)) => {
+                    let message = "a pause has a length, and packets between two of them";
+                    self.report.add(Code::MissingKey, span, message).help("give `pause_every` and `pause`");
+                    continue;
+                }
+                _ => pause_every.value().zip(pause.value()),
+            };
+            let place = name.found.as_ref().and_then(|name| names.find(name, self.report));
+            if let (Some(slot), Some((every, length))) = (place.and_then(|nf| pauses.get_mut(nf)), both) {
+                *slot = Some(Pauses { every: every.0 as u32, length_ns: length.0 });
+            }
+        }
+        pauses
+    }
+
+    fn fault(&mut self, at: &At<SimFaultTable>, names: &Names<'_>, nfs: &[Option<Nf>]) -> Option<SimFault> {
+        let SimFaultTable { nf, instance, at: when, what, .. } = &at.value;
+        let number = names.find(nf.found.as_ref()?, self.report)?;
+        let instance = instance.value()?.0 as u16;
+        let instances = nfs.get(number)?.as_ref()?.cores.len();
+        if usize::from(instance) >= instances {
+            let span = at.value.instance.key.as_ref().unwrap_or(&at.span);
+            let message = format!("there is no instance {instance}: the NF has {instances}");
+            self.report.add(Code::OutOfRange, span, message).help("count from 0");
+            return None;
+        }
+        Some(SimFault { nf: NfId(number as u16), instance, at_ns: when.value()?.0, what: *what.value()? })
     }
 
     fn nf_costs(&mut self, table: &SimTable, names: &Names<'_>, nfs: &[Option<Nf>]) -> Vec<Option<u64>> {
@@ -70,15 +114,63 @@ impl Resolver<'_> {
         Some(Traffic {
             port: PortId(port as u16),
             chain: chain.map(|chain| ChainId(chain as u16)),
-            rate: table.rate.value()?.0,
+            rate: self.rate(at)?,
             bytes: table.size.value()?.0 as u32,
             arrivals: arrivals?,
         })
     }
 
+    /// Returns the rate of traffic: a capture has its own.
+    fn rate(&mut self, at: &At<SimTrafficTable>) -> Option<u64> {
+        let SimTrafficTable { rate, arrivals, .. } = &at.value;
+        let replays = *arrivals.value()? == ArrivalKind::Capture;
+        match &rate.key {
+            Some(span) if replays => {
+                let message = "`rate` has no effect with capture arrivals";
+                self.report.add(Code::KeyConflict, span, message).help("leave it out: the capture says it");
+                None
+            }
+            None if replays => Some(0),
+            None => {
+                let message = "traffic needs `rate`";
+                let help = "add `rate = \"1M\"`: packets per second";
+                self.report.add(Code::MissingKey, &at.span, message).help(help);
+                None
+            }
+            Some(_) => Some(rate.value()?.0),
+        }
+    }
+
+    /// Keys that only one kind of arrivals has, and needs.
+    fn check_keys_of(&mut self, kind: ArrivalKind, table: &SimTrafficTable) {
+        let all = [
+            (&table.capture.key, "capture", ArrivalKind::Capture, "capture = \"FILE\""),
+            (&table.rtt.key, "rtt", ArrivalKind::Tcp, "rtt = \"1ms\""),
+            (&table.window.key, "window", ArrivalKind::Tcp, ""),
+            (&table.ecn.key, "ecn", ArrivalKind::Tcp, ""),
+        ];
+        for (key, name, of, example) in all {
+            match key {
+                Some(span) if kind != of => {
+                    let message = format!("`{name}` has no effect with {} arrivals", kind.word());
+                    let help = format!("set `arrivals = \"{}\"`, or leave it out", of.word());
+                    self.report.add(Code::KeyConflict, span, message).help(help);
+                }
+                None if kind == of && !example.is_empty() => {
+                    let message = format!("{} arrivals need `{name}`", kind.word());
+                    let help = format!("add `{example}`");
+                    let span = table.arrivals.key.as_ref().unwrap_or(&table.span);
+                    self.report.add(Code::MissingKey, span, message).help(help);
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn arrivals(&mut self, table: &SimTrafficTable) -> Option<Arrivals> {
         let kind = *table.arrivals.value()?;
-        let bursts = kind == ArrivalKind::OnOff;
+        self.check_keys_of(kind, table);
+        let bursts = matches!(kind, ArrivalKind::OnOff | ArrivalKind::HeavyTailed);
         for (key, name) in [(&table.on, "on"), (&table.off, "off")] {
             match &key.key {
                 Some(span) if !bursts => {
@@ -100,6 +192,15 @@ impl Resolver<'_> {
             ArrivalKind::OnOff => {
                 Arrivals::OnOff { on_ns: table.on.value()?.0, off_ns: table.off.value()?.0 }
             }
+            ArrivalKind::HeavyTailed => {
+                Arrivals::HeavyTailed { on_ns: table.on.value()?.0, off_ns: table.off.value()?.0 }
+            }
+            ArrivalKind::Capture => Arrivals::Capture(self.folder.join(&table.capture.value()?.0)),
+            ArrivalKind::Tcp => Arrivals::Tcp {
+                rtt_ns: table.rtt.value()?.0,
+                window: table.window.value()?.0 as u32,
+                ecn: *table.ecn.value()?,
+            },
         })
     }
 }
@@ -126,6 +227,8 @@ fn costs(table: &SimCostsTable) -> Vec<(&'static str, u64)> {
         ("nf_packet_ps", given(&table.nf_packet_ps)),
         ("nf_burst_ns", given(&table.nf_burst_ns)),
         ("switch_ns", given(&table.switch_ns)),
+        ("refill_ns", given(&table.refill_ns)),
+        ("refill_after_ns", given(&table.refill_after_ns)),
         ("yield_ns", given(&table.yield_ns)),
         ("call_awake_ns", given(&table.call_awake_ns)),
         ("call_idle_ns", given(&table.call_idle_ns)),

@@ -29,7 +29,9 @@ impl Resolver<'_> {
                            flows go to the others and would be in two states";
             self.conflict(beside, &instances.span, message, "leave `instances` out, or `state`");
         }
-        for shipped in self.without_state(program) {
+        // A standby is given the packets of the process before it, tables or none.
+        let useless = if has_standby { Vec::new() } else { self.without_state(program) };
+        for shipped in useless {
             let message = format!("`{shipped}` has no state that could be kept");
             self.report
                 .add(Code::KeyConflict, key, message)

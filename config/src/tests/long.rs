@@ -12,11 +12,8 @@ const LONG_BUFFERS: u32 = 256;
 fn config(middle: &str, out: &str, more: &str) -> Config {
     let shipped = |(name, takes_long_frames): (&str, bool)| ShippedNf {
         name: name.to_owned(),
-        summary: String::new(),
-        arguments: None,
-        writes: None,
-        keeps: false,
         takes_long_frames,
+        ..ShippedNf::default()
     };
     let catalog = Catalog::new([("forward", true), ("cache", false)].map(shipped).into());
     let machine = Machine { cores: vec![0, 1], memory_bytes: 16 << 30, ..Machine::default() };

@@ -2,7 +2,9 @@
 
 mod good;
 mod long;
+mod nodes;
 mod parsers;
+mod reference;
 mod service;
 mod snapshots;
 
@@ -46,7 +48,7 @@ fn machine_of(bad: &str) -> Machine {
                 real_time_us: Some(950_000),
             };
         }
-        "nsh" => {
+        "nsh" | "node-mtu" | "across-mtu" => {
             let mtus = [("narrow", 1500), ("wide", 1537), ("roomy", 1538)];
             machine.mtus = mtus.map(|(name, mtu)| (name.to_owned(), mtu)).into();
             machine.interfaces.extend(mtus.map(|(name, _)| name.to_owned()));
@@ -60,7 +62,8 @@ fn machine_of(bad: &str) -> Machine {
 /// NFs under the shipped names; two say which arguments they know, and [`mistakes`] what is wrong with their
 /// values.
 fn catalog() -> Catalog {
-    let names = ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello"];
+    let names =
+        ["forward", "mac-swap", "monitor", "router", "firewall", "synthetic", "hello", "packet-logger"];
     let argument = |name: &str, required| Argument {
         name: name.to_owned(),
         kind: "a list of tables".to_owned(),
@@ -77,6 +80,7 @@ fn catalog() -> Catalog {
         },
         writes: (name == "packet-logger").then(|| "path".to_owned()),
         keeps: name == "monitor",
+        uses_files: name == "packet-logger",
         takes_long_frames: matches!(name, "forward" | "firewall" | "monitor"),
     };
     Catalog::new(names.map(nf).into()).asking(mistakes)

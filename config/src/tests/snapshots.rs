@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::report::Report;
 use super::super::resolve::ToolUse;
-use super::super::{Code, Diagnostics, files, load, parse, parse_simulated, schema};
+use super::super::{Code, Diagnostics, files, load, parse_part, parse_simulated, schema};
 use super::{catalog, machine, machine_of};
 
 pub(super) fn here(path: &str) -> PathBuf {
@@ -54,7 +54,8 @@ fn findings_in(path: &Path) -> Diagnostics {
             Err(findings) => findings,
         };
     }
-    match parse(name, &text, &catalog(), &machine_of(stem)) {
+    let node = matches!(stem, "node-mtu" | "across-mtu").then_some("gate");
+    match parse_part(name, &text, &catalog(), &machine_of(stem), node) {
         Ok(loaded) => loaded.warnings,
         Err(findings) => findings,
     }
@@ -141,11 +142,11 @@ fn programs_are_looked_for() {
 fn files_are_looked_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("headgate.toml");
-    let absent = load(&path, &catalog(), &machine()).unwrap_err();
+    let absent = load(&path, &catalog(), &machine(), None).unwrap_err();
     assert_eq!((absent.0[0].code, absent.0[0].line), (Code::Unreadable, 0));
 
     fs::write(&path, b"[memory]\nbuffers = \xff\n").unwrap();
-    let binary = load(&path, &catalog(), &machine()).unwrap_err();
+    let binary = load(&path, &catalog(), &machine(), None).unwrap_err();
     assert_eq!((binary.0[0].code, binary.0[0].line, binary.0[0].column), (Code::Unreadable, 2, 11));
 
     let text = r#"
@@ -158,14 +159,14 @@ chain = [{ name = "c", stages = ["own"], out = "b" }]
 rule = [{ chain = "c" }]
 "#;
     fs::write(&path, text).unwrap();
-    let findings = load(&path, &catalog(), &machine()).unwrap_err();
+    let findings = load(&path, &catalog(), &machine(), None).unwrap_err();
     let found: Vec<(Code, usize)> = findings.0.iter().map(|one| (one.code, one.line)).collect();
     assert_eq!(found, [(Code::FileMissing, 3), (Code::FileMissing, 4), (Code::FileMissing, 6)]);
 
     fs::write(folder.path().join("in.pcap"), b"").unwrap();
     fs::write(folder.path().join("own"), b"").unwrap();
     fs::create_dir(folder.path().join("out")).unwrap();
-    let loaded = load(&path, &catalog(), &machine()).unwrap();
+    let loaded = load(&path, &catalog(), &machine(), None).unwrap();
     assert_eq!(loaded.warnings.0, []);
 
     // One file, whatever it is called: by a link, or by a way around although it is not there yet.
@@ -179,7 +180,7 @@ rule = [{ chain = "c" }]
                      {{ name = 'c', kind = 'pcap', write = '{second}' }}]"
         );
         fs::write(&path, text).unwrap();
-        let findings = load(&path, &catalog(), &machine()).unwrap_err();
+        let findings = load(&path, &catalog(), &machine(), None).unwrap_err();
         let twice = findings.0.iter().filter(|one| one.code == Code::FileTwice).count();
         assert_eq!(twice, 1, "{read} {first} {second}: {findings}");
     }

@@ -1,6 +1,7 @@
 //! The values a file can hold, each with its parser, its mistakes and its schema.
 
 mod io;
+mod link;
 mod net;
 mod nf;
 mod port;
@@ -14,11 +15,14 @@ use super::report::Report;
 use super::tree::{Entry, Node, Value};
 
 pub use io::{InterfaceName, IoDriver, Wiring};
+pub use link::InterfaceAddress;
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
-pub use nf::{Allowed, BoxPorts, Environment, Nice, OnChange, OnFailure, PolicyKind, Standby, User};
+pub use nf::{
+    Allowed, BoxPorts, Environment, FusedInto, Nice, OnChange, OnFailure, PolicyKind, Standby, User,
+};
 pub use port::{
-    ArrivalKind, Device, FaultDirection, FrameSize, IpVersion, NshAddress, Order, Part, ReplayMode, SizeMix,
-    Timing, Transport,
+    ArrivalKind, Device, FaultDirection, FaultKind, FrameSize, IpVersion, NshAddress, Order, Part,
+    ReplayMode, SizeMix, Timing, Transport,
 };
 pub use quantity::{Period, Rate, Whole, duration_text};
 
@@ -230,7 +234,7 @@ pub struct Name(pub String);
 
 /// Longest name, in bytes. Our choice: what a Linux host name may have (`HOST_NAME_MAX` less one),
 /// and short enough for socket paths (`sun_path` holds 108).
-const NAME_BYTES_MAX: usize = 63;
+pub const NAME_BYTES_MAX: usize = 63;
 
 impl Word for Name {
     const WHAT: &'static str = "a name";

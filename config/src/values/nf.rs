@@ -56,6 +56,16 @@ choice! {
 }
 
 choice! {
+    /// Place in which an NF's functions are called.
+    pub enum FusedInto, "a place for an NF" {
+        /// A process of its own.
+        Process "process",
+        /// The thread of its worker.
+        Worker "worker",
+    }
+}
+
+choice! {
     /// The kind of the two interfaces of an external program.
     pub enum BoxPorts, "a kind of interface" {
         /// Memory that it shares with its worker, by the memif protocol: for programs that poll.

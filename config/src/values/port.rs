@@ -151,6 +151,26 @@ choice! {
         Poisson "poisson",
         /// In bursts.
         OnOff "on-off",
+        /// In bursts, few of which have most of it all.
+        HeavyTailed "heavy-tailed",
+        /// As in a capture, over and over.
+        Capture "capture",
+        /// As a sender of TCP lets them.
+        Tcp "tcp",
+    }
+}
+
+choice! {
+    /// What happens to a process of the model.
+    pub enum FaultKind, "a fault of an NF" {
+        /// It is killed.
+        Kill "kill",
+        /// It never returns from its next burst.
+        Hang "hang",
+        /// It is stopped by a signal.
+        Stop "stop",
+        /// It returns what it does not hold.
+        Lie "lie",
     }
 }
 

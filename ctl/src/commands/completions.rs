@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command};
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 use headgate_api::grammar::{Argument, Grammar};
 use serde_json::json;
 
@@ -14,6 +15,9 @@ use crate::output::Output;
 /// Print the completions of a shell
 ///
 /// For bash: headgate completions bash > ~/.local/share/bash-completion/completions/headgate
+///
+/// The shell asks the command itself what can come next, so names of running managers, of their NFs and of
+/// their chains are completed too.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shell
@@ -23,18 +27,28 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
-    let mut grammar = cli::grammar();
-    if let Some(bench) = bench::grammar() {
-        grammar = grammar.mut_subcommand("bench", |stub| {
-            command(bench).about(stub.get_about().cloned().unwrap_or_default())
-        });
-    }
+    let name = args.shell.to_string();
+    let shells = Shells::builtins();
+    let completer = shells
+        .completer(&name)
+        .ok_or_else(|| CommandError::usage(format!("there are no completions for {name}")))?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut grammar, "headgate", &mut script);
+    completer.write_registration("COMPLETE", "headgate", "headgate", "headgate", &mut script)?;
     let script = String::from_utf8_lossy(&script);
-    out.document(&json!({ "shell": args.shell.to_string(), "script": script }))?;
+    out.document(&json!({ "shell": name, "script": script }))?;
     out.text(&script)?;
     Ok(Exit::Ok)
+}
+
+/// Returns the grammar of the command with that of `bench` in place of its stub.
+pub fn whole_grammar() -> Command {
+    let grammar = cli::grammar();
+    match bench::grammar() {
+        Some(bench) => grammar.mut_subcommand("bench", |stub| {
+            command(bench).about(stub.get_about().cloned().unwrap_or_default())
+        }),
+        None => grammar,
+    }
 }
 
 /// The command line of another program as a part of ours.

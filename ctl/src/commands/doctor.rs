@@ -13,7 +13,7 @@ mod rights;
 mod software;
 
 use headgate_host::environment::Environment;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::error::{CommandError, Exit};
 use crate::output::{Ink, Output, Paint};
@@ -32,21 +32,46 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
-    let environment = Environment::observe();
-    let fixed = if args.fix { Some(fix::reserve_hugepages(out)?) } else { None };
-    let checks: Vec<Check> = [machine::checks(&environment), rights::checks(), software::checks()].concat();
-    let rights = rights::all();
-    let worst = checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Ok);
-    out.document(&json!({
-        "verdict": worst,
-        "checks": checks,
-        "rights": rights,
-        "fixed": fixed,
-        "environment": environment,
-    }))?;
+    let fixed = if args.fix { Some(json!(fix::reserve_hugepages(out)?)) } else { None };
+    let machine = Machine::observe();
+    out.document(&machine.document(fixed))?;
+    let Machine { checks, rights, worst, .. } = machine;
     out.text(render(&checks, out.data_paint))?;
     out.text(render_rights(&rights, out.data_paint))?;
     Ok(if worst == Verdict::Fail { Exit::CheckNotMet } else { Exit::Ok })
+}
+
+/// What was found on this machine.
+struct Machine {
+    environment: Environment,
+    checks: Vec<Check>,
+    rights: Vec<Right>,
+    worst: Verdict,
+}
+
+impl Machine {
+    fn observe() -> Self {
+        let environment = Environment::observe();
+        let checks: Vec<Check> =
+            [machine::checks(&environment), rights::checks(), software::checks()].concat();
+        let worst = checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::Ok);
+        Self { environment, checks, rights: rights::all(), worst }
+    }
+
+    fn document(&self, fixed: Option<Json>) -> Json {
+        json!({
+            "verdict": self.worst,
+            "checks": self.checks,
+            "rights": self.rights,
+            "fixed": fixed,
+            "environment": self.environment,
+        })
+    }
+}
+
+/// Returns what `headgate --json doctor` prints.
+pub fn all() -> Json {
+    Machine::observe().document(None)
 }
 
 fn render(checks: &[Check], paint: Paint) -> String {

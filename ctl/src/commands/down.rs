@@ -28,12 +28,18 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     let name = &args.name.name;
-    let last: Snapshot = api::call(name, &Request::Stop)?;
-    wait_for_end(last.manager.pid)?;
+    let last = stop(name)?;
     out.note(format!("manager {name} has stopped"));
     out.document(&last)?;
     out.text(view::totals(&last, out.data_paint))?;
     Ok(Exit::of_accounts(&last))
+}
+
+/// Stops the manager of a name, and waits for the end of its process. Returns its last snapshot.
+pub fn stop(name: &str) -> Result<Snapshot, CommandError> {
+    let last: Snapshot = api::call(name, &Request::Stop)?;
+    wait_for_end(last.manager.pid)?;
+    Ok(last)
 }
 
 fn wait_for_end(pid: u32) -> Result<(), CommandError> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use headgate_api::explanation::{EndExplanation, Explanation, RuleExplanation, StageExplanation};
 use headgate_api::{self as api, Request};
-use headgate_config::model::{Config, Out};
+use headgate_config::model::{Across, Chain, Config, Nf, Out, StageAt};
 use headgate_config::{PacketDescription, plan};
 
 use super::Name;
@@ -75,17 +75,31 @@ pub fn by_file(file: &Path, config: &Config, packet: PacketDescription) -> Resul
         chain: chain.name.clone(),
     });
     told.chain = Some(chain.name.clone());
-    let stage = |nf: &headgate_config::model::Nf| StageExplanation {
+    told.stages = stages_of(config, chain);
+    told.out = Some(match chain.out {
+        Out::Port(port) => config.ports[port.index()].name.clone(),
+        Out::Nf => "nf".to_owned(),
+        Out::Node => chain.across.as_ref().map_or_else(String::new, Across::exit_name),
+        Out::Interface => unreachable!("no rule leads to a chain on interfaces"),
+    });
+    Ok(told)
+}
+
+/// Returns the stages of a chain; of those that other nodes run there are the names alone.
+fn stages_of(config: &Config, chain: &Chain) -> Vec<StageExplanation> {
+    let here = |nf: &Nf| StageExplanation {
         nf: nf.name.clone(),
         runs: plan::runs(nf),
         instances: nf.cores.len(),
         ..StageExplanation::default()
     };
-    told.stages = chain.stages.iter().map(|nf| stage(&config.nfs[nf.index()])).collect();
-    told.out = Some(match chain.out {
-        Out::Port(port) => config.ports[port.index()].name.clone(),
-        Out::Nf => "nf".to_owned(),
-        Out::Interface => unreachable!("no rule leads to a chain on interfaces"),
-    });
-    Ok(told)
+    let Some((across, node)) = chain.across.as_ref().zip(config.node.as_ref()) else {
+        return chain.stages.iter().map(|nf| here(&config.nfs[nf.index()])).collect();
+    };
+    let stage = |at: &StageAt| {
+        let nf = config.nfs.iter().find(|nf| at.node == node.name && nf.name == at.nf);
+        let there = || StageExplanation { nf: at.name_at(&node.name), ..StageExplanation::default() };
+        nf.map_or_else(there, here)
+    };
+    across.stages.iter().map(stage).collect()
 }

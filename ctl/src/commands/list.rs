@@ -1,8 +1,6 @@
 //! `headgate list`: the managers of this user.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
 
 use headgate_api::status::{NfState, Snapshot};
 use headgate_api::{self as api, CallError, Request, place};
@@ -10,6 +8,7 @@ use headgate_units::text;
 use serde::Serialize;
 
 use crate::error::{CommandError, Exit};
+use crate::names;
 use crate::output::Output;
 use crate::table::Table;
 
@@ -60,7 +59,10 @@ impl State {
 
 /// Runs it.
 pub fn run(_: &Args, out: &Output) -> Result<Exit, CommandError> {
-    let managers: Vec<Listed> = names(&place::folder())?.into_iter().map(listed).collect();
+    let names = names::managers().map_err(|error| {
+        CommandError::environment(format!("cannot read {}: {error}", place::folder().display()))
+    })?;
+    let managers: Vec<Listed> = names.into_iter().map(listed).collect();
     out.document(&managers)?;
     if managers.is_empty() {
         out.note("no manager of this user is running; start one with `headgate up FILE`");
@@ -80,21 +82,6 @@ pub fn run(_: &Args, out: &Output) -> Result<Exit, CommandError> {
     }
     out.text(table.render(out.data_paint))?;
     Ok(Exit::Ok)
-}
-
-/// Returns the names of managers that have a lock, in their order.
-fn names(folder: &Path) -> Result<Vec<String>, CommandError> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(|error| {
-            CommandError::environment(format!("cannot read {}: {error}", folder.display()))
-        })?,
-    };
-    let name =
-        |entry: fs::DirEntry| entry.file_name().to_str()?.strip_suffix(place::LOCK_ENDING).map(str::to_owned);
-    let mut names: Vec<String> = entries.filter_map(Result::ok).filter_map(name).collect();
-    names.sort();
-    Ok(names)
 }
 
 fn listed(name: String) -> Listed {

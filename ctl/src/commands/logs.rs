@@ -3,12 +3,14 @@
 use std::thread;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCandidates;
 use headgate_api::logs::{LogLine, Logs};
 use headgate_api::{self as api, CallError, Request};
 use headgate_units::text::harmless;
 
 use super::Name;
 use crate::error::{CommandError, Exit};
+use crate::names;
 use crate::output::{Ink, Output};
 
 /// Time between two requests of those who follow. Our choice: what a person takes for at once.
@@ -22,6 +24,7 @@ const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the NF in the configuration, or of one of its instances
+    #[arg(add = ArgValueCandidates::new(names::nfs))]
     nf: String,
     /// Wait for more lines and show them as they come, until Ctrl-C or the end of the manager
     #[arg(short, long)]

@@ -26,6 +26,14 @@ pub enum Command {
     Machine(machine::Args),
 }
 
+/// Returns the kept costs of this machine, or those measured now where there are none.
+///
+/// # Errors
+/// They cannot be measured.
+pub fn costs_of_machine(out: &Output) -> Result<headgate_host::perf::costs::MachineCosts, CommandError> {
+    machine::of_machine(out)
+}
+
 /// Runs it.
 pub fn run(command: &Command, out: &Output) -> Result<Exit, CommandError> {
     match command {

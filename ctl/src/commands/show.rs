@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use headgate_api::configuration::{RulesStatus, RunningConfiguration};
 use headgate_api::status::{ChainStatus, FlowStatus, Snapshot};
 use headgate_api::{self as api, Request};
 use serde::Serialize;
@@ -44,8 +45,23 @@ enum What {
     Flows,
     /// Dropped packets by chain and reason, and losses and faults of ports
     Drops,
+    /// Links to other nodes, and the BFD sessions that watch them
+    Bfd,
+    /// Groups of chains that nodes keep for each other: roles, views, clocks, the last failover
+    Groups,
     /// Recent events, oldest first
     Events,
+    /// Text of the configuration in force, without secrets
+    Config,
+    /// Rules in their order, and how many flows each decided on
+    Rules,
+}
+
+impl What {
+    /// Returns whether it has rates, which take two samples.
+    const fn has_rates(self) -> bool {
+        !matches!(self, Self::Delays | Self::Drops | Self::Bfd | Self::Groups | Self::Events)
+    }
 }
 
 /// Runs it.
@@ -57,15 +73,18 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         out.text(view::flows(&flows, out.data_paint))?;
         return Ok(Exit::Ok);
     }
+    match args.what {
+        What::Config => return configuration(name, out),
+        What::Rules => return rules(name, out),
+        _ => {}
+    }
     let snapshot = || api::call::<Snapshot>(name, &Request::Snapshot { audit: false });
     let before = snapshot()?;
-    let has_rates = !matches!(args.what, What::Delays | What::Drops | What::Events);
-    if has_rates && !out.json {
+    if args.what.has_rates() && !out.json {
         thread::sleep(INTERVAL);
     }
     let now = snapshot()?;
-    let interval = Interval::between(&before, &now);
-    let paint = out.data_paint;
+    let (interval, paint) = (Interval::between(&before, &now), out.data_paint);
     match args.what {
         What::Ports => {
             let latencies = view::latencies(&now, paint);
@@ -80,9 +99,31 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         }
         What::Delays => both(out, &delays(&now), view::delays(&now, paint)),
         What::Drops => both(out, &now.drops, view::drops(&now, paint)),
+        What::Bfd => both(out, &now.bfd, view::bfd(&now.bfd, paint)),
+        What::Groups => both(out, &now.groups, view::groups(&now.groups, paint)),
         What::Events => both(out, &now.events, view::events(&now.events, paint)),
-        What::Flows => unreachable!("answered above"),
+        What::Flows | What::Config | What::Rules => unreachable!("answered above"),
     }
+}
+
+/// Prints the configuration in force.
+fn configuration(name: &str, out: &Output) -> Result<Exit, CommandError> {
+    let running: RunningConfiguration = api::call(name, &Request::Configuration)?;
+    let RunningConfiguration { name: file, secrets_left_out, edited, .. } = &running;
+    match edited {
+        true => out.note(format!("{file}, changed since by `headgate rule`")),
+        false => out.note(file),
+    }
+    if *secrets_left_out > 0 {
+        out.note(format!("secrets left out: {secrets_left_out}; it cannot be applied as it is"));
+    }
+    both(out, &running, running.text.clone())
+}
+
+/// Prints the rules in force.
+pub fn rules(name: &str, out: &Output) -> Result<Exit, CommandError> {
+    let rules: RulesStatus = api::call(name, &Request::Rules)?;
+    both(out, &rules, view::rules(&rules, out.data_paint))
 }
 
 /// Returns the delays alone, with the names it has in `status`.

@@ -1,13 +1,17 @@
 //! `headgate sim`: what happens on a machine that is only modelled.
 
+mod calibrate;
+mod captured;
+mod compare;
 mod leave;
-mod replay;
+pub mod replay;
 mod report;
 mod scene;
 mod settings;
 mod source;
 mod swarm;
 mod timeline;
+mod validate;
 
 use std::path::{Path, PathBuf};
 
@@ -43,6 +47,10 @@ pub struct Args {
     /// times are in nanoseconds
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Cost file of the machine, as `headgate sim calibrate` writes it [default: that of the file, or
+    /// machine C]
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// Run every case with each of --steps whole values of this key, from A to B
     #[arg(long, value_name = "KEY=A..B")]
     sweep: Option<String>,
@@ -67,6 +75,9 @@ enum Command {
     Swarm(swarm::SwarmArgs),
     Shrink(swarm::ShrinkArgs),
     Replay(replay::Args),
+    Calibrate(calibrate::Args),
+    Validate(validate::Args),
+    Compare(compare::Args),
 }
 
 /// Runs it.
@@ -76,12 +87,15 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         Some(Command::Swarm(args)) => swarm::run(args, out),
         Some(Command::Shrink(args)) => swarm::run_shrink(args, out),
         Some(Command::Replay(args)) => replay::run(args, out),
+        Some(Command::Calibrate(args)) => calibrate::run(args, out),
+        Some(Command::Validate(args)) => validate::run(args, out),
+        Some(Command::Compare(args)) => compare::run(args, out),
         None => simulate(args, out),
     }
 }
 
 fn list(out: &Output) -> Result<Exit, CommandError> {
-    let all = scenarios::all();
+    let all: Vec<_> = scenarios::all().into_iter().chain(scenarios::long()).collect();
     let document: Vec<_> = all
         .iter()
         .map(|scenario| {
@@ -104,10 +118,13 @@ fn simulate(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if let (Some(_), [_, _, ..]) = (&args.timeline, source.cases()) {
         return Err(CommandError::usage("--timeline shows one run: choose a case with --case"));
     }
+    let costs = args.costs.as_deref().map(scene::read_costs).transpose();
+    let costs = costs.map_err(|why| CommandError::new(Exit::Configuration, why))?;
     let leaving = args.report.begin(&format!("sim {}", leave::short_name(source.name().1)))?;
     let mut reports = Vec::new();
     for (case, scene) in source.cases() {
-        let mut scene = settings::apply(scene, &args.set)?;
+        let costs = costs.clone().unwrap_or_else(|| scene.costs.clone());
+        let mut scene = settings::apply(&headgate_sim::Scene { costs, ..scene.clone() }, &args.set)?;
         scene.seed = args.seed.unwrap_or(scene.seed);
         for change in sweep.as_deref().unwrap_or(&[]) {
             let scene = settings::apply(&scene, std::slice::from_ref(change))?;

@@ -1,11 +1,13 @@
 //! `headgate tell`: a message to an NF, and its answer.
 
+use clap_complete::engine::ArgValueCandidates;
 use headgate_api::told::{NfAnswer, Outcome, Told};
 use headgate_api::{self as api, Request};
 use headgate_units::text::harmless;
 
 use super::Name;
 use crate::error::{CommandError, Exit};
+use crate::names;
 use crate::output::Output;
 
 /// Send a message to all instances of an NF and print their answers
@@ -15,6 +17,7 @@ use crate::output::Output;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the NF in the configuration
+    #[arg(add = ArgValueCandidates::new(names::nfs))]
     nf: String,
     /// Message, by convention JSON
     body: String,

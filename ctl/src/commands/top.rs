@@ -13,16 +13,19 @@ use std::io::{IsTerminal, stdout};
 use std::thread;
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCandidates;
 use headgate_config::suggest;
 use headgate_host::signals;
 
 use super::Name;
 use crate::error::{CommandError, Exit};
+use crate::names;
 use crate::output::Output;
 use crate::view::{Frame, Interval};
-use glyphs::Glyphs;
+pub use glyphs::Glyphs;
 use screen::{Screen, Sort};
 use terminal::Live;
+pub use terminal::{Held, POLL_EVERY, unusable};
 
 /// Width of `--once` where nothing breaks lines. Our choice: five stages.
 const COLUMNS: usize = 100;
@@ -38,7 +41,7 @@ pub struct Args {
     #[arg(long, default_value_t = 1000, value_name = "MS", value_parser = clap::value_parser!(u32).range(100..=60_000))]
     interval: u32,
     /// Chain to pick first; with --once, the only one to print
-    #[arg(long, value_name = "CHAIN")]
+    #[arg(long, value_name = "CHAIN", add = ArgValueCandidates::new(names::chains))]
     chain: Option<String>,
     /// Order of the chains
     #[arg(long, value_enum, default_value_t)]

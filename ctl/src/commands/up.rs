@@ -20,6 +20,9 @@ use crate::output::Output;
 pub struct Args {
     /// Configuration file
     file: PathBuf,
+    /// Run the part of this node of a configuration for several
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
     /// Return when all NFs are ready, and leave the manager running in the background; if one is not, say
     /// why, stop the manager and fail
     #[arg(long)]
@@ -40,11 +43,18 @@ impl Args {
     /// Returns the options for starting the daemon.
     fn options(&self) -> Result<Options, CommandError> {
         let options = Options::new(Program::Manager.find()?, Configuration::File(self.file.clone()));
-        Ok(Options { once: self.once, record: self.record.clone(), ..options })
+        Ok(Options { node: self.node.clone(), once: self.once, record: self.record.clone(), ..options })
     }
 }
 
 /// Runs it.
 pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
     if args.detach { detach::run(args, out) } else { foreground::run(args, out) }
+}
+
+/// Starts a manager by a file, and leaves it to itself when its NFs are ready.
+pub fn start_detached(file: PathBuf, node: Option<String>, out: &Output) -> Result<Exit, CommandError> {
+    let args = Args { file, node, detach: true, log: None, once: false, record: None };
+    // What it says of itself on standard output is for who started it by hand.
+    detach::run(&args, &Output { json: false, ..*out })
 }

@@ -58,6 +58,7 @@ fn stages(stages: &[StageExplanation], paint: Paint) -> String {
         let instance = match (&stage.instance, stage.instances) {
             (Some(instance), _) => harmless(instance),
             (None, 1) => stage.nf.clone(),
+            (None, 0) => "-".to_owned(),
             (None, count) => format!("one of {count}"),
         };
         let treatment = match stage.treatment {

@@ -19,6 +19,7 @@ fn after(seconds: u64) -> Snapshot {
             cpu_ns: 1_030_000_000 * seconds,
             control_cores: vec![0],
             nf_socket: None,
+            followed: None,
         },
         scheduler: SchedulerStatus {
             mode: "nfvnice".into(),
@@ -127,6 +128,8 @@ fn after(seconds: u64) -> Snapshot {
             "ready 1400 us after its launch".into(),
         )],
         conserved: Some(true),
+        bfd: Vec::new(),
+        groups: Vec::new(),
         finished: false,
     }
 }

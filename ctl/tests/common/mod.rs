@@ -1,6 +1,9 @@
 //! Helpers for the tests of the command: they run it, and check that nothing of it is left.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod lab;
+pub mod numbers;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -41,6 +44,16 @@ pub fn headgate(folder: &Path, words: &[&str]) -> Command {
 /// Runs it to its end: exit code, standard output, standard error.
 pub fn run(folder: &Path, words: &[&str]) -> (i32, String, String) {
     told(headgate(folder, words).output().unwrap())
+}
+
+/// What the shell is told can come next, at the last of these words.
+pub fn complete(folder: &Path, words: &[&str]) -> Vec<String> {
+    let mut command = headgate(folder, &[&["--", "headgate"], words].concat());
+    command.env("COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    command.env("_CLAP_IFS", "\n").env("_CLAP_COMPLETE_COMP_TYPE", "9").env("_CLAP_COMPLETE_SPACE", "true");
+    let (code, data, messages) = told(command.output().unwrap());
+    assert_eq!(code, 0, "{messages}");
+    data.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 /// Exit code and both streams as text.

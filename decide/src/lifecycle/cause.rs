@@ -33,6 +33,8 @@ pub enum Cause {
     Hang(Hang),
     /// Its interfaces are gone.
     LostInterface(String),
+    /// It is to begin anew with state that came from another node.
+    StateReplaced,
     /// It was asked to end and did not.
     DidNotStop,
     /// The manager ends and does not wait any longer.
@@ -49,6 +51,7 @@ impl fmt::Display for Cause {
             Self::NotReady { lacks: Some(what) } => write!(f, "was not ready in time: {what}"),
             Self::RemovedBeforeReady => f.write_str("removed before it was ready"),
             Self::Hang(hang) => f.write_str(hang.sentence()),
+            Self::StateReplaced => f.write_str("begins anew with the state of another node"),
             Self::DidNotStop => f.write_str("did not stop when told"),
             Self::ManagerEnds => f.write_str("did not end when the manager stopped"),
         }

@@ -137,7 +137,11 @@ fn the_whole_table_of_transitions() {
                     None if life.poll_at().is_none() => continue,
                     None => {
                         let held = u64::from(word == "due, holds packets");
-                        life.poll(now, Sample { held, plan_is_current: true, lacks: None }, &mut actions);
+                        life.poll(
+                            now,
+                            Sample { held, plan_is_current: true, ..Sample::default() },
+                            &mut actions,
+                        );
                     }
                 }
                 table += &format!("    {word:<20} -> {}\n", line(&life, &actions).trim_end_matches(": "));
@@ -329,7 +333,7 @@ proptest! {
                     Some(event) => life.on(now, event, &mut actions),
                     None => {
                         polled = true;
-                        life.poll(now, Sample { held, plan_is_current: flag, lacks: None }, &mut actions);
+                        life.poll(now, Sample { held, plan_is_current: flag, ..Sample::default() }, &mut actions);
                     }
                 }
                 if before == State::Gone {

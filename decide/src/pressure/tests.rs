@@ -34,7 +34,7 @@ fn throttled_until_below_the_low_mark() {
     assert_eq!((at(600, 9000), at(599, 49), at(599, 50)), (throttled, throttled, Load::Clear));
 }
 
-const FEEDER: Feeder = Feeder { is_judged: true, sleeps: true, diverts: false };
+const FEEDER: Feeder = Feeder { is_judged: true, sleeps: true, diverts: false, is_on_its_way: false };
 
 #[test]
 fn an_nf_with_one_open_way_is_not_blocked() {
@@ -44,11 +44,12 @@ fn an_nf_with_one_open_way_is_not_blocked() {
 }
 
 #[test]
-fn an_nf_that_cannot_be_woken_or_has_another_way_is_not_blocked() {
+fn an_nf_that_cannot_be_woken_has_another_way_or_was_just_called_is_not_blocked() {
     for feeder in [
         Feeder { is_judged: false, ..FEEDER },
         Feeder { sleeps: false, ..FEEDER },
         Feeder { diverts: true, ..FEEDER },
+        Feeder { is_on_its_way: true, ..FEEDER },
     ] {
         assert!(!is_blocked(feeder, [true].into_iter()));
     }

@@ -269,6 +269,8 @@ impl Gate {
         if !core::mem::replace(&mut self.is_confirmed, true) {
             self.sent = arrived;
             self.sent.raise(&self.trimmed);
+            // What another active node had does not count: this one may have to be sent it again.
+            self.arrived = arrived;
         }
         self.arrived.raise(&arrived);
         if let Some(before) = self.fallback.take() {

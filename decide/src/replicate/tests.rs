@@ -170,3 +170,34 @@ fn action_word(action: &Action) -> Option<String> {
         other => Some(format!("{other:?}").to_lowercase()),
     }
 }
+
+/// The node that takes over may not have what the one before had, and the gate hears of its gap by a message
+/// that may be lost.
+#[test]
+fn packets_that_only_the_node_before_had_are_sent_again() {
+    let setup = gate::Setup {
+        lanes: 1,
+        nodes: [LEFT.node, RIGHT.node],
+        log: 10,
+        resend_after: Span::from_millis(1),
+        written: None,
+        mutation: Mutation::default(),
+    };
+    let mut gate = Gate::new(setup);
+    for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1), durable(1)] {
+        told(&mut gate, event);
+    }
+    (0..4).for_each(|_| assert!(matches!(gate.stamp(Instant(0), Lane(0)), gate::Stamp::Logged(_))));
+    let sent = |gate: &mut Gate| core::iter::from_fn(|| gate.send_next(Lane(0))).count();
+    assert_eq!(sent(&mut gate), 4);
+    let mut arrived = Clocks::new(1);
+    arrived.set(Lane(0), Clock(4));
+    let (released, credit) = (Clocks::new(1), arrived);
+    told(&mut gate, received(LEFT, 1, Message::Released { arrived, released, credit }));
+    told(&mut gate, gate::Event::Reachable { node: LEFT.node, up: false });
+    told(&mut gate, received(RIGHT, 2, Message::Hello { me: RIGHT, arrived: Some(Clocks::new(1)) }));
+    assert_eq!(sent(&mut gate), 4);
+    // All four are lost, and so is the word that they are missing.
+    gate.poll(Instant(u64::MAX), &(), &mut Vec::new());
+    assert_eq!(sent(&mut gate), 4, "the clocks of the node before say nothing of this one");
+}

@@ -222,3 +222,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_first_process_can_wait_for_what_another_manager_kept() {
+    for stands_by in [false, true] {
+        let mut spare = Spare::new(Rules { stands_by, ..RULES });
+        assert_eq!(at(&mut spare, 0, Event::Expected), []);
+        assert_eq!(polled(&mut spare, 0, BUSY), []);
+        assert_eq!(polled(&mut spare, 5, IDLE), [Action::Make]);
+        assert_eq!(at(&mut spare, 7, Event::Seated), []);
+        assert_eq!(spare.state(), State::Waiting);
+        assert_eq!(at(&mut spare, 90, Event::Needed), [Action::Go]);
+        // From then on it is a spare like any other.
+        at(&mut spare, 100, Event::Served);
+        assert_eq!(polled(&mut spare, 120, IDLE), [Action::Make]);
+        let prepares: &[Action] = if stands_by { &[Action::Prepare] } else { &[] };
+        assert_eq!(at(&mut spare, 121, Event::Seated), prepares);
+    }
+}

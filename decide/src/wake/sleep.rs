@@ -64,6 +64,13 @@ impl Sleep {
         self.is_asleep
     }
 
+    /// Returns whether the NF, which has taken `taken` packets ever, was called, has not slept since, and has
+    /// not taken what it was called for yet.
+    #[must_use]
+    pub fn is_on_its_way(&self, taken: u32) -> bool {
+        !self.is_asleep && self.calls.is_without_effect(taken)
+    }
+
     /// Takes in a sample of its doorbell, and notes its load on its core. Returns whether it sleeps while
     /// packets wait for it.
     #[inline(always)]

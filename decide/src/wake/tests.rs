@@ -59,6 +59,28 @@ fn an_nf_is_older_asleep_and_called_once() {
     assert_eq!(calls.on_asleep(micros(90), 5, 8, CoreState::Idle).age, Ticks(0));
 }
 
+#[test]
+fn one_that_was_called_is_on_its_way_until_it_takes_a_packet_or_sleeps() {
+    const SEAT: Seat = Seat::new(CoreId(1), RegionId(0));
+    let mut sleep = Sleep::new(SEAT, true, MARKS);
+    let (asleep, awake) =
+        (BellSample { waits: true, sleeps: true }, BellSample { waits: false, sleeps: false });
+    let sample = |sleep: &mut Sleep, bell| {
+        let mut cores = Cores::default();
+        sleep.on_sample(bell, Hold { packets: 9, given_on: 7 }, false, &mut cores);
+        cores
+    };
+    assert!(!sleep.is_on_its_way(7), "nobody called it");
+    let mut cores = sample(&mut sleep, asleep);
+    assert!(!sleep.is_on_its_way(7) && sleep.calls(micros(10), 9, 7, &mut cores));
+    assert!(sleep.is_on_its_way(7));
+    sample(&mut sleep, awake);
+    assert!(sleep.is_on_its_way(7), "for however long it takes");
+    assert!(!sleep.is_on_its_way(8));
+    sample(&mut sleep, asleep);
+    assert!(!sleep.is_on_its_way(7), "it sleeps again without having taken any");
+}
+
 /// The smallest number for which this holds, in microseconds; "never" within ten milliseconds.
 fn first_micros(holds: impl Fn(Ticks) -> bool) -> String {
     (0..10_000).find(|&at| holds(micros(at))).map_or_else(|| "never".into(), |at| std::format!("{at}"))

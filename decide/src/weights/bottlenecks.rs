@@ -139,7 +139,10 @@ impl World {
             let at = chain.iter().position(|stage| *stage == nf)?;
             Some(chain[at + 1..].iter().any(|&later| self.loads[later].is_throttled()))
         });
-        pressure::is_blocked(Feeder { is_judged: true, sleeps: true, diverts: false }, ways)
+        pressure::is_blocked(
+            Feeder { is_judged: true, sleeps: true, diverts: false, is_on_its_way: false },
+            ways,
+        )
     }
 
     /// Gives the core to the NFs that have work, by their shares, until the step is over or none has any.

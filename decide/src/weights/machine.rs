@@ -23,8 +23,8 @@ struct Known {
     demand: Demand,
     /// Its share as written.
     share: Option<u32>,
-    /// Whether its slice was written for a core of several domains.
-    among_domains: bool,
+    /// Whether its slice was written for a core on which others wait for its end.
+    is_waited_for: bool,
     /// Whether people were told that its claim is overridden.
     override_told: bool,
 }
@@ -217,7 +217,7 @@ impl Weights {
             cost: Cost::default(),
             demand,
             share: None,
-            among_domains: false,
+            is_waited_for: false,
             override_told: false,
         });
     }
@@ -319,20 +319,22 @@ impl Weights {
                 continue;
             }
             self.gather(first, part);
-            let among_domains = self.is_among_domains(part);
+            let is_waited_for = self.is_waited_for(part);
             let renew =
-                renew || self.known[first].as_ref().is_some_and(|it| it.among_domains != among_domains);
+                renew || self.known[first].as_ref().is_some_and(|it| it.is_waited_for != is_waited_for);
             if share::share(&self.contenders, &mut self.shares)
                 && (renew || share::is_worth_writing(&self.in_force, &self.shares))
             {
-                self.write(among_domains, actions);
+                self.write(is_waited_for, actions);
             }
         }
     }
 
-    /// Returns whether a core has NFs of other domains, with processes or between two.
-    fn is_among_domains(&self, (core, domain): (CoreId, RegionId)) -> bool {
-        self.all().any(|(_, other)| other.nf.core == core && other.nf.domain != domain)
+    /// Returns whether a core has NFs that wait for the end of a slice, with processes or between two: those
+    /// of other domains, and those that take the core from nobody.
+    fn is_waited_for(&self, (core, domain): (CoreId, RegionId)) -> bool {
+        let waits = |nf: &Nf| nf.core == core && (nf.domain != domain || nf.is_batch);
+        self.all().any(|(_, other)| waits(&other.nf))
     }
 
     /// The part of a core that an instance competes for: what its domain has of it.
@@ -362,15 +364,15 @@ impl Weights {
         self.shares.resize(self.members.len(), 0);
     }
 
-    fn write(&mut self, among_domains: bool, actions: &mut Vec<Action>) {
+    fn write(&mut self, is_waited_for: bool, actions: &mut Vec<Action>) {
         for (&at, &share) in self.members.iter().zip(&self.shares) {
             let Some(known) = &mut self.known[at] else { continue };
-            (known.share, known.among_domains) = (Some(share), among_domains);
+            (known.share, known.is_waited_for) = (Some(share), is_waited_for);
             let feeds = self.feeds.get(at).is_some_and(|feeds| *feeds);
             actions.push(Action::Write {
                 instance: InstanceId(at as u16),
                 share,
-                slice: known.nf.slice.unwrap_or_else(|| share::slice(share, among_domains)),
+                slice: known.nf.slice.unwrap_or_else(|| share::slice(share, is_waited_for)),
                 yields_after: wake::slice(share, share::WHOLE, feeds),
             });
         }

@@ -23,6 +23,7 @@ pub(super) const NF: Nf = Nf {
     is_seen: true,
     sleeps: true,
     is_real_time: false,
+    is_batch: false,
 };
 
 /// An NF of the machine.
@@ -246,6 +247,20 @@ fn slices_are_short_beside_another_domain() {
     world.run(5_000);
     assert_eq!(world.slice(0), Some(Span::from_millis(3)));
     assert!(world.log.len() <= 5, "{:?}", world.log);
+}
+
+/// A batch task takes the core from nobody when it wakes: an NF that began a slice while it was alone would
+/// have it for as long as that is.
+#[test]
+fn slices_are_short_beside_one_that_preempts_nobody() {
+    let batch = Nf { is_batch: true, ..NF };
+    for (nfs, millis) in [([NF, NF], 98), ([NF, batch], 3), ([batch, batch], 3)] {
+        let mut world = World::new(RULES, &nfs.map(|nf| load(nf, 10, 9_000)));
+        world.nfs[1].per_ms = 0;
+        world.run(300);
+        let slice = world.slice(0).expect("it was written").as_millis();
+        assert!(slice.abs_diff(millis) <= 1, "{slice} ms, and not {millis}");
+    }
 }
 
 /// A domain cannot take a neighbour's part of a core, whatever its NFs claim or get to do.

@@ -1,6 +1,6 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use headgate_decide::chain_ids::{ChainIds, Direction, ID_MAX, REST};
+use headgate_decide::chain_ids::{ChainIds, Direction, ID_MAX, REST, of_list};
 use headgate_decide::units::{Instant, Span};
 use proptest::prelude::*;
 
@@ -71,4 +71,15 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_digest_gives_a_number_and_the_next_where_that_is_taken() {
+    let mut taken = BTreeSet::new();
+    for expected in [ID_MAX, 1, 2] {
+        let id = of_list(u64::from(ID_MAX) * 9 - 1, &taken).unwrap();
+        assert_eq!(id, expected);
+        taken.insert(id);
+    }
+    assert_eq!(of_list(41, &taken), Some(42));
 }

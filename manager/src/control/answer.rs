@@ -5,8 +5,11 @@ use std::sync::mpsc::Sender;
 use headgate_api::logs::Logs;
 use headgate_path::worker::Command;
 
-use super::{Control, origin};
+use super::watchers::needs_a_stream;
+use super::{Control, Source, origin};
 use crate::api::{Answer, Asked, Request, RequestError};
+use crate::config::suggest;
+use crate::status::EventCode;
 
 impl Control {
     /// Reads requests, and answers those that can be answered at once.
@@ -21,7 +24,12 @@ impl Control {
                         let _ = reply.send(answer);
                     }
                 }
+                Asked::Watch { request, reply } => {
+                    let _ = reply.send(self.begin_watch(&request));
+                }
                 Asked::Event { code, what } => self.log(code, "manager", what),
+                Asked::Alone => self.set_up_machine(),
+                Asked::Group(news) => self.on_group_news(*news),
             }
         }
     }
@@ -39,12 +47,39 @@ impl Control {
                 self.fabric.post_all(|| Command::Measure(on));
                 Some(value(()))
             }
-            Request::Apply { name, text } => self.begin_change(&name, &text, reply.clone()).err().map(Err),
+            Request::Upgrade { .. } => Some(self.may_hand_over()),
+            Request::NotFollowed { why } => {
+                let what = format!("the manager that was to follow does not: {why}");
+                self.log(EventCode::HandOverFailed, "manager", what);
+                Some(value(()))
+            }
+            Request::HandOver { socket, version } => Some(self.begin_hand_over(&socket, version)),
+            Request::Apply { name, text } => {
+                self.begin_change(Source { name, text, edited: false }, reply.clone()).err().map(Err)
+            }
+            Request::Diff { name, text } => Some(self.diff(&name, &text).and_then(value)),
+            Request::Configuration => Some(self.running_configuration().and_then(value)),
+            Request::Rules => Some(value(self.rules_status())),
+            Request::AddRule { rule, place } => self.add_rule(&rule, place, reply.clone()).err().map(Err),
+            Request::DeleteRule { place } => self.delete_rule(place, reply.clone()).err().map(Err),
+            Request::Restart { nf } => self.begin_restart(&nf, reply.clone()).err().map(Err),
+            Request::Drain { nf } => self.begin_drain(&nf, reply.clone()).err().map(Err),
+            Request::FailOver { group } => self.hand_group_over(&group, None, reply),
+            Request::Migrate { group, to } => self.hand_group_over(&group, Some(&to), reply),
+            Request::Capture(_) | Request::Trace(_) | Request::Observe(_) => Some(Err(needs_a_stream())),
             Request::Stop => {
                 self.stoppers.push(reply.clone());
                 self.begin_stop();
                 None
             }
+        }
+    }
+
+    /// Makes the settings of the machine that wait until the manager before has undone its own.
+    fn set_up_machine(&mut self) {
+        for why in self.ledger.set_up(&self.config.scheduler) {
+            self.log(EventCode::SchedulingLimited, "manager", why.clone());
+            self.refused.push(why);
         }
     }
 
@@ -69,9 +104,10 @@ impl Control {
         }
     }
 
-    fn no_such_nf(&self, name: &str) -> RequestError {
-        let names: Vec<&str> = self.config.nfs.iter().map(|nf| nf.name.as_str()).collect();
-        RequestError::failed(format!("there is no NF named {name:?}; there are: {}", names.join(", ")))
+    pub(super) fn no_such_nf(&self, name: &str) -> RequestError {
+        let names = self.config.nfs.iter().map(|nf| nf.name.as_str());
+        let help = suggest::help("NFs", name, names);
+        RequestError::failed(format!("there is no NF named {name:?}; {help}"))
     }
 }
 

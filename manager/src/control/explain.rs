@@ -13,7 +13,7 @@ use headgate_api::explanation::{
 use headgate_decide::units::{ChainId, NfId, PortId};
 use headgate_path::classify::LookedUp;
 use headgate_path::drop::DropReason;
-use headgate_path::plan::{Exit, OnFailure, UNCLAIMED};
+use headgate_path::plan::{Exit, NodeId, OnFailure, UNCLAIMED};
 use headgate_path::worker::Command;
 
 use super::Control;
@@ -111,6 +111,7 @@ impl Control {
         explanation.out = Some(match chain.exit {
             Exit::Port(port) => self.config.ports[port.index()].name.clone(),
             Exit::Tunnel(tunnel) => format!("tunnel {}", tunnel.0),
+            Exit::Node(_) => self.exit_elsewhere(&chain.name),
             Exit::Nf => "nf".to_owned(),
         });
         if let Some(bound) = chain.delay_bound_us {
@@ -138,18 +139,16 @@ impl Control {
             instances: configured.map_or(0, |nf| nf.cores.len()),
             ..StageExplanation::default()
         };
-        if there.running.is_empty() {
-            let down = statuses.iter().find(|status| status.nf == there.name);
-            told.state = down.map(|status| word(status).to_owned());
-            told.notes.extend(down.and_then(|status| status.last_failure.clone()));
-            if there.on_failure == OnFailure::Bypass {
-                told.treatment = Treatment::LeftOut;
-                told.notes.push("it is down, and on_failure is bypass".to_owned());
-            }
+        if let Some(node) = there.elsewhere {
+            told.notes = self.notes_of_elsewhere(node);
             return told;
         }
-        if packet.is_spread_by_mac() && there.running.len() > 1 {
-            told.notes.push("its MAC addresses choose among the instances".to_owned());
+        if there.running.is_empty() {
+            note_down(&mut told, there.on_failure, statuses);
+            return told;
+        }
+        if let Some(who) = other_chooser(found, packet).filter(|_| there.running.len() > 1) {
+            told.notes.push(format!("{who} among the instances"));
             return told;
         }
         let owner = there.table[headgate_decide::spread::slot(found.spread)];
@@ -162,6 +161,13 @@ impl Control {
         told
     }
 
+    /// What is known here of a stage that another node runs.
+    fn notes_of_elsewhere(&self, node: NodeId) -> Vec<String> {
+        let leads = self.fabric.parts.nodes.get(usize::from(node.0)).is_some_and(Option::is_some);
+        let no_way = (!leads).then(|| "no link that is up leads there: packets end as no-way".to_owned());
+        ["another node runs it, which knows its state".to_owned()].into_iter().chain(no_way).collect()
+    }
+
     /// Notes where rules, table and file do not say the same: for a moment after a change.
     fn note_change(&self, found: &LookedUp, explanation: &mut Explanation) {
         let by_rules = found.by_rules.map(|entrance| self.chain_name(entrance.chain().index()));
@@ -170,6 +176,23 @@ impl Control {
                 "a configuration is being applied: the workers have other rules than the file now".to_owned(),
             );
         }
+    }
+}
+
+/// Returns what chooses among instances and is not known of the packet.
+fn other_chooser(found: &LookedUp, packet: &PacketDescription) -> Option<&'static str> {
+    let by_queue = found.by_queue.then_some("the queue by which its first packet comes chooses");
+    if packet.is_spread_by_mac() { Some("its MAC addresses choose") } else { by_queue }
+}
+
+/// Notes that no instance of a stage is running, and what becomes of packets.
+fn note_down(told: &mut StageExplanation, on_failure: OnFailure, statuses: &[NfStatus]) {
+    let down = statuses.iter().find(|status| status.nf == told.nf);
+    told.state = down.map(|status| word(status).to_owned());
+    told.notes.extend(down.and_then(|status| status.last_failure.clone()));
+    if on_failure == OnFailure::Bypass {
+        told.treatment = Treatment::LeftOut;
+        told.notes.push("it is down, and on_failure is bypass".to_owned());
     }
 }
 

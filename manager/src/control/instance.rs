@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use headgate_api::told::Outcome;
 use headgate_decide::decision::Decision;
-use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, State};
+use headgate_decide::lifecycle::{Lifecycle, Rules, STOP_PATIENCE, Sample, State};
 use headgate_decide::liveness::{Limits, Liveness};
 use headgate_decide::record::Entry;
 use headgate_decide::restart::Policy;
@@ -83,6 +83,8 @@ pub struct Process {
     pub _tap: Option<Tap>,
     /// CPU time it had used when it was sampled last, in nanoseconds.
     pub cpu_seen_ns: u64,
+    /// Time that it had waited for a core when it became the process of its instance, in nanoseconds.
+    pub waited_before_ns: u64,
     /// Threads it had when they were counted last.
     pub threads_seen: Vec<Pid>,
     /// Whether its library answers messages.
@@ -97,8 +99,10 @@ pub struct Process {
 
 impl Process {
     /// Returns a process that has sent nothing yet.
-    pub const fn new(origin: Origin, link: Link, inbox: Inbox, group: NfGroup) -> Self {
+    pub fn new(origin: Origin, link: Link, inbox: Inbox, group: NfGroup) -> Self {
+        let waited = origin.pid().and_then(|pid| process::waiting_ns(pid).ok());
         Self {
+            waited_before_ns: waited.unwrap_or(0),
             origin,
             link,
             group,
@@ -117,6 +121,18 @@ impl Process {
     pub fn started(process: SpareProcess, link: Link) -> Self {
         let SpareProcess { origin, group, inbox, tap, .. } = process;
         Self { _tap: Some(tap), ..Self::new(origin, link, inbox, group) }
+    }
+
+    /// Observes what keeps it from being ready.
+    pub fn lateness(&self) -> Sample {
+        let seen = self.origin.pid().and_then(|pid| process::observe(pid).ok());
+        let waited_ns = seen.map_or(0, |seen| seen.waiting_ns.saturating_sub(self.waited_before_ns));
+        Sample {
+            lacks: self.link.lacks(),
+            waited: Span(waited_ns),
+            in_kernel: seen.is_some_and(|seen| seen.state == 'D'),
+            ..Sample::default()
+        }
     }
 
     /// Returns whether its messages are read.
@@ -202,6 +218,8 @@ pub struct Before {
 pub struct Instance {
     /// Its place.
     pub seat: Seat,
+    /// Whether an operator had it finish its packets and stop; its place stays, for a restart.
+    pub drained: bool,
     /// State, and what happens next.
     pub life: Recorded<Lifecycle>,
     /// Judgement whether it still works.
@@ -237,6 +255,11 @@ pub struct Instance {
 }
 
 impl Instance {
+    /// Returns whether a process of it can wait in its place before it is needed.
+    pub fn may_have_spare(&self) -> bool {
+        self.seat.spare_rules().keeps
+    }
+
     /// Returns an instance to which nothing has happened.
     pub fn new(seat: Seat, recorder: &Recorder) -> Self {
         let instance = seat.number;
@@ -254,6 +277,7 @@ impl Instance {
             takeover_ns: None,
             state: seat.nf.state.map(StateHome::new),
             seat,
+            drained: false,
             liveness: Recorded::new(recorder, now, limits, liveness),
             process: None,
             before: Before::default(),
@@ -291,13 +315,13 @@ impl Instance {
 
     /// Returns its process id, if it has a process.
     pub fn pid(&self) -> Option<Pid> {
-        self.process.as_ref().map(|process| process.origin.pid())
+        self.process.as_ref().and_then(|process| process.origin.pid())
     }
 
     /// Returns the process id of its spare or standby, if it has one.
     pub fn spare_pid(&self) -> Option<Pid> {
         let standby = self.standby.as_ref().map(|standby| &standby.spare);
-        self.spare_process.as_ref().or(standby).map(|spare| spare.origin.pid())
+        self.spare_process.as_ref().or(standby).and_then(|spare| spare.origin.pid())
     }
 
     /// Returns the descriptors to wait for: its socket and its end, and those of its spare.

@@ -7,6 +7,7 @@
 
 mod carry_out;
 mod observe;
+mod of_stage;
 mod promotions;
 mod spares;
 mod standbys;
@@ -145,19 +146,33 @@ impl Instances {
         Self { recorder, ..Self::default() }
     }
 
-    /// Makes room for an instance of an NF. `None` when there have been too many.
-    pub fn add(&mut self, nf: &Nf, stage: NfId, which: usize, workers: usize) -> Option<usize> {
+    /// Makes room for an instance of an NF. `workers` are the cores of the workers. `None` when there have
+    /// been too many.
+    pub fn add(&mut self, nf: &Nf, stage: NfId, which: usize, workers: &[u32]) -> Option<usize> {
         let at = self.all.len();
         if at == INSTANCES_MAX {
             return None;
         }
         let core = nf.cores[which];
-        let name = if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, which + 1) };
-        // NFs of one core yield to each other, so one worker should know all of them.
-        let worker = WorkerId((core as usize % workers) as u8);
+        let name = name(nf, which);
+        let worker = self.worker_for(core, workers);
         let seat = Seat { number: InstanceId(at as u16), stage, name, core, worker, nf: nf.clone() };
         self.all.push(Instance::new(seat, &self.recorder));
         Some(at)
+    }
+
+    /// Returns the worker of an instance on a core: the one of that core, if it has one. NFs of one core
+    /// yield to each other, so one worker knows all of them; a core without instances is dealt to the worker
+    /// that has the fewest.
+    fn worker_for(&self, core: u32, workers: &[u32]) -> WorkerId {
+        let here = |instance: &&Instance| !instance.is_gone() && instance.seat.core == core;
+        let of_core = workers.iter().position(|own| *own == core).map(|at| WorkerId(at as u8));
+        let load = |worker: &WorkerId| {
+            let has = |instance: &&Instance| !instance.is_gone() && instance.seat.worker == *worker;
+            self.all.iter().filter(has).count()
+        };
+        let least = || (0..workers.len() as u8).map(WorkerId).min_by_key(load).unwrap_or_default();
+        of_core.or_else(|| self.all.iter().find(here).map(|one| one.seat.worker)).unwrap_or_else(least)
     }
 
     /// Returns the descriptors to wait for.
@@ -177,20 +192,6 @@ impl Instances {
         are_any || !self.leaving.is_empty()
     }
 
-    /// Returns the numbers of a stage's instances that packets may be sent to.
-    pub fn in_service(&self, stage: NfId) -> Vec<InstanceId> {
-        let here = |instance: &&Instance| instance.seat.stage == stage && instance.life.is_in_service();
-        self.all.iter().filter(here).map(|instance| instance.seat.number).collect()
-    }
-
-    /// Returns whether all instances at work of an NF take frames that are not cut yet; `None` when none is
-    /// at work.
-    pub fn take_long(&self, nf: &str) -> Option<bool> {
-        let at_work = self.all.iter().filter(|one| one.seat.nf.name == nf && one.is_at_work());
-        let takes = |one: &Instance| one.process.as_ref().is_some_and(|process| process.link.takes_long());
-        at_work.map(takes).reduce(|all, one| all && one)
-    }
-
     /// Passes an event to an instance's life, and carries out what it decides.
     pub fn tell(&mut self, at: usize, event: Event, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         match &event {
@@ -198,7 +199,7 @@ impl Instances {
                 self.have_no_successor(at);
                 self.take_state(at, name, effects);
             }
-            Event::Remove => self.have_no_successor(at),
+            Event::Remove | Event::Condemned(Cause::StateReplaced) => self.have_no_successor(at),
             _ => {}
         }
         let mut actions = Vec::new();
@@ -219,6 +220,11 @@ impl Instances {
     /// Begins the life of an instance.
     pub fn begin(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         self.tell(at, Event::Added, ground, effects);
+    }
+
+    /// Prepares an instance that begins later: its first process waits in its place.
+    pub fn expect(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
+        self.decide_spare(at, spare::Event::Expected, ground, effects);
     }
 
     /// Makes a process that somebody else started this instance's.
@@ -322,10 +328,12 @@ impl Instances {
             return;
         }
         let board = &ground.fabric.workers[instance.seat.worker.index()].board;
+        let process = instance.process.as_ref().filter(|_| instance.life.state() == State::Starting);
+        let late = process.map(Process::lateness).unwrap_or_default();
         let sample = Sample {
             held: board.instances[at].held.get(),
             plan_is_current: ground.fabric.is_current(),
-            lacks: instance.process.as_ref().and_then(|process| process.link.lacks()),
+            ..late
         };
         let mut actions = Vec::new();
         instance.life.poll(ground.now, &sample, &mut actions);
@@ -363,6 +371,11 @@ impl Instances {
         }
         Some(asked)
     }
+}
+
+/// Returns the name of one of the instances of an NF.
+pub(super) fn name(nf: &Nf, which: usize) -> String {
+    if nf.cores.len() == 1 { nf.name.clone() } else { format!("{}.{}", nf.name, which + 1) }
 }
 
 /// Time between two samples of memory and interfaces. Our choice: they find an NF's misdeed or end, for which

@@ -92,6 +92,15 @@ pub fn early_program(nf: &Nf) -> Option<LaunchedProgram> {
     }
 }
 
+/// Returns why another manager cannot follow this one with an NF's links, as the rest of a sentence about it.
+pub const fn obstacle(nf: &Nf) -> Option<&'static str> {
+    match &nf.link {
+        Configured::Rings => None,
+        Configured::Interfaces(_) => Some("serves interfaces of the kernel itself"),
+        Configured::External(_) => Some("is an external program, whose connections end with this manager"),
+    }
+}
+
 /// Returns the permissions that processes of an NF need beyond those of any NF.
 pub fn allows(nf: &Nf) -> impl Iterator<Item = Permission> {
     let of_kind: &[Permission] = match &nf.link {
@@ -200,7 +209,7 @@ impl Link {
     }
 
     /// Asks the process to end.
-    pub fn ask_to_stop(&self, origin: &Origin) {
+    pub fn ask_to_stop(&self, origin: &mut Origin) {
         match self.side() {
             Some(side) => {
                 side.orders().stop.store(1, Ordering::Release);

@@ -2,11 +2,13 @@
 //!
 //! - [`launched`]: we started it;
 //! - [`attached`]: somebody else did, and it attached;
-//! - [`contained`]: we had it started in a container.
+//! - [`contained`]: we had it started in a container;
+//! - [`resident`]: there is none, and its worker calls it.
 
 pub mod attached;
 pub mod contained;
 pub mod launched;
+pub mod resident;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -14,11 +16,14 @@ use std::path::{Path, PathBuf};
 use headgate_host::cgroup::NfGroup;
 use headgate_host::process::{self, ProcessError};
 use headgate_host::{Pid, Signal};
+use headgate_path::resident::Settle;
+use headgate_session::inbox::Inbox;
 use headgate_session::launch::{Launch as Orders, User};
 
 pub use attached::Attached;
 pub use contained::Contained;
 pub use launched::Launched;
+pub use resident::Resident;
 
 use super::instance::Seat;
 use super::instances::Ground;
@@ -33,11 +38,18 @@ pub enum Origin {
     Attached(Attached),
     /// It is in a container of ours, or on its way into one.
     Contained(Contained),
+    /// It is none: its worker calls the NF.
+    Resident(Resident),
 }
 
 /// Returns whether we have the output of an NF's processes.
 pub const fn writes_to_us(nf: &Nf) -> bool {
-    !nf.attaches()
+    !nf.attaches() && !nf.is_resident()
+}
+
+/// Returns why another manager cannot follow this one with an NF's processes: the rest of a sentence on it.
+pub const fn obstacle(nf: &Nf) -> Option<&'static str> {
+    if nf.attaches() { Some("attaches: who starts its processes has to start them again") } else { None }
 }
 
 /// Returns the file of the program that an NF's processes run; none where others start them. `shipped` is the
@@ -46,7 +58,7 @@ pub fn program_file(nf: &Nf, shipped: &Path) -> Option<PathBuf> {
     let (program, rootfs) = match &nf.origin {
         Configured::Launched(program) => (program, None),
         Configured::Contained { program, rootfs } => (program, rootfs.as_ref()),
-        Configured::Attached { .. } => return None,
+        Configured::Attached { .. } | Configured::Worker(_) => return None,
     };
     let Program::Exec { command, .. } = program else { return Some(shipped.to_owned()) };
     let path = Path::new(command.first()?);
@@ -60,6 +72,7 @@ macro_rules! each {
             Origin::Launched($origin) => $what,
             Origin::Attached($origin) => $what,
             Origin::Contained($origin) => $what,
+            Origin::Resident($origin) => $what,
         }
     };
 }
@@ -99,12 +112,35 @@ impl Origin {
                 Contained::spawn(rootfs.clone(), birth, ground.settings, ground.ledger).map(Self::Contained)
             }
             Configured::Attached { .. } => Err("it attaches by itself".to_owned()),
+            Configured::Worker(_) => Err("it has no process".to_owned()),
         }
     }
 
-    /// Returns its process id.
-    pub fn pid(&self) -> Pid {
-        each!(self, origin => origin.pid())
+    /// Says hello for an NF that its worker is to call. Returns it with our end of its socket.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn settle_in(seat: &Seat) -> Result<(Self, Inbox), String> {
+        let program = seat.nf.origin.program().ok_or_else(|| "it names no program".to_owned())?;
+        Resident::spawn(program).map(|(resident, inbox)| (Self::Resident(resident), inbox))
+    }
+
+    /// Returns what its worker is to do when it has been welcomed, if the worker calls it.
+    pub fn settle(&mut self) -> Option<Settle> {
+        match self {
+            Self::Resident(resident) => resident.settle(),
+            Self::Launched(_) | Self::Attached(_) | Self::Contained(_) => None,
+        }
+    }
+
+    /// Returns its process id, if it is a process.
+    pub fn pid(&self) -> Option<Pid> {
+        match self {
+            Self::Launched(launched) => Some(launched.pid()),
+            Self::Attached(attached) => Some(attached.pid()),
+            Self::Contained(contained) => Some(contained.pid()),
+            Self::Resident(_) => None,
+        }
     }
 
     /// Returns whether it has ended: from then on it writes nothing.
@@ -116,7 +152,7 @@ impl Origin {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn signal(&self, signal: Signal) -> Result<(), ProcessError> {
+    pub fn signal(&mut self, signal: Signal) -> Result<(), ProcessError> {
         each!(self, origin => origin.signal(signal))
     }
 
@@ -129,7 +165,7 @@ impl Origin {
     pub const fn is_heard(&self) -> bool {
         match self {
             Self::Contained(contained) => contained.is_made(),
-            Self::Launched(_) | Self::Attached(_) => true,
+            Self::Launched(_) | Self::Attached(_) | Self::Resident(_) => true,
         }
     }
 
@@ -150,7 +186,7 @@ impl Origin {
             Self::Launched(launched) => process::cpu_time_ns(launched.pid()).unwrap_or(0),
             Self::Attached(_) => seen_ns,
             Self::Contained(contained) if contained.is_made() => seen_ns,
-            Self::Contained(_) => 0,
+            Self::Contained(_) | Self::Resident(_) => 0,
         }
     }
 
@@ -161,7 +197,7 @@ impl Origin {
     pub fn poll(&mut self, core: u32, group: &NfGroup, ledger: &mut Ledger) -> Result<Vec<String>, String> {
         match self {
             Self::Contained(contained) => contained.poll(core, group, ledger),
-            Self::Launched(_) | Self::Attached(_) => Ok(Vec::new()),
+            Self::Launched(_) | Self::Attached(_) | Self::Resident(_) => Ok(Vec::new()),
         }
     }
 

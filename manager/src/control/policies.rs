@@ -10,6 +10,7 @@ mod granted;
 mod objectives;
 mod slices;
 mod taken;
+mod ways;
 mod weights;
 
 use headgate_decide::share::feeds;

@@ -2,28 +2,34 @@
 //! [`headgate_decide::reconfigure`] decides what is waited for, and for how long; the difference is worked
 //! out here before anything changes, and then carried out.
 
+mod difference;
 mod ports;
+mod replace;
+mod rules;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
+use headgate_api::request::NOTHING_TO_CHANGE;
 use headgate_decide::lifecycle::State;
 use headgate_decide::reconfigure::{Action, Observation, Reconfiguration, Step};
 use headgate_decide::units::ChainId;
-use headgate_path::plan::Chain as PathChain;
+use headgate_path::plan::{Across, Chain as PathChain};
 
 use super::Control;
 use super::instance::Instance;
 use crate::api::{Answer, RequestError};
-use crate::config::model::{Chain, ChainIo, Link, Nf};
-use crate::config::{self, Config, Machine};
+use crate::config::model::{Link, Nf};
+use crate::config::{Config, Machine};
 use crate::layout;
 use crate::status::EventCode;
 
 /// Change of configuration that is under way.
 pub struct Change {
     config: Config,
+    /// The text that the configuration was read from.
+    source: Source,
     progress: Reconfiguration,
     /// Instances that become ready first.
     new: Vec<usize>,
@@ -31,13 +37,25 @@ pub struct Change {
     old: Vec<usize>,
     /// Chains that run empty after the switch-over.
     retired: Vec<u16>,
+    /// Instances to be replaced after this one, each as a change of its own; `None` for other changes.
+    rest: Option<VecDeque<Replacement>>,
     reply: Sender<Answer>,
     summary: Vec<String>,
 }
 
-/// Difference between two configurations.
-#[derive(Debug, Default, PartialEq)]
+/// Instance to be replaced.
+struct Replacement {
+    nf: Nf,
+    /// Which of its NF's instances.
+    which: usize,
+    /// The one that runs; `None` where it was drained.
+    old: Option<usize>,
+    name: String,
+}
+
+/// Difference between the configuration in force and the next one.
 struct Difference {
+    next: Config,
     /// Names of NFs whose instances end.
     ended: Vec<String>,
     /// NFs to start.
@@ -46,31 +64,25 @@ struct Difference {
     summary: Vec<String>,
 }
 
+/// Text of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// Name of its file; relative paths lead from its folder.
+    pub name: String,
+    /// The text.
+    pub text: String,
+    /// Whether a rule was added or deleted since the file was read.
+    pub edited: bool,
+}
+
 impl Control {
     /// Checks a configuration and begins to change to it.
-    pub(super) fn begin_change(
-        &mut self,
-        name: &str,
-        text: &str,
-        reply: Sender<Answer>,
-    ) -> Result<(), RequestError> {
-        if self.change.is_some() {
-            return Err(failed("another configuration is being applied; try again when it is done"));
-        }
-        if !self.end.is_serving() {
-            return Err(failed("the manager is stopping"));
-        }
-        let loaded = config::parse(name, text, &self.settings.catalog, &self.machine())
-            .map_err(|mistakes| RequestError { code: 4, message: mistakes.to_string() })?;
-        let mut next = loaded.config;
-        let kept = ports::keep_memory(&self.config, &mut next);
-        refuse_fixed(&self.config, &next)?;
-        self.refuse_too_many_chains(&next)?;
+    pub(super) fn begin_change(&mut self, source: Source, reply: Sender<Answer>) -> Result<(), RequestError> {
+        self.refuse_while_changing()?;
+        let Difference { next, ended, new, summary } = self.difference(&source)?;
         self.prepare_reception(&next).map_err(RequestError::failed)?;
         // Where it cannot leave the core of a new NF, the weight of NFs says so.
         let _ = crate::keep_off(&next);
-        let Difference { ended, new, mut summary } = compare(&self.config, &next);
-        summary.extend(kept);
         let ends = |instance: &&Instance| !instance.is_gone() && ended.contains(&instance.seat.nf.name);
         let old = self.instances.iter().filter(ends).map(|instance| instance.seat.number.index()).collect();
         for nf in &new {
@@ -79,10 +91,35 @@ impl Control {
                 self.fabric.parts.stages.push(Some(layout::stage(nf)));
             }
         }
+        layout::add_stages_elsewhere(&next, &mut self.numbers, &mut self.fabric.parts);
         let started = new.iter().flat_map(|nf| self.add_instances(nf)).collect();
-        let progress = Reconfiguration::begin(self.now(), new.iter().any(Nf::is_external));
-        let retired = Vec::new();
-        self.change = Some(Change { config: next, progress, new: started, old, retired, reply, summary });
+        let progress = self.begin_progress(&new);
+        let (retired, rest) = Default::default();
+        self.change =
+            Some(Change { config: next, source, progress, new: started, old, retired, rest, reply, summary });
+        Ok(())
+    }
+
+    /// Begins the steps of a change that starts these NFs.
+    fn begin_progress(&self, new: &[Nf]) -> Reconfiguration {
+        Reconfiguration::begin(self.now(), new.iter().any(Nf::is_external))
+    }
+
+    fn refuse_while_changing(&self) -> Result<(), RequestError> {
+        if let Some(group) = self.config.node.as_ref().and_then(|node| node.groups.first()) {
+            let message = format!(
+                "this node works for group `{}`, which goes by the file that it began with: change the file of all \
+                 nodes and start them anew, the standby first",
+                group.name
+            );
+            return Err(failed(&message));
+        }
+        if self.change.is_some() {
+            return Err(failed("another configuration is being applied; try again when it is done"));
+        }
+        if !self.end.is_serving() {
+            return Err(failed("the manager is stopping"));
+        }
         Ok(())
     }
 
@@ -156,7 +193,11 @@ impl Control {
             .or_else(|| new().find(|one| !matches!(one.state(), State::Running | State::Awaited)));
         let name = blamed.map_or("NF", |one| one.seat.name.as_str());
         let why = blamed.and_then(|one| one.last_failure.as_deref()).unwrap_or("it was not ready in time");
-        let message = format!("nothing was changed: the new {name} did not start: {why}");
+        let done = match (&change.rest, change.summary.split_last()) {
+            (Some(_), Some((_, done))) if !done.is_empty() => format!("only so far: {}", done.join(", ")),
+            _ => "nothing was changed".to_owned(),
+        };
+        let message = format!("{done}: the new {name} did not start: {why}");
         let code = if blamed.is_some_and(|one| one.state() == State::Failed) { 4 } else { 1 };
         for &at in &change.new {
             self.with_instances(|instances, ground, effects| instances.remove(at, ground, effects));
@@ -168,7 +209,9 @@ impl Control {
     fn switch_over(&mut self, change: &mut Change) {
         self.number_chains(change);
         let next = &change.config;
-        self.fabric.parts.rules = layout::rules(next, &self.numbers);
+        let rules = layout::rules(next, &self.numbers);
+        self.keep_hits(&rules, next);
+        self.fabric.parts.rules = rules;
         self.fabric.parts.generation += 1;
         for nf in &next.nfs {
             let stage = self.numbers.stages[&nf.name] as usize;
@@ -177,7 +220,12 @@ impl Control {
             }
         }
         self.lead_away_from(&change.old);
+        // One that is restarted leaves the others of its NF as they are.
+        if change.rest.is_none() {
+            self.forget_drained(&change.new, &change.config);
+        }
         self.config = next.clone();
+        self.source = change.source.clone();
         self.order_batches();
         self.note_chains();
         // What they refused may be there now: a chain, a file; and an operator who applies a file wants it to
@@ -195,22 +243,14 @@ impl Control {
         for chain in layout::path_chains(next) {
             let path = layout::path_chain(next, chain, &self.numbers, &mut self.fabric.parts);
             let old = self.numbers.chains.remove(&chain.name);
-            if floor_of(&self.config, &chain.name) != chain.rate_floor && old.is_some() {
-                change.summary.push(format!("chain {}: throughput floor changed", chain.name));
-            }
             let same = old.filter(|&number| is_same(&self.fabric.parts.chains[number as usize], &path));
             let number = match same {
                 Some(number) => {
                     let old = &mut self.fabric.parts.chains[number as usize];
-                    if old.as_ref().is_some_and(|old| old.delay_bound_us != path.delay_bound_us) {
-                        change.summary.push(format!("chain {}: delay bound changed", chain.name));
-                        *old = Some(path);
-                    }
+                    *old = Some(path);
                     number
                 }
                 None => {
-                    let what = if old.is_some() { "changed" } else { "added" };
-                    change.summary.push(format!("chain {} {what}", chain.name));
                     change.retired.extend(old);
                     self.fabric.parts.chains.push(Some(path));
                     (self.fabric.parts.chains.len() - 1) as u16
@@ -218,10 +258,7 @@ impl Control {
             };
             chains.insert(chain.name.clone(), number);
         }
-        for (name, number) in self.numbers.chains.drain() {
-            change.summary.push(format!("chain {name} removed"));
-            change.retired.push(number);
-        }
+        change.retired.extend(self.numbers.chains.drain().map(|(_, number)| number));
         self.numbers.chains = chains;
         self.take_paths(&change.retired);
     }
@@ -231,6 +268,8 @@ impl Control {
         for &chain in retired {
             if let Some(chain) = self.fabric.parts.chains[chain as usize].as_mut() {
                 chain.path = None;
+                // What it has goes on.
+                chain.across = chain.across.map(|across| Across { enters: false, ..across });
             }
         }
     }
@@ -276,18 +315,22 @@ impl Control {
     }
 
     fn finish(&mut self, change: Change) {
-        let still: Vec<&str> = self.config.nfs.iter().map(|nf| nf.name.as_str()).collect();
+        let elsewhere = layout::stages_elsewhere(&self.config).map(|(name, _)| name);
+        let still: Vec<String> = self.config.nfs.iter().map(|nf| nf.name.clone()).chain(elsewhere).collect();
         let gone: Vec<String> =
-            self.numbers.stages.keys().filter(|name| !still.contains(&name.as_str())).cloned().collect();
+            self.numbers.stages.keys().filter(|name| !still.contains(name)).cloned().collect();
         for name in gone {
             if let Some(number) = self.numbers.stages.remove(&name) {
                 self.fabric.parts.stages[number as usize] = None;
             }
         }
         self.fabric.publish();
-        let mut summary = change.summary;
+        let Change { mut summary, rest, reply, .. } = change;
+        if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
+            return self.replace_next(rest, reply, summary);
+        }
         if summary.is_empty() {
-            summary.push("nothing to change".to_owned());
+            summary.push(NOTHING_TO_CHANGE.to_owned());
         }
         self.log(
             EventCode::ConfigurationApplied,
@@ -295,7 +338,7 @@ impl Control {
             format!("configuration applied: {}", summary.join(", ")),
         );
         // The client may have closed its connection.
-        let _ = change.reply.send(Ok(serde_json::json!({ "changes": summary })));
+        let _ = reply.send(Ok(serde_json::json!({ "changes": summary })));
     }
 }
 
@@ -303,138 +346,8 @@ fn failed(message: &str) -> RequestError {
     RequestError::failed(message.to_owned())
 }
 
-/// Refuses changes that cannot be made while the manager runs.
-fn refuse_fixed(old: &Config, next: &Config) -> Result<(), RequestError> {
-    let fixed = [
-        ("[manager]", old.manager == next.manager),
-        ("[memory]", old.memory == next.memory),
-        ("[flows]", old.flows == next.flows),
-        ("[scheduler]", old.scheduler == next.scheduler),
-        ("[[domain]]", old.domains == next.domains),
-        ("[[port]]", ports::are_same(&old.ports, &next.ports)),
-        // Old and new NFs of one interface would both have its packets.
-        ("[[chain]] with `io` but its `batch`, and its NFs,", on_interfaces(old) == on_interfaces(next)),
-    ];
-    let changed: Vec<&str> = fixed.into_iter().filter(|(_, same)| !same).map(|(what, _)| what).collect();
-    if changed.is_empty() {
-        return Ok(());
-    }
-    Err(RequestError {
-        code: 4,
-        message: format!(
-            "{} cannot change while the manager runs; NFs, chains and rules can. For the rest: \
-             `headgate down`, then `headgate up FILE`",
-            changed.join(", ")
-        ),
-    })
-}
-
-/// Returns the part of a configuration that is on interfaces of the kernel, without what can change there.
-fn on_interfaces(config: &Config) -> (Vec<Chain>, Vec<Nf>) {
-    let chains = config.chains.iter().filter(|chain| chain.io.is_some()).cloned();
-    let chains = chains.map(|chain| Chain { io: chain.io.map(|io| ChainIo { batch: 0, ..io }), ..chain });
-    (
-        chains.collect(),
-        config.nfs.iter().filter(|nf| nf.interfaces().is_some()).map(Nf::without_batch).collect(),
-    )
-}
-
-/// Returns what is to end and what is to start.
-fn compare(old: &Config, next: &Config) -> Difference {
-    let before: HashMap<&str, &Nf> = old.nfs.iter().map(|nf| (nf.name.as_str(), nf)).collect();
-    let after: HashMap<&str, &Nf> = next.nfs.iter().map(|nf| (nf.name.as_str(), nf)).collect();
-    let mut difference = Difference::default();
-    let Difference { ended, new, summary } = &mut difference;
-    for nf in &next.nfs {
-        match before.get(nf.name.as_str()) {
-            None => summary.push(format!("nf {} added", nf.name)),
-            Some(old) if old.without_batch() != nf.without_batch() => {
-                let discarded = if old.state.is_some() { "; its kept state is discarded" } else { "" };
-                summary.push(format!("nf {} replaced{discarded}", nf.name));
-                ended.push(nf.name.clone());
-            }
-            Some(old) => {
-                if let Some(interfaces) = nf.interfaces().filter(|_| **old != *nf) {
-                    summary.push(format!("nf {}: {} packets a call", nf.name, interfaces.batch));
-                }
-                continue;
-            }
-        }
-        new.push(nf.clone());
-    }
-    for nf in old.nfs.iter().filter(|nf| !after.contains_key(nf.name.as_str())) {
-        summary.push(format!("nf {} removed", nf.name));
-        ended.push(nf.name.clone());
-    }
-    difference
-}
-
-fn floor_of(config: &Config, name: &str) -> Option<u64> {
-    config.chains.iter().find(|chain| chain.name == name)?.rate_floor
-}
-
 fn is_same(old: &Option<PathChain>, new: &PathChain) -> bool {
-    old.as_ref().is_some_and(|old| (&old.stages, old.exit, old.path) == (&new.stages, new.exit, new.path))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BASE: &str = r#"
-        [[port]]
-        name = "in"
-        kind = "generator"
-        [[port]]
-        name = "out"
-        kind = "null"
-        [[nf]]
-        name = "a"
-        exec = ["/bin/true"]
-        [[nf]]
-        name = "b"
-        exec = ["/bin/true"]
-        [[chain]]
-        name = "one"
-        stages = ["a", "b"]
-        out = "out"
-        [[rule]]
-        in = "in"
-        chain = "one"
-    "#;
-
-    fn config(text: &str) -> Config {
-        let machine = Machine { cores: vec![0, 1], memory_bytes: 1 << 34, ..Machine::default() };
-        config::parse("test.toml", text, &config::Catalog::default(), &machine).unwrap().config
-    }
-
-    #[test]
-    fn a_configuration_differs_from_itself_in_nothing() {
-        let base = config(BASE);
-        assert_eq!(compare(&base, &base), Difference::default());
-        assert!(refuse_fixed(&base, &base).is_ok());
-    }
-
-    #[test]
-    fn nfs_are_added_replaced_and_removed() {
-        let next = BASE
-            .replace(
-                "name = \"b\"\n        exec = [\"/bin/true\"]",
-                "name = \"b\"\n        exec = [\"/bin/false\"]",
-            )
-            .replace("\"a\"", "\"c\"");
-        let Difference { ended, new, summary } = compare(&config(BASE), &config(&next));
-        assert_eq!(summary, ["nf c added", "nf b replaced", "nf a removed"]);
-        assert_eq!(ended, ["b", "a"]);
-        assert_eq!(new.iter().map(|nf| nf.name.as_str()).collect::<Vec<_>>(), ["c", "b"]);
-    }
-
-    #[test]
-    fn what_is_fixed_is_named() {
-        let more = "[[port]]\nname = \"more\"\nkind = \"null\"\n";
-        let next = config(&format!("[memory]\nbuffer_bytes = 4096\n{BASE}{more}"));
-        let refused = refuse_fixed(&config(BASE), &next).unwrap_err();
-        assert_eq!(refused.code, 4);
-        assert!(refused.message.starts_with("[memory], [[port]] cannot change"), "{}", refused.message);
-    }
+    old.as_ref().is_some_and(|old| {
+        (&old.stages, old.exit, old.path, old.across) == (&new.stages, new.exit, new.path, new.across)
+    })
 }

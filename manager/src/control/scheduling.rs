@@ -210,10 +210,11 @@ fn traits(seat: &Seat) -> weights::Nf {
         priority: nf.priority,
         slice: slice.map(|us| Span::from_micros(us.into())),
         // Packets of an NF on interfaces of the kernel bypass the workers, and the cost of packets to an
-        // external program is unknown.
-        is_seen: matches!(nf.link, Link::Rings),
+        // external program is unknown. One in its worker has no process that could be weighed.
+        is_seen: matches!(nf.link, Link::Rings) && !nf.is_resident(),
         sleeps: nf.waits == Loop::Notified,
         is_real_time: nf.policy.is_real_time(),
+        is_batch: matches!(nf.policy, Policy::Batch { .. }),
     }
 }
 

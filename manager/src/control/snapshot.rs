@@ -16,6 +16,7 @@ use super::instance::Instance;
 use super::link::interfaces::drops;
 use super::link::{Link, LinkStatus, Progress};
 use super::{Control, Reception};
+use crate::bfd::Sessions;
 use crate::config::model::{Chain, ChainIo, Nf, Origin, Program};
 use crate::ports::{self, PortHome};
 use crate::status::{
@@ -49,6 +50,8 @@ impl Control {
             nfs: self.nfs_status(),
             chains: self.chain_status(audit.as_ref()),
             drops: self.drop_status(),
+            bfd: self.bfd.as_ref().map(Sessions::status).unwrap_or_default(),
+            groups: self.group_status(),
             events: self.events.list(),
             conserved: audit.as_ref().map(Audit::holds),
             finished: self.is_finished(),
@@ -80,6 +83,7 @@ impl Control {
             cpu_ns: process::cpu_time_ns(rustix::process::getpid()).unwrap_or(0),
             control_cores: self.control_cores(),
             nf_socket: self.reception.as_ref().map(Reception::path),
+            followed: self.handover.followed(),
         }
     }
 
@@ -151,7 +155,7 @@ impl Control {
 
     /// Returns the NF instances that are not gone.
     pub(super) fn nfs_status(&self) -> Vec<NfStatus> {
-        let here = self.instances.iter().filter(|instance| !instance.is_gone());
+        let here = self.instances.iter().filter(|instance| !instance.is_gone() || instance.drained);
         here.map(|instance| self.nf_status(instance)).collect()
     }
 
@@ -167,7 +171,7 @@ impl Control {
         NfStatus {
             nf: seat.nf.name.clone(),
             instance: seat.name.clone(),
-            runs: runs(&seat.nf),
+            runs: runs_and_where(&seat.nf),
             container: matches!(seat.nf.origin, Origin::Contained { .. }),
             state: told_state(instance.state()),
             pid: instance.pid().map(|pid| pid.as_raw_pid() as u32),
@@ -277,6 +281,7 @@ impl Control {
                             Some(tunnel) => self.config.ports[tunnel.port.index()].name.clone(),
                             None => format!("tunnel {}", tunnel.0),
                         },
+                        Exit::Node(_) => self.exit_elsewhere(&chain.name),
                         Exit::Nf => "nf".to_owned(),
                     };
                 }
@@ -419,10 +424,11 @@ impl Control {
 fn service_status(parts: &Parts, chain: &PathChain) -> Option<ServiceStatus> {
     let tunnel = match chain.exit {
         Exit::Tunnel(number) => parts.tunnels.get(usize::from(number.0)),
-        Exit::Port(_) | Exit::Nf => None,
+        Exit::Port(_) | Exit::Node(_) | Exit::Nf => None,
     };
     let next = tunnel.and_then(Tunnel::next).map(|next| Mac(next).to_string());
-    chain.path.map(|path| ServiceStatus { path: path.path, index: path.index, next })
+    let path = chain.path.or(chain.across.map(|across| across.path));
+    path.map(|path| ServiceStatus { path: path.path, index: path.index, next })
 }
 
 /// Names what an NF runs.
@@ -435,6 +441,12 @@ pub(super) fn runs(nf: &Nf) -> String {
         Some(Program::Exec { command, .. }) => command.first().cloned().unwrap_or_default(),
         None => "attaches".to_owned(),
     }
+}
+
+/// Names what an NF runs, and says so where nothing isolates it.
+fn runs_and_where(nf: &Nf) -> String {
+    let runs = runs(nf);
+    if nf.is_resident() { format!("{runs}, in its worker, without isolation") } else { runs }
 }
 
 const fn told_state(state: State) -> NfState {

@@ -4,7 +4,8 @@
 //! It is made with the instance's first welcome and goes with the instance. A process that was condemned for
 //! an offence takes it along: nobody knows what its undo log is worth.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use headgate_session::message::{KeptState, Part, StateSaid};
 use headgate_shm::{Memory, state};
@@ -17,18 +18,43 @@ use crate::status::EventCode;
 const TOLD_MAX: usize = 16;
 const TOLD_CHARS_MAX: usize = 200;
 
+/// File of an instance's state as it is now, for another thread that copies it; none while there is none.
+#[derive(Clone, Default)]
+pub struct StateFile(Arc<Mutex<Option<OwnedFd>>>);
+
+impl StateFile {
+    fn set(&self, memory: Option<&Memory>) {
+        let file = memory.and_then(|memory| memory.duplicate_file().ok());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    }
+
+    /// Takes the image of a state of so many bytes; an empty one where there is none.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn image(&self, bytes: u64) -> std::io::Result<Vec<u8>> {
+        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.as_ref().map_or_else(|| Ok(Vec::new()), |file| state::image(file.as_fd(), bytes))
+    }
+}
+
 /// Kept state of an instance, from its first process to its last.
 pub struct StateHome {
     configured: Configured,
     memory: Option<Memory>,
+    file: StateFile,
+    /// Number of times that it was replaced, and how many of these its process knows.
+    replaced: u32,
+    known: u32,
     /// Packets that its processes returned, ever (wraps).
     returned: u32,
 }
 
 impl StateHome {
     /// Returns the state of an instance that has had no process.
-    pub const fn new(configured: Configured) -> Self {
-        Self { configured, memory: None, returned: 0 }
+    pub fn new(configured: Configured) -> Self {
+        let file = StateFile::default();
+        Self { configured, memory: None, file, replaced: 0, known: 0, returned: 0 }
     }
 
     /// Returns what the welcome of the process that works says of it, with the file.
@@ -37,6 +63,7 @@ impl StateHome {
     /// A sentence.
     pub fn hand_over(&mut self, name: &str) -> Result<(KeptState, BorrowedFd<'_>), String> {
         let part = if self.configured.has_standby { Part::Active } else { Part::Alone };
+        self.known = self.replaced;
         self.hand_over_to(part, name)
     }
 
@@ -55,6 +82,7 @@ impl StateHome {
             Some(memory) => memory,
             None => make(name, bytes).map_err(|error| format!("its state: {error}"))?,
         };
+        self.file.set(Some(&memory));
         let file = self.memory.insert(memory).file();
         Ok((KeptState { bytes, base: self.returned, on_change: on_change.told(), part }, file))
     }
@@ -65,6 +93,38 @@ impl StateHome {
         self.configured.has_standby.then_some(self.returned)
     }
 
+    /// Returns what another manager needs to go on with it: size, whether a standby shares it, and the
+    /// number of packets that its processes returned, with its file; `None` when it was never made.
+    pub fn given(&self) -> Option<((u64, bool, u32), BorrowedFd<'_>)> {
+        let Configured { bytes, has_standby, .. } = self.configured;
+        Some(((bytes, has_standby, self.returned), self.memory.as_ref()?.file()))
+    }
+
+    /// Goes on with what another manager gave.
+    ///
+    /// # Errors
+    /// A sentence: it is of another shape, or no such memory.
+    pub fn adopt(
+        &mut self,
+        name: &str,
+        file: OwnedFd,
+        (bytes, has_standby, returned): (u64, bool, u32),
+    ) -> Result<(), String> {
+        let configured = self.configured;
+        if (bytes, has_standby) != (configured.bytes, configured.has_standby) {
+            return Err(format!(
+                "it has {bytes} bytes {} a standby, and now {} {} are wanted",
+                if has_standby { "with" } else { "without" },
+                configured.bytes,
+                if configured.has_standby { "with" } else { "without" },
+            ));
+        }
+        let memory = Memory::attach(name, file, bytes as usize, true).map_err(|error| error.to_string())?;
+        self.file.set(Some(&memory));
+        (self.memory, self.returned) = (Some(memory), returned);
+        Ok(())
+    }
+
     /// Counts what a process had returned that has ended.
     pub const fn note_returned(&mut self, count: u32) {
         self.returned = self.returned.wrapping_add(count);
@@ -72,7 +132,41 @@ impl StateHome {
 
     /// Takes the state away: the next process begins anew. Returns whether there was any.
     pub fn forfeit(&mut self) -> bool {
+        self.file.set(None);
         self.memory.take().is_some()
+    }
+}
+
+/// State as other nodes have it.
+impl StateHome {
+    /// Returns the way to its file, for who copies it.
+    pub fn file(&self) -> StateFile {
+        self.file.clone()
+    }
+
+    /// Returns the bytes that were configured for it.
+    pub const fn bytes(&self) -> u64 {
+        self.configured.bytes
+    }
+
+    /// Makes it what another node copied, or an empty one, for the next process.
+    ///
+    /// # Errors
+    /// A sentence: it cannot be, and is empty now.
+    pub fn replace(&mut self, name: &str, image: Option<&[u8]>) -> Result<(), String> {
+        let Configured { bytes, has_standby, .. } = self.configured;
+        self.replaced += 1;
+        self.forfeit();
+        let Some(image) = image.filter(|image| !image.is_empty()) else { return Ok(()) };
+        let memory = state::from_image(name, bytes, has_standby, image).map_err(|why| why.to_string())?;
+        self.file.set(Some(&memory));
+        self.memory = Some(memory);
+        Ok(())
+    }
+
+    /// Returns whether the process that was welcomed last knows what it was replaced by.
+    pub const fn is_known(&self) -> bool {
+        self.known == self.replaced
     }
 }
 
@@ -117,6 +211,23 @@ mod tests {
         state.note_returned(3);
         let (told, file) = state.hand_over("nf").unwrap();
         assert_eq!((told.base, file.as_raw_fd()), (2, first));
+    }
+
+    #[test]
+    fn another_manager_goes_on_with_it() {
+        let (mut before, mut after) = (state(), state());
+        assert!(before.given().is_none());
+        let first = rustix::fs::fstat(before.hand_over("nf").unwrap().1).unwrap().st_ino;
+        before.note_returned(5);
+        let (facts, file) = before.given().unwrap();
+        let copy = || file.try_clone_to_owned().unwrap();
+        let larger = (facts.0 * 2, facts.1, facts.2);
+        assert!(after.adopt("nf", copy(), larger).unwrap_err().contains("131072 bytes without a standby"));
+        let no_memory = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        after.adopt("nf", no_memory, facts).unwrap_err();
+        after.adopt("nf", copy(), facts).unwrap();
+        let (told, file) = after.hand_over("nf").unwrap();
+        assert_eq!((told.base, rustix::fs::fstat(file).unwrap().st_ino), (5, first));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Cores that others take, by [`headgate_decide::taken`], and what was said of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use headgate_decide::record::Entry;
 use headgate_decide::taken::{TakenCores, Taker};
@@ -15,15 +15,13 @@ pub struct Taken {
     pub decided: Recorded<TakenCores>,
     /// What was said of each core that is taken.
     pub said: BTreeMap<(CoreId, Taker), String>,
-    /// Cores that other programs have taken since this manager started: NFs pre-empt there.
-    pub shared: BTreeSet<CoreId>,
 }
 
 impl Taken {
     /// Returns one that has seen nothing.
     pub fn new(recorder: &Recorder) -> Self {
         let decided = Recorded::new(recorder, Moment::default(), (), Entry::Taken);
-        Self { decided, said: BTreeMap::new(), shared: BTreeSet::new() }
+        Self { decided, said: BTreeMap::new() }
     }
 
     /// Returns the cores that are taken now.

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use headgate_units::{Instant, TokenBucket};
 
 use crate::status::{Event, EventCode};
+use crate::watch::{Listener, Teller, queue};
 
 /// Most events remembered. Our choice: what a person reads, and a page of `status`.
 const EVENTS_MAX: usize = 256;
@@ -36,6 +37,8 @@ impl Default for Subject {
 pub struct Events {
     all: VecDeque<Event>,
     subjects: BTreeMap<String, Subject>,
+    /// Those that want events as they come.
+    listeners: Vec<Teller<Event>>,
 }
 
 impl Events {
@@ -67,7 +70,16 @@ impl Events {
         told.into_iter().for_each(|event| self.keep(event));
     }
 
+    /// Begins to tell somebody events, first those that are remembered.
+    pub fn listen(&mut self) -> Listener<Event> {
+        let (teller, listener) = queue(2 * EVENTS_MAX);
+        let _ = self.all.iter().all(|event| teller.tell(event.clone()));
+        self.listeners.push(teller);
+        listener
+    }
+
     fn keep(&mut self, event: Event) {
+        self.listeners.retain(|listener| listener.tell(event.clone()));
         if self.all.len() == EVENTS_MAX {
             self.make_room();
         }

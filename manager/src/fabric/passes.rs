@@ -6,6 +6,7 @@ use headgate_config::IdleWorker;
 use headgate_config::model::Config;
 use headgate_decide::units::Ticks;
 use headgate_host::clock::now_cycles;
+use headgate_path::resident::Residents;
 use headgate_path::worker::{Pass, Worker};
 
 /// Passes without work after which a worker that shares its core, or has no port, sleeps. Our choice: some
@@ -44,9 +45,9 @@ impl Idle {
 
 /// Makes passes until the worker is told to stop.
 pub fn run(mut worker: Worker, when_idle: Idle) {
-    let mut idle = 0;
+    let (mut idle, mut residents) = (0, Residents::default());
     loop {
-        match worker.pass(Ticks(now_cycles())) {
+        match worker.pass_with(Ticks(now_cycles()), &mut residents) {
             Pass::Stopped => return,
             Pass::Busy => idle = 0,
             Pass::Idle => idle += 1,

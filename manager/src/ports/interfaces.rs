@@ -1,10 +1,26 @@
 //! The kernel's interfaces below ports: words for what becomes of them, and their addresses.
 
 use headgate_dpdk::{InterfaceState, Return};
-use headgate_host::network;
-use headgate_kernel::interface::State;
+use headgate_host::network::{self, Links, Offload};
+use headgate_kernel::interface::{Kind, State};
+use headgate_wire::ethernet::ethertype;
 
 use crate::config::model::{Backend, Port, ServiceAddress};
+
+/// Returns how a port reaches its interface: of a link it takes service headers alone, and BFD, ARP and
+/// addresses stay with the kernel.
+pub const fn kind_of(port: &Port) -> Kind {
+    if port.link.is_some() { Kind::SocketsFor(ethertype::NSH) } else { Kind::Sockets }
+}
+
+/// Returns the word for it in the status of ports.
+pub const fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Sockets => "interface",
+        Kind::SocketsFor(_) => "link",
+        Kind::Tap => "tap",
+    }
+}
 
 /// Returns the same state of an interface below a DPDK device.
 pub const fn state_of(state: InterfaceState) -> State {
@@ -19,6 +35,9 @@ pub const fn state_of(state: InterfaceState) -> State {
 pub fn sentence(name: &str, state: State, returns: Return) -> String {
     match (state, returns) {
         (State::Up, _) => format!("interface {name} is up"),
+        (State::Away, _) => {
+            format!("interface {name} is with another manager, which this one follows or that follows it")
+        }
         (State::Down, _) => format!(
             "interface {name} is down, or its other end: `ip link set dev {name} up`; it is used again then"
         ),
@@ -34,6 +53,23 @@ pub fn sentence(name: &str, state: State, returns: Return) -> String {
              which makes it again; a port with `interface =` over one that you make needs no restart"
         ),
     }
+}
+
+/// Returns whether an interface is up, and the sentence on its state, where it comes back by itself.
+pub fn interface_sentence(name: &str, state: State) -> (bool, String) {
+    (state == State::Up, sentence(name, state, Return::ByItself))
+}
+
+/// Returns what it means for long frames that an interface has no segmentation offload; `None` where it has,
+/// or cannot be asked. Of a TAP it is the kernel's end that cuts then, of any other our own.
+pub fn without_offload(name: &str, kind: &str) -> Option<String> {
+    let is_on = Links::here().ok()?.offload(name, Offload::TransmitSegmentation).ok()?;
+    let meaning = if kind == "tap" {
+        format!("the kernel cuts them before they come (`ethtool -K {name} tx on tso on`)")
+    } else {
+        "the kernel cuts them as they leave".to_owned()
+    };
+    (!is_on).then(|| format!("; tso is off on {name}: {meaning}"))
 }
 
 /// Returns the address to which service headers come by a port that is open; `None` where it takes none.

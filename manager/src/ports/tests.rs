@@ -51,7 +51,8 @@ impl Bed {
     fn open(faults: &str) -> Self {
         let (config, clock) = (config(faults), Clock::calibrate());
         let mut stacks = fabric::full_stacks(&fabric::make_regions(&config).unwrap());
-        let mut opened = open(&config, &clock, &mut stacks).unwrap_or_else(|error| panic!("{error}"));
+        let mut opened =
+            open(&config, &clock, &mut stacks, Interfaces::Opened).unwrap_or_else(|error| panic!("{error}"));
         Self { clock, stacks, devices: opened.devices.remove(0), homes: opened.homes, now: 1 }
     }
 

@@ -74,7 +74,10 @@ fn a_full_record_says_so_and_nothing_more_is_put() {
 fn what_finds_no_room_is_counted_where_it_is_missing() {
     // Nobody reads.
     let (lines, queued) = sync_channel(3);
-    let recorder = Recorder(Some(Arc::new(Queue { lines, open: AtomicBool::new(true) })));
+    let recorder = Recorder {
+        queue: Some(Arc::new(Queue { lines, open: AtomicBool::new(true) })),
+        observers: Arc::default(),
+    };
     let mut liveness = watch(&recorder);
     let said = live(&mut liveness);
     let kept: Vec<Line> = queued.try_iter().collect();

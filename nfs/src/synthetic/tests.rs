@@ -44,6 +44,26 @@ fn draws_have_the_mean_and_the_range_they_should() {
 }
 
 #[test]
+fn it_sleeps_as_often_as_its_packets_say() {
+    let of = |text: &str| Synthetic::of(serde_json::from_str(text).unwrap());
+    let mut nf = of(r#"{"cycles":0,"sleep":{"every":100,"us":2000}}"#).unwrap();
+    let sleeps = |nf: &mut Synthetic, packets| {
+        let began = std::time::Instant::now();
+        nf.sleep_after(packets);
+        began.elapsed().as_micros() / 2000
+    };
+    nf.sleep_after(64);
+    assert_eq!(nf.awake_for, 64);
+    assert!(sleeps(&mut nf, 64) >= 1);
+    assert_eq!(nf.awake_for, 28);
+    assert!(sleeps(&mut nf, 272) >= 3);
+    assert_eq!(nf.awake_for, 0);
+    for wrong in [r#"{"every":0,"us":9}"#, r#"{"every":9,"us":0}"#, r#"{"every":9,"us":1000001}"#] {
+        assert!(of(&format!(r#"{{"cycles":0,"sleep":{wrong}}}"#)).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn the_same_seed_draws_the_same_costs() {
     let text = r#"{"exponential":{"mean":1000}}"#;
     assert_eq!(drawn(text, 100), drawn(text, 100));

@@ -3,7 +3,8 @@
 //! Between interfaces of one machine frames of up to 64 KiB travel whose checksums are only begun
 //! ([`headgate_wire::offload`]). A packet socket with `PACKET_VNET_HDR` says so beside each frame. Where all
 //! NFs of a port's chains take such frames they pass whole, in long buffers, and leave with such a header
-//! again. Elsewhere what the path gets are ordinary frames: checksums complete, long frames cut. On the way
+//! again; and TCP segments that come one by one are merged to such. Elsewhere what the path gets are ordinary
+//! frames: checksums complete, long frames cut. On the way
 //! out TCP segments that follow each other leave as one long frame again, since a frame costs the kernel far
 //! more than its bytes do.
 //!
@@ -13,6 +14,7 @@
 //! sockets    both sockets of an interface and the ring of the one that receives
 //! tap        an interface whose cable ends here: no sockets, a read and a write for each frame
 //! entrance   from either, into packet memory
+//! merger     TCP segments that come one by one, to long frames
 //! exit       from packet memory to either, many frames with one call where there are sockets
 //! watch      the control thread's part: losses, and the interface that goes away and comes back
 //! ```
@@ -21,11 +23,13 @@
 //! the start into the ring, and the whole into the socket (`PACKET_COPY_THRESH`), in the same order.
 //!
 //! An interface that goes away takes its sockets along. The control thread opens others when one of that name
-//! is there again, and hands them to the worker, which neither opens nor closes anything.
+//! is there again, and hands them to the worker, which neither opens nor closes anything. The same way an
+//! interface is given up to another process that follows this one, and taken up there.
 
 mod attachment;
 mod entrance;
 mod exit;
+mod merger;
 mod sockets;
 mod tap;
 mod terms;
@@ -42,6 +46,8 @@ use entrance::Entrance;
 use exit::Exit;
 use watch::Mail;
 
+pub use attachment::{Handed, HandedFacts};
+pub use sockets::RingFacts;
 pub use terms::{Kind, State, Terms};
 pub use watch::Watch;
 
@@ -51,11 +57,21 @@ pub use watch::Watch;
 /// # Errors
 /// [`OpenError`].
 pub fn open(terms: Terms) -> Result<(Box<dyn Queue>, Watch), OpenError> {
-    let attachment = Attachment::open(&terms)?;
-    let (entrance, exit) = (Entrance::new(), Exit::new(terms.joins));
+    Attachment::open(&terms).map(|attachment| queue_on(attachment, terms))
+}
+
+/// Makes a queue on an interface that another process still has: nothing comes and goes by it until
+/// [`Watch::take_up`].
+#[must_use]
+pub fn await_handed(terms: Terms) -> (Box<dyn Queue>, Watch) {
+    queue_on(Attachment::Away, terms)
+}
+
+fn queue_on(attachment: Attachment, terms: Terms) -> (Box<dyn Queue>, Watch) {
+    let (entrance, exit) = (Entrance::new(terms.joins), Exit::new(terms.joins));
     let watch = Watch::of(&attachment, terms);
     let mail = watch.mail();
-    Ok((Box::new(InterfaceQueue { attachment: Box::new(attachment), entrance, exit, mail }), watch))
+    (Box::new(InterfaceQueue { attachment: Box::new(attachment), entrance, exit, mail }), watch)
 }
 
 struct InterfaceQueue {
@@ -71,6 +87,7 @@ impl Queue for InterfaceQueue {
         match &mut *self.attachment {
             Attachment::Sockets(sockets) => self.entrance.receive(sockets, stack, keeps_long, into),
             Attachment::Tap(tap) => self.entrance.receive(tap, stack, keeps_long, into),
+            Attachment::Away => 0,
         }
     }
 

@@ -112,6 +112,17 @@ pub fn missing(driver: Driver) -> Option<io::Error> {
     }
 }
 
+/// Has the driver of an interface of the calling thread's namespace send all that comes by it out of another
+/// interface there, without the host's stack (XDP redirect); with `None` it passes all up to the host, as it
+/// would without. Ends when the descriptor is closed. It is what the kernel can do by itself, to be compared
+/// with.
+///
+/// # Errors
+/// The kernel's error, `NotFound` for an interface that is not there.
+pub fn forward_by_xdp(interface: &str, to: Option<&str>) -> io::Result<OwnedFd> {
+    xdp::forward(interface, to)
+}
+
 /// Reads the error of a socket, when `poll` says that there is one. It is told once.
 ///
 /// # Errors

@@ -80,6 +80,19 @@ pub(crate) fn receiving(socket: &OwnedFd, queue: u32, frame_bytes: u32) -> io::R
     Rings::map(socket, shape, 1)
 }
 
+/// Maps the ring of a socket that another process gave it.
+#[cfg(feature = "port")]
+pub(crate) fn adopted(socket: &OwnedFd, frames: u32, frame_bytes: u32) -> io::Result<Rings> {
+    let shape = Shape { frame_bytes, frames };
+    if !frames.is_power_of_two() || !frame_bytes.is_power_of_two() || frame_bytes < PAGE_BYTES / 2 {
+        return Err(io::Error::other(format!("no ring has {frames} frames of {frame_bytes} bytes")));
+    }
+    if u64::from(frames) * u64::from(frame_bytes) > u64::from(RING_BYTES_MAX) {
+        return Err(io::Error::other(format!("{frames} frames of {frame_bytes} bytes are no ring of ours")));
+    }
+    Rings::map(socket, shape, 1)
+}
+
 /// Rings as they are mapped: that to receive, behind it that to send where there is one.
 pub(crate) struct Rings {
     base: NonNull<u8>,
@@ -112,6 +125,12 @@ impl Rings {
             Some(start) if base != libc::MAP_FAILED => Ok(Self { base: start, shape, rings }),
             _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Frames of each ring, and bytes of each.
+    #[cfg(feature = "port")]
+    pub(crate) const fn shape(&self) -> (u32, u32) {
+        (self.shape.frames, self.shape.frame_bytes)
     }
 
     /// The frame of that number; those to send follow those to receive.

@@ -117,6 +117,15 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(file) })
 }
 
+/// [`crate::forward_by_xdp`].
+pub fn forward(interface: &str, to: Option<&str>) -> io::Result<OwnedFd> {
+    let index = |name: &str| {
+        let none = || io::Error::new(io::ErrorKind::NotFound, format!("there is no interface {name:?}"));
+        open::index_of(name).map(|index| index as u32).ok_or_else(none)
+    };
+    program::forward(index(interface)?, to.map(index).transpose()?)
+}
+
 /// Returns the reason for which there are no such sockets here.
 pub fn missing() -> Option<io::Error> {
     socket().err()

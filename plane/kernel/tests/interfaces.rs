@@ -298,3 +298,44 @@ fn an_interface_that_is_not_there_is_told_with_those_that_are() {
     let refused = open::open("no-such-if", &io, &memory).unwrap_err().to_string();
     assert!(refused.contains("no-such-if") && refused.contains("lo"), "{refused}");
 }
+
+/// What the kernel does by itself, with which chains are compared.
+#[test]
+fn an_interface_forwards_by_xdp_until_it_is_told_no_more() {
+    common::inside("an_interface_forwards_by_xdp_until_it_is_told_no_more", |namespace| {
+        common::cable(namespace, "source", "near", 1500);
+        common::cable(namespace, "beyond", "end", 1500);
+        let missing = headgate_kernel::forward_by_xdp("near", Some("nowhere"));
+        assert!(missing.is_err_and(|error| error.to_string().contains("nowhere")));
+        let packet = KernelIo { interfaces: ["source".into(), "end".into()], ..io(Driver::Packet, 32, 1024) };
+        let mut pool = Pool::over(Pool::memory(&packet, 1024).unwrap());
+        let mut cable = |name| {
+            let socket = open::open(name, &packet, pool.region()).unwrap().socket;
+            attach(socket, &packet, &mut pool).unwrap()
+        };
+        let (mut source, mut end) = (cable("source"), cable("end"));
+        // An interface takes frames of others by XDP where it has a program itself.
+        let links = [("near", Some("beyond")), ("end", None)]
+            .map(|(name, to)| headgate_kernel::forward_by_xdp(name, to).unwrap());
+        let mut passes = |pool: &mut Pool| {
+            let lent = pool.lend().unwrap();
+            let bytes = frame(7, 60);
+            pool.region().write(lent.index(), HEADROOM_BYTES, &bytes);
+            source.send(pool, &[lent.with_extent(HEADROOM_BYTES, bytes.len() as u32)]).unwrap();
+            let mut came = Vec::new();
+            if wait(&*end, Duration::from_millis(20)) {
+                end.receive(pool, &mut came).unwrap();
+            }
+            came.iter().for_each(|packet| pool.put(*packet));
+            !came.is_empty()
+        };
+        let end = Instant::now() + PATIENCE;
+        while !passes(&mut pool) {
+            assert!(Instant::now() < end, "nothing is forwarded");
+        }
+        drop(links);
+        while passes(&mut pool) {
+            assert!(Instant::now() < end, "it is forwarded still");
+        }
+    });
+}

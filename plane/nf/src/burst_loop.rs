@@ -23,6 +23,7 @@ use headgate_session::attach::Attached;
 
 mod disk;
 pub(crate) mod sample;
+mod visit;
 
 use sample::Sampler;
 
@@ -42,6 +43,17 @@ pub enum End {
     Stopped,
     /// SIGTERM or SIGINT.
     Terminated,
+}
+
+/// Result of a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// A burst was worked on; another may wait.
+    Worked,
+    /// There was nothing to work on, or it must not.
+    Idle,
+    /// It has ended: it was ordered to, or had to.
+    Ended,
 }
 
 /// Error that ends the loop.
@@ -72,11 +84,11 @@ impl From<MessageError> for LoopError {
     }
 }
 
-pub(crate) struct BurstLoop<'a> {
-    attached: &'a Attached,
-    environment: &'a Environment,
-    clock: &'a Machine,
-    nfs: &'a mut Fused,
+pub(crate) struct BurstLoop {
+    attached: Rc<Attached>,
+    environment: Rc<Environment>,
+    clock: Rc<Machine>,
+    nfs: Fused,
     receive: Consumer,
     transmit: Producer,
     burst: Burst,
@@ -97,19 +109,19 @@ pub(crate) struct BurstLoop<'a> {
     state: Option<(Rc<Core>, u32)>,
 }
 
-impl<'a> BurstLoop<'a> {
+impl BurstLoop {
     /// # Panics
     /// When the environment's clock is not the machine's.
-    pub(crate) fn new(attached: &'a Attached, environment: &'a Environment, nfs: &'a mut Fused) -> Self {
+    pub(crate) fn new(attached: &Rc<Attached>, environment: &Rc<Environment>, nfs: Fused) -> Self {
         let Clock::Machine(clock) = &environment.clock else { panic!("a burst loop runs in real time") };
         let mut burst = Burst::new(attached.region.clone());
         if let Some(state) = environment.state.get() {
             burst.save_by(state);
         }
         Self {
-            attached,
-            environment,
-            clock,
+            attached: attached.clone(),
+            environment: environment.clone(),
+            clock: clock.clone(),
             receive: attached.side.receive_consumer(),
             transmit: attached.side.transmit_producer(),
             burst,
@@ -165,7 +177,7 @@ impl<'a> BurstLoop<'a> {
 
     #[inline(always)]
     fn ended(&self) -> Option<End> {
-        ended(self.attached)
+        ended(&self.attached)
     }
 
     /// Takes one burst, works on it, returns it. False when the ring was empty.
@@ -181,7 +193,7 @@ impl<'a> BurstLoop<'a> {
         }
         let count = if self.uses_disk() { self.pass_with_disk(sampled)? } else { self.pass_plain(sampled)? };
         if sampled && count > 0 {
-            self.sampler.end(&self.attached.side, self.clock, count as u64);
+            self.sampler.end(&self.attached.side, &self.clock, count as u64);
         }
         Ok(count > 0)
     }
@@ -233,7 +245,7 @@ impl<'a> BurstLoop<'a> {
     /// holds, so there is room; if a broken manager leaves none, wait for it to recover or die.
     #[inline(always)]
     fn give_back(&mut self) -> Result<(), LoopError> {
-        give_back(self.attached, self.environment, &mut self.transmit, &self.burst)?;
+        give_back(&self.attached, &self.environment, &mut self.transmit, &self.burst)?;
         self.note_returned();
         Ok(())
     }
@@ -249,7 +261,7 @@ impl<'a> BurstLoop<'a> {
     /// Gives the manager what NFs made between two bursts.
     fn give_made(&mut self) -> Result<(), LoopError> {
         match self.environment.made.get().filter(|made| !made.borrow().is_empty()) {
-            Some(made) => give_with_made(self.attached, made, &mut self.transmit, &[])?,
+            Some(made) => give_with_made(&self.attached, made, &mut self.transmit, &[])?,
             None => return Ok(()),
         }
         self.note_returned();
@@ -292,14 +304,13 @@ impl<'a> BurstLoop<'a> {
 
     #[inline(always)]
     fn heed_orders(&mut self) -> Result<(), LoopError> {
-        let orders = self.attached.side.orders();
-        if orders.mail.load(Ordering::Relaxed) != self.mail_read {
+        if self.has_mail() {
             self.read_mail()?;
         }
-        if orders.blocked.load(Ordering::Relaxed) != 0 {
+        if self.attached.side.orders().blocked.load(Ordering::Relaxed) != 0 {
             self.block()?;
         }
-        if orders.must_yield.load(Ordering::Relaxed) != 0 {
+        if self.attached.side.orders().must_yield.load(Ordering::Relaxed) != 0 {
             self.yield_core()?;
         }
         Ok(())
@@ -311,7 +322,7 @@ impl<'a> BurstLoop<'a> {
         loop {
             match self.attached.hear() {
                 Ok(Some(ToNf::Message { body, number })) => {
-                    mail::deliver(self.nfs, self.environment, number, &body);
+                    mail::deliver(&mut self.nfs, &self.environment, number, &body);
                 }
                 Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
                 Ok(None) => break,
@@ -354,8 +365,12 @@ impl<'a> BurstLoop<'a> {
     /// Whether something other than packets wants the NF awake.
     #[inline(always)]
     fn is_summoned(&self) -> bool {
-        let orders = self.attached.side.orders();
-        orders.mail.load(Ordering::Relaxed) != self.mail_read || self.ended().is_some()
+        self.has_mail() || self.ended().is_some()
+    }
+
+    #[inline(always)]
+    fn has_mail(&self) -> bool {
+        self.attached.side.orders().mail.load(Ordering::Relaxed) != self.mail_read
     }
 
     /// There are no packets.
@@ -419,7 +434,7 @@ impl<'a> BurstLoop<'a> {
         mut still: impl FnMut(&mut Self) -> Result<bool, LoopError>,
         patience: Duration,
     ) -> Result<bool, LoopError> {
-        let attached = self.attached;
+        let attached = self.attached.clone();
         let word = attached.side.doorbell();
         self.beat();
         announce(word);

@@ -5,6 +5,7 @@
 //! the rate. A deadline is therefore never met early and late by at most one burst.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Longest time between two reads of the kernel's clock. Our choice: a read costs about 50 ns (a read
@@ -34,7 +35,7 @@ pub fn cycles() -> u64 {
 
 pub(crate) enum Clock {
     /// The machine's.
-    Machine(Machine),
+    Machine(Rc<Machine>),
     /// One that stands still until it is set, for tests and captures.
     Manual(Cell<Duration>),
 }
@@ -50,12 +51,12 @@ pub(crate) struct Machine {
 impl Clock {
     pub(crate) fn machine() -> Self {
         let ticks_started = cycles();
-        Self::Machine(Machine {
+        Self::Machine(Rc::new(Machine {
             started: Instant::now(),
             ticks_started,
             ticks_per_ms: Cell::new(TICKS_PER_MS_ASSUMED),
             next_sample: Cell::new(ticks_started),
-        })
+        }))
     }
 
     pub(crate) const fn manual() -> Self {

@@ -65,6 +65,7 @@ mod kernel_loop;
 mod mail;
 pub mod maker;
 mod packet;
+pub mod resident;
 mod robust;
 mod run;
 mod saver;
@@ -75,7 +76,7 @@ mod timer;
 
 pub use arguments::{ArgumentErrors, UnknownNameError};
 pub use burst::{BURST_MAX, Burst, Packets};
-pub use burst_loop::End;
+pub use burst_loop::{End, Visit};
 pub use clock::cycles;
 pub use command_line::{run, run_with};
 pub use context::{Context, Port, Stage, TellError};

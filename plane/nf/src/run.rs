@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use headgate_session::arguments::ArgumentError;
 use headgate_session::kernel_io::KernelIo;
@@ -122,44 +122,80 @@ fn serve_nfs(
     connection: Connection,
     make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, NfError>,
 ) -> Result<End, RunError> {
-    let attached = connection.attach(&TERMINATED)?;
+    let attached = Rc::new(connection.attach(&TERMINATED)?);
     remember_panics();
-    let lived = catch_unwind(AssertUnwindSafe(|| live(&attached, make))).unwrap_or_else(|_| {
-        let message = LAST_PANIC.lock().map_or_else(|_| String::new(), |mut last| std::mem::take(&mut last));
-        Err(RunError::Panic { name: attached.welcome.name.clone(), message })
-    });
-    let refused = match &lived {
-        Err(RunError::Start { refused, .. }) => &refused[..],
-        _ => &[],
-    };
-    attached.say_goodbye(lived.as_ref().err().map(ToString::to_string).unwrap_or_default(), refused);
+    let lived =
+        catch_unwind(AssertUnwindSafe(|| live(&attached, make))).unwrap_or_else(|_| Err(panicked(&attached)));
+    say_goodbye(&attached, lived.as_ref().err());
     lived
 }
 
+/// Says goodbye, with the error that ends the process, if one does.
+pub(crate) fn say_goodbye(attached: &Attached, error: Option<&RunError>) {
+    let refused = match error {
+        Some(RunError::Start { refused, .. }) => &refused[..],
+        _ => &[],
+    };
+    attached.say_goodbye(error.map(ToString::to_string).unwrap_or_default(), refused);
+}
+
+/// Returns the error of NFs that have just panicked.
+pub(crate) fn panicked(attached: &Attached) -> RunError {
+    let message = LAST_PANIC.take();
+    RunError::Panic { name: attached.welcome.name.clone(), message }
+}
+
 fn live(
-    attached: &Attached,
+    attached: &Rc<Attached>,
     make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, NfError>,
 ) -> Result<End, RunError> {
-    let name = || attached.welcome.name.clone();
-    let ended = |error: LoopError| RunError::Manager { name: name(), reason: error.to_string() };
-    let environment = Rc::new(environment(attached).map_err(|error| RunError::Attach(error.into()))?);
-    let mut nfs =
-        make(&environment, &attached.welcome.arguments).map_err(|error| start_error(name(), &error))?;
-    // An NF that did not ask by now never will be lent any.
-    environment.making.take();
-    environment.tell_counters().map_err(|error| ended(error.into()))?;
+    let ended = |error: LoopError| lost_manager(attached.welcome.name.clone(), &error);
+    let (environment, mut nfs) = settle(attached, false, make)?;
     let Some((io, sockets)) = attached.welcome.kernel.as_ref().zip(attached.interfaces.take()) else {
-        let lend = environment.made.get().map_or(0, |made| made.borrow().asked());
-        let state = environment.state.get().and_then(|state| state.start());
-        let ready = FromNf::Ready { lend, answers: true, state, takes_long: nfs.takes_long_frames() };
-        attached.say(&ready).map_err(|error| ended(error.into()))?;
-        return on_rings(attached, &environment, &mut nfs).map_err(ended);
+        say_ready(attached, &environment, &nfs).map_err(ended)?;
+        return on_rings(attached, &environment, nfs).map_err(ended);
     };
     on_interfaces(attached, &environment, &mut nfs, io, sockets)
 }
 
+/// Makes the NFs and their surroundings.
+pub(crate) fn settle(
+    attached: &Attached,
+    is_resident: bool,
+    make: impl FnOnce(&Rc<Environment>, &str) -> Result<Fused, NfError>,
+) -> Result<(Rc<Environment>, Fused), RunError> {
+    let name = || attached.welcome.name.clone();
+    let environment = environment(attached).map_err(|error| RunError::Attach(error.into()))?;
+    if is_resident {
+        environment.disk.refuse();
+    }
+    let environment = Rc::new(environment);
+    let nfs = make(&environment, &attached.welcome.arguments).map_err(|error| start_error(name(), &error))?;
+    // An NF that did not ask by now never will be lent any.
+    environment.making.take();
+    environment.tell_counters().map_err(|error| lost_manager(name(), &error.into()))?;
+    Ok((environment, nfs))
+}
+
+/// Says that NFs on rings are ready.
+pub(crate) fn say_ready(
+    attached: &Attached,
+    environment: &Environment,
+    nfs: &Fused,
+) -> Result<(), LoopError> {
+    let lend = environment.made.get().map_or(0, |made| made.borrow().asked());
+    let state = environment.state.get().and_then(|state| state.start());
+    let ready = FromNf::Ready { lend, answers: true, state, takes_long: nfs.takes_long_frames() };
+    Ok(attached.say(&ready)?)
+}
+
+/// Returns the error of NFs whose manager is gone or broke the rules.
+pub(crate) fn lost_manager(name: String, error: &LoopError) -> RunError {
+    RunError::Manager { name, reason: error.to_string() }
+}
+
 /// Works on its rings; where it has a standby or is one, its end is seen at once.
-fn on_rings(attached: &Attached, environment: &Environment, nfs: &mut Fused) -> Result<End, LoopError> {
+fn on_rings(attached: &Rc<Attached>, environment: &Rc<Environment>, nfs: Fused) -> Result<End, LoopError> {
     let is_one_of_two = environment.state.get().is_some_and(|state| state.saves_packets());
     let robust = if is_one_of_two { Robust::of_this_thread(&attached.side) } else { None };
     let end = work_on_rings(attached, environment, nfs)?;
@@ -170,7 +206,11 @@ fn on_rings(attached: &Attached, environment: &Environment, nfs: &mut Fused) -> 
 }
 
 /// Works on its rings; a standby waits before.
-fn work_on_rings(attached: &Attached, environment: &Environment, nfs: &mut Fused) -> Result<End, LoopError> {
+fn work_on_rings(
+    attached: &Rc<Attached>,
+    environment: &Rc<Environment>,
+    nfs: Fused,
+) -> Result<End, LoopError> {
     let mut first_alone = 0;
     if let Some(state) = environment.state.get().filter(|state| state.is_standby()) {
         match standby::wait(attached, state)? {
@@ -254,19 +294,19 @@ pub(crate) fn environment(attached: &Attached) -> Result<Environment, MemoryErro
     })
 }
 
-/// Message and place of the last panic.
-static LAST_PANIC: Mutex<String> = Mutex::new(String::new());
+thread_local! {
+    /// Message and place of the last panic of this thread.
+    static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 /// Keeps a panic's message for the goodbye; printing it stays with the hook that is there.
-fn remember_panics() {
+pub(crate) fn remember_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
-            if let Ok(mut last) = LAST_PANIC.lock() {
-                *last = format!("{}{place}", panic.payload_as_str().unwrap_or("without a message"));
-            }
+            LAST_PANIC.set(format!("{}{place}", panic.payload_as_str().unwrap_or("without a message")));
             print(panic);
         }));
     });

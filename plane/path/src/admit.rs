@@ -15,6 +15,7 @@ use crate::drop::DropReason;
 use crate::holders::Entrance;
 use crate::ledger::Ledger;
 use crate::pressure::{count_for_first, count_for_throttled, shed_at, sheds_flow};
+use crate::trace::At;
 use crate::view::View;
 
 /// Counts each packet into its chain. Those that are admitted stay, at the front, and the others have ended.
@@ -24,7 +25,13 @@ pub(crate) fn admit(view: &View, ledger: &mut Ledger, burst: &mut Burst) {
     if admitted < burst.count {
         admit_by_chain(view, ledger, burst, admitted);
     }
-    ledger.passed(Station::Admit, &burst.packets[..burst.count], &burst.places[..burst.count]);
+    ledger.passed(
+        Station::Admit,
+        At::Nowhere,
+        burst.region,
+        &burst.packets[..burst.count],
+        &burst.places[..burst.count],
+    );
 }
 
 /// Counts packets into their chains as long as those are open to all. Returns how many that were.

@@ -7,6 +7,7 @@ use crate::burst::Burst;
 use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::ports::Ports;
+use crate::trace::At;
 
 impl Ports {
     /// Takes a burst from one of the queues. Returns how many packets it has.
@@ -20,7 +21,13 @@ impl Ports {
         if ledger.watch.is_on() {
             burst.places[..count].fill(burst.from);
         }
-        ledger.passed(Station::Arrive, &burst.packets[..count], &burst.places[..count]);
+        ledger.passed(
+            Station::Arrive,
+            At::Nowhere,
+            burst.region,
+            &burst.packets[..count],
+            &burst.places[..count],
+        );
         count
     }
 }

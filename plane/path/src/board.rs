@@ -68,7 +68,24 @@ pub struct InstanceCounts {
     /// Wake-up calls made.
     pub calls: Count,
     /// Drops on the way to it or by it.
-    pub drops: [Count; DROP_REASONS],
+    pub drops: Drops,
+}
+
+/// Number of packets that ended, by reason.
+pub struct Drops([Count; DROP_REASONS]);
+
+impl Default for Drops {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Count::default()))
+    }
+}
+
+impl std::ops::Deref for Drops {
+    type Target = [Count; DROP_REASONS];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// The stations of a packet's way, in its order.
@@ -83,6 +100,8 @@ pub enum Station {
     Admit,
     /// Into an NF's ring, or to an external program.
     Deliver,
+    /// NFs in the worker's own thread.
+    Work,
     /// Out of an NF's ring, and where it goes next.
     Hop,
     /// Waiting until it may be seen outside.
@@ -95,11 +114,12 @@ pub enum Station {
 
 impl Station {
     /// All stations, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Arrive,
         Self::Classify,
         Self::Admit,
         Self::Deliver,
+        Self::Work,
         Self::Hop,
         Self::Commit,
         Self::Emit,
@@ -114,6 +134,7 @@ impl Station {
             Self::Classify => "classify",
             Self::Admit => "admit",
             Self::Deliver => "deliver",
+            Self::Work => "work",
             Self::Hop => "hop",
             Self::Commit => "commit",
             Self::Emit => "emit",
@@ -135,7 +156,7 @@ pub struct StationCounts {
 pub struct Board {
     /// Counters of the chains, by number.
     pub chains: Box<[ChainCounts]>,
-    drops: Box<[[Count; DROP_REASONS]]>,
+    drops: Box<[Drops]>,
     /// Counters of the instances, by number.
     pub instances: Box<[InstanceCounts]>,
     /// Counters of the stations.

@@ -29,6 +29,7 @@ use crate::flows::{Entry, Flows, Key, Seeds, Stamp};
 use crate::holders::{Arrival, Place, Records, TICK_SHIFT};
 use crate::intake::Intake;
 use crate::ledger::Ledger;
+use crate::trace::At;
 use crate::view::View;
 
 impl Intake {
@@ -53,7 +54,13 @@ impl Intake {
         if find_entries(&mut self.flows, register, now, burst) {
             self.learn_all(view, ledger, burst);
         }
-        ledger.passed(Station::Classify, &burst.packets[..burst.count], &burst.places[..burst.count]);
+        ledger.passed(
+            Station::Classify,
+            At::Nowhere,
+            burst.region,
+            &burst.packets[..burst.count],
+            &burst.places[..burst.count],
+        );
     }
 }
 

@@ -19,6 +19,7 @@ use crate::drop::DropReason;
 use crate::holders::{Holder, Place};
 use crate::ledger::Ledger;
 use crate::plan::Plan;
+use crate::trace::At;
 use crate::view::View;
 
 /// Most packets of a chain that wait. Our choice: as many as an NF's ring by default.
@@ -85,7 +86,7 @@ impl Latch {
 
     #[cold]
     fn keep<'a>(&mut self, view: &View, ledger: &mut Ledger, port: PortId, run: Run<'a>) -> Run<'a> {
-        ledger.passed(Station::Commit, run.packets, run.places);
+        ledger.passed(Station::Commit, At::Nowhere, run.region, run.packets, run.places);
         let mut kept = 0;
         for at in 0..run.len() {
             let (packet, place) = (run.packets[at], run.places[at]);

@@ -5,6 +5,9 @@
 //! takes service headers, is addressed to that port's own address, and has a service header right behind its
 //! Ethernet header; all others are classified. Nothing of it is learnt, so no table fills up.
 //!
+//! Ports of links between nodes take nothing else, from their neighbour alone, and know the paths between
+//! nodes. A packet that would go back by the link it came by ends: its sender had no other way either.
+//!
 //! From here on the packet is the frame inside. The header is kept beside the holder records, to leave with
 //! the packet where its chain has a next hop: other bytes of it than TTL and service index are those that
 //! came.
@@ -20,9 +23,11 @@ use crate::burst::Burst;
 use crate::classify::{parse_long, plain_key, spread_of};
 use crate::drop::DropReason;
 use crate::flows::{Key, Seeds};
-use crate::holders::{Arrival, Place, TICK_SHIFT};
+use crate::holders::{Arrival, Entrance, Place, TICK_SHIFT};
 use crate::intake::Intake;
 use crate::ledger::Ledger;
+use crate::plan::{Hop, Senders};
+use crate::trace::At;
 use crate::view::View;
 
 /// Bytes of a frame that are read at first: its Ethernet header and a service header of MD type 1.
@@ -31,6 +36,33 @@ const HEAD_BYTES: usize = ethernet::HEADER_LENGTH + nsh::LENGTH_OF_TYPE_1;
 const LONG_HEAD_BYTES: usize = ethernet::HEADER_LENGTH + nsh::LENGTH_MAX;
 /// Address and source of a frame: what stands in front of its EtherType.
 const ADDRESSES: usize = ethernet::HEADER_LENGTH - 2;
+
+/// A port that takes service headers: its address, and whose it takes.
+#[derive(Clone, Copy)]
+struct Own {
+    address: [u8; 6],
+    senders: Senders,
+}
+
+impl Own {
+    fn is_link(self) -> bool {
+        self.senders != Senders::Anybody
+    }
+
+    /// Returns whether a frame has a service header that is for us. On a link there is nothing else, and from
+    /// the neighbour alone.
+    #[inline]
+    fn has(self, head: &[u8; HEAD_BYTES], copied: usize) -> Result<bool, DropReason> {
+        let kind = &head[ADDRESSES..ethernet::HEADER_LENGTH];
+        let is_whole = copied >= ethernet::HEADER_LENGTH;
+        let is_ours = is_whole && head[..6] == self.address && kind == ethertype::NSH.to_be_bytes();
+        match self.senders {
+            Senders::Anybody => Ok(is_ours),
+            Senders::Neighbour(peer) if is_ours && head[6..ADDRESSES] == peer => Ok(true),
+            Senders::Neighbour(_) | Senders::UnknownNeighbour => Err(DropReason::NshUnknownPeer),
+        }
+    }
+}
 
 /// Result of looking for a service header.
 enum Found {
@@ -47,6 +79,7 @@ impl Intake {
     pub(crate) fn decap(&mut self, view: &View, ledger: &mut Ledger, own: [u8; 6], burst: &mut Burst) {
         let (mut plain, mut count) = (0, 0);
         let all = burst.count;
+        let own = Own { address: own, senders: view.plan.senders(burst.from.port()) };
         for at in 0..all {
             let packet = burst.packets[at];
             match self.open(view, ledger, own, burst, packet) {
@@ -69,6 +102,8 @@ impl Intake {
         burst.append(count);
         ledger.passed(
             Station::Classify,
+            At::Nowhere,
+            burst.region,
             &burst.packets[classified..burst.count],
             &burst.places[classified..burst.count],
         );
@@ -80,7 +115,7 @@ impl Intake {
         &self,
         view: &View,
         ledger: &Ledger,
-        own: [u8; 6],
+        own: Own,
         burst: &Burst,
         packet: Descriptor,
     ) -> Result<Found, DropReason> {
@@ -88,9 +123,7 @@ impl Intake {
         let region = store.stack.region();
         let mut head = [0; HEAD_BYTES];
         let copied = region.read(packet, &mut head);
-        let is_ours =
-            head[..6] == own && head[ADDRESSES..ethernet::HEADER_LENGTH] == ethertype::NSH.to_be_bytes();
-        if copied < ethernet::HEADER_LENGTH || !is_ours {
+        if !own.has(&head, copied)? {
             return Ok(Found::Nothing);
         }
         if region.geometry().is_long(packet.index()) {
@@ -103,17 +136,27 @@ impl Intake {
         // RFC 8300 §2.2: "Each SFF involved in forwarding an NSH packet MUST decrement the TTL value by 1
         // prior to NSH forwarding lookup."
         let base = header.base().forwarded().ok_or(DropReason::NshTtl)?;
-        let entrance = view.plan.entrance_by(header.service_path())?;
+        let entrance = view.plan.entrance_by(header.service_path(), own.is_link())?;
+        if own.is_link() && goes_back(view, entrance, burst.from.port()) {
+            return Err(DropReason::NoWay);
+        }
         let inside = strip(region, packet, base, &head)?;
         let hash = header.context().map_or(0, |context| context.flow_hash);
         let port = burst.from.port();
-        let own = spread_inside(region, inside, &self.seeds, port)?;
-        let flow = if hash == 0 { own } else { hash };
+        let of_frame = spread_inside(region, inside, &self.seeds, port)?;
+        let flow = if hash == 0 { of_frame } else { hash };
         let at = (view.now.0 >> TICK_SHIFT) as u32;
         store.holders.set_arrival(packet.index(), Arrival { flow, at });
         store.holders.extras.service.set(packet.index(), base, header.metadata());
         Ok(Found::Inside(inside, burst.from.entering(entrance)))
     }
+}
+
+/// Returns whether a packet would leave by the port that it came by, with nothing done to it here.
+#[inline]
+fn goes_back(view: &View, entrance: Entrance, port: PortId) -> bool {
+    let hop = view.plan.hop(entrance.chain(), entrance.position()).unpack();
+    matches!(hop, Hop::Node { .. }) && view.plan.tunnel(hop).is_some_and(|tunnel| tunnel.port == port)
 }
 
 /// Returns the header in the first bytes of a frame, or in more of them that are read into `long`.

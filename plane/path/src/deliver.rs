@@ -7,15 +7,18 @@ use crate::board::Station;
 use crate::burst::Run;
 use crate::ledger::Ledger;
 use crate::stages::Stages;
+use crate::trace::At;
 use crate::view::View;
 
 impl Stages {
     /// Hands packets to one of the instances, at which they are at this position of their chains.
     #[inline]
     pub fn deliver(&mut self, view: &View, ledger: &mut Ledger, at: usize, position: u8, run: Run) {
+        let instance = self.instance(at);
         if ledger.watch.is_on() {
-            ledger.passed(Station::Deliver, run.packets, run.places);
+            let at = At::Instance(instance.number);
+            ledger.passed(Station::Deliver, at, run.region, run.packets, run.places);
         }
-        self.instance(at).link.deliver(view, ledger, position, run);
+        instance.link.deliver(view, ledger, position, run);
     }
 }

@@ -33,6 +33,7 @@ reasons! {
     NshProtocol,  "nsh-protocol",  "behind its service header is no frame and no IP packet, or it is for maintenance (O bit)";
     NshTtl,       "nsh-ttl",       "the TTL of its service header is used up";
     NshNoChain,   "nsh-no-chain",  "no chain has the service path of its service header";
+    NshUnknownPeer, "nsh-unknown-peer", "it came by a link between nodes, and not from the neighbour there to this node";
     NshIndex,     "nsh-index",     "its service index is that of no stage of the chain";
     NoRule,       "no-rule",       "no rule sends it to a chain";
     Throttled,    "throttled",     "an NF of its chain is overloaded: shed at the head, before any work";
@@ -48,9 +49,11 @@ reasons! {
     NoSuchStage,  "no-such-stage", "an NF sent it to a stage that its chain does not have";
     NoSuchChain,  "no-such-chain", "an NF made it for a chain that does not visit that NF";
     NoExit,       "no-exit",       "the chain has no port of its own and its last NF named none";
-    NoWay,        "no-way",        "no way leads to the node that serves its next stage, or to its tunnel";
+    NoWay,        "no-way",        "no link that is up leads on to the node of its next stage or exit, or its tunnel is gone";
     NoHeadroom,   "no-headroom",   "there is no room in front of it for the header of its tunnel";
-    Uncommitted,  "uncommitted",   "too many packets of its chain wait at the exit until they may be seen outside";
+    Uncommitted,  "uncommitted",   "too many packets of its chain wait until they may be seen outside, or an NF of a group made it";
+    LogFull,      "log-full",      "the log of its group at the gate is full, or the group has no active node yet";
+    Fenced,       "fenced",        "another node is active in its group now";
     PortFull,     "port-full",     "the port it leaves by could take no more";
     TooLong,      "too-long",      "it does not fit the buffers of the trust domain or port it goes to";
     LongFrame,    "long-frame",    "an uncut frame came to an NF or port that takes none";
@@ -61,4 +64,4 @@ reasons! {
 }
 
 /// Number of reasons.
-pub const DROP_REASONS: usize = DropReason::ALL.len();
+pub(crate) const DROP_REASONS: usize = DropReason::ALL.len();

@@ -12,6 +12,7 @@ use crate::drop::DropReason;
 use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::ports::Ports;
+use crate::trace::At;
 use crate::view::View;
 
 /// Sends packets out of one of this worker's queues. Packets that the port does not take have ended.
@@ -24,7 +25,8 @@ pub(crate) fn emit(
     queue: usize,
     run: Run,
 ) {
-    let device = &mut ports.queue(queue).device;
+    let queue = ports.queue(queue);
+    let (port, device) = (queue.port, &mut queue.device);
     let run = if device.takes_long() { run } else { ledger.without_long(run) };
     let run = match device.region() {
         // The port can only send from its own region: each packet is copied once.
@@ -38,7 +40,7 @@ pub(crate) fn emit(
     if !unsent.is_empty() {
         ledger.end_run(DropReason::PortFull, &unsent);
     }
-    ledger.passed(Station::Emit, sent.packets, sent.places);
+    ledger.passed(Station::Emit, At::Port(port), sent.region, sent.packets, sent.places);
 }
 
 /// Counts packets that the port took: their buffers are nobody's, and they have left their chains.

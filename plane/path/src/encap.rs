@@ -27,10 +27,20 @@ impl Micros {
     }
 }
 
+/// Service path with which a packet leaves, and the numbers of nodes for a header that is new.
+#[derive(Clone, Copy)]
+pub(crate) struct Service {
+    pub path: ServicePath,
+    /// Node that it came in by; 0: not known.
+    pub ingress: u16,
+    /// Node that it is to leave by; 0: not known.
+    pub egress: u16,
+}
+
 /// Writes the service header of a packet that leaves with this path and index. Returns its length.
 #[inline]
 pub(crate) fn write_header(
-    path: ServicePath,
+    Service { path, ingress, egress }: Service,
     holders: &Holders,
     region: &Region,
     packet: Descriptor,
@@ -47,8 +57,10 @@ pub(crate) fn write_header(
             let copied = region.read(packet, &mut head);
             let context = Context {
                 flow_hash: nsh::flow_hash(&head[..copied], packet.length() as usize),
+                ingress,
+                egress,
                 time_us: clock.at_arrival(holders.arrival(packet.index()).at),
-                ..Context::default()
+                digest: 0,
             };
             nsh::write(Base::of_type_1(), path, &context.to_bytes(), bytes)
         }

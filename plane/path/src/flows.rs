@@ -1,7 +1,7 @@
 //! Flow table: the rules' answer for each flow, so that they are asked once.
 //!
-//! A bounded cache, not a store: forgetting an entry costs another question to the rules and nothing
-//! else, because the answer is the same and the instance follows from the flow's hash. So a flood of new
+//! A bounded cache, not a store: forgetting an entry costs another question to the rules and nothing else,
+//! because the answer is the same and the instance follows from the flow's hash and queue. So a flood of new
 //! flows can take the place of old entries but can neither exhaust memory nor break a flow.
 //!
 //! Two entries share a line, each value beside its key, and two lines are a pair. A flow's hash names its
@@ -11,7 +11,7 @@
 //! fetched ahead, and 1 in 270 does not fit. A home for each pair alone, its first line, keeps 90 of 100
 //! there. Lines are chosen by a keyed hash, so an attacker who does not know the key cannot aim at one.
 
-use headgate_shm::cpu;
+use headgate_shm::{Pages, cpu};
 
 use crate::holders::Entrance;
 
@@ -146,10 +146,16 @@ impl<K: Key> Flows<K> {
     /// times the places or more, so that pairs overflow rarely before that.
     #[must_use]
     pub fn new(capacity: usize, idle_ticks: u32) -> Self {
+        Self::on(Pages::Huge, capacity, idle_ticks)
+    }
+
+    /// The same on pages of a kind, as far as the kernel gives them.
+    #[must_use]
+    pub fn on(pages: Pages, capacity: usize, idle_ticks: u32) -> Self {
         let vacant = Line { ways: [Way { key: K::VACANT, value: Value::default() }; WAYS] };
         let mut lines = Vec::with_capacity(Self::lines_for(capacity));
         // Before the first write to them: pages that exist already stay as small as they are.
-        cpu::prefer_huge_pages(lines.spare_capacity_mut());
+        cpu::prefer_pages(lines.spare_capacity_mut(), pages);
         lines.resize(Self::lines_for(capacity), vacant);
         Self { lines: lines.into_boxed_slice(), idle_ticks: idle_ticks.max(1), live: 0, swept: 0 }
     }
@@ -351,6 +357,37 @@ mod tests {
         flows.sweep(usize::MAX, 11);
         assert_eq!(flows.list(9, 11), vec![(1, entry(1), 3)]);
         assert_eq!(flows.live(), 1);
+    }
+
+    /// The flags that the kernel keeps of the memory at an address (`VmFlags` of proc_pid_smaps(5)).
+    fn flags_at(address: usize) -> String {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut is_here = false;
+        for line in maps.lines() {
+            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let ends = range.and_then(|(a, b)| {
+                Some((usize::from_str_radix(a, 16).ok()?, usize::from_str_radix(b, 16).ok()?))
+            });
+            if let Some((start, end)) = ends {
+                is_here = (start..end).contains(&address);
+            } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| is_here) {
+                return flags.to_owned();
+            }
+        }
+        String::new()
+    }
+
+    #[test]
+    fn a_table_lies_on_the_pages_that_were_asked_for() {
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            return;
+        }
+        for (pages, flag) in [(Pages::Huge, "hg"), (Pages::Ordinary, "nh")] {
+            let flows = Flows::<u128>::on(pages, 1 << 16, 1);
+            let inside = (flows.lines.as_ptr() as usize).next_multiple_of(2 << 20);
+            let flags = flags_at(inside);
+            assert!(flags.split_whitespace().any(|one| one == flag), "{pages:?}: {flags}");
+        }
     }
 
     #[test]

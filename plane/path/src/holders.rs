@@ -20,7 +20,7 @@ mod service;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headgate_shm::{Geometry, cpu};
+use headgate_shm::{Geometry, Pages, cpu};
 
 pub use extras::{Extra, Extras, ExtrasWanted};
 pub use holder::Holder;
@@ -106,13 +106,14 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Makes records of free buffers, and the extras that are wanted.
+    /// Makes records of free buffers, and the extras that are wanted, on pages of a kind as far as the kernel
+    /// gives them.
     #[must_use]
-    pub fn new(geometry: Geometry, wanted: ExtrasWanted) -> Self {
+    pub fn new(geometry: Geometry, wanted: ExtrasWanted, pages: Pages) -> Self {
         let record = || Record { place: AtomicU64::new(0), arrival: AtomicU64::new(0) };
         let indices = geometry.indices();
         let mut records = Vec::with_capacity(indices as usize);
-        cpu::prefer_huge_pages(records.spare_capacity_mut());
+        cpu::prefer_pages(records.spare_capacity_mut(), pages);
         records.resize_with(indices as usize, record);
         let (records, extras) = (records.into_boxed_slice(), Extras::new(indices, wanted));
         Self { records, buffers: geometry.buffers(), extras }

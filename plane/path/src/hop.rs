@@ -14,9 +14,10 @@ use crate::drop::DropReason;
 use crate::holders::Place;
 use crate::ledger::Ledger;
 use crate::link::Taken;
-use crate::plan::{Hop, PackedHop, Plan};
+use crate::plan::{Hop, PackedHop, Plan, Senders};
 use crate::route::{route, spread};
 use crate::stages::Stages;
+use crate::trace::At;
 use crate::view::View;
 
 /// Most times that an NF may send one packet to a named stage before it is taken for a loop. Our choice:
@@ -33,7 +34,7 @@ impl Stages {
         burst.count = 0;
         // An NF that sends some packets elsewhere sent these on. Asked only while it matters.
         let tells = view.signals.pressure.any() && view.signals.diverts.is_by(number);
-        let straight = if tells { 0 } else { self.hop_straight(view, ledger, at, burst) };
+        let straight = if tells || self.in_group { 0 } else { self.hop_straight(view, ledger, at, burst) };
         // What the other instance has no room for waits here, and not in the ring of this one.
         if burst.count > 0 || straight == BURST || straight > 0 && self.instance(at).link.is_drained() {
             return straight;
@@ -46,7 +47,13 @@ impl Stages {
             Taken::Made => follow_made(view, ledger, number, tells, burst),
             _ => follow::<false>(view, ledger, number, tells, burst),
         }
-        ledger.passed(Station::Hop, &burst.packets[..burst.count], &burst.places[..burst.count]);
+        ledger.passed(
+            Station::Hop,
+            At::Instance(number),
+            burst.region,
+            &burst.packets[..burst.count],
+            &burst.places[..burst.count],
+        );
         straight + count
     }
 
@@ -56,20 +63,30 @@ impl Stages {
         let Some(from) = self.instance(at).link.next_straight(ledger) else { return 0 };
         let next = from.advanced();
         let hop = view.plan.hop(next.chain(), next.position());
-        if let Hop::Instance { position, number } = hop.unpack()
-            && let Some(to) = self.find(number)
+        let number = self.instance(at).number;
+        if let Hop::Instance { position, number: other } = hop.unpack()
+            && let Some(to) = self.find(other)
             && let Some([instance, to]) = self.pair(at, to)
-            && !ledger.watch.traces()
+            && !ledger.watch.looks()
         {
             let count = instance.link.hand_straight(&mut to.link, view, ledger, from, position);
             if count > 0 {
-                ledger.passed_untraced(Station::Hop, count);
+                if ledger.watch.is_on() {
+                    let (from_at, to_at) = (At::Instance(number), At::Instance(other));
+                    ledger.watch.went_straight(&ledger.board, from_at, to_at, from, count);
+                }
                 return count;
             }
         }
         let count = self.instance(at).link.take_straight(view, ledger, from, burst);
         route(view.plan, ledger, burst);
-        ledger.passed(Station::Hop, &burst.packets[..burst.count], &burst.places[..burst.count]);
+        ledger.passed(
+            Station::Hop,
+            At::Instance(number),
+            burst.region,
+            &burst.packets[..burst.count],
+            &burst.places[..burst.count],
+        );
         count
     }
 }
@@ -146,7 +163,7 @@ fn end(
     if reason == DropReason::NfVerdict {
         ledger.board.instances[number.index()].drops[reason as usize].add(1);
     }
-    ledger.end(place.chain(), region, reason, &[packet]);
+    ledger.end_at(At::Instance(number), place.chain(), region, reason, &[packet]);
 }
 
 /// Destination of a packet that does not go on along its chain.
@@ -181,6 +198,10 @@ impl<const MADE: bool> Said<'_, MADE> {
         }
         let (view, before, flow) = (self.view, self.place.back(), self.ledger.flow(self.region, self.packet));
         match verdict {
+            // What an NF puts on a link would be believed by the neighbour.
+            Verdict::Port(port) if view.plan.senders(PortId(port)) != Senders::Anybody => {
+                Err(Other::End(DropReason::NoSuchPort))
+            }
             Verdict::Port(port) => {
                 if !self.is_made() {
                     left_early(view, self.number, before, flow);

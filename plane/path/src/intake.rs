@@ -1,8 +1,9 @@
 //! Intake: state of a worker for packets that it takes in. From ports: which flow goes where, and which
 //! chains have room. From other workers: the rings that their packets come by.
 
+use headgate_shm::Pages;
 use headgate_shm::ring::Consumer;
-use headgate_units::Ticks;
+use headgate_units::{Ticks, WorkerId};
 use headgate_wire::flow_key::{FlowKey4, FlowKeyWide};
 
 use crate::board::Board;
@@ -28,6 +29,8 @@ pub struct FlowSetup {
     pub idle_ticks: u32,
     /// Key of the flow hash.
     pub seeds: Seeds,
+    /// Pages that it lies on, as far as the kernel gives them.
+    pub pages: Pages,
 }
 
 /// Flows that a worker knows: key, entry, ticks of the table's clock since it was last used.
@@ -48,6 +51,8 @@ pub(crate) struct FlowClock {
 
 /// State of the stations `arrive`, `classify`, `admit`.
 pub(crate) struct Intake {
+    /// The worker.
+    pub(crate) worker: WorkerId,
     pub(crate) flows: Flows<u128>,
     pub(crate) wide_flows: Flows<[u128; 3]>,
     pub(crate) seeds: Seeds,
@@ -59,12 +64,13 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// Returns an intake that knows no flow, and takes in packets of other workers by these rings.
-    pub fn new(setup: &FlowSetup, from: Vec<Option<Consumer>>) -> Self {
+    /// Returns an intake of a worker that knows no flow, and takes in packets of others by these rings.
+    pub fn new(worker: WorkerId, setup: &FlowSetup, from: Vec<Option<Consumer>>) -> Self {
         Self {
-            flows: Flows::new(setup.capacity, setup.idle_ticks),
+            worker,
+            flows: Flows::on(setup.pages, setup.capacity, setup.idle_ticks),
             // Other traffic than plain IPv4 and its VLANs is the smaller part today.
-            wide_flows: Flows::new(setup.capacity.div_ceil(4), setup.idle_ticks),
+            wide_flows: Flows::on(setup.pages, setup.capacity.div_ceil(4), setup.idle_ticks),
             seeds: setup.seeds,
             clock: FlowClock { tick: 0, next: Ticks(0), every: setup.tick.max(Ticks(1)) },
             windows: Windows::default(),

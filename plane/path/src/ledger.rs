@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use headgate_shm::{Descriptor, Stack};
-use headgate_units::{ChainId, InstanceId, RegionId};
+use headgate_units::{ChainId, InstanceId, RegionId, Ticks};
 
 use crate::board::{Board, Station};
 use crate::burst::Run;
 use crate::drop::DropReason;
 use crate::holders::{Entrance, Holder, Holders, Place};
 use crate::plan::UNCLAIMED;
-use crate::trace::Watch;
+use crate::trace::{At, Seen, Step, Watch};
 
 /// Buffers of one region in a worker's hands.
 pub struct Store {
@@ -46,11 +46,13 @@ pub(crate) struct Ledger {
     stores: Vec<Store>,
     pub board: Arc<Board>,
     pub watch: Watch,
+    /// Packets with a clock that ended, by chain and word, where a group wants to know; emptied in each pass.
+    pub ends: Option<Vec<(ChainId, u64)>>,
 }
 
 impl Ledger {
     pub fn new(stores: Vec<Store>, board: Arc<Board>) -> Self {
-        Self { stores, board, watch: Watch::default() }
+        Self { stores, board, watch: Watch::default(), ends: None }
     }
 
     /// Returns the buffers of a region.
@@ -78,18 +80,25 @@ impl Ledger {
 
     /// Notes that packets have passed a station. While nobody watches this is a branch that is never taken.
     #[inline(always)]
-    pub fn passed(&mut self, station: Station, packets: &[Descriptor], places: &[Place]) {
+    pub fn passed(
+        &mut self,
+        station: Station,
+        at: At,
+        region: RegionId,
+        packets: &[Descriptor],
+        places: &[Place],
+    ) {
         if self.watch.is_on() {
-            self.watch.passed(&self.board, station, packets, places);
+            self.show(Step::Passed(station), at, region, packets, places);
         }
     }
 
-    /// Notes the same of packets that nobody traces.
-    #[inline(always)]
-    pub fn passed_untraced(&mut self, station: Station, packets: usize) {
-        if self.watch.is_on() {
-            self.watch.measure_station(&self.board, station, packets);
-        }
+    /// Shows packets at a step to those who watch.
+    #[cold]
+    fn show(&mut self, step: Step, at: At, region: RegionId, packets: &[Descriptor], places: &[Place]) {
+        let memory = self.stores[region.index()].stack.region();
+        let seen = Seen { step, at, region, memory, time: Ticks(0) };
+        self.watch.passed(&self.board, seen, packets, places);
     }
 
     /// Copies a run to another region: its packets have other descriptors then, and those that did not fit
@@ -101,6 +110,12 @@ impl Ledger {
             match self.copy(from, to, packet) {
                 Ok(copy) => {
                     self.store(to).holders.set_place(copy.index(), run.places[at].held_by(Holder::WORKER));
+                    if self.watch.is_on() {
+                        let memory = self.stores[to.index()].stack.region();
+                        let step = Step::Copied;
+                        let seen = Seen { step, at: At::Nowhere, region: to, memory, time: Ticks(0) };
+                        self.watch.copied(seen, copy, run.places[at], (from, packet.index()));
+                    }
                     self.release(from, packet);
                     (run.packets[kept], run.places[kept]) = (copy, run.places[at]);
                     kept += 1;
@@ -163,15 +178,47 @@ impl Ledger {
         reason: DropReason,
         packets: &[Descriptor],
     ) {
-        self.count_ended(chain, reason, packets);
+        self.end_at(At::Nowhere, chain, region, reason, packets);
+    }
+
+    /// Ends packets of one chain at an instance.
+    #[cold]
+    pub(crate) fn end_at(
+        &mut self,
+        at: At,
+        chain: ChainId,
+        region: RegionId,
+        reason: DropReason,
+        packets: &[Descriptor],
+    ) {
+        self.count_ended(at, chain, region, reason, packets);
         packets.iter().for_each(|packet| self.release(region, *packet));
     }
 
+    /// Notes for the group that packets of it end.
+    fn note_ends(&mut self, chain: ChainId, region: RegionId, packets: &[Descriptor]) {
+        let Some(ends) = &mut self.ends else { return };
+        let clocks = &self.stores[region.index()].holders.extras.clock;
+        let words = packets.iter().filter_map(|packet| clocks.get(packet.index()));
+        ends.extend(words.filter(|word| *word != 0).map(|word| (chain, word)));
+    }
+
     /// Counts packets of one chain that end, whose buffers are kept for now.
-    pub(crate) fn count_ended(&mut self, chain: ChainId, reason: DropReason, packets: &[Descriptor]) {
+    pub(crate) fn count_ended(
+        &mut self,
+        at: At,
+        chain: ChainId,
+        region: RegionId,
+        reason: DropReason,
+        packets: &[Descriptor],
+    ) {
+        self.note_ends(chain, region, packets);
         self.board.ended(chain, reason, packets.len() as u64);
         if self.watch.is_on() {
-            self.watch.ended(reason, packets, Place::FREE.entering(Entrance::head(chain)));
+            let place = Place::FREE.entering(Entrance::head(chain));
+            for packet in packets {
+                self.show(Step::Ended(reason), at, region, &[*packet], &[place]);
+            }
         }
     }
 
@@ -192,7 +239,10 @@ impl Ledger {
         for place in run.places.iter().filter(|_| worked_on) {
             self.board.chains[place.chain().index()].wasted.add(1);
         }
-        self.end_run(DropReason::StageFull, run);
+        for (packet, place) in run.iter() {
+            let at = At::Instance(instance);
+            self.end_at(at, place.chain(), run.region, DropReason::StageFull, &[packet]);
+        }
     }
 
     /// Ends a packet that never came to a chain.

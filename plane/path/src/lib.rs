@@ -52,6 +52,8 @@ pub mod plan;
 pub mod ports;
 pub mod pressure;
 pub mod probe;
+pub mod replica;
+pub mod resident;
 pub mod route;
 pub mod rules;
 pub mod signals;

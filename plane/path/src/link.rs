@@ -148,6 +148,14 @@ impl Link {
         }
     }
 
+    /// Returns whether it was called and has not taken what it was called for yet.
+    pub fn is_on_its_way(&mut self) -> bool {
+        match self {
+            Self::Rings(rings) => rings.is_on_its_way(),
+            Self::Program(_) => false,
+        }
+    }
+
     /// Sets whether it must not work because the NFs that it feeds cannot keep up.
     pub fn set_blocked(&mut self, blocked: bool) {
         if let Self::Rings(rings) = self {

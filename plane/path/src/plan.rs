@@ -5,7 +5,9 @@
 //! position (the packet's [`crate::holders::Place`]), which instance ([`Stage::table`]).
 
 mod hop;
+mod outside;
 mod paths;
+mod stage;
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,50 +21,13 @@ use crate::rules::Rules;
 
 pub(crate) use hop::PackedHop;
 pub use hop::{Hop, NodeId, TunnelId};
+pub use outside::{Across, Inner, Senders, Tunnel};
 pub use paths::ChainPath;
 use paths::Paths;
+pub use stage::{OnFailure, PortPlace, Stage};
 
 /// Chain of packets that no rule claims, so that they too are counted.
 pub const UNCLAIMED: ChainId = ChainId(0);
-
-/// Treatment of packets for an NF that is not running.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFailure {
-    /// They end.
-    #[default]
-    Drop,
-    /// They go on to the stage after it.
-    Bypass,
-}
-
-/// An NF as chains see it: a name, and the instances that share its load.
-#[derive(Clone, Debug)]
-pub struct Stage {
-    /// The NF's name.
-    pub name: String,
-    /// The treatment of packets while it is down.
-    pub on_failure: OnFailure,
-    /// The instances that run here. Empty: the NF is down, or runs elsewhere.
-    pub running: Vec<InstanceId>,
-    /// The node that serves it while none runs here.
-    pub elsewhere: Option<NodeId>,
-    /// Slot of a flow's hash -> instance.
-    pub table: Table,
-}
-
-impl Stage {
-    /// Returns a stage with no instance running yet.
-    #[must_use]
-    pub const fn new(name: String, on_failure: OnFailure) -> Self {
-        Self { name, on_failure, running: Vec::new(), elsewhere: None, table: [spread::FREE; SLOTS] }
-    }
-
-    /// Sets which instances run now. Flows of the others move as little as possible.
-    pub fn set_running(&mut self, running: Vec<InstanceId>) {
-        spread::rebalance(&mut self.table, &running);
-        self.running = running;
-    }
-}
 
 /// End of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +36,8 @@ pub enum Exit {
     Port(PortId),
     /// Out of a port, behind the header of this tunnel.
     Tunnel(TunnelId),
+    /// At another node.
+    Node(NodeId),
     /// The last NF names the port.
     Nf,
 }
@@ -90,15 +57,8 @@ pub struct Chain {
     pub committed: bool,
     /// The service path that leads to it, for packets with a service header.
     pub path: Option<ChainPath>,
-}
-
-/// Workers that serve a port, and what it takes.
-#[derive(Clone, Debug)]
-pub struct PortPlace {
-    /// Worker to hand packets to, for each worker: itself if it has a queue of the port.
-    pub worker_for: Vec<WorkerId>,
-    /// The Ethernet address to which service headers come by it; `None`: they are like any other bytes.
-    pub service_address: Option<[u8; 6]>,
+    /// Its way over several nodes; `None` where all of it is here.
+    pub across: Option<Across>,
 }
 
 /// Worker that serves an instance.
@@ -106,17 +66,6 @@ pub struct PortPlace {
 pub struct InstancePlace {
     /// The worker that owns its rings.
     pub worker: WorkerId,
-}
-
-/// Way out of a port in the payload of another protocol.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tunnel {
-    /// The port they leave by.
-    pub port: PortId,
-    /// The outer headers, from Ethernet on.
-    pub header: Vec<u8>,
-    /// Service path header of packets in it; `None`: they have no service header.
-    pub service: Option<ServicePath>,
 }
 
 /// Parts of a plan; [`Plan::new`] works out the rest.
@@ -132,8 +81,8 @@ pub struct Parts {
     pub ports: Vec<PortPlace>,
     /// Instances by number.
     pub instances: Vec<InstancePlace>,
-    /// The tunnel that leads to each node.
-    pub nodes: Vec<TunnelId>,
+    /// The tunnel that leads to each node, or to the next one on the way there; `None`: none does now.
+    pub nodes: Vec<Option<TunnelId>>,
     /// Tunnels by number.
     pub tunnels: Vec<Tunnel>,
     /// The rules by which flows go to chains.
@@ -172,6 +121,8 @@ pub struct Plan {
     tables: Vec<Table>,
     /// Chains by service path.
     paths: Paths,
+    /// Chains over several nodes, by the service path between these.
+    across: Paths,
     /// Flags that any chain has.
     flags: u8,
 }
@@ -191,7 +142,9 @@ impl Plan {
         for chain in &parts.chains {
             let way = way_of(&parts.stages, chain.as_ref());
             let more = (way.len() - 1) as u16;
-            let closed = closed(&way);
+            // Packets enter it at any position, and what is down may lie behind them.
+            let is_across = chain.as_ref().is_some_and(|chain| chain.across.is_some());
+            let closed = closed(&way).filter(|_| !is_across);
             let first = *known.entry(way).or_insert_with_key(|way| {
                 hops.extend(way.iter().map(|&hop| PackedHop::from(hop)));
                 (hops.len() - way.len()) as u32
@@ -202,12 +155,10 @@ impl Plan {
         let nobody = [spread::FREE; SLOTS];
         let tables =
             parts.stages.iter().map(|stage| stage.as_ref().map_or(nobody, |stage| stage.table)).collect();
-        // Of two chains with one path the later has it: the other is on its way out.
-        let by_path = parts.chains.iter().enumerate().rev();
-        let paths = Paths::new(
-            by_path.filter_map(|(number, chain)| Some((ChainId(number as u16), chain.as_ref()?.path?))),
-        );
-        let mut plan = Self { parts, chain_hops, hops, ways: Vec::new(), tables, paths, flags };
+        let chains = || parts.chains.iter().map(Option::as_ref);
+        let paths = Paths::of_chains(chains().map(|chain| chain?.path));
+        let across = Paths::of_chains(chains().map(|chain| chain?.across?.entered_by()));
+        let mut plan = Self { parts, chain_hops, hops, ways: Vec::new(), tables, paths, across, flags };
         plan.ways = ways_on(&plan);
         plan
     }
@@ -232,13 +183,21 @@ impl Plan {
         self.ports.get(port.index())?.service_address
     }
 
-    /// Returns where packets with this service path header enter.
+    /// Returns whose service headers a port takes.
+    #[inline(always)]
+    #[must_use]
+    pub fn senders(&self, port: PortId) -> Senders {
+        self.ports.get(port.index()).map_or(Senders::Anybody, |port| port.senders)
+    }
+
+    /// Returns where packets with this service path header enter; links know the paths between nodes alone.
     ///
     /// # Errors
     /// The reason why they enter nowhere.
     #[inline]
-    pub fn entrance_by(&self, path: ServicePath) -> Result<Entrance, DropReason> {
-        let (chain, first) = self.paths.find(path.path).ok_or(DropReason::NshNoChain)?;
+    pub fn entrance_by(&self, path: ServicePath, by_link: bool) -> Result<Entrance, DropReason> {
+        let paths = if by_link { &self.across } else { &self.paths };
+        let (chain, first) = paths.find(path.path).ok_or(DropReason::NshNoChain)?;
         let stages = self.chain_hops[chain.index()].more;
         let position = first.position_of(path.index, stages).ok_or(DropReason::NshIndex)?;
         Ok(Entrance::new(chain, position))
@@ -302,6 +261,15 @@ impl Plan {
         self.flags & COMMITTED != 0
     }
 
+    /// Returns the bits that choose instances for a flow of this hash that came by a port at a worker.
+    #[must_use]
+    pub(crate) fn spread_from(&self, port: PortId, worker: WorkerId, hash: u32) -> u32 {
+        match self.ports.get(port.index()) {
+            Some(place) if place.is_everywhere() => spread::of_worker(hash, worker, place.worker_for.len()),
+            _ => hash,
+        }
+    }
+
     /// Returns the instance of a stage that has the flows of this hash.
     #[inline(always)]
     #[must_use]
@@ -321,7 +289,7 @@ impl Plan {
     pub(crate) fn tunnel(&self, hop: Hop) -> Option<&Tunnel> {
         let number = match hop {
             Hop::Tunnel(tunnel) => tunnel,
-            Hop::Node { node, .. } => *self.nodes.get(usize::from(node.0))?,
+            Hop::Node { node, .. } => (*self.nodes.get(usize::from(node.0))?)?,
             _ => return None,
         };
         self.tunnels.get(usize::from(number.0))
@@ -354,6 +322,7 @@ fn hop_at(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {
         return match chain.exit {
             Exit::Port(port) => Hop::Port(port),
             Exit::Tunnel(tunnel) => Hop::Tunnel(tunnel),
+            Exit::Node(node) => Hop::Node { position: position as u8, node },
             Exit::Nf => Hop::End(DropReason::NoExit),
         };
     };

@@ -98,12 +98,13 @@ impl Instance {
     }
 
     /// Returns whether it must not work because the NFs that it feeds cannot keep up.
-    pub(crate) fn must_block(&self, view: &View) -> bool {
+    pub(crate) fn must_block(&mut self, view: &View) -> bool {
         let closed = |way: &Vec<Hop>| is_closed(way.iter().map(|&hop| of_hop(view.plan, view.signals, hop)));
         let feeder = Feeder {
             is_judged: self.queue_marks.is_some(),
             sleeps: self.link.can_sleep(),
             diverts: view.signals.diverts.is_by(self.number),
+            is_on_its_way: self.link.is_on_its_way(),
         };
         is_blocked(feeder, view.plan.ways_on(self.number).iter().map(closed))
     }

@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use headgate_units::{ChainId, PortId};
 
@@ -213,9 +215,15 @@ struct Group {
 }
 
 /// Compiled rule set.
+///
+/// A rule's hits are counted where rules are asked, which is for flows that the flow table does not know: a
+/// packet of a known flow costs nothing more. All workers add to one count: one atomic addition beside the
+/// look-ups and the new entry that such a flow costs in any case.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     groups: Vec<Group>,
+    /// Flows that each rule decided on, in the order of precedence. Copies of a rule set share them.
+    hits: Arc<[AtomicU64]>,
 }
 
 impl Rules {
@@ -235,12 +243,39 @@ impl Rules {
             }
         }
         groups.sort_by_key(|group| group.first);
-        Self { groups }
+        Self { groups, hits: rules.iter().map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Returns where a flow enters, if any rule claims it.
+    /// Returns how many flows each rule has decided on, in the order of precedence. A flow that the flow
+    /// table forgot and that comes again counts again.
+    #[must_use]
+    pub fn hits(&self) -> Vec<u64> {
+        // Relaxed, here and below: counts that stand for themselves.
+        self.hits.iter().map(|hits| hits.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Begins the count of a rule with that of the same rule in an earlier set.
+    pub fn begin_hits(&self, rule: usize, hits: u64) {
+        if let Some(count) = self.hits.get(rule) {
+            count.store(hits, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns where a new flow enters, if any rule claims it, and counts a hit of the rule.
+    #[must_use]
+    pub fn claim(&self, flow: &Flow) -> Option<Entrance> {
+        let (order, entrance) = self.first_match(flow)?;
+        self.hits[order as usize].fetch_add(1, Ordering::Relaxed);
+        Some(entrance)
+    }
+
+    /// Returns where a flow enters, if any rule claims it. Counts nothing.
     #[must_use]
     pub fn entrance(&self, flow: &Flow) -> Option<Entrance> {
+        self.first_match(flow).map(|(_, entrance)| entrance)
+    }
+
+    fn first_match(&self, flow: &Flow) -> Option<(u32, Entrance)> {
         let tuple = flow.tuple();
         let mut best: Option<(u32, Entrance)> = None;
         for group in &self.groups {
@@ -254,7 +289,7 @@ impl Rules {
                 best = Some(found);
             }
         }
-        best.map(|(_, entrance)| entrance)
+        best
     }
 }
 

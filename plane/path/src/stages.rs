@@ -36,6 +36,8 @@ pub(crate) struct Stages {
     index_of: Box<[u16]>,
     /// Number of blocked instances.
     blocked: usize,
+    /// Whether packets stop between instances, for a group whose order is written down.
+    pub in_group: bool,
     seeds: Seeds,
     ticks_per_micro: u64,
     events: Sender<Event>,
@@ -48,6 +50,7 @@ impl Stages {
             instances: Vec::with_capacity(instances),
             index_of: vec![ABSENT; instances].into_boxed_slice(),
             blocked: 0,
+            in_group: false,
             seeds,
             ticks_per_micro,
             events,

@@ -2,139 +2,51 @@
 //! pass.
 //!
 //! A station reports once for each burst that it is done (`Watch::passed`). While nobody watches that is one
-//! branch that is never taken. Traces go into a bounded ring that another thread drains: a full ring loses
-//! traces, and counts the lost ones; a packet never waits for it.
+//! branch that is never taken. Each watcher has a [`Tap`]: what it wants, and a private bounded [`ring()`] of
+//! copies that another thread drains. A full ring loses records and counts them; a packet never waits.
+//!
+//! # The price of being watched
+//!
+//! Copying takes longer than passing on. So looking at packets has a budget of the worker's time: a small
+//! part of the time in which it is busy, and half of the time in which it has nothing to do, which costs
+//! nobody anything. When that is spent, packets pass unseen and are only counted, until there is more. The
+//! budget is one for all watchers of a worker: more watchers see less, and the chain pays the same.
+//! Rejected: sampling every n-th packet, which is too much for small packets and too little for long ones.
+//!
+//! A packet that is followed from station to station ([`Picks`]) is never lost from sight for the budget,
+//! which only decides whether another one is picked: there are few, and each is gone soon.
 
-use std::sync::Arc;
+pub mod bpf;
+mod picks;
+mod record;
+mod ring;
+mod tap;
 
 use headgate_shm::Descriptor;
 use headgate_shm::cpu::cycles;
-use headgate_units::Ticks;
+use headgate_units::{RegionId, Ticks};
 
 use crate::board::{Board, Station};
-use crate::drop::DropReason;
 use crate::holders::Place;
-use crate::sync::{AtomicU64, Ordering};
 
-/// Step of a packet's way that is traced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Traced {
-    /// It passed this station.
-    Passed(Station),
-    /// It ended.
-    Ended(DropReason),
-}
+pub use picks::{InstanceSet, Picks};
+pub use record::{At, Record, Step};
+pub use ring::{RecordReader, RecordWriter, ring};
+pub(crate) use tap::Seen;
+pub use tap::{KEPT_BYTES_MAX, Steps, Tap, Wanted};
 
-/// Trace of a packet at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trace {
-    /// Station that it passed, or its end.
-    pub what: Traced,
-    /// The packet.
-    pub packet: Descriptor,
-    /// Its place in its chain; of a packet that ended only the chain is known.
-    pub place: Place,
-    /// Time of the trace.
-    pub at: Ticks,
-}
-
-/// Number of words of a trace in the ring.
-const WORDS: usize = 4;
-
-impl Trace {
-    fn pack(self) -> [u64; WORDS] {
-        let what = match self.what {
-            Traced::Passed(station) => station as u64,
-            Traced::Ended(reason) => (reason as u64) << 8 | u64::from(u8::MAX),
-        };
-        [what, self.packet.0, self.place.bits(), self.at.0]
-    }
-
-    fn unpack([what, packet, place, at]: [u64; WORDS]) -> Self {
-        let what = match Station::ALL.get(usize::from(what as u8)) {
-            Some(&station) => Traced::Passed(station),
-            None => Traced::Ended(DropReason::ALL[(what >> 8) as usize]),
-        };
-        Self { what, packet: Descriptor(packet), place: Place::from_bits(place), at: Ticks(at) }
-    }
-}
-
-/// Memory that both ends of a trace ring share.
-struct Shared {
-    slots: Box<[[AtomicU64; WORDS]]>,
-    written: AtomicU64,
-    read: AtomicU64,
-    lost: AtomicU64,
-}
-
-impl Shared {
-    #[inline]
-    fn slot(&self, number: u64) -> &[AtomicU64; WORDS] {
-        &self.slots[number as usize & (self.slots.len() - 1)]
-    }
-}
-
-/// End of a trace ring that a worker puts traces into.
-pub struct TraceWriter {
-    shared: Arc<Shared>,
-    written: u64,
-    lost: u64,
-}
-
-/// End of a trace ring that traces are taken out of.
-pub struct TraceReader {
-    shared: Arc<Shared>,
-    read: u64,
-}
-
-/// Returns both ends of a ring with room for `traces`, rounded up to a power of two.
-#[must_use]
-pub fn ring(traces: usize) -> (TraceWriter, TraceReader) {
-    let slot = || std::array::from_fn(|_| AtomicU64::new(0));
-    let shared = Arc::new(Shared {
-        slots: (0..traces.next_power_of_two()).map(|_| slot()).collect(),
-        written: AtomicU64::new(0),
-        read: AtomicU64::new(0),
-        lost: AtomicU64::new(0),
-    });
-    (TraceWriter { shared: shared.clone(), written: 0, lost: 0 }, TraceReader { shared, read: 0 })
-}
-
-impl TraceWriter {
-    fn put(&mut self, trace: Trace) {
-        let read = self.shared.read.load(Ordering::Acquire); // R-acquire, with R-release: the slot was read
-        if self.written - read >= self.shared.slots.len() as u64 {
-            self.lost += 1;
-            return self.shared.lost.store(self.lost, Ordering::Relaxed);
-        }
-        for (word, value) in self.shared.slot(self.written).iter().zip(trace.pack()) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.written += 1;
-        self.shared.written.store(self.written, Ordering::Release); // T-release, with T-acquire
-    }
-}
-
-impl TraceReader {
-    /// Takes the oldest trace out.
-    pub fn take(&mut self) -> Option<Trace> {
-        let written = self.shared.written.load(Ordering::Acquire); // T-acquire, with T-release
-        if written == self.read {
-            return None;
-        }
-        let slot = self.shared.slot(self.read);
-        let words = std::array::from_fn(|word| slot[word].load(Ordering::Relaxed));
-        self.read += 1;
-        self.shared.read.store(self.read, Ordering::Release); // R-release, with R-acquire
-        Some(Trace::unpack(words))
-    }
-
-    /// Returns how many traces found no room, ever.
-    #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.shared.lost.load(Ordering::Relaxed)
-    }
-}
+/// Part of a busy worker's time that watchers may take: 1/64. Our choice, because a watched chain is to lose
+/// 5 % at most, and each copy costs others about as much again: the ways that are left out while one looks,
+/// lines of the cache, and the thread that drains.
+const BUSY_PARTS: u64 = 64;
+/// Part of the time without packets that watchers may take. Our choice: half, so that a queue which has
+/// formed meanwhile is worked off.
+const IDLE_PARTS: u64 = 2;
+/// Most time that is saved for later, in cycles, some 200 us. Our choice: bursts of some thousand packets are
+/// seen whole, and a ring of an NF is not filled meanwhile.
+const CREDIT_MAX: i64 = 1 << 19;
+/// Packets that are looked at between two samples of the clock. Our choice: long frames take some 10 us each.
+const LOOK_AT_ONCE: usize = 16;
 
 /// State of what a worker watches.
 #[derive(Default)]
@@ -142,21 +54,35 @@ pub(crate) struct Watch {
     /// Whether anything is watched.
     on: bool,
     measures: bool,
+    /// Whether there is time to look at packets.
+    looks: bool,
     mark: Ticks,
-    ring: Option<TraceWriter>,
+    /// Begin of this pass, and whether packets moved in it.
+    began: Ticks,
+    moved: bool,
+    /// Cycles that may be spent on looking; negative: were spent too much.
+    credit: i64,
+    taps: Vec<(u32, Box<Tap>)>,
 }
 
 impl Watch {
     /// Measures the cost of each station, or stops.
     pub fn measure(&mut self, on: bool) {
         self.measures = on;
-        self.on = on || self.ring.is_some();
+        self.on = on || !self.taps.is_empty();
     }
 
-    /// Traces packets into this ring, or stops.
-    pub fn trace(&mut self, ring: Option<TraceWriter>) {
-        self.on = self.measures || ring.is_some();
-        self.ring = ring;
+    /// Begins to serve a tap, by which number it is taken away again.
+    pub fn tap(&mut self, number: u32, tap: Box<Tap>) {
+        self.taps.push((number, tap));
+        self.on = true;
+    }
+
+    /// Takes a tap away, if there is one of this number.
+    pub fn untap(&mut self, number: u32) {
+        self.taps.retain(|(other, _)| *other != number);
+        self.on = self.measures || !self.taps.is_empty();
+        self.looks &= !self.taps.is_empty();
     }
 
     /// Returns whether anything is watched.
@@ -165,33 +91,64 @@ impl Watch {
         self.on
     }
 
-    /// Returns whether packets are traced.
+    /// Returns whether packets are looked at, one by one.
     #[inline(always)]
-    pub const fn traces(&self) -> bool {
-        self.ring.is_some()
+    pub const fn looks(&self) -> bool {
+        self.looks
     }
 
     /// Begins a pass: the time up to now is no station's.
     #[inline(always)]
     pub fn begin(&mut self) {
         if self.on {
-            self.mark = Ticks(cycles());
+            self.begin_watched();
         }
     }
 
-    /// Notes that packets passed a station.
     #[cold]
     #[inline(never)]
-    pub fn passed(&mut self, board: &Board, station: Station, packets: &[Descriptor], places: &[Place]) {
-        let now = self.measure_station(board, station, packets.len());
-        if let Some(ring) = &mut self.ring {
-            for (&packet, &place) in packets.iter().zip(places) {
-                ring.put(Trace { what: Traced::Passed(station), packet, place, at: now });
-            }
-        }
+    fn begin_watched(&mut self) {
+        let now = Ticks(cycles());
+        let earned = now.0.saturating_sub(self.began.0) / if self.moved { BUSY_PARTS } else { IDLE_PARTS };
+        self.credit = (self.credit + earned.min(CREDIT_MAX as u64) as i64).min(CREDIT_MAX);
+        self.looks = !self.taps.is_empty() && (self.credit > 0 || self.follows());
+        (self.mark, self.began) = (now, now);
     }
 
-    /// Notes that so many packets passed a station, none of which is traced. Returns the time.
+    /// Returns whether a packet is followed.
+    fn follows(&self) -> bool {
+        self.taps.iter().any(|(_, tap)| tap.follows())
+    }
+
+    /// Notes that packets made a step.
+    #[cold]
+    #[inline(never)]
+    pub fn passed(&mut self, board: &Board, seen: Seen<'_>, packets: &[Descriptor], places: &[Place]) {
+        let now = match seen.step {
+            Step::Passed(station) => self.measure_station(board, station, packets.len()),
+            _ => Ticks(cycles()),
+        };
+        if self.taps.is_empty() {
+            return;
+        }
+        let seen = Seen { time: now, ..seen };
+        let mut spent_from = now;
+        for (packets, places) in packets.chunks(LOOK_AT_ONCE).zip(places.chunks(LOOK_AT_ONCE)) {
+            if !self.looks {
+                self.taps.iter_mut().for_each(|(_, tap)| tap.miss(seen.step, seen.at, places));
+                continue;
+            }
+            self.taps.iter_mut().for_each(|(_, tap)| tap.look(seen, packets, places));
+            let spent_to = Ticks(cycles());
+            self.credit -= spent_to.since(spent_from).0 as i64;
+            spent_from = spent_to;
+            self.looks = self.credit > 0 || self.follows();
+        }
+        // What an NF or the next station took, without us.
+        self.mark = self.mark + Ticks(cycles()).since(now);
+    }
+
+    /// Notes that so many packets passed a station, none of which is looked at. Returns the time.
     #[cold]
     #[inline(never)]
     pub fn measure_station(&mut self, board: &Board, station: Station, packets: usize) -> Ticks {
@@ -205,89 +162,30 @@ impl Watch {
         now
     }
 
+    /// Notes that packets of one place went from one instance straight to another, which nobody looks at.
+    #[cold]
+    #[inline(never)]
+    pub fn went_straight(&mut self, board: &Board, from: At, to: At, place: Place, packets: usize) {
+        self.measure_station(board, Station::Hop, packets);
+        for (_, tap) in &mut self.taps {
+            tap.miss_run(Step::Passed(Station::Hop), from, place, packets);
+            tap.miss_run(Step::Passed(Station::Deliver), to, place, packets);
+        }
+    }
+
     /// Ends a pass in which so many packets moved.
     #[inline(always)]
     pub fn tended(&mut self, board: &Board, moved: usize) {
         if self.on {
-            self.passed(board, Station::Tend, &[], &[]);
-            board.stations[Station::Tend as usize].packets.add(moved as u64);
+            self.measure_station(board, Station::Tend, moved);
+            self.moved = moved > 0;
         }
     }
 
-    /// Notes that packets of one chain ended.
+    /// Notes that a packet was copied to a buffer of another region.
     #[cold]
-    pub fn ended(&mut self, reason: DropReason, packets: &[Descriptor], place: Place) {
-        let Some(ring) = &mut self.ring else { return };
-        let at = Ticks(cycles());
-        for &packet in packets {
-            ring.put(Trace { what: Traced::Ended(reason), packet, place, at });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn trace(number: u64) -> Trace {
-        Trace {
-            what: Traced::Passed(Station::Hop),
-            packet: Descriptor(number),
-            place: Place::from_bits(number * 3),
-            at: Ticks(number * 5),
-        }
-    }
-
-    #[test]
-    fn a_full_ring_loses_and_counts() {
-        let (mut writer, mut reader) = ring(4);
-        (0..6).for_each(|number| writer.put(trace(number)));
-        assert_eq!(reader.lost(), 2);
-        let taken: Vec<Trace> = std::iter::from_fn(|| reader.take()).collect();
-        assert_eq!(taken, (0..4).map(trace).collect::<Vec<_>>());
-        writer.put(trace(9));
-        assert_eq!((reader.take(), reader.take(), reader.lost()), (Some(trace(9)), None, 2));
-    }
-
-    proptest! {
-        #[test]
-        fn a_trace_comes_out_as_it_went_in(packet: u64, place: u64, at: u64, kind in 0usize..100, passed: bool) {
-            let what = if passed {
-                Traced::Passed(Station::ALL[kind % Station::ALL.len()])
-            } else {
-                Traced::Ended(DropReason::ALL[kind % DropReason::ALL.len()])
-            };
-            let trace = Trace { what, packet: Descriptor(packet), place: Place::from_bits(place), at: Ticks(at) };
-            prop_assert_eq!(Trace::unpack(trace.pack()), trace);
-        }
-    }
-}
-
-/// Checks every order in which a worker and the thread that drains its traces can meet.
-#[cfg(all(test, feature = "loom"))]
-mod orderings {
-    use super::*;
-    use loom::thread;
-
-    /// No trace is torn, given twice or given out of order, and those that found no room are counted.
-    #[test]
-    fn orderings_of_the_trace_ring_tear_nothing() {
-        loom::model(|| {
-            let (mut writer, mut reader) = ring(1);
-            let trace = |number: u64| Trace {
-                what: Traced::Passed(Station::Emit),
-                packet: Descriptor(number),
-                place: Place::from_bits(number),
-                at: Ticks(number),
-            };
-            let worker =
-                thread::spawn(move || [1, 2].into_iter().for_each(|number| writer.put(trace(number))));
-            let mut taken: Vec<Trace> = [reader.take(), reader.take()].into_iter().flatten().collect();
-            worker.join().unwrap();
-            taken.extend(std::iter::from_fn(|| reader.take()));
-            let expected = [1, 2].map(trace);
-            assert_eq!(taken, expected[..2 - reader.lost() as usize]);
-        });
+    pub fn copied(&mut self, to: Seen<'_>, copy: Descriptor, place: Place, from: (RegionId, u32)) {
+        let to = Seen { time: Ticks(cycles()), ..to };
+        self.taps.iter_mut().for_each(|(_, tap)| tap.copied(to, copy, place, from));
     }
 }

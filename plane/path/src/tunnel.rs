@@ -5,13 +5,14 @@ use headgate_shm::geometry::FRAME_BYTES_MAX;
 use headgate_units::PortId;
 use headgate_wire::MacAddress;
 use headgate_wire::ethernet::{self, ethertype};
-use headgate_wire::nsh::{self, ServicePath};
+use headgate_wire::nsh;
 
 use crate::burst::Run;
 use crate::drop::DropReason;
-use crate::encap::{Micros, write_header};
+use crate::encap::{Micros, Service, write_header};
+use crate::holders::Place;
 use crate::ledger::Ledger;
-use crate::plan::{ChainPath, Hop, Tunnel};
+use crate::plan::{ChainPath, Hop, Inner, Plan, Tunnel};
 use crate::view::View;
 
 /// Puts the header of the tunnel that a hop names in front of each packet. Returns those that had room for
@@ -30,19 +31,46 @@ pub(crate) fn encapsulate<'a>(
     };
     let mut run = ledger.without_long(run);
     let clock = Micros { now: view.now, ticks_per_micro };
-    let kept = put_in_front(ledger, tunnel, clock, &mut run);
+    let service = |place| service_of(view.plan, tunnel, hop, place);
+    let kept = put_in_front(ledger, tunnel, clock, &mut run, service);
     Some((tunnel.port, run.split_at(kept).0))
 }
 
+/// Returns the service path with which a packet leaves by a tunnel; `None` where it has none.
+#[inline]
+fn service_of(plan: &Plan, tunnel: &Tunnel, hop: Hop, place: Place) -> Option<Service> {
+    match (tunnel.inner, hop) {
+        (Inner::Frame, _) => None,
+        (Inner::OnPath(path), _) => Some(Service { path, ingress: 0, egress: 0 }),
+        (Inner::OfChain, Hop::Node { position, .. }) => {
+            let across = plan.chains[place.chain().index()].as_ref()?.across?;
+            let path = across.path.at(position);
+            Some(Service { path, ingress: across.ingress, egress: across.egress })
+        }
+        (Inner::OfChain, _) => None,
+    }
+}
+
 /// Puts the header of a tunnel in front of each packet. Returns how many had room for it; they are in front.
-fn put_in_front(ledger: &mut Ledger, tunnel: &Tunnel, clock: Micros, run: &mut Run) -> usize {
+fn put_in_front(
+    ledger: &mut Ledger,
+    tunnel: &Tunnel,
+    clock: Micros,
+    run: &mut Run,
+    service_of: impl Fn(Place) -> Option<Service>,
+) -> usize {
     let (mut kept, mut service) = (0, [0; nsh::LENGTH_MAX]);
     for at in 0..run.len() {
         let (packet, place) = (run.packets[at], run.places[at]);
+        let path = service_of(place);
+        if path.is_none() && tunnel.inner == Inner::OfChain {
+            // A chain that was removed while the packet was on its way has no path any more.
+            ledger.end(place.chain(), run.region, DropReason::ChainRemoved, &[packet]);
+            continue;
+        }
         let store = ledger.store(run.region);
         let (holders, region) = (&store.holders, store.stack.region());
-        let inner =
-            tunnel.service.map_or(0, |path| write_header(path, holders, region, packet, clock, &mut service));
+        let inner = path.map_or(0, |path| write_header(path, holders, region, packet, clock, &mut service));
         let length = (tunnel.header.len() + inner) as u32;
         if packet.offset() < length || packet.length() + length > FRAME_BYTES_MAX {
             ledger.end(place.chain(), run.region, DropReason::NoHeadroom, &[packet]);
@@ -62,12 +90,14 @@ impl Tunnel {
     /// stages.
     #[must_use]
     pub fn on_path(port: PortId, own: [u8; 6], next: [u8; 6], path: ChainPath, stages: u8) -> Self {
-        let mut header = vec![0; ethernet::HEADER_LENGTH];
-        let (destination, source) = (MacAddress(next), MacAddress(own));
-        let link = ethernet::Header { destination, source, ethertype: ethertype::NSH };
-        link.write(&mut header).expect("it is that long");
-        let service = ServicePath { path: path.path, index: path.index.saturating_sub(stages) };
-        Self { port, header, service: Some(service) }
+        let inner = Inner::OnPath(path.at(stages));
+        Self { port, header: header_to(own, next), inner }
+    }
+
+    /// Returns the way out of the port of a link, with this address of its own, to the neighbour there.
+    #[must_use]
+    pub fn by_link(port: PortId, own: [u8; 6], next: [u8; 6]) -> Self {
+        Self { port, header: header_to(own, next), inner: Inner::OfChain }
     }
 
     /// Returns the Ethernet address that its packets are sent to.
@@ -75,4 +105,13 @@ impl Tunnel {
     pub fn next(&self) -> Option<[u8; 6]> {
         self.header.first_chunk().copied()
     }
+}
+
+/// Returns an Ethernet header in front of a service header.
+fn header_to(own: [u8; 6], next: [u8; 6]) -> Vec<u8> {
+    let mut header = vec![0; ethernet::HEADER_LENGTH];
+    let (destination, source) = (MacAddress(next), MacAddress(own));
+    let link = ethernet::Header { destination, source, ethertype: ethertype::NSH };
+    link.write(&mut header).expect("it is that long");
+    header
 }

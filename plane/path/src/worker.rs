@@ -5,6 +5,7 @@
 //! system call while the NFs are awake; commands from the control loop are the exception.
 
 mod command;
+mod replicate;
 mod succession;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use headgate_units::{RegionId, Ticks, WorkerId};
 
 use crate::admit::admit;
 use crate::audit::WorkerReport;
+use crate::board::Station;
 use crate::burst::Burst;
 use crate::emit::emit;
 use crate::exits::Exits;
@@ -22,6 +24,8 @@ use crate::ledger::{Ledger, Store};
 use crate::mesh::MeshEnds;
 use crate::plan::{Hop, Plan};
 use crate::ports::{Device, Ports, SharedCounters};
+use crate::replica::{Replica, in_order, into_group};
+use crate::resident::Residents;
 use crate::route::route;
 use crate::signals::Signals;
 use crate::stages::Stages;
@@ -83,6 +87,8 @@ pub struct Worker {
     intake: Intake,
     stages: Stages,
     exits: Exits,
+    /// Its group, if it has one.
+    replica: Option<Box<Replica>>,
     /// Burst at hand.
     burst: Box<Burst>,
     ticks_per_micro: u64,
@@ -109,9 +115,10 @@ impl Worker {
             number,
             ledger: Ledger::new(setup.stores, board),
             ports: Ports::new(plan.ports.len(), setup.devices),
-            intake: Intake::new(&setup.flows, mesh.from),
+            intake: Intake::new(number, &setup.flows, mesh.from),
             stages: Stages::new(setup.instances, setup.flows.seeds, ticks_per_micro, events.clone()),
             exits: Exits::new(number, mesh.to),
+            replica: None,
             plan: plan.clone(),
             signals,
             burst: Box::default(),
@@ -131,14 +138,21 @@ impl Worker {
         self.ports.counters()
     }
 
-    /// Makes a pass. Returns its result.
+    /// Makes a pass of a worker whose thread has no residents. Returns its result.
     pub fn pass(&mut self, now: Ticks) -> Pass {
-        if !self.mailbox.is_empty() && self.obey(now) {
+        self.pass_with(now, &mut Residents::default())
+    }
+
+    /// Makes a pass, with the NFs that live in its thread. Returns its result.
+    pub fn pass_with(&mut self, now: Ticks, residents: &mut Residents) -> Pass {
+        if !self.mailbox.is_empty() && self.obey(now, residents) {
             return Pass::Stopped;
         }
         self.ledger.watch.begin();
-        let moved = self.walk(now);
-        self.tend(now);
+        let moved = self.walk(now, residents);
+        if self.tend(now) {
+            residents.visit_others(|number| self.stages.find(number).is_some());
+        }
         self.ledger.watch.tended(&self.ledger.board, moved);
         self.ledger.board.passes.set(self.passes);
         if moved == 0 {
@@ -150,9 +164,12 @@ impl Worker {
 
     /// Moves packets along their way, station by station: docs/packet.md walks the same way. Returns how many
     /// moved.
-    fn walk(&mut self, now: Ticks) -> usize {
+    fn walk(&mut self, now: Ticks, residents: &mut Residents) -> usize {
         let mut moved = 0;
         self.let_out(now);
+        if self.replica.is_some() {
+            moved += self.take_from_nodes(now);
+        }
         let queues = if self.receives { self.ports.count() } else { 0 };
         for queue in 0..queues {
             let view = view!(self, now);
@@ -165,7 +182,11 @@ impl Worker {
             }
         }
         for at in 0..self.stages.count() {
-            moved += self.drain(|worker| worker.hop(now, at));
+            let number = self.stages.instance(at).number;
+            moved += match residents.has(number) {
+                false => self.drain(|worker| worker.hop(now, at)),
+                true => self.host(now, at, residents),
+            };
             self.stages.deliver_pending(at, &mut self.ledger, &mut self.burst);
         }
         for other in 0..self.intake.workers() {
@@ -180,6 +201,24 @@ impl Worker {
         let count = self.stages.hop(&view!(self, now), &mut self.ledger, at, &mut self.burst);
         self.send_on(now);
         count
+    }
+
+    /// Lets an instance that lives in this thread work, and sends on what it returns, as long as there is
+    /// something to work on. Returns how much that was.
+    fn host(&mut self, now: Ticks, at: usize, residents: &mut Residents) -> usize {
+        let (number, mut total) = (self.stages.instance(at).number, 0);
+        for _ in 0..DRAIN_BURSTS {
+            let goes_on = residents.visit(number);
+            let Ledger { watch, board, .. } = &mut self.ledger;
+            if watch.is_on() {
+                watch.measure_station(board, Station::Work, 0);
+            }
+            total += self.hop(now, at);
+            if !goes_on {
+                break;
+            }
+        }
+        total
     }
 
     /// Takes parcels out of the ring from another worker, and sends them on. Returns how many there were.
@@ -207,7 +246,11 @@ impl Worker {
             let (port, run) = match hop.unpack() {
                 Hop::Instance { position, number } => {
                     match self.stages.find(number) {
-                        Some(at) => self.stages.deliver(&view, ledger, at, position, run),
+                        Some(at) => {
+                            let to = (number, position);
+                            let run = in_order(&mut self.replica, &view, ledger, &mut self.stages, to, run);
+                            self.stages.deliver(&view, ledger, at, position, run);
+                        }
                         None => exits.ship_to_instance(&view, ledger, number, run),
                     }
                     continue;
@@ -222,6 +265,7 @@ impl Worker {
                     None => continue,
                 },
             };
+            let run = into_group(&mut self.replica, now, self.ticks_per_micro, ledger, run);
             match self.ports.of(port) {
                 Some(queue) => {
                     let run = exits.latch.commit(&view, ledger, port, run);
@@ -255,10 +299,14 @@ impl Worker {
     }
 
     /// Judges, blocks and calls instances, flushes ports, moves clocks on, and does the slow things every so
-    /// often.
-    fn tend(&mut self, now: Ticks) {
+    /// often. Returns whether it did them now.
+    fn tend(&mut self, now: Ticks) -> bool {
         let view = view!(self, now);
         let saw_death = self.stages.tend(&view, &mut self.ledger);
+        if self.replica.is_some() {
+            self.tend_group(now);
+        }
+        let view = view!(self, now);
         self.intake.tend(&view);
         self.ports.tend(now, &mut self.ledger);
         let slow = self.passes.is_multiple_of(SLOW_EVERY);
@@ -272,11 +320,12 @@ impl Worker {
             self.succeed_the_dead(now);
         }
         self.passes += 1;
+        slow
     }
 
     /// Carries out a command of the control loop. Returns whether it was to stop.
     #[cold]
-    fn obey(&mut self, now: Ticks) -> bool {
+    fn obey(&mut self, now: Ticks, residents: &mut Residents) -> bool {
         for command in self.mailbox.take() {
             match command {
                 Command::Plan(plan) => {
@@ -284,6 +333,11 @@ impl Worker {
                     self.ledger.board.plan_taken();
                 }
                 Command::Attach(ends) => self.stages.attach(*ends, &self.ledger),
+                Command::Settle { number, settle } => {
+                    if let Some(resident) = settle() {
+                        residents.settle(number, resident);
+                    }
+                }
                 Command::Reclaim { number, dead } => self.reclaim(now, number, dead.as_ref()),
                 Command::StandBy(ends) => self.stand_by(*ends),
                 Command::Dismiss { number } => self.dismiss(number),
@@ -299,8 +353,10 @@ impl Worker {
                     let _ = reply.send(self.intake.look_up(&view!(self, now), port, &frame));
                 }
                 Command::Measure(on) => self.ledger.watch.measure(on),
-                Command::Trace(ring) => self.ledger.watch.trace(ring),
+                Command::Tap { number, tap } => self.ledger.watch.tap(number, tap),
+                Command::Untap { number } => self.ledger.watch.untap(number),
                 Command::Receive(on) => self.receives = on,
+                Command::Group(command) => self.obey_for_group(now, *command),
                 Command::Stop => {
                     self.ports.publish_counters();
                     return true;
@@ -330,7 +386,8 @@ impl Worker {
         let stores = self.ledger.stores();
         let in_queues = |region: usize| {
             let region = RegionId(region as u8);
-            self.ports.hold(region) + self.stages.hold(region)
+            let links = self.replica.as_ref().map_or(0, |replica| replica.links().hold(region));
+            self.ports.hold(region) + self.stages.hold(region) + links
         };
         WorkerReport {
             free: stores.iter().map(|store| [store.stack.free(), store.stack.free_long()].concat()).collect(),

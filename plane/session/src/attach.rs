@@ -136,13 +136,29 @@ impl Connection {
     /// # Errors
     /// [`AttachError`]; [`AttachError::Terminated`] once `ended` says that the process is to end.
     pub fn attach(self, ended: &AtomicBool) -> Result<Attached, AttachError> {
+        self.say_hello()?;
+        self.wait_for_answer(ended)?;
+        self.take_welcome()
+    }
+
+    /// Says hello, and does not wait for the manager's answer.
+    ///
+    /// # Errors
+    /// [`AttachError::Connection`].
+    pub fn say_hello(&self) -> Result<(), AttachError> {
         let hello = FromNf::Hello { versions: Versions::OURS, name: self.name.clone() };
         match message::send(&self.socket, &hello, &[]) {
             // Refused before it was asked: the answer says why.
-            Ok(()) | Err(MessageError::Socket(Errno::PIPE)) => {}
-            Err(error) => return Err(error.into()),
+            Ok(()) | Err(MessageError::Socket(Errno::PIPE)) => Ok(()),
+            Err(error) => Err(error.into()),
         }
-        self.wait_for_answer(ended)?;
+    }
+
+    /// Takes the manager's answer to a hello, which is there, and maps what it hands over.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn take_welcome(self) -> Result<Attached, AttachError> {
         let (answer, files) =
             message::receive::<ToNf>(&self.socket)?.ok_or(MessageError::Socket(Errno::AGAIN))?;
         let welcome = match answer {

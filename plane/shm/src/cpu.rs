@@ -1,5 +1,7 @@
 //! Small things only the processor can do: hints to its caches, and its cycle counter.
 
+use crate::memory::Pages;
+
 /// Asks for the lines of a value before it is needed. Never faults, changes nothing.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
@@ -34,10 +36,15 @@ pub fn prefetch_for_writing<T>(value: *const T) {
     }
 }
 
-/// Asks the kernel to back a large private allocation with huge pages, where its setting allows it on
-/// request. Only a hint: small or refused, nothing changes but the speed of far reads.
-pub fn prefer_huge_pages<T>(slice: &[T]) {
+/// Asks the kernel to back a large private allocation with pages of a kind: with huge ones where its setting
+/// allows that on request, with ordinary ones also where its setting gives huge ones to everybody. Only a
+/// hint: small or refused, nothing changes but the speed of far reads.
+pub fn prefer_pages<T>(slice: &[T], pages: Pages) {
     const HUGE: usize = crate::memory::HUGE_PAGE_BYTES;
+    let advice = match pages {
+        Pages::Huge => rustix::mm::Advice::LinuxHugepage,
+        Pages::Ordinary => rustix::mm::Advice::LinuxNoHugepage,
+    };
     let start = (slice.as_ptr() as usize).next_multiple_of(HUGE);
     let end = (slice.as_ptr() as usize + size_of_val(slice)) / HUGE * HUGE;
     if end > start {
@@ -47,7 +54,7 @@ pub fn prefer_huge_pages<T>(slice: &[T]) {
             rustix::mm::madvise(
                 slice.as_ptr().cast::<u8>().add(offset).cast_mut().cast(),
                 end - start,
-                rustix::mm::Advice::LinuxHugepage,
+                advice,
             )
         };
         let _ = advised; // A hint refused is no error.

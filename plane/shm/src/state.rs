@@ -24,6 +24,7 @@
 //! been written by a hostile predecessor: it is checked before use, and costs the NF its state, nothing else.
 
 mod directory;
+mod image;
 mod log;
 mod stores;
 
@@ -39,6 +40,8 @@ use crate::memory::{Memory, MemoryError, PAGE_BYTES};
 use crate::region::Region;
 
 use directory::{Directory, Entry};
+pub use image::{ImageError, from_image, image, image_bytes_max};
+
 pub use directory::{NoRoomError, PIECE_ALIGN, PIECES_MAX, Piece, Wanted};
 use stores::{ordered, step};
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::random::Random;
 use crate::ring::Run;
-use crate::scene::{Cost, Waits};
+use crate::scene::{Cost, Policy, Waits};
 
 const BYTES: [u32; 1] = [64];
 
@@ -19,18 +19,32 @@ fn nf(waits: Waits, cycles: u64) -> crate::scene::Nf {
         instances: Vec::new(),
         domain: 0,
         pauses: None,
+        slice: None,
     }
 }
 
 /// A core with NFs of these costs, and packets before each.
 fn core(nfs: &[(Policy, Waits, u64, u32)], costs: &Costs) -> (Core, Vec<Nf>) {
-    let mut core = Core::new(0, costs, Random::stream(1, 99));
+    limited(nfs, costs, 100)
+}
+
+/// The same where real-time tasks have so many percent of a second.
+fn limited(nfs: &[(Policy, Waits, u64, u32)], costs: &Costs, rt_percent: u32) -> (Core, Vec<Nf>) {
+    let mut core = Core::new(0, costs, rt_percent, Random::stream(1, 99));
     let mut all = Vec::new();
     for (number, &(policy, waits, cycles, packets)) in nfs.iter().enumerate() {
-        core.add(number, policy, (0, 1), Instant(0));
-        let mut made = Nf::new(&nf(waits, cycles), Random::stream(1, number as u64));
+        let described = crate::scene::Nf { policy, ..nf(waits, cycles) };
+        core.add(number, &described, (0, 1), Instant(0));
+        let mut made = Nf::new(&described, Random::stream(1, number as u64));
         if packets > 0 {
-            made.receive.push(Run { flow: 0, position: 0, packets, arrived: Instant(0), number: 0 });
+            made.receive.push(Run {
+                flow: 0,
+                position: 0,
+                packets,
+                arrived: Instant(0),
+                number: 0,
+                is_marked: false,
+            });
         }
         all.push(made);
     }
@@ -87,4 +101,38 @@ fn real_time_goes_first_and_sleepers_leave_the_core() {
     assert_eq!(price, costs.call_awake_ns);
     core.advance(Instant(1_010_000), &mut all, ground);
     assert_eq!((all[1].counts.sleeps, core.tasks[1].voluntary), (2, 2), "it found nothing");
+}
+
+/// With nobody else on the core it idles for what real-time tasks may not have.
+#[test]
+fn real_time_tasks_have_their_part_of_a_second_and_no_more() {
+    let costs = Costs { tick_least_ns: 0, tick_most_ns: 0, ..Costs::default() };
+    let ground = Ground { costs: &costs, bytes: &BYTES };
+    for beside in [&[][..], &[(Policy::Normal, Waits::Polling, 100, 0)]] {
+        let polls = (Policy::Fifo, Waits::Polling, 100, 0);
+        let nfs: Vec<_> = std::iter::once(polls).chain(beside.iter().copied()).collect();
+        let (mut core, mut all) = limited(&nfs, &costs, 95);
+        core.advance(Instant(10_000_000_000), &mut all, ground);
+        let part = core.tasks[0].cpu_ns as f64 / 1e10;
+        // It is found out at a tick, and what was too much is taken off the next second.
+        assert!((0.945..=0.955).contains(&part), "{part}");
+        let rest = core.tasks.get(1).map_or(core.counts.idle_ns, |task| task.cpu_ns);
+        assert!(rest > 440_000_000, "{rest}");
+    }
+}
+
+#[test]
+fn caches_that_others_used_longer_cost_more() {
+    let costs = Costs { refill_ns: 10_000, refill_after_ns: 1_000_000, ..Costs::default() };
+    assert_eq!([0, 100_000, 1_000_000, 9_000_000].map(|ns| costs.refill(ns)), [0, 1_000, 10_000, 10_000]);
+    let nfs = [(Policy::Normal, Waits::Polling, 500, 0), (Policy::Normal, Waits::Polling, 200, 0)];
+    let switching = |costs: &Costs| {
+        let (mut core, mut all) = core(&nfs, costs);
+        core.advance(Instant(1_000_000_000), &mut all, Ground { costs, bytes: &BYTES });
+        (core.counts.switch_ns, core.counts.switches)
+    };
+    let without = Costs { refill_ns: 0, ..costs.clone() };
+    let ((with, switches), (without, same)) = (switching(&costs), switching(&without));
+    assert_eq!(switches, same, "slices of 4 ms: each lost everything but the first");
+    assert!((9_000..=10_000).contains(&((with - without) / switches)), "{with} {without} {switches}");
 }

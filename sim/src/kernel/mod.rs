@@ -4,6 +4,8 @@ mod fair;
 mod groups;
 mod real_time;
 
+use headgate_decide::units::Instant;
+
 use crate::costs::Costs;
 use crate::scene::Policy;
 
@@ -52,24 +54,35 @@ pub(crate) struct RunQueue {
     real_time: RealTime,
     tick: u64,
     round_robin: u64,
-    base_slice: u64,
+    /// Nanoseconds of a second that real-time tasks may have, those that they had, whether that was all, and
+    /// when the second ends.
+    rt_most: u64,
+    rt_had: u64,
+    is_throttled: bool,
+    rt_until: Instant,
 }
 
+/// Time of which real-time tasks have a part (`sched_rt_period_us`).
+const RT_PERIOD: u64 = 1_000_000_000;
+
 impl RunQueue {
-    pub(crate) fn new(costs: &Costs) -> Self {
+    pub(crate) fn new(costs: &Costs, rt_percent: u32) -> Self {
         Self {
             tasks: Vec::new(),
             fair: Groups::new(costs.tick.0),
             real_time: RealTime::default(),
             tick: costs.tick.0,
             round_robin: costs.round_robin.0,
-            base_slice: costs.base_slice.0,
+            rt_most: RT_PERIOD / 100 * u64::from(rt_percent),
+            rt_had: 0,
+            is_throttled: false,
+            rt_until: Instant(RT_PERIOD),
         }
     }
 
     /// Adds a task, which sleeps.
-    pub(crate) fn add(&mut self, policy: Policy, domain: (u16, u32)) {
-        self.fair.add(self.base_slice, policy == Policy::Normal, domain);
+    pub(crate) fn add(&mut self, policy: Policy, domain: (u16, u32), slice: u64) {
+        self.fair.add(slice, policy == Policy::Normal, domain);
         self.tasks.push(Task { class: Class::of(policy), is_awake: false });
     }
 
@@ -89,7 +102,9 @@ impl RunQueue {
         self.enter(task);
         match self.tasks[task].class {
             Class::Fair => self.fair.wake(task) && current.is_some_and(|current| self.is_fair(current)),
-            Class::RealTime { .. } => current.is_some_and(|_| self.real_time.first() == Some(task)),
+            Class::RealTime { .. } => {
+                !self.is_throttled && current.is_some_and(|_| self.real_time.first() == Some(task))
+            }
         }
     }
 
@@ -121,20 +136,42 @@ impl RunQueue {
     pub(crate) fn charge(&mut self, task: usize, ns: u64) {
         if self.is_fair(task) {
             self.fair.charge(task, ns);
+        } else {
+            self.rt_had += ns;
         }
     }
 
     /// A tick while a task runs. Returns whether another one is to be chosen.
     pub(crate) fn tick(&mut self, task: usize) -> bool {
         match self.tasks[task].class {
-            Class::Fair => self.fair.tick(task) || self.real_time.runnable() > 0,
+            Class::Fair => self.fair.tick(task) || self.real_time.runnable() > 0 && !self.is_throttled,
             Class::RealTime { .. } => self.real_time.tick(task, self.tick, self.round_robin),
         }
     }
 
     /// Chooses the next task.
     pub(crate) fn pick(&mut self) -> Option<usize> {
-        self.real_time.first().or_else(|| self.fair.pick())
+        self.real_time.first().filter(|_| !self.is_throttled).or_else(|| self.fair.pick())
+    }
+
+    /// Returns whether real-time tasks have had all that they may have of this second.
+    pub(crate) const fn is_throttled(&self) -> bool {
+        self.is_throttled
+    }
+
+    /// The kernel's limit of real-time tasks, at a tick (`update_curr_rt` and `do_sched_rt_period_timer` of
+    /// `kernel/sched/rt.c`). Returns whether another task is to be chosen.
+    pub(crate) fn limit_real_time(&mut self, now: Instant, current: Option<usize>) -> bool {
+        if self.rt_most == RT_PERIOD {
+            return false;
+        }
+        if self.rt_until.is_due(now) {
+            self.rt_until = Instant((now.0 / RT_PERIOD + 1) * RT_PERIOD);
+            self.rt_had = self.rt_had.saturating_sub(self.rt_most);
+        }
+        let before = core::mem::replace(&mut self.is_throttled, self.rt_had > self.rt_most);
+        let is_fair = current.is_none_or(|current| self.is_fair(current));
+        before != self.is_throttled && self.real_time.runnable() > 0 && is_fair == before
     }
 
     /// Gives a task another class. Returns whether another one is to be chosen.

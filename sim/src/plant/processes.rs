@@ -3,6 +3,7 @@
 use headgate_decide::units::Instant;
 
 use super::Plant;
+use crate::sender::Fate;
 
 impl Plant {
     /// A signal stops an instance's process.
@@ -29,6 +30,7 @@ impl Plant {
             lost += run.packets;
             let chain = self.flows[usize::from(run.flow)].chain;
             self.chains[chain].died += u64::from(run.packets);
+            self.tell_sender(&run, Fate::Lost);
         }
         self.links[instance].held -= lost;
         while let Some(run) = self.links[instance].pending.pop(u32::MAX) {

@@ -91,6 +91,7 @@ fn nf(number: usize, cycles: u64) -> Nf {
         instances: Vec::new(),
         domain: 0,
         pauses: None,
+        slice: None,
     }
 }
 
@@ -107,6 +108,7 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         name: format!("chain{}", number + 1),
         stages: stages.to_vec(),
         exit: None,
+        floor: None,
     };
     Scene {
         seed: 1,
@@ -120,6 +122,7 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         chains: chains.iter().enumerate().map(chain).collect(),
         flows: chains.iter().enumerate().map(flow).collect(),
         faults: Vec::new(),
+        captures: Vec::new(),
     }
 }
 

@@ -3,6 +3,8 @@
 use headgate_decide::spread::SLOTS;
 use headgate_decide::units::Span;
 
+use crate::costs::Costs;
+
 use super::{Arrivals, Chain, Cost, Flow, Nf, Scene, Scheduler, Waits};
 
 /// Bounds of a scene: what fits the numbers of the model, and ends some day.
@@ -12,6 +14,8 @@ const RATE_MAX: u64 = 1_000_000_000;
 const CYCLES_MAX: u64 = 1_000_000_000;
 const NFS_MAX: usize = 4_096;
 const WORKERS_MAX: u16 = 64;
+/// Slices that the kernel takes (`__setparam_fair` of `kernel/sched/syscalls.c`).
+const SLICES: core::ops::RangeInclusive<Span> = Span::from_micros(100)..=Span::from_millis(100);
 const INSTANCES_MAX: usize = 16;
 /// Flows are spread by the slots of a table, and more of them than it has are not told apart.
 const FLOWS_MAX: u16 = SLOTS as u16;
@@ -36,6 +40,12 @@ impl Scene {
             let nf = self.nfs.get(usize::from(fault.nf));
             if nf.is_none_or(|nf| usize::from(fault.instance) > nf.instances.len()) {
                 found.push(format!("faults[{number}]: there is no such instance of an NF"));
+            }
+        }
+        for (number, capture) in self.captures.iter().enumerate() {
+            let last = capture.at_ns.last().copied().unwrap_or(0);
+            if !capture.at_ns.is_sorted() || capture.length.0 <= last {
+                found.push(format!("captures[{number}]: times rise, and the length is more than the last"));
             }
         }
         found
@@ -65,21 +75,25 @@ impl Scene {
             self.scheduler.gamma_percent > 0,
             "scheduler.gamma_percent: a slice that fills nothing never ends",
         );
-        check(self.costs.cycles_per_micro > 0, "costs.cycles_per_micro: a counter counts");
         check(
-            self.costs.worker_pass_ns > 0,
-            "costs.worker_pass_ns: a pass takes time, or no time ever passes",
+            (1..=100).contains(&self.scheduler.rt_percent) && self.scheduler.ecn_mark < 100,
+            "scheduler: rt_percent is 1 to 100, ecn_mark 0 to 99",
         );
-        check(self.costs.start_ns > 0, "costs.start_ns: a process is not ready before it was started");
-        check(self.costs.yield_ns > 0, "costs.yield_ns: a yield takes time, or no time ever passes");
-        check(self.costs.slice_switch_ns > 0, "costs.slice_switch_ns: a switch takes time");
-        check(
-            self.costs.tick_least_ns <= self.costs.tick_most_ns
-                && self.costs.tick_most_ns < self.costs.tick.0 / 2,
-            "costs.tick_most_ns: at least tick_least_ns, and less than half of the time between two ticks",
-        );
-        check(self.costs.tick > Span::ZERO, "costs.tick: give some time");
+        check_costs(&self.costs, &mut check);
     }
+}
+
+fn check_costs(costs: &Costs, check: &mut impl FnMut(bool, &str)) {
+    check(costs.cycles_per_micro > 0, "costs.cycles_per_micro: a counter counts");
+    check(costs.worker_pass_ns > 0, "costs.worker_pass_ns: a pass takes time, or no time ever passes");
+    check(costs.start_ns > 0, "costs.start_ns: a process is not ready before it was started");
+    check(costs.yield_ns > 0, "costs.yield_ns: a yield takes time, or no time ever passes");
+    check(costs.slice_switch_ns > 0, "costs.slice_switch_ns: a switch takes time");
+    check(
+        costs.tick_least_ns <= costs.tick_most_ns && costs.tick_most_ns < costs.tick.0 / 2,
+        "costs.tick_most_ns: at least tick_least_ns, and less than half of the time between two ticks",
+    );
+    check(costs.tick > Span::ZERO, "costs.tick: give some time");
 }
 
 impl Nf {
@@ -103,6 +117,9 @@ impl Nf {
         }
         if !(1..=100).contains(&self.priority) {
             found.push(format!("{place}.priority: {} is not 1 to 100", self.priority));
+        }
+        if self.slice.is_some_and(|slice| !SLICES.contains(&slice)) {
+            found.push(format!("{place}.slice: the kernel takes 100 us to 100 ms"));
         }
         if self.waits == (Waits::Cooperative { yield_after: 0 }) {
             found.push(format!("{place}.waits: it yields after a burst at the earliest"));
@@ -165,11 +182,21 @@ impl Flow {
         if !(1..=FLOWS_MAX).contains(&self.flows) {
             found.push(format!("{place}.flows: {} is not 1 to {FLOWS_MAX}", self.flows));
         }
-        let rate = match self.arrivals {
-            Arrivals::Constant { rate } | Arrivals::Poisson { rate } | Arrivals::OnOff { rate, .. } => rate,
-        };
-        if rate > RATE_MAX {
+        if self.arrivals.rate().is_some_and(|rate| rate > RATE_MAX) {
             found.push(format!("{place}.arrivals: more than 1,000,000,000 packets a second"));
         }
+        let what = match self.arrivals {
+            Arrivals::HeavyTailed { shape_percent, .. } if !(101..=1_000).contains(&shape_percent) => {
+                "shape_percent is 101 to 1000: with less there is no mean"
+            }
+            Arrivals::Replay { capture } if usize::from(capture) >= scene.captures.len() => {
+                "there is no such capture"
+            }
+            Arrivals::Tcp { rtt, window, .. } if rtt == Span::ZERO || window < 2 => {
+                "a round trip takes time, and a window has two packets at least"
+            }
+            _ => return,
+        };
+        found.push(format!("{place}.arrivals: {what}"));
     }
 }

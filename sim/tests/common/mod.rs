@@ -22,6 +22,7 @@ pub fn nf(number: usize, cycles: u64) -> Nf {
         cost: Cost::Fixed(cycles),
         changes: Vec::new(),
         pauses: None,
+        slice: None,
     }
 }
 
@@ -29,7 +30,12 @@ pub fn nf(number: usize, cycles: u64) -> Nf {
 /// time.
 pub fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
     let nfs: Vec<Nf> = cycles.iter().enumerate().map(|(number, cycles)| nf(number, *cycles)).collect();
-    let chain = |number: usize| Chain { name: format!("c{number}"), stages: vec![number as u16], exit: None };
+    let chain = |number: usize| Chain {
+        name: format!("c{number}"),
+        stages: vec![number as u16],
+        exit: None,
+        floor: None,
+    };
     let flow = |chain: usize| Flow {
         chain: chain as u16,
         worker: 0,
@@ -48,6 +54,7 @@ pub fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
         chains: (0..nfs.len()).map(chain).collect(),
         flows: (0..nfs.len()).map(flow).collect(),
         faults: Vec::new(),
+        captures: Vec::new(),
         nfs,
     }
 }

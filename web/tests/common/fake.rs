@@ -12,6 +12,9 @@ use headgate_api::status::{
     ChainStatus, DelayStatus, DropStatus, HISTOGRAM_BOUNDS_NS, HistogramStatus, ManagerStatus, NfState,
     NfStatus, PortStatus, Snapshot, StageDelayStatus,
 };
+use headgate_api::watch::{
+    CaptureRequest, Change, End, ObserveRequest, PacketTrace, Said, TraceRequest, TraceStep,
+};
 use headgate_api::{Request, RequestError};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
@@ -81,8 +84,18 @@ impl Fake {
     /// Whether something other than views was asked.
     pub fn was_changed(&self) -> bool {
         let is_view = |asked: &Request| {
-            use Request::{Explain, Flows, Logs, Snapshot};
-            matches!(asked, Snapshot { .. } | Flows { .. } | Logs { .. } | Explain { .. })
+            use Request::{Configuration, Explain, Flows, Logs, Observe, Rules, Snapshot, Trace};
+            matches!(
+                asked,
+                Snapshot { .. }
+                    | Flows { .. }
+                    | Logs { .. }
+                    | Explain { .. }
+                    | Configuration
+                    | Rules
+                    | Trace(_)
+                    | Observe(_)
+            )
         };
         !self.asked().iter().all(is_view)
     }
@@ -118,6 +131,51 @@ fn converse(mut client: UnixStream, manners: &Manners, asked: &Mutex<Vec<Request
     // The other side may have given up.
     let _ = serde_json::to_writer(&client, &answer);
     let _ = client.write_all(b"\n");
+    if request.is_stream() && answer.is_ok() {
+        let _ = client.write_all(&stream(&request));
+    }
+}
+
+/// What a manager says to one who watches.
+fn stream(request: &Request) -> Vec<u8> {
+    let line = |said: &Said| [serde_json::to_vec(said).unwrap(), b"\n".to_vec()].concat();
+    let said = match request {
+        Request::Capture(_) => [line(&Said::Bytes { count: 6 }), b"blocks".to_vec()].concat(),
+        Request::Trace(_) => line(&Said::Trace(packet_trace())),
+        _ => line(&Said::Event(event(7))),
+    };
+    [said, line(&Said::End(End { packets: 1, ..End::default() }))].concat()
+}
+
+/// The way of a packet that an NF rewrites and the next one drops.
+fn packet_trace() -> PacketTrace {
+    let step = |station: &str, at: Option<&str>, at_ns: u64| TraceStep {
+        station: station.into(),
+        at: at.map(str::to_owned),
+        at_ns,
+        took_ns: 1000,
+        ..TraceStep::default()
+    };
+    let change = Change {
+        field: "ip.dst".into(),
+        before: Some("10.0.1.1".into()),
+        after: Some("<img src=x onerror=alert(1)>".into()),
+    };
+    let hop =
+        TraceStep { verdict: Some("next".into()), changes: vec![change], ..step("hop", Some("fw"), 3000) };
+    PacketTrace {
+        packet: "udp 10.0.0.1:1 > 10.0.1.1:2".into(),
+        chain: Some("web".into()),
+        steps: vec![
+            step("arrive", None, 0),
+            step("deliver", Some("fw"), 2000),
+            hop,
+            step("drop", None, 9000),
+        ],
+        end: "dropped".into(),
+        sentence: "dropped at scan: nf-verdict: an NF decided to drop it".into(),
+        ..PacketTrace::default()
+    }
 }
 
 fn answer(request: &Request, now: &Snapshot) -> Result<Json, RequestError> {
@@ -148,7 +206,39 @@ fn answer(request: &Request, now: &Snapshot) -> Result<Json, RequestError> {
         Request::Apply { name, .. } => {
             Err(RequestError { code: 4, message: format!("{name}:1:1: expected a table") })
         }
-        Request::Measure { .. } => Ok(Json::Null),
+        Request::Measure { .. } | Request::HandOver { .. } | Request::NotFollowed { .. } => Ok(Json::Null),
+        Request::FailOver { .. } | Request::Migrate { .. } => {
+            Ok(json!({ "changes": ["another node is active"] }))
+        }
+        Request::Upgrade { .. } => Ok(json!({ "pid": 42 })),
+        Request::Diff { .. } => Ok(json!({ "changes": ["nothing to change"] })),
+        Request::Configuration => {
+            Ok(json!({ "name": "edge.toml", "text": "", "secrets_left_out": 0, "edited": false }))
+        }
+        Request::Rules => {
+            let rule = json!({ "place": 1, "matches": "tcp", "chain": "web", "flows": 3 });
+            Ok(json!({ "rules": [rule], "unmatched_packets": 2 }))
+        }
+        Request::AddRule { rule, place } => {
+            Ok(json!({ "changes": [format!("rule {} added: {rule}", place.unwrap_or(2))] }))
+        }
+        Request::DeleteRule { place: 1 } => Ok(json!({ "changes": ["rule 1 removed"] })),
+        Request::DeleteRule { place } => {
+            Err(RequestError { code: 4, message: format!("there is no rule {place}; there is one, 1") })
+        }
+        Request::Restart { nf } | Request::Drain { nf } => {
+            known(nf).map(|()| json!({ "changes": [format!("nf {nf}")] }))
+        }
+        Request::Capture(CaptureRequest { chain, .. })
+        | Request::Trace(TraceRequest { chain, .. })
+        | Request::Observe(ObserveRequest { chain, .. })
+            if chain.as_deref().is_none_or(|chain| chain == "web") =>
+        {
+            Ok(Json::Null)
+        }
+        Request::Capture(_) | Request::Trace(_) | Request::Observe(_) => {
+            Err(RequestError::failed("there is no such chain to watch".to_owned()))
+        }
         Request::Stop => {
             // As long as a client that asks for nothing else takes to see it.
             thread::sleep(Duration::from_millis(1));

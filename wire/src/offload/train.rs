@@ -127,6 +127,30 @@ impl Train {
         Self { first, segments: 1, payload: first.payload(), last_flags, is_closed: last_flags != 0 }
     }
 
+    /// Returns the first segment.
+    #[must_use]
+    pub const fn first(&self) -> &Segment {
+        &self.first
+    }
+
+    /// Whether a frame that begins with `head` and has `length` bytes may be of the same connection, so that
+    /// nothing behind it may come before it. One that is not understood may be.
+    #[must_use]
+    pub fn is_touched_by(&self, head: &[u8], length: usize) -> bool {
+        let Some(layers) = Layers::of(head, length) else { return true };
+        if layers.protocol != protocol::TCP || layers.is_ipv6 != self.first.layers.is_ipv6 {
+            return false;
+        }
+        let of = |bytes: &[u8], layers: &Layers| {
+            let (from, addresses) = if layers.is_ipv6 { (8, 32) } else { (12, 8) };
+            let mut connection = [0; 36];
+            connection[..addresses].copy_from_slice(bytes.get(layers.l3 + from..)?.get(..addresses)?);
+            connection[32..].copy_from_slice(bytes.get(layers.l4..layers.l4 + 4)?);
+            Some(connection)
+        };
+        of(head, &layers).is_none_or(|theirs| Some(theirs) == of(&self.first.head, &self.first.layers))
+    }
+
     /// Number of segments.
     #[must_use]
     pub const fn segments(&self) -> u16 {

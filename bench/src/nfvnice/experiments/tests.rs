@@ -16,14 +16,7 @@ fn every_name_is_an_experiment() {
 #[test]
 fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
     let shipped = ["synthetic", "packet-logger", "forward", "mac-swap", "router", "firewall", "monitor"];
-    let nf = |name: &str| ShippedNf {
-        name: name.to_owned(),
-        summary: String::new(),
-        arguments: None,
-        writes: None,
-        keeps: false,
-        takes_long_frames: false,
-    };
+    let nf = |name: &str| ShippedNf { name: name.to_owned(), ..ShippedNf::default() };
     let catalog = Catalog::new(shipped.into_iter().map(nf).collect());
     let host = Host { cores: vec![0, 1, 2, 3], memory_bytes: 16 << 30, ..Host::default() };
     for experiment in all() {

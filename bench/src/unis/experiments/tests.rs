@@ -15,14 +15,7 @@ fn every_name_is_an_experiment() {
 
 #[test]
 fn every_case_has_a_name_of_its_own_and_a_configuration_that_is_taken() {
-    let nf = ShippedNf {
-        name: "synthetic".to_owned(),
-        summary: String::new(),
-        arguments: None,
-        writes: None,
-        keeps: false,
-        takes_long_frames: false,
-    };
+    let nf = ShippedNf { name: "synthetic".to_owned(), ..ShippedNf::default() };
     let catalog = Catalog::new(vec![nf]);
     let host = Host { cores: vec![0, 1], memory_bytes: 16 << 30, ..Host::default() };
     with_all(|experiment| {

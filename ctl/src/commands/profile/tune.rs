@@ -46,7 +46,7 @@ impl ConfigFile {
         let mut machine = Machine::observe();
         // The memory is reserved already, by the manager that is running.
         (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
-        let config = config::load(path, &shipped.catalog, &machine)?.config;
+        let config = config::load(path, &shipped.catalog, &machine, None)?.config;
         let refuse = |why: String| {
             let message =
                 format!("{}: {why}; name the manager's file, or `headgate apply` it first", path.display());

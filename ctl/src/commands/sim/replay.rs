@@ -13,7 +13,7 @@ use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Longest line that is read, in bytes. Our choice: a step with a sample of each of 4,096 NFs is a tenth.
-const LINE_MAX: u64 = 16 << 20;
+pub const LINE_MAX: u64 = 16 << 20;
 
 /// Make the decisions of a record again, and show the first that differs
 ///
@@ -124,15 +124,18 @@ fn replay(path: &Path, mut lines: impl io::BufRead) -> Result<Found, CommandErro
 }
 
 /// Words about a record that ends in its middle.
-const CUT: &str = "it was cut, or the manager that wrote it was killed";
+pub const CUT: &str = "it was cut, or the manager that wrote it was killed";
 
 /// A line of a record.
-enum Read {
+pub enum Read {
+    /// A step.
     Line(Box<Line>),
+    /// The last line.
     End(End),
 }
 
-fn read(text: &[u8]) -> Result<Read, serde_json::Error> {
+/// Reads a line behind the first.
+pub fn read(text: &[u8]) -> Result<Read, serde_json::Error> {
     if let Ok(LastLine { end }) = serde_json::from_slice(text) {
         return Ok(Read::End(end));
     }
@@ -172,7 +175,7 @@ fn is_action(entry: &Entry) -> bool {
 }
 
 /// Reads the first line.
-fn header(path: &Path, text: &[u8]) -> Result<Header, CommandError> {
+pub fn header(path: &Path, text: &[u8]) -> Result<Header, CommandError> {
     let path = path.display();
     let header: Header = serde_json::from_slice(text).map_err(|error| {
         let message = format!(
@@ -191,7 +194,8 @@ fn header(path: &Path, text: &[u8]) -> Result<Header, CommandError> {
     Err(CommandError::new(Exit::Failed, message))
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> CommandError {
+/// A file that cannot be read.
+pub fn unreadable(path: &Path, error: &io::Error) -> CommandError {
     CommandError::environment(format!("cannot read {}: {error}", path.display()))
 }
 

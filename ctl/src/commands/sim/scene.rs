@@ -1,12 +1,18 @@
 //! From a checked configuration to the simulator's scene. What a scene has no room for was refused before
 //! (`headgate_config::load_simulated`), so nothing is left out here.
 
+use std::path::Path;
+
 use headgate_config::model::{Backend, Chain, Generator, Load, Nf, Out, Policy, PortId};
-use headgate_config::{self as config, Config, Mode, NfCost, Rate, Simulated, Simulation, SizeMix};
+use headgate_config::{
+    self as config, Config, FaultKind, Mode, NfCost, Rate, SimFault, Simulated, Simulation, SizeMix,
+};
 use headgate_session::message::Loop;
 use headgate_sim::{self as sim, Costs, Scene, Waits};
 use headgate_units::Span;
 use serde_json::{Value as Json, json};
+
+use super::captured;
 
 /// Returns the scene of a configuration.
 ///
@@ -15,9 +21,11 @@ use serde_json::{Value as Json, json};
 pub fn of(simulated: &Simulated) -> Result<Scene, String> {
     let Simulated { config, simulation, .. } = simulated;
     let mut nfs = Vec::new();
-    for (nf, cost) in config.nfs.iter().zip(&simulation.nfs) {
-        nfs.push(nf_of(nf, cost.as_ref(), config.manager.cores.len())?);
+    for ((nf, cost), pauses) in config.nfs.iter().zip(&simulation.nfs).zip(&simulation.pauses) {
+        let pauses = pauses.map(|of| sim::Pauses { every: of.every, length: Span(of.length_ns) });
+        nfs.push(sim::Nf { pauses, ..nf_of(nf, cost.as_ref(), config.manager.cores.len())? });
     }
+    let mut captures = Vec::new();
     let scene = Scene {
         seed: simulation.seed,
         warm_up: Span(simulation.warm_up_ns),
@@ -28,8 +36,9 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
         domains: config.domains.iter().map(|domain| domain.part).collect(),
         nfs,
         chains: config.chains.iter().map(|chain| chain_of(chain, config)).collect(),
-        flows: flows_of(config, simulation),
-        faults: Vec::new(),
+        flows: flows_of(config, simulation, &mut captures)?,
+        faults: simulation.faults.iter().map(fault_of).collect(),
+        captures,
     };
     match scene.mistakes().as_slice() {
         [] => Ok(scene),
@@ -39,7 +48,11 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
 
 /// Costs of the default machine with those that the file gives.
 fn costs_of(config: &Config, simulation: &Simulation) -> Result<Costs, String> {
-    let mut costs = json!(Costs::default());
+    let of_file = match &simulation.cost_file {
+        Some(file) => read_costs(file)?,
+        None => Costs::default(),
+    };
+    let mut costs = json!(of_file);
     for (name, value) in &simulation.costs {
         costs[name] = json!(value);
     }
@@ -48,6 +61,28 @@ fn costs_of(config: &Config, simulation: &Simulation) -> Result<Costs, String> {
         costs.round_robin = Span::from_millis(ms.into());
     }
     Ok(costs)
+}
+
+/// Reads a cost file.
+///
+/// # Errors
+/// It cannot be read, or everything that is wrong with it.
+pub fn read_costs(file: &Path) -> Result<Costs, String> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        format!("the cost file {shown} cannot be read: {error}; `headgate sim calibrate` writes one")
+    })?;
+    Costs::default().read(&text).map_err(|mistakes| format!("{shown}: {}", mistakes.join("; ")))
+}
+
+fn fault_of(fault: &SimFault) -> sim::Fault {
+    let what = match fault.what {
+        FaultKind::Kill => sim::Misfortune::Kill,
+        FaultKind::Hang => sim::Misfortune::Hang,
+        FaultKind::Stop => sim::Misfortune::Stop,
+        FaultKind::Lie => sim::Misfortune::Lie,
+    };
+    sim::Fault { at: Span(fault.at_ns), nf: fault.nf.0, instance: fault.instance, what }
 }
 
 fn scheduler_of(config: &Config) -> sim::Scheduler {
@@ -64,6 +99,8 @@ fn scheduler_of(config: &Config) -> sim::Scheduler {
         claim_cores: of.claim_cores,
         gamma_percent: of.unis.gamma,
         occupancy: of.unis.occupancy,
+        rt_percent: 100,
+        ecn_mark: of.ecn_watermark,
     }
 }
 
@@ -101,7 +138,15 @@ fn nf_of(nf: &Nf, cost: Option<&NfCost>, workers: usize) -> Result<sim::Nf, Stri
         cost,
         changes: Vec::new(),
         pauses: None,
+        slice: slice_us_of(nf.policy).map(|us| Span::from_micros(us.into())),
     })
+}
+
+const fn slice_us_of(policy: Policy) -> Option<u32> {
+    match policy {
+        Policy::Normal { slice_us, .. } | Policy::Batch { slice_us, .. } => slice_us,
+        Policy::RoundRobin { .. } | Policy::Fifo { .. } => None,
+    }
 }
 
 /// Returns the cost that a synthetic NF takes in its `cycles`.
@@ -136,18 +181,23 @@ fn chain_of(chain: &Chain, config: &Config) -> sim::Chain {
     let workers = config.manager.cores.len() as u16;
     let queues = match chain.out {
         Out::Port(port) => queues_of(port, config),
-        Out::Nf | Out::Interface => workers,
+        Out::Nf | Out::Node | Out::Interface => workers,
     };
     // Where not every worker has a queue, packets go to the first one.
     let exit = (queues < workers).then_some(0);
-    sim::Chain { name: chain.name.clone(), stages: chain.stages.iter().map(|nf| nf.0).collect(), exit }
+    sim::Chain {
+        name: chain.name.clone(),
+        stages: chain.stages.iter().map(|nf| nf.0).collect(),
+        exit,
+        floor: chain.rate_floor,
+    }
 }
 
 /// Returns how many workers have a queue of a port: the first ones, as the manager deals queues.
 fn queues_of(port: PortId, config: &Config) -> u16 {
     let workers = config.manager.cores.len() as u16;
     match &config.ports[port.index()].backend {
-        Backend::Generator(_) | Backend::Null => workers,
+        Backend::Generator(_) | Backend::Null | Backend::Elsewhere { .. } => workers,
         Backend::Dpdk(device) => device.queues.min(workers),
         _ => 1,
     }
@@ -158,22 +208,11 @@ fn spread_over_queues(flow: &sim::Flow, port: PortId, config: &Config) -> Vec<si
     let queues = queues_of(port, config).max(1);
     let of = |worker: u16| sim::Flow {
         worker,
-        arrivals: part(flow.arrivals, worker, queues),
+        arrivals: flow.arrivals.part(worker, queues),
         flows: (flow.flows / queues).max(1),
         ..flow.clone()
     };
     (0..queues).map(of).collect()
-}
-
-/// Returns the arrivals by one of several queues.
-fn part(arrivals: sim::Arrivals, queue: u16, queues: u16) -> sim::Arrivals {
-    let (queue, queues) = (u64::from(queue), u64::from(queues));
-    let of = |rate: u64| rate / queues + u64::from(queue < rate % queues);
-    match arrivals {
-        sim::Arrivals::Constant { rate } => sim::Arrivals::Constant { rate: of(rate) },
-        sim::Arrivals::Poisson { rate } => sim::Arrivals::Poisson { rate: of(rate) },
-        sim::Arrivals::OnOff { rate, on, off } => sim::Arrivals::OnOff { rate: of(rate), on, off },
-    }
 }
 
 /// Returns how many flows of the model stand for so many: as many as instances can tell apart, and one where
@@ -184,27 +223,59 @@ fn told_apart(flows: u32, chain: u16, config: &Config) -> u16 {
     if spreads { flows.clamp(1, FLOWS_TOLD_APART) as u16 } else { 1 }
 }
 
+/// Shape of heavy tails: of bursts that add up to self-similar traffic, from 1 to 2 (Willinger et al.,
+/// 1997). Our choice: the middle.
+const TAIL_SHAPE_PERCENT: u32 = 150;
 /// Slots of the table by which flows are spread over instances (`headgate_decide::spread`).
 const FLOWS_TOLD_APART: u32 = headgate_decide::spread::SLOTS as u32;
 
+/// Returns when packets come; those of a capture are its own.
+const fn arrivals_of(traffic: &config::Traffic) -> sim::Arrivals {
+    let rate = traffic.rate;
+    match traffic.arrivals {
+        config::Arrivals::Constant | config::Arrivals::Capture(_) => sim::Arrivals::Constant { rate },
+        config::Arrivals::Poisson => sim::Arrivals::Poisson { rate },
+        config::Arrivals::OnOff { on_ns, off_ns } => {
+            sim::Arrivals::OnOff { rate, on: Span(on_ns), off: Span(off_ns) }
+        }
+        config::Arrivals::HeavyTailed { on_ns, off_ns } => sim::Arrivals::HeavyTailed {
+            rate,
+            on: Span(on_ns),
+            off: Span(off_ns),
+            shape_percent: TAIL_SHAPE_PERCENT,
+        },
+        config::Arrivals::Tcp { rtt_ns, window, ecn } => {
+            sim::Arrivals::Tcp { rate, rtt: Span(rtt_ns), window, ecn }
+        }
+    }
+}
+
 /// Returns the traffic that the file gives to ports, and that of generators without such.
-fn flows_of(config: &Config, simulation: &Simulation) -> Vec<sim::Flow> {
+///
+/// # Errors
+/// A capture that cannot be read.
+fn flows_of(
+    config: &Config,
+    simulation: &Simulation,
+    captures: &mut Vec<sim::Capture>,
+) -> Result<Vec<sim::Flow>, String> {
     let mut flows = Vec::new();
     for traffic in &simulation.traffic {
         let Some(chain) = traffic.chain.map(|chain| chain.0).or_else(|| chain_by_rules(config, traffic.port))
         else {
             continue;
         };
-        let rate = traffic.rate;
-        let arrivals = match traffic.arrivals {
-            config::Arrivals::Constant => sim::Arrivals::Constant { rate },
-            config::Arrivals::Poisson => sim::Arrivals::Poisson { rate },
-            config::Arrivals::OnOff { on_ns, off_ns } => {
-                sim::Arrivals::OnOff { rate, on: Span(on_ns), off: Span(off_ns) }
-            }
-        };
-        let bytes = traffic.bytes;
         let told = told_apart(u32::MAX, chain, config);
+        if let config::Arrivals::Capture(file) = &traffic.arrivals {
+            for (bytes, capture) in captured::read(file)? {
+                let arrivals = sim::Arrivals::Replay { capture: captures.len() as u16 };
+                flows.push(sim::Flow { chain, worker: 0, bytes, arrivals, flows: told });
+                captures.push(capture);
+            }
+            continue;
+        }
+        let arrivals = arrivals_of(traffic);
+        let bytes = traffic.bytes;
         let flow = sim::Flow { chain, worker: 0, bytes, arrivals, flows: told };
         flows.extend(spread_over_queues(&flow, traffic.port, config));
     }
@@ -218,7 +289,7 @@ fn flows_of(config: &Config, simulation: &Simulation) -> Vec<sim::Flow> {
             flows.extend(of_generator.iter().flat_map(|flow| spread_over_queues(flow, id, config)));
         }
     }
-    flows
+    Ok(flows)
 }
 
 /// Returns the chain of a port's packets, whose first rule takes all of them; `None`: no rule takes any.

@@ -51,6 +51,11 @@ impl Glyphs {
         Self::new(locale.contains("utf-8") || locale.contains("utf8"), is_inked)
     }
 
+    /// Returns whether there are colours.
+    pub const fn has_ink(self) -> bool {
+        self.is_inked
+    }
+
     /// Returns text in an ink.
     pub fn span(self, text: impl Into<String>, ink: Option<Ink>) -> Span<'static> {
         let style = match ink.filter(|_| self.is_inked) {

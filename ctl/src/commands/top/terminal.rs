@@ -18,16 +18,16 @@ use crate::error::{CommandError, Exit};
 use crate::view::{Frame, Interval};
 
 /// Longest time until a signal or a snapshot is seen. Our choice: nobody notices it.
-const POLL_EVERY: Duration = Duration::from_millis(100);
+pub const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Time beyond the interval after which a manager is late. Our choice: a busy one answers within it.
 const LATE: Duration = Duration::from_secs(2);
 
 /// Gives the terminal back, however the screen ends.
-struct Held(DefaultTerminal);
+pub struct Held(pub DefaultTerminal);
 
 impl Held {
     /// Takes the terminal: keys one by one, the other screen. A panic gives it back before its message.
-    fn take() -> Result<Self, CommandError> {
+    pub fn take() -> Result<Self, CommandError> {
         let taken = ratatui::try_init();
         if taken.is_err() {
             ratatui::restore();
@@ -114,8 +114,10 @@ impl Live {
     }
 }
 
-fn unusable(error: io::Error) -> CommandError {
+/// A terminal that cannot be drawn on.
+pub fn unusable(error: io::Error) -> CommandError {
     CommandError::environment(format!(
-        "cannot draw on this terminal: {error}; `headgate top --once` prints text and needs none"
+        "cannot draw on this terminal: {error}; `headgate top --once` and `headgate replay FILE --at 0` print text and \
+         need none"
     ))
 }

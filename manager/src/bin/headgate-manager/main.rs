@@ -62,6 +62,9 @@ struct Args {
     /// Configuration file; `-` is standard input
     #[arg(required_unless_present_any = ["about", "man"])]
     file: Option<PathBuf>,
+    /// Run the part of this node of a configuration for several
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
     /// Take requests from standard input, a Unix stream socket, and stop in order at its end
     #[arg(long)]
     attended: bool,
@@ -80,6 +83,10 @@ struct Args {
     /// Begin time slices without the costs of NFs that `headgate profile nf` measured
     #[arg(long)]
     without_costs: bool,
+    /// Follow the manager of this name that runs: prepare everything, take over its interfaces and what its
+    /// NFs keep, and serve in its place (`headgate upgrade`)
+    #[arg(long, conflicts_with_all = ["unlisted", "once"])]
+    follow: bool,
     /// Print version and libraries as a JSON document, and do nothing else
     #[arg(long)]
     about: bool,
@@ -125,7 +132,8 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     let notifier = Notifier::from_environment().map_err(Failed::environment)?;
     let nf_program = Program::Nfs.find().map_err(Failed::environment)?;
     let catalog = Catalog::of(&nf_program).map_err(Failed::environment)?;
-    let Loaded { config, warnings } = configuration(file, attendance.as_mut(), &catalog)?;
+    let (named, loaded) = configuration(file, args.node.as_deref(), attendance.as_mut(), &catalog)?;
+    let Loaded { config, warnings, text } = loaded;
     let log = (!args.quiet).then(Log::to_stderr).transpose().map_err(no_thread)?;
     let messages = Messages::new(log.clone());
     messages.warn(&warnings);
@@ -133,6 +141,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     let source = Source {
         // An attendant that goes takes its folder with it.
         file: (file != Path::new(STANDARD_INPUT)).then(|| std::path::absolute(file).unwrap_or(file.into())),
+        node: args.node.clone(),
         catalog: catalog.clone(),
         log: log.clone(),
     };
@@ -140,6 +149,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     let record = args.record.as_deref().map(|path| Recording::create(path, &header));
     let record = record.transpose().map_err(Failed::environment)?;
     let options = Options {
+        source: headgate_manager::Source { name: named, text, edited: false },
         nf_program,
         catalog,
         listen: !args.unlisted,
@@ -148,10 +158,16 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
         costs: (!args.without_costs).then(kept::folder),
         janitor: Some(janitor.clone()),
         recorder: record.as_ref().map(Recording::recorder).unwrap_or_default(),
+        follows: args.follow,
     };
     let (name, to_leave) = (config.manager.name.clone(), config.cores_of_nfs());
     let traces = Traces::register(&janitor, (!args.unlisted).then_some(&*name))?;
-    let manager = start(config, options).inspect_err(|_| traces.withdraw(&janitor))?;
+    let manager = start(config, options).inspect_err(|failed| {
+        traces.withdraw(&janitor);
+        if args.follow {
+            tell_not_followed(&name, failed);
+        }
+    })?;
     if !to_leave.is_empty() {
         // The control loop runs on these cores already, or the manager would not have started.
         let _ = cores::keep_current_thread_off(&to_leave);
@@ -178,6 +194,13 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     Ok(exit)
 }
 
+/// Tells the manager that goes on why this one does not follow it.
+fn tell_not_followed(name: &str, failed: &Failed) {
+    let request = Request::NotFollowed { why: failed.message.clone() };
+    // One that has ended has nobody to tell.
+    let _ = headgate_api::call::<serde_json::Value>(name, &request);
+}
+
 fn start(config: Config, options: Options) -> Result<Manager, Failed> {
     Manager::start(config, options)
         .map_err(|error| Failed::new(Exit::from_code(error.exit_code()), error.to_string()))
@@ -193,15 +216,18 @@ fn end_at_once() {
     signals::exit_at_once(Exit::Failed as i32);
 }
 
-/// Reads and checks the configuration.
+/// Reads and checks the configuration. Returns the name of its file with it.
 fn configuration(
     file: &Path,
+    node: Option<&str>,
     attendance: Option<&mut Attendance>,
     catalog: &Catalog,
-) -> Result<Loaded, Failed> {
+) -> Result<(String, Loaded), Failed> {
     let machine = Machine::observe();
     if file != Path::new(STANDARD_INPUT) {
-        return config::load(file, catalog, &machine).map_err(refused);
+        let loaded = config::load(file, catalog, &machine, node).map_err(refused)?;
+        let path = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        return Ok((path.display().to_string(), loaded));
     }
     let Text { name, text } = match attendance {
         Some(attendance) => attendance.text()?,
@@ -212,7 +238,8 @@ fn configuration(
             Text { name: "standard input".to_owned(), text }
         }
     };
-    config::parse(&name, &text, catalog, &machine).map_err(refused)
+    let loaded = config::parse_part(&name, &text, catalog, &machine, node).map_err(refused)?;
+    Ok((name, loaded))
 }
 
 fn refused(mistakes: Diagnostics) -> Failed {
@@ -309,8 +336,12 @@ impl Daemon {
 
     /// Stops in order.
     fn end(mut self, manager: Manager) -> Result<(Snapshot, Exit), Failed> {
+        let fate = manager.fate();
         // As above.
-        let _ = self.notifier.stopping();
+        let _ = match fate.successor() {
+            Some(pid) => self.notifier.main_process(pid),
+            None => self.notifier.stopping(),
+        };
         if self.wish.count() > 0 {
             self.messages.tell("stopping; asked once more it ends at once");
         }
@@ -323,6 +354,9 @@ impl Daemon {
         let stopped = self.record.take().and_then(Recording::finish);
         self.tell_of_record(stopped);
         self.messages.flush();
+        if let Some(why) = fate.failure() {
+            return Err(Failed::new(Exit::Failed, why));
+        }
         let exit = match Exit::of_accounts(&last) {
             Exit::Ok if !unwritten.is_empty() || !self.is_record_whole => Exit::Failed,
             exit => exit,

@@ -72,10 +72,12 @@ impl Messages {
 
     /// Reports new events. Returns whether there were any.
     pub fn events(&mut self, now: &Snapshot) -> bool {
-        let lines = self.events.unseen(now);
-        for line in &lines {
-            self.tell(line);
+        let new = self.events.new_in(now);
+        for event in &new {
+            if let Some(log) = &self.log {
+                log.event(event, format!("headgate: {}", progress::line(event)));
+            }
         }
-        !lines.is_empty()
+        !new.is_empty()
     }
 }

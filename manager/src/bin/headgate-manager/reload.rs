@@ -17,6 +17,8 @@ use headgate_manager::log::Log;
 pub struct Source {
     /// The file, by its whole path; `None` when the configuration came in another way.
     pub file: Option<PathBuf>,
+    /// The node whose part of it is run, if it is for several.
+    pub node: Option<String>,
     /// NFs that are shipped.
     pub catalog: Catalog,
     /// Log that gets warnings.
@@ -70,7 +72,8 @@ impl Source {
         let mut machine = Machine::observe();
         // Reserved already, by this manager.
         (machine.memory_bytes, machine.hugepages_free) = (u64::MAX, u64::MAX);
-        let loaded = config::load(file, &self.catalog, &machine).map_err(|errors| errors.in_a_line())?;
+        let loaded = config::load(file, &self.catalog, &machine, self.node.as_deref());
+        let loaded = loaded.map_err(|errors| errors.in_a_line())?;
         if let Some(log) = self.log.as_ref().filter(|_| !loaded.warnings.0.is_empty()) {
             log.line(loaded.warnings.to_string().trim_end().to_owned());
         }

@@ -4,6 +4,7 @@ use headgate_decide::lifecycle::{Action, Event, Next, Report};
 use headgate_decide::{liveness, spare};
 use headgate_host::Signal;
 use headgate_host::cgroup::NfGroup;
+use headgate_path::worker::Command;
 use headgate_session::inbox::Inbox;
 use headgate_session::launch::Launch as Orders;
 use headgate_session::message::Part;
@@ -50,7 +51,7 @@ impl Instances {
                 instance.program = program_now(instance, ground);
                 self.decide_spare(at, spare::Event::Needed, ground, effects);
             }
-            Action::Welcome => return self.welcome(at, ground),
+            Action::Welcome => return self.welcome(at, ground, effects),
             Action::Post => {
                 let process = instance.process.as_mut()?;
                 let protected = instance.state.as_ref().and_then(StateHome::protected_base);
@@ -67,13 +68,13 @@ impl Instances {
                 self.decide_spare(at, spare::Event::Served, ground, effects);
             }
             Action::AskToStop => {
-                let process = instance.process.as_ref()?;
-                process.link.ask_to_stop(&process.origin);
+                let process = instance.process.as_mut()?;
+                process.link.ask_to_stop(&mut process.origin);
                 effects.push(Effect::Rouse(at));
             }
             Action::Kill => {
                 // It may have ended meanwhile.
-                let process = instance.process.as_ref()?;
+                let process = instance.process.as_mut()?;
                 let _ = process.origin.signal(Signal::KILL);
                 // The signal takes effect when the process gets its core.
                 effects.push(Effect::Rouse(at));
@@ -102,11 +103,17 @@ impl Instances {
         self.tell(at, Event::Process, ground, effects);
     }
 
-    fn welcome(&mut self, at: usize, ground: &Ground<'_>) -> Option<Event> {
+    fn welcome(&mut self, at: usize, ground: &Ground<'_>, effects: &mut Vec<Effect>) -> Option<Event> {
         let instance = &mut self.all[at];
         let process = instance.process.as_mut()?;
         let state = (instance.state.as_mut(), Part::Active);
         let given = process.link.welcome(&instance.seat, state, &process.inbox, ground);
+        if given.is_ok()
+            && let Some(settle) = process.origin.settle()
+        {
+            let Seat { number, worker, .. } = instance.seat;
+            effects.push(Effect::Post { worker, command: Command::Settle { number, settle } });
+        }
         given.err().map(|why| Event::Condemned(headgate_decide::lifecycle::Cause::NotWelcomed(why)))
     }
 
@@ -169,6 +176,10 @@ pub(super) fn spawn(
     let program = seat.nf.origin.program().ok_or_else(|| "it attaches by itself".to_owned())?;
     // Without a link there is no use for a process.
     let link = Link::make(seat, ground)?;
+    if seat.nf.is_resident() {
+        let (origin, inbox) = Origin::settle_in(seat)?;
+        return Ok(Process::new(origin, link, inbox, NfGroup::default()));
+    }
     let (program, network) = link.program(program);
     let orders = Orders::new(seat.name.clone(), program, 0);
     launch(seat, orders, network, ground, effects).map(|process| Process::started(process, link))

@@ -217,7 +217,7 @@ impl Instances {
         if process.link.has_threads() {
             // Its threads get a policy as they appear: one that does not have it never runs beside one that
             // polls. As many may be others.
-            let threads = process::threads(process.origin.pid());
+            let threads = process.origin.pid().map_or_else(Vec::new, process::threads);
             if process.threads_seen != threads {
                 process.threads_seen = threads;
                 effects.push(Effect::Processes);
@@ -256,7 +256,7 @@ impl Instances {
     fn count_work(&mut self, at: usize, ground: &Ground<'_>) -> Option<liveness::Event> {
         let instance = &mut self.all[at];
         let process = instance.process.as_mut()?;
-        let cpu_ns = process::cpu_time_ns(process.origin.pid()).ok()?;
+        let cpu_ns = process::cpu_time_ns(process.origin.pid()?).ok()?;
         if process.origin.has_ended() {
             return None;
         }
@@ -272,7 +272,7 @@ impl Instances {
         let process = instance.process.as_ref()?;
         let board = &ground.fabric.workers[instance.seat.worker.index()].board;
         let work = process.link.work(&board.instances[at])?;
-        let seen = process::observe(process.origin.pid()).ok()?;
+        let seen = process::observe(process.origin.pid()?).ok()?;
         Some(liveness::Event::Process(ProcessSample {
             cpu: Span(seen.on_core_ns),
             state: task_state(seen.state),
@@ -285,7 +285,10 @@ impl Instances {
 fn tell_of_state(instance: &Instance, said: Option<&StateSaid>, effects: &mut Vec<Effect>) {
     if instance.state.is_some() {
         let who = &instance.seat.name;
+        // An NF without tables has it for its packets, which a standby is given.
+        let protects = instance.seat.nf.has_standby();
         let told = state::events(said).into_iter();
+        let told = told.filter(|(code, _)| *code != EventCode::StateUnused || !protects);
         effects.extend(told.map(|(code, what)| Effect::Log { code, who: who.clone(), what }));
     }
 }

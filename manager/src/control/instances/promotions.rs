@@ -63,8 +63,8 @@ impl Instances {
     /// Has the worker of an instance take back what its processes hold, which have ended: a standby that
     /// works for it ends before.
     pub(super) fn reclaim(&mut self, at: usize, effects: &mut Vec<Effect>) {
-        let instance = &self.all[at];
-        match &instance.standby {
+        let instance = &mut self.all[at];
+        match &mut instance.standby {
             Some(standby) if instance.promotion.is_some() => kill(standby),
             _ => {
                 let process = instance.process.as_ref();

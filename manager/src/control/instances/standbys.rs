@@ -150,7 +150,7 @@ impl Instances {
 }
 
 /// Kills a standby; its end is noticed next.
-pub(super) fn kill(standby: &StandbyProcess) {
+pub(super) fn kill(standby: &mut StandbyProcess) {
     // It may have ended meanwhile.
     let _ = standby.spare.origin.signal(Signal::KILL);
 }

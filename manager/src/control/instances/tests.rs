@@ -78,7 +78,7 @@ impl Below {
 
 fn one_instance(below: &Below) -> Instances {
     let mut instances = Instances::default();
-    instances.add(&below.config.nfs[0], NfId(0), 0, 1).unwrap();
+    instances.add(&below.config.nfs[0], NfId(0), 0, &[0]).unwrap();
     instances
 }
 
@@ -285,4 +285,18 @@ fn a_real_time_process_that_attaches_gets_no_group() {
         assert_eq!(!group.letting_go().is_empty(), has_group);
         ground.groups.take_back(group, false, ground.ledger);
     }
+}
+
+/// One worker knows all NFs of a core, its own core before all others; other cores go to the worker with the
+/// fewest instances, whatever their numbers.
+#[test]
+fn cores_of_nfs_are_dealt_to_workers_by_load() {
+    let below = Below::new(LAUNCHED, "/bin/true");
+    let nf = Nf { cores: vec![2, 4, 2, 0, 6, 8], ..below.config.nfs[0].clone() };
+    let mut instances = Instances::default();
+    for which in 0..nf.cores.len() {
+        instances.add(&nf, NfId(0), which, &[0, 1]).unwrap();
+    }
+    let workers: Vec<u8> = instances.iter().map(|instance| instance.seat.worker.0).collect();
+    assert_eq!(workers, [0, 1, 0, 0, 1, 1]);
 }

@@ -43,7 +43,9 @@ impl Rings {
     ) -> Result<(), String> {
         let region = &ground.fabric.regions[seat.nf.domain.index()].region;
         let mut welcome = welcome(seat, region);
-        welcome.ports = ground.config.ports.iter().map(|port| port.name.clone()).collect();
+        // Links come last, and are not for NFs.
+        let ports = ground.config.ports.iter().filter(|port| port.link.is_none());
+        welcome.ports = ports.map(|port| port.name.clone()).collect();
         welcome.stages = ground.fabric.stage_names();
         welcome.chains = ground.fabric.chains_of(seat.stage);
         let handed = state.map(|state| match part {

@@ -38,7 +38,7 @@ impl Control {
     /// pre-empts when it wakes on a core that other programs use, too: it would wait for the kernel's next
     /// tick else, up to 4 ms, whatever its weight.
     pub(super) fn wanted_policy(&self, seat: &Seat) -> Policy {
-        let is_shared = self.taken.shared.contains(&CoreId(seat.core as u16));
+        let is_shared = self.taken.decided.is_shared(CoreId(seat.core as u16));
         match kernel_policy(seat.nf.policy) {
             Policy::Batch { nice, slice_ns } if is_shared && seat.nf.policy_is_open => {
                 Policy::Normal { nice, slice_ns }

@@ -56,7 +56,7 @@ impl Control {
         if !instance.life.has_process() {
             return None;
         }
-        let pid = process.origin.pid();
+        let pid = process.origin.pid()?;
         let queues = match process.link.side() {
             Some(side) => Queues::Shared(side.clone()),
             None => Queues::External {
@@ -84,7 +84,7 @@ impl Control {
     fn register_policy(&mut self, number: InstanceId) {
         let Instance { seat, process, .. } = &self.instances[number.index()];
         let Some(process) = process.as_ref().filter(|process| process.origin.outlives_us()) else { return };
-        let pid = process.origin.pid();
+        let Some(pid) = process.origin.pid() else { return };
         let Some(started) = process::started_ticks(pid) else { return };
         let policy = kernel_policy(seat.nf.policy);
         self.ledger.before_changing(Action::Reschedule { pid: pid.as_raw_pid(), started, policy });

@@ -7,7 +7,7 @@ use headgate_api::place;
 use headgate_decide::decision::Decision;
 use headgate_decide::taken::{Action, CoreSample, Event, Sample, Taker, TaskTimes};
 use headgate_decide::units::{CoreId, Span};
-use headgate_host::cores::{self, TaskOn};
+use headgate_host::cores::{self, CoreList, TaskOn};
 use headgate_host::{Pid, accounting, process};
 
 use crate::config::IdleWorker;
@@ -58,7 +58,7 @@ impl Control {
                     let what = self.taken_sentence(core, by, part);
                     self.taken.said.insert((core, by), what.clone());
                     self.log(EventCode::CoreTaken, "manager", what);
-                    if by == Taker::Programs && self.taken.shared.insert(core) {
+                    if by == Taker::Programs {
                         self.grant_policies_on(core);
                     }
                 }
@@ -82,10 +82,8 @@ impl Control {
     fn core_times(&self) -> Sample {
         let mut tasks: BTreeMap<u32, Vec<TaskTimes>> =
             self.own_alone().into_iter().map(|core| (core, Vec::new())).collect();
-        let mut of_workers = 0;
         for worker in &self.fabric.workers {
             let Ok((ran, waited)) = process::times_ns(worker.task) else { continue };
-            of_workers += ran;
             if let Some(tasks) = tasks.get_mut(&worker.core) {
                 tasks.push(times(worker.task, ran, waited));
             }
@@ -100,16 +98,16 @@ impl Control {
             }
         }
         let stolen = accounting::stolen().unwrap_or_default();
+        let beside =
+            Beside::observe(&self.fabric.workers.iter().map(|worker| worker.task).collect::<Vec<_>>());
         let sample = |(core, tasks): (u32, Vec<TaskTimes>)| CoreSample {
             core: CoreId(core as u16),
             stolen: Span(stolen.get(&core).map_or(0, |time| time.as_nanos() as u64)),
+            busy: Span(accounting::core(core).map_or(0, |time| time.busy.as_nanos() as u64)),
+            beside: Span(beside.on_ns(core)),
             tasks,
         };
-        let all = process::cpu_time_ns(rustix::process::getpid()).unwrap_or(of_workers);
-        Sample {
-            cores: tasks.into_iter().map(sample).collect(),
-            anywhere: Span(all.saturating_sub(of_workers)),
-        }
+        Sample { cores: tasks.into_iter().map(sample).collect() }
     }
 
     /// Describes who takes a core, and what to do.
@@ -139,6 +137,33 @@ impl Control {
              meanwhile: {cure}",
             if is_worker { "the worker" } else { "NFs" }
         )
+    }
+}
+
+/// Time that threads of this process have run that are no workers.
+struct Beside {
+    /// All of it, in nanoseconds, with that of threads that have ended.
+    all_ns: u64,
+    /// That of each thread that is kept off some cores, and where it may run.
+    kept: Vec<(u64, CoreList)>,
+}
+
+impl Beside {
+    fn observe(workers: &[Pid]) -> Self {
+        let own = rustix::process::getpid();
+        let ran = |thread: Pid| process::times_ns(thread).map_or(0, |(ran, _)| ran);
+        let of_workers: u64 = workers.iter().map(|worker| ran(*worker)).sum();
+        let all_ns = process::cpu_time_ns(own).unwrap_or(of_workers).saturating_sub(of_workers);
+        let others = process::threads(own).into_iter().filter(|thread| !workers.contains(thread));
+        // One that has just ended may have run anywhere.
+        let kept = others.filter_map(|thread| Some((ran(thread), cores::affinity(Some(thread)).ok()?)));
+        Self { all_ns, kept: kept.collect() }
+    }
+
+    /// Returns the time of those that may have run on a core, in nanoseconds.
+    fn on_ns(&self, core: u32) -> u64 {
+        let elsewhere = self.kept.iter().filter(|(_, cores)| !cores.contains(core)).map(|(ran, _)| ran);
+        self.all_ns.saturating_sub(elsewhere.sum())
     }
 }
 
@@ -183,6 +208,17 @@ fn name(task: &TaskOn, manager_of: impl Fn(u32) -> Option<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_is_kept_elsewhere_explains_no_waiting_of_a_core() {
+        let beside = Beside {
+            all_ns: 100,
+            kept: vec![(30, [0].into_iter().collect()), (50, [0, 1].into_iter().collect())],
+        };
+        assert_eq!([0, 1, 2].map(|core| beside.on_ns(core)), [100, 70, 20]);
+        let observed = Beside::observe(&[]);
+        assert!(observed.kept.iter().any(|(ran, _)| *ran > 0) && observed.all_ns > 0);
+    }
 
     #[test]
     fn programs_are_named_and_managers_by_their_names() {

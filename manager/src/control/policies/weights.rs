@@ -84,7 +84,7 @@ impl Control {
             let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
             let account = || {
                 Some(Account {
-                    cpu: Span(process::cpu_time_ns(process.origin.pid()).ok()?),
+                    cpu: Span(process::cpu_time_ns(process.origin.pid()?).ok()?),
                     returned: counts.returned.get(),
                     sleeps: side.progress().sleeps.load(Ordering::Relaxed),
                     empty_polls: side.progress().empty_polls.load(Ordering::Relaxed),
@@ -121,16 +121,16 @@ impl Control {
             return Ok(());
         }
         let ours = process.origin.leaves_to_us();
-        let guest = (!ours).then(|| process.origin.pid());
+        let Some(pid) = process.origin.pid() else { return Ok(()) };
+        let guest = (!ours).then_some(pid);
         let made = self.groups.group(seat, guest, &self.config, &mut self.ledger);
         let before = std::mem::replace(&mut process.group, made.map_err(|error| error.to_string())?);
         // What it started moves with it, as far as that can still be found.
-        let entered = before.members().into_iter().chain([process.origin.pid()]).try_for_each(|one| {
-            match process.group.enter(one) {
-                Err(_) if one != process.origin.pid() => Ok(()),
+        let entered =
+            before.members().into_iter().chain([pid]).try_for_each(|one| match process.group.enter(one) {
+                Err(_) if one != pid => Ok(()),
                 entered => entered.map_err(|error| error.to_string()),
-            }
-        });
+            });
         self.groups.take_back(before, ours, &mut self.ledger);
         entered
     }
@@ -176,7 +176,9 @@ impl Control {
             side.orders().slice_micros.store(yields_after.as_micros() as u32, Ordering::Relaxed);
         }
         // A kernel without slices for each task said so when the NF was placed.
-        let _ = sched::set(Some(process.origin.pid()), with_slice(self.wanted_policy(seat), slice));
+        if let Some(pid) = process.origin.pid() {
+            let _ = sched::set(Some(pid), with_slice(self.wanted_policy(seat), slice));
+        }
         Ok(())
     }
 }

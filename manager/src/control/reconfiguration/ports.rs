@@ -48,9 +48,10 @@ fn leave_out_default(old: &Config, next: &mut Config) {
     }
 }
 
-/// Returns whether ports are the same, whether or not the file names their domains.
+/// Returns whether ports are the same, whether or not the file names their domains, and whatever their NFs
+/// take: long frames are cut or not as the NFs at work say.
 pub(super) fn are_same(old: &[Port], next: &[Port]) -> bool {
-    let bare = |port: &Port| Port { domain_is_open: false, ..port.clone() };
+    let bare = |port: &Port| Port { domain_is_open: false, long_frames: None, ..port.clone() };
     old.iter().map(bare).eq(next.iter().map(bare))
 }
 

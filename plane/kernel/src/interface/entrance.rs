@@ -2,12 +2,14 @@
 //!
 //! A long frame goes into a long buffer as it is, where all NFs of its chains take such frames. Any other on
 //! which work is left is completed in private memory first: what lies in packet memory, an NF may change
-//! meanwhile. One that is cut stays there until all its segments have buffers.
+//! meanwhile. One that is cut stays there until all its segments have buffers. Where long frames stay whole,
+//! TCP segments that come one by one are merged to such frames ([`super::merger`]).
 
 use headgate_shm::geometry::{FRAME_BYTES_MIN, HEADROOM_BYTES, LONG_FRAME_BYTES_MAX};
 use headgate_shm::{Descriptor, Region, Stack};
 use headgate_wire::offload::{Cut, HEADERS_MAX, Header, LongFrame, NOTE_LENGTH, Work};
 
+use super::merger::{Filling, Merger, Offered};
 use crate::frame::{self, TAG_BYTES};
 use crate::mapped::Incoming;
 
@@ -68,24 +70,34 @@ pub(super) struct Entrance {
     private: Box<[u8]>,
     cutting: Option<Cutting>,
     headers: [u8; HEADERS_MAX],
+    /// Where segments are merged.
+    merger: Option<Merger>,
     pub(super) counts: Counts,
 }
 
 /// What becomes of a frame in private memory.
 enum Fate {
-    Whole { start: usize, end: usize },
+    /// One packet, whose transport checksum was made here or may be wrong.
+    Whole {
+        start: usize,
+        end: usize,
+        is_sound: bool,
+    },
     Cut,
     Lost,
 }
 
 impl Entrance {
-    pub(super) fn new() -> Self {
+    /// `merges`: whether TCP segments may be merged.
+    pub(super) fn new(merges: bool) -> Self {
         let private = vec![0; TAG_BYTES + WHOLE_BYTES_MAX].into_boxed_slice();
-        Self { private, cutting: None, headers: [0; HEADERS_MAX], counts: Counts::default() }
+        let merger = merges.then(Merger::new);
+        Self { private, cutting: None, headers: [0; HEADERS_MAX], merger, counts: Counts::default() }
     }
 
-    /// Takes what is there into buffers of `stack`. Without a free buffer it stays where it is. Long frames
-    /// stay whole where `keeps_long` and there is a buffer for them.
+    /// Takes what is there into buffers of `stack`, at most as many frames as there may be packets. Without a
+    /// free buffer it stays where it is. Long frames stay whole where `keeps_long` and there is a buffer for
+    /// them, and segments are merged to such.
     pub(super) fn receive(
         &mut self,
         source: &mut impl Source,
@@ -93,42 +105,42 @@ impl Entrance {
         keeps_long: bool,
         into: &mut [Descriptor],
     ) -> usize {
-        let mut count = 0;
-        while count < into.len() && !stack.is_empty() {
-            let packet = if self.cutting.is_some() {
-                self.next_segment(stack)
-            } else if source.is_filled() {
-                let packet = self.next_frame(source, stack, keeps_long);
+        let mut frames = 0..into.len();
+        let mut burst = Filling::new(into);
+        while !burst.is_full() && !stack.is_empty() {
+            if self.cutting.is_some() {
+                let segment = self.next_segment(stack);
+                self.push(&mut burst, segment);
+            } else if source.is_filled() && frames.next().is_some() {
+                self.next_frame(source, stack, keeps_long, &mut burst);
                 source.release();
-                packet
             } else {
                 break;
-            };
-            if let Some(packet) = packet {
-                self.counts.received += 1;
-                self.counts.received_bytes += u64::from(packet.length());
-                into[count] = packet;
-                count += 1;
             }
         }
-        count
+        if let Some(merger) = &mut self.merger {
+            merger.close_all(stack.region(), &burst);
+        }
+        burst.count()
     }
 
-    /// The next frame, if it is one packet.
-    fn next_frame(
-        &mut self,
-        source: &impl Source,
-        stack: &mut Stack,
-        keeps_long: bool,
-    ) -> Option<Descriptor> {
+    fn push(&mut self, burst: &mut Filling, packet: Option<Descriptor>) {
+        let Some(packet) = packet else { return };
+        self.counts.received += 1;
+        self.counts.received_bytes += u64::from(packet.length());
+        burst.push(packet);
+    }
+
+    /// Takes the next frame.
+    fn next_frame(&mut self, source: &impl Source, stack: &mut Stack, keeps_long: bool, burst: &mut Filling) {
         let Some(incoming) = source.incoming() else {
             self.counts.missed += 1;
-            return None;
+            return;
         };
         let (header, tag) = (Header::from_bytes(incoming.virtio), incoming.aside.tag_bytes());
         let is_whole = incoming.bytes.len() == incoming.length as usize;
         if is_whole && tag.is_none() && header.is_plain() {
-            return self.store(stack, incoming.bytes);
+            return self.store_or_merge(stack, keeps_long, burst, incoming.bytes, false);
         }
         let room = stack.region().geometry().frame_bytes_max() as usize;
         let length = incoming.length as usize;
@@ -138,18 +150,55 @@ impl Entrance {
             && (long.is_cut() || length > room)
             && let Some(index) = stack.take_long()
         {
-            return self.keep_whole(source, &incoming, long, stack, index);
+            self.give_way(stack, burst, incoming.bytes, length);
+            let packet = self.keep_whole(source, &incoming, long, stack, index);
+            return self.push(burst, packet);
         }
-        let header = self.take(source, &incoming)?;
+        let Some(header) = self.take(source, &incoming) else { return };
         match self.complete(length, tag, header, room) {
-            Fate::Whole { start, end } => {
+            Fate::Whole { start, end, is_sound } => {
                 let private = std::mem::take(&mut self.private);
-                let packet = self.store(stack, &private[start..end]);
+                self.store_or_merge(stack, keeps_long, burst, &private[start..end], is_sound);
                 self.private = private;
-                packet
             }
-            Fate::Cut => self.next_segment(stack),
-            Fate::Lost => None,
+            Fate::Cut => {
+                self.give_way(stack, burst, incoming.bytes, length);
+                let segment = self.next_segment(stack);
+                self.push(burst, segment);
+            }
+            Fate::Lost => {}
+        }
+    }
+
+    /// Puts a frame into a buffer, or what is new in it behind the segments of its connection. `is_sound`:
+    /// its transport checksum is known to be right.
+    fn store_or_merge(
+        &mut self,
+        stack: &mut Stack,
+        keeps_long: bool,
+        burst: &mut Filling,
+        bytes: &[u8],
+        is_sound: bool,
+    ) {
+        let offered = match &mut self.merger {
+            Some(merger) if keeps_long => merger.offer(stack, burst, bytes, is_sound),
+            _ => Offered::Apart,
+        };
+        if let Offered::Merged { bytes } = offered {
+            self.counts.received_bytes += bytes as u64;
+            return;
+        }
+        let packet = self.store(stack, bytes);
+        self.push(burst, packet);
+        if let (Offered::First, Some(merger), Some(_)) = (offered, &mut self.merger, packet) {
+            merger.begin(stack.region(), burst);
+        }
+    }
+
+    /// Has a frame that is not merged stay behind those of its connection that were.
+    fn give_way(&mut self, stack: &Stack, burst: &Filling, head: &[u8], length: usize) {
+        if let Some(merger) = &mut self.merger {
+            merger.give_way(stack.region(), burst, head, length);
         }
     }
 
@@ -200,10 +249,10 @@ impl Entrance {
             frame::insert_tag(frame, tag);
         }
         match header.work(frame) {
-            Ok(Work::Nothing) => Fate::Whole { start, end },
+            Ok(Work::Nothing) => Fate::Whole { start, end, is_sound: false },
             Ok(Work::Checksum(partial)) => {
                 partial.fill(frame);
-                Fate::Whole { start, end }
+                Fate::Whole { start, end, is_sound: true }
             }
             Ok(Work::Cut(cut)) if cut.frame_bytes_max() <= room => {
                 self.cutting = Some(Cutting { cut, start, end, next: 0 });

@@ -296,6 +296,7 @@ unsafe fn send(attachment: &Attachment, messages: &mut [libc::mmsghdr]) -> io::R
             };
             bytes.clamp(-1, 1) as libc::c_int
         }
+        Attachment::Away => return Err(io::Error::from_raw_os_error(libc::ENODEV)),
     };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }

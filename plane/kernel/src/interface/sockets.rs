@@ -42,7 +42,39 @@ pub(super) struct Sockets {
     pub(super) sent_bytes_max: u32,
 }
 
+/// Shape of the ring of a socket that receives, and the place in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingFacts {
+    /// Frames of the ring.
+    pub frames: u32,
+    /// Bytes of each.
+    pub frame_bytes: u32,
+    /// Number of the next one.
+    pub next: u32,
+    /// The longest frame, without VLAN tag, that the interface carries, in bytes.
+    pub sent_bytes_max: u32,
+}
+
 impl Sockets {
+    /// Goes on with sockets of another process, which has stopped to use them.
+    ///
+    /// # Errors
+    /// The kernel's, or that no ring has this shape.
+    pub(super) fn adopt(facts: RingFacts, receiving: OwnedFd, sending: OwnedFd) -> io::Result<Self> {
+        let RingFacts { frames, frame_bytes, next, sent_bytes_max } = facts;
+        if next >= frames {
+            return Err(io::Error::other(format!("a ring of {frames} frames has no frame {next}")));
+        }
+        let ring = mapped::adopted(&receiving, frames, frame_bytes)?;
+        Ok(Self { ring, next, receiving: Arc::new(receiving), sending, sent_bytes_max })
+    }
+
+    /// Returns what another process needs to go on.
+    pub(super) const fn facts(&self) -> RingFacts {
+        let (frames, frame_bytes) = self.ring.shape();
+        RingFacts { frames, frame_bytes, next: self.next, sent_bytes_max: self.sent_bytes_max }
+    }
+
     /// Opens both on an interface of the calling thread's namespace.
     ///
     /// # Errors
@@ -70,7 +102,7 @@ impl Sockets {
             terms.frame_bytes.min(sent_bytes_max + BESIDE_MTU_BYTES) + offload::HEADER_LENGTH as u32;
         let ring = mapped::receiving(&receiving, terms.waiting, frame_bytes)
             .map_err(refused(name, "make its ring"))?;
-        bind_to(&receiving, index, libc::ETH_P_ALL as u16).map_err(refused(name, "bind to it"))?;
+        bind_to(&receiving, index, terms.kind.protocol()).map_err(refused(name, "bind to it"))?;
         let receiving = Arc::new(receiving);
         Ok(Self { ring, next: 0, receiving, sending, sent_bytes_max })
     }

@@ -76,6 +76,12 @@ impl Tap {
         Ok(Self { file: Arc::new(file), sent_bytes_max, private, filled: None })
     }
 
+    /// Goes on with the TAP of another process, which has stopped to use it.
+    pub(super) fn adopt(file: OwnedFd, sent_bytes_max: u32) -> Self {
+        let private = vec![0; offload::HEADER_LENGTH + WHOLE_BYTES_MAX].into_boxed_slice();
+        Self { file: Arc::new(file), sent_bytes_max, private, filled: None }
+    }
+
     fn frame(&self) -> &[u8] {
         let bytes = self.filled.unwrap_or_default();
         &self.private[offload::HEADER_LENGTH..][..bytes]

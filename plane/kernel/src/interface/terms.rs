@@ -5,8 +5,25 @@
 pub enum Kind {
     /// By packet sockets on it.
     Sockets,
+    /// By packet sockets on it, for frames of one EtherType: all others stay the kernel's.
+    SocketsFor(u16),
     /// It is a TAP, whose cable ends here.
     Tap,
+}
+
+impl Kind {
+    /// Returns whether packet sockets are on it.
+    pub(super) const fn has_sockets(self) -> bool {
+        matches!(self, Self::Sockets | Self::SocketsFor(_))
+    }
+
+    /// Returns the protocol of frames that its sockets receive.
+    pub(super) const fn protocol(self) -> u16 {
+        match self {
+            Self::SocketsFor(ethertype) => ethertype,
+            Self::Sockets | Self::Tap => libc::ETH_P_ALL as u16,
+        }
+    }
 }
 
 /// Terms of a queue on an interface.
@@ -20,7 +37,8 @@ pub struct Terms {
     pub waiting: u32,
     /// The longest frame that buffers have room for, in bytes.
     pub frame_bytes: u32,
-    /// Whether TCP segments that follow each other may leave as one long frame.
+    /// Whether TCP segments that follow each other may leave as one long frame, and enter as one where long
+    /// frames stay whole.
     pub joins: bool,
 }
 
@@ -33,6 +51,8 @@ pub enum State {
     Down,
     /// There is none of this name.
     Gone,
+    /// Another process has it: one that is to hand it to this one, or that this one handed it to.
+    Away,
 }
 
 impl State {
@@ -43,6 +63,7 @@ impl State {
             Self::Up => "up",
             Self::Down => "down",
             Self::Gone => "gone",
+            Self::Away => "away",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::attachment::Attachment;
+use super::attachment::{Attachment, Handed};
 use super::tap;
 use super::terms::{Kind, State, Terms};
 use crate::{lost_since_asked, open};
@@ -72,15 +72,15 @@ impl Mail {
 pub struct Watch {
     terms: Terms,
     mail: Arc<Mail>,
-    /// The socket that receives, of those last opened, or the TAP.
-    file: Arc<OwnedFd>,
+    /// The socket that receives, of those last opened, or the TAP; `None` while another process has it.
+    file: Option<Arc<OwnedFd>>,
     state: State,
 }
 
 impl Watch {
     pub(super) fn of(attachment: &Attachment, terms: Terms) -> Self {
         let file = attachment.file();
-        let state = state_of(terms.kind, &file);
+        let state = state_of(terms.kind, file.as_deref());
         Self { terms, mail: Arc::default(), file, state }
     }
 
@@ -108,38 +108,74 @@ impl Watch {
     /// Whether the sockets still have their interface.
     #[must_use]
     pub fn is_bound(&self) -> bool {
-        state_of(self.terms.kind, &self.file) != State::Gone
+        state_of(self.terms.kind, self.file.as_deref()) != State::Gone
     }
 
     /// Counts what was lost. What finds no room in a TAP the interface counts, and nobody here.
     pub fn count_losses(&self) {
-        if self.terms.kind == Kind::Sockets {
-            self.mail.lost.fetch_add(lost_since_asked(self.file.as_fd()), Ordering::Relaxed);
+        if self.terms.kind.has_sockets()
+            && let Some(file) = &self.file
+        {
+            self.mail.lost.fetch_add(lost_since_asked(file.as_fd()), Ordering::Relaxed);
         }
+    }
+
+    /// Has the worker stop to use the interface, so that another process can; [`Watch::given_up`] has it
+    /// then. What comes meanwhile waits in the kernel.
+    pub fn give_up(&mut self) {
+        // What is there is of an interface that went away.
+        drop(self.mail.spent());
+        self.count_losses();
+        (self.file, self.state) = (None, State::Away);
+        drop(self.mail.send(Box::new(Attachment::Away)));
+    }
+
+    /// Returns the interface that was given up, as soon as the worker does not use it any more.
+    pub fn given_up(&self) -> Option<Handed> {
+        self.mail.spent().map(|spent| Handed::of(*spent))
+    }
+
+    /// Notes that no other process gives the interface up after all: it is opened at the next poll.
+    pub fn miss(&mut self) {
+        if self.state == State::Away {
+            self.state = State::Gone;
+        }
+    }
+
+    /// Has the worker use an interface that another process gave up.
+    pub fn take_up(&mut self, handed: Handed) {
+        let attachment = handed.into_attachment();
+        self.file = attachment.file();
+        self.state = state_of(self.terms.kind, self.file.as_deref());
+        drop(self.mail.send(attachment));
     }
 
     /// Polls the interface, and opens it anew when it has come back; a TAP that was gone the last time is
     /// made again. To be called by one thread of the namespace it was opened in. Returns its state when that
     /// has changed.
     pub fn poll(&mut self) -> Option<State> {
+        if self.state == State::Away {
+            return None;
+        }
         // Closed here: that can take the kernel a while.
         drop(self.mail.spent());
         let before = self.state;
-        self.state = state_of(self.terms.kind, &self.file);
+        self.state = self.file.as_deref().map_or(State::Gone, |file| state_of(self.terms.kind, Some(file)));
         if self.state == State::Gone
-            && (self.terms.kind == Kind::Sockets || before == State::Gone)
+            && (self.terms.kind.has_sockets() || before == State::Gone)
             && let Ok(attachment) = Attachment::open(&self.terms)
         {
             self.count_losses();
             self.file = attachment.file();
-            self.state = state_of(self.terms.kind, &self.file);
+            self.state = state_of(self.terms.kind, self.file.as_deref());
             drop(self.mail.send(Box::new(attachment)));
         }
         (self.state != before).then_some(self.state)
     }
 }
 
-fn state_of(kind: Kind, file: &OwnedFd) -> State {
+fn state_of(kind: Kind, file: Option<&OwnedFd>) -> State {
+    let Some(file) = file else { return State::Away };
     if kind == Kind::Tap {
         return tap::state_of(file);
     }

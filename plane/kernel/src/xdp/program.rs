@@ -1,8 +1,10 @@
-//! Program that an interface runs for each packet so that it goes to the socket: six instructions of eBPF,
-//! which a link holds on the interface as long as the link's descriptor is open.
+//! Programs of eBPF that an interface runs for each packet. A link holds one on the interface as long as the
+//! link's descriptor is open.
 //!
-//! `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`: to the socket of the packet's
-//! queue, and up to the host from a queue without one.
+//! - `return bpf_redirect_map(&sockets, context->rx_queue_index, XDP_PASS)`: to the socket of the packet's
+//!   queue, and up to the host from a queue without one;
+//! - `return bpf_redirect(interface, 0)`: out of another interface, and `return XDP_PASS`: up to the host.
+//!   They are what the kernel itself can do, to be compared with.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -15,6 +17,7 @@ const BPF_LINK_CREATE: i32 = 28;
 const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 const BPF_XDP: u32 = 37;
+const BPF_FUNC_REDIRECT: i32 = 23;
 const BPF_FUNC_REDIRECT_MAP: i32 = 51;
 const BPF_PSEUDO_MAP_FD: u8 = 1;
 const XDP_PASS: i32 = 2;
@@ -22,6 +25,7 @@ const XDP_PASS: i32 = 2;
 const QUEUE_OFFSET: i16 = 16;
 // linux/if_link.h
 const XDP_FLAGS_SKB_MODE: u32 = 1 << 1;
+const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
 /// The only queue that a socket is bound to.
 pub const QUEUE: u32 = 0;
@@ -105,20 +109,37 @@ pub fn attach(socket: BorrowedFd<'_>, interface: u32) -> io::Result<OwnedFd> {
     let (key, value) = ((&raw const key) as u64, (&raw const value) as u64);
     let update = MapUpdate { map: map.as_raw_fd() as u32, padding: 0, key, value, flags: 0 };
     call(BPF_MAP_UPDATE_ELEM, &update)?;
-    let program = load(map.as_fd())?;
-    let link = |flags| {
-        let program = program.as_raw_fd() as u32;
-        descriptor(BPF_LINK_CREATE, &LinkCreate { program, interface, attach: BPF_XDP, flags })
-    };
-    link(0).or_else(|error| match error.raw_os_error() {
+    let program = load(&instructions(map.as_fd()))?;
+    link(&program, interface, 0).or_else(|error| match error.raw_os_error() {
         // Of a driver that has XDP, but not with this MTU, these queues or those offloads.
-        Some(libc::EINVAL | libc::ERANGE | libc::EOPNOTSUPP) => link(XDP_FLAGS_SKB_MODE),
+        Some(libc::EINVAL | libc::ERANGE | libc::EOPNOTSUPP) => link(&program, interface, XDP_FLAGS_SKB_MODE),
         _ => Err(error),
     })
 }
 
-fn load(map: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    let instructions = instructions(map);
+/// Has an interface's driver send all that comes by it out of another one, or with `None` pass it up to the
+/// host, until the link is closed.
+pub fn forward(interface: u32, to: Option<u32>) -> io::Result<OwnedFd> {
+    // return r0: BPF_JMP | BPF_EXIT
+    let end = instruction(0x95, 0, 0, 0, 0);
+    // BPF_ALU64 | BPF_MOV | BPF_K
+    let set = |register, value| instruction(0xb7, register, 0, 0, value);
+    let program = match to {
+        // r1 = interface; r2 = no flags; call: BPF_JMP | BPF_CALL
+        Some(to) => {
+            load(&[set(1, to as i32), set(2, 0), instruction(0x85, 0, 0, 0, BPF_FUNC_REDIRECT), end])?
+        }
+        None => load(&[set(0, XDP_PASS), end])?,
+    };
+    link(&program, interface, XDP_FLAGS_DRV_MODE)
+}
+
+fn link(program: &OwnedFd, interface: u32, flags: u32) -> io::Result<OwnedFd> {
+    let program = program.as_raw_fd() as u32;
+    descriptor(BPF_LINK_CREATE, &LinkCreate { program, interface, attach: BPF_XDP, flags })
+}
+
+fn load(instructions: &[Instruction]) -> io::Result<OwnedFd> {
     let licence = c"Apache-2.0";
     let mut name = [0; 16];
     name[..8].copy_from_slice(b"headgate");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use headgate_host::network::{Links, Offload};
 use headgate_port::Queue;
-use headgate_port::testing::{frame, stack_with_long};
+use headgate_port::testing::{frame as frame_of, stack_with_long};
 use headgate_shm::{Descriptor, Stack};
 use headgate_wire::checksum::Sum;
 
@@ -12,6 +12,9 @@ use crate::{
     PATIENCE, SHAPES, by_linux, cable, find_no_fault, inside, long, plain, port, send, sender, take,
     take_plain,
 };
+
+/// Bytes of a virtio header.
+const VIRTIO: usize = 10;
 
 /// Receives one packet and keeps its buffer.
 pub fn take_one(queue: &mut dyn Queue, stack: &mut Stack) -> Descriptor {
@@ -26,7 +29,6 @@ pub fn take_one(queue: &mut dyn Queue, stack: &mut Stack) -> Descriptor {
 #[test]
 fn long_frames_pass_whole_and_are_cut_as_linux_cuts_them() {
     inside("long_frames_pass_whole_and_are_cut_as_linux_cuts_them", |namespace| {
-        const VIRTIO: usize = 10;
         cable(namespace, "near", "far", 1500);
         cable(namespace, "beyond", "end", 1500);
         cable(namespace, "plain-in", "plain-out", 1500);
@@ -44,7 +46,7 @@ fn long_frames_pass_whole_and_are_cut_as_linux_cuts_them() {
             let packet = take_one(&mut *queue, &mut stack);
             assert!(stack.region().geometry().is_long(packet.index()), "{shape:?}");
             assert_eq!((stack.long_len(), stack.len()), (1, 64));
-            assert_eq!(frame(&stack, packet), long(shape)[VIRTIO..], "{shape:?}");
+            assert_eq!(frame_of(&stack, packet), long(shape)[VIRTIO..], "{shape:?}");
             let (mut io, mut pool) = plain("end");
             assert_eq!(exit.transmit(0, &mut stack, &[packet]), 1);
             assert_eq!(stack.long_len(), 2);
@@ -78,6 +80,51 @@ fn without_a_long_buffer_a_frame_is_cut() {
         watch.keep_long(false);
         send(&sender("far"), &long(SHAPES[0]));
         assert_eq!(take(&mut *queue, &mut stack, 42), cut);
+    });
+}
+
+/// A sender that cuts its data itself: its segments are merged, and the same again when they are cut.
+#[test]
+fn segments_that_come_one_by_one_are_merged_and_are_the_same_when_cut() {
+    inside("segments_that_come_one_by_one_are_merged_and_are_the_same_when_cut", |namespace| {
+        cable(namespace, "plain-in", "plain-out", 1500);
+        cable(namespace, "beyond", "end", 1500);
+        let mut links = Links::here().unwrap();
+        for name in ["beyond", "plain-out"] {
+            links.set_offload(name, Offload::TransmitChecksum, false).unwrap();
+        }
+        let ((mut queue, watch), (mut exit, _)) = (port("plain-in"), port("beyond"));
+        let mut stack = stack_with_long(64, 4);
+        let mut all = Vec::new();
+        for (keeps, shape) in SHAPES.into_iter().flat_map(|shape| [(true, shape), (false, shape)]) {
+            watch.keep_long(keeps);
+            let (mut io, mut pool) = plain("end");
+            let wanted = by_linux(shape);
+            // They are there, but for the last that may still be handed over.
+            let (mut packets, mut bytes, end) = (0, 0, Instant::now() + PATIENCE);
+            while bytes < shape.payload {
+                assert!(Instant::now() < end, "{bytes} of {}; {:?}", shape.payload, queue.counters());
+                let mut into = [Descriptor::default(); 64];
+                let count = queue.receive(0, &mut stack, &mut into);
+                let heads = if shape.is_ipv6 { 54 + 20 } else { 34 + 20 };
+                let heads =
+                    if shape.is_udp { heads - 12 } else { heads } + if shape.tag.is_some() { 4 } else { 0 };
+                bytes += into[..count].iter().map(|packet| packet.length() as usize - heads).sum::<usize>();
+                packets += count;
+                assert_eq!(exit.transmit(0, &mut stack, &into[..count]), count);
+            }
+            assert_eq!(bytes, shape.payload);
+            let is_merged = keeps && !shape.is_udp;
+            assert!(if is_merged { packets <= 3 } else { packets == wanted.len() }, "{packets} of {shape:?}");
+            let cut = take_plain(&mut *io, &mut pool, wanted.len());
+            assert_eq!(cut, wanted, "{shape:?}");
+            all.extend(cut);
+        }
+        assert_eq!((stack.long_len(), stack.len()), (4, 64));
+        let (came, left) = (queue.counters(), exit.counters());
+        assert_eq!((came.received, came.received_bytes), (left.sent, left.sent_bytes));
+        assert_eq!((came.bad_offload, left.bad_offload, left.failed, came.missed), (0, 0, 0, 0));
+        find_no_fault(&all);
     });
 }
 
@@ -149,5 +196,49 @@ fn what_nfs_make_of_a_long_frame_leaves_right_or_is_refused() {
         let segments = take(&mut *other, &mut far, 42);
         assert!(segments.iter().all(|segment| segment[30..34] == [10, 9, 9, 9]));
         find_no_fault(&segments);
+    });
+}
+
+/// CRC-32C bit by bit (RFC 9260, appendix A), for comparison.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 })
+    })
+}
+
+/// An SCTP packet whose checksum a host left to its card: complete behind the entrance, and what leaves is
+/// the same. It is never kept whole as begun, for its checksum is no sum.
+#[test]
+fn a_checksum_of_sctp_is_completed_on_its_way() {
+    inside("a_checksum_of_sctp_is_completed_on_its_way", |namespace| {
+        cable(namespace, "near", "far", 1500);
+        cable(namespace, "beyond", "end", 1500);
+        let ((mut queue, watch), (mut exit, _)) = (port("near"), port("beyond"));
+        let (mut io, mut pool) = plain("end");
+        let mut stack = stack_with_long(64, 2);
+        // Ethernet, IPv4, and SCTP with a chunk of data whose checksum is zeroes.
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        frame.extend([0x45, 0, 0, 52, 0, 1, 0x40, 0, 64, 132, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0x13, 0x88, 0x13, 0x89, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0]);
+        frame.extend([0, 3, 0, 20, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4]);
+        let sum = Sum::new().bytes(&frame[14..34]).finish();
+        frame[24..26].copy_from_slice(&sum.to_be_bytes());
+        let mut wanted = frame.clone();
+        wanted[42..46].copy_from_slice(&crc32c(&frame[34..]).to_le_bytes());
+        let mut asked = vec![1, 0, 0, 0, 0, 0];
+        for word in [34u16, 8] {
+            asked.extend(word.to_ne_bytes());
+        }
+        asked.extend(&frame);
+        for keeps in [false, true] {
+            watch.keep_long(keeps);
+            send(&sender("far"), &asked);
+            let packet = take_one(&mut *queue, &mut stack);
+            assert_eq!(frame_of(&stack, packet), wanted);
+            assert_eq!(exit.transmit(0, &mut stack, &[packet]), 1);
+            assert_eq!(take_plain(&mut *io, &mut pool, 1), [wanted.clone()]);
+        }
+        assert_eq!(queue.counters().bad_offload, 0);
+        find_no_fault(&[wanted]);
     });
 }

@@ -18,7 +18,7 @@ use crate::disk::requests::Requests;
 const LAST_READS: Duration = Duration::from_millis(700);
 const LAST_WRITES: Duration = Duration::from_millis(800);
 
-impl BurstLoop<'_> {
+impl BurstLoop {
     /// Only where an NF uses the disk.
     fn requests(&self) -> Rc<RefCell<Requests>> {
         self.environment.disk.requests.get().expect("an NF of the process uses the disk").clone()
@@ -47,9 +47,9 @@ impl BurstLoop<'_> {
     fn hear_disk(&mut self, requests: &RefCell<Requests>) -> Result<(), LoopError> {
         let now = self.environment.clock.now();
         requests.borrow_mut().poll(now);
-        let (attached, environment, transmit) = (self.attached, self.environment, &mut self.transmit);
+        let (attached, environment, transmit) = (&self.attached, &self.environment, &mut self.transmit);
         let give = |burst: &mut Burst| give_back(attached, environment, transmit, burst);
-        drive::tell(requests, self.nfs, &mut self.burst, give)?;
+        drive::tell(requests, &mut self.nfs, &mut self.burst, give)?;
         requests.borrow_mut().poll(now);
         self.give_made()
     }

@@ -119,15 +119,15 @@ fn start(waits: Loop) -> (Manager, Arc<Gate>, Lived) {
     let gate = Arc::new(Gate::default());
     let theirs = gate.clone();
     let nf = std::thread::spawn(move || {
-        let attached = Connection::from_socket(socket).attach(&TERMINATED).unwrap();
+        let attached = Rc::new(Connection::from_socket(socket).attach(&TERMINATED).unwrap());
         let environment = Rc::new(run::environment(&attached).unwrap());
         theirs.bell.lock().unwrap().clone_from(&environment.disk.bell);
         let requests = Requests::new(Some(Box::new(Gated(theirs))), environment.window);
         let requests = Rc::new(RefCell::new(requests));
         assert!(environment.disk.requests.set(requests).is_ok());
-        let mut nfs = Fused::alone(&environment, "", Both::new).unwrap();
+        let nfs = Fused::alone(&environment, "", Both::new).unwrap();
         attached.say(&FromNf::Ready { lend: 0, answers: false, state: None, takes_long: false }).unwrap();
-        let lived = BurstLoop::new(&attached, &environment, &mut nfs).run();
+        let lived = BurstLoop::new(&attached, &environment, nfs).run();
         attached.say_goodbye(String::new(), &[]);
         lived
     });

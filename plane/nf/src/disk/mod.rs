@@ -122,6 +122,11 @@ pub enum DiskError {
     /// Its state is kept: packets that wait for a disk are in no burst that could be undone.
     #[error("an NF whose state is kept cannot read or write files; leave `state` of its [[nf]] out")]
     KeptState,
+    /// It has no process, whose threads and sleep files need.
+    #[error(
+        "an NF in the thread of a worker cannot read or write files; leave `fused = \"worker\"` of its [[nf]] out"
+    )]
+    Resident,
     /// It could not be opened or made.
     #[error("cannot open {}: {cause}{}", path.display(), mend(cause))]
     Open {

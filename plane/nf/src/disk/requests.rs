@@ -1,6 +1,6 @@
 //! Everything a process of NFs has asked of its disk: logs, reads, packets on hold.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -338,17 +338,27 @@ pub(crate) struct DiskAccess {
     /// Bell that tells the burst loop that a request is complete; none where no request is ever made.
     pub(crate) bell: Option<Bell>,
     pub(crate) choice: EngineChoice,
+    /// Whether the NFs live in a thread that must not wait for files.
+    refused: Cell<bool>,
     /// Made when an NF asks for it.
     pub(crate) requests: OnceCell<Rc<RefCell<Requests>>>,
 }
 
 impl DiskAccess {
     pub(crate) const fn new(bell: Option<Bell>, choice: EngineChoice) -> Self {
-        Self { bell, choice, requests: OnceCell::new() }
+        Self { bell, choice, refused: Cell::new(false), requests: OnceCell::new() }
+    }
+
+    /// Lets no NF have files.
+    pub(crate) fn refuse(&self) {
+        self.refused.set(true);
     }
 
     #[cfg(feature = "disk")]
     pub(crate) fn requests(&self, window: usize) -> Result<Rc<RefCell<Requests>>, DiskError> {
+        if self.refused.get() {
+            return Err(DiskError::Resident);
+        }
         if let Some(requests) = self.requests.get() {
             return Ok(requests.clone());
         }

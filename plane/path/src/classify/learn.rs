@@ -5,7 +5,7 @@
 //! chain and instance. A later one that comes before the first is classified without ports.
 
 use headgate_shm::{Descriptor, Region};
-use headgate_units::PortId;
+use headgate_units::{PortId, WorkerId};
 use headgate_wire::flow_key::{self, FlowKey4, FlowKeyWide, Fragment, Parsed};
 
 use super::{Register, spread_of};
@@ -33,6 +33,8 @@ struct Asked<'a> {
     board: &'a Board,
     seeds: &'a Seeds,
     now: Stamp,
+    worker: WorkerId,
+    port: PortId,
 }
 
 /// Key that rules can read.
@@ -128,8 +130,14 @@ impl Intake {
         at: usize,
     ) -> Result<Entry, DropReason> {
         let (key, port) = (burst.keys[at], burst.from.port().0 as u8);
-        let asked =
-            Asked { plan: view.plan, board: &ledger.board, seeds: &self.seeds, now: self.stamp(view.plan) };
+        let asked = Asked {
+            plan: view.plan,
+            board: &ledger.board,
+            seeds: &self.seeds,
+            now: self.stamp(view.plan),
+            worker: self.worker,
+            port: burst.from.port(),
+        };
         if key != 0 {
             // An earlier packet of the burst may have been the first of its flow.
             return asked.known_or_learnt(&mut self.flows, FlowKey4::from_bits(key));
@@ -159,8 +167,9 @@ impl Asked<'_> {
         if let Some(entry) = self.find(flows, key) {
             return Ok(entry);
         }
-        let entrance = self.plan.rules.entrance(&key.flow()).ok_or(DropReason::NoRule)?;
-        let entry = Entry { entrance, spread: spread_of(key.stored().hash(self.seeds)) };
+        let entrance = self.plan.rules.claim(&key.flow()).ok_or(DropReason::NoRule)?;
+        let hash = spread_of(key.stored().hash(self.seeds));
+        let entry = Entry { entrance, spread: self.plan.spread_from(self.port, self.worker, hash) };
         self.remember(flows, key, entry);
         Ok(entry)
     }

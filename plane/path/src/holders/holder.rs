@@ -13,6 +13,10 @@ impl Holder {
     pub const WORKER: Self = Self(1);
     /// The station `commit`: the packet waits until its output may be seen.
     pub const COMMIT: Self = Self(2);
+    /// The log of a group at its gate: the packet may have to be sent again.
+    pub const LOG: Self = Self(3);
+    /// The latch of a group: the output waits until the standby knows what it rests on.
+    pub const LATCH: Self = Self(4);
     /// Holders below this are none of the instances.
     const FIRST_INSTANCE: u16 = 16;
 

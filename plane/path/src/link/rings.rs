@@ -149,6 +149,19 @@ impl Rings {
         }
     }
 
+    /// Returns whether it was called and has not taken what it was called for yet.
+    pub fn is_on_its_way(&mut self) -> bool {
+        // What it has taken by now is only read of one that took nothing by the last time.
+        if self.is_condemned() || !self.sleep.is_on_its_way(self.to_nf.consumed_seen()) {
+            return false;
+        }
+        if self.to_nf.refresh().is_err() {
+            self.condemn(Offence::ReceiveIndex);
+            return false;
+        }
+        self.sleep.is_on_its_way(self.to_nf.consumed_seen())
+    }
+
     /// Notes the NF's load on its core. Returns whether it sleeps while packets wait for it.
     #[inline(always)]
     pub fn note_core(&mut self, cores: &mut Cores) -> bool {

@@ -23,6 +23,12 @@ impl Sleep {
         self.0.is_asleep()
     }
 
+    /// Returns whether the NF, which has taken `taken` packets ever, was called and has not taken what it was
+    /// called for yet.
+    pub fn is_on_its_way(&self, taken: u32) -> bool {
+        self.0.is_on_its_way(taken)
+    }
+
     /// Samples the doorbell of an NF that holds packets, and notes its load on its core. Returns whether it
     /// sleeps while packets wait for it.
     #[inline(always)]

@@ -4,6 +4,7 @@
 //! Only packets with a service header ask it.
 
 use headgate_units::ChainId;
+use headgate_wire::nsh::ServicePath;
 
 /// Service path that leads to a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,15 @@ impl ChainPath {
             Some(position) if position as u16 <= stages => Some(position),
             _ => None,
         }
+    }
+}
+
+impl ChainPath {
+    /// Returns the service path header of packets that leave at this position.
+    #[inline]
+    #[must_use]
+    pub const fn at(self, position: u8) -> ServicePath {
+        ServicePath { path: self.path, index: self.index.saturating_sub(position) }
     }
 }
 
@@ -60,6 +70,13 @@ impl Paths {
             }
         }
         table
+    }
+
+    /// Returns the table of chains by their service paths. Of two chains with one path the later has it: the
+    /// other is on its way out.
+    pub fn of_chains(paths: impl DoubleEndedIterator<Item = Option<ChainPath>> + ExactSizeIterator) -> Self {
+        let led = paths.enumerate().rev().filter_map(|(number, path)| Some((ChainId(number as u16), path?)));
+        Self::new(led.collect::<Vec<_>>().into_iter())
     }
 
     /// Returns the places at which a path may be, in order.

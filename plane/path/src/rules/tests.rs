@@ -122,3 +122,31 @@ fn ten_thousand_like_rules_are_one_group() {
         .collect();
     assert_eq!(Rules::new(&rules).groups.len(), 1);
 }
+
+#[test]
+fn hits_count_what_was_claimed_and_outlive_copies() {
+    let by_port = |port: u16, chain: u16| Rule {
+        destination_port: Some((port, port + 9)),
+        chain: ChainId(chain),
+        ..Rule::default()
+    };
+    let rules = Rules::new(&[by_port(80, 1), by_port(85, 2)]);
+    let flow = |port: u16| Flow {
+        ingress: PortId(0),
+        vlan: 0,
+        ethertype: ETHERTYPE_IPV4,
+        protocol: 6,
+        addresses: Some((Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into())),
+        ports: Some((1, port)),
+    };
+    let copy = rules.clone();
+    for port in [80, 88, 93, 200] {
+        assert_eq!(rules.entrance(&flow(port)), copy.claim(&flow(port)));
+    }
+    assert_eq!(rules.hits(), [2, 1]);
+    let next = Rules::new(&[by_port(85, 2)]);
+    next.begin_hits(0, 7);
+    next.begin_hits(9, 7);
+    assert!(next.claim(&flow(94)).is_some() && next.claim(&flow(80)).is_none());
+    assert_eq!((next.hits(), rules.hits()), (vec![8], vec![2, 1]));
+}

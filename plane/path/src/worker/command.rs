@@ -11,9 +11,11 @@ use crate::audit::Pause;
 use crate::classify::LookedUp;
 use crate::intake::FlowList;
 use crate::plan::Plan;
+use crate::replica;
+use crate::resident::Settle;
 use crate::stages::InstanceEnds;
 use crate::sync::{self, AtomicU32, Ordering};
-use crate::trace::TraceWriter;
+use crate::trace::Tap;
 
 /// Request of the control loop to a worker.
 pub enum Command {
@@ -21,6 +23,13 @@ pub enum Command {
     Plan(Arc<Plan>),
     /// Take an instance into service. The one that had its number before was reclaimed.
     Attach(Box<InstanceEnds>),
+    /// Make an NF that lives in the worker's thread, which is attached like any other once it is ready.
+    Settle {
+        /// The instance.
+        number: InstanceId,
+        /// Makes it.
+        settle: Settle,
+    },
     /// Take an instance out of service: its process is gone. Answered by
     /// [`Event::Reclaimed`](super::Event::Reclaimed), or, where a standby has taken over meanwhile, which
     /// lives, by [`Event::Promoted`](super::Event::Promoted) before.
@@ -67,10 +76,22 @@ pub enum Command {
     },
     /// Measure the cost of each station, or stop.
     Measure(bool),
-    /// Trace packets at each station into this ring, or stop.
-    Trace(Option<TraceWriter>),
+    /// Serve a tap.
+    Tap {
+        /// Number to take it away by.
+        number: u32,
+        /// The tap.
+        tap: Box<Tap>,
+    },
+    /// Serve a tap no longer.
+    Untap {
+        /// Its number.
+        number: u32,
+    },
     /// Take in packets from ports, or no more; packets on their way go on. A worker begins with it.
     Receive(bool),
+    /// For the group of the worker, or to take part in one.
+    Group(Box<replica::Command>),
     /// Give everything back and end.
     Stop,
 }

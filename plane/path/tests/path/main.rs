@@ -8,6 +8,8 @@ mod hostile;
 mod long;
 mod made;
 mod pressure;
+mod replica;
+mod residents;
 mod seams;
 mod service;
 mod standby;

@@ -1,6 +1,7 @@
 //! Service headers (RFC 8300): packets enter by them, leave with them, and end because of them.
 
 mod hostile;
+mod links;
 
 use headgate_path::plan::{Exit, TunnelId};
 use headgate_path::rules::Rule;
@@ -365,6 +366,6 @@ fn an_unknown_port_of_the_plan_takes_no_headers() {
     let plan = headgate_path::plan::Plan::new(world.parts.clone());
     assert_eq!(plan.service_address(PortId(0)), Some(OWN.0));
     assert_eq!(plan.service_address(PortId(9)), None);
-    let entrance = plan.entrance_by(path(254)).unwrap();
+    let entrance = plan.entrance_by(path(254), false).unwrap();
     assert_eq!((entrance.chain(), entrance.position()), (ChainId(1), 1));
 }

@@ -16,7 +16,7 @@ use std::sync::mpsc::channel;
 
 use headgate_path::plan::{Exit, TunnelId, UNCLAIMED};
 use headgate_path::rules::Rule;
-use headgate_path::trace;
+use headgate_path::trace::{self, Steps, Tap, Wanted};
 use headgate_path::worker::{Command, Pass};
 use headgate_shm::{Verdict, doorbell};
 use headgate_units::{ChainId, PortId};
@@ -200,20 +200,29 @@ fn watch() -> Option<SystemCalls> {
     }
 }
 
+/// Returns a tap that takes everything, and whose ring is soon full.
+fn tap() -> Tap {
+    let (steps, chain, instances, filter) = (Steps::ALL, None, None, None);
+    let wanted = Wanted { steps, chain, instances, filter, bytes: 256, picks: None };
+    Tap::new(wanted, trace::ring(1 << 14).0)
+}
+
 #[test]
 fn passes_with_packets_neither_allocate_nor_call_the_kernel() {
     let mut world = world();
     let watch = watch();
     world.signals.releases.allow(ChainId(TUNNELLED), u64::MAX);
-    for (measured, traced) in [(false, false), (true, false), (false, true)] {
-        for mailbox in &world.mailboxes {
+    for (measured, tapped) in [(false, false), (true, false), (false, true)] {
+        for (number, mailbox) in world.mailboxes.iter().enumerate() {
             mailbox.post(Command::Measure(measured));
-            mailbox.post(Command::Trace(traced.then(|| trace::ring(1024).0)));
+            if tapped {
+                mailbox.post(Command::Tap { number: number as u32, tap: Box::new(tap()) });
+            }
         }
         cost_of(&mut world, None, WARM_UP);
         let left = world.left(1) + world.left(2);
         let cost = cost_of(&mut world, watch.as_ref(), PASSES);
-        assert_eq!(cost, Cost::default(), "measured: {measured}, traced: {traced}");
+        assert_eq!(cost, Cost::default(), "measured: {measured}, tapped: {tapped}");
         assert!(world.left(1) + world.left(2) - left > 4 * PASSES as u64, "packets moved meanwhile");
     }
     world.check();

@@ -14,6 +14,7 @@ use crate::ledger::Ledger;
 use crate::link::service::Death;
 use crate::link::sleep::Sleep;
 use crate::probe::Probe;
+use crate::trace::At;
 
 use super::Rings;
 use super::ends::RingEnds;
@@ -103,7 +104,8 @@ impl Rings {
         let place = holders.place(packet.index());
         holders.set_place(packet.index(), Place::lent(Holder::WORKER));
         succession.retired.push(packet);
-        ledger.count_ended(place.chain(), DropReason::Poison, &[packet]);
+        let at = At::Instance(self.number);
+        ledger.count_ended(at, place.chain(), self.region, DropReason::Poison, &[packet]);
         ledger.board.instances[self.number.index()].drops[DropReason::Poison as usize].add(1);
         true
     }

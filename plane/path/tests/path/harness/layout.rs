@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use headgate_decide::pressure::QueueMarks;
 use headgate_path::holders::ExtrasWanted;
 use headgate_path::link::Handling;
-use headgate_path::plan::{Chain, ChainPath, Exit, NodeId, OnFailure, Stage, Tunnel, TunnelId};
+use headgate_path::plan::{
+    Across, Chain, ChainPath, Exit, Inner, NodeId, OnFailure, Senders, Stage, Tunnel, TunnelId,
+};
 use headgate_path::rules::Rule;
 use headgate_port::Queue;
 use headgate_units::{ChainId, InstanceId, NfId, PortId, Ticks};
@@ -30,8 +32,12 @@ pub const HERE: At = At { worker: 0, region: 0 };
 pub struct PortAt {
     pub at: At,
     pub bound: bool,
+    /// Whether every worker is said to have a queue of it.
+    pub everywhere: bool,
     /// The address to which it takes service headers.
     pub service_address: Option<[u8; 6]>,
+    /// The senders of these.
+    pub senders: Senders,
 }
 
 /// Maker of a port's queue: its number, its outside, the only region it can send from.
@@ -50,7 +56,7 @@ pub struct Layout {
     pub stages: Vec<Stage>,
     pub instances: Vec<At>,
     pub chains: Vec<Option<Chain>>,
-    pub nodes: Vec<TunnelId>,
+    pub nodes: Vec<Option<TunnelId>>,
     pub tunnels: Vec<Tunnel>,
     pub rules: Vec<Rule>,
     pub extras: ExtrasWanted,
@@ -126,26 +132,44 @@ impl Layout {
 
     /// Adds a port that sends from its own region only.
     pub fn port(mut self, at: At) -> Self {
-        self.ports.push(PortAt { at, bound: true, service_address: None });
+        self.ports.push(PortAt {
+            at,
+            bound: true,
+            everywhere: false,
+            service_address: None,
+            senders: Senders::Anybody,
+        });
         self
     }
 
     /// Adds a port that sends from any region.
     pub fn free_port(mut self, at: At) -> Self {
-        self.ports.push(PortAt { at, bound: false, service_address: None });
+        self.ports.push(PortAt {
+            at,
+            bound: false,
+            everywhere: false,
+            service_address: None,
+            senders: Senders::Anybody,
+        });
+        self
+    }
+
+    /// Lets the port named last be one of which every worker has a queue: the others get nothing by theirs.
+    pub fn everywhere(mut self) -> Self {
+        self.ports.last_mut().unwrap().everywhere = true;
         self
     }
 
     /// Adds a tunnel: a header in front of frames that leave by a port.
     pub fn tunnel(mut self, port: u16, header: &[u8]) -> Self {
-        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec(), service: None });
+        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec(), inner: Inner::Frame });
         self
     }
 
     /// Adds a tunnel with service headers behind a header.
     pub fn service_tunnel(mut self, port: u16, header: &[u8], path: u32, index: u8) -> Self {
-        let service = Some(ServicePath { path, index });
-        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec(), service });
+        let inner = Inner::OnPath(ServicePath { path, index });
+        self.tunnels.push(Tunnel { port: PortId(port), header: header.to_vec(), inner });
         self
     }
 
@@ -158,7 +182,7 @@ impl Layout {
 
     /// Lets the stage named last run on a node that this tunnel leads to.
     pub fn elsewhere(mut self, tunnel: u16) -> Self {
-        self.nodes.push(TunnelId(tunnel));
+        self.nodes.push(Some(TunnelId(tunnel)));
         self.stages.last_mut().unwrap().elsewhere = Some(NodeId(self.nodes.len() as u16 - 1));
         self
     }
@@ -167,6 +191,11 @@ impl Layout {
     pub fn nf(mut self, name: &str, instances: &[At]) -> Self {
         let mut stage = Stage::new(name.to_owned(), OnFailure::Drop);
         let first = self.instances.len() as u16;
+        let of_worker = |worker: usize| {
+            let all = (first..).zip(instances).filter(move |(_, at)| usize::from(at.worker) == worker);
+            all.map(|(number, _)| InstanceId(number)).collect()
+        };
+        stage.set_instances((0..self.workers).map(of_worker).collect());
         stage.set_running((first..first + instances.len() as u16).map(InstanceId).collect());
         self.stages.push(stage);
         self.instances.extend_from_slice(instances);
@@ -189,6 +218,7 @@ impl Layout {
             delay_bound_us: None,
             committed: false,
             path: None,
+            across: None,
         }));
         self
     }
@@ -200,6 +230,22 @@ impl Layout {
     /// Gives the chain named last a service path, and the service index of its first stage.
     pub fn on_path(mut self, path: u32, index: u8) -> Self {
         self.last_chain().path = Some(ChainPath { path, index });
+        self
+    }
+
+    /// Makes a port the end of a link: its address, and the neighbour's.
+    pub fn link(mut self, port: usize, own: MacAddress, neighbour: MacAddress) -> Self {
+        let at = &mut self.ports[port];
+        (at.service_address, at.senders) = (Some(own.0), Senders::Neighbour(neighbour.0));
+        self.extras.service = true;
+        self.tunnels.push(Tunnel::by_link(PortId(port as u16), own.0, neighbour.0));
+        self
+    }
+
+    /// Leads the chain named last over several nodes, by a service path.
+    pub fn across(mut self, path: u32) -> Self {
+        let path = ChainPath { path, index: 255 };
+        self.last_chain().across = Some(Across { path, enters: true, ingress: 1, egress: 3 });
         self
     }
 

@@ -28,7 +28,7 @@ use headgate_path::rules::Rules;
 use headgate_path::signals::Signals;
 use headgate_path::stages::InstanceEnds;
 use headgate_path::worker::{Command, Event, Mailbox, Pass, Setup, Worker};
-use headgate_shm::{ControlLayout, Geometry, ManagerSide, PagesWanted, Region, Stack};
+use headgate_shm::{ControlLayout, Geometry, ManagerSide, Pages, PagesWanted, Region, Stack};
 use headgate_units::{ChainId, CoreId, InstanceId, PortId, RegionId, Ticks, WorkerId};
 
 use layout::{At, Layout};
@@ -79,7 +79,7 @@ impl World {
         let shapes = layout.regions.iter().map(shape);
         let regions: Vec<Region> =
             shapes.map(|shape| Region::create("test", shape, PagesWanted::Ordinary).unwrap()).collect();
-        let records = |region: &Region| Holders::new(region.geometry(), layout.extras);
+        let records = |region: &Region| Holders::new(region.geometry(), layout.extras, Pages::Huge);
         let holders: Vec<_> = regions.iter().map(|region| Arc::new(records(region))).collect();
         let signals =
             Signals::new(layout.workers, layout.chains_max, layout.instances_max, layout.shed_by_flow);
@@ -117,6 +117,7 @@ impl World {
                     capacity: layout.flows,
                     tick: Ticks(PASS_TICKS),
                     idle_ticks: layout.idle_ticks,
+                    pages: Pages::Huge,
                     seeds: Seeds([0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03]),
                 },
                 ticks_per_micro: TICKS_PER_MICRO,
@@ -380,8 +381,12 @@ fn parts(layout: &Layout) -> Parts {
             .ports
             .iter()
             .map(|port| PortPlace {
-                worker_for: vec![WorkerId(port.at.worker); layout.workers],
+                worker_for: match port.everywhere {
+                    true => (0..layout.workers as u8).map(WorkerId).collect(),
+                    false => vec![WorkerId(port.at.worker); layout.workers],
+                },
                 service_address: port.service_address,
+                senders: port.senders,
             })
             .collect(),
         instances: layout.instances.iter().map(|at| InstancePlace { worker: WorkerId(at.worker) }).collect(),

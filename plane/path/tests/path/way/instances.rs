@@ -12,7 +12,7 @@ use headgate_units::PortId;
 
 use crate::harness::World;
 use crate::harness::frames::{assert_same_flows, by_flow, interleaved, label};
-use crate::harness::layout::{HERE, Layout};
+use crate::harness::layout::{At, HERE, Layout};
 
 const FLOWS: u32 = 200;
 
@@ -88,6 +88,70 @@ fn instances_go_and_come_and_other_flows_stay() {
 
     world.set_running(0, &[3]);
     assert!(owners(&mut world, &seen).values().all(|&owner| owner == 3));
+    world.finish();
+}
+
+/// Two NFs with an instance at each of two workers, and a port to which packets come at each: 0 and 1.
+/// Instances 0 and 2 are worker 0's.
+fn shared_by_workers() -> (World, Seen) {
+    let other = At { worker: 1, region: 0 };
+    let layout = Layout::new().workers(2).region(2048, 320);
+    let layout = layout.port(HERE).everywhere().port(other).everywhere().port(HERE);
+    let layout = layout.nf("first", &[HERE, other]).nf("second", &[HERE, other]);
+    let mut world = World::new(layout.chain(&[0, 1], Exit::Port(PortId(2))).default_chain(1));
+    let seen = Seen::default();
+    (0..4).for_each(|number| record(&mut world, number, &seen));
+    (world, seen)
+}
+
+/// Sends packets of flows by a port, and returns the instances that saw any of them.
+#[track_caller]
+fn visited(world: &mut World, seen: &Seen, port: usize, flows: std::ops::Range<u32>) -> BTreeSet<u16> {
+    let offered = interleaved(flows, 0..3);
+    world.offer(port, &offered);
+    world.settle();
+    assert_same_flows(&offered, &world.sent(2));
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    assert!(seen.values().all(|instances| instances.len() == 2), "one of each NF: {seen:?}");
+    seen.into_values().flatten().collect()
+}
+
+#[test]
+fn workers_prefer_their_own_instances() {
+    let (mut world, seen) = shared_by_workers();
+    assert_eq!(visited(&mut world, &seen, 0, 0..FLOWS), [0, 2].into());
+    assert_eq!(visited(&mut world, &seen, 1, FLOWS..2 * FLOWS), [1, 3].into());
+    // Nothing had to change the worker but what leaves by the other one's port.
+    assert_eq!(visited(&mut world, &seen, 0, 0..FLOWS), [0, 2].into());
+    world.finish();
+}
+
+/// Flows of an instance that dies go to the other worker's and come back for the NF behind it.
+#[test]
+fn a_death_at_one_worker_moves_no_flow_of_another_nf_or_worker() {
+    let (mut world, seen) = shared_by_workers();
+    assert_eq!(visited(&mut world, &seen, 0, 0..FLOWS), [0, 2].into());
+    world.set_running(0, &[1]);
+    assert_eq!(visited(&mut world, &seen, 0, 0..FLOWS), [1, 2].into());
+    assert_eq!(visited(&mut world, &seen, 1, FLOWS..2 * FLOWS), [1, 3].into());
+    world.set_running(0, &[0, 1]);
+    assert_eq!(visited(&mut world, &seen, 0, 0..FLOWS), [0, 2].into());
+    assert_eq!(visited(&mut world, &seen, 1, FLOWS..2 * FLOWS), [1, 3].into());
+    world.finish();
+}
+
+/// Where workers have different numbers of instances, each instance gets as much as another.
+#[test]
+fn uneven_workers_share_evenly() {
+    let other = At { worker: 1, region: 0 };
+    let layout = Layout::new().workers(2).region(2048, 320);
+    let layout = layout.port(HERE).everywhere().port(HERE).nf("nf", &[HERE, HERE, other]);
+    let mut world = World::new(layout.chain(&[0], Exit::Port(PortId(1))).default_chain(1));
+    let seen = Seen::default();
+    (0..3).for_each(|number| record(&mut world, number, &seen));
+    let owners = owners(&mut world, &seen);
+    let count = |who: u16| owners.values().filter(|owner| **owner == who).count();
+    assert!((0..3).all(|who| count(who) > FLOWS as usize / 6), "{owners:?}");
     world.finish();
 }
 

@@ -1,7 +1,7 @@
 //! The plan changes while packets are on their way.
 
 use headgate_path::BURST;
-use headgate_path::plan::{Chain, Exit, PortPlace};
+use headgate_path::plan::{Chain, Exit, PortPlace, Senders};
 use headgate_path::rules::Rules;
 use headgate_shm::Verdict;
 use headgate_units::{PortId, WorkerId};
@@ -69,6 +69,20 @@ fn packets_of_a_removed_chain_end_and_others_stay() {
     world.finish();
 }
 
+/// Rules are asked, and their hits counted, once for a flow and not for its packets.
+#[test]
+fn a_rule_is_hit_once_by_each_flow() {
+    let mut world = world();
+    world.offer(0, &interleaved(0..10, 0..6));
+    world.settle();
+    let hits = world.parts.rules.hits();
+    assert_eq!(hits.iter().sum::<u64>(), 10, "{hits:?}");
+    world.offer(0, &interleaved(5..12, 6..9));
+    world.settle();
+    assert_eq!(world.parts.rules.hits().iter().sum::<u64>(), 12);
+    world.finish();
+}
+
 /// A chain that became shorter: packets beyond its new end leave where it ends now, not where some other
 /// chain would send them.
 #[test]
@@ -91,6 +105,7 @@ fn packets_beyond_the_end_of_a_changed_chain_leave_it() {
                 delay_bound_us: None,
                 committed: false,
                 path: None,
+                across: None,
             });
         });
         world.settle();
@@ -103,8 +118,9 @@ fn packets_beyond_the_end_of_a_changed_chain_leave_it() {
 #[test]
 fn a_port_nobody_serves_yet_loses_its_packets_and_nothing_else() {
     let mut world = world();
-    world
-        .replan(|parts| parts.ports.push(PortPlace { worker_for: vec![WorkerId(0)], service_address: None }));
+    let unserved =
+        PortPlace { worker_for: vec![WorkerId(0)], service_address: None, senders: Senders::Anybody };
+    world.replan(|parts| parts.ports.push(unserved.clone()));
     world.on(0, Box::new(|_, packet| packet.with_verdict(Verdict::Port(3))));
     world.offer(0, &interleaved(0..1, 0..20));
     world.settle();

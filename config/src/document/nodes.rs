@@ -1,0 +1,86 @@
+//! Tables of configurations for several nodes: nodes, links between them, and groups of chains that nodes
+//! keep for each other.
+
+use crate::limits::CORE_MAX;
+use crate::read::{EMPTY, Field, Keys, Many, Object, Read, key_of, tables};
+use crate::report::{Report, Span};
+use crate::tree::{Node, Value};
+use crate::values::{InterfaceAddress, InterfaceName, Name, Period, Text, Whole};
+use serde_json::Value as Json;
+
+/// A core of the machine.
+type Core = Whole<0, CORE_MAX>;
+/// 1 ms to 10 s. Our choice: below, no scheduler of a machine that does anything else keeps the pace; above,
+/// the kernel's own signs are sooner.
+pub type BfdInterval = Period<1_000_000, 10_000_000_000>;
+/// 10 us to 1 s. Our choice: below, a commit would carry a packet or none; above, no sender waits.
+pub type CommitPeriod = Period<10_000, 1_000_000_000>;
+/// 1 ms to 1 min. Our choice: below, the group would do nothing else; above, no log holds what comes.
+pub type CheckpointPeriod = Period<1_000_000, 60_000_000_000>;
+/// Packets in a log or a latch: several bursts to about what a region has buffers for.
+pub type PacketsKept = Whole<256, 1_048_576>;
+
+tables! {
+    /// A node: a machine, or a part of one, with a manager of its own. A file with nodes is the same on all
+    /// of them, and `headgate up FILE --node NAME` runs the part of one.
+    pub struct NodeTable at "[[node]]" {
+        /// Name of the node, used by links, groups, ports and NFs.
+        required name: Name;
+        /// Cores of its workers, one polling thread each. Default: `cores` of [manager].
+        optional cores: Many<Core>;
+        /// Folder in which it keeps what has to survive a restart: the views of its groups. Nodes of groups
+        /// need one, each its own.
+        optional state: Text;
+    }
+
+    /// A link between two nodes: an interface of the kernel at each. There may be several between two nodes.
+    pub struct LinkTable at "[[link]]" {
+        /// The two nodes.
+        required nodes: Many<Name>;
+        /// The interface of each, in the same order.
+        required interfaces: Many<InterfaceName>;
+        /// The address of each interface, in the same order, with the length of the network that both are in.
+        /// The interfaces have them already.
+        required addresses: Many<InterfaceAddress>;
+        /// MTU of both interfaces, 1318 to 65535 bytes. Packets of chains over several nodes have 38 bytes of
+        /// headers on links. Default: what the interfaces have; 1600 where `headgate lab` makes them.
+        optional mtu: Whole<1318, 65_535>;
+        /// How the two notice that the other, or the link, is gone (BFD, RFC 5880 and 5881).
+        defaulted bfd: BfdTable = EMPTY;
+    }
+
+    /// Bidirectional Forwarding Detection on a link.
+    pub struct BfdTable at "bfd" {
+        /// Time between two packets, each way, 1 ms to 10 s. The slower of what the two ends ask for is used.
+        defaulted interval: BfdInterval = "10ms";
+        /// Number of packets in a row that may be missing before the neighbour is down, 1 to 255.
+        defaulted multiplier: Whole<1, 255> = 3;
+    }
+
+    /// Chains that share NFs. Their packets are logged at one node, worked on at a second, and what it
+    /// knows is kept by a third, which takes over when the second fails.
+    pub struct GroupTable at "[[group]]" {
+        /// Name of the group.
+        required name: Name;
+        /// Its chains: all that visit any of its NFs.
+        required chains: Many<Name>;
+        /// Node where packets enter and leave. It logs them, and says who is active.
+        required gate: Name;
+        /// Node that works on them at first.
+        required active: Name;
+        /// Node that takes over.
+        required standby: Name;
+        /// Packets that the gate keeps until the standby has what came of them, 256 to 1Mi; each takes one of
+        /// its buffers. When it is full new packets are shed.
+        defaulted log: PacketsKept = 16_384;
+        /// Packets that wait at the active node until the standby knows of them, 256 to 1Mi.
+        defaulted latch: PacketsKept = 8192;
+        /// Commits under way at once, 1 to 64.
+        defaulted window: Whole<1, 64> = 3;
+        /// Longest time between two commits while there is something to commit, 10 us to 1 s.
+        defaulted commit_every: CommitPeriod = "100us";
+        /// Time between two copies of the NFs' state to the standby, 1 ms to 1 min; one more is made when the
+        /// log is filled to 70 percent.
+        defaulted checkpoint_every: CheckpointPeriod = "20ms";
+    }
+}

@@ -1,0 +1,186 @@
+//! The part of a configuration that is for several nodes, as one of them sees it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::super::digest::Digest;
+use super::ids::{ChainId, NfId, PortId};
+
+/// The node whose part a configuration is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Folder of what has to survive a restart; `None`: nothing has to.
+    pub state: Option<PathBuf>,
+    /// Digest of the whole file, which is the same on all nodes.
+    pub digest: Digest,
+    /// Links to other nodes, in the order of the file.
+    pub links: Vec<NodeLink>,
+    /// Groups that it has a part in, in the order of the file.
+    pub groups: Vec<Group>,
+    /// All nodes and links.
+    pub network: Network,
+}
+
+/// All nodes and links of a file: the same at all nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Network {
+    /// Names of the nodes.
+    pub nodes: Vec<String>,
+    /// Nodes of each link, by place.
+    pub links: Vec<[u16; 2]>,
+}
+
+impl Network {
+    /// Returns the place of a node.
+    pub fn place(&self, node: &str) -> Option<u16> {
+        self.nodes.iter().position(|one| one == node).map(|place| place as u16)
+    }
+}
+
+/// Way of a chain over several nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Across {
+    /// Service path identifier by which nodes hand its packets on: the same at all nodes.
+    pub path: u32,
+    /// All of its NFs, in order.
+    pub stages: Vec<StageAt>,
+    /// Node where packets leave.
+    pub exit: String,
+    /// The port there; "nf" where the last NF names it.
+    pub out: String,
+}
+
+impl Across {
+    /// Returns the name of the port where packets leave, with its node.
+    pub fn exit_name(&self) -> String {
+        format!("{}@{}", self.out, self.exit)
+    }
+}
+
+/// Stage of a chain over several nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StageAt {
+    /// The NF.
+    pub nf: String,
+    /// The node it runs on.
+    pub node: String,
+}
+
+impl StageAt {
+    /// Returns its name, as one node tells it.
+    pub fn name_at(&self, node: &str) -> String {
+        if self.node == node { self.nf.clone() } else { format!("{}@{}", self.nf, self.node) }
+    }
+}
+
+/// A link to another node, seen from this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeLink {
+    /// Its place among the links of the file: the same at both ends.
+    pub number: u16,
+    /// The other node.
+    pub peer: String,
+    /// Our interface.
+    pub interface: String,
+    /// Our address.
+    pub address: IpAddr,
+    /// Leading bits that both addresses share.
+    pub prefix_bits: u8,
+    /// The other node's address.
+    pub peer_address: IpAddr,
+    /// How its end is noticed.
+    pub bfd: Bfd,
+    /// MTU that both interfaces are to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+}
+
+/// Bidirectional Forwarding Detection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bfd {
+    /// Time between two packets, each way, in nanoseconds.
+    pub interval_ns: u64,
+    /// Number of packets in a row that may be missing.
+    pub multiplier: u8,
+}
+
+/// Part of a node in a group, as the file has it; a failover changes who is active.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Packets enter and leave there.
+    Gate,
+    /// Works on them.
+    Active,
+    /// Takes over.
+    Standby,
+}
+
+impl Role {
+    /// Returns the word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Gate => "gate",
+            Self::Active => "active",
+            Self::Standby => "standby",
+        }
+    }
+}
+
+/// Chains that nodes keep for each other. Places in [`Group::chains`], [`Group::ports`] and [`Group::nfs`]
+/// are the same at all of its nodes, so that messages can name things by them; the numbers in them are this
+/// node's own.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its place among the groups of the file: the same at all nodes.
+    pub number: u16,
+    /// Part of this node.
+    pub role: Role,
+    /// Node where packets enter and leave.
+    pub gate: String,
+    /// Node that works on them at first.
+    pub active: String,
+    /// Node that takes over.
+    pub standby: String,
+    /// Its chains. At the gate they have no stages.
+    pub chains: Vec<ChainId>,
+    /// Ports of the gate. At the other nodes they are [`super::Backend::Elsewhere`].
+    pub ports: Vec<PortId>,
+    /// NFs of its chains; none at the gate.
+    pub nfs: Vec<NfId>,
+    /// Packets that the gate keeps.
+    pub log: u32,
+    /// Packets that wait at the active node for the standby.
+    pub latch: u32,
+    /// Commits under way at once.
+    pub window: u32,
+    /// Longest time between two commits, in nanoseconds.
+    pub commit_every_ns: u64,
+    /// Time between two checkpoints, in nanoseconds.
+    pub checkpoint_every_ns: u64,
+}
+
+impl Node {
+    /// Returns whether it works, or stands by, for a group.
+    #[must_use]
+    pub fn works_for_groups(&self) -> bool {
+        self.groups.iter().any(|group| group.role != Role::Gate)
+    }
+}
+
+impl Group {
+    /// Returns the node with a role in it.
+    pub fn node(&self, role: Role) -> &str {
+        match role {
+            Role::Gate => &self.gate,
+            Role::Active => &self.active,
+            Role::Standby => &self.standby,
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What the control loop does for a group: NFs begin anew with another node's state, what the machine reports
+//! becomes events, and operators get their answers.
+
+use std::sync::mpsc::Sender;
+
+use headgate_api::request::Applied;
+use headgate_decide::lifecycle::{Cause, Event as LifeEvent, State as Life};
+use headgate_decide::replicate::Peer;
+use headgate_decide::replicate::gate::Report as OfGate;
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_path::replica::{Command as Order, States};
+
+use super::Control;
+use super::instances::{Effect, Ground, Instances};
+use super::replication::OfGroup;
+use super::replication::news::{Kept, News};
+use super::replication::told::{self, Wish};
+use super::state::StateHome;
+use crate::api::{Answer, RequestError};
+use crate::ports;
+use crate::status::{Event, EventCode, GroupStatus};
+
+/// Time that an operator waits for another active node. Our choice: below the patience of who asks
+/// ([`headgate_api::request::ANSWER_PATIENCE`]), and above what it takes to copy the largest state.
+const WISH_PATIENCE: Span = Span::from_secs(20);
+
+impl Control {
+    /// Takes part in the group of this node, once its instances are known.
+    pub(super) fn join_group(&mut self) {
+        let Some(mut replication) = self.replication.take() else { return };
+        let of_group = |nf: &crate::config::model::NfId| {
+            let name = &self.config.nfs[nf.index()].name;
+            let at = self.instances.iter().position(|one| one.seat.nf.name == *name)?;
+            let state = self.instances[at].state.as_ref().map(|state| (state.file(), state.bytes()));
+            Some(OfGroup { at, state })
+        };
+        let nfs = replication.group.nfs.iter().filter_map(of_group).collect();
+        match replication.join(&self.config, nfs) {
+            Ok(()) => self.replication = Some(replication),
+            Err(why) => self.log(EventCode::GroupFailed, "manager", why),
+        }
+    }
+
+    /// Handles what the keeper of a group has to say.
+    pub(super) fn on_group_news(&mut self, news: News) {
+        match news {
+            News::Restore(states) => self.restore_states(states.as_deref()),
+            News::Gate(at, report) => self.on_gate_report(at, &report),
+            News::Node(at, report) => {
+                let (code, what) = told::of_node(&report);
+                self.log_group(at, code, what);
+            }
+            News::Foreign(at, peer, digest) => {
+                let Some(replication) = &self.replication else { return };
+                let what = told::foreign(replication.name_of(peer), digest, replication.digest);
+                self.log_group(at, EventCode::GroupForeign, what);
+            }
+            News::Resumed(at, view) => {
+                let Some(replication) = &mut self.replication else { return };
+                let Some(failover) = replication.failover.as_mut().filter(|one| one.view == view) else {
+                    return;
+                };
+                failover.resumed_at = Some(at);
+                let what = failover.sentence();
+                self.log_group(at, EventCode::GroupResumed, what);
+            }
+            News::Kept(at, kept) => {
+                let (code, what) = match kept {
+                    Kept::Fails(what) => (EventCode::GroupFailed, what),
+                    Kept::Works(what) => (EventCode::GroupMended, what),
+                };
+                self.log_group(at, code, what);
+            }
+        }
+    }
+
+    fn log_group(&mut self, at: Moment, code: EventCode, what: String) {
+        let Some(replication) = &self.replication else { return };
+        self.events.add(Event::new(at.0, code, &replication.group.name, what));
+    }
+
+    fn on_gate_report(&mut self, at: Moment, report: &OfGate) {
+        let Some(replication) = &mut self.replication else { return };
+        if let OfGate::View(assignment) = report {
+            replication.note_view(at, assignment);
+        }
+        let (code, what) = replication.of_gate(report);
+        self.log_group(at, code, what);
+        self.answer_wish();
+    }
+
+    /// Has all NFs of the group begin anew, with this state or an empty one.
+    fn restore_states(&mut self, states: Option<&States>) {
+        let Some(replication) = &mut self.replication else { return };
+        replication.restores = true;
+        for (place, at) in replication.instances.clone().into_iter().enumerate() {
+            let image = states.and_then(|states| states.get(place)).map(Vec::as_slice);
+            self.with_instances(|instances, ground, effects| {
+                instances.begin_anew(at, image, ground, effects)
+            });
+        }
+        self.tend_group();
+    }
+
+    /// Goes on with NFs that begin anew, and polls interfaces of links.
+    pub(super) fn tend_group(&mut self) {
+        let Some(replication) = &mut self.replication else { return };
+        let is_anew = |at: &usize| {
+            let instance = &self.instances[*at];
+            let known = instance.state.as_ref().is_none_or(StateHome::is_known);
+            known && instance.state() == Life::Running
+        };
+        if replication.restores && replication.instances.iter().all(is_anew) {
+            replication.restores = false;
+            replication.order(Order::Restored);
+        }
+        for (name, state) in replication.poll_links() {
+            let (is_up, what) = ports::interfaces::interface_sentence(&name, state);
+            self.log(if is_up { EventCode::PortUp } else { EventCode::PortDown }, &name, what);
+        }
+        self.answer_wish();
+    }
+
+    /// Returns the status of the group of this node.
+    pub(super) fn group_status(&self) -> Vec<GroupStatus> {
+        let chain = |at: usize| self.config.chains[at].name.clone();
+        self.replication.iter().map(|replication| replication.status(chain)).collect()
+    }
+
+    /// Begins to make the standby of a group active: with a last copy of all state, or at once.
+    /// Returns the answer where that cannot be.
+    pub(super) fn hand_group_over(
+        &mut self,
+        group: &str,
+        to: Option<&str>,
+        reply: &Sender<Answer>,
+    ) -> Option<Answer> {
+        let since = self.now();
+        let Some(replication) = &mut self.replication else {
+            return Some(Err(RequestError::failed("this manager's node is of no group".to_owned())));
+        };
+        let standby = match replication.check(group, to) {
+            Ok(standby) => standby,
+            Err(refusal) => return Some(Err(refusal)),
+        };
+        let is_hand_over = to.is_some();
+        replication.order(if is_hand_over { Order::HandOver(true) } else { Order::FailOver });
+        replication.wish = Some(Wish { to: standby, since, is_hand_over, reply: reply.clone() });
+        None
+    }
+
+    /// Answers an operator whose wish is fulfilled, or cannot be.
+    pub(super) fn answer_wish(&mut self) {
+        let now = self.now();
+        let Some(replication) = &mut self.replication else { return };
+        let Some(wish) = &replication.wish else { return };
+        let told = replication.told.filter(|told| told.active.node == wish.to);
+        let answer = match told {
+            Some(told) => {
+                let (_, what) = replication.of_gate(&OfGate::View(told));
+                let changes = vec![format!("group {}: {what}", replication.group.name)];
+                serde_json::to_value(Applied { changes })
+                    .map_err(|error| RequestError::failed(error.to_string()))
+            }
+            None if now < wish.since + WISH_PATIENCE => return,
+            None => {
+                if wish.is_hand_over {
+                    replication.order(Order::HandOver(false));
+                }
+                Err(RequestError::failed(format!(
+                    "group `{}` was not handed over within {} s, and goes on as before; see `headgate show groups` and \
+                     `headgate show events`",
+                    replication.group.name,
+                    WISH_PATIENCE.as_millis() / 1000
+                )))
+            }
+        };
+        if let Some(wish) = replication.wish.take() {
+            // Who asked may be gone.
+            let _ = wish.reply.send(answer);
+        }
+    }
+
+    /// Notes that a node is out of reach, in case the group has to do without it.
+    pub(super) fn note_lost(&mut self, node: &str, at: Moment) {
+        let Some(replication) = &mut self.replication else { return };
+        let active = replication.told.map(|told| replication.name_of(Peer::Node(told.active.node)) == node);
+        if active == Some(true) {
+            replication.lost_at = Some(at);
+        }
+    }
+}
+
+impl Instances {
+    /// Has an instance begin anew, with an image of its state or an empty one.
+    fn begin_anew(
+        &mut self,
+        at: usize,
+        image: Option<&[u8]>,
+        ground: &mut Ground<'_>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let instance = &mut self[at];
+        let (who, Some(state)) = (instance.seat.name.clone(), &mut instance.state) else { return };
+        let (code, what) = match state.replace(&who, image) {
+            Ok(()) => (EventCode::StateKept, "begins anew with the state of another node".to_owned()),
+            Err(why) => {
+                (EventCode::StateDiscarded, format!("the state of another node cannot be used: {why}"))
+            }
+        };
+        effects.push(Effect::Log { code, who, what });
+        self.tell(at, LifeEvent::Condemned(Cause::StateReplaced), ground, effects);
+    }
+}

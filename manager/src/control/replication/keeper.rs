@@ -1,0 +1,135 @@
+//! The keeper of a group: a thread for what its worker waits for and must not do itself, and which the
+//! control loop would let wait behind other things.
+//!
+//! A view is on disk before anybody hears of it; where it cannot be written it is tried again, and the view
+//! before stays in force. State of NFs is copied while they have no packet: the group stands still meanwhile.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use headgate_decide::replicate::{Assignment, Epoch};
+use headgate_decide::units::Instant as Moment;
+use headgate_host::clock::Clock;
+use headgate_path::replica::{Command as Order, Event, States};
+use headgate_path::worker::{Command, Mailbox};
+
+use super::news::{Kept, News};
+use super::record::Records;
+use crate::api::Handle;
+use crate::control::state::StateFile;
+
+/// Time between two attempts at what failed. Our choice: as soon as an operator has made room it goes on, and
+/// a disk that is full is left alone.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What the thread has.
+pub struct Keeper {
+    /// The group's name.
+    pub group: String,
+    /// Files that outlive the manager.
+    pub records: Option<Records>,
+    /// State of each NF of the group with its size; `None` of one that keeps none.
+    pub states: Vec<Option<(StateFile, u64)>>,
+    /// The worker's.
+    pub mailbox: Arc<Mailbox>,
+    /// Way to the control loop.
+    pub handle: Handle,
+    /// When the manager's time begins.
+    pub started_ns: u64,
+    /// Clock of all times.
+    pub clock: Clock,
+}
+
+impl Keeper {
+    /// Starts the thread. It ends with the worker.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn start(self, events: Receiver<Event>) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name("hg-group".to_owned());
+        thread.spawn(move || self.run(&events)).map(drop)
+    }
+
+    fn run(&self, events: &Receiver<Event>) {
+        // What was asked for and could not be done; a newer one takes its place.
+        let (mut unwritten, mut uncopied) = (None, None);
+        let mut fails = false;
+        loop {
+            let patience = if fails { AGAIN } else { Duration::MAX };
+            let event = match events.recv_timeout(patience) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            match event {
+                Some(Event::Write(assignment)) => unwritten = Some(assignment),
+                Some(Event::Copy(epoch)) => uncopied = Some(epoch),
+                Some(event) => {
+                    self.pass_on(event);
+                    continue;
+                }
+                None => {}
+            }
+            let outcome = self.write(&mut unwritten).and_then(|()| self.copy(&mut uncopied));
+            if let Some(news) = self.change(&outcome, fails) {
+                self.handle.tell_group(news);
+            }
+            fails = outcome.is_err();
+        }
+    }
+
+    fn now(&self) -> Moment {
+        Moment(self.clock.now_ns().saturating_sub(self.started_ns))
+    }
+
+    fn pass_on(&self, event: Event) {
+        let now = self.now();
+        self.handle.tell_group(match event {
+            Event::Restore(states) => News::Restore(states),
+            Event::Gate(report) => News::Gate(now, report),
+            Event::Node(report) => News::Node(now, report),
+            Event::Foreign(peer, digest) => News::Foreign(now, peer, digest),
+            Event::Resumed(view) => News::Resumed(now, view),
+            Event::Write(_) | Event::Copy(_) => return,
+        });
+    }
+
+    fn change(&self, outcome: &Result<(), String>, failed: bool) -> Option<News> {
+        let now = self.now();
+        match outcome {
+            Err(why) if !failed => Some(News::Kept(now, Kept::Fails(why.clone()))),
+            Ok(()) if failed => {
+                Some(News::Kept(now, Kept::Works("views are written and state is copied again".to_owned())))
+            }
+            _ => None,
+        }
+    }
+
+    fn write(&self, wanted: &mut Option<Assignment>) -> Result<(), String> {
+        let (Some(assignment), Some(records)) = (&*wanted, &self.records) else { return Ok(()) };
+        records.write(assignment)?;
+        self.order(Order::Written(assignment.view));
+        *wanted = None;
+        Ok(())
+    }
+
+    fn copy(&self, wanted: &mut Option<Epoch>) -> Result<(), String> {
+        let Some(epoch) = *wanted else { return Ok(()) };
+        let image = |state: &Option<(StateFile, u64)>| {
+            state.as_ref().map_or_else(|| Ok(Vec::new()), |(file, bytes)| file.image(*bytes))
+        };
+        let states = self.states.iter().map(image).collect::<io::Result<States>>();
+        let states = states.map_err(|error| {
+            format!("state of NFs cannot be copied, and group `{}` waits: {error}", self.group)
+        })?;
+        self.order(Order::Copied(epoch, states));
+        *wanted = None;
+        Ok(())
+    }
+
+    fn order(&self, order: Order) {
+        self.mailbox.post(Command::Group(Box::new(order)));
+    }
+}

@@ -1,0 +1,135 @@
+//! What is told of a group, in sentences, and what an operator waits for.
+
+use std::sync::mpsc::Sender;
+
+use headgate_api::request::Answer;
+use headgate_decide::replicate::{Clocks, NodeId, View, boundary};
+use headgate_decide::units::Instant as Moment;
+
+use crate::status::{EventCode, FailoverStatus};
+
+/// How another node became active.
+#[derive(Debug, Clone)]
+pub struct Failover {
+    /// View that began with it.
+    pub view: View,
+    /// The node before.
+    pub from: String,
+    /// The node since.
+    pub to: String,
+    /// When its view was on disk.
+    pub at: Moment,
+    /// When the node before was seen to be out of reach, if that was the reason.
+    pub lost_at: Option<Moment>,
+    /// When its first output left.
+    pub resumed_at: Option<Moment>,
+}
+
+/// What an operator asked for and waits for.
+pub struct Wish {
+    /// Node that is to be active.
+    pub to: NodeId,
+    /// When it was asked for.
+    pub since: Moment,
+    /// Whether it is handed over, and not failed over.
+    pub is_hand_over: bool,
+    /// Who asked.
+    pub reply: Sender<Answer>,
+}
+
+impl Failover {
+    /// Returns the sentence on it.
+    pub fn sentence(&self) -> String {
+        let micros = |from: Moment, to: Moment| (to - from).0 / 1000;
+        let detected = self.lost_at.map_or(String::new(), |lost| {
+            format!("{} us after it was out of reach and ", self.resumed_at.map_or(0, |at| micros(lost, at)))
+        });
+        let switched = self.resumed_at.map_or(0, |at| micros(self.at, at));
+        format!(
+            "packets leave again: `{}` works on them after `{}`, {detected}{switched} us after view {} was on disk",
+            self.to, self.from, self.view.0
+        )
+    }
+
+    /// Returns its status.
+    pub fn status(&self) -> FailoverStatus {
+        FailoverStatus {
+            view: self.view.0,
+            from: self.from.clone(),
+            to: self.to.clone(),
+            at_ns: self.at.0,
+            decided_ns: self.lost_at.map(|lost| (self.at - lost).0),
+            resumed_ns: self.resumed_at.map(|resumed| (resumed - self.at).0),
+        }
+    }
+}
+
+/// Returns clocks in words.
+pub fn clocks(clocks: &Clocks) -> String {
+    let all: Vec<String> = clocks.lanes().map(|lane| clocks.of(lane).0.to_string()).collect();
+    all.join(", ")
+}
+
+/// Returns the event for what a node says of its part.
+pub fn of_node(report: &boundary::Report) -> (EventCode, String) {
+    use boundary::Report;
+    match report {
+        Report::Active { solo: false } => {
+            (EventCode::GroupRole, "this node is active, and another one stands by".to_owned())
+        }
+        Report::Active { solo: true } => (
+            EventCode::GroupAlone,
+            "this node is active, and nobody stands by: its end would lose state".to_owned(),
+        ),
+        Report::Standby => (EventCode::GroupRole, "this node stands by".to_owned()),
+        Report::Fenced => (
+            EventCode::GroupRole,
+            "this node has no part: another one is active; it offers itself as standby".to_owned(),
+        ),
+        Report::InDoubt { left, stored } => (
+            EventCode::GroupInDoubt,
+            format!(
+                "outputs of packets behind {} up to {} (by chain) may have left with the node before: each \
+                 leaves the gate once",
+                clocks(left),
+                clocks(stored)
+            ),
+        ),
+        Report::InputsLost { have, lost } => (
+            EventCode::GroupStateLost,
+            format!(
+                "packets behind {} up to {} (by chain) are in no state and no log: gate and active node failed at \
+                 once",
+                clocks(have),
+                clocks(lost)
+            ),
+        ),
+    }
+}
+
+/// Returns what is said of a node with another configuration.
+pub fn foreign(name: &str, theirs: u64, ours: u64) -> String {
+    format!(
+        "node `{name}` is refused: it was started with another file (digest {theirs:016x}, here {ours:016x}); give \
+         all nodes the same one, and start those anew that have another"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use headgate_decide::replicate::{Clock, Lane};
+
+    use super::*;
+
+    #[test]
+    fn clocks_are_told_by_chain() {
+        let mut all = Clocks::new(2);
+        all.set(Lane(0), Clock(7));
+        assert_eq!(clocks(&all), "7, 0");
+        assert!(
+            of_node(&boundary::Report::InDoubt { left: all, stored: all })
+                .1
+                .contains("behind 7, 0 up to 7, 0")
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Replication of a group of chains between nodes: what a worker of the gate, of the active node and of the
+//! standby does with packets. Who does what is decided in `headgate_decide::replicate`; here its actions are
+//! applied.
+//!
+//! - `gate`: packets get the clock of their lane and are kept in the `log` (holder [`Holder::LOG`]); what
+//!   comes back leaves once. Overload is shed here, before the clock.
+//! - `member`: packets enter in the order of their `lane`, meet at NFs in an order that is written down
+//!   or, in a replay, obeyed (`merge`, `journal`), and wait in the `latch` (holder [`Holder::LATCH`])
+//!   until the standby knows what they rest on. `checkpoint` sends and stores copies of the NFs' state.
+//! - `link`: frames to and from other nodes; `codec`: messages as bytes.
+//!
+//! A group has one worker on each node; a worker has one group at most. A lane is a chain: its packets come
+//! by one queue. Packets come from ports of the gate and leave by ports of the gate.
+//!
+//! Where no group is, the packet path pays two branches a pass, and one a burst at hop, deliver and the exit.
+//!
+//! [`Holder::LOG`]: crate::holders::Holder::LOG
+//! [`Holder::LATCH`]: crate::holders::Holder::LATCH
+
+mod board;
+mod checkpoint;
+mod codec;
+mod common;
+mod gate;
+mod journal;
+mod lane;
+mod latch;
+mod link;
+mod log;
+mod member;
+mod merge;
+mod setup;
+
+use headgate_units::{InstanceId, Ticks};
+
+use crate::burst::Run;
+use crate::ledger::Ledger;
+use crate::stages::Stages;
+use crate::view::View;
+
+pub use board::{GroupBoard, LaneCounts, REFUSALS, Refusal};
+pub(crate) use common::Clock;
+use common::Common;
+pub use common::{Event, States};
+use gate::GateEnd;
+pub use link::LinkEnd;
+use link::Links;
+use member::MemberEnd;
+pub use setup::{Command, Role, Setup};
+
+/// Group of a worker.
+#[expect(clippy::large_enum_variant, reason = "a worker has one, in a box")]
+pub(crate) enum Replica {
+    Gate(GateEnd),
+    Member(MemberEnd),
+}
+
+impl Replica {
+    pub fn new(setup: Setup) -> Self {
+        let Setup { group, configuration, chains, links, role, board, events } = setup;
+        let common = Common::new(chains, board, events);
+        let links = Links::new(group, configuration, links);
+        match role {
+            Role::Gate(setup) => Self::Gate(GateEnd::new(setup, common, links)),
+            Role::Member { setup, nfs, inside, latch, state_bytes } => {
+                Self::Member(MemberEnd::new(setup, nfs, [inside, latch, state_bytes], common, links))
+            }
+        }
+    }
+
+    /// Returns the links to other nodes.
+    pub const fn links(&self) -> &Links {
+        match self {
+            Self::Gate(gate) => &gate.links,
+            Self::Member(member) => &member.links,
+        }
+    }
+
+    /// Returns whether the node takes part no longer.
+    pub const fn has_left(&self) -> bool {
+        match self {
+            Self::Gate(_) => false,
+            Self::Member(member) => member.has_left(),
+        }
+    }
+
+    pub const fn links_mut(&mut self) -> &mut Links {
+        match self {
+            Self::Gate(gate) => &mut gate.links,
+            Self::Member(member) => &mut member.links,
+        }
+    }
+
+    /// Takes packets of the group that are at the end of their chain. Returns the others.
+    pub fn take<'a>(&mut self, clock: Clock, ledger: &mut Ledger, run: Run<'a>) -> Run<'a> {
+        match self {
+            Self::Gate(gate) => gate.take(clock, ledger, run),
+            Self::Member(member) => member.take(ledger, run),
+        }
+    }
+
+    /// Obeys the control loop.
+    pub fn obey(&mut self, clock: Clock, ledger: &mut Ledger, command: Command) {
+        match self {
+            Self::Gate(gate) => gate.obey(clock, ledger, command),
+            Self::Member(member) => member.obey(clock, ledger, command),
+        }
+    }
+}
+
+/// Returns those packets on their way to an NF that may be delivered now: all, where no group is.
+#[inline(always)]
+pub(crate) fn in_order<'a>(
+    replica: &mut Option<Box<Replica>>,
+    view: &View,
+    ledger: &mut Ledger,
+    stages: &mut Stages,
+    to: (InstanceId, u8),
+    run: Run<'a>,
+) -> Run<'a> {
+    match replica.as_deref_mut() {
+        Some(Replica::Member(member)) => member.deliver(view, ledger, stages, to, run),
+        _ => run,
+    }
+}
+
+/// Returns those packets at the end of their chain that no group takes: all, where none is.
+#[inline(always)]
+pub(crate) fn into_group<'a>(
+    replica: &mut Option<Box<Replica>>,
+    now: Ticks,
+    ticks_per_micro: u64,
+    ledger: &mut Ledger,
+    run: Run<'a>,
+) -> Run<'a> {
+    match replica.as_deref_mut() {
+        Some(replica) => replica.take(Clock { ticks: now, ticks_per_micro }, ledger, run),
+        None => run,
+    }
+}

@@ -1,0 +1,126 @@
+//! Messages of the choices as bodies of frames, and back.
+
+use headgate_decide::replicate as choice;
+use headgate_decide::replicate::{Boot, Clock, Clocks, Epoch, JournalIndex, Lane, NodeId, Seq, View};
+use headgate_wire::replica::{self as wire, Header, Kind, Message};
+
+/// Returns clocks as bytes have them.
+pub(crate) fn clocks_out(clocks: &Clocks) -> wire::Clocks {
+    wire::Clocks::new(clocks.lanes().map(|lane| clocks.of(lane).0))
+}
+
+/// Returns clocks of a group of so many lanes; `None` where they are of another.
+pub(crate) fn clocks_in(clocks: &wire::Clocks, lanes: u8) -> Option<Clocks> {
+    if clocks.as_slice().len() != usize::from(lanes) {
+        return None;
+    }
+    let mut all = Clocks::new(lanes);
+    for (lane, clock) in clocks.as_slice().iter().enumerate() {
+        all.set(Lane(lane as u8), Clock(*clock));
+    }
+    Some(all)
+}
+
+pub(crate) fn cut_out(cut: &choice::Cut) -> wire::Cut {
+    wire::Cut { clocks: clocks_out(&cut.clocks), journal: cut.journal.0 }
+}
+
+pub(crate) fn cut_in(cut: &wire::Cut, lanes: u8) -> Option<choice::Cut> {
+    Some(choice::Cut { clocks: clocks_in(&cut.clocks, lanes)?, journal: JournalIndex(cut.journal) })
+}
+
+const fn one_out(one: choice::Incarnation) -> wire::Incarnation {
+    wire::Incarnation { node: one.node.0, boot: one.boot.0 }
+}
+
+const fn one_in(one: wire::Incarnation) -> choice::Incarnation {
+    choice::Incarnation { node: NodeId(one.node), boot: Boot(one.boot) }
+}
+
+fn assignment_out(assignment: &choice::Assignment) -> wire::Assignment {
+    wire::Assignment {
+        active: one_out(assignment.active),
+        standby: assignment.standby.map(one_out),
+        joined: assignment.joined.0,
+        begun: assignment.begun.0,
+        log_begins_after: clocks_out(&assignment.log_begins_after),
+    }
+}
+
+/// Completes a header for a message, and returns the body; `None` for a commit, which is sent in parts.
+pub(crate) fn body_of(
+    header: &mut Header,
+    message: &choice::Message,
+    configuration: u64,
+) -> Option<Message<'static>> {
+    use choice::Message as Choice;
+    Some(match message {
+        Choice::Assign(assignment) => {
+            header.kind = Kind::Assign;
+            Message::Assign(assignment_out(assignment))
+        }
+        Choice::Checkpoint | Choice::Unanswered => {
+            let asks = matches!(message, Choice::Checkpoint);
+            header.kind = if asks { Kind::Checkpoint } else { Kind::Unanswered };
+            Message::Nothing
+        }
+        Choice::Hello { me, arrived } => {
+            header.kind = Kind::Hello;
+            Message::Hello { me: one_out(*me), configuration, arrived: arrived.as_ref().map(clocks_out) }
+        }
+        Choice::Nack { lane, clock } => {
+            (header.kind, header.lane, header.clock) = (Kind::Nack, u16::from(lane.0), clock.0);
+            Message::Nothing
+        }
+        Choice::Released { arrived, released, credit } => {
+            header.kind = Kind::Released;
+            let [arrived, released, credit] = [arrived, released, credit].map(clocks_out);
+            Message::Released { arrived, released, credit }
+        }
+        Choice::Ack { seq } => {
+            (header.kind, header.seq) = (Kind::Ack, seq.0 as u32);
+            Message::Ack { seq: seq.0 }
+        }
+        Choice::Durable { epoch, cut } => {
+            (header.kind, header.seq) = (Kind::Durable, epoch.0);
+            Message::Durable(cut_out(cut))
+        }
+        Choice::Commit { .. } => return None,
+    })
+}
+
+/// Returns what a frame says; `None` where it is no message of a group of so many lanes.
+pub(crate) fn message_in(header: &Header, message: &Message, lanes: u8) -> Option<choice::Message> {
+    use choice::Message as Choice;
+    Some(match (header.kind, message) {
+        (Kind::Nack, _) => {
+            let lane = u8::try_from(header.lane).ok().filter(|lane| *lane < lanes)?;
+            Choice::Nack { lane: Lane(lane), clock: Clock(header.clock) }
+        }
+        (Kind::Checkpoint, _) => Choice::Checkpoint,
+        (Kind::Unanswered, _) => Choice::Unanswered,
+        (_, Message::Ack { seq }) => Choice::Ack { seq: Seq(*seq) },
+        (_, Message::Durable(cut)) => Choice::Durable { epoch: Epoch(header.seq), cut: cut_in(cut, lanes)? },
+        (_, Message::Released { arrived, released, credit }) => Choice::Released {
+            arrived: clocks_in(arrived, lanes)?,
+            released: clocks_in(released, lanes)?,
+            credit: clocks_in(credit, lanes)?,
+        },
+        (_, Message::Hello { me, arrived, .. }) => {
+            let arrived = match arrived {
+                Some(clocks) => Some(clocks_in(clocks, lanes)?),
+                None => None,
+            };
+            Choice::Hello { me: one_in(*me), arrived }
+        }
+        (_, Message::Assign(assignment)) => Choice::Assign(choice::Assignment {
+            view: View(header.view),
+            active: one_in(assignment.active),
+            standby: assignment.standby.map(one_in),
+            joined: View(assignment.joined),
+            begun: View(assignment.begun),
+            log_begins_after: clocks_in(&assignment.log_begins_after, lanes)?,
+        }),
+        _ => return None,
+    })
+}

@@ -1,0 +1,316 @@
+//! The gate's end of a group: stamps packets, keeps them, sends them, and lets leave what comes back, once.
+
+use std::collections::VecDeque;
+
+use headgate_decide::decision::Decision;
+use headgate_decide::replicate::gate::{Action, Event as Told, Gate, Report, Setup, Stamp};
+use headgate_decide::replicate::{Boot, Envelope, Incarnation, Lane as LaneId, NodeId, Peer, View};
+use headgate_wire::replica::{self as wire, Header, Kind};
+
+use crate::burst::{Burst, Run};
+use crate::drop::DropReason;
+use crate::holders::{Entrance, Holder, Place};
+use crate::ledger::Ledger;
+use crate::{BURST, DRAIN_BURSTS};
+
+use super::board::Refusal;
+use super::codec::{body_of, message_in};
+use super::common::{Clock, Common, Event, Kept};
+use super::link::{Links, Received, ReceivedBody};
+use super::log::Log;
+use super::setup::Command;
+
+/// Part of the log that packets may fill which are not sent yet, as a divisor. Our choice: an active node
+/// that is behind by more than half of what is kept for its failure is overloaded, and the other half is for
+/// what it has not released.
+const UNSENT_DIVISOR: u64 = 2;
+
+/// The gate in a hello, which names nobody who could be assigned a part.
+const GATE: Incarnation = Incarnation { node: NodeId(u8::MAX), boot: Boot(0) };
+
+/// One lane at the gate.
+struct Lane {
+    log: Log,
+    /// Packets that a hand-over keeps outside.
+    held: VecDeque<Kept>,
+    /// Clock of the last packet that was given to the link, and one that it would not take.
+    sent: u64,
+    unsent: Option<u64>,
+    /// The last output that left.
+    left: (u64, u32),
+}
+
+/// The gate's end of a group.
+pub(crate) struct GateEnd {
+    pub common: Common,
+    pub links: Links,
+    choice: Gate,
+    lanes: Vec<Lane>,
+    log_max: u64,
+    /// View of another active node than before, none of whose outputs has left.
+    resumes: Option<View>,
+    active: Option<Incarnation>,
+    actions: Vec<Action>,
+}
+
+impl GateEnd {
+    pub fn new(setup: Setup, common: Common, links: Links) -> Self {
+        let lane = |chain: &headgate_units::ChainId| Lane {
+            log: Log::new(*chain, setup.log),
+            held: VecDeque::with_capacity(setup.log as usize),
+            sent: 0,
+            unsent: None,
+            left: (0, 0),
+        };
+        Self {
+            lanes: common.chains.iter().map(lane).collect(),
+            choice: Gate::new(setup),
+            log_max: setup.log,
+            resumes: None,
+            active: None,
+            common,
+            links,
+            actions: Vec::with_capacity(64),
+        }
+    }
+
+    /// Takes packets on their way out of a port, which is the way into the group. Returns those of other
+    /// chains.
+    #[cold]
+    pub fn take<'a>(&mut self, clock: Clock, ledger: &mut Ledger, run: Run<'a>) -> Run<'a> {
+        let mut others = 0;
+        for at in 0..run.len() {
+            let (packet, place) = (run.packets[at], run.places[at]);
+            let kept = Kept { packet, region: run.region };
+            match self.common.lane_of(place.chain()) {
+                Some(lane) if self.lanes[usize::from(lane)].held.is_empty() => {
+                    self.stamp(clock, ledger, lane, (kept, place));
+                }
+                Some(lane) => self.hold(ledger, lane, (kept, place)),
+                None => {
+                    (run.packets[others], run.places[others]) = (packet, place);
+                    others += 1;
+                }
+            }
+        }
+        run.split_at(others).0
+    }
+
+    fn stamp(&mut self, clock: Clock, ledger: &mut Ledger, lane: u8, (kept, place): (Kept, Place)) {
+        let chain = self.common.chains[usize::from(lane)];
+        let (stamped, trimmed) = (self.choice.stamped(), self.choice.trimmed());
+        let sent = self.lanes[usize::from(lane)].sent.max(trimmed.of(LaneId(lane)).0);
+        let unsent = stamped.of(LaneId(lane)).0.saturating_sub(sent);
+        if self.choice.is_confirmed() && unsent > self.log_max / UNSENT_DIVISOR {
+            return ledger.end(chain, kept.region, DropReason::Uncommitted, &[kept.packet]);
+        }
+        match self.choice.stamp(clock.instant(), LaneId(lane)) {
+            Stamp::Logged(_) => self.lanes[usize::from(lane)].log.push(ledger, kept, place),
+            Stamp::Shed => ledger.end(chain, kept.region, DropReason::LogFull, &[kept.packet]),
+            Stamp::Held => self.hold(ledger, lane, (kept, place)),
+        }
+    }
+
+    /// Keeps a packet outside while a hand-over is about to happen.
+    fn hold(&mut self, ledger: &mut Ledger, lane: u8, (kept, place): (Kept, Place)) {
+        let held = &mut self.lanes[usize::from(lane)].held;
+        if held.len() as u64 >= self.log_max {
+            let chain = self.common.chains[usize::from(lane)];
+            return ledger.end(chain, kept.region, DropReason::LogFull, &[kept.packet]);
+        }
+        let holders = &ledger.store(kept.region).holders;
+        holders.set_place(kept.packet.index(), place.held_by(Holder::LOG));
+        held.push_back(kept);
+    }
+
+    /// Takes in a frame. An output that may leave is put into the burst.
+    pub fn receive(&mut self, clock: Clock, ledger: &mut Ledger, at: [usize; 2], burst: &mut Burst) {
+        let ours = self.links.configuration;
+        let Some(received) = self.links.read(ledger, &self.common.board, at) else { return };
+        let Received { from, header, body } = received;
+        let message = match body {
+            ReceivedBody::Packet(kept) => return self.take_output(ledger, &header, kept, burst),
+            ReceivedBody::Message(message) => message,
+        };
+        if let wire::Message::Hello { configuration, .. } = message
+            && configuration != ours
+        {
+            // Hers is refused as well, so that both say so.
+            let (node, hello) = (from, self.hello());
+            self.common.refuse_foreign(node, configuration);
+            self.links.send(clock.ticks, ledger, node, self.links.header(Kind::Hello, 0), &hello);
+            return;
+        }
+        let Some(message) = message_in(&header, &message, self.lanes.len() as u8) else {
+            return self.common.board.refuse(Refusal::ForeignGroup);
+        };
+        let view = View(header.view);
+        if self.choice.told().is_some_and(|told| view < told.view) {
+            self.common.board.refuse(Refusal::ForeignView);
+        }
+        self.tell(clock, Told::Received(Envelope { from, view, message }));
+        self.apply(clock, ledger);
+    }
+
+    /// Returns what tells a node that it has another configuration.
+    const fn hello(&self) -> wire::Message<'static> {
+        let me = wire::Incarnation { node: GATE.node.0, boot: GATE.boot.0 };
+        wire::Message::Hello { me, configuration: self.links.configuration, arrived: None }
+    }
+
+    /// Takes a packet that left its chain on another node, unless it came before.
+    fn take_output(&mut self, ledger: &mut Ledger, header: &Header, kept: Kept, burst: &mut Burst) {
+        let lane = usize::from(header.lane);
+        let is_first = header.kind == Kind::Out
+            && self.lanes.get(lane).is_some_and(|lane| lane.left < (header.clock, header.seq));
+        let is_same_region = burst.count == 0 || burst.region == kept.region;
+        if !is_first || burst.count == BURST || !is_same_region {
+            self.common.board.doubled.add(u64::from(header.kind == Kind::Out));
+            return ledger.release(kept.region, kept.packet);
+        }
+        self.lanes[lane].left = (header.clock, header.seq);
+        if self.resumes.is_some_and(|view| view.0 <= header.view)
+            && let Some(view) = self.resumes.take()
+        {
+            self.common.tell(Event::Resumed(view));
+        }
+        let chain = self.common.chains[lane];
+        let store = ledger.store(kept.region);
+        store.holders.extras.clear(&[kept.packet]);
+        // It comes to the end of its chain, which has no stage here.
+        let place = Place::arrived(headgate_units::PortId(0), 0).entering(Entrance::head(chain));
+        store.holders.set_place(kept.packet.index(), place);
+        ledger.board.chains[chain.index()].made.add(1);
+        if burst.count == 0 {
+            burst.begin(kept.region, 0);
+        }
+        (burst.packets[burst.count], burst.places[burst.count]) = (kept.packet, place);
+        burst.count += 1;
+    }
+
+    /// Obeys the control loop.
+    pub fn obey(&mut self, clock: Clock, ledger: &mut Ledger, command: Command) {
+        let told = match command {
+            Command::Written(view) => Told::Written { view },
+            Command::Reachable(node, up) => Told::Reachable { node, up },
+            Command::HandOver(wanted) => Told::HandOver { wanted },
+            Command::FailOver => Told::FailOver,
+            Command::Link(at, up) => return self.links.set_up(at, up),
+            _ => return,
+        };
+        self.tell(clock, told);
+        self.apply(clock, ledger);
+    }
+
+    fn tell(&mut self, clock: Clock, told: Told) {
+        self.choice.on(clock.instant(), told, &mut self.actions);
+    }
+
+    /// Does what is due in each pass.
+    pub fn poll(&mut self, clock: Clock, ledger: &mut Ledger) {
+        if self.choice.is_due(clock.instant()) {
+            self.choice.poll(clock.instant(), &(), &mut self.actions);
+            self.apply(clock, ledger);
+        }
+        for lane in 0..self.lanes.len() as u8 {
+            self.let_in(clock, ledger, lane);
+            self.send_lane(clock, ledger, lane);
+        }
+        self.publish();
+    }
+
+    /// Stamps packets that were kept outside.
+    fn let_in(&mut self, clock: Clock, ledger: &mut Ledger, lane: u8) {
+        for _ in 0..self.lanes[usize::from(lane)].held.len().min(BURST) {
+            let Some(kept) = self.lanes[usize::from(lane)].held.pop_front() else { return };
+            let before = self.lanes[usize::from(lane)].held.len();
+            let place = ledger.store(kept.region).holders.place(kept.packet.index());
+            self.stamp(clock, ledger, lane, (kept, place));
+            if self.lanes[usize::from(lane)].held.len() > before {
+                // Still outside: it is the first again.
+                return self.lanes[usize::from(lane)].held.rotate_right(1);
+            }
+        }
+    }
+
+    /// Sends packets that the active node has room for.
+    fn send_lane(&mut self, clock: Clock, ledger: &mut Ledger, lane: u8) {
+        let Some(told) = self.choice.told().copied() else { return };
+        let to = Peer::Node(told.active.node);
+        for _ in 0..BURST * DRAIN_BURSTS {
+            let at = &mut self.lanes[usize::from(lane)];
+            let Some(number) =
+                at.unsent.take().or_else(|| self.choice.send_next(LaneId(lane)).map(|it| it.0))
+            else {
+                return;
+            };
+            let Some(kept) = at.log.get(number) else { continue };
+            let header = Header {
+                lane: u16::from(lane),
+                clock: number,
+                time: clock.micros(),
+                ..self.links.header(Kind::Data, told.view.0)
+            };
+            if !self.links.send_copy(clock.ticks, ledger, to, header, kept) {
+                self.lanes[usize::from(lane)].unsent = Some(number);
+                return;
+            }
+            self.lanes[usize::from(lane)].sent = number;
+        }
+    }
+
+    fn apply(&mut self, clock: Clock, ledger: &mut Ledger) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::Write(assignment) => self.common.tell(Event::Write(assignment)),
+                Action::Report(report) => {
+                    if let Report::View(told) = report {
+                        self.lanes.iter_mut().for_each(|lane| lane.unsent = None);
+                        if self.active.replace(told.active).is_some_and(|before| before != told.active) {
+                            self.resumes = Some(told.view);
+                        }
+                    }
+                    self.common.tell(Event::Gate(report));
+                }
+                Action::Send { to, view, message } => {
+                    let mut header = self.links.header(Kind::Hello, view.0);
+                    if let Some(body) = body_of(&mut header, &message, self.links.configuration) {
+                        self.links.send(clock.ticks, ledger, Peer::Node(to), header, &body);
+                    }
+                }
+                Action::Trim { to } => {
+                    for (lane, at) in self.lanes.iter_mut().enumerate() {
+                        at.log.trim(ledger, to.of(LaneId(lane as u8)).0);
+                    }
+                }
+            }
+        }
+        self.actions = actions;
+        self.begin_logs();
+    }
+
+    /// Empty logs begin where the choice says: a gate that was started again has learned clocks.
+    fn begin_logs(&mut self) {
+        for (lane, at) in self.lanes.iter_mut().enumerate() {
+            if at.log.len() == 0 {
+                at.log.begin(self.choice.trimmed().of(LaneId(lane as u8)).0);
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let board = &self.common.board;
+        board.role.set(1);
+        board.protected.set(u64::from(self.choice.durable().is_some()));
+        board.view.set(self.choice.told().map_or(0, |told| told.view.0.into()));
+        board.in_log.set(self.lanes.iter().map(|lane| lane.log.len() as u64).sum());
+        for (lane, at) in self.lanes.iter().enumerate() {
+            let (counts, id) = (&board.lanes[lane], LaneId(lane as u8));
+            counts.arrived.set(self.choice.stamped().of(id).0);
+            counts.finished.set(at.sent);
+            counts.released.set(at.left.0);
+            counts.trimmed.set(self.choice.trimmed().of(id).0);
+        }
+    }
+}

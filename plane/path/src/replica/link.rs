@@ -1,0 +1,308 @@
+//! Links to other nodes of a group: frames out of and into queues of ports.
+
+use headgate_decide::replicate::Peer;
+use headgate_port::Queue;
+use headgate_shm::Descriptor;
+use headgate_shm::geometry::HEADROOM_BYTES;
+use headgate_units::{RegionId, Ticks};
+use headgate_wire::replica::{Body, ETHERTYPE, FRONT_BYTES, Frame, FrameError, HEADER_BYTES, Header, Kind};
+use headgate_wire::replica::{Message, Part};
+
+use crate::BURST;
+use crate::ledger::Ledger;
+
+use super::board::{GroupBoard, Refusal};
+use super::common::Kept;
+
+const ETHERNET_BYTES: usize = FRONT_BYTES - HEADER_BYTES;
+/// Bytes of a message that fit a frame of 1500 bytes behind the Ethernet header: what every link carries.
+const BODY_BYTES: usize = 1500 - HEADER_BYTES;
+/// Bytes of a part of a longer message.
+pub(crate) const PART_BYTES: usize = Part::bytes_in(BODY_BYTES);
+
+/// Address of everybody on a link: that of a peer which was not heard yet.
+const BROADCAST: [u8; 6] = [0xff; 6];
+
+/// End of a link to another node.
+pub struct LinkEnd {
+    /// The other node.
+    pub peer: Peer,
+    /// The Ethernet address of this end. That of the other is learned from its frames.
+    pub address: [u8; 6],
+    /// The region that its queue receives into.
+    pub region: RegionId,
+    /// Its queue.
+    pub device: Box<dyn Queue>,
+}
+
+/// End of a link, with what is known of the other.
+struct End {
+    link: LinkEnd,
+    /// The Ethernet address of the peer.
+    remote: [u8; 6],
+    /// Whether frames get through, as far as is known.
+    is_up: bool,
+}
+
+impl End {
+    fn ethernet(&self) -> [u8; ETHERNET_BYTES] {
+        let mut header = [0; ETHERNET_BYTES];
+        header[..6].copy_from_slice(&self.remote);
+        header[6..12].copy_from_slice(&self.link.address);
+        header[12..].copy_from_slice(&ETHERTYPE.to_be_bytes());
+        header
+    }
+
+    /// Learns the peer's address from a frame that it sent.
+    fn learn(&mut self, frame: &[u8]) {
+        self.remote = frame[6..12].try_into().unwrap_or(BROADCAST);
+    }
+}
+
+/// Frame that came, its bytes copied out but for a packet, which stays in its buffer.
+pub(crate) struct Received<'a> {
+    pub from: Peer,
+    pub header: Header,
+    pub body: ReceivedBody<'a>,
+}
+
+/// Body of a frame that came.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one comes with each frame, by value; a box would be allocated for it"
+)]
+pub(crate) enum ReceivedBody<'a> {
+    /// A packet: its buffer is the receiver's.
+    Packet(Kept),
+    /// Anything else.
+    Message(Message<'a>),
+}
+
+/// All links of a node.
+pub(crate) struct Links {
+    group: u16,
+    pub configuration: u64,
+    ends: Vec<End>,
+    arrived: [Descriptor; BURST],
+    /// Bytes of a frame, read from or to be written to a buffer that others can write too.
+    bytes: Box<[u8]>,
+}
+
+impl Links {
+    pub fn new(group: u16, configuration: u64, ends: Vec<LinkEnd>) -> Self {
+        let bytes = vec![0; usize::from(u16::MAX) + FRONT_BYTES].into_boxed_slice();
+        let end = |link| End { link, remote: BROADCAST, is_up: true };
+        let ends = ends.into_iter().map(end).collect();
+        Self { group, configuration, ends, arrived: [Descriptor::default(); BURST], bytes }
+    }
+
+    /// Takes in that a link is down, or up again: others to the same node are used meanwhile.
+    pub fn set_up(&mut self, at: usize, is_up: bool) {
+        if let Some(end) = self.ends.get_mut(at) {
+            end.is_up = is_up;
+        }
+    }
+
+    /// Returns the end by which frames go to a node: of several the first that is up.
+    fn end_to(&self, to: Peer) -> Option<usize> {
+        let leads = |end: &&(usize, &End)| end.1.link.peer == to;
+        let mut ends = self.ends.iter().enumerate().filter(|end| leads(&end));
+        let first = ends.clone().next()?;
+        Some(ends.find(|(_, end)| end.is_up).unwrap_or(first).0)
+    }
+
+    pub const fn count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Returns the node that is not the gate, where this one has a link to it.
+    pub fn other(&self) -> Option<Peer> {
+        self.ends.iter().map(|end| end.link.peer).find(|peer| *peer != Peer::Gate)
+    }
+
+    /// Returns how many buffers of a region are in the hands of the queues.
+    pub fn hold(&self, region: RegionId) -> usize {
+        let here = self.ends.iter().filter(|end| end.link.region == region);
+        here.map(|end| end.link.device.holds()).sum()
+    }
+
+    /// Flushes what is sent and collects what came back.
+    pub fn tend(&mut self, now: Ticks, ledger: &mut Ledger) {
+        for End { link, .. } in &mut self.ends {
+            link.device.tend(now.0, &mut ledger.store_mut(link.region).stack);
+        }
+    }
+
+    /// Returns a header of a message of this group.
+    pub const fn header(&self, kind: Kind, view: u32) -> Header {
+        Header::of(kind, self.group, view)
+    }
+
+    /// Receives a burst of one of the links. Returns how many frames there are to [`Links::read`].
+    pub fn receive(&mut self, now: Ticks, ledger: &mut Ledger, at: usize) -> usize {
+        let end = &mut self.ends[at].link;
+        end.device.receive(now.0, &mut ledger.store_mut(end.region).stack, &mut self.arrived)
+    }
+
+    /// Reads a frame that came. Its buffer is free again where it has no packet for the receiver.
+    pub fn read(
+        &mut self,
+        ledger: &mut Ledger,
+        board: &GroupBoard,
+        [at, number]: [usize; 2],
+    ) -> Option<Received<'_>> {
+        let LinkEnd { region, peer: from, .. } = self.ends[at].link;
+        let packet = self.arrived[number];
+        let memory = ledger.store(region).stack.region();
+        let front = memory.read(packet, &mut self.bytes[..FRONT_BYTES]);
+        if let Some((header, body)) = self.packet_in(packet, front, region) {
+            if header.group == self.group {
+                self.ends[at].learn(&self.bytes);
+                return Some(Received { from, header, body });
+            }
+            board.refuse(Refusal::ForeignGroup);
+            ledger.release(region, packet);
+            return None;
+        }
+        let length = memory.read(packet, &mut self.bytes);
+        ledger.release(region, packet);
+        // Other protocols share the interface.
+        if !is_ours(&self.bytes[..length]) {
+            return None;
+        }
+        match read_message(&self.bytes[ETHERNET_BYTES..length]) {
+            Ok((header, _)) if header.group != self.group => board.refuse(Refusal::ForeignGroup),
+            Ok((header, message)) => {
+                self.ends[at].learn(&self.bytes);
+                return Some(Received { from, header, body: ReceivedBody::Message(message) });
+            }
+            Err(FrameError::Version(_)) => board.refuse(Refusal::Version),
+            Err(FrameError::Crc) => board.refuse(Refusal::Crc),
+            Err(FrameError::Truncated | FrameError::Kind(_) | FrameError::Body) => {
+                board.refuse(Refusal::Malformed);
+            }
+        }
+        None
+    }
+
+    /// Returns the packet in a frame, if it has one and all of it.
+    fn packet_in(
+        &self,
+        packet: Descriptor,
+        front: usize,
+        region: RegionId,
+    ) -> Option<(Header, ReceivedBody<'static>)> {
+        let bytes = &self.bytes[..front];
+        let head = bytes.get(ETHERNET_BYTES..).filter(|_| is_ours(bytes))?.first_chunk()?;
+        let (header, body) = Header::read(head).ok()?;
+        if !header.kind.has_packet() || FRONT_BYTES + body > packet.length() as usize {
+            return None;
+        }
+        let inner = packet.with_extent(packet.offset() + FRONT_BYTES as u32, body as u32).with_tag(0);
+        Some((header, ReceivedBody::Packet(Kept { packet: inner, region })))
+    }
+
+    /// Sends a message. Returns whether the link took it: what is lost is sent again by who waits for an
+    /// answer.
+    pub fn send(
+        &mut self,
+        now: Ticks,
+        ledger: &mut Ledger,
+        to: Peer,
+        header: Header,
+        message: &Message,
+    ) -> bool {
+        let Ok(body) = message.write(&mut self.bytes[FRONT_BYTES..FRONT_BYTES + BODY_BYTES]) else {
+            return false;
+        };
+        let Ok(front) = header.bytes(Body::Bytes(&self.bytes[FRONT_BYTES..FRONT_BYTES + body])) else {
+            return false;
+        };
+        self.bytes[ETHERNET_BYTES..FRONT_BYTES].copy_from_slice(&front);
+        self.send_bytes(now, ledger, to, FRONT_BYTES + body)
+    }
+
+    /// Sends a copy of a packet. Returns whether the link took it.
+    pub fn send_copy(
+        &mut self,
+        now: Ticks,
+        ledger: &mut Ledger,
+        to: Peer,
+        header: Header,
+        kept: Kept,
+    ) -> bool {
+        let region = ledger.store(kept.region).stack.region();
+        let length = region.read(kept.packet, &mut self.bytes[FRONT_BYTES..]);
+        let Ok(front) = header.bytes(Body::Packet(length)) else { return false };
+        self.bytes[ETHERNET_BYTES..FRONT_BYTES].copy_from_slice(&front);
+        self.send_bytes(now, ledger, to, FRONT_BYTES + length)
+    }
+
+    /// Sends the first bytes of the frame at hand, whose Ethernet header is yet to be written.
+    fn send_bytes(&mut self, now: Ticks, ledger: &mut Ledger, to: Peer, length: usize) -> bool {
+        let Some(at) = self.end_to(to) else { return false };
+        let end = &mut self.ends[at];
+        self.bytes[..ETHERNET_BYTES].copy_from_slice(&end.ethernet());
+        let end = &mut end.link;
+        let stack = &mut ledger.store_mut(end.region).stack;
+        if length > stack.region().geometry().frame_bytes_max() as usize {
+            return false;
+        }
+        let Some(index) = stack.take() else { return false };
+        stack.region().write(index, HEADROOM_BYTES, &self.bytes[..length]);
+        let frame = Descriptor::new(index, HEADROOM_BYTES, length as u32, 0);
+        let is_sent = end.device.transmit(now.0, stack, &[frame]) == 1;
+        if !is_sent {
+            stack.give(index);
+        }
+        is_sent
+    }
+
+    /// Sends a packet from its own buffer, where that is possible, which is the link's from then on. Returns
+    /// whether it was sent; else it is as it was.
+    pub fn send_packet(
+        &mut self,
+        now: Ticks,
+        ledger: &mut Ledger,
+        to: Peer,
+        header: Header,
+        kept: Kept,
+    ) -> bool {
+        let Kept { packet, region } = kept;
+        let front = FRONT_BYTES as u32;
+        let Some(at) = self.end_to(to) else { return false };
+        let link = &self.ends[at].link;
+        let can_send_from = link.device.region().is_none_or(|own| own == region.0) && link.region == region;
+        let geometry = ledger.store(region).stack.region().geometry();
+        if !can_send_from || packet.offset() < front || geometry.is_long(packet.index()) {
+            let is_sent = self.send_copy(now, ledger, to, header, kept);
+            if is_sent {
+                ledger.release(region, packet);
+            }
+            return is_sent;
+        }
+        let Ok(ours) = header.bytes(Body::Packet(packet.length() as usize)) else { return false };
+        let end = &mut self.ends[at];
+        let store = ledger.store_mut(region);
+        let frame = packet.with_extent(packet.offset() - front, packet.length() + front).with_tag(0);
+        let memory = store.stack.region();
+        memory.write(packet.index(), frame.offset(), &end.ethernet());
+        memory.write(packet.index(), frame.offset() + ETHERNET_BYTES as u32, &ours);
+        let place = store.holders.place(packet.index());
+        store.holders.set_place(packet.index(), crate::holders::Place::FREE);
+        let is_sent = end.link.device.transmit(now.0, &mut store.stack, &[frame]) == 1;
+        if !is_sent {
+            store.holders.set_place(packet.index(), place);
+        }
+        is_sent
+    }
+}
+
+fn is_ours(frame: &[u8]) -> bool {
+    frame.get(12..ETHERNET_BYTES) == Some(&ETHERTYPE.to_be_bytes())
+}
+
+fn read_message(bytes: &[u8]) -> Result<(Header, Message<'_>), FrameError> {
+    let frame = Frame::new(bytes)?;
+    Ok((*frame.header(), Message::read(&frame)?))
+}
