@@ -7,7 +7,7 @@
 //! - [`hop`]: what a hop through an NF costs (`headgate bench hop`);
 //! - [`workers`]: what a second worker adds (`headgate bench workers`);
 //! - [`start`]: how long traffic misses an NF that dies (`headgate bench start`);
-//! - [`resilience`]: deaths of NFs with standbys (`headgate bench resilience`);
+//! - [`resilience`]: deaths of NFs and nodes with standbys (`headgate bench resilience`);
 //! - [`tcp`]: TCP through a chain beside kernels that route (`headgate bench tcp`);
 //! - [`lab`]: what the experiments of all papers have in common;
 //! - [`nfvnice`]: the experiments of that paper (`headgate bench nfvnice`);
@@ -42,6 +42,7 @@ pub mod workers;
 
 use std::process::ExitCode;
 
+use headgate_api::daemon::DaemonError;
 use headgate_api::session::SessionError;
 use headgate_api::{Exit, RequestError};
 use headgate_host::cores::CoresError;
@@ -64,8 +65,8 @@ pub enum Command {
     Workers(workers::Options),
     /// Measure restarts: from an NF's death to the first packet of its successor, and 24 NFs at once
     Start(start::Options),
-    /// Measure deaths of NFs with standbys: time to the first packet, what is lost, throughput beside NFs
-    /// without
+    /// Measure deaths of NFs and nodes with standbys: time to the first packet, what is lost, and what
+    /// protection costs beside none
     Resilience(resilience::Options),
     /// Measure TCP through three NFs between two namespaces, beside kernel routing, and what limits it
     Tcp(tcp::Options),
@@ -145,6 +146,9 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
         if let Some(error) = cause.downcast_ref::<SessionError>() {
             return Some(error.exit());
         }
+        if let Some(error) = cause.downcast_ref::<DaemonError>() {
+            return Some(error.exit());
+        }
         if let Some(refusal) = cause.downcast_ref::<RequestError>() {
             return Some(Exit::from_code(refusal.code));
         }
@@ -169,7 +173,6 @@ pub fn exit_of(error: &anyhow::Error) -> Exit {
 #[cfg(test)]
 mod tests {
     use headgate_api::attendance::Failed;
-    use headgate_api::daemon::DaemonError;
 
     use super::*;
 

@@ -1,27 +1,47 @@
-//! `headgate bench resilience`: what the death of an NF with a standby costs, and whether anybody could tell.
+//! `headgate bench resilience`: what the death of an NF or of a node costs, whether anybody could tell, and
+//! what it costs that nobody can.
 //!
-//! Generator -> NFs that swap addresses and count -> a capture or nothing; the manager's worker on one core,
-//! all NFs and their standbys on another.
+//! On one node: generator -> NFs that swap addresses and count -> a capture or nothing; the manager's worker
+//! on one core, all NFs and their standbys on another.
 //!
 //! - `local`: how long traffic misses an NF that dies;
 //! - `graybox`: deaths at random instants, by load and length of the chain, and what they left behind;
 //! - `nfs`: throughput of an NF with a standby beside that of the same NF without;
-//! - `bench`: what they have in common;
-//! - `chain`: the chains, and how NFs of them are killed.
+//! - `cost`: edits of kept state; with `cpu`, CPU time of NFs that keep theirs.
 //!
-//! Source: the dissertation, 14.5; its figures are of other machines.
+//! Between three nodes in namespaces, which takes root ([`nodes`]):
+//!
+//! - `remote`: how long traffic misses a node that dies;
+//! - `latency`: the delay that protection adds, and `levels`, to others; `throughput`: `latch` and `chain`;
+//! - `http`: downloads while NFs and nodes die, and `web` without;
+//! - `migrate`: a group that is handed over;
+//! - `captured`: packets that left, by a capture.
+//!
+//! - `bench`: what they have in common;
+//! - `chain`: the chains on one node, and how NFs of them are killed.
+//!
+//! Source: the dissertation, 14.5 and 15.5; its figures are of other machines.
 
 mod bench;
+mod captured;
 mod chain;
+mod cost;
 mod graybox;
+mod http;
+mod latency;
 mod local;
+mod migrate;
 mod nfs;
+mod nodes;
+mod remote;
+mod throughput;
 
 use std::process::ExitCode;
 
 use headgate_api::session::Launcher;
 use headgate_host::cores::Placement;
 use headgate_host::environment::Environment;
+use headgate_host::namespace::NamespaceError;
 use serde_json::json;
 
 use crate::hop::busy;
@@ -39,6 +59,26 @@ pub enum Experiment {
     Graybox,
     /// Throughput with a standby beside that without
     Nfs,
+    /// Time from a node's death to the first packet of the node that takes over
+    Remote,
+    /// Throughput of a group by the size of its latch
+    Latch,
+    /// Delay that protection adds, on one node and between nodes
+    Latency,
+    /// Delay of a chain that nothing protects, beside a group
+    Levels,
+    /// Downloads while an NF and a whole node die, beside the same undisturbed
+    Http,
+    /// Downloads through a group beside the same nodes without one
+    Web,
+    /// Throughput of longer chains, with a group and without
+    Chain,
+    /// CPU time of an NF whose state is kept
+    Cpu,
+    /// Cost of an edit of kept state, bytes between nodes, throughput of a group beside none
+    Cost,
+    /// Time for which a hand-over to the other node stops traffic
+    Migrate,
     /// All of them
     All,
 }
@@ -50,10 +90,40 @@ impl Experiment {
             Self::Local => "local",
             Self::Graybox => "graybox",
             Self::Nfs => "nfs",
+            Self::Remote => "remote",
+            Self::Latch => "latch",
+            Self::Latency => "latency",
+            Self::Levels => "levels",
+            Self::Http => "http",
+            Self::Web => "web",
+            Self::Chain => "chain",
+            Self::Cpu => "cpu",
+            Self::Cost => "cost",
+            Self::Migrate => "migrate",
             Self::All => "all",
         }
     }
 }
+
+/// What measures an experiment.
+type Measure = fn(&Bench) -> anyhow::Result<Outcome>;
+
+/// Experiments and what measures them, in the order of `all`.
+const EXPERIMENTS: [(Experiment, Measure); 13] = [
+    (Experiment::Local, local::run),
+    (Experiment::Graybox, graybox::run),
+    (Experiment::Nfs, nfs::run),
+    (Experiment::Cpu, cost::cpu),
+    (Experiment::Cost, cost::run),
+    (Experiment::Remote, remote::run),
+    (Experiment::Latency, latency::run),
+    (Experiment::Levels, latency::levels),
+    (Experiment::Latch, throughput::latch),
+    (Experiment::Chain, throughput::chain),
+    (Experiment::Http, http::run),
+    (Experiment::Web, http::web),
+    (Experiment::Migrate, migrate::run),
+];
 
 /// Options of `bench resilience`.
 #[derive(Debug, clap::Args)]
@@ -92,26 +162,35 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
         rounds: options.rounds.unwrap_or(if options.quick { 3 } else { 7 }),
         kills: options.kills.unwrap_or(if options.quick { 200 } else { 10_000 }),
     };
-    let is_wanted = |one| options.experiment == one || options.experiment == Experiment::All;
-    let mut outcomes = Vec::new();
-    if is_wanted(Experiment::Local) {
-        outcomes.push(local::run(&bench)?);
+    let is_all = options.experiment == Experiment::All;
+    let (mut outcomes, mut left_out) = (Vec::new(), Vec::new());
+    for (experiment, measure) in EXPERIMENTS {
+        if !is_all && options.experiment != experiment {
+            continue;
+        }
+        match measure(&bench) {
+            // Without that right the others can be measured all the same.
+            Err(error) if is_all && is_no_right(&error) => {
+                left_out.push(format!("left out: {}: {error:#}", experiment.name()));
+            }
+            measured => outcomes.push(measured?),
+        }
     }
-    if is_wanted(Experiment::Graybox) {
-        outcomes.push(graybox::run(&bench)?);
-    }
-    if is_wanted(Experiment::Nfs) {
-        outcomes.push(nfs::run(&bench)?);
-    }
-    let report = report(&bench, environment, outcomes);
+    let mut report = report(&bench, environment, outcomes);
+    report.notes.extend(left_out);
     out.tell(&report)?;
     Ok(if report.conserved { ExitCode::SUCCESS } else { ExitCode::from(5) })
+}
+
+/// Returns whether namespaces cannot be made for want of a right.
+fn is_no_right(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(NamespaceError::NotPermitted { .. }))
 }
 
 fn report(bench: &Bench, environment: Environment, outcomes: Vec<Outcome>) -> Report {
     let mut notes = busy(&environment);
     if bench.placement.is_shared() {
-        notes.push("one core only: manager and NFs share it".to_owned());
+        notes.push("one core only: managers and NFs share it".to_owned());
     }
     let conserved = outcomes.iter().all(|outcome| outcome.conserved);
     let (mut sections, mut ratios, mut rounds) = (Vec::new(), Vec::new(), Rounds::default());
@@ -126,7 +205,7 @@ fn report(bench: &Bench, environment: Environment, outcomes: Vec<Outcome>) -> Re
         environment,
         settings: json!({ "rounds": bench.rounds, "quick": bench.quick, "cores": bench.placement }),
         heading: format!(
-            "NFs with standbys that die; manager on core {}, NFs on core {}",
+            "what dies and what that costs; managers on core {}, NFs on core {}",
             bench.placement.manager, bench.placement.nfs
         ),
         sections,
@@ -150,7 +229,7 @@ mod tests {
     #[test]
     fn an_experiment_is_named_and_others_are_refused() {
         let parse = |name: &str| Line::try_parse_from(["bench", "resilience", name]).map(|line| line.command);
-        assert!(["local", "graybox", "nfs", "all"].iter().all(|name| parse(name).is_ok()));
-        assert!(parse("remote").is_err() && parse("").is_err());
+        assert!(super::EXPERIMENTS.iter().all(|(experiment, _)| parse(experiment.name()).is_ok()));
+        assert!(parse("all").is_ok() && parse("distant").is_err() && parse("").is_err());
     }
 }

@@ -6,7 +6,7 @@ use headgate_api::session::Launcher;
 use headgate_host::cores::Placement;
 
 use crate::report::{Ratio, Row, Section};
-use crate::statistics::{Round, Rounds};
+use crate::statistics::{Name, Round, Rounds, quantile};
 
 /// What the experiments are run with.
 pub(crate) struct Bench {
@@ -57,11 +57,37 @@ impl Bench {
 /// Returns a row of a value, if it was measured.
 pub(crate) fn row(
     rounds: &Rounds,
-    name: &'static str,
+    name: impl Into<Name>,
     unit: &'static str,
     note: &'static str,
 ) -> Option<Row> {
-    Some(Row { name: name.into(), unit, note, summary: rounds.summary(name)? })
+    let name = name.into();
+    Some(Row { summary: rounds.summary(&name)?, name, unit, note })
+}
+
+/// Returns a comparison of two values, if both were measured.
+pub(crate) fn ratio(
+    rounds: &Rounds,
+    name: impl Into<Name>,
+    [over, under]: [&str; 2],
+    aim: &str,
+) -> Option<Ratio> {
+    Some(Ratio { name: name.into(), summary: rounds.ratio(over, under)?, aim: aim.to_owned() })
+}
+
+/// Adds the median and the 99th percentile of times to a round, in a unit of so many nanoseconds; none of no
+/// times.
+pub(crate) fn insert_quantiles(
+    round: &mut Round,
+    names: [impl Into<Name>; 2],
+    mut all_ns: Vec<u64>,
+    unit_ns: f64,
+) {
+    for (name, part) in names.into_iter().zip([0.5, 0.99]) {
+        if let Some(ns) = quantile(&mut all_ns, part) {
+            round.insert(name, ns as f64 / unit_ns);
+        }
+    }
 }
 
 /// Says how far it is.

@@ -48,6 +48,7 @@ use watch::Mail;
 
 pub use attachment::{Handed, HandedFacts};
 pub use sockets::RingFacts;
+pub use tap::cable;
 pub use terms::{Kind, State, Terms};
 pub use watch::Watch;
 
