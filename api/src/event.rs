@@ -148,6 +148,16 @@ codes! {
     GroupInDoubt: Info,
     /// Another node of a group has another configuration, and is not heard.
     GroupForeign: Error,
+    /// This node will lose its power: groups that it works for are handed over.
+    NodeWarned: Warning,
+    /// This node keeps its power after all: groups that were handed over come back.
+    NodeWarningWithdrawn: Info,
+    /// A group left this node, which will lose its power, or came back.
+    GroupMoved: Info,
+    /// The time before this node loses its power is too short to hand a group over: it is failed over.
+    GroupTooLate: Warning,
+    /// A group was not handed over before this node's time was over, or did not come back.
+    GroupGivenUp: Error,
     /// What a group waits for cannot be done: a view cannot be written, or state copied.
     GroupFailed: Error,
     /// What a group waited for can be done again.

@@ -7,6 +7,7 @@
 //! - [`configuration`]: the configuration in force, and its rules;
 //! - [`explanation`]: what becomes of a packet;
 //! - [`told`]: what NFs answered;
+//! - [`warning`]: power that a node will lose, and how it is told;
 //! - [`watch`]: streams of packets, traces, flows and decisions;
 //! - [`progress`]: the same as lines, for people who watch;
 //! - [`client`]: asking a manager that runs on this machine;
@@ -34,6 +35,7 @@ pub mod request;
 pub mod session;
 pub mod status;
 pub mod told;
+pub mod warning;
 pub mod watch;
 
 pub use client::{CallError, call};

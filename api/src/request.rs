@@ -124,6 +124,12 @@ pub enum Request {
         /// The node that is to be active.
         to: String,
     },
+    /// This manager's node loses its power within that time: groups that it works for are handed over before.
+    /// Without a time it keeps its power, and what the warning moved comes back: [`Applied`].
+    Warn {
+        /// The time, in milliseconds.
+        within_ms: Option<u64>,
+    },
     /// What would become of a packet now: an [`crate::explanation::Explanation`].
     Explain {
         /// The packet: `tcp 10.0.0.1:1234 > 10.0.1.1:80 in west`.

@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::commands::{
     apply, bench, bundle, capture, check, completions, diff, doctor, down, drain, explain, failover, lab,
     list, logs, man, metrics, migrate, observe, profile, replay, report, restart, rule, serve, show, sim,
-    status, tell, top, trace, up, upgrade,
+    status, tell, top, trace, up, upgrade, warn,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -50,6 +50,7 @@ enum Command {
     Drain(drain::Args),
     Failover(failover::Args),
     Migrate(migrate::Args),
+    Warn(warn::Args),
     Status(status::Args),
     Top(top::Args),
     Show(show::Args),
@@ -107,6 +108,7 @@ impl Command {
             Self::Drain(args) => drain::run(&args, out),
             Self::Failover(args) => failover::run(&args, out),
             Self::Migrate(args) => migrate::run(&args, out),
+            Self::Warn(args) => warn::run(&args, out),
             Self::Status(args) => status::run(&args, out),
             Self::Top(args) => top::run(&args, out),
             Self::Show(args) => show::run(&args, out),

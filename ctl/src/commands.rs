@@ -33,6 +33,7 @@ pub mod top;
 pub mod trace;
 pub mod up;
 pub mod upgrade;
+pub mod warn;
 mod watch;
 
 use clap_complete::engine::ArgValueCandidates;

@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{HEADGATE, complete, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 29] = [
+const COMMANDS: [&str; 30] = [
     "demo",
     "doctor",
     "check",
@@ -22,6 +22,7 @@ const COMMANDS: [&str; 29] = [
     "drain",
     "failover",
     "migrate",
+    "warn",
     "status",
     "top",
     "show",

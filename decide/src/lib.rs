@@ -26,6 +26,7 @@
 //! - [`restart`]: when a failed NF may start again;
 //! - [`replicate`]: what the nodes of a group say to each other so that one may be lost and no state is;
 //! - [`taken`]: whether others have a core of workers or NFs;
+//! - [`evacuate`]: which groups leave a node that will lose its power, in which order, and by which path;
 //! - [`takeover`]: what the spare of an NF does first when the process that worked has died;
 //! - [`bfd`]: whether a neighbour and the link to it are alive;
 //! - [`spare`]: when a process is made that waits to be an instance's next one;
@@ -53,6 +54,7 @@ pub mod cost;
 pub mod decision;
 pub mod delay;
 pub mod elastic;
+pub mod evacuate;
 pub mod handover;
 pub mod lifecycle;
 pub mod liveness;

@@ -23,6 +23,8 @@ static POKED: AtomicI32 = AtomicI32::new(-1);
 /// other.
 static IS_APART: AtomicBool = AtomicBool::new(false);
 static HANGUPS: AtomicU32 = AtomicU32::new(0);
+/// Number of warnings that power will be lost (SIGPWR). Written by the handler.
+static WARNINGS: AtomicU32 = AtomicU32::new(0);
 /// The terminal of a process, if it has one (tty(4)).
 const TERMINAL: &str = "/dev/tty";
 
@@ -120,6 +122,29 @@ impl Hangups {
     }
 }
 
+/// SIGPWR, which says that this machine will lose its power. It would end a process that does not catch it.
+#[derive(Debug)]
+pub struct PowerWarnings {
+    taken: u32,
+}
+
+impl PowerWarnings {
+    /// Catches it from now on.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub fn catch() -> Result<Self, SignalsError> {
+        catch_one(libc::SIGPWR)?;
+        Ok(Self { taken: WARNINGS.load(Ordering::SeqCst) })
+    }
+
+    /// Returns whether it came: once for all signals since the last call.
+    pub fn take(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.taken, WARNINGS.load(Ordering::SeqCst));
+        before != self.taken
+    }
+}
+
 /// Returns whether this process has a controlling terminal. Of one that is gone the kernel tells its whole
 /// session.
 fn has_terminal() -> bool {
@@ -138,6 +163,10 @@ pub fn exit_at_once(code: i32) -> ! {
 extern "C" fn handle(signal: libc::c_int) {
     if signal == libc::SIGHUP && IS_APART.load(Ordering::SeqCst) {
         HANGUPS.fetch_add(1, Ordering::SeqCst);
+        return;
+    }
+    if signal == libc::SIGPWR {
+        WARNINGS.fetch_add(1, Ordering::SeqCst);
         return;
     }
     ASKED.fetch_add(1, Ordering::SeqCst);
@@ -201,6 +230,19 @@ pub(crate) fn restore(before: &libc::sigset_t) {
 mod tests {
     use super::*;
     use rustix::process::{Signal, getpid, kill_process};
+
+    #[test]
+    fn a_warning_is_taken_once() {
+        catch().unwrap();
+        let mut warnings = PowerWarnings::catch().unwrap();
+        assert!(!warnings.take());
+        kill_process(getpid(), Signal::POWER).unwrap();
+        let since = std::time::Instant::now();
+        while !warnings.take() {
+            assert!(since.elapsed().as_secs() < 10);
+        }
+        assert!(!warnings.take());
+    }
 
     #[test]
     fn being_asked_is_counted_and_ends_a_wait() {

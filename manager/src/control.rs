@@ -34,6 +34,7 @@
 mod answer;
 mod by_number;
 mod delays;
+mod evacuate;
 mod explain;
 mod granted;
 mod groups;

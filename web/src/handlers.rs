@@ -211,6 +211,18 @@ pub async fn migrate(State(site): Shared, Name(group): Name, Body(migrate): Body
     changed(&site, Request::Migrate { group, to: migrate.to }).await
 }
 
+/// Body of the operation `warn`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Warn {
+    /// Time until the node loses its power, in milliseconds; without it, it keeps its power.
+    within_ms: Option<u64>,
+}
+
+pub async fn warn(State(site): Shared, Body(warn): Body<Warn>) -> Outcome {
+    changed(&site, Request::Warn { within_ms: warn.within_ms }).await
+}
+
 /// Asks for a change, and returns what changed.
 async fn changed(site: &Site, request: Request) -> Outcome {
     Ok(Json(site.manager.ask::<Applied>(&request).await?).into_response())

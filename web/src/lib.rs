@@ -2,6 +2,7 @@
 //!
 //! - [`metrics`]: a snapshot as OpenMetrics text;
 //! - `operations`: every operation of the API, of which routes, roles and the [`openapi`] document are made;
+//!   `operation`: one of them;
 //! - `handlers`, `streams`: what each does; `problem`: what is told when it cannot;
 //! - `page`: the page that shows it;
 //! - [`auth`], `guard`: who may ask, and from where;
@@ -19,6 +20,7 @@ mod handlers;
 mod manager;
 pub mod metrics;
 pub mod openapi;
+mod operation;
 mod operations;
 mod page;
 mod problem;

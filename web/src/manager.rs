@@ -223,6 +223,7 @@ const fn patience(request: &Request) -> Duration {
         | Request::Drain { .. }
         | Request::FailOver { .. }
         | Request::Migrate { .. }
+        | Request::Warn { .. }
         | Request::Tell { .. }
         | Request::Stop => ANSWER_PATIENCE.saturating_add(CLIENT_PATIENCE),
         _ => SOON,

@@ -4,7 +4,8 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value as Json, json};
 
 use crate::auth::Role;
-use crate::operations::{Answers, Describe, Operation, all};
+use crate::operation::{Answers, Describe, Operation};
+use crate::operations::all;
 use crate::problem::{CONTENT_TYPE_PROBLEM, Document};
 use crate::streams::Lost;
 

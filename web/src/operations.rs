@@ -6,10 +6,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::handler::Handler;
-use axum::http::Method;
 use axum::response::IntoResponse as _;
-use axum::routing::{MethodFilter, MethodRouter, on};
 use headgate_api::configuration::{RulesStatus, RunningConfiguration};
 use headgate_api::event::Event;
 use headgate_api::explanation::Explanation;
@@ -20,97 +17,12 @@ use headgate_api::status::{
 };
 use headgate_api::told::Told;
 use headgate_api::watch::Said;
-use schemars::generate::SchemaGenerator;
-use schemars::{JsonSchema, Schema};
 
-use crate::auth::Role;
 use crate::handlers as handle;
 use crate::metrics;
+use crate::operation::{Answers, Operation, json, stream};
 use crate::site::Site;
 use crate::watching;
-
-/// How a type is described.
-pub type Describe = fn(&mut SchemaGenerator) -> Schema;
-
-/// What an operation answers.
-#[derive(Clone, Copy, Debug)]
-pub enum Answers {
-    /// A document of this type.
-    Json(Describe),
-    /// Text of this content type.
-    Text(&'static str),
-    /// Server-sent events, each with a document of this type.
-    Stream(Describe),
-    /// Bytes of this content type.
-    Bytes(&'static str),
-    /// A status without a body.
-    Nothing,
-}
-
-/// An operation.
-#[derive(Debug)]
-pub struct Operation {
-    /// Its name.
-    pub id: &'static str,
-    /// Method of the request.
-    pub method: Method,
-    /// Path of the request, with names in braces.
-    pub path: &'static str,
-    /// Least role that may ask it.
-    pub role: Role,
-    /// Word of the request to the manager; `None` where the server answers by itself.
-    pub request: Option<&'static str>,
-    /// What it does, in a sentence.
-    pub summary: &'static str,
-    /// Parameters behind the path.
-    pub query: Option<Describe>,
-    /// Body of the request.
-    pub body: Option<Describe>,
-    /// Answer.
-    pub answers: Answers,
-    /// The function.
-    pub route: MethodRouter<Arc<Site>>,
-}
-
-impl Operation {
-    fn new<H, T>(
-        [id, method, path, summary]: [&'static str; 4],
-        request: Option<&'static str>,
-        answers: Answers,
-        handler: H,
-    ) -> Self
-    where
-        H: Handler<T, Arc<Site>>,
-        T: 'static,
-    {
-        let (method, filter) = match method {
-            "PUT" => (Method::PUT, MethodFilter::PUT),
-            "POST" => (Method::POST, MethodFilter::POST),
-            "DELETE" => (Method::DELETE, MethodFilter::DELETE),
-            _ => (Method::GET, MethodFilter::GET),
-        };
-        // What changes the manager is the administrator's.
-        let role = if method == Method::GET { Role::ReadOnly } else { Role::Admin };
-        let route = on(filter, handler);
-        Self { id, method, path, role, request, summary, query: None, body: None, answers, route }
-    }
-
-    fn query<T: JsonSchema>(self) -> Self {
-        Self { query: Some(|types| types.subschema_for::<T>()), ..self }
-    }
-
-    fn body<T: JsonSchema>(self) -> Self {
-        Self { body: Some(|types| types.subschema_for::<T>()), ..self }
-    }
-}
-
-fn json<T: JsonSchema>() -> Answers {
-    Answers::Json(|types| types.subschema_for::<T>())
-}
-
-fn stream<T: JsonSchema>() -> Answers {
-    Answers::Stream(|types| types.subschema_for::<T>())
-}
 
 /// An operation that returns a part of the snapshot.
 macro_rules! part {
@@ -322,6 +234,18 @@ fn groups() -> Vec<Operation> {
             handle::migrate,
         )
         .body::<handle::Migrate>(),
+        Operation::new(
+            [
+                "warn",
+                "POST",
+                "/v1/warn",
+                "Hand over what this node works for before it loses its power, or bring it back",
+            ],
+            Some("warn"),
+            json::<Applied>(),
+            handle::warn,
+        )
+        .body::<handle::Warn>(),
     ]
 }
 

@@ -35,6 +35,7 @@ fn operations() -> Vec<(String, String, String, Option<&'static str>)> {
                 "add-rule" => Some(r#"{"rule":"chain = \"web\""}"#),
                 "capture" => Some(r#"{"chain":"web"}"#),
                 "migrate" => Some(r#"{"to":"east"}"#),
+                "warn" => Some(r#"{"within_ms":10000}"#),
                 "measure" => Some(r#"{"on":true}"#),
                 _ => None,
             };

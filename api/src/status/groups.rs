@@ -36,6 +36,9 @@ pub struct GroupStatus {
     pub lanes: Vec<LaneStatus>,
     /// Frames of other nodes that were not heeded, by reason; only those that occurred.
     pub refused: Vec<RefusedFrames>,
+    /// At the other nodes, time until this one loses its power, in nanoseconds; `None` without a warning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warned_ns: Option<u64>,
     /// At the gate, the last time that another node became active.
     pub failover: Option<FailoverStatus>,
 }

@@ -25,6 +25,9 @@ fn one(group: &GroupStatus, paint: Paint) -> String {
     if !refused.is_empty() {
         text += &format!("frames not heeded: {}\n", refused.join(", "));
     }
+    if let Some(time) = group.warned_ns {
+        text += &format!("this node loses its power in {}\n", units::time(time));
+    }
     text + &group.failover.as_ref().map_or(String::new(), failover)
 }
 

@@ -144,12 +144,7 @@ impl Decision for Gate {
             Event::Received(envelope) => self.on_received(now, envelope, actions),
             Event::Written { view } => self.on_written(now, view, actions),
             Event::Reachable { node, up } => self.on_reachable(node, up),
-            Event::HandOver { wanted } => {
-                self.hands_over = wanted;
-                if wanted {
-                    self.ask_for_checkpoint(now, actions);
-                }
-            }
+            Event::HandOver { wanted } => self.hand_over(now, wanted, actions),
             Event::FailOver => self.fails_over = self.durable.is_some(),
         }
         self.reconsider(actions);
@@ -230,6 +225,10 @@ impl Gate {
                 self.on_released(arrived, released, credit, actions);
             }
             Message::Unanswered if is_active => self.is_unanswered = true,
+            Message::HandOver { wanted } if is_active || is_standby => {
+                self.hand_over(now, wanted, actions);
+            }
+            Message::FailOver if is_active => self.fails_over = self.durable.is_some(),
             Message::Durable { cut, .. } if is_standby || believes => self.on_durable(cut, actions),
             _ => {}
         }
@@ -277,6 +276,14 @@ impl Gate {
             self.tell(before.active.node, actions);
         }
         self.resend_at = Some(now + self.setup.resend_after);
+    }
+
+    /// Begins to make the standby active with a last copy of all state, or leaves it at that.
+    fn hand_over(&mut self, now: Instant, wanted: bool, actions: &mut Vec<Action>) {
+        self.hands_over = wanted;
+        if wanted {
+            self.ask_for_checkpoint(now, actions);
+        }
     }
 
     /// Tells a node the view, unless it is to keep its state for now.

@@ -60,6 +60,14 @@ pub enum Message {
     },
     /// Active node to gate: the standby does not answer, and outputs wait.
     Unanswered,
+    /// Active node to gate: hand the group over to the standby, or do not any more; the node will lose its
+    /// power, or will not. Standby to gate: hand it over to me.
+    HandOver {
+        /// Whether it is wanted.
+        wanted: bool,
+    },
+    /// Active node to gate: as [`Message::HandOver`], but now, by a replay.
+    FailOver,
     /// Active node to standby: how far the group is worked on, and a part of the journal.
     Commit {
         /// Number of this contents.

@@ -201,3 +201,31 @@ fn packets_that_only_the_node_before_had_are_sent_again() {
     gate.poll(Instant(u64::MAX), &(), &mut Vec::new());
     assert_eq!(sent(&mut gate), 4, "the clocks of the node before say nothing of this one");
 }
+
+/// A node that will lose its power asks for what an operator asks for, and later asks the group back.
+#[test]
+fn a_node_hands_over_what_it_works_for_and_asks_for_what_it_stands_by_for() {
+    let nodes = [LEFT.node, RIGHT.node];
+    let (lanes, log, resend_after) = (1, 10, Span::from_millis(1));
+    let setup = gate::Setup { lanes, nodes, log, resend_after, written: None, mutation: Mutation::default() };
+    let mut gate = Gate::new(setup);
+    for event in [hello(LEFT, 0), hello(RIGHT, 0), hello(LEFT, 1)] {
+        told(&mut gate, event);
+    }
+    let wanted = |wanted| Message::HandOver { wanted };
+    let before = "view 1: node 0 boot 1 active, node 1 boot 1 stands by, state begins empty";
+    assert_eq!(told(&mut gate, received(LEFT, 1, Message::FailOver)), before, "nobody could take over");
+    assert_eq!(told(&mut gate, received(LEFT, 1, wanted(true))), before, "not before its last copy");
+    assert_eq!(told(&mut gate, received(LEFT, 1, wanted(false))), before);
+    assert_eq!(told(&mut gate, durable(1)), before, "it is not wanted any more");
+    let moved = told(&mut gate, received(LEFT, 1, wanted(true)));
+    assert_eq!(moved, "view 2: node 1 boot 1 active, node 0 boot 1 stands by");
+    assert_eq!(told(&mut gate, received(LEFT, 1, wanted(true))), moved, "of a view that is over");
+
+    let arrived = Some(Clocks::new(1));
+    told(&mut gate, received(RIGHT, 2, Message::Hello { me: RIGHT, arrived }));
+    let cut = Cut { clocks: Clocks::new(1), journal: JournalIndex(0) };
+    told(&mut gate, received(LEFT, 2, Message::Durable { epoch: Epoch(2), cut }));
+    let back = told(&mut gate, received(LEFT, 2, wanted(true)));
+    assert_eq!(back, "view 3: node 0 boot 1 active, node 1 boot 1 stands by");
+}

@@ -66,6 +66,7 @@ impl Control {
             Request::Drain { nf } => self.begin_drain(&nf, reply.clone()).err().map(Err),
             Request::FailOver { group } => self.hand_group_over(&group, None, reply),
             Request::Migrate { group, to } => self.hand_group_over(&group, Some(&to), reply),
+            Request::Warn { within_ms } => Some(self.warn_node(within_ms)),
             Request::Capture(_) | Request::Trace(_) | Request::Observe(_) => Some(Err(needs_a_stream())),
             Request::Stop => {
                 self.stoppers.push(reply.clone());

@@ -118,13 +118,15 @@ impl Control {
             let (is_up, what) = ports::interfaces::interface_sentence(&name, state);
             self.log(if is_up { EventCode::PortUp } else { EventCode::PortDown }, &name, what);
         }
+        self.tend_evacuation();
         self.answer_wish();
     }
 
     /// Returns the status of the group of this node.
     pub(super) fn group_status(&self) -> Vec<GroupStatus> {
         let chain = |at: usize| self.config.chains[at].name.clone();
-        self.replication.iter().map(|replication| replication.status(chain)).collect()
+        let now = self.now();
+        self.replication.iter().map(|replication| replication.status(now, chain)).collect()
     }
 
     /// Begins to make the standby of a group active: with a last copy of all state, or at once.

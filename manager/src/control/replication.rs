@@ -20,6 +20,8 @@ mod wiring;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use headgate_decide::decision::Decision as _;
+use headgate_decide::evacuate::Evacuation;
 use headgate_decide::replicate::{Assignment, Boot, Incarnation, NodeId, Peer, boundary, gate};
 use headgate_decide::units::{ChainId, InstanceId, Instant as Moment, Span, WorkerId};
 use headgate_host::clock::Clock;
@@ -98,6 +100,8 @@ pub struct Replication {
     pub(super) lost_at: Option<Moment>,
     pub(super) failover: Option<Failover>,
     pub(super) wish: Option<Wish>,
+    /// What is done with the group while the node is warned that it will lose its power.
+    pub(super) evacuation: Evacuation,
 }
 
 impl Replication {
@@ -132,7 +136,13 @@ impl Replication {
             lost_at: None,
             failover: None,
             wish: None,
+            evacuation: Evacuation::new(()),
         })
+    }
+
+    /// Returns the counters of the group.
+    pub(super) fn board(&self) -> &GroupBoard {
+        &self.board
     }
 
     /// Returns what tells the group's worker at once which links and nodes are within reach.

@@ -207,7 +207,7 @@ fn answer(request: &Request, now: &Snapshot) -> Result<Json, RequestError> {
             Err(RequestError { code: 4, message: format!("{name}:1:1: expected a table") })
         }
         Request::Measure { .. } | Request::HandOver { .. } | Request::NotFollowed { .. } => Ok(Json::Null),
-        Request::FailOver { .. } | Request::Migrate { .. } => {
+        Request::FailOver { .. } | Request::Migrate { .. } | Request::Warn { .. } => {
             Ok(json!({ "changes": ["another node is active"] }))
         }
         Request::Upgrade { .. } => Ok(json!({ "pid": 42 })),

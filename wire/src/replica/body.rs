@@ -44,7 +44,7 @@ pub struct Assignment {
 pub enum Message<'a> {
     /// [`Kind::Data`] and [`Kind::Out`].
     Packet(&'a [u8]),
-    /// [`Kind::Nack`], [`Kind::Checkpoint`], [`Kind::Unanswered`].
+    /// [`Kind::Nack`], [`Kind::Checkpoint`], [`Kind::Unanswered`], [`Kind::HandOver`], [`Kind::FailOver`].
     Nothing,
     /// [`Kind::Commit`], [`Kind::State`], [`Kind::StateEnd`].
     Part(Part<'a>),
@@ -102,7 +102,9 @@ impl<'a> Message<'a> {
         let message = match kind {
             Kind::Data | Kind::Out => return Some(Self::Packet(body)),
             Kind::Commit | Kind::State | Kind::StateEnd => return Part::of(reader).map(Self::Part),
-            Kind::Nack | Kind::Checkpoint | Kind::Unanswered => Self::Nothing,
+            Kind::Nack | Kind::Checkpoint | Kind::Unanswered | Kind::HandOver | Kind::FailOver => {
+                Self::Nothing
+            }
             Kind::Ack => Self::Ack { seq: reader.u64()? },
             Kind::Durable => Self::Durable(reader.cut()?),
             Kind::Released => Self::Released {

@@ -64,6 +64,8 @@ kinds! {
     Hello      11 "hello"      "Node to gate: which one this is, of which configuration.";
     Checkpoint 12 "checkpoint" "Gate to active node: copy the group soon.";
     Unanswered 13 "unanswered" "Active node to gate: the standby does not answer, and outputs wait.";
+    HandOver   14 "hand-over"  "Node to gate: make the standby active with a last copy of all state, or do not.";
+    FailOver   15 "fail-over"  "Active node to gate: make the standby active, by a replay.";
 }
 
 impl Kind {
@@ -133,7 +135,8 @@ pub struct Header {
     pub lane: u16,
     /// View that it is sent in.
     pub view: u32,
-    /// The last 32 bits of a commit's number, the number of a checkpoint, or of a packet's output.
+    /// The last 32 bits of a commit's number, the number of a checkpoint, or of a packet's output; of
+    /// [`Kind::HandOver`] 1 where it is wanted.
     pub seq: u32,
     /// Clock of a packet; of a missing one.
     pub clock: u64,

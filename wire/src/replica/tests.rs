@@ -45,6 +45,8 @@ fn message() -> impl Strategy<Value = (Kind, Message<'static>)> {
         Just((Kind::Nack, Message::Nothing)),
         Just((Kind::Checkpoint, Message::Nothing)),
         Just((Kind::Unanswered, Message::Nothing)),
+        Just((Kind::HandOver, Message::Nothing)),
+        Just((Kind::FailOver, Message::Nothing)),
         (0u32..1 << 20).prop_map(|offset| {
             let part = Part { offset, total: offset + 9, bytes: b"some" };
             (Kind::State, Message::Part(part))
@@ -163,7 +165,7 @@ fn refusals_name_what_is_wrong() {
     };
     assert_eq!(with(0, 2), FrameError::Version(2));
     assert_eq!(with(1, 0), FrameError::Kind(0));
-    assert_eq!(with(1, 14), FrameError::Kind(14));
+    assert_eq!(with(1, 16), FrameError::Kind(16));
     assert_eq!(with(3, 200), FrameError::Truncated);
     assert_eq!(with(HEADER_BYTES, 1), FrameError::Crc);
     let names: Vec<_> = [with(3, 200), with(0, 2), with(1, 0), with(24, 0), FrameError::Body]

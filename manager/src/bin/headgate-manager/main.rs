@@ -7,12 +7,14 @@
 //! - [`attendance`]: the process that started it and holds its standard input, if it is attended;
 //! - [`messages`]: its messages on standard error;
 //! - [`reload`]: reading its file again;
+//! - [`warnings`]: power that will be lost, told by a signal or a file;
 //! - [`about`]: its version, libraries and manual page.
 
 mod about;
 mod attendance;
 mod messages;
 mod reload;
+mod warnings;
 
 use std::fmt::Display;
 use std::io::Read as _;
@@ -41,6 +43,7 @@ use headgate_units::text;
 use attendance::{Attendance, Voice};
 use messages::Messages;
 use reload::{Reloads, Source};
+use warnings::Power;
 
 /// Time between two checks whether the manager has ended by itself.
 const END_CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -145,8 +148,8 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
         catalog: catalog.clone(),
         log: log.clone(),
     };
-    let header = record::header(&config);
-    let record = args.record.as_deref().map(|path| Recording::create(path, &header));
+    let power = Power::watch(&config)?;
+    let record = args.record.as_deref().map(|path| Recording::create(path, &record::header(&config)));
     let record = record.transpose().map_err(Failed::environment)?;
     let options = Options {
         source: headgate_manager::Source { name: named, text, edited: false },
@@ -178,7 +181,7 @@ fn run(args: &Args, file: &Path, mut attendance: Option<Attendance>) -> Result<E
     }
     let reloads = Reloads::new(source, manager.handle());
     let mut daemon =
-        Daemon { stop, wish, hangups, reloads, notifier, messages, record, is_record_whole: true };
+        Daemon { stop, wish, hangups, power, reloads, notifier, messages, record, is_record_whole: true };
     daemon.tell_of_start(&manager.handle(), &name, began)?;
     if let Some(voice) = &voice {
         voice.say(&Said::Ready(Ready { name, warnings: warnings.to_string() }));
@@ -284,6 +287,7 @@ struct Daemon {
     stop: Stop,
     wish: &'static Wish,
     hangups: Hangups,
+    power: Power,
     reloads: Reloads,
     notifier: Notifier,
     messages: Messages,
@@ -312,6 +316,7 @@ impl Daemon {
         while !manager.has_ended() && !self.stop.wait(END_CHECK_EVERY) && !self.hangups.are_of_terminal() {
             let is_wanted = self.hangups.take();
             self.reloads.tend(is_wanted);
+            self.power.tend(&handle);
             if !is_watched || told.elapsed() < EVENTS_EVERY {
                 continue;
             }

@@ -61,7 +61,7 @@ impl Replication {
     }
 
     /// Returns its status.
-    pub fn status(&self, chains: impl Fn(usize) -> String) -> GroupStatus {
+    pub fn status(&self, now: Moment, chains: impl Fn(usize) -> String) -> GroupStatus {
         let board = &self.board;
         let is_gate = self.group.role == Part::Gate;
         let name = |node| self.name_of(Peer::Node(node)).to_owned();
@@ -93,6 +93,7 @@ impl Replication {
                 .filter(|(_, count)| *count > 0)
                 .map(|(refusal, count)| RefusedFrames { reason: refusal.name().to_owned(), count })
                 .collect(),
+            warned_ns: self.evacuation.until().map(|until| (until - now).0),
             failover: self.failover.as_ref().map(Failover::status),
         }
     }

@@ -3,8 +3,10 @@
 use std::sync::mpsc::Sender;
 
 use headgate_api::request::Answer;
+use headgate_decide::evacuate::{self, Part};
 use headgate_decide::replicate::{Clocks, NodeId, View, boundary};
-use headgate_decide::units::Instant as Moment;
+use headgate_decide::units::{Instant as Moment, Span};
+use headgate_units::text;
 
 use crate::status::{EventCode, FailoverStatus};
 
@@ -103,6 +105,59 @@ pub fn of_node(report: &boundary::Report) -> (EventCode, String) {
                 clocks(have),
                 clocks(lost)
             ),
+        ),
+    }
+}
+
+/// Returns what a warning, or its end, means for a group in which this node has that part.
+pub fn warned(group: &str, is_warned: bool, part: Part) -> String {
+    match (is_warned, part) {
+        (true, Part::Protected) => format!("group `{group}` is handed over"),
+        (true, Part::Alone) => format!(
+            "nobody stands by for group `{group}`: start the manager of the other node, and it is handed over as soon \
+             as that one has a copy of its state"
+        ),
+        (true, Part::Standby | Part::Neither) => {
+            format!("this node does not work for group `{group}`: nothing is handed over")
+        }
+        (false, Part::Protected | Part::Alone) => format!("group `{group}` stays"),
+        (false, Part::Standby | Part::Neither) => {
+            format!("group `{group}` comes back, if it left because of the warning")
+        }
+    }
+}
+
+/// Returns the event for what became of a group of a node that was warned.
+pub fn of_evacuation(report: &evacuate::Report) -> (EventCode, String) {
+    use evacuate::Report;
+    let time = |span: Span| text::time(span.0);
+    match *report {
+        Report::Left { after, left, by_failure } => {
+            let how = if by_failure { "failed over" } else { "handed over" };
+            let left = left.map_or("after the time was over".to_owned(), |left| {
+                format!("{} before this node loses its power", time(left))
+            });
+            (EventCode::GroupMoved, format!("{how} {} after the warning, {left}", time(after)))
+        }
+        Report::TooLate { takes, left } => (
+            EventCode::GroupTooLate,
+            format!(
+                "a hand-over takes up to {}, and {} are left: it is failed over now",
+                time(takes),
+                time(left)
+            ),
+        ),
+        Report::GivenUp { alone } => {
+            let why = if alone { "nobody stood by" } else { "the gate did not hand it over" };
+            (EventCode::GroupGivenUp, format!("the time of the warning is over, and it is still here: {why}"))
+        }
+        Report::Returned { after } => {
+            (EventCode::GroupMoved, format!("came back {} after the warning was withdrawn", time(after)))
+        }
+        Report::NotReturned => (
+            EventCode::GroupGivenUp,
+            "did not come back after the warning was withdrawn; `headgate migrate` at its gate hands it over"
+                .to_owned(),
         ),
     }
 }

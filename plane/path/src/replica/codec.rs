@@ -59,9 +59,8 @@ pub(crate) fn body_of(
             header.kind = Kind::Assign;
             Message::Assign(assignment_out(assignment))
         }
-        Choice::Checkpoint | Choice::Unanswered => {
-            let asks = matches!(message, Choice::Checkpoint);
-            header.kind = if asks { Kind::Checkpoint } else { Kind::Unanswered };
+        Choice::Checkpoint | Choice::Unanswered | Choice::HandOver { .. } | Choice::FailOver => {
+            (header.kind, header.seq) = word(message);
             Message::Nothing
         }
         Choice::Hello { me, arrived } => {
@@ -89,6 +88,16 @@ pub(crate) fn body_of(
     })
 }
 
+/// Returns the kind of a message that has no body, and what the header says of it.
+fn word(message: &choice::Message) -> (Kind, u32) {
+    match message {
+        choice::Message::HandOver { wanted } => (Kind::HandOver, u32::from(*wanted)),
+        choice::Message::FailOver => (Kind::FailOver, 0),
+        choice::Message::Checkpoint => (Kind::Checkpoint, 0),
+        _ => (Kind::Unanswered, 0),
+    }
+}
+
 /// Returns what a frame says; `None` where it is no message of a group of so many lanes.
 pub(crate) fn message_in(header: &Header, message: &Message, lanes: u8) -> Option<choice::Message> {
     use choice::Message as Choice;
@@ -99,6 +108,8 @@ pub(crate) fn message_in(header: &Header, message: &Message, lanes: u8) -> Optio
         }
         (Kind::Checkpoint, _) => Choice::Checkpoint,
         (Kind::Unanswered, _) => Choice::Unanswered,
+        (Kind::HandOver, _) => Choice::HandOver { wanted: header.seq == 1 },
+        (Kind::FailOver, _) => Choice::FailOver,
         (_, Message::Ack { seq }) => Choice::Ack { seq: Seq(*seq) },
         (_, Message::Durable(cut)) => Choice::Durable { epoch: Epoch(header.seq), cut: cut_in(cut, lanes)? },
         (_, Message::Released { arrived, released, credit }) => Choice::Released {

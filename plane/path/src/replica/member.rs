@@ -14,7 +14,7 @@ use std::sync::Arc;
 use headgate_decide::decision::Decision;
 use headgate_decide::replicate::boundary::{Action, Event as Told, Progress, Setup};
 use headgate_decide::replicate::member::{Member, Part as Role};
-use headgate_decide::replicate::{Clock as LaneClock, Clocks, Lane as LaneId, Peer};
+use headgate_decide::replicate::{Clock as LaneClock, Clocks, Lane as LaneId, Message, Peer};
 use headgate_shm::Descriptor;
 use headgate_units::{InstanceId, RegionId};
 use headgate_wire::replica::{Header, Kind};
@@ -66,6 +66,8 @@ pub(crate) struct MemberEnd {
     /// Commit that comes in parts, of this number.
     commit: (u64, Assembly),
     outgoing: Option<Outgoing>,
+    /// When the last copy of all state was begun, until it is stored.
+    copied_since: Option<headgate_units::Instant>,
     incoming: Option<Incoming>,
     stored: Option<(headgate_decide::replicate::Epoch, Arc<States>)>,
     actions: Vec<Action>,
@@ -101,6 +103,7 @@ impl MemberEnd {
             are_running: false,
             commit: (0, Assembly::default()),
             outgoing: None,
+            copied_since: None,
             incoming: None,
             stored: None,
             actions: Vec::with_capacity(64),
@@ -226,12 +229,20 @@ impl MemberEnd {
             Command::Restored => self.is_ready = true,
             Command::CheckpointWanted => self.tell(clock, ledger, Told::CheckpointWanted),
             Command::Link(at, up) => self.links.set_up(at, up),
+            Command::HandOver(wanted) => self.ask_gate(clock, ledger, &Message::HandOver { wanted }),
+            Command::FailOver => self.ask_gate(clock, ledger, &Message::FailOver),
             Command::Leave => {
                 self.discard(ledger);
                 self.has_left = true;
             }
             _ => {}
         }
+    }
+
+    /// Asks the gate for something on behalf of the operator. One that is lost is asked for again.
+    fn ask_gate(&mut self, clock: Clock, ledger: &mut Ledger, message: &Message) {
+        let view = self.choice.view();
+        self.send(clock, ledger, Peer::Gate, view, message);
     }
 
     fn tell(&mut self, clock: Clock, ledger: &mut Ledger, told: Told) {

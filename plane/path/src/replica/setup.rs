@@ -57,9 +57,10 @@ pub enum Command {
     Reachable(NodeId, bool),
     /// One link is down, or up again, by its place in [`Setup::links`].
     Link(usize, bool),
-    /// The standby is to be active, without a replay; or not any more.
+    /// The standby is to be active, without a replay; or not any more. Other nodes than the gate ask that
+    /// one.
     HandOver(bool),
-    /// The standby is to be active, now.
+    /// The standby is to be active, now. Other nodes than the gate ask that one.
     FailOver,
     /// State of all NFs, as it is while the group is drained. Answers [`Event::Copy`].
     Copied(Epoch, States),

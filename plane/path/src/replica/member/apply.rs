@@ -30,9 +30,9 @@ impl MemberEnd {
             match action {
                 Action::Send { to, view, message } => self.send(clock, ledger, to, view, &message),
                 Action::Release { to } => self.allow(&to),
-                Action::Flip { epoch, .. } => self.common.tell(Event::Copy(epoch)),
+                Action::Flip { epoch, .. } => self.copy(clock, epoch),
                 Action::SendState { epoch, cut } => self.send_state(epoch, cut),
-                Action::ForgetState { .. } => self.outgoing = None,
+                Action::ForgetState { .. } => self.forget_state(clock),
                 Action::TrimJournal { to } => self.journal.trim(to),
                 Action::Keep { from, to } => {
                     if let Some(commit) = commit {
@@ -57,7 +57,26 @@ impl MemberEnd {
         self.actions = actions;
     }
 
-    fn send(&mut self, clock: Clock, ledger: &mut Ledger, to: Peer, view: View, message: &Message) {
+    fn copy(&mut self, clock: Clock, epoch: Epoch) {
+        self.copied_since = Some(clock.instant());
+        self.common.tell(Event::Copy(epoch));
+    }
+
+    fn forget_state(&mut self, clock: Clock) {
+        self.outgoing = None;
+        if let Some(since) = self.copied_since.take() {
+            self.common.board.copy_ns.set((clock.instant() - since).0);
+        }
+    }
+
+    pub(super) fn send(
+        &mut self,
+        clock: Clock,
+        ledger: &mut Ledger,
+        to: Peer,
+        view: View,
+        message: &Message,
+    ) {
         let mut header = self.links.header(Kind::Commit, view.0);
         if let Some(body) = body_of(&mut header, message, self.links.configuration) {
             self.links.send(clock.ticks, ledger, to, header, &body);

@@ -1,0 +1,101 @@
+//! What the control loop does when its node is warned that it will lose its power: the decision
+//! ([`headgate_decide::evacuate`]) is asked, and the gate of the group is told.
+
+use headgate_api::request::Applied;
+use headgate_decide::decision::Decision as _;
+use headgate_decide::evacuate::{Action, Event as Told, Group, Part};
+use headgate_decide::units::Span;
+use headgate_path::replica::Command as Order;
+use headgate_units::text;
+
+use super::Control;
+use super::replication::{Replication, told};
+use crate::api::{Answer, RequestError};
+use crate::config::model::Role;
+use crate::status::EventCode;
+
+/// Time that a hand-over takes beyond two copies of all state: the copy under way and the last one. Our
+/// choice: as long as the gate and the node wait twice before they ask again for what was lost.
+const BEYOND_COPIES: Span = Span::from_millis(50);
+
+impl Control {
+    /// Takes in a warning, or that it is withdrawn.
+    pub(super) fn warn_node(&mut self, within_ms: Option<u64>) -> Answer {
+        let now = self.now();
+        let (code, what) = match within_ms {
+            Some(ms) => {
+                let within = text::time(ms.saturating_mul(1_000_000));
+                (EventCode::NodeWarned, format!("this node loses its power in {within}"))
+            }
+            None => (EventCode::NodeWarningWithdrawn, "this node keeps its power".to_owned()),
+        };
+        let mut actions = Vec::new();
+        let then = match &mut self.replication {
+            None => "it is of no group: nothing is handed over".to_owned(),
+            Some(replication) if replication.group.role == Role::Gate => format!(
+                "it is the gate of group `{}`: while it is down nothing enters or leaves, and nothing is handed over",
+                replication.group.name
+            ),
+            Some(replication) => {
+                let was_warned = replication.evacuation.until().is_some();
+                if within_ms.is_none() && !was_warned {
+                    return Err(RequestError::failed("there is no warning to withdraw".to_owned()));
+                }
+                let part = replication.of_evacuation().part;
+                let event =
+                    within_ms.map_or(Told::Withdrawn, |ms| Told::Warned { within: Span::from_millis(ms) });
+                replication.evacuation.on(now, event, &mut actions);
+                told::warned(&replication.group.name, within_ms.is_some(), part)
+            }
+        };
+        self.log(code, "manager", format!("{what}; {then}"));
+        self.evacuate(&actions);
+        self.tend_evacuation();
+        serde_json::to_value(Applied { changes: vec![what, then] })
+            .map_err(|error| RequestError::failed(error.to_string()))
+    }
+
+    /// Goes on with groups that leave or come back.
+    pub(super) fn tend_evacuation(&mut self) {
+        let now = self.now();
+        let Some(replication) = &mut self.replication else { return };
+        if !replication.evacuation.is_due(now) {
+            return;
+        }
+        let (group, mut actions) = (replication.of_evacuation(), Vec::new());
+        replication.evacuation.poll(now, &[group], &mut actions);
+        self.evacuate(&actions);
+    }
+
+    /// Does what was decided. A node is of one group, whose gate is asked.
+    fn evacuate(&mut self, actions: &[Action]) {
+        for action in actions {
+            let Some(replication) = &self.replication else { return };
+            match *action {
+                Action::HandOver(_) => replication.order(Order::HandOver(true)),
+                Action::Stay(_) => replication.order(Order::HandOver(false)),
+                Action::FailOver(_) => replication.order(Order::FailOver),
+                Action::Report(_, report) => {
+                    let (code, what) = told::of_evacuation(&report);
+                    let name = replication.group.name.clone();
+                    self.log(code, &name, what);
+                }
+            }
+        }
+    }
+}
+
+impl Replication {
+    /// Returns its group as the decision sees it.
+    fn of_evacuation(&self) -> Group {
+        let board = self.board();
+        let part = match board.role.get() {
+            2 => Part::Protected,
+            3 => Part::Alone,
+            4 => Part::Standby,
+            _ => Part::Neither,
+        };
+        let copies = Span(board.copy_ns.get().saturating_mul(2));
+        Group { number: self.group.number, part, hand_over: copies + BEYOND_COPIES }
+    }
+}
