@@ -35,6 +35,7 @@
 //! - [`elastic`]: where instances start and end;
 //! - [`chain_ids`]: which number a chain has on the wire, and when that may be used again;
 //! - [`routes`]: by which link packets go towards another node;
+//! - [`peers`]: which nodes are alive, by what they say of themselves;
 //! - [`profile`]: where the time of a packet goes, and what to change first;
 //! - [`statistics`]: median and spread, by which measurements are judged.
 #![no_std]
@@ -61,6 +62,7 @@ pub mod liveness;
 pub mod market;
 pub mod objectives;
 pub mod outstanding;
+pub mod peers;
 pub mod pressure;
 pub mod profile;
 pub mod reconfigure;

@@ -29,6 +29,7 @@
 pub mod cost;
 pub mod pins;
 pub mod redirect;
+pub mod sharing;
 pub mod slots;
 
 /// Node of the network.

@@ -26,6 +26,7 @@ extern crate std;
 mod testing;
 
 pub mod address;
+pub mod beat;
 pub mod bfd;
 mod bytes;
 pub mod checksum;
