@@ -22,7 +22,8 @@ use headgate_wire::{MacAddress, ethernet, udp};
 const TEST: &str = "service_paths";
 const OWN: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xaa]);
 const BEFORE: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xbb]);
-const CONTEXT: Context = Context { flow_hash: 0x0102_0304, ingress: 5, egress: 6, time_us: 7, digest: 8 };
+const CONTEXT: Context =
+    Context { flow_hash: 0x0102_0304, ingress: 5, egress: 6, time_us: 7, target: 0, digest: 8 };
 
 /// A capture through a chain of two NFs to another capture.
 const OF_CAPTURES: &str = r#"

@@ -240,7 +240,7 @@ mod tests {
         let mut bytes = std::vec![0; 14 + nsh::LENGTH_OF_TYPE_1];
         bytes[12..14].copy_from_slice(&ethertype::NSH.to_be_bytes());
         let path = ServicePath { path: 9, index: 254 };
-        let context = Context { flow_hash: 0, ingress: 0, egress: 0, time_us: 0, digest: 0 };
+        let context = Context { flow_hash: 0, ingress: 0, egress: 0, time_us: 0, target: 0, digest: 0 };
         nsh::write(Base::of_type_1(), path, &context.to_bytes(), &mut bytes[14..]).unwrap();
         bytes.extend_from_slice(&inside);
         let headers = Headers::read(&bytes);

@@ -218,9 +218,14 @@ pub struct Context {
     pub egress: u16,
     /// Time at which it came in, in microseconds by the ingress node's clock; wraps after 71 minutes.
     pub time_us: u32,
+    /// Node that is to serve the stage of its index; 0: the next one that can.
+    pub target: u16,
     /// Digest of the instances that it passed; 0: not known.
-    pub digest: u32,
+    pub digest: u16,
 }
+
+/// Place of a context's target in it.
+pub const TARGET_AT: usize = 12;
 
 impl Context {
     /// Returns it as on the wire.
@@ -230,7 +235,8 @@ impl Context {
         put16(&mut bytes, 4, self.ingress);
         put16(&mut bytes, 6, self.egress);
         put32(&mut bytes, 8, self.time_us);
-        put32(&mut bytes, 12, self.digest);
+        put16(&mut bytes, TARGET_AT, self.target);
+        put16(&mut bytes, 14, self.digest);
         bytes
     }
 
@@ -241,7 +247,8 @@ impl Context {
             ingress: get16(bytes, 4),
             egress: get16(bytes, 6),
             time_us: get32(bytes, 8),
-            digest: get32(bytes, 12),
+            target: get16(bytes, TARGET_AT),
+            digest: get16(bytes, 14),
         }
     }
 }

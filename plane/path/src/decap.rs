@@ -16,17 +16,18 @@ use headgate_shm::{Descriptor, Region};
 use headgate_units::PortId;
 use headgate_wire::ethernet::{self, ethertype};
 use headgate_wire::flow_key::Parsed;
-use headgate_wire::nsh::{self, Base, Header, HeaderError, next_protocol};
+use headgate_wire::nsh::{self, Base, CONTEXT_LENGTH, Header, HeaderError, next_protocol};
 
 use crate::board::Station;
 use crate::burst::Burst;
 use crate::classify::{parse_long, plain_key, spread_of};
 use crate::drop::DropReason;
+use crate::encap::aimed;
 use crate::flows::{Key, Seeds};
 use crate::holders::{Arrival, Entrance, Place, TICK_SHIFT};
 use crate::intake::Intake;
 use crate::ledger::Ledger;
-use crate::plan::{Hop, Senders};
+use crate::plan::{Hop, NodeId, Senders};
 use crate::trace::At;
 use crate::view::View;
 
@@ -137,25 +138,77 @@ impl Intake {
         // prior to NSH forwarding lookup."
         let base = header.base().forwarded().ok_or(DropReason::NshTtl)?;
         let entrance = view.plan.entrance_by(header.service_path(), own.is_link())?;
-        if own.is_link() && goes_back(view, entrance, burst.from.port()) {
+        let aim = aim_of(view, own, entrance, &header);
+        if own.is_link() && goes_back(view, entrance, aim, burst.from.port()) {
             return Err(DropReason::NoWay);
         }
         let inside = strip(region, packet, base, &head)?;
-        let hash = header.context().map_or(0, |context| context.flow_hash);
-        let port = burst.from.port();
-        let of_frame = spread_inside(region, inside, &self.seeds, port)?;
-        let flow = if hash == 0 { of_frame } else { hash };
-        let at = (view.now.0 >> TICK_SHIFT) as u32;
+        let of_frame = spread_inside(region, inside, &self.seeds, burst.from.port())?;
+        let said = header.context().map(|context| context.flow_hash).filter(|hash| *hash != 0);
+        let (flow, at) = (said.unwrap_or(of_frame), (view.now.0 >> TICK_SHIFT) as u32);
         store.holders.set_arrival(packet.index(), Arrival { flow, at });
-        store.holders.extras.service.set(packet.index(), base, header.metadata());
-        Ok(Found::Inside(inside, burst.from.entering(entrance)))
+        let mut context = [0; CONTEXT_LENGTH];
+        let metadata = aim.kept(header.metadata(), &mut context);
+        store.holders.extras.service.set(packet.index(), base, metadata);
+        Ok(Found::Inside(inside, aim.place(burst.from.entering(entrance))))
+    }
+}
+
+/// The node that is to serve the stage of a packet which several serve.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// The header says none, or one node alone has the stage.
+    Nobody,
+    /// This one.
+    Here,
+    /// Another, which the packet is passed on to.
+    Node(NodeId),
+}
+
+impl Aim {
+    /// Returns the place of a packet that enters.
+    #[inline]
+    fn place(self, place: Place) -> Place {
+        if self == Self::Here { place.steered() } else { place }
+    }
+
+    /// Returns what stands behind a service path header, as it is kept: what it says of this stage is nothing
+    /// for the next ones.
+    #[inline]
+    fn kept<'m>(self, metadata: &'m [u8], context: &'m mut [u8; CONTEXT_LENGTH]) -> &'m [u8] {
+        match aimed(metadata, 0).filter(|_| self == Self::Here) {
+            Some(unaimed) => {
+                *context = unaimed;
+                context
+            }
+            None => metadata,
+        }
+    }
+}
+
+/// Returns whom a header names for a stage that several nodes serve.
+#[inline]
+fn aim_of(view: &View, from: Own, entrance: Entrance, header: &Header<&[u8]>) -> Aim {
+    let context = header.context().filter(|_| from.is_link());
+    let Some(target) = context.and_then(|context| NodeId::of_number(context.target)) else {
+        return Aim::Nobody;
+    };
+    let own = view.plan.chains[entrance.chain().index()].as_ref().and_then(|chain| chain.across);
+    let is_own = own.is_some_and(|across| across.ingress == target.number());
+    match view.plan.hop(entrance.chain(), entrance.position()).unpack() {
+        Hop::Shared { .. } if !is_own => Aim::Node(target),
+        // Whatever it says of a stage of one node is not for the next one.
+        _ => Aim::Here,
     }
 }
 
 /// Returns whether a packet would leave by the port that it came by, with nothing done to it here.
 #[inline]
-fn goes_back(view: &View, entrance: Entrance, port: PortId) -> bool {
-    let hop = view.plan.hop(entrance.chain(), entrance.position()).unpack();
+fn goes_back(view: &View, entrance: Entrance, aim: Aim, port: PortId) -> bool {
+    let hop = match aim {
+        Aim::Node(node) => Hop::Node { position: entrance.position(), node },
+        _ => view.plan.hop(entrance.chain(), entrance.position()).unpack(),
+    };
     matches!(hop, Hop::Node { .. }) && view.plan.tunnel(hop).is_some_and(|tunnel| tunnel.port == port)
 }
 

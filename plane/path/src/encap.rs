@@ -7,7 +7,7 @@
 use headgate_shm::{Descriptor, Region};
 use headgate_units::Ticks;
 use headgate_wire::flow_key;
-use headgate_wire::nsh::{self, Base, Context, ServicePath, next_protocol};
+use headgate_wire::nsh::{self, Base, Context, ServicePath, md_type, next_protocol};
 
 use crate::holders::{Holders, TICK_SHIFT, UNKNOWN_ARRIVAL};
 
@@ -35,12 +35,14 @@ pub(crate) struct Service {
     pub ingress: u16,
     /// Node that it is to leave by; 0: not known.
     pub egress: u16,
+    /// Node that is to serve its stage; 0: what its header says stays.
+    pub target: u16,
 }
 
 /// Writes the service header of a packet that leaves with this path and index. Returns its length.
 #[inline]
 pub(crate) fn write_header(
-    Service { path, ingress, egress }: Service,
+    Service { path, ingress, egress, target }: Service,
     holders: &Holders,
     region: &Region,
     packet: Descriptor,
@@ -50,7 +52,10 @@ pub(crate) fn write_header(
     let rest = match holders.extras.service.get(packet.index()) {
         Some(kept) => {
             let base = kept.base.with_next_protocol(next_protocol::ETHERNET);
-            nsh::write(base, path, kept.metadata(), bytes)
+            match aimed(kept.metadata(), target).filter(|_| target != 0 && base.md_type() == md_type::FIXED) {
+                Some(context) => nsh::write(base, path, &context, bytes),
+                None => nsh::write(base, path, kept.metadata(), bytes),
+            }
         }
         None => {
             let mut head = [0; flow_key::HEADER_BYTES];
@@ -60,6 +65,7 @@ pub(crate) fn write_header(
                 ingress,
                 egress,
                 time_us: clock.at_arrival(holders.arrival(packet.index()).at),
+                target,
                 digest: 0,
             };
             nsh::write(Base::of_type_1(), path, &context.to_bytes(), bytes)
@@ -67,4 +73,12 @@ pub(crate) fn write_header(
     };
     let rest = rest.map_or(0, |rest| rest.len());
     nsh::LENGTH_MAX - rest
+}
+
+/// Returns a context with another target; `None` where it is none.
+#[inline]
+pub(crate) fn aimed(metadata: &[u8], target: u16) -> Option<[u8; nsh::CONTEXT_LENGTH]> {
+    let mut context: [u8; nsh::CONTEXT_LENGTH] = metadata.try_into().ok()?;
+    context[nsh::TARGET_AT..nsh::TARGET_AT + 2].copy_from_slice(&target.to_be_bytes());
+    Some(context)
 }

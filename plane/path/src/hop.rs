@@ -115,8 +115,11 @@ fn follow<const MADE: bool>(
                 continue;
             }
         };
-        let hop =
-            if hop.is_spread() { spread(view.plan, hop, ledger.flow(burst.region, packet)) } else { hop };
+        let hop = if hop.is_spread() {
+            spread(view.plan, &ledger.store(burst.region).holders, packet, place, hop)
+        } else {
+            hop
+        };
         (burst.packets[kept], burst.places[kept], burst.hops[kept]) =
             (packet, if MADE { place.ordinary() } else { place }, hop);
         hops.add(hop.bits());

@@ -7,6 +7,7 @@
 mod hop;
 mod outside;
 mod paths;
+mod shares;
 mod stage;
 
 use std::collections::{HashMap, HashSet};
@@ -20,10 +21,11 @@ use crate::holders::Entrance;
 use crate::rules::Rules;
 
 pub(crate) use hop::PackedHop;
-pub use hop::{Hop, NodeId, TunnelId};
+pub use hop::{Hop, NodeId, ShareId, TunnelId};
 pub use outside::{Across, Inner, Senders, Tunnel};
 pub use paths::ChainPath;
 use paths::Paths;
+pub use shares::{KnownFlows, Server, Share};
 pub use stage::{OnFailure, PortPlace, Stage};
 
 /// Chain of packets that no rule claims, so that they too are counted.
@@ -85,6 +87,8 @@ pub struct Parts {
     pub nodes: Vec<Option<TunnelId>>,
     /// Tunnels by number.
     pub tunnels: Vec<Tunnel>,
+    /// Tables of the stages that several nodes serve.
+    pub shares: Vec<Share>,
     /// The rules by which flows go to chains.
     pub rules: Rules,
 }
@@ -139,8 +143,8 @@ impl Plan {
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let (mut chain_hops, mut hops, mut known) = (Vec::new(), Vec::new(), HashMap::new());
-        for chain in &parts.chains {
-            let way = way_of(&parts.stages, chain.as_ref());
+        for (number, chain) in parts.chains.iter().enumerate() {
+            let way = way_of(&parts, ChainId(number as u16), chain.as_ref());
             let more = (way.len() - 1) as u16;
             // Packets enter it at any position, and what is down may lie behind them.
             let is_across = chain.as_ref().is_some_and(|chain| chain.across.is_some());
@@ -201,6 +205,20 @@ impl Plan {
         let stages = self.chain_hops[chain.index()].more;
         let position = first.position_of(path.index, stages).ok_or(DropReason::NshIndex)?;
         Ok(Entrance::new(chain, position))
+    }
+
+    /// Returns the instances here of a stage that several nodes serve.
+    #[must_use]
+    pub(crate) fn running_of(&self, share: ShareId) -> &[InstanceId] {
+        self.shares.get(usize::from(share.0)).map_or(&[], |share| self.running(share.stage))
+    }
+
+    /// Returns the instance of such a stage that has the flows of this hash; `None` where another node does.
+    #[must_use]
+    pub(crate) fn instance_here(&self, share: ShareId, flow: u32) -> Option<InstanceId> {
+        let share = self.shares.get(usize::from(share.0))?;
+        let is_here = share.server_of(flow) == Server::Here && !self.running(share.stage).is_empty();
+        is_here.then(|| self.instance_of(share.stage, flow))
     }
 
     /// Returns the instances of a stage that run.
@@ -274,13 +292,7 @@ impl Plan {
     #[inline(always)]
     #[must_use]
     pub fn instance_of(&self, stage: NfId, flow: u32) -> InstanceId {
-        self.table(stage)[spread::slot(flow)]
-    }
-
-    /// Returns the instance of a stage that has each slot.
-    #[inline(always)]
-    pub(crate) fn table(&self, stage: NfId) -> &Table {
-        &self.tables[stage.index()]
+        self.tables[stage.index()][spread::slot(flow)]
     }
 
     /// Returns the position of a stage in a chain.
@@ -316,14 +328,19 @@ fn closed(way: &[Hop]) -> Option<DropReason> {
 }
 
 /// Returns the hops of a chain.
-fn way_of(stages: &[Option<Stage>], chain: Option<&Chain>) -> Vec<Hop> {
+fn way_of(parts: &Parts, number: ChainId, chain: Option<&Chain>) -> Vec<Hop> {
     match chain {
-        Some(chain) => (0..=chain.stages.len()).map(|position| hop_at(stages, chain, position)).collect(),
+        Some(chain) => {
+            (0..=chain.stages.len()).map(|position| hop_at(parts, number, chain, position)).collect()
+        }
         None => vec![Hop::End(DropReason::ChainRemoved)],
     }
 }
 
-fn hop_at(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {
+fn hop_at(parts: &Parts, of: ChainId, chain: &Chain, position: usize) -> Hop {
+    if let Some(share) = shares::find(&parts.shares, of, position) {
+        return Hop::Shared { position: position as u8, share };
+    }
     let Some(&number) = chain.stages.get(position) else {
         return match chain.exit {
             Exit::Port(port) => Hop::Port(port),
@@ -332,10 +349,10 @@ fn hop_at(stages: &[Option<Stage>], chain: &Chain, position: usize) -> Hop {
             Exit::Nf => Hop::End(DropReason::NoExit),
         };
     };
-    let Some(stage) = &stages[number.index()] else { return Hop::End(DropReason::StageDown) };
+    let Some(stage) = &parts.stages[number.index()] else { return Hop::End(DropReason::StageDown) };
     match (stage.running.as_slice(), stage.elsewhere, stage.on_failure) {
         ([], Some(node), _) => Hop::Node { position: position as u8, node },
-        ([], None, OnFailure::Bypass) => hop_at(stages, chain, position + 1),
+        ([], None, OnFailure::Bypass) => hop_at(parts, of, chain, position + 1),
         ([], None, OnFailure::Drop) => Hop::End(DropReason::StageDown),
         (&[number], ..) => Hop::Instance { position: position as u8, number },
         _ => Hop::Spread { position: position as u8, stage: number },
@@ -352,6 +369,7 @@ fn ways_on(plan: &Plan) -> Vec<Vec<Vec<Hop>>> {
             let from = match hop {
                 Hop::Instance { number, .. } => std::slice::from_ref(number),
                 Hop::Spread { stage, .. } => plan.running(*stage),
+                Hop::Shared { share, .. } => plan.running_of(*share),
                 _ => continue,
             };
             let is_stage = |hop: &&Hop| matches!(hop, Hop::Instance { .. } | Hop::Spread { .. });

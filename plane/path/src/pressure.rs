@@ -27,6 +27,12 @@ fn of_hop(plan: &Plan, signals: &Signals, hop: Hop) -> HopPressure {
             diverts: plan.running(stage).iter().any(diverts),
             spreads: true,
         },
+        // Of its flows some are served here.
+        Hop::Shared { share, .. } => HopPressure {
+            throttled: false,
+            diverts: plan.running_of(share).iter().any(diverts),
+            spreads: !plan.running_of(share).is_empty(),
+        },
         Hop::Port(_) | Hop::Node { .. } | Hop::Tunnel(_) | Hop::End(_) => HopPressure::default(),
     }
 }
@@ -45,6 +51,10 @@ pub(crate) fn sheds_flow(view: &View, entrance: Entrance, flow: u32) -> bool {
         Hop::Instance { position, number } => Some((position, signals.pressure.is_throttled(number))),
         Hop::Spread { position, stage } => {
             Some((position, signals.pressure.is_throttled(plan.instance_of(stage, flow))))
+        }
+        Hop::Shared { position, share } => {
+            let number = plan.instance_here(share, flow)?;
+            Some((position, signals.pressure.is_throttled(number)))
         }
         Hop::Port(_) | Hop::Node { .. } | Hop::Tunnel(_) | Hop::End(_) => None,
     });

@@ -12,7 +12,7 @@ use crate::drop::DropReason;
 use crate::encap::{Micros, Service, write_header};
 use crate::holders::Place;
 use crate::ledger::Ledger;
-use crate::plan::{ChainPath, Hop, Inner, Plan, Tunnel};
+use crate::plan::{Across, ChainPath, Hop, Inner, Plan, Tunnel};
 use crate::view::View;
 
 /// Puts the header of the tunnel that a hop names in front of each packet. Returns those that had room for
@@ -41,11 +41,12 @@ pub(crate) fn encapsulate<'a>(
 fn service_of(plan: &Plan, tunnel: &Tunnel, hop: Hop, place: Place) -> Option<Service> {
     match (tunnel.inner, hop) {
         (Inner::Frame, _) => None,
-        (Inner::OnPath(path), _) => Some(Service { path, ingress: 0, egress: 0 }),
-        (Inner::OfChain, Hop::Node { position, .. }) => {
+        (Inner::OnPath(path), _) => Some(Service { path, ingress: 0, egress: 0, target: 0 }),
+        (Inner::OfChain, Hop::Node { position, node }) => {
             let across = plan.chains[place.chain().index()].as_ref()?.across?;
             let path = across.path.at(position);
-            Some(Service { path, ingress: across.ingress, egress: across.egress })
+            let Across { ingress, egress, .. } = across;
+            Some(Service { path, ingress, egress, target: node.number() })
         }
         (Inner::OfChain, _) => None,
     }

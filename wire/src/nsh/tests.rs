@@ -32,7 +32,8 @@ fn a_header_of_type_1_is_read_and_written() {
         ingress: 0x0405,
         egress: 0x0607,
         time_us: 0x0809_0a0b,
-        digest: 0x0c0d_0e0f,
+        target: 0x0c0d,
+        digest: 0x0e0f,
     };
     assert_eq!((context, header.options().count(), header.payload()), (expected, 0, &b"payload"[..]));
     let mut again = [0; LENGTH_OF_TYPE_1];

@@ -12,6 +12,7 @@ use super::holder::Holder;
 /// ```
 ///
 /// The top bit of the jumps says that the buffer was lent empty: an NF makes a packet in it, or has made one.
+/// The bit below says that another node chose this one for the stage of the packet's position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place(u64);
 
@@ -22,7 +23,8 @@ const PORT_SHIFT: u32 = 16;
 const QUEUE_SHIFT: u32 = 8;
 const HOLDER: u64 = 0xffff << HOLDER_SHIFT;
 const POSITION: u64 = 0xff << POSITION_SHIFT;
-const JUMPS: u64 = 0x7f;
+const JUMPS: u64 = 0x3f;
+const STEERED: u64 = 0x40;
 const LENT: u64 = 0x80;
 
 impl Place {
@@ -75,6 +77,20 @@ impl Place {
     #[must_use]
     pub(crate) const fn ordinary(self) -> Self {
         Self(self.0 & !LENT)
+    }
+
+    /// Returns the place of a packet whose stage is to be served at this node: another one chose it.
+    #[inline]
+    #[must_use]
+    pub(crate) const fn steered(self) -> Self {
+        Self(self.0 | STEERED)
+    }
+
+    /// Returns whether another node chose this one for the stage at the packet's position.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) const fn is_steered(self) -> bool {
+        self.0 & STEERED != 0
     }
 
     /// Returns the holder.
@@ -132,7 +148,7 @@ impl Place {
     #[must_use]
     pub const fn jumped_to(self, position: u8) -> Self {
         let jumps = self.jumps() as u64 + 1;
-        Self(self.at(position).0 & !JUMPS | if jumps > JUMPS { JUMPS } else { jumps })
+        Self(self.at(position).0 & !(JUMPS | STEERED) | if jumps > JUMPS { JUMPS } else { jumps })
     }
 
     /// Returns the same packet in other hands.
@@ -155,7 +171,7 @@ impl Place {
     pub const fn advanced(self) -> Self {
         let position = self.0.wrapping_add(1 << POSITION_SHIFT) & POSITION;
         let worker = (Holder::WORKER.0 as u64) << HOLDER_SHIFT;
-        Self(self.0 & !(HOLDER | POSITION) | position | worker)
+        Self(self.0 & !(HOLDER | POSITION | STEERED) | position | worker)
     }
 
     /// Returns the same packet one stage back: the place before [`Place::advanced`], but for the holder.
@@ -240,7 +256,11 @@ mod tests {
             prop_assert_ne!(made.way(), place.way());
             prop_assert_eq!(Place::lent(holder).holder(), holder);
             let often = (0..200).fold(made, |place, _| place.jumped_to(position));
-            prop_assert_eq!((often.jumps(), often.is_lent()), (127, true));
+            prop_assert_eq!((often.jumps(), often.is_lent()), (63, true));
+            let steered = made.steered();
+            prop_assert!(steered.is_steered() && !made.is_steered() && steered.held_by(holder).is_steered());
+            prop_assert!(!steered.advanced().is_steered() && !steered.jumped_to(position).is_steered());
+            prop_assert_eq!((steered.jumps(), steered.advanced()), (0, made.advanced()));
             let entrance = Entrance::new(ChainId(7), 2);
             prop_assert_eq!(place.made().beside(entrance), Place::arrived(port, queue).entering(entrance));
         }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use headgate_wire::nsh::{Base, FIXED_LENGTH, LENGTH_MAX};
+use headgate_wire::nsh::{Base, FIXED_LENGTH, LENGTH_MAX, TARGET_AT, md_type};
 
 /// Most bytes behind the service path header.
 pub const METADATA_MAX: usize = LENGTH_MAX - FIXED_LENGTH;
@@ -73,6 +73,19 @@ impl ServiceHeaders {
         Some(ServiceHeader { base, metadata })
     }
 
+    /// Returns the node that the header says is to serve the packet's stage; 0: it says none.
+    #[inline]
+    #[must_use]
+    pub fn target(&self, index: u32) -> u16 {
+        let Some(Kept(words)) = self.0.get(index as usize) else { return 0 };
+        let first = words[0].load(Ordering::Relaxed);
+        if first & PRESENT == 0 || Base::from_bits(first as u32).md_type() != md_type::FIXED {
+            return 0;
+        }
+        let bytes = words[1 + TARGET_AT / WORD].load(Ordering::Relaxed).to_ne_bytes();
+        u16::from_be_bytes([bytes[TARGET_AT % WORD], bytes[TARGET_AT % WORD + 1]])
+    }
+
     /// Sets it. `metadata` is as long as the base header says. Does nothing where there is no room for any.
     #[inline]
     pub fn set(&self, index: u32, base: Base, metadata: &[u8]) {
@@ -104,6 +117,8 @@ impl ServiceHeaders {
 
 #[cfg(test)]
 mod tests {
+    use headgate_wire::nsh::Context;
+
     use super::*;
 
     #[test]
@@ -122,6 +137,20 @@ mod tests {
         headers.clear(3);
         headers.copy_from(0, &headers, 3);
         assert!(headers.get(3).is_none() && headers.get(0).is_none() && headers.get(1).is_none());
+    }
+
+    #[test]
+    fn a_target_is_read_from_a_context_alone() {
+        let headers = ServiceHeaders::new(2, true);
+        let context = Context { target: 0x0102, ..Context::default() }.to_bytes();
+        assert_eq!(headers.target(1), 0);
+        headers.set(1, Base::of_type_1(), &context);
+        assert_eq!((headers.target(1), headers.target(0), headers.target(7)), (0x0102, 0, 0));
+        let of_type_2 = Base::from_bits(6 << 16 | 2 << 8 | 3);
+        headers.set(1, of_type_2, &context);
+        assert_eq!(headers.target(1), 0);
+        headers.clear(1);
+        assert_eq!(headers.target(1), 0);
     }
 
     #[test]

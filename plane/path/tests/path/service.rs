@@ -2,6 +2,7 @@
 
 mod hostile;
 mod links;
+mod shares;
 
 use headgate_path::plan::{Exit, TunnelId};
 use headgate_path::rules::Rule;
@@ -20,7 +21,7 @@ const SENDER: MacAddress = MacAddress([2, 0, 0, 0, 0, 0xbb]);
 /// Ethernet header towards the next hop.
 const LINK: [u8; 14] = [2, 0, 0, 0, 0, 0xcc, 2, 0, 0, 0, 0, 0xaa, 0x89, 0x4f];
 const PATH: u32 = 0x12_3456;
-const CONTEXT: Context = Context { flow_hash: 0, ingress: 7, egress: 9, time_us: 11, digest: 13 };
+const CONTEXT: Context = Context { flow_hash: 0, ingress: 7, egress: 9, time_us: 11, target: 12, digest: 13 };
 
 fn path(index: u8) -> ServicePath {
     ServicePath { path: PATH, index }

@@ -6,7 +6,8 @@ use headgate_decide::pressure::QueueMarks;
 use headgate_path::holders::ExtrasWanted;
 use headgate_path::link::Handling;
 use headgate_path::plan::{
-    Across, Chain, ChainPath, Exit, Inner, NodeId, OnFailure, Senders, Stage, Tunnel, TunnelId,
+    Across, Chain, ChainPath, Exit, Inner, KnownFlows, NodeId, OnFailure, Senders, Server, Share, Stage,
+    Tunnel, TunnelId,
 };
 use headgate_path::rules::Rule;
 use headgate_port::Queue;
@@ -58,6 +59,7 @@ pub struct Layout {
     pub chains: Vec<Option<Chain>>,
     pub nodes: Vec<Option<TunnelId>>,
     pub tunnels: Vec<Tunnel>,
+    pub shares: Vec<Share>,
     pub rules: Vec<Rule>,
     pub extras: ExtrasWanted,
     pub ring: u32,
@@ -88,6 +90,7 @@ impl Layout {
             chains: vec![None],
             nodes: Vec::new(),
             tunnels: Vec::new(),
+            shares: Vec::new(),
             rules: Vec::new(),
             extras: ExtrasWanted::default(),
             ring: 512,
@@ -184,6 +187,22 @@ impl Layout {
     pub fn elsewhere(mut self, tunnel: u16) -> Self {
         self.nodes.push(Some(TunnelId(tunnel)));
         self.stages.last_mut().unwrap().elsewhere = Some(NodeId(self.nodes.len() as u16 - 1));
+        self
+    }
+
+    /// Lets a stage of the chain named last be one that nodes share: which of them has the slots, in turn,
+    /// and for how many ticks a silent flow is known.
+    pub fn shared(mut self, position: u8, servers: &[Server], idle_ticks: u32) -> Self {
+        let chain = ChainId(self.chains.len() as u16 - 1);
+        let stage = self.last_chain().stages[usize::from(position)];
+        self.shares.push(Share {
+            chain,
+            position,
+            stage,
+            servers: std::array::from_fn(|slot| servers[slot % servers.len()]),
+            alive: servers.to_vec(),
+            known: Arc::new(KnownFlows::new(idle_ticks)),
+        });
         self
     }
 

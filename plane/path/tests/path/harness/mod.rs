@@ -392,6 +392,7 @@ fn parts(layout: &Layout) -> Parts {
         instances: layout.instances.iter().map(|at| InstancePlace { worker: WorkerId(at.worker) }).collect(),
         nodes: layout.nodes.clone(),
         tunnels: layout.tunnels.clone(),
+        shares: layout.shares.clone(),
         rules: Rules::new(&layout.rules),
     }
 }

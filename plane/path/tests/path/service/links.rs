@@ -70,7 +70,7 @@ fn what_enters_here_goes_to_the_node_of_its_first_stage() {
     assert_eq!(sent.len(), 15);
     for (to, base, index, context, inside) in sent {
         assert_eq!((to, base, index), (LINKS[0][1], Base::of_type_1(), 255));
-        assert_eq!((context.ingress, context.egress), (1, 3));
+        assert_eq!((context.ingress, context.egress, context.target), (1, 3, 1));
         assert!(context.flow_hash != 0 && offered.contains(&inside));
     }
     assert_eq!((world.entered(1), world.left(1)), (15, 15));
@@ -84,7 +84,9 @@ fn what_comes_is_worked_on_here_or_passed_on() {
         world.offer(1 + link, &[by_link(link, Base::of_type_1(), index, &udp4(1, 0))]);
         world.settle();
         let sent = opened(&world.sent(2));
-        let expected = (LINKS[1][1], Base::of_type_1().with_ttl(62), index - worked, CONTEXT, udp4(1, 0));
+        // For the node of the third stage, whatever was said before.
+        let context = Context { target: 2, ..CONTEXT };
+        let expected = (LINKS[1][1], Base::of_type_1().with_ttl(62), index - worked, context, udp4(1, 0));
         assert_eq!(sent, [expected], "service index {index}");
         assert_eq!(world.boards[0].instances[0].delivered.get(), u64::from(worked));
         world.finish();
