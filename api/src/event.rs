@@ -130,6 +130,12 @@ codes! {
     NodeReached: Info,
     /// Another node cannot be reached any more: all links to it are down.
     NodeLost: Error,
+    /// Another node said what it has, and may get flows.
+    PeerHeard: Info,
+    /// Another node said nothing for too long: its flows go to other nodes.
+    PeerLost: Error,
+    /// Slots of a stage that several nodes serve went to other nodes.
+    FlowsSteered: Info,
     /// Another node of a group is active or stands by.
     GroupView: Info,
     /// This node has another part in its group.

@@ -60,6 +60,9 @@ pub struct StageExplanation {
     pub instances: usize,
     /// The instance that serves the packet; `None` where that is not known.
     pub instance: Option<String>,
+    /// The node that serves the packet; `None` where that is not known, or there are no nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     /// State of that instance in a word; `None` where no manager was asked.
     pub state: Option<String>,
     /// What the stage does with the packet.

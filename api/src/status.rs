@@ -5,12 +5,14 @@
 //! started; the reader forms rates from two snapshots. Keys that were renamed stand in
 //! docs/guide/upgrading.md.
 
+mod cluster;
 mod groups;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use crate::event::{Event, EventCode, Severity};
+pub use cluster::{BeatStatus, ClusterStatus, NodeStatus, OfferStatus, ServerStatus, SharedStageStatus};
 pub use groups::{FailoverStatus, GroupStatus, LaneStatus, RefusedFrames};
 
 /// State of a manager at one moment.
@@ -41,6 +43,9 @@ pub struct Snapshot {
     /// Groups of chains that nodes keep for each other, in which this node has a part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupStatus>,
+    /// Nodes, and how flows are divided among those that share an NF; `None` where none do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<ClusterStatus>,
     /// The last events, oldest first.
     pub events: Vec<Event>,
     /// Whether nothing is lost: `entered + made = left + dropped + in_nfs + held` for each chain, and every

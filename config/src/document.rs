@@ -10,18 +10,18 @@ use serde_json::{Value as Json, json};
 
 mod nodes;
 
-pub use nodes::{GroupTable, LinkTable, NodeTable};
+pub use nodes::{ClusterTable, GroupTable, LinkTable, NodeTable, SteeringTable};
 
 use super::limits::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, BUFFERS_MIN, BUFFERS_MOST, CORE_MAX};
 use super::read::{EMPTY, Field, Keys, Many, Object, OneOrMany, Read, key_of, tables};
 use super::report::{Report, Span};
 use super::tree::{Node, Value};
 use super::values::{
-    Address, Allowed, Args, ArrivalKind, BoxPorts, Device, Environment, EtherType, FaultDirection, FaultKind,
-    FrameSize, FusedInto, Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind, Mac, Mode,
-    Name, Nice, NshAddress, OnChange, OnFailure, Order, Part, Period, PolicyKind, PortKind, PortRange,
-    Prefix, Protocol, Rate, ReplayMode, SizeMix, Standby, Text, Timing, Transport, User, VLAN_MAX, Vlan,
-    Whole, Wiring,
+    Address, Affinity, Allowed, Args, ArrivalKind, BoxPorts, Device, Environment, EtherType, FaultDirection,
+    FaultKind, FrameSize, FusedInto, Hugepages, IdleWorker, InterfaceName, IoDriver, IpVersion, LoopKind,
+    Mac, Mode, Name, Nice, NshAddress, OnChange, OnFailure, Order, Part, Period, PolicyKind, PortKind,
+    PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Standby, Text, Timing, Transport, User, VLAN_MAX,
+    Vlan, Whole, Wiring,
 };
 
 /// A core of the machine.
@@ -75,6 +75,10 @@ tables! {
         optional link: Many<LinkTable>;
         /// Groups of chains that nodes keep for each other.
         optional group: Many<GroupTable>;
+        /// Choice among nodes that share an NF.
+        optional steering: SteeringTable;
+        /// What nodes have in common outside this file.
+        optional cluster: ClusterTable;
         /// Machine and traffic of `headgate sim`. Everything else leaves it alone.
         defaulted sim: SimTable = EMPTY;
     }
@@ -347,6 +351,13 @@ tables! {
         /// Node that it runs on, where there are nodes. NFs of a group have none: they run on its active node
         /// and on its standby.
         optional node: Name;
+        /// Nodes that it runs on, in the place of `node`, where several share its flows: each has `instances`
+        /// of it. Which one a flow goes to, [steering] says.
+        optional nodes: Many<Name>;
+        /// What of a flow has to stay at one node, where several share the NF: "flow" leaves one that is
+        /// known where it is, until it was silent for `idle_timeout`; "none" lets flows move at any time;
+        /// "session" brings both directions to one instance, which needs all instances on one node.
+        defaulted affinity: Affinity = "flow";
         /// The core it runs on, or one for each instance in turn. Default: the cores without workers, in
         /// turn.
         optional core: OneOrMany<Core>;

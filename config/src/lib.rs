@@ -57,8 +57,9 @@ pub use packet::{GRAMMAR, PacketDescription, PacketError, Payload};
 pub use resolve::{RegionPlan, geometry};
 pub use simulation::{Arrivals, NfCost, Pauses, SimFault, Simulated, Simulation, Traffic};
 pub use values::{
-    BoxPorts, EtherType, FaultDirection, FaultKind, Hugepages, IdleWorker, Mode, OnChange, OnFailure,
-    PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, Timing, Transport, User, Vlan, Wiring,
+    Affinity, BoxPorts, EtherType, FaultDirection, FaultKind, Hugepages, IdleWorker, Mode, OnChange,
+    OnFailure, PortRange, Prefix, Protocol, Rate, ReplayMode, SizeMix, SteeringMode, Timing, Transport, User,
+    Vlan, Wiring,
 };
 
 use document::Document;

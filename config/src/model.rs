@@ -29,7 +29,7 @@ pub use confinement::Confinement;
 pub use faults::Faults;
 pub use ids::{ChainId, DomainId, NfId, PortId};
 pub use long::LongFrames;
-pub use nodes::{Across, Bfd, Group, Network, Node, NodeLink, Role, StageAt};
+pub use nodes::{Across, Bfd, Group, Network, Node, NodeLink, Role, StageAt, Steering};
 pub use service::{Service, ServiceAddress};
 pub use state::State;
 

@@ -11,6 +11,8 @@
 //! - [`scheduling`], [`slices`], [`reserve`]: cost of NFs, the share or the time slices of its core that each
 //!   gets, and cores kept free of other programs; [`groups`]: the kernel's part of shares; [`granted`]:
 //!   policies that were asked for and are not in force; [`taken`]: cores that others use;
+//! - [`ways`]: links that packets go to other nodes by; [`steering`]: nodes that share an NF, and the flows
+//!   of each;
 //! - [`replication`]: the part of a node in a group of chains that nodes keep for each other;
 //! - [`questions`]: messages to NFs that wait for answers; [`watchers`]: clients that watch packets;
 //! - [`long`]: whether ports let frames pass that the kernel has not cut yet;
@@ -33,6 +35,7 @@
 
 mod answer;
 mod by_number;
+mod cluster;
 mod delays;
 mod evacuate;
 mod explain;
@@ -57,6 +60,7 @@ mod scheduling;
 mod slices;
 mod snapshot;
 mod state;
+mod steering;
 mod taken;
 mod telemetry;
 mod totals;
@@ -82,6 +86,7 @@ use headgate_path::worker::{Command, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::api::{Answer, Inbox, RequestError};
+use crate::beats::Beats;
 use crate::bfd::Sessions;
 use crate::config::model::{DomainId, Nf, PortId};
 use crate::config::{Catalog, Config};
@@ -116,6 +121,7 @@ use reserve::Reserved;
 use scheduling::Scheduling;
 use slices::TimeSlices;
 use slices::thread::ManagerClock;
+use steering::Steering;
 use taken::Taken;
 use telemetry::Events;
 use watchers::Watchers;
@@ -208,6 +214,8 @@ pub struct Control {
     inbox: Inbox,
     bfd: Option<Sessions>,
     ways: Ways,
+    beats: Option<Beats>,
+    steering: Steering,
     replication: Option<Replication>,
 }
 
@@ -241,6 +249,8 @@ pub struct Parts {
     pub started_ns: u64,
     /// BFD sessions, where there are other nodes.
     pub bfd: Option<Sessions>,
+    /// What nodes tell each other, where packets go over links.
+    pub beats: Option<Beats>,
     /// The node's part in a group, if it has one.
     pub replication: Option<Replication>,
 }
@@ -278,7 +288,7 @@ impl Control {
     /// Returns a loop that has started nothing yet.
     pub fn new(parts: Parts) -> Self {
         let Parts { config, source, settings, fabric, ports, outputs, numbers, janitor, .. } = parts;
-        let Parts { coming, fate, inbox, reception, started_ns, bfd, replication, .. } = parts;
+        let Parts { coming, fate, inbox, reception, started_ns, bfd, beats, replication, .. } = parts;
         let (ledger, groups, refused) = prepare(&config, janitor.clone(), coming.is_none());
         let recorder = &settings.recorder;
         Self {
@@ -292,6 +302,7 @@ impl Control {
             taken: Taken::new(recorder),
             instances: Instances::new(recorder.clone()),
             ways: Ways::new(&config),
+            steering: Steering::default(),
             config,
             settings,
             fabric,
@@ -318,6 +329,7 @@ impl Control {
             next_pass: Moment::default(),
             inbox,
             bfd,
+            beats,
             replication,
         }
     }
@@ -381,6 +393,7 @@ impl Control {
         self.tend_opening();
         self.tend_ports();
         self.tend_links();
+        self.tend_steering();
         self.tend_log();
         self.tend_wiring();
         self.tend_reserved();
@@ -727,6 +740,7 @@ impl Control {
                 self.opened = true;
                 // Others hear it at once, and go on without this node.
                 self.bfd = None;
+                self.beats = None;
                 if let Some(replication) = &self.replication {
                     replication.leave();
                 }

@@ -1,17 +1,19 @@
 //! Translates a configuration to numbers: chains, stages, ports and rules as the packet path knows them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use headgate_decide::units::{ChainId, NfId, PortId, WorkerId};
+use headgate_decide::spread::SLOTS;
+use headgate_decide::units::{ChainId, NfId, PortId, Span, WorkerId};
 use headgate_path::plan::{
-    Across, Chain, ChainPath, Exit, InstancePlace, NodeId, OnFailure, Parts, PortPlace, Senders, Stage,
-    Tunnel, TunnelId,
+    Across, Chain, ChainPath, Exit, InstancePlace, KnownFlows, NodeId, OnFailure, Parts, PortPlace, Senders,
+    Server, Share, Stage, Tunnel, TunnelId,
 };
 use headgate_path::rules::{Prefix, Rule, Rules};
 use headgate_shm::Pages;
 
-use crate::config::Hugepages;
 use crate::config::model::{self, Config, Out};
+use crate::config::{Affinity, Hugepages};
 use crate::fabric::INSTANCES_MAX;
 
 /// Service index of packets that come to the first stage of a chain over several nodes: the largest (RFC
@@ -69,6 +71,7 @@ pub fn first_parts(config: &Config, ports: &[(Vec<u32>, Option<[u8; 6]>)], numbe
         let path = path_chain(config, chain, numbers, &mut parts);
         parts.chains.push(Some(path));
     }
+    parts.shares = shares(config, numbers, |_, _| None);
     parts.rules = rules(config, numbers);
     parts
 }
@@ -81,18 +84,64 @@ pub fn add_stages_elsewhere(config: &Config, numbers: &mut Numbers, parts: &mut 
         }
         numbers.stages.insert(name.clone(), parts.stages.len() as u16);
         let stage = Stage::new(name, OnFailure::Drop);
-        parts.stages.push(Some(Stage { elsewhere: Some(node), ..stage }));
+        parts.stages.push(Some(Stage { elsewhere: node, ..stage }));
     }
 }
 
-/// Returns the stages of chains over several nodes that other nodes run.
-pub fn stages_elsewhere(config: &Config) -> impl Iterator<Item = (String, NodeId)> + '_ {
+/// Returns the stages of chains over several nodes that other nodes run, and which; `None` where several
+/// share one.
+pub fn stages_elsewhere(config: &Config) -> impl Iterator<Item = (String, Option<NodeId>)> + '_ {
     config.node.iter().flat_map(|own| {
         let stages = config.chains.iter().flat_map(|chain| &chain.across).flat_map(|across| &across.stages);
-        let elsewhere = stages.filter(|stage| stage.node != own.name);
-        elsewhere
-            .filter_map(|stage| Some((stage.name_at(&own.name), NodeId(own.network.place(&stage.node)?))))
+        let elsewhere = stages.filter(|stage| !stage.is_at(&own.name));
+        elsewhere.map(|stage| {
+            let node = stage.nodes.first().filter(|_| !stage.is_shared());
+            let node = node.and_then(|node| own.network.place(node)).map(NodeId);
+            (stage.name_at(&own.name), node)
+        })
     })
+}
+
+/// Time between two ticks of the clock by which flows are known at the nodes that they go to.
+pub const SHARE_TICK: Span = Span::from_millis(250);
+
+/// Returns the tables of the stages that several nodes serve. `before` gives that of the same NF at this
+/// position of the chain of this name, where there was one: its flows stay where they are.
+#[must_use]
+pub fn shares(
+    config: &Config,
+    numbers: &Numbers,
+    before: impl Fn(&str, usize) -> Option<Share>,
+) -> Vec<Share> {
+    let Some(node) = &config.node else { return Vec::new() };
+    let mut shares = Vec::new();
+    for chain in path_chains(config) {
+        let stages = chain.across.iter().flat_map(|across| across.stages.iter().enumerate());
+        for (position, stage) in stages.filter(|(_, stage)| stage.is_shared()) {
+            let idle = match stage.affinity {
+                Affinity::None => 0,
+                Affinity::Flow | Affinity::Session => {
+                    config.flows.idle_timeout_ns.div_ceil(SHARE_TICK.0).max(1)
+                }
+            };
+            let idle = u32::try_from(idle).unwrap_or(u32::MAX);
+            let first = stage.nodes.iter().find_map(|one| node.network.place(one)).map(NodeId);
+            let first = first.filter(|_| !stage.is_at(&node.name)).map_or(Server::Here, Server::Node);
+            let number = ChainId(numbers.chains[&chain.name]);
+            let there = NfId(numbers.stages[&stage.name_at(&node.name)]);
+            let known = before(&chain.name, position).filter(|share| share.known.stay() == (idle > 0));
+            let share = known.unwrap_or_else(|| Share {
+                chain: number,
+                position: position as u8,
+                stage: there,
+                servers: [first; SLOTS],
+                alive: Vec::new(),
+                known: Arc::new(KnownFlows::new(idle)),
+            });
+            shares.push(Share { chain: number, stage: there, ..share });
+        }
+    }
+    shares
 }
 
 /// Returns a stage for an NF, with nothing running yet.

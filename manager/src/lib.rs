@@ -17,6 +17,7 @@
 
 mod api;
 pub use api::Handle;
+mod beats;
 mod bfd;
 mod control;
 mod fabric;
@@ -44,6 +45,7 @@ use headgate_host::cores::{self, CoresError};
 use headgate_host::undo::Janitor;
 
 use api::{Request, RequestError};
+use beats::{Beats, BeatsError};
 use bfd::{BfdError, ReachTold, Sessions};
 use config::{Catalog, Config};
 use control::{Base, Before, Coming, Control, Door, Parts, Reception, Replication, Settings, WORKER};
@@ -105,6 +107,9 @@ pub enum StartError {
     /// A link to another node cannot be used.
     #[error("a link cannot be used: {0}")]
     Link(#[from] BfdError),
+    /// What nodes say of themselves cannot be sent by a link.
+    #[error("what nodes tell each other: {0}")]
+    Beats(#[from] BeatsError),
     /// The node's part in a group cannot be had.
     #[error("group `{group}`: {why}")]
     Group {
@@ -292,6 +297,7 @@ fn assemble(config: Config, settings: Settings, around: Around) -> Result<Contro
     let reach: ReachTold = replication.as_ref().map_or(Box::new(|_| {}), |one| Box::new(one.reach(&config)));
     let bfd = sessions(&config, clock, started_ns, &fabric, reach)?;
     let parts = Parts {
+        beats: beats(&config, clock, started_ns)?,
         config,
         source,
         settings,
@@ -321,6 +327,12 @@ fn sessions(
 ) -> Result<Option<Sessions>, StartError> {
     let Some(node) = &config.node else { return Ok(None) };
     Ok(Some(Sessions::start(node, clock, started_ns, fabric.boards(), reach)?))
+}
+
+/// Starts the beats of a node that packets come to over links, if this is one.
+fn beats(config: &Config, clock: Clock, started_ns: u64) -> Result<Option<Beats>, StartError> {
+    let node = config.node.as_ref().filter(|_| config.ports.iter().any(|port| port.link.is_some()));
+    Ok(node.map(|node| Beats::start(node, clock, started_ns)).transpose()?)
 }
 
 /// Opens the node's part in its group, if it has one.

@@ -5,7 +5,7 @@ use crate::limits::CORE_MAX;
 use crate::read::{EMPTY, Field, Keys, Many, Object, Read, key_of, tables};
 use crate::report::{Report, Span};
 use crate::tree::{Node, Value};
-use crate::values::{InterfaceAddress, InterfaceName, Name, Period, Text, Whole};
+use crate::values::{InterfaceAddress, InterfaceName, Name, Period, SteeringMode, Text, Whole};
 use serde_json::Value as Json;
 
 /// A core of the machine.
@@ -20,7 +20,38 @@ pub type CheckpointPeriod = Period<1_000_000, 60_000_000_000>;
 /// Packets in a log or a latch: several bursts to about what a region has buffers for.
 pub type PacketsKept = Whole<256, 1_048_576>;
 
+/// 100 ms to 1 min. Our choice: below, a period sees too few packets to price; above, a flow is over.
+pub type SteeringPeriod = Period<100_000_000, 60_000_000_000>;
+/// 10 ms to 10 s. Our choice: below, a busy machine misses three in a row; above, no flow waits.
+pub type BeatPeriod = Period<10_000_000, 10_000_000_000>;
+
 tables! {
+    /// How flows are divided among nodes that share an NF (`nodes`).
+    pub struct SteeringTable at "[steering]" {
+        /// "drench" goes by prices of cores, which nodes tell each other; "nearest" takes the fewest hops;
+        /// "ecmp" shares evenly among the nearest; "least-loaded" takes the lowest price, wherever it is;
+        /// "random" takes any.
+        defaulted mode: SteeringMode = "drench";
+        /// Percentage of a core below which its instances are little used, 0 to 98.
+        defaulted low: Whole<0, 98> = 30;
+        /// Percentage of a core above which its instances are used too much, 1 to 99. Flows that may move
+        /// leave a node whose price is above the others' by more than lies between `low` and `high`.
+        defaulted high: Whole<1, 99> = 85;
+        /// Price of a hop off the shortest way, in percent of the price of an idle core, 0 to 10000.
+        defaulted off_path: Whole<0, 10_000> = 30;
+        /// Time between two choices, 100 ms to 1 min.
+        defaulted period: SteeringPeriod = "1s";
+        /// Time between two messages of a node about what it has and its prices, 10 ms to 10 s. A node of
+        /// which three are missing has no flows any more.
+        defaulted beat: BeatPeriod = "100ms";
+    }
+
+    /// What nodes have in common outside the file.
+    pub struct ClusterTable at "[cluster]" {
+        /// Servers of a store. There is none yet: nodes go by the file alone.
+        optional store: Many<Text>;
+    }
+
     /// A node: a machine, or a part of one, with a manager of its own. A file with nodes is the same on all
     /// of them, and `headgate up FILE --node NAME` runs the part of one.
     pub struct NodeTable at "[[node]]" {

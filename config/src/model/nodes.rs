@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::super::digest::Digest;
+use super::super::values::{Affinity, SteeringMode};
 use super::ids::{ChainId, NfId, PortId};
 
 /// The node whose part a configuration is.
@@ -23,6 +24,34 @@ pub struct Node {
     pub groups: Vec<Group>,
     /// All nodes and links.
     pub network: Network,
+    /// Choice among nodes that share an NF; `None` where none do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steering: Option<Steering>,
+}
+
+/// Choice among nodes that share an NF.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Steering {
+    /// Way of choosing.
+    pub mode: SteeringMode,
+    /// Percentage of a core below which its instances are little used.
+    pub low: u8,
+    /// Percentage of a core above which its instances are used too much.
+    pub high: u8,
+    /// Price of a hop off the shortest way, in percent of the price of an idle core.
+    pub off_path: u16,
+    /// Time between two choices, in nanoseconds.
+    pub period_ns: u64,
+    /// Time between two messages of a node, in nanoseconds.
+    pub beat_ns: u64,
+}
+
+impl Default for Steering {
+    /// That of a file without [steering].
+    fn default() -> Self {
+        let (period_ns, beat_ns) = (1_000_000_000, 100_000_000);
+        Self { mode: SteeringMode::Drench, low: 30, high: 85, off_path: 30, period_ns, beat_ns }
+    }
 }
 
 /// All nodes and links of a file: the same at all nodes.
@@ -66,14 +95,26 @@ impl Across {
 pub struct StageAt {
     /// The NF.
     pub nf: String,
-    /// The node it runs on.
-    pub node: String,
+    /// The nodes it runs on, in the order of the file: one, or several that share its flows.
+    pub nodes: Vec<String>,
+    /// What of a flow stays at one of several nodes.
+    pub affinity: Affinity,
 }
 
 impl StageAt {
+    /// Returns whether it has instances on a node.
+    pub fn is_at(&self, node: &str) -> bool {
+        self.nodes.iter().any(|one| one == node)
+    }
+
+    /// Returns whether several nodes share its flows.
+    pub fn is_shared(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
     /// Returns its name, as one node tells it.
     pub fn name_at(&self, node: &str) -> String {
-        if self.node == node { self.nf.clone() } else { format!("{}@{}", self.nf, self.node) }
+        if self.is_at(node) { self.nf.clone() } else { format!("{}@{}", self.nf, self.nodes.join(",")) }
     }
 }
 

@@ -7,6 +7,7 @@ pub mod across;
 mod groups;
 mod links;
 pub mod part;
+mod sharing;
 pub mod topology;
 
 use super::super::codes::Code;
@@ -63,6 +64,7 @@ impl Resolver<'_> {
         self.check_links(document, &topology);
         self.check_groups(document, &topology);
         self.check_across(document, &topology);
+        topology.steering = self.steering(document, &topology);
         topology
     }
 
@@ -113,18 +115,21 @@ impl Resolver<'_> {
         let whole_groups = topology.groups.iter().all(Option::is_some) && is_whole(&document.group);
         let mut nfs = Vec::new();
         for (place, at) in items(&document.nf).iter().enumerate() {
-            let own = self.node_of(&at.value.node, nodes);
+            let shared = self.nodes_of(&at.value, nodes);
+            let own = shared.or_else(|| self.node_of(&at.value.node, nodes).map(Home::Node));
+            self.check_affinity(&at.value);
             let group = group_of_nf(place);
-            if let (Some(key), Some(_)) = (&at.value.node.key, group) {
+            let said = at.value.node.key.as_ref().or(at.value.nodes.key.as_ref());
+            if let (Some(key), Some(_)) = (said, group) {
                 self.report
                     .add(Code::NodeParts, key, "an NF of a group runs on its active node and on its standby")
-                    .help("leave `node` out");
+                    .help("leave `node` and `nodes` out");
             }
             // Of a group that is broken it is not known which NFs it has.
-            if at.value.node.key.is_none() && group.is_none() && has_nodes && whole_groups {
+            if said.is_none() && group.is_none() && has_nodes && whole_groups {
                 self.refuse_unsaid(&at.value.span, "the NF does not say which node it runs on");
             }
-            nfs.push(group.map(Home::Group).or(own.map(Home::Node)));
+            nfs.push(group.map(Home::Group).or(own));
         }
         let mut chains = Vec::new();
         for (place, at) in items(&document.chain).iter().enumerate() {

@@ -26,7 +26,7 @@ fn examples() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     // Of the nodes of one file each runs a part: `nodes.rs`.
-    files.retain(|path| !path.ends_with("metro.toml"));
+    files.retain(|path| !path.ends_with("metro.toml") && !path.ends_with("shared.toml"));
     files.sort();
     assert!(files.len() >= 5);
     files

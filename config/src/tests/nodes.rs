@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::super::Affinity;
 use super::super::model::{Backend, Role};
 use super::super::{Config, Diagnostics, parse_part, parse_parts, plan};
 use super::snapshots::{assert_snapshot, here};
@@ -96,14 +97,61 @@ fn every_node_knows_a_chain_over_several() {
     assert!((0..4).all(|part| across(part) == across(0)));
 }
 
+fn shared() -> String {
+    fs::read_to_string(here("src/tests/good/sharing.toml")).unwrap()
+}
+
 #[test]
-fn the_example_of_the_guide_is_right() {
-    let text = fs::read_to_string(here("../docs/guide/examples/metro.toml")).unwrap();
-    let parts = parse_parts("metro.toml", &text, &catalog()).unwrap_or_else(|findings| panic!("{findings}"));
+fn an_nf_that_nodes_share_is_at_each_of_them() {
+    let parts =
+        parse_parts("sharing.toml", &shared(), &catalog()).unwrap_or_else(|findings| panic!("{findings}"));
     let plans: Vec<String> =
         parts.iter().map(|part| plan::describe(&part.config, &machine()).to_string()).collect();
-    assert_snapshot(&here("src/tests/good/metro.plan.txt"), &plans.join("\n"));
-    assert!(parts.iter().all(|part| part.warnings.to_string().is_empty()));
+    assert_snapshot(&here("src/tests/good/sharing.plan.txt"), &plans.join("\n"));
+    let here_alone: Vec<Vec<&str>> =
+        parts.iter().map(|part| names(&part.config.nfs, |nf| &nf.name)).collect();
+    assert_eq!(here_alone, [vec!["fw"], vec!["fw", "mon"], vec!["mon"]]);
+    for part in &parts {
+        assert_eq!(part.warnings.to_string(), "");
+        let steering = part.config.node.as_ref().unwrap().steering.unwrap();
+        assert_eq!((steering.low, steering.high, steering.period_ns), (20, 80, 500_000_000));
+        let stages = &part.config.chains[0].across.as_ref().unwrap().stages;
+        assert_eq!(stages[0].nodes, ["a", "b"]);
+        assert_eq!([stages[0].affinity, stages[1].affinity], [Affinity::Flow, Affinity::None]);
+    }
+    // Who shares an NF is no part of a chain's number; which NF it is is one.
+    let number = |text: &str| parse_number(text);
+    let before = number(&shared());
+    assert_eq!(
+        number(
+            &shared().replace("nodes = [\"b\", \"c\"]\naffinity", "nodes = [\"c\", \"b\", \"a\"]\naffinity")
+        ),
+        before
+    );
+    assert_ne!(
+        number(&shared().replace("nodes = [\"b\", \"c\"]\naffinity", "nodes = [\"c\"]\naffinity")),
+        before
+    );
+}
+
+fn parse_number(text: &str) -> u32 {
+    part(text, Some("a")).unwrap_or_else(|findings| panic!("{findings}")).chains[0]
+        .across
+        .as_ref()
+        .unwrap()
+        .path
+}
+
+#[test]
+fn the_examples_of_the_guide_are_right() {
+    for name in ["metro", "shared"] {
+        let text = fs::read_to_string(here(&format!("../docs/guide/examples/{name}.toml"))).unwrap();
+        let parts = parse_parts(name, &text, &catalog()).unwrap_or_else(|findings| panic!("{findings}"));
+        let plans: Vec<String> =
+            parts.iter().map(|part| plan::describe(&part.config, &machine()).to_string()).collect();
+        assert_snapshot(&here(&format!("src/tests/good/{name}.plan.txt")), &plans.join("\n"));
+        assert!(parts.iter().all(|part| part.warnings.to_string().is_empty()));
+    }
 }
 
 /// A chain that is not what it was has another number, whatever else the file has; others keep theirs.

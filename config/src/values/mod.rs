@@ -18,7 +18,8 @@ pub use io::{InterfaceName, IoDriver, Wiring};
 pub use link::InterfaceAddress;
 pub use net::{Address, EtherType, Mac, PortRange, Prefix, Protocol, VLAN_MAX, Vlan};
 pub use nf::{
-    Allowed, BoxPorts, Environment, FusedInto, Nice, OnChange, OnFailure, PolicyKind, Standby, User,
+    Affinity, Allowed, BoxPorts, Environment, FusedInto, Nice, OnChange, OnFailure, PolicyKind, Standby,
+    SteeringMode, User,
 };
 pub use port::{
     ArrivalKind, Device, FaultDirection, FaultKind, FrameSize, IpVersion, NshAddress, Order, Part,

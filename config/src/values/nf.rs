@@ -28,6 +28,34 @@ choice! {
 }
 
 choice! {
+    /// What of a flow has to stay at one of the nodes that share an NF.
+    pub enum Affinity, "an affinity" {
+        /// Nothing: its packets may go to another node at any time.
+        None "none",
+        /// Its packets of one direction.
+        Flow "flow",
+        /// Its packets of both directions, at one instance.
+        Session "session",
+    }
+}
+
+choice! {
+    /// Way of choosing among nodes that share an NF.
+    pub enum SteeringMode, "a way to choose nodes" {
+        /// By prices.
+        Drench "drench",
+        /// The fewest hops.
+        Nearest "nearest",
+        /// Evenly among those of the fewest hops.
+        Ecmp "ecmp",
+        /// The lowest price of a core.
+        LeastLoaded "least-loaded",
+        /// Any.
+        Random "random",
+    }
+}
+
+choice! {
     /// Place of the process that stands by an NF.
     pub enum Standby, "a kind of standby" {
         /// This manager.

@@ -57,6 +57,7 @@ impl Bed {
             mtu: None,
         };
         let node = Node {
+            steering: None,
             name: ["one", "other"][end].to_owned(),
             state: None,
             digest: Digest::default(),

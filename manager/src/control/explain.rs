@@ -13,7 +13,7 @@ use headgate_api::explanation::{
 use headgate_decide::units::{ChainId, NfId, PortId};
 use headgate_path::classify::LookedUp;
 use headgate_path::drop::DropReason;
-use headgate_path::plan::{Exit, NodeId, OnFailure, UNCLAIMED};
+use headgate_path::plan::{Chain, Exit, NodeId, OnFailure, Server, Share, UNCLAIMED};
 use headgate_path::worker::Command;
 
 use super::Control;
@@ -97,8 +97,14 @@ impl Control {
             return;
         };
         let statuses = self.nfs_status();
+        // Where the packet is: another node chooses for those that it sends on.
+        let mut is_here = true;
         for (position, stage) in chain.stages.iter().enumerate() {
-            let mut told = self.explain_stage(*stage, found, packet, &statuses);
+            let mut told = match self.share_of(number, position) {
+                Some(share) => self.explain_shared(share, is_here, found, packet, &statuses),
+                None => self.explain_stage(*stage, found, packet, &statuses),
+            };
+            is_here &= self.stays_here(&told);
             if position < POSITIONS && found.passed_over >> position & 1 == 1 {
                 told.treatment = Treatment::LeftOut;
                 told.notes.push("an NF before it led this flow past it".to_owned());
@@ -108,17 +114,66 @@ impl Control {
             }
             explanation.stages.push(told);
         }
-        explanation.out = Some(match chain.exit {
-            Exit::Port(port) => self.config.ports[port.index()].name.clone(),
-            Exit::Tunnel(tunnel) => format!("tunnel {}", tunnel.0),
-            Exit::Node(_) => self.exit_elsewhere(&chain.name),
-            Exit::Nf => "nf".to_owned(),
-        });
+        explanation.out = Some(self.explain_exit(chain));
         if let Some(bound) = chain.delay_bound_us {
             explanation.notes.push(format!(
                 "the chain has a delay bound of {bound} us: at its head packets end as delay-bound while those before \
                  them take longer"
             ));
+        }
+    }
+
+    /// Returns the table of a stage that several nodes serve.
+    fn share_of(&self, chain: ChainId, position: usize) -> Option<&Share> {
+        let is_it = |one: &&Share| (one.chain, usize::from(one.position)) == (chain, position);
+        self.fabric.parts.shares.iter().find(is_it)
+    }
+
+    /// Returns whether a stage leaves a packet at this node, as far as it is known here.
+    fn stays_here(&self, told: &StageExplanation) -> bool {
+        let own = self.config.node.as_ref().map(|node| &node.name);
+        told.node.is_none() || told.node.as_ref() == own
+    }
+
+    fn explain_exit(&self, chain: &Chain) -> String {
+        match chain.exit {
+            Exit::Port(port) => self.config.ports[port.index()].name.clone(),
+            Exit::Tunnel(tunnel) => format!("tunnel {}", tunnel.0),
+            Exit::Node(_) => self.exit_elsewhere(&chain.name),
+            Exit::Nf => "nf".to_owned(),
+        }
+    }
+
+    /// Explains a stage that several nodes serve.
+    fn explain_shared(
+        &self,
+        share: &Share,
+        is_here: bool,
+        found: &LookedUp,
+        packet: &PacketDescription,
+        statuses: &[NfStatus],
+    ) -> StageExplanation {
+        let own = self.config.node.as_ref();
+        let of_other = |node: Option<String>, note: String| {
+            let there = self.fabric.parts.stages.get(share.stage.index()).and_then(Option::as_ref);
+            let nf = there.map_or_else(String::new, |stage| stage.name.clone());
+            StageExplanation { nf, node, notes: vec![note], ..StageExplanation::default() }
+        };
+        if !is_here {
+            return of_other(None, "several nodes serve it, and the one before it chooses".to_owned());
+        }
+        match share.server_of(found.spread) {
+            Server::Here => {
+                let node = own.map(|node| node.name.clone());
+                StageExplanation { node, ..self.explain_stage(share.stage, found, packet, statuses) }
+            }
+            Server::Node(node) => {
+                let name = own.and_then(|own| own.network.nodes.get(usize::from(node.0)).cloned());
+                let note = format!("node {} serves this flow", name.as_deref().unwrap_or("?"));
+                let mut told = of_other(name, note);
+                told.notes.extend(self.notes_of_elsewhere(node).into_iter().skip(1));
+                told
+            }
         }
     }
 
@@ -140,6 +195,8 @@ impl Control {
             ..StageExplanation::default()
         };
         if let Some(node) = there.elsewhere {
+            let nodes = self.config.node.as_ref().map(|own| &own.network.nodes);
+            told.node = nodes.and_then(|nodes| nodes.get(usize::from(node.0)).cloned());
             told.notes = self.notes_of_elsewhere(node);
             return told;
         }

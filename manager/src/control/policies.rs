@@ -9,6 +9,7 @@ mod delays;
 mod granted;
 mod objectives;
 mod slices;
+mod steering;
 mod taken;
 mod ways;
 mod weights;

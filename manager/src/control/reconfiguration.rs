@@ -15,7 +15,7 @@ use headgate_api::request::NOTHING_TO_CHANGE;
 use headgate_decide::lifecycle::State;
 use headgate_decide::reconfigure::{Action, Observation, Reconfiguration, Step};
 use headgate_decide::units::ChainId;
-use headgate_path::plan::{Across, Chain as PathChain};
+use headgate_path::plan::{Across, Chain as PathChain, Share};
 
 use super::Control;
 use super::instance::Instance;
@@ -211,6 +211,7 @@ impl Control {
         let next = &change.config;
         let rules = layout::rules(next, &self.numbers);
         self.keep_hits(&rules, next);
+        self.number_shares(change);
         self.fabric.parts.rules = rules;
         self.fabric.parts.generation += 1;
         for nf in &next.nfs {
@@ -263,6 +264,31 @@ impl Control {
         self.take_paths(&change.retired);
     }
 
+    /// Makes the tables of stages that several nodes serve; flows that are known stay where they are. Chains
+    /// on their way out keep theirs.
+    fn number_shares(&mut self, change: &Change) {
+        let parts = &self.fabric.parts;
+        let of = |share: &Share| {
+            let chain = parts.chains.get(share.chain.index())?.as_ref()?;
+            let stage = parts.stages.get(share.stage.index())?.as_ref()?;
+            // With its nodes, where it is none of this one's.
+            let nf = stage.name.split('@').next().unwrap_or_default();
+            Some((chain.name.clone(), nf.to_owned(), usize::from(share.position)))
+        };
+        let known: HashMap<_, _> =
+            parts.shares.iter().filter_map(|share| Some((of(share)?, share.clone()))).collect();
+        let before = |chain: &str, position: usize| {
+            let chain = change.config.chains.iter().find(|one| one.name == chain)?;
+            let nf = &chain.across.as_ref()?.stages.get(position)?.nf;
+            known.get(&(chain.name.clone(), nf.clone(), position)).cloned()
+        };
+        let mut shares = layout::shares(&change.config, &self.numbers, before);
+        let is_retired = |share: &&Share| change.retired.contains(&share.chain.0);
+        shares.extend(parts.shares.iter().filter(is_retired).cloned());
+        self.fabric.parts.shares = shares;
+        self.steering.map = None;
+    }
+
     /// Takes chains their service paths: what still comes by these takes the chains that have them now.
     fn take_paths(&mut self, retired: &[u16]) {
         for &chain in retired {
@@ -308,6 +334,9 @@ impl Control {
         for &chain in &change.retired {
             self.fabric.parts.chains[chain as usize] = None;
         }
+        let chains = &self.fabric.parts.chains;
+        let is_there = |share: &Share| chains.get(share.chain.index()).is_some_and(Option::is_some);
+        self.fabric.parts.shares.retain(is_there);
         self.fabric.publish();
         for &at in &change.old {
             self.with_instances(|instances, ground, effects| instances.remove(at, ground, effects));

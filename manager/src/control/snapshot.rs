@@ -52,6 +52,7 @@ impl Control {
             drops: self.drop_status(),
             bfd: self.bfd.as_ref().map(Sessions::status).unwrap_or_default(),
             groups: self.group_status(),
+            cluster: self.cluster_status(),
             events: self.events.list(),
             conserved: audit.as_ref().map(Audit::holds),
             finished: self.is_finished(),

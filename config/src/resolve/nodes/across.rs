@@ -15,7 +15,7 @@ use super::super::super::document::{ChainTable, Document, RuleTable};
 use super::super::super::model::{Across, Chain, ChainId, StageAt};
 use super::super::super::read::At;
 use super::super::super::report::Span;
-use super::super::super::values::Name;
+use super::super::super::values::{Affinity, Name};
 use super::super::ports::OUT_BY_NF;
 use super::super::{Defined, Resolver, items};
 use super::topology::{Home, Topology, Way};
@@ -34,12 +34,13 @@ impl Resolver<'_> {
         nfs: &[Option<Home>],
     ) -> Option<Home> {
         let list = table.stages.value()?;
-        let node = |stage: &At<Name>| match nfs.get(defined.nfs.get(&stage.value.0)?)?.as_ref()? {
-            Home::Node(node) => Some(node.clone()),
+        let nodes = |stage: &At<Name>| match nfs.get(defined.nfs.get(&stage.value.0)?)?.as_ref()? {
+            Home::Node(node) => Some(vec![node.clone()]),
+            Home::Nodes(nodes) => Some(nodes.clone()),
             _ => None,
         };
-        let stages: Vec<String> = list.items.iter().map(node).collect::<Option<_>>()?;
-        let last = stages.last().filter(|_| list.complete)?;
+        let stages: Vec<Vec<String>> = list.items.iter().map(nodes).collect::<Option<_>>()?;
+        let last = stages.last().filter(|_| list.complete)?.first()?;
         let node_of = |port: &Name| topology.ports.get(defined.ports.get(&port.0)?)?.clone();
         let exit = table.out.value().filter(|out| out.0 != OUT_BY_NF).and_then(node_of);
         let exit = exit.unwrap_or_else(|| last.clone());
@@ -47,7 +48,7 @@ impl Resolver<'_> {
         for port in rules_to(document, table).filter_map(|rule| rule.r#in.value()) {
             entries.extend(node_of(port).filter(|node| !entries.contains(node)));
         }
-        let mut others = entries.iter().chain(&stages);
+        let mut others = entries.iter().chain(stages.iter().flatten());
         match others.all(|node| *node == exit) {
             true => Some(Home::Node(exit)),
             false => Some(Home::Across(Way { entries, stages, exit })),
@@ -60,6 +61,7 @@ impl Resolver<'_> {
         for (place, at) in items(&document.chain).iter().enumerate() {
             let Some(way) = topology.way(place) else { continue };
             self.refuse_of_across(&at.value);
+            self.check_last_of_shared(&at.value, way);
             self.check_rules_to(document, &at.value);
             if all_links {
                 self.check_legs(&at.value, way, topology);
@@ -80,6 +82,16 @@ impl Resolver<'_> {
             let help = format!("leave `{name}` out, or put all NFs and ports of the chain on one node");
             self.report.add(Code::NodeParts, key, message).help(help);
         }
+    }
+
+    /// Ports that an NF names are those of one node.
+    fn check_last_of_shared(&mut self, table: &ChainTable, way: &Way) {
+        let is_shared = way.stages.last().is_some_and(|nodes| nodes.len() > 1);
+        let Some(out) = table.out.found.as_ref().filter(|out| is_shared && out.value.0 == OUT_BY_NF) else {
+            return;
+        };
+        let message = "the last NF is on several nodes, so the ports that it names are not those of one";
+        self.report.add(Code::NodeParts, &out.span, message).help("name the port where packets leave");
     }
 
     fn check_rules_to(&mut self, document: &Document, table: &ChainTable) {
@@ -129,7 +141,7 @@ fn rules_to<'d>(document: &'d Document, table: &'d ChainTable) -> impl Iterator<
 
 /// Returns where a chain says that packets go to a node.
 fn place_of<'t>(table: &'t ChainTable, way: &Way, node: &str) -> &'t Span {
-    let stage = way.stages.iter().position(|one| one == node);
+    let stage = way.stages.iter().position(|nodes| nodes.iter().any(|one| one == node));
     let stage = stage.and_then(|place| table.stages.value()?.items.get(place));
     let out = table.out.found.as_ref().filter(|_| way.exit == node);
     stage.or(out).map_or(&table.span, |at| &at.span)
@@ -143,10 +155,18 @@ pub(super) fn all(document: &Document, topology: &Topology) -> HashMap<String, A
         let (Some(way), Some(name)) = (topology.way(place), at.value.name.value()) else { continue };
         let names = at.value.stages.value().map_or(&[][..], |many| &many.items);
         let stages: Vec<StageAt> = (names.iter().zip(&way.stages))
-            .map(|(nf, node)| StageAt { nf: nf.value.0.clone(), node: node.clone() })
+            .map(|(nf, nodes)| StageAt {
+                nf: nf.value.0.clone(),
+                nodes: nodes.clone(),
+                affinity: affinity_of(document, &nf.value),
+            })
             .collect();
         let out = at.value.out.value().map_or(OUT_BY_NF, |out| out.0.as_str());
-        let words = stages.iter().flat_map(|stage| [stage.nf.as_str(), stage.node.as_str()]);
+        // A number stays whatever nodes share an NF.
+        let node =
+            |stage: &'_ StageAt| if stage.is_shared() { SHARED.to_owned() } else { stage.nodes.concat() };
+        let nodes: Vec<String> = stages.iter().map(node).collect();
+        let words = stages.iter().zip(&nodes).flat_map(|(stage, node)| [stage.nf.as_str(), node.as_str()]);
         let digest = of_words([name.0.as_str()].into_iter().chain(words).chain([out, way.exit.as_str()]));
         let Some(path) = chain_ids::of_list(digest, &taken) else { continue };
         taken.insert(path);
@@ -154,6 +174,14 @@ pub(super) fn all(document: &Document, topology: &Topology) -> HashMap<String, A
         chains.insert(name.0.clone(), across);
     }
     chains
+}
+
+/// Word in the place of a node's name, which none has, for NFs that several nodes share.
+const SHARED: &str = "*";
+
+fn affinity_of(document: &Document, nf: &Name) -> Affinity {
+    let table = items(&document.nf).iter().find(|at| at.value.name.value() == Some(nf));
+    table.and_then(|at| at.value.affinity.value().copied()).unwrap_or(Affinity::Flow)
 }
 
 /// Returns the chains over several nodes that packets enter by a rule of this document.

@@ -45,6 +45,7 @@ impl Resolver<'_> {
         });
         retain(&mut document.nf, |place, _| match &topology.nfs[place] {
             Some(Home::Node(home)) => home == node,
+            Some(Home::Nodes(homes)) => homes.iter().any(|home| home == node),
             Some(Home::Group(group)) => topology.group(*group).is_none_or(works_for),
             Some(Home::Across(_)) | None => true,
         });
@@ -109,7 +110,8 @@ impl Resolver<'_> {
                 .help(format!("add `state = \"state/{name}\"`: who is active must survive a restart"));
         }
         let (links, network) = (links_of(topology, name), topology.network());
-        let node = Node { name: name.to_owned(), state, digest, links, groups, network };
+        let steering = topology.steering.filter(|_| topology.shares());
+        let node = Node { name: name.to_owned(), state, digest, links, groups, network, steering };
         self.check_mtus(document, config, topology, &node);
         node
     }
@@ -219,8 +221,8 @@ fn keep_rules(document: &mut Document, entered: &HashSet<String>, across: &HashM
 fn keep_stages(table: &mut ChainTable, way: &Way, node: &str) {
     let span = table.span.clone();
     let Some(list) = &mut table.stages.found else { return };
-    let mut nodes = way.stages.iter();
-    list.value.items.retain(|_| nodes.next().is_some_and(|one| one == node));
+    let mut stages = way.stages.iter();
+    list.value.items.retain(|_| stages.next().is_some_and(|nodes| nodes.iter().any(|one| one == node)));
     if list.value.items.is_empty() {
         table.stages = none_at(span);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::super::super::model::{Bfd, Network, Role};
+use super::super::super::model::{Bfd, Network, Role, Steering};
 use super::super::super::values::InterfaceAddress;
 
 /// Nodes, links and groups of a file, and where everything is.
@@ -20,6 +20,8 @@ pub struct Topology {
     pub nfs: Vec<Option<Home>>,
     /// Place of each chain, by place; `None` where that is broken.
     pub chains: Vec<Option<Home>>,
+    /// Choice among nodes that share an NF; `None` where it is broken.
+    pub steering: Option<Steering>,
 }
 
 /// Place of a chain or an NF.
@@ -27,6 +29,8 @@ pub struct Topology {
 pub enum Home {
     /// A node.
     Node(String),
+    /// Nodes that share an NF.
+    Nodes(Vec<String>),
     /// Nodes of a group, by its place.
     Group(usize),
     /// Several nodes, which hand its packets on.
@@ -38,8 +42,8 @@ pub enum Home {
 pub struct Way {
     /// Nodes where packets enter it, in the order of rules.
     pub entries: Vec<String>,
-    /// Node of each stage.
-    pub stages: Vec<String>,
+    /// Nodes of each stage: one, or several that share it.
+    pub stages: Vec<Vec<String>>,
     /// Node where packets leave.
     pub exit: String,
 }
@@ -47,11 +51,12 @@ pub struct Way {
 impl Way {
     /// Returns the nodes that packets have to come to, each with the one they come from.
     pub fn legs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let targets = self.stages.iter().chain([&self.exit]).map(String::as_str);
-        let first = self.stages.first().unwrap_or(&self.exit).as_str();
-        let entering = self.entries.iter().map(move |entry| (entry.as_str(), first));
-        let sources = self.stages.iter().map(String::as_str);
-        entering.chain(sources.zip(targets.skip(1)))
+        let exit = std::slice::from_ref(&self.exit);
+        let sources = [self.entries.as_slice()].into_iter().chain(self.stages.iter().map(Vec::as_slice));
+        let targets = self.stages.iter().map(Vec::as_slice).chain([exit]);
+        sources.zip(targets).flat_map(|(from, to)| {
+            from.iter().flat_map(move |one| to.iter().map(move |other| (one.as_str(), other.as_str())))
+        })
     }
 }
 
@@ -124,8 +129,13 @@ impl Topology {
         match self.chains.get(chain)?.as_ref()? {
             Home::Node(node) => Some(node),
             Home::Group(group) => self.group(*group).map(GroupPlan::gate),
-            Home::Across(_) => None,
+            Home::Across(_) | Home::Nodes(_) => None,
         }
+    }
+
+    /// Returns whether any NF is shared by several nodes.
+    pub fn shares(&self) -> bool {
+        self.nfs.iter().flatten().any(|home| matches!(home, Home::Nodes(_)))
     }
 
     /// Returns the way of a chain over several nodes.

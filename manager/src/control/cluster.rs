@@ -1,0 +1,81 @@
+//! Status of nodes that share NFs: who is alive, what cores cost, and how flows are divided.
+
+use headgate_decide::spread::SLOTS;
+use headgate_path::plan::Share;
+
+use super::Control;
+use super::steering::{Map, owner, server, stage_of};
+use crate::beats::{Beats, Offered};
+use crate::status::{ClusterStatus, NodeStatus, OfferStatus, ServerStatus, SharedStageStatus};
+
+impl Control {
+    /// Returns nodes, prices, and how flows are divided; `None` where no NF is shared.
+    pub(super) fn cluster_status(&self) -> Option<ClusterStatus> {
+        let settings = self.config.node.as_ref()?.steering?;
+        let map = self.steering.map.as_deref()?;
+        let shares = self.fabric.parts.shares.iter();
+        Some(ClusterStatus {
+            node: map.name.clone(),
+            mode: settings.mode.word().to_owned(),
+            period_ns: settings.period_ns,
+            nodes: map.places().map(|place| self.node_status(map, place)).collect(),
+            stages: shares.filter_map(|share| self.shared_status(map, share)).collect(),
+            beats: self.beats.as_ref().map(Beats::status).unwrap_or_default(),
+        })
+    }
+
+    fn node_status(&self, map: &Map, place: u16) -> NodeStatus {
+        let heard = self.beats.as_ref().and_then(|beats| beats.heard(place.into()));
+        let (at, offers) = match heard {
+            _ if place == map.own => (None, self.own_offers(&map.name)),
+            Some((at, offers)) => (Some(at), offers),
+            None => (None, Vec::new()),
+        };
+        let tunnel = self.fabric.parts.nodes.get(usize::from(place)).copied().flatten();
+        let end = tunnel.and_then(|tunnel| self.ways.ends.get(usize::from(tunnel.0)));
+        let hops = map.hops(map.own, place);
+        NodeStatus {
+            name: map.network.nodes[usize::from(place)].clone(),
+            alive: place == map.own || at.is_some(),
+            hops: hops.is_finite().then_some(hops as u32),
+            interface: end.map(|end| end.interface.clone()),
+            heard_ns_ago: at.map(|at| (self.now() - at).0),
+            nfs: offers.into_iter().map(offer_status).collect(),
+        }
+    }
+
+    fn shared_status(&self, map: &Map, share: &Share) -> Option<SharedStageStatus> {
+        let chain = self.fabric.parts.chains.get(share.chain.index())?.as_ref()?;
+        let stage = stage_of(&self.config, &chain.name, share.position)?;
+        let table = self.steering.tables.get(&(share.chain.0, share.position))?;
+        let places: Vec<u16> = stage.nodes.iter().filter_map(|name| map.network.place(name)).collect();
+        let servers: Vec<_> = places.iter().map(|place| server(*place, map.own)).collect();
+        let kept = share.known.stay().then(|| share.known.kept_by(&servers));
+        let server = |at: usize| {
+            let known = table.servers.iter().find(|(one, _)| one.owner == owner(places[at]));
+            ServerStatus {
+                node: map.network.nodes[usize::from(places[at])].clone(),
+                alive: known.is_some(),
+                slots: share.servers.iter().filter(|one| **one == servers[at]).count() as u32,
+                flows: kept.as_ref().map(|kept| kept[at] as u64),
+                cost: known.map(|(_, cost)| *cost).filter(|cost| cost.is_finite()),
+            }
+        };
+        Some(SharedStageStatus {
+            chain: chain.name.clone(),
+            position: share.position,
+            nf: stage.nf.clone(),
+            flows_stay: share.known.stay(),
+            steered: (0..SLOTS).map(|slot| share.known.steered(slot)).sum(),
+            steered_rate: table.rate(),
+            moved: table.moved,
+            servers: (0..places.len()).map(server).collect(),
+        })
+    }
+}
+
+fn offer_status(offer: Offered) -> OfferStatus {
+    let Offered { nf, instances, kappa, service_ns } = offer;
+    let service_time_ns = (service_ns > 0).then_some(u64::from(service_ns));
+    OfferStatus { nf, instances, price: kappa, service_time_ns }
+}
