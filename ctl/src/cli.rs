@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    apply, bench, bundle, capture, check, completions, diff, doctor, down, drain, explain, failover, lab,
-    list, logs, man, metrics, migrate, observe, profile, replay, report, restart, rule, serve, show, sim,
-    status, tell, top, trace, up, upgrade, warn,
+    apply, bench, bundle, capture, check, cluster, completions, diff, doctor, down, drain, explain, failover,
+    lab, list, logs, man, metrics, migrate, observe, profile, replay, report, restart, rule, serve, show,
+    sim, status, tell, top, trace, up, upgrade, warn,
 };
 use crate::demo;
 use crate::error::{CommandError, Exit};
@@ -51,6 +51,9 @@ enum Command {
     Failover(failover::Args),
     Migrate(migrate::Args),
     Warn(warn::Args),
+    /// Show the nodes that share NFs: who is alive, prices, and where flows go
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     Status(status::Args),
     Top(top::Args),
     Show(show::Args),
@@ -109,6 +112,7 @@ impl Command {
             Self::Failover(args) => failover::run(&args, out),
             Self::Migrate(args) => migrate::run(&args, out),
             Self::Warn(args) => warn::run(&args, out),
+            Self::Cluster(command) => cluster::run(&command, out),
             Self::Status(args) => status::run(&args, out),
             Self::Top(args) => top::run(&args, out),
             Self::Show(args) => show::run(&args, out),

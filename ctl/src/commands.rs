@@ -5,6 +5,7 @@ pub mod bench;
 pub mod bundle;
 pub mod capture;
 pub mod check;
+pub mod cluster;
 pub mod completions;
 pub mod diff;
 pub mod doctor;

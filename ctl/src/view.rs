@@ -1,6 +1,7 @@
 //! Tables of a manager's status: `status`, `show` and `demo` print the same ones.
 
 mod bfd;
+mod cluster;
 mod explanation;
 mod frame;
 mod groups;
@@ -11,6 +12,7 @@ mod tables;
 mod tests;
 
 pub use bfd::bfd;
+pub use cluster::{cluster, path, prices};
 pub use explanation::explanation;
 pub use frame::{ChainFrame, Frame, StageFrame};
 pub use groups::groups;

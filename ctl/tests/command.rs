@@ -8,7 +8,7 @@ use std::path::Path;
 use common::{HEADGATE, complete, configuration, headgate, run, told, written};
 use serde_json::Value as Json;
 
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 31] = [
     "demo",
     "doctor",
     "check",
@@ -23,6 +23,7 @@ const COMMANDS: [&str; 30] = [
     "failover",
     "migrate",
     "warn",
+    "cluster",
     "status",
     "top",
     "show",
@@ -45,6 +46,8 @@ const PROFILES: [&str; 3] = ["chain", "nf", "machine"];
 const SIMS: [&str; 2] = ["swarm", "shrink"];
 const REPORTS: [&str; 1] = ["compare"];
 const RULES: [&str; 3] = ["list", "add", "delete"];
+/// Those of `cluster`.
+const CLUSTERS: [&str; 3] = ["status", "prices", "path"];
 
 fn json(text: &str) -> Json {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("not one JSON document: {error}: {text}"))
@@ -62,6 +65,10 @@ fn help_is_as_committed() {
     for [command, of_it] in of_profile.into_iter().chain(SIMS.map(|command| ["sim", command])) {
         let help = run(folder.path(), &[command, of_it, "--help"]).1;
         text += &format!("\n$ headgate {command} {of_it} --help\n{help}");
+    }
+    for of_it in CLUSTERS {
+        let help = run(folder.path(), &["cluster", of_it, "--help"]).1;
+        text += &format!("\n$ headgate cluster {of_it} --help\n{help}");
     }
     let of_report = REPORTS.map(|command| ["report", command]);
     for [command, of_it] in of_report.into_iter().chain(RULES.map(|command| ["rule", command])) {

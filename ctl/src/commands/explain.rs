@@ -97,7 +97,7 @@ fn stages_of(config: &Config, chain: &Chain) -> Vec<StageExplanation> {
         return chain.stages.iter().map(|nf| here(&config.nfs[nf.index()])).collect();
     };
     let stage = |at: &StageAt| {
-        let nf = config.nfs.iter().find(|nf| at.node == node.name && nf.name == at.nf);
+        let nf = config.nfs.iter().find(|nf| at.is_at(&node.name) && nf.name == at.nf);
         let there = || StageExplanation { nf: at.name_at(&node.name), ..StageExplanation::default() };
         nf.map_or_else(there, here)
     };

@@ -129,6 +129,7 @@ fn after(seconds: u64) -> Snapshot {
         )],
         conserved: Some(true),
         bfd: Vec::new(),
+        cluster: None,
         groups: Vec::new(),
         finished: false,
     }
