@@ -1,14 +1,15 @@
 //! `headgate bench drench`: the experiments of the dissertation's chapter 9, simulated at its size.
 //!
-//! Nothing is measured on this machine but the time of the price solver: networks are simulated
-//! (`headgate_sim::network`) under the decisions that agents apply, once for each seed. A seed is a
-//! round, so modes are compared under the same flows.
+//! Nothing is measured on this machine but the time of the price solver and that of the simulator: networks
+//! are simulated (`headgate_sim::network`) under the decisions that agents apply, once for each seed. A
+//! seed is a round, so modes are compared under the same flows.
 //!
 //! - `studies`: each experiment as cases, values and ratios;
-//! - `prices`: the price solver alone;
+//! - `prices`: the price solver alone; `scale`: how fast and how small the simulator is;
 //! - `study`: what both come to.
 
 mod prices;
+mod scale;
 mod studies;
 mod study;
 
@@ -27,7 +28,7 @@ use crate::statistics::Name;
 use study::{Comparison, Setting, Study};
 
 /// Names of the experiments, in the order of the dissertation's figures.
-pub const NAMES: [&str; 5] = ["rho", "band", "fat-tree", "isp", "prices"];
+pub const NAMES: [&str; 6] = ["rho", "band", "fat-tree", "isp", "prices", "scale"];
 
 /// Options of `bench drench`.
 #[derive(Debug, clap::Args)]
@@ -35,7 +36,7 @@ pub struct Options {
     /// Name of the experiment
     #[arg(value_name = "EXPERIMENT", value_parser = PossibleValuesParser::new(NAMES))]
     experiment: String,
-    /// Two seeds and half the time; the price solver with a tenth of the flows
+    /// Two seeds and half the time; the price solver and the scale of the simulator with a tenth of the flows
     #[arg(long)]
     quick: bool,
     /// Number of seeds, each a network and its flows [default: 5]
@@ -72,6 +73,7 @@ pub fn run(options: &Options, out: &mut Output) -> anyhow::Result<ExitCode> {
         "band" => studies::band(&setting),
         "fat-tree" => studies::fat_tree(&setting),
         "isp" => studies::isp(&setting),
+        "scale" => scale::study(&setting)?,
         _ => prices::study(&setting),
     };
     let is_sound = study.is_sound;

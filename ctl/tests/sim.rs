@@ -57,12 +57,14 @@ fn a_sweep_has_a_line_for_each_value() {
 fn what_is_not_modelled_is_refused_at_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let text = example()
-        .replace("run = \"monitor\"", "run = \"monitor\"\nnice = 3")
+        .replace("kind = \"null\"", "kind = \"null\"\nfaults = { loss = 0.1 }")
         .replace("{ name = \"filter\", cycles = 180 }, ", "");
     let file = written(folder.path(), &text);
     let (code, data, messages) = run(folder.path(), &["sim", &file]);
     assert_eq!((code, data.as_str()), (4, ""), "{messages}");
-    for wanted in ["nice values", ":28:1", "what a packet costs the NF `filter`", "help: add `[[sim.nf]]`"] {
+    for wanted in
+        ["faults of ports", ":18:1", "what a packet costs the NF `filter`", "help: add `[[sim.nf]]`"]
+    {
         assert!(messages.contains(wanted), "{messages}");
     }
     let (code, _, messages) = run(folder.path(), &["sim", "nowhere.toml"]);

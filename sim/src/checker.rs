@@ -213,7 +213,7 @@ fn check_conservation(plant: &Plant, found: &mut Vec<(Rule, String)>) {
         inside[plant.flows[usize::from(run.flow)].chain] += u64::from(run.packets);
     }
     for (number, (chain, inside)) in plant.chains.iter().zip(inside).enumerate() {
-        let gone = chain.left + chain.throttled + chain.full + chain.worker_full + chain.died + chain.down;
+        let gone = chain.gone();
         if chain.entered != gone + inside {
             let what = format!("chain {number}: {} entered, {gone} are gone, {inside} inside", chain.entered);
             found.push((Rule::Conservation, what));

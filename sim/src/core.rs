@@ -133,7 +133,7 @@ impl Core {
         self.tasks.push(TaskCounts::default());
         self.entitled.push(Entitled { share: SHARES, slice, domain });
         self.lost_caches.push(0);
-        self.queue.add(described.policy, domain, slice);
+        self.queue.add((described.policy, described.rt_priority), domain, slice);
         self.calls.push((starts, task));
         task
     }

@@ -2,7 +2,8 @@
 
 const PARTS_BITS: u32 = 3;
 const PARTS: u64 = 1 << PARTS_BITS;
-const BUCKETS: usize = 62 * PARTS as usize;
+/// Number of buckets.
+pub(crate) const BUCKETS: usize = 62 * PARTS as usize;
 
 /// Counts by delay, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -50,7 +51,8 @@ impl Histogram {
     }
 }
 
-fn bucket_of(value: u64) -> usize {
+/// Returns the bucket of a value.
+pub(crate) fn bucket_of(value: u64) -> usize {
     if value < PARTS {
         return value as usize;
     }
@@ -58,7 +60,8 @@ fn bucket_of(value: u64) -> usize {
     ((u64::from(octave) + 1) * PARTS + (value >> octave) % PARTS) as usize
 }
 
-fn middle_of(bucket: usize) -> u64 {
+/// Returns the middle of a bucket.
+pub(crate) fn middle_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < PARTS {
         return bucket;

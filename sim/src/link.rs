@@ -23,6 +23,8 @@ pub(crate) struct LinkCounts {
     pub(crate) throttled: u64,
     /// Packets that it had worked on and that ended at the next NF.
     pub(crate) wasted: u64,
+    /// Packets that were kept out for a delay bound while it is the first NF of their chain.
+    pub(crate) late: u64,
     pub(crate) calls: u64,
     pub(crate) throttles: u64,
     /// Times it was blocked.

@@ -303,7 +303,7 @@ impl Nf {
     fn must_sleep(&self, now: Instant) -> bool {
         let batch_is_done = self.counts.taken - self.slice_began >= u64::from(self.orders.batch);
         let is_done = || batch_is_done || now - self.woke_at >= self.orders.slice;
-        self.sleeps() && (self.orders.blocked || self.orders.must_yield && is_done())
+        self.orders.blocked || self.sleeps() && self.orders.must_yield && is_done()
     }
 
     fn sleep(&mut self) -> Pause {

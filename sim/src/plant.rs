@@ -6,6 +6,7 @@ use headgate_decide::pressure::{HopPressure, flow_is_shed};
 use headgate_decide::spread::{FREE, SLOTS, Table, rebalance, slot};
 use headgate_decide::units::{InstanceId, Instant, Span};
 
+use crate::bounds::Bounds;
 use crate::canary::{Cage, Canary};
 use crate::core::{Core, Ground};
 use crate::costs::Costs;
@@ -36,6 +37,10 @@ pub(crate) struct Chain {
     pub(crate) down: u64,
     /// Packets for which the ring to another worker had no room.
     pub(crate) worker_full: u64,
+    /// Packets that were kept out for its delay bound.
+    pub(crate) late: u64,
+    /// Position of its first NF in a chain that began on another machine.
+    pub(crate) from: usize,
     /// Those of the latter that an NF had worked on.
     pub(crate) wasted: u64,
     /// Worker of the port that it leaves by; `None`: any.
@@ -123,6 +128,10 @@ pub(crate) struct Plant {
     pub(crate) chains: Vec<Chain>,
     pub(crate) flows: Vec<Flow>,
     bytes: Vec<u32>,
+    /// Windows of chains with delay bounds.
+    pub(crate) bounds: Bounds,
+    /// Packets that left, where they go on to another machine.
+    pub(crate) exports: Option<Vec<(Instant, Run)>>,
     /// What became of packets whose senders heed it, since somebody told them.
     pub(crate) news: Vec<(u16, u32, Fate)>,
     /// The bug that a test put in.
@@ -154,6 +163,8 @@ impl Plant {
             chains: scene.chains.iter().map(Chain::new).collect(),
             flows: flows_of(scene),
             bytes: Vec::new(),
+            bounds: Bounds::new(scene),
+            exports: None,
             news: Vec::new(),
             cage: Cage::default(),
             throttles: None,
@@ -193,7 +204,10 @@ impl Plant {
     /// Returns where a flow goes at a position of its chain.
     pub(crate) fn way(&self, flow: u16, position: u8) -> Way {
         let flow = &self.flows[usize::from(flow)];
-        match self.chains[flow.chain].stages.get(usize::from(position)) {
+        let chain = &self.chains[flow.chain];
+        // Whoever was before the first NF here is on another machine.
+        let Some(place) = usize::from(position).checked_sub(chain.from) else { return Way::Down };
+        match chain.stages.get(place) {
             Some(nf) => self.stages[*nf].instance_of(flow.slot).map_or(Way::Down, Way::Instance),
             None => Way::Out,
         }
@@ -306,6 +320,10 @@ impl Plant {
         let chain = &mut self.chains[flow.chain];
         chain.left += u64::from(run.packets);
         chain.delays.add((now - run.arrived).0, run.packets.into());
+        self.bounds.on_left(flow.chain, now, run.arrived);
+        if let Some(exports) = &mut self.exports {
+            exports.push((now, *run));
+        }
         self.digest.event(now, run.flow.into(), run.number << 16 ^ u64::from(run.packets));
     }
 
@@ -343,8 +361,9 @@ impl Plant {
 
     /// Returns whether a flow comes to a throttled instance.
     pub(crate) fn flow_is_shed(&self, flow: u16) -> bool {
-        let count = self.chains[self.flows[usize::from(flow)].chain].stages.len() as u8;
-        let instances = (0..count).filter_map(|at| Some((at, self.instance_at(flow, at)?)));
+        let chain = &self.chains[self.flows[usize::from(flow)].chain];
+        let (from, count) = (chain.from as u8, chain.stages.len() as u8);
+        let instances = (0..count).filter_map(|at| Some((at, self.instance_at(flow, from + at)?)));
         flow_is_shed(instances.map(|(at, one)| (at, self.links[one].load.is_throttled())), 0)
     }
 
@@ -391,12 +410,19 @@ impl Chain {
             died: 0,
             down: 0,
             worker_full: 0,
+            late: 0,
+            from: described.from.into(),
             wasted: 0,
             delays: Histogram::default(),
         }
     }
 
-    /// Returns the position of an NF.
+    /// Returns how many packets have left it or ended.
+    pub(crate) const fn gone(&self) -> u64 {
+        self.left + self.throttled + self.full + self.worker_full + self.late + self.died + self.down
+    }
+
+    /// Returns the place of an NF among those of this machine.
     pub(crate) fn position_of(&self, nf: usize) -> Option<usize> {
         self.stages.iter().position(|stage| *stage == nf)
     }

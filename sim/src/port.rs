@@ -1,9 +1,11 @@
 //! A port: the packets of a flow that came and that its worker has not taken yet.
 
+use std::collections::VecDeque;
+
 use headgate_decide::units::{Instant, Span};
 
 use crate::random::Random;
-use crate::ring::Run;
+use crate::ring::{Ring, Run, cut};
 use crate::scene::{self, Arrivals, Capture, Scene};
 use crate::sender::Fate;
 use crate::traffic::Traffic;
@@ -23,6 +25,29 @@ pub(crate) struct Port {
     /// Packets that came, ever, and those for which there was no room.
     pub(crate) came: u64,
     pub(crate) missed: u64,
+    /// What comes by a cable, in the place of traffic.
+    inbox: Option<Inbox>,
+}
+
+/// Packets that come by a cable: those under way, and those that wait for the worker.
+#[derive(Clone, Debug, Default)]
+struct Inbox {
+    coming: VecDeque<(Instant, Run)>,
+    here: Ring,
+}
+
+impl Inbox {
+    /// Takes in what came by `now`. Returns how many packets did, and how many found no room.
+    fn look(&mut self, now: Instant) -> (u64, u64) {
+        let (mut came, mut missed) = (0, 0);
+        while let Some((_, run)) = self.coming.pop_front_if(|(at, _)| at.is_due(now)) {
+            came += u64::from(run.packets);
+            let (fits, late) = cut(run, RING as u32 - self.here.packets());
+            fits.into_iter().for_each(|run| self.here.push(run));
+            missed += late.map_or(0, |run| u64::from(run.packets));
+        }
+        (came, missed)
+    }
 }
 
 impl Port {
@@ -31,7 +56,47 @@ impl Port {
         let replay = replayed(scene, flow, part);
         let traffic = Traffic::new(flow.arrivals.part(part, flow.flows), random, replay);
         let places = (RING / u64::from(flow.flows)).max(1);
-        Self { flow: number, traffic, looked: Instant(0), waiting: 0, places, came: 0, missed: 0 }
+        let (looked, inbox) = (Instant(0), None);
+        Self { flow: number, traffic, looked, waiting: 0, places, came: 0, missed: 0, inbox }
+    }
+
+    /// Changes its rate at these times, in nanoseconds.
+    pub(crate) fn change(&mut self, changes: Vec<(u64, u64)>) {
+        self.traffic.change(changes);
+    }
+
+    /// Returns a port at the end of a cable.
+    pub(crate) fn of_cable(random: Random) -> Self {
+        let replay = Capture { at_ns: Vec::new(), length: Span(1) };
+        Self {
+            flow: 0,
+            traffic: Traffic::new(Arrivals::Constant { rate: 0 }, random, replay),
+            looked: Instant(0),
+            waiting: 0,
+            places: RING,
+            came: 0,
+            missed: 0,
+            inbox: Some(Inbox::default()),
+        }
+    }
+
+    /// Packets are on their way by its cable: the last ones that arrive.
+    pub(crate) fn send_in(&mut self, at: Instant, run: Run) {
+        if let Some(inbox) = &mut self.inbox {
+            inbox.coming.push_back((at, run));
+        }
+    }
+
+    /// Returns the packets that are on their way by its cable, and those that wait for the worker.
+    pub(crate) fn under_way(&self) -> [u64; 2] {
+        let coming = |inbox: &Inbox| inbox.coming.iter().map(|(_, run)| u64::from(run.packets)).sum();
+        let here = self.inbox.as_ref().map_or(self.waiting, |inbox| inbox.here.packets().into());
+        [self.inbox.as_ref().map_or(0, coming), here]
+    }
+
+    /// Packets that it takes belong to another flow from now on.
+    pub(crate) const fn set_flow(&mut self, flow: u16) {
+        self.flow = flow;
     }
 
     /// Returns the number of its flow.
@@ -41,6 +106,11 @@ impl Port {
 
     /// Takes in what came by `now`. Returns how many packets wait.
     pub(crate) fn look(&mut self, now: Instant) -> u64 {
+        if let Some(inbox) = &mut self.inbox {
+            let (came, missed) = inbox.look(now);
+            (self.came, self.missed) = (self.came + came, self.missed + missed);
+            return inbox.here.packets().into();
+        }
         let came = self.traffic.take(now);
         let fits = came.min(self.places - self.waiting);
         self.came += came;
@@ -59,6 +129,9 @@ impl Port {
         if packets == 0 {
             return None;
         }
+        if let Some(inbox) = &mut self.inbox {
+            return inbox.here.pop(packets as u32);
+        }
         let number = self.came - self.missed - self.waiting;
         self.waiting -= packets;
         Some(Run { flow: self.flow, position: 0, packets: packets as u32, arrived, number, is_marked: false })
@@ -71,6 +144,9 @@ impl Port {
 
     /// Returns when the next packet comes; `None`: never.
     pub(crate) fn next(&self) -> Option<Instant> {
+        if let Some(inbox) = &self.inbox {
+            return inbox.coming.front().map(|(at, _)| *at);
+        }
         self.traffic.next()
     }
 }

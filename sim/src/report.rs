@@ -58,6 +58,8 @@ pub struct ChainReport {
     pub left: Rate,
     /// Packets per second that were shed at the head.
     pub throttled: Rate,
+    /// Packets per second that were kept out for its delay bound.
+    pub delay_bound: Rate,
     /// Packets per second for which an NF's ring had no room.
     pub stage_full: Rate,
     /// Packets per second for which the ring to another worker had no room.
@@ -130,7 +132,7 @@ pub struct Value {
 /// Everything that is counted, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Counts {
-    chains: Vec<[u64; 8]>,
+    chains: Vec<[u64; 9]>,
     /// By flow: packets that came, and that were missed.
     flows: Vec<[u64; 2]>,
     nfs: Vec<[u64; 8]>,
@@ -150,6 +152,7 @@ impl Counts {
                 chain.worker_full,
                 chain.died,
                 chain.down,
+                chain.late,
             ]
         };
         let flows_of_scene = plant.flows.iter().map(|flow| flow.of + 1).max().unwrap_or(0);
@@ -256,7 +259,7 @@ impl Window<'_> {
     }
 
     fn chain(&self, number: usize, plant: &Plant) -> ChainReport {
-        let [_, left, throttled, full, wasted, worker_full, died, down] =
+        let [_, left, throttled, full, wasted, worker_full, died, down, late] =
             more(self.after.chains[number], self.before.chains[number]);
         let (mut offered, mut missed) = (0, 0);
         for (flow, _) in
@@ -271,6 +274,7 @@ impl Window<'_> {
             offered: self.rate(offered),
             left: self.rate(left),
             throttled: self.rate(throttled),
+            delay_bound: self.rate(late),
             stage_full: self.rate(full),
             worker_full: self.rate(worker_full),
             died: self.rate(died),

@@ -4,11 +4,14 @@
 mod bed;
 mod hop;
 mod large;
+mod linked;
 mod nfvnice;
 mod scc;
 mod unis;
 
 pub use bed::Scenario;
+pub use large::{STUDY_MODES, possible, studied};
+pub use linked::linked;
 
 /// Returns the scenarios that take minutes.
 #[must_use]

@@ -42,6 +42,21 @@ pub struct Scene {
     /// Arrivals that were captured, to be replayed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub captures: Vec<Capture>,
+    /// Changes of the rates of flows that come evenly.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<RateChange>,
+}
+
+/// A change of a flow's rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateChange {
+    /// Time since the start.
+    pub at: Span,
+    /// Number of the flow.
+    pub flow: u16,
+    /// Packets per second from then on; 0: it is over.
+    pub rate: u64,
 }
 
 /// Something that happens to an instance of an NF.
@@ -149,6 +164,9 @@ pub struct Nf {
     pub priority: u32,
     /// Its policy in the kernel.
     pub policy: Policy,
+    /// Its priority among real-time tasks, if it is one: 1 to 99, the highest first.
+    #[serde(default = "lowest", skip_serializing_if = "is_lowest")]
+    pub rt_priority: u8,
     /// The slice that it asks the kernel for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slice: Option<Span>,
@@ -194,6 +212,15 @@ const fn whole() -> u32 {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 const fn is_whole(value: &u32) -> bool {
     *value == 100
+}
+
+const fn lowest() -> u8 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_lowest(value: &u8) -> bool {
+    *value == 1
 }
 
 const fn one() -> u16 {
@@ -282,6 +309,12 @@ pub struct Chain {
     /// Packets per second that it is to have, of NFs with time slices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor: Option<u64>,
+    /// Time that no packet is to take longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Span>,
+    /// Position of its first NF, where those before it are on other machines: its packets were worked on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub from: u8,
 }
 
 /// A flow of packets.

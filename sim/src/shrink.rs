@@ -126,6 +126,8 @@ fn in_one_chain(scene: &Scene) -> Scene {
 fn without_chain(scene: &Scene, number: usize) -> Scene {
     let mut left = scene.clone();
     left.chains.remove(number);
+    // Numbers of flows change.
+    left.rates.clear();
     left.flows.retain(|flow| usize::from(flow.chain) != number);
     for flow in &mut left.flows {
         flow.chain -= u16::from(usize::from(flow.chain) > number);
@@ -144,6 +146,7 @@ fn with_one_less(scene: &Scene) -> Vec<Scene> {
     for flow in 0..scene.flows.len() {
         with(&|scene| {
             scene.flows.remove(flow);
+            scene.rates.clear();
         });
     }
     for fault in 0..scene.faults.len() {
@@ -189,6 +192,12 @@ fn plainer(scene: &Scene) -> Vec<Scene> {
     let mut in_one_domain = Scene { domains: Vec::new(), ..scene.clone() };
     in_one_domain.nfs.iter_mut().for_each(|nf| nf.domain = 0);
     all.push(in_one_domain);
+    let mut without_bounds = scene.clone();
+    without_bounds.chains.iter_mut().for_each(|chain| chain.bound = None);
+    all.push(without_bounds);
+    let mut of_one_priority = scene.clone();
+    of_one_priority.nfs.iter_mut().for_each(|nf| nf.rt_priority = 1);
+    all.push(of_one_priority);
     // Whatever is chosen, the scene does not grow again: it is as it was, or plainer.
     all.retain(|one| plainness(one) > plainness(scene));
     all
@@ -220,6 +229,8 @@ fn plainness(scene: &Scene) -> u32 {
         scene.nfs.iter().all(|nf| nf.core == 0),
         scene.workers == 1,
         scene.domains.is_empty(),
+        scene.chains.iter().all(|chain| chain.bound.is_none()),
+        scene.nfs.iter().all(|nf| nf.rt_priority == 1),
     ];
     plain.into_iter().map(u32::from).sum()
 }

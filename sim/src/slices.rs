@@ -51,7 +51,7 @@ impl Slices {
         let chain = |chain: &crate::scene::Chain| slice::Chain {
             stages: chain.stages.iter().copied().map(NfId).collect(),
             floor: chain.floor.map(|floor| Rate(floor as f64)),
-            bound: None,
+            bound: chain.bound,
         };
         let runnable = |(number, nf): (usize, &usize)| Runnable {
             nf: Some(NfId(*nf as u16)),

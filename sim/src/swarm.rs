@@ -51,6 +51,7 @@ pub fn scene(seed: u64) -> Scene {
         flows,
         faults: Vec::new(),
         captures: Vec::new(),
+        rates: Vec::new(),
     };
     share_among_workers(&mut stream(7), &mut scene);
     add_instances(&mut stream(8), &mut scene);
@@ -59,7 +60,30 @@ pub fn scene(seed: u64) -> Scene {
     }
     add_pauses(&mut stream(10), &mut scene);
     add_faults(&mut stream(11), &mut scene);
+    add_bounds(&mut stream(12), &mut scene);
+    add_priorities(&mut stream(13), &mut scene);
     scene
+}
+
+/// In some scenes chains have delay bounds, kept or not to be kept.
+fn add_bounds(random: &mut Random, scene: &mut Scene) {
+    if random.below(5) > 0 {
+        return;
+    }
+    for chain in &mut scene.chains {
+        let us = one_of(random, &[20, 200, 2_000, 20_000]);
+        chain.bound = (random.below(2) == 0).then_some(Span::from_micros(us));
+    }
+}
+
+/// In some scenes real-time NFs have priorities.
+fn add_priorities(random: &mut Random, scene: &mut Scene) {
+    if random.below(4) > 0 {
+        return;
+    }
+    for nf in &mut scene.nfs {
+        nf.rt_priority = one_of(random, &[1, 1, 2, 99]);
+    }
 }
 
 /// Most scenes have one worker; with several an instance belongs to the one that its core's number says, as
@@ -180,6 +204,7 @@ fn nfs(random: &mut Random, slices: bool) -> Vec<Nf> {
             instances: Vec::new(),
             domain: 0,
             pauses: None,
+            rt_priority: 1,
             slice: None,
         }
     };
@@ -247,6 +272,8 @@ fn chains(random: &mut Random, nfs: u64) -> Vec<Chain> {
             stages: (0..length).map(|_| draw()).collect(),
             exit: None,
             floor: None,
+            bound: None,
+            from: 0,
         }
     };
     (0..count).map(chain).collect()

@@ -24,6 +24,11 @@ pub(crate) struct Traffic {
     next: f64,
     /// On-off: while packets come, since when, and how many had come by then.
     on: Option<(u64, u64)>,
+    /// Constant: changes of its rate to come, the next one last; since when it has its rate, and how many had
+    /// come by then.
+    changes: Vec<(u64, u64)>,
+    since: u64,
+    before: u64,
     /// Of a capture: the times of its packets, and after which it begins again.
     replay: Capture,
     /// Of TCP.
@@ -41,7 +46,14 @@ impl Traffic {
             }
             Arrivals::Tcp { rate, rtt, window, .. } => sender = Some(Sender::new(rate, rtt, window)),
         }
-        Self { arrivals, random, taken: 0, next, on, replay, sender }
+        let (changes, since, before) = (Vec::new(), 0, 0);
+        Self { arrivals, random, taken: 0, next, on, changes, since, before, replay, sender }
+    }
+
+    /// Changes its rate at these times, in nanoseconds, if its packets come evenly.
+    pub(crate) fn change(&mut self, mut changes: Vec<(u64, u64)>) {
+        changes.sort_by_key(|(at, _)| core::cmp::Reverse(*at));
+        self.changes = changes;
     }
 
     /// Takes in what became of packets at a moment.
@@ -54,7 +66,7 @@ impl Traffic {
     /// Takes the packets that came by `now`. Returns how many.
     pub(crate) fn take(&mut self, now: Instant) -> u64 {
         let came = match self.arrivals {
-            Arrivals::Constant { rate } => by_constant(rate, now.0),
+            Arrivals::Constant { .. } => self.by_steps(now),
             Arrivals::Poisson { rate } => self.by_poisson(rate, now),
             Arrivals::OnOff { rate, .. } | Arrivals::HeavyTailed { rate, .. } => self.by_on_off(rate, now),
             Arrivals::Replay { .. } => self.replayed_by(now),
@@ -68,14 +80,15 @@ impl Traffic {
     /// Returns when the next packet comes that was not taken, or by when one has to ask again; `None`: never.
     pub(crate) fn next(&self) -> Option<Instant> {
         match self.arrivals {
-            Arrivals::Constant { rate: 0 }
-            | Arrivals::Poisson { rate: 0 }
+            Arrivals::Constant { rate: 0 } => self.changes.last().map(|(at, _)| Instant(*at)),
+            Arrivals::Poisson { rate: 0 }
             | Arrivals::OnOff { rate: 0, .. }
             | Arrivals::HeavyTailed { rate: 0, .. }
             | Arrivals::Tcp { rate: 0, .. } => None,
             Arrivals::Constant { rate } => {
-                let at = (u128::from(self.taken + 1) * SECOND).div_ceil(u128::from(rate));
-                Some(Instant(at as u64))
+                let at = (u128::from(self.taken - self.before + 1) * SECOND).div_ceil(u128::from(rate));
+                let change = self.changes.last().map_or(u64::MAX, |(at, _)| *at);
+                Some(Instant((self.since + at as u64).min(change)))
             }
             Arrivals::Poisson { .. } => Some(Instant(self.next.ceil() as u64)),
             Arrivals::Replay { .. } => {
@@ -93,6 +106,15 @@ impl Traffic {
                 Some(Instant(since + packet as u64).min(phase))
             }
         }
+    }
+
+    fn by_steps(&mut self, now: Instant) -> u64 {
+        let Arrivals::Constant { rate } = &mut self.arrivals else { return self.taken };
+        while let Some((at, next)) = self.changes.pop_if(|(at, _)| *at <= now.0) {
+            self.before += by_constant(*rate, at - self.since);
+            (self.since, *rate) = (at, next);
+        }
+        self.before + by_constant(*rate, now.0 - self.since)
     }
 
     fn by_poisson(&mut self, rate: u64, now: Instant) -> u64 {
@@ -199,5 +221,17 @@ mod tests {
             }
         }
         assert_eq!(traffic(Arrivals::Constant { rate: 0 }).next(), None);
+    }
+
+    #[test]
+    fn rates_change_at_their_time() {
+        let mut traffic = traffic(Arrivals::Constant { rate: 1_000 });
+        // Ten packets, none for ten milliseconds, then twenty.
+        let ms = |ms: u64| Span::from_millis(ms).0;
+        traffic.change(vec![(ms(20), 2_000), (ms(10), 0), (ms(30), 0)]);
+        assert_eq!(traffic.clone().take(Instant(ms(90))), 30);
+        let came: Vec<u64> = [5, 10, 15, 20, 25, 40].map(|at| traffic.take(Instant(ms(at)))).to_vec();
+        assert_eq!(came, [5, 5, 0, 0, 10, 10]);
+        assert_eq!(traffic.next(), None);
     }
 }

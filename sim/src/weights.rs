@@ -110,7 +110,7 @@ impl Weighing {
                 delivered: link.counts.delivered,
                 full: link.counts.full,
                 throttled: link.counts.throttled,
-                late: 0,
+                late: link.counts.late,
                 backlog: plant.nfs[number].receive.packets(),
             };
             self.decision.on(now, Event::Load { instance: InstanceId(number as u16), load }, actions);

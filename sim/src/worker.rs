@@ -1,12 +1,14 @@
 //! A worker: passes over its ports and NFs (`plane/path/src/worker.rs`), station by station.
 //!
 //! A pass takes what its stations cost, and the next one begins when it is over. Under load the passes of
-//! [`MERGED_FOR`] advance as one: what they would move is moved at once, and costs as much.
+//! [`MERGED_FOR`], or of the time that an NF polls before it sleeps, advance as one: what they would move is
+//! moved at once, and costs as much.
 
 use headgate_decide::pressure::{Feeder, Shed, came_for, is_blocked, is_closed, shed};
 use headgate_decide::units::{Instant, Span, Ticks};
 use headgate_decide::wake::{BellSample, Cores};
 
+use crate::bounds;
 use crate::canary::Canary;
 use crate::costs::Costs;
 use crate::plant::{Plant, Way};
@@ -35,8 +37,9 @@ pub(crate) struct Worker {
     /// Its NFs, and the cores that they are on.
     nfs: Vec<usize>,
     cores: Vec<usize>,
-    /// Whether passes may advance as one.
+    /// Whether passes may advance as one, and for how long they do.
     merges: bool,
+    merged_for: Span,
     /// Passes that the next one stands for at most.
     passes: u32,
     /// Time that this pass has cost so far, in picoseconds.
@@ -58,7 +61,10 @@ impl Worker {
         let mut cores: Vec<usize> = nfs.iter().map(|&nf| plant.links[nf].seat.core).collect();
         cores.sort_unstable();
         cores.dedup();
+        // An NF to which packets come all the time must not sleep between two passes.
+        let polls = nfs.iter().map(|&nf| &plant.nfs[nf]).filter(|nf| nf.sleeps()).map(|nf| nf.orders.poll);
         Self {
+            merged_for: polls.fold(MERGED_FOR, Span::min),
             number,
             ports,
             nfs,
@@ -85,12 +91,22 @@ impl Worker {
         &self.ports
     }
 
-    /// Takes in what became of packets of a flow of its ports, at a moment. Returns when something comes by
-    /// that port next.
+    /// Takes in what became of packets of a flow of its ports, at a moment. Returns when something
+    /// comes by any of them next.
     pub(crate) fn hear(&mut self, now: Instant, flow: u16, packets: u32, fate: Fate) -> Option<Instant> {
         let port = self.ports.iter_mut().find(|port| port.flow() == usize::from(flow))?;
         port.hear(now, packets, fate);
-        port.next()
+        self.next_arrival()
+    }
+
+    /// Returns when something comes by one of its ports next; `None`: never.
+    pub(crate) fn next_arrival(&self) -> Option<Instant> {
+        self.ports.iter().filter_map(Port::next).min()
+    }
+
+    /// Returns its ports, to be changed.
+    pub(crate) fn ports_mut(&mut self) -> &mut Vec<Port> {
+        &mut self.ports
     }
 
     /// Makes a pass. Returns when the next one begins; `None`: nothing will ever come.
@@ -99,6 +115,9 @@ impl Worker {
         plant.rests[self.number] = false;
         for &core in &self.cores {
             plant.advance(core, now);
+        }
+        if self.number == 0 {
+            bounds::judge(now, plant);
         }
         self.arrive(now, plant);
         for at in 0..self.nfs.len() {
@@ -116,14 +135,14 @@ impl Worker {
         // With less than a burst on its way what counts is when each packet is moved.
         let merges = self.merges && u64::from(outstanding) + self.moved >= BURST;
         self.passes = if merges { MERGED } else { 1 };
-        let after = if merges { cost.max(MERGED_FOR) } else { cost };
+        let after = if merges { cost.max(self.merged_for) } else { cost };
         // A throttled NF is opened by a pass too, with packets or without.
         if self.moved > 0 || outstanding > 0 || self.has_blocked || plant.throttled > 0 {
             return Some(self.ticked(now + after, &plant.costs));
         }
         plant.rests[self.number] = true;
         self.free_at = now + after;
-        let next = self.ports.iter().filter_map(Port::next).min()?;
+        let next = self.next_arrival()?;
         Some(self.ticked(next.max(now + after), &plant.costs))
     }
 
@@ -146,8 +165,9 @@ impl Worker {
             let port = &mut self.ports[at];
             let own = port.look(now);
             // A worker that is late takes from all of them as they are filled.
-            let packets = if waiting <= most { own } else { (own * most).div_ceil(waiting).min(own) };
-            if let Some(run) = port.take(now, packets) {
+            let mut left = if waiting <= most { own } else { (own * most).div_ceil(waiting).min(own) };
+            while let Some(run) = self.ports[at].take(now, left) {
+                left -= u64::from(run.packets);
                 self.moved += u64::from(run.packets);
                 self.admit(plant, run);
             }
@@ -169,8 +189,15 @@ impl Worker {
                 return count_shed(plant, chain, sheds, packets);
             }
         }
-        self.cost_ps += packets * plant.costs.worker_enter_ps;
-        self.pass_on(run, plant);
+        let (stays, late) = bounds::limit(plant, run);
+        if let Some(late) = late {
+            self.cost_ps += u64::from(late.packets) * plant.costs.worker_shed_ps;
+            bounds::keep_out(plant, &late);
+        }
+        if let Some(run) = stays {
+            self.cost_ps += u64::from(run.packets) * plant.costs.worker_enter_ps;
+            self.pass_on(run, plant);
+        }
     }
 
     /// Hands packets to the instance that they go to, or to its worker. Returns false behind the last one.
@@ -249,6 +276,7 @@ impl Worker {
             if plant.links[nf].is_out {
                 continue;
             }
+            bounds::sample(now, nf, plant);
             if let Some(is_throttled) = plant.links[nf].weigh(ticks, plant.cage) {
                 plant.note_throttled(now, nf, is_throttled);
             }

@@ -12,7 +12,8 @@ use crate::plant::{Plant, WORKERS, numbered_flows};
 use crate::port::Port;
 use crate::random::Random;
 use crate::report::{Counts, Report};
-use crate::scene::{Arrivals, Scene};
+use crate::ring::Run;
+use crate::scene::{Arrivals, RateChange, Scene};
 use crate::slices::Slices;
 use crate::timeline::Timeline;
 use crate::weights::Weighing;
@@ -108,12 +109,22 @@ impl World {
 
     /// Runs for so long. Returns what was counted meanwhile.
     fn run_window(&mut self, length: Span) -> Report {
-        let before = self.counts();
-        self.plant.chains.iter_mut().for_each(|chain| chain.delays.clear());
+        let before = self.begin_window();
         self.run_until(self.now + length);
+        self.end_window(length, &before)
+    }
+
+    /// Begins to count.
+    pub(crate) fn begin_window(&mut self) -> Counts {
+        self.plant.chains.iter_mut().for_each(|chain| chain.delays.clear());
+        self.counts()
+    }
+
+    /// Returns what was counted since it was begun.
+    pub(crate) fn end_window(&self, length: Span, before: &Counts) -> Report {
         let after = self.counts();
         let violations = self.checker.violations().to_vec();
-        let mut report = Report::new(&self.scene, length, &self.plant, &before, &after, violations);
+        let mut report = Report::new(&self.scene, length, &self.plant, before, &after, violations);
         report.lives.clone_from(&self.lives.events);
         report
     }
@@ -132,6 +143,46 @@ impl World {
         self.checker.into_violations()
     }
 
+    /// From now on packets that leave go on to other machines, and others come by a cable: a port of the
+    /// first worker, whose number is returned.
+    pub(crate) fn link(&mut self) -> usize {
+        self.plant.exports = Some(Vec::new());
+        let random = Random::stream(self.scene.seed, CABLES);
+        let ports = self.workers[0].ports_mut();
+        ports.push(Port::of_cable(random));
+        ports.len() - 1
+    }
+
+    /// Packets arrive by the cable of a port at a moment, the last ones of all.
+    pub(crate) fn send_in(&mut self, port: usize, at: Instant, run: Run) {
+        self.workers[0].ports_mut()[port].send_in(at, run);
+        if self.plant.rests[0]
+            && let Some(next) = self.workers[0].next_arrival()
+        {
+            self.agenda.set(0, Some(next.max(self.workers[0].free_at()).max(self.now)));
+        }
+    }
+
+    /// Returns the packets that left since the last call, and when each did.
+    pub(crate) fn take_exports(&mut self) -> Vec<(Instant, Run)> {
+        self.plant.exports.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+
+    /// Packets that a port of the first worker takes are of another flow from now on.
+    pub(crate) fn set_flow(&mut self, port: usize, flow: u16) {
+        self.workers[0].ports_mut()[port].set_flow(flow);
+    }
+
+    /// Returns the ports of the first worker.
+    pub(crate) fn ports(&self) -> &[Port] {
+        self.workers[0].ports()
+    }
+
+    /// Returns everything that workers and schedulers act on.
+    pub(crate) const fn plant(&self) -> &Plant {
+        &self.plant
+    }
+
     /// Puts a bug in.
     #[cfg(test)]
     pub(crate) fn with(mut self, canary: crate::canary::Canary) -> Self {
@@ -140,7 +191,7 @@ impl World {
     }
 
     /// Runs until a moment.
-    fn run_until(&mut self, until: Instant) {
+    pub(crate) fn run_until(&mut self, until: Instant) {
         while let Some((at, entity)) = self.agenda.next().filter(|(at, _)| *at <= until) {
             self.now = at;
             let next = self.act(at, entity);
@@ -201,15 +252,25 @@ impl World {
     }
 }
 
+/// The random stream of ports at cables.
+const CABLES: u64 = 1 << 36;
+
 /// Returns the ports of a worker, one for each of its flows.
 fn ports(scene: &Scene, worker: usize) -> Vec<Port> {
     let of_worker = |(_, of, _): &(usize, usize, u16)| usize::from(scene.flows[*of].worker) == worker;
+    // A flow without packets of its own has those of another machine, which come by a cable.
+    let comes = |(_, of, _): &(usize, usize, u16)| scene.flows[*of].arrivals.rate() != Some(0);
     let port = |(number, of, part): (usize, usize, u16)| {
         // Bursts of one come together.
         let flow = &scene.flows[of];
         let together = matches!(flow.arrivals, Arrivals::OnOff { .. } | Arrivals::HeavyTailed { .. });
         let random = Random::stream(scene.seed, if together { of } else { number } as u64);
-        Port::new(number as u16, scene, flow, part, random)
+        let mut port = Port::new(number as u16, scene, flow, part, random);
+        let own = scene.rates.iter().filter(|change| usize::from(change.flow) == of);
+        let rate =
+            |change: &RateChange| Arrivals::Constant { rate: change.rate }.part(part, flow.flows).rate();
+        port.change(own.map(|change| (change.at.0, rate(change).unwrap_or(0))).collect());
+        port
     };
-    numbered_flows(scene).filter(of_worker).map(port).collect()
+    numbered_flows(scene).filter(of_worker).filter(comes).map(port).collect()
 }

@@ -6,13 +6,77 @@ use common::{assert_near, cpu, run, side_by_side};
 use headgate_decide::units::Span;
 use headgate_sim::{
     Arrivals, Capture, Chain, Cost, Flow, Pauses, Place, Policy, Resolution, Scene, Scheduler, World,
+    scenarios,
 };
+
+/// A chain whose NF takes a microsecond a packet, with twice as many packets as that allows.
+fn overloaded(bound: Option<Span>) -> Scene {
+    let mut scene = side_by_side(&[2_100], 2_000_000);
+    scene.scheduler = Scheduler { pending: 4_096, ..Scheduler::default() };
+    scene.nfs[0].ring = 4_096;
+    scene.chains[0].bound = bound;
+    scene
+}
+
+#[test]
+fn a_delay_bound_keeps_out_what_would_be_late() {
+    let p99 = |bound| {
+        let report = run(&overloaded(bound));
+        let chain = &report.chains[0];
+        let rates = [chain.left, chain.delay_bound, chain.throttled].map(|rate| rate.per_second());
+        (chain.delay_us_p99.expect("packets left"), rates)
+    };
+    let (long, [left, late, _]) = p99(None);
+    let (short, [kept, kept_out, _]) = p99(Some(Span::from_micros(500)));
+    assert!(long > 1_000.0 && late == 0.0, "a ring of thousands is milliseconds: {long} {late}");
+    assert!(short < 700.0 && kept_out > 500_000.0, "{short} {kept_out}");
+    assert!(kept > 0.9 * left, "the NF has as much to do: {kept} {left}");
+}
+
+/// Passes that advance as one give what each pass by itself does, to a percent and the spread of such runs.
+#[test]
+fn passes_by_themselves_give_the_same_within_a_percent() {
+    let mut scenes: Vec<Scene> = ["nfvnice-chain", "nfvnice-fairness"]
+        .into_iter()
+        .filter_map(scenarios::named)
+        .flat_map(|scenario| scenario.cases)
+        .filter(|(name, _)| !name.starts_with("rr"))
+        .map(|(_, scene)| scene)
+        .collect();
+    scenes.push(side_by_side(&[550, 2_200], 700_000));
+    for mut scene in scenes {
+        (scene.warm_up, scene.horizon) = (Span::from_millis(300), Span::from_secs(1));
+        let of = |resolution| World::new(scene.clone(), resolution).run().throughput.per_second();
+        let (merged, each) = (of(Resolution::Merged), of(Resolution::EachPass));
+        assert!((merged / each - 1.0).abs() < 0.015, "{merged} {each}: {:?}", scene.scheduler);
+    }
+}
+
+#[test]
+fn the_higher_real_time_priority_goes_first() {
+    let mut scene = side_by_side(&[2_100, 2_100], 2_000_000);
+    for (nf, priority) in scene.nfs.iter_mut().zip([1, 50]) {
+        (nf.policy, nf.rt_priority) = (Policy::Fifo, priority);
+    }
+    // Overload gives neither a reason to sleep: the lower one has what a tick leaves, which is nothing. Rules
+    // about starving NFs count seconds, and this is less than one.
+    let report = run(&scene);
+    let [low, high] = [0, 1].map(|nf: usize| report.nfs[nf].cpu_percent);
+    assert!(high > 95.0 && low < 5.0, "{low} {high}");
+}
 
 #[test]
 fn a_chain_crosses_workers_and_comes_back_to_its_port() {
     let mut scene = side_by_side(&[100, 100], 0);
     (scene.workers, scene.nfs[1].worker, scene.nfs[1].core) = (2, 1, 1);
-    scene.chains = vec![Chain { name: "c".to_owned(), stages: vec![0, 1], exit: Some(0), floor: None }];
+    scene.chains = vec![Chain {
+        name: "c".to_owned(),
+        stages: vec![0, 1],
+        exit: Some(0),
+        floor: None,
+        bound: None,
+        from: 0,
+    }];
     scene.flows = vec![Flow { arrivals: Arrivals::Constant { rate: 1_000_000 }, ..scene.flows[0].clone() }];
     let report = run(&scene);
     assert!((report.throughput.per_second() - 1e6).abs() < 2e3, "{report:#?}");
@@ -214,8 +278,15 @@ fn slices_are_those_that_nfs_ask_for() {
 fn a_rate_floor_is_kept_by_time_slices() {
     let mut scene = side_by_side(&[150, 150, 150, 150, 150], 10_000_000);
     scene.chains = vec![
-        Chain { name: "promised".to_owned(), stages: vec![0], exit: None, floor: None },
-        Chain { name: "other".to_owned(), stages: vec![1, 2, 3, 4], exit: None, floor: None },
+        Chain { name: "promised".to_owned(), stages: vec![0], exit: None, floor: None, bound: None, from: 0 },
+        Chain {
+            name: "other".to_owned(),
+            stages: vec![1, 2, 3, 4],
+            exit: None,
+            floor: None,
+            bound: None,
+            from: 0,
+        },
     ];
     scene.flows.truncate(2);
     scene.scheduler = Scheduler { weighs: false, presses_back: false, slices: true, ..Scheduler::default() };

@@ -4,6 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use headgate_decide::units::Span;
+use headgate_sim::linked::Linked;
+use headgate_sim::network::{Graph, LINK_RATE, Mode, NetworkScene};
 use headgate_sim::scenarios::Scenario;
 use headgate_sim::{Resolution, Violation, World, scenarios, swarm};
 
@@ -83,4 +86,54 @@ fn swarm() {
         writeln!(text, "{seed:4} {nfs:4} {mpps:9.3} {}", report.digest).expect("a string takes all");
     }
     assert_text_as_committed("swarm", &text);
+}
+
+/// A provider's network in every mode, at the level of flows.
+#[test]
+fn network() {
+    let modes = [
+        ("drench", Mode::Drench),
+        ("dwor", Mode::Dwor),
+        ("slick", Mode::Slick),
+        ("e2_simple", Mode::E2Simple),
+        ("nearest", Mode::Nearest),
+        ("least_loaded", Mode::LeastLoaded),
+        ("random", Mode::Random),
+        ("ecmp", Mode::Ecmp),
+    ];
+    let mut text = "mode, flows that began and ended, mean time in s, Mbit/s, digest\n".to_owned();
+    for (name, mode) in modes {
+        let isp = NetworkScene::isp(Graph::isp(1, LINK_RATE), 0.6, 1);
+        let (warm_up, horizon) = (Span::from_secs(2), Span::from_secs(12));
+        let report = headgate_sim::network::run(&NetworkScene { mode, warm_up, horizon, ..isp });
+        assert_eq!(report.violations, 0, "{name}");
+        let (begun, finished, mbit) = (report.begun, report.finished, report.goodput / 1e6);
+        let line = format!("{name:12} {begun:6} {finished:6} {:8.4} {mbit:9.1}", report.fct_s);
+        writeln!(text, "{line} {:016x}", report.digest).expect("a string takes all");
+    }
+    assert_text_as_committed("network", &text);
+}
+
+/// Machines that are joined by cables, packet by packet.
+#[test]
+fn linked() {
+    let report = Linked::new(scenarios::linked()).unwrap_or_else(|wrong| panic!("{wrong:?}")).run();
+    assert_eq!((report.unaccounted, report.violations().next()), (0, None));
+    let mut text =
+        "chain: Mpps that left, p50 and p99 in us; NFs: part of their core in percent, Mpps\n".to_owned();
+    for chain in &report.chains {
+        let delays = [chain.delay_us_p50, chain.delay_us_p99].map(Option::unwrap_or_default);
+        let mpps = chain.left.per_second() / 1e6;
+        writeln!(text, "{:8} {mpps:8.3} {:8.1} {:8.1}", chain.name, delays[0], delays[1])
+            .expect("it takes all");
+    }
+    for (machine, of) in &report.machines {
+        for nf in &of.nfs {
+            let mpps = nf.served.per_second() / 1e6;
+            writeln!(text, "{machine:8} {:8} {:6.1} {mpps:8.3}", nf.name, nf.cpu_percent)
+                .expect("it takes all");
+        }
+    }
+    writeln!(text, "moved {}, digest {}", report.moved, report.digest).expect("a string takes all");
+    assert_text_as_committed("linked", &text);
 }

@@ -69,6 +69,7 @@ impl Model {
             flows: flows(bed)?,
             faults: Vec::new(),
             captures: Vec::new(),
+            rates: Vec::new(),
         };
         match scene.mistakes().as_slice() {
             [] => Ok(scene),
@@ -102,6 +103,7 @@ impl Model {
             cost,
             changes: Vec::new(),
             pauses: None,
+            rt_priority: 1,
         }
     }
 }
@@ -172,11 +174,14 @@ fn chains(bed: &TestBed) -> Result<Vec<sim::Chain>, String> {
         stages: stages(chain),
         exit: None,
         floor: None,
+        bound: None,
+        from: 0,
     };
     let mut chains: Vec<sim::Chain> = bed.chains.iter().enumerate().map(chain).collect();
     for (key, value) in keys(&bed.asked) {
         match (key, value.parse(), chains.first_mut()) {
             ("rate_floor", Ok(floor), Some(first)) => first.floor = Some(floor),
+            ("delay_bound_us", Ok(us), Some(first)) => first.bound = Some(Span::from_micros(us)),
             _ => return Err(format!("`{key}` of a chain")),
         }
     }
@@ -238,10 +243,7 @@ mod tests {
     fn what_is_not_modelled_is_refused_in_words() {
         let bed = TestBed::chain(&[1], 1e6);
         for (bed, wanted) in [
-            (
-                TestBed { asked: "delay_bound_us = 5\n".to_owned(), ..bed.clone() },
-                "`delay_bound_us` of a chain",
-            ),
+            (TestBed { asked: "nsh = true\n".to_owned(), ..bed.clone() }, "`nsh` of a chain"),
             (
                 TestBed { scheduler: "unis_core = 0\n".to_owned(), ..bed.clone() },
                 "`unis_core` of [scheduler]",

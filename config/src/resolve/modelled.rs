@@ -1,8 +1,6 @@
 //! What a configuration asks for and the simulator does not model: refused, each at its place, with what to
 //! do instead. What it models as better than it may be is warned of.
 
-use std::collections::BTreeMap;
-
 use super::super::codes::Code;
 use super::super::document::{ChainTable, Document, NfTable, PortTable};
 use super::super::model::{Backend, Chain, Config, Generator, Load, Nf, Policy, Port, PortId};
@@ -10,7 +8,7 @@ use super::super::read::{At, Field};
 use super::super::report::Span;
 use super::super::rules;
 use super::super::simulation::Simulation;
-use super::super::values::{Rate, SizeMix};
+use super::super::values::Rate;
 use super::{Resolver, items};
 
 /// Packets that a port holds for its worker, as the model has it.
@@ -29,7 +27,6 @@ impl Resolver<'_> {
             self.refuse_of_nf(at, nf, config);
         }
         self.refuse_costless(document, config, simulation);
-        self.refuse_priorities(document, config);
         for (at, chain) in items(&document.chain).iter().zip(&config.chains) {
             self.refuse_of_chain(at, chain);
         }
@@ -104,7 +101,9 @@ impl Resolver<'_> {
         if let Policy::Normal { nice, .. } | Policy::Batch { nice, .. } = nf.policy
             && nice != 0
         {
-            self.unmodelled(place(&table.nice, &at.span), "nice values", "use `priority`, which it models");
+            let message = "`nice` has no effect in the model: it counts within the NF's own group";
+            let help = "use `priority`, which counts between NFs";
+            self.report.add(Code::ModelledIdeal, place(&table.nice, &at.span), message).help(help);
         }
     }
 
@@ -125,36 +124,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Real-time tasks have one priority in the model.
-    fn refuse_priorities(&mut self, document: &Document, config: &Config) {
-        let mut by_core: BTreeMap<u32, u8> = BTreeMap::new();
-        for (at, nf) in items(&document.nf).iter().zip(&config.nfs) {
-            let (Policy::RoundRobin { rt_priority } | Policy::Fifo { rt_priority }) = nf.policy else {
-                continue;
-            };
-            for core in &nf.cores {
-                if *by_core.entry(*core).or_insert(rt_priority) != rt_priority {
-                    let what = "real-time NFs of different priorities on one core";
-                    self.unmodelled(
-                        place(&at.value.rt_priority, &at.span),
-                        what,
-                        "give them one `rt_priority`",
-                    );
-                }
-            }
-        }
-    }
-
     fn refuse_of_chain(&mut self, at: &At<ChainTable>, chain: &Chain) {
         let table = &at.value;
-        if chain.delay_bound_us.is_some() {
-            let span = place(&table.delay_bound_us, &at.span);
-            self.unmodelled(
-                span,
-                "delay bounds",
-                "leave `delay_bound_us` out, and read the delays that it reports",
-            );
-        }
         if chain.service.is_some() {
             let help = "leave `nsh` out, and give the chain a rule";
             self.unmodelled(place(&table.nsh, &at.span), "service headers", help);
@@ -190,12 +161,11 @@ impl Resolver<'_> {
     }
 
     fn refuse_of_generator(&mut self, at: &At<PortTable>, port: &Port, generator: &Generator) {
+        let is_silent = matches!(generator.load, Load::Even { rate: Rate::PacketsPerSecond(0), .. });
         let lacking = [
             (matches!(generator.load, Load::Even { rate: Rate::Max, .. }), "generators without a `rate`"),
-            (!generator.steps.is_empty(), "changes of a generator's rate"),
-            (generator.count.is_some(), "generators that stop"),
-            (matches!(generator.sizes, SizeMix::Imix), "mixes of frame sizes"),
-            (matches!(&generator.sizes, SizeMix::Weighted(all) if all.len() > 1), "mixes of frame sizes"),
+            (generator.steps.iter().any(|step| step.rate == Rate::Max), "rates as high as they can be"),
+            (is_silent && !generator.steps.is_empty(), "generators that begin with silence"),
         ];
         for (_, what) in lacking.into_iter().filter(|(asked, _)| *asked) {
             self.unmodelled(&at.span, what, &traffic_for(port));

@@ -3,12 +3,15 @@
 mod calibrate;
 mod captured;
 mod compare;
+mod generator;
 mod leave;
+mod machines;
 pub mod replay;
 mod report;
 mod scene;
 mod settings;
 mod source;
+mod study;
 mod swarm;
 mod timeline;
 mod validate;
@@ -78,6 +81,8 @@ enum Command {
     Calibrate(calibrate::Args),
     Validate(validate::Args),
     Compare(compare::Args),
+    Machines(machines::Args),
+    Study(study::Args),
 }
 
 /// Runs it.
@@ -90,6 +95,8 @@ pub fn run(args: &Args, out: &Output) -> Result<Exit, CommandError> {
         Some(Command::Calibrate(args)) => calibrate::run(args, out),
         Some(Command::Validate(args)) => validate::run(args, out),
         Some(Command::Compare(args)) => compare::run(args, out),
+        Some(Command::Machines(args)) => machines::run(args, out),
+        Some(Command::Study(args)) => study::run(args, out),
         None => simulate(args, out),
     }
 }

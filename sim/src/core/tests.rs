@@ -19,6 +19,7 @@ fn nf(waits: Waits, cycles: u64) -> crate::scene::Nf {
         instances: Vec::new(),
         domain: 0,
         pauses: None,
+        rt_priority: 1,
         slice: None,
     }
 }

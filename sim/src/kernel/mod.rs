@@ -14,9 +14,6 @@ use real_time::RealTime;
 
 pub(crate) use fair::WEIGHT;
 
-/// Priority of real-time tasks whose configuration names none.
-const REAL_TIME: u8 = 1;
-
 /// Class of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -29,12 +26,12 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Returns the class of a policy.
-    pub(crate) const fn of(policy: Policy) -> Self {
+    /// Returns the class of a policy, with its priority among real-time tasks.
+    pub(crate) const fn of(policy: Policy, priority: u8) -> Self {
         match policy {
             Policy::Normal | Policy::Batch => Self::Fair,
-            Policy::RoundRobin => Self::RealTime { priority: REAL_TIME, in_slices: true },
-            Policy::Fifo => Self::RealTime { priority: REAL_TIME, in_slices: false },
+            Policy::RoundRobin => Self::RealTime { priority, in_slices: true },
+            Policy::Fifo => Self::RealTime { priority, in_slices: false },
         }
     }
 }
@@ -81,9 +78,9 @@ impl RunQueue {
     }
 
     /// Adds a task, which sleeps.
-    pub(crate) fn add(&mut self, policy: Policy, domain: (u16, u32), slice: u64) {
+    pub(crate) fn add(&mut self, (policy, priority): (Policy, u8), domain: (u16, u32), slice: u64) {
         self.fair.add(slice, policy == Policy::Normal, domain);
-        self.tasks.push(Task { class: Class::of(policy), is_awake: false });
+        self.tasks.push(Task { class: Class::of(policy, priority), is_awake: false });
     }
 
     /// Returns whether no task is real time.

@@ -7,6 +7,7 @@ use headgate_decide::steer::redirect::FlowLoad;
 use headgate_decide::steer::slots::Traffic;
 use headgate_decide::units::Instant;
 
+use super::flows::FlowId;
 use super::fluid::PathLoad;
 use super::ground::Trip;
 use super::instances::Seen;
@@ -35,7 +36,7 @@ impl World<'_> {
         let offered = self.offered(&loads);
         let (field, steering) = split(self);
         steering.on_epoch(field, &offered);
-        for flow in std::mem::take(&mut self.waiting) {
+        for flow in self.flows.take_waiting() {
             self.enter(now, flow);
         }
         if self.scene.mode == Mode::Drench {
@@ -132,15 +133,16 @@ impl World<'_> {
     /// Moves flows away from what has become expensive.
     fn redirect(&mut self, now: Instant) {
         let mut tables: BTreeMap<TableKey, Vec<FlowLoad>> = BTreeMap::new();
-        for &flow in &self.live {
-            let one = &self.flows[flow as usize];
-            let Some((path, _)) = one.place else { continue };
+        for flow in self.flows.in_order() {
+            let one = self.flows.of(flow);
+            let Some((path, _)) = one.place() else { continue };
             let (trip, owners) = &self.keys[path as usize];
             let mut node = trip.ingress;
             for (position, &owner) in (0..).zip(owners) {
                 let key = (node, trip.chain, position, trip.egress);
                 let rate = self.fluid.rate(path);
-                let load = FlowLoad { flow, owner, rate, moved: one.moved, traffic: Traffic::Elastic(1.0) };
+                let (flow, moved) = (flow.into(), one.moved());
+                let load = FlowLoad { flow, owner, rate, moved, traffic: Traffic::Elastic(1.0) };
                 tables.entry(key).or_default().push(load);
                 node = owner.node;
             }
@@ -149,20 +151,20 @@ impl World<'_> {
         let (field, steering) = split(self);
         let moves = steering.redirect(field, now, &band, &tables);
         for ((_, _, position, _), found) in moves {
+            let (flow, of) = (found.flow as FlowId, self.flows.of(found.flow as FlowId));
             // One that moved at an earlier stage has another path by now.
-            if self.flows[found.flow as usize].moved == Some(now) {
+            if of.moved() == Some(now) {
                 continue;
             }
-            let Some((path, _)) = self.flows[found.flow as usize].place else { continue };
-            let (trip, owners) = self.keys[path as usize].clone();
-            let hash = self.flows[found.flow as usize].hash;
+            let Some((path, _)) = of.place() else { continue };
+            let (hash, (trip, owners)) = (of.hash, self.keys[path as usize].clone());
             let (field, steering) = split(self);
             let Some(new) = steering.follow(field, trip, hash, &owners, (position as usize, found.to)) else {
                 continue;
             };
-            self.take(now, found.flow);
-            self.flows[found.flow as usize].moved = Some(now);
-            self.put(now, found.flow, (trip, new));
+            self.take(now, flow);
+            self.flows.of_mut(flow).note_moved(now);
+            self.put(now, flow, (trip, new));
             self.report.redirected += 1;
         }
     }
@@ -175,7 +177,7 @@ impl World<'_> {
         });
         let any_up = self.layout.nodes().any(|node| self.is_up(node));
         self.checker.on_epoch(&self.fluid.loads(), self.fluid.capacities(), self.instances.beyond);
-        self.checker.on_flows(self.live.len(), self.fluid.live() + self.waiting.len());
+        self.checker.on_flows(self.flows.live(), self.fluid.live() + self.flows.waiting());
         self.sums.epochs += 1.0;
         self.sums.instances += f64::from(by_service.iter().sum::<u32>());
         let cores: std::collections::BTreeSet<u32> =

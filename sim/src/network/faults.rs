@@ -1,5 +1,7 @@
 //! What happens when nodes and cables fail and come back.
 
+use std::rc::Rc;
+
 use headgate_decide::steer::cost::Terrain;
 use headgate_decide::units::Instant;
 
@@ -35,21 +37,20 @@ impl World<'_> {
             let ends = [links[link].from, links[link].to];
             !self.cut.contains(&(link as u32 & !1)) && !ends.iter().any(|end| self.down.contains(end))
         };
-        self.routes = Routes::new(&self.scene.graph, is_up);
+        self.routes = Rc::new(Routes::new(&self.scene.graph, is_up));
         self.ground_anew();
     }
 
     /// Known paths may lead over what is down: all flows are steered over what is left.
     fn steer_anew(&mut self, now: Instant) {
         self.paths.clear();
-        for flow in self.live.clone() {
-            let trip = self.flows[flow as usize].trip;
-            let key = self.flows[flow as usize].place.map(|(path, _)| self.keys[path as usize].clone());
+        for flow in self.flows.in_order() {
+            let of = self.flows.of(flow);
+            let (trip, place) = (of.trip, of.place());
+            let key = place.map(|(path, _)| self.keys[path as usize].clone());
             self.take(now, flow);
             if self.down.contains(&trip.ingress) || self.down.contains(&trip.egress) {
-                self.live.remove(&flow);
-                self.waiting.remove(&flow);
-                self.report.aborted += 1;
+                self.abort(flow);
                 continue;
             }
             // A flow stays with its instances while they live and are in reach.

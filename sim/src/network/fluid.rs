@@ -11,6 +11,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use headgate_decide::market::demand::Use;
 use headgate_decide::units::Instant;
 
+use super::flows::FlowId;
 use super::rates::{Bundle, Sharing, rates};
 
 /// Number of a path.
@@ -28,7 +29,7 @@ struct Path {
     /// Bits per second of each flow.
     rate: f64,
     /// Where the clock is when a flow ends (bits of a positive number are in its order), and the flow.
-    ends: BTreeSet<(u64, u64)>,
+    ends: BTreeSet<(u64, FlowId)>,
     /// Number of its newest entry among the next ends.
     entry: u32,
     /// Flow-seconds and bits since the last report.
@@ -111,7 +112,7 @@ impl Fluid {
     }
 
     /// Begins a flow of so many bits. Returns where its path's clock will be when it ends: its ticket.
-    pub(crate) fn begin(&mut self, now: Instant, path: PathId, flow: u64, bits: f64) -> u64 {
+    pub(crate) fn begin(&mut self, now: Instant, path: PathId, flow: FlowId, bits: f64) -> u64 {
         let one = &mut self.paths[path as usize];
         one.advance(now);
         let ticket = (one.clock + bits.max(1.0)).to_bits();
@@ -122,7 +123,7 @@ impl Fluid {
     }
 
     /// Ends a flow before it is done, and returns the bits that it still has.
-    pub(crate) fn leave(&mut self, now: Instant, path: PathId, flow: u64, ticket: u64) -> f64 {
+    pub(crate) fn leave(&mut self, now: Instant, path: PathId, flow: FlowId, ticket: u64) -> f64 {
         let one = &mut self.paths[path as usize];
         one.advance(now);
         one.ends.remove(&(ticket, flow));
@@ -184,7 +185,7 @@ impl Fluid {
     }
 
     /// Ends the flow that is due, and returns it.
-    pub(crate) fn end(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn end(&mut self, now: Instant) -> Option<FlowId> {
         self.next_end().filter(|at| at.is_due(now))?;
         let Reverse((_, path, _)) = self.next.pop()?;
         let one = &mut self.paths[path as usize];

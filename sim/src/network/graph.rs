@@ -1,5 +1,6 @@
 //! Graphs: nodes, directed links with a capacity, and routes of fewest hops.
 
+use std::cell::OnceCell;
 use std::collections::VecDeque;
 
 use headgate_decide::steer::NodeId;
@@ -158,78 +159,82 @@ impl FatTree {
 
 /// Routes between all nodes, of fewest hops; of several the one that a hash of both ends chooses, at each
 /// node.
+///
+/// Those to a node are found when somebody asks for one of them: a large network has more pairs of nodes than
+/// flows will ever have.
 #[derive(Clone, Debug)]
 pub(crate) struct Routes {
-    nodes: usize,
-    hops: Vec<u16>,
-    /// First link from one node to another.
-    first: Vec<u32>,
-    ends: Vec<u32>,
+    /// Links that are up, each with the node at its other end: by the node that they lead into, and by the
+    /// one that they lead out of.
+    into: Vec<Vec<(u32, u32)>>,
+    out: Vec<Vec<(u32, u32)>>,
+    /// By target: for each node the place of its first link among those that lead out of it.
+    rows: Vec<OnceCell<Box<[u16]>>>,
 }
 
-const NONE: u32 = u32::MAX;
+/// Place of a first link where there is none: at the target, and without a way.
+const NONE: u16 = u16::MAX;
 
 impl Routes {
     /// Makes those over the links that are up.
+    ///
+    /// # Panics
+    /// If a node has more than 65,534 links.
     pub(crate) fn new(graph: &Graph, is_up: impl Fn(usize) -> bool) -> Self {
         let nodes = graph.nodes as usize;
-        let mut routes = Self {
-            nodes,
-            hops: vec![u16::MAX; nodes * nodes],
-            first: vec![NONE; nodes * nodes],
-            ends: graph.links.iter().map(|link| link.to.0).collect(),
-        };
         let mut into: Vec<Vec<(u32, u32)>> = vec![Vec::new(); nodes];
         let mut out = into.clone();
         for (number, link) in graph.links.iter().enumerate().filter(|(number, _)| is_up(*number)) {
             into[link.to.0 as usize].push((link.from.0, number as u32));
             out[link.from.0 as usize].push((link.to.0, number as u32));
         }
-        for target in 0..nodes {
-            routes.fill(target, &into, &out);
-        }
-        routes
+        assert!(out.iter().all(|links| links.len() < NONE.into()), "a node has more than 65,534 links");
+        Self { into, out, rows: vec![OnceCell::new(); nodes] }
     }
 
-    fn fill(&mut self, target: usize, into: &[Vec<(u32, u32)>], out: &[Vec<(u32, u32)>]) {
-        let place = |node: usize| node * self.nodes + target;
-        self.hops[place(target)] = 0;
+    /// Returns the row of a target.
+    fn toward(&self, target: NodeId) -> &[u16] {
+        self.rows[target.0 as usize].get_or_init(|| self.row(target.0 as usize))
+    }
+
+    fn row(&self, target: usize) -> Box<[u16]> {
+        let mut hops = vec![u16::MAX; self.out.len()];
+        hops[target] = 0;
         let mut queue = VecDeque::from([target]);
         while let Some(node) = queue.pop_front() {
-            let hops = self.hops[place(node)];
-            for &(before, _) in &into[node] {
-                let of = &mut self.hops[place(before as usize)];
-                if *of == u16::MAX {
-                    *of = hops + 1;
+            for &(before, _) in &self.into[node] {
+                if hops[before as usize] == u16::MAX {
+                    hops[before as usize] = hops[node] + 1;
                     queue.push_back(before as usize);
                 }
             }
         }
-        for node in (0..self.nodes).filter(|&node| node != target) {
-            let mine = self.hops[place(node)];
-            let nearer = |(next, _): &&(u32, u32)| {
-                mine != u16::MAX && self.hops[place(*next as usize)].saturating_add(1) == mine
-            };
-            let links: Vec<u32> = out[node].iter().filter(nearer).map(|(_, link)| *link).collect();
-            if !links.is_empty() {
-                let drawn = Random::stream(node as u64, target as u64).below(links.len() as u64);
-                self.first[place(node)] = links[drawn as usize];
+        let first = |node: usize| {
+            if node == target || hops[node] == u16::MAX {
+                return NONE;
             }
-        }
+            let is_nearer = |(next, _): &(u32, u32)| hops[*next as usize].saturating_add(1) == hops[node];
+            let count = self.out[node].iter().filter(|link| is_nearer(link)).count();
+            let drawn = Random::stream(node as u64, target as u64).below(count as u64) as usize;
+            let mut nearer = self.out[node].iter().enumerate().filter(|(_, link)| is_nearer(link));
+            nearer.nth(drawn).map_or(NONE, |(place, _)| place as u16)
+        };
+        (0..hops.len()).map(first).collect()
     }
 
     /// Returns the number of hops; `None` without a way.
     pub(crate) fn hops(&self, from: NodeId, to: NodeId) -> Option<u16> {
-        let hops = self.hops[from.0 as usize * self.nodes + to.0 as usize];
-        (hops != u16::MAX).then_some(hops)
+        let count = self.links(from, to).count() as u16;
+        (from == to || count > 0).then_some(count)
     }
 
     /// Returns the links of a route, none where there is no way.
     pub(crate) fn links(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = u32> + '_ {
+        let row = self.toward(to);
         let mut at = from.0 as usize;
         std::iter::from_fn(move || {
-            let link = *self.first.get(at * self.nodes + to.0 as usize)?;
-            at = *self.ends.get(link as usize)? as usize;
+            let (next, link) = *self.out[at].get(usize::from(row[at]))?;
+            at = next as usize;
             Some(link)
         })
     }

@@ -1,6 +1,7 @@
 //! A network as it is in one epoch: routes, prices along them, instances in service.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use headgate_decide::steer::cost::{Candidate, Terrain};
 use headgate_decide::steer::slots::{Toll, Way};
@@ -64,12 +65,26 @@ impl Layout {
     }
 }
 
+/// Nodes of the largest network of which hops and prices between all pairs are kept in tables. Our choice:
+/// they are 16 MB then. In a larger one routes are walked whenever somebody asks.
+pub(crate) const TABLE_NODES: u32 = 1_000;
+
+/// Hops and prices between all pairs of nodes.
+#[derive(Clone, Debug)]
+struct Tables {
+    price: Vec<f64>,
+    hops: Vec<f64>,
+}
+
 /// What steering sees of a network in an epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct Ground {
     nodes: usize,
-    price: Vec<f64>,
-    hops: Vec<f64>,
+    routes: Rc<Routes>,
+    /// Price of a bit over each link.
+    costs: Vec<f64>,
+    /// `None` of a large network.
+    tables: Option<Tables>,
     /// Prices without a scale, by resource.
     pub(crate) kappas: Vec<f64>,
     /// Instances in service by service, with their price.
@@ -79,25 +94,43 @@ pub(crate) struct Ground {
 impl Ground {
     pub(crate) fn new(
         layout: &Layout,
-        routes: &Routes,
+        routes: &Rc<Routes>,
         nodes: u32,
         kappas: Vec<f64>,
         (services, instances): (u32, &BTreeMap<Owner, Instance>),
     ) -> Self {
-        let all = || (0..nodes).flat_map(|from| (0..nodes).map(move |to| (NodeId(from), NodeId(to))));
         let cost = |resource: u32| layout.toll(resource).factor * (kappas[resource as usize] + 1.0);
-        let hops: Vec<f64> =
-            all().map(|(from, to)| routes.hops(from, to).map_or(f64::INFINITY, f64::from)).collect();
-        let way = |((from, to), hops): ((NodeId, NodeId), &f64)| match hops.is_finite() {
-            true => routes.links(from, to).map(cost).sum(),
-            false => f64::INFINITY,
-        };
-        let price = all().zip(&hops).map(way).collect();
         let mut candidates = vec![Vec::new(); services as usize];
         for (&owner, instance) in instances.iter().filter(|(_, instance)| instance.serves) {
             candidates[instance.service as usize].push(Candidate { owner, price: cost(instance.core) });
         }
-        Self { nodes: nodes as usize, price, hops, kappas, candidates }
+        let costs = (0..layout.links()).map(cost).collect();
+        let mut ground =
+            Self { nodes: nodes as usize, routes: routes.clone(), costs, tables: None, kappas, candidates };
+        if nodes <= TABLE_NODES {
+            ground.tables = Some(ground.tabled(nodes));
+        }
+        ground
+    }
+
+    fn tabled(&self, nodes: u32) -> Tables {
+        let all = || (0..nodes).flat_map(|from| (0..nodes).map(move |to| (NodeId(from), NodeId(to))));
+        Tables {
+            price: all().map(|(from, to)| self.walked_price(from, to)).collect(),
+            hops: all().map(|(from, to)| self.walked_hops(from, to)).collect(),
+        }
+    }
+
+    fn walked_hops(&self, from: NodeId, to: NodeId) -> f64 {
+        self.routes.hops(from, to).map_or(f64::INFINITY, f64::from)
+    }
+
+    fn walked_price(&self, from: NodeId, to: NodeId) -> f64 {
+        let mut links = self.routes.links(from, to).peekable();
+        if from != to && links.peek().is_none() {
+            return f64::INFINITY;
+        }
+        links.map(|link| self.costs[link as usize]).sum()
     }
 
     /// Returns the candidates of each stage.
@@ -108,11 +141,17 @@ impl Ground {
 
 impl Terrain for Ground {
     fn price(&self, from: NodeId, to: NodeId) -> f64 {
-        self.price[from.0 as usize * self.nodes + to.0 as usize]
+        match &self.tables {
+            Some(tables) => tables.price[from.0 as usize * self.nodes + to.0 as usize],
+            None => self.walked_price(from, to),
+        }
     }
 
     fn hops(&self, from: NodeId, to: NodeId) -> f64 {
-        self.hops[from.0 as usize * self.nodes + to.0 as usize]
+        match &self.tables {
+            Some(tables) => tables.hops[from.0 as usize * self.nodes + to.0 as usize],
+            None => self.walked_hops(from, to),
+        }
     }
 }
 

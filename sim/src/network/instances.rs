@@ -9,7 +9,7 @@ use headgate_decide::steer::cost::Terrain;
 use headgate_decide::steer::{NodeId, Owner};
 use headgate_decide::units::{Instant, Span};
 
-use super::ground::{Ground, Instance, Layout};
+use super::ground::{Ground, Instance, Layout, TABLE_NODES};
 use super::scene::{Mode, NetworkScene};
 
 /// What an epoch showed of each instance and what flows pass.
@@ -62,6 +62,9 @@ impl Instances {
         if let Some(count) = scene.instances {
             wanted.fill(count);
         }
+        if scene.graph.nodes() > TABLE_NODES {
+            return self.deal(layout, wanted);
+        }
         let neighbours = neighbours(scene);
         let mut placed: Vec<(u32, NodeId, u32)> = Vec::new();
         while wanted.iter().any(|left| *left > 0) {
@@ -81,6 +84,22 @@ impl Instances {
         swap(scene, ground, &neighbours, &mut placed);
         for (service, node, core) in placed {
             let (owner, instance) = self.add(node, service, core, Instant(0));
+            self.all.insert(owner, instance);
+        }
+    }
+
+    /// Places the first instances of a large network: one of each service after another, as far from each
+    /// other as its cores are.
+    fn deal(&mut self, layout: &Layout, mut wanted: Vec<u32>) {
+        let spots: Vec<(NodeId, u32)> =
+            layout.nodes().flat_map(|node| layout.cores(node).map(move |core| (node, core))).collect();
+        let count = wanted.iter().sum::<u32>() as usize;
+        let mut services = (0..wanted.len()).cycle();
+        for place in 0..count {
+            let Some(service) = services.find(|service| wanted[*service] > 0) else { return };
+            wanted[service] -= 1;
+            let Some((node, core)) = spots.get(place * spots.len() / count) else { return };
+            let (owner, instance) = self.add(*node, service as u32, *core, Instant(0));
             self.all.insert(owner, instance);
         }
     }

@@ -6,7 +6,7 @@
 //! packets are not seen.
 //!
 //! - `scene`: what can be asked; `graph`, `rocketfuel`: nodes, links, routes; `sizes`: of flows;
-//! - `rates`: how flows share; `fluid`: when they end;
+//! - `rates`: how flows share; `flows`: those under way; `fluid`: when they end;
 //! - `ground`: prices along routes in an epoch; `steering`: who gets a flow; `simple`: a baseline;
 //! - `instances`: where services are; `world`, `epoch`, `faults`: who acts when; `checker`: what must hold;
 //!   `tally`: what was counted;
@@ -15,6 +15,7 @@
 mod checker;
 mod epoch;
 mod faults;
+mod flows;
 mod fluid;
 mod graph;
 mod ground;
@@ -33,6 +34,8 @@ mod tests;
 mod world;
 
 pub use graph::Graph;
+pub(crate) use graph::Routes;
+pub(crate) use rates::{Bundle, Sharing, rates};
 pub use scene::{Failing, Fault, LINK_RATE, Mode, NetworkScene};
 pub use tally::NetworkReport;
-pub use world::run;
+pub use world::{NetworkRun, run};

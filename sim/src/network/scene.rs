@@ -9,6 +9,7 @@ use headgate_decide::units::Span;
 use super::graph::{FatTree, Graph, ISP_HOSTS, ISP_NF_NODES};
 use super::rates::Sharing;
 use super::sizes::Sizes;
+use crate::random::Random;
 
 /// Who chooses instances, and where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub struct NetworkScene {
     pub graph: Graph,
     /// Nodes between which flows pass.
     pub hosts: Vec<NodeId>,
+    /// Other hosts that each of them sends to; `None`: all.
+    pub peers: Option<u32>,
     /// Nodes with cores for NFs.
     pub nf_nodes: Vec<NodeId>,
     /// Cores of each of them.
@@ -141,12 +144,48 @@ impl NetworkScene {
         }
     }
 
+    /// Makes one of ten thousand nodes, to measure the simulator with: a fat-tree of k = 34, whose
+    /// aggregation has two cores a node, and hosts with four peers each. Instances are the nearest ones, so
+    /// that no prices are solved, and rates are computed twice a second.
+    #[must_use]
+    pub fn large(seed: u64) -> Self {
+        let tree = FatTree { k: 34 };
+        Self {
+            hosts: (0..tree.hosts()).map(NodeId).collect(),
+            peers: Some(4),
+            nf_nodes: (0..34 * 34 / 2).map(|number| NodeId(tree.aggregation(number))).collect(),
+            core_rate: LINK_RATE,
+            chains: vec![(vec![0, 1], 1.0), (vec![1, 2], 1.0), (vec![2, 0], 1.0)],
+            load: 1.0,
+            mode: Mode::Nearest,
+            period: Span::from_secs(3_600),
+            warm_up: Span(0),
+            resolution: Span::from_millis(500),
+            seed,
+            ..Self::of(Graph::fat_tree(34, LINK_RATE))
+        }
+    }
+
+    /// Draws a host to which that of a place sends.
+    pub(crate) fn peer(&self, at: usize, random: &mut Random) -> usize {
+        let hosts = self.hosts.len();
+        let peers = self.peers.map_or(hosts - 1, |peers| (peers as usize).clamp(1, hosts - 1));
+        // Peers are far from each other: a host's neighbours are those of its pod.
+        let step = hosts / (peers + 1);
+        let drawn = random.below(peers as u64) as usize;
+        match self.peers {
+            None => drawn + usize::from(drawn >= at),
+            Some(_) => (at + (drawn + 1) * step.max(1)) % hosts,
+        }
+    }
+
     /// Makes one with the dissertation's parameters and nothing in it.
     #[must_use]
     pub fn of(graph: Graph) -> Self {
         Self {
             graph,
             hosts: Vec::new(),
+            peers: None,
             nf_nodes: Vec::new(),
             cores: 2,
             core_rate: CORE_RATE,

@@ -32,6 +32,8 @@ pub(crate) struct Steering {
     asking: BTreeMap<TableKey, f64>,
     redirections: BTreeMap<TableKey, Redirection>,
     sequences: Sequences,
+    /// Instances that baselines choose among, by node and service.
+    choices: BTreeMap<(NodeId, u32), Vec<Owner>>,
     random: Random,
 }
 
@@ -48,6 +50,7 @@ impl Steering {
             asking: BTreeMap::new(),
             redirections: BTreeMap::new(),
             sequences: Sequences::default(),
+            choices: BTreeMap::new(),
             random: Random::stream(seed, RANDOM_STEERING),
         }
     }
@@ -71,6 +74,7 @@ impl Steering {
         self.pricings.clear();
         self.tables.clear();
         self.rests.clear();
+        self.choices.clear();
     }
 
     /// Chooses an instance for each stage of a flow; `None` where one has none within reach.
@@ -199,32 +203,43 @@ impl Steering {
 
     /// Baselines that choose each stage by itself.
     fn one_by_one(&mut self, field: Field<'_>, trip: Trip, hash: u32) -> Option<Vec<Owner>> {
-        let ground = field.ground;
         let mut node = trip.ingress;
         let mut owners = Vec::new();
-        for stage in ground.stages(&field.scene.chains[trip.chain as usize].0) {
-            let within: Vec<&Candidate> =
-                stage.iter().filter(|one| ground.hops(node, one.owner.node).is_finite()).collect();
-            let hops = |one: &&Candidate| ground.hops(node, one.owner.node);
-            let costs = |cost: &dyn Fn(&&Candidate) -> f64| {
-                cheapest(within.iter().map(|one| (one.owner, cost(one)))).map(|(owner, _)| owner)
+        for service in &field.scene.chains[trip.chain as usize].0 {
+            let choice =
+                self.choices.entry((node, *service)).or_insert_with(|| choice(field, node, *service));
+            let place = match field.scene.mode {
+                _ if choice.is_empty() => return None,
+                Mode::Ecmp => hash as usize % SLOTS % choice.len(),
+                Mode::Random => self.random.below(choice.len() as u64) as usize,
+                _ => 0,
             };
-            let owner = match field.scene.mode {
-                Mode::Nearest => costs(&hops)?,
-                Mode::LeastLoaded => costs(&|one| one.price)?,
-                Mode::Ecmp => {
-                    let least = within.iter().map(hops).fold(f64::INFINITY, f64::min);
-                    let near: Vec<Owner> =
-                        within.iter().filter(|one| hops(one) <= least).map(|one| one.owner).collect();
-                    *near.get(hash as usize % SLOTS % near.len().max(1))?
-                }
-                _ if within.is_empty() => return None,
-                _ => within[self.random.below(within.len() as u64) as usize].owner,
-            };
-            node = owner.node;
-            owners.push(owner);
+            node = choice[place].node;
+            owners.push(choice[place]);
         }
         Some(owners)
+    }
+}
+
+/// Returns the instances of a service that a baseline chooses among at a node, the one that it takes first.
+fn choice(field: Field<'_>, node: NodeId, service: u32) -> Vec<Owner> {
+    let ground = field.ground;
+    let hops = |one: &Candidate| ground.hops(node, one.owner.node);
+    let all = ground.candidates[service as usize].iter();
+    let within: Vec<(&Candidate, f64)> =
+        all.map(|one| (one, hops(one))).filter(|(_, hops)| hops.is_finite()).collect();
+    let first = |cost: fn(&(&Candidate, f64)) -> f64| -> Vec<Owner> {
+        let cheapest = cheapest(within.iter().map(|one| (one.0.owner, cost(one))));
+        cheapest.map(|(owner, _)| owner).into_iter().collect()
+    };
+    match field.scene.mode {
+        Mode::Nearest => first(|(_, hops)| *hops),
+        Mode::LeastLoaded => first(|(one, _)| one.price),
+        Mode::Ecmp => {
+            let least = within.iter().map(|(_, hops)| *hops).fold(f64::INFINITY, f64::min);
+            within.iter().filter(|(_, hops)| *hops <= least).map(|(one, _)| one.owner).collect()
+        }
+        _ => within.iter().map(|(one, _)| one.owner).collect(),
     }
 }
 

@@ -57,4 +57,7 @@ pub(crate) struct Sums {
     /// Count, sum, and sum of squares of utilisations.
     pub(crate) used: (f64, f64, f64),
     pub(crate) served: f64,
+    /// Flows that began after the warm-up and ended, and the sum of their times.
+    pub(crate) done: u64,
+    pub(crate) done_s: f64,
 }

@@ -1,6 +1,7 @@
 //! A network while it runs: flows arrive, end, move; epochs pass; things fail.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use headgate_decide::market::demand::Use;
 use headgate_decide::market::solver::Solver;
@@ -10,6 +11,7 @@ use headgate_decide::steer::{NodeId, Owner};
 use headgate_decide::units::Instant;
 
 use super::checker::Checker;
+use super::flows::{FlowId, Flows};
 use super::fluid::{Fluid, PathId};
 use super::graph::Routes;
 use super::ground::{Field, Ground, Layout, Trip};
@@ -17,56 +19,39 @@ use super::instances::Instances;
 use super::scene::{Fault, NetworkScene};
 use super::steering::Steering;
 use super::tally::{NetworkReport, Sums};
+use crate::agenda::Agenda;
 use crate::digest::Digest;
 use crate::random::Random;
 
 /// What flows have in common: where they go, and through which instances.
 pub(super) type PathKey = (Trip, Vec<Owner>);
 
-/// A flow.
-#[derive(Clone, Debug)]
-pub(super) struct Flow {
-    pub(super) trip: Trip,
-    pub(super) hash: u32,
-    pub(super) begun: Instant,
-    pub(super) ended: Option<Instant>,
-    /// Where it is: its path and its ticket there; `None` while it waits for a way.
-    pub(super) place: Option<(PathId, u64)>,
-    /// Bits that a waiting flow still has.
-    left: f64,
-    pub(super) moved: Option<Instant>,
-}
-
-/// Flows of a host that arrive.
-#[derive(Debug)]
-struct Source {
-    random: Random,
-    next: Instant,
-}
-
 pub(super) struct World<'a> {
     pub(super) scene: &'a NetworkScene,
     pub(super) layout: Layout,
-    pub(super) routes: Routes,
+    pub(super) routes: Rc<Routes>,
     pub(super) fluid: Fluid,
     pub(super) ground: Ground,
     pub(super) instances: Instances,
     pub(super) steering: Steering,
     pub(super) solver: Solver,
     pub(super) prices: PriceView,
-    pub(super) flows: Vec<Flow>,
-    pub(super) live: BTreeSet<u64>,
-    pub(super) waiting: BTreeSet<u64>,
+    pub(super) flows: Flows,
     pub(super) paths: BTreeMap<PathKey, PathId>,
     pub(super) keys: Vec<PathKey>,
-    sources: Vec<Source>,
+    /// What each host draws its flows from, and when the next one comes.
+    sources: Vec<Random>,
+    arrivals: Agenda,
+    /// What fails, and how much of that has.
     pub(super) faults: Vec<Fault>,
+    failed: usize,
     pub(super) down: BTreeSet<NodeId>,
     pub(super) cut: BTreeSet<u32>,
     pub(super) sums: Sums,
     pub(super) report: NetworkReport,
     pub(super) checker: Checker,
     digest: Digest,
+    now: Instant,
     shared: Instant,
     /// When demand was looked at last.
     pub(super) looked: Instant,
@@ -77,8 +62,50 @@ pub(super) struct World<'a> {
 #[must_use]
 pub fn run(scene: &NetworkScene) -> NetworkReport {
     let mut world = World::new(scene);
-    world.run();
+    world.run_until(Instant(0) + scene.horizon);
     world.finish()
+}
+
+/// A scene that is run step by step: for measurements of the simulator.
+pub struct NetworkRun<'a>(World<'a>);
+
+impl<'a> NetworkRun<'a> {
+    /// Returns one in which nothing has happened yet.
+    #[must_use]
+    pub fn new(scene: &'a NetworkScene) -> Self {
+        Self(World::new(scene))
+    }
+
+    /// Begins so many flows now, besides those that come by themselves: of one host after another.
+    pub fn add(&mut self, flows: u64) {
+        let (now, hosts) = (self.0.now, self.0.sources.len());
+        (0..flows).for_each(|number| self.0.begin_flow(now, number as usize % hosts));
+    }
+
+    /// Runs until a moment, or to the horizon.
+    pub fn run_until(&mut self, until: Instant) {
+        let horizon = Instant(0) + self.0.scene.horizon;
+        self.0.run_until(until.min(horizon));
+    }
+
+    /// Number of flows that are under way.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.0.flows.live()
+    }
+
+    /// Number of flows that began or ended.
+    #[must_use]
+    pub const fn events(&self) -> u64 {
+        self.0.report.events
+    }
+
+    /// Runs to the horizon. Returns what was counted.
+    #[must_use]
+    pub fn finish(mut self) -> NetworkReport {
+        self.0.run_until(Instant(0) + self.0.scene.horizon);
+        self.0.finish()
+    }
 }
 
 const NS: f64 = 1e9;
@@ -96,7 +123,7 @@ enum Event {
 impl<'a> World<'a> {
     fn new(scene: &'a NetworkScene) -> Self {
         let layout = Layout::new(scene);
-        let routes = Routes::new(&scene.graph, |_| true);
+        let routes = Rc::new(Routes::new(&scene.graph, |_| true));
         let kappas = vec![0.0; layout.rates.len()];
         let mut instances = Instances::default();
         let none = BTreeMap::new();
@@ -113,17 +140,18 @@ impl<'a> World<'a> {
             checker: Checker::default(),
             steering: Steering::new(scene.seed),
             solver: Solver::default(),
-            flows: Vec::new(),
-            live: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+            flows: Flows::default(),
             paths: BTreeMap::new(),
             keys: Vec::new(),
             sources: Vec::new(),
+            arrivals: Agenda::new(scene.hosts.len()),
+            failed: 0,
             down: BTreeSet::new(),
             cut: BTreeSet::new(),
             sums: Sums::default(),
             report: NetworkReport::default(),
             digest: Digest::default(),
+            now: Instant(0),
             shared: Instant(0),
             looked: Instant(0),
             epoch: 0,
@@ -134,22 +162,27 @@ impl<'a> World<'a> {
             ground,
             instances,
         };
-        world.sources = sources(scene);
+        world.begin_sources();
         world
     }
 
-    fn run(&mut self) {
-        let horizon = Instant(0) + self.scene.horizon;
-        let mut fault = 0;
-        loop {
-            let (now, event) = self.next(fault);
-            if now > horizon {
-                break;
-            }
+    /// Each host's first flow.
+    fn begin_sources(&mut self) {
+        let mean = self.scene.hosts.len() as f64 / self.scene.arrivals() * NS;
+        for (at, host) in self.scene.hosts.iter().enumerate() {
+            let mut random = Random::stream(self.scene.seed, u64::from(host.0) + 1);
+            self.arrivals.set(at, Some(Instant(random.exponential(mean) as u64)));
+            self.sources.push(random);
+        }
+    }
+
+    fn run_until(&mut self, until: Instant) {
+        while let Some((now, event)) = self.next().filter(|(now, _)| *now <= until) {
+            self.now = now;
             match event {
                 Event::Fault => {
-                    self.on_fault(now, self.faults[fault]);
-                    fault += 1;
+                    self.on_fault(now, self.faults[self.failed]);
+                    self.failed += 1;
                 }
                 Event::End => self.on_end(now),
                 Event::Epoch => {
@@ -165,27 +198,31 @@ impl<'a> World<'a> {
                 self.shared = now;
             }
         }
-        // What is under way has come so far.
-        self.look(horizon);
+        self.now = until;
     }
 
-    fn next(&mut self, fault: usize) -> (Instant, Event) {
-        let fault = self.faults.get(fault).map(|fault| (Instant(0) + fault.at, Event::Fault));
+    fn next(&mut self) -> Option<(Instant, Event)> {
+        let fault = self.faults.get(self.failed).map(|fault| (Instant(0) + fault.at, Event::Fault));
         let end = self.fluid.next_end().map(|at| (at, Event::End));
         let epoch = Some((Instant(0) + self.scene.period.times(self.epoch + 1), Event::Epoch));
-        let arrivals = self.sources.iter().enumerate().map(|(at, source)| (source.next, Event::Arrival(at)));
+        let arrival = self.arrivals.next().map(|(at, source)| (at, Event::Arrival(source)));
         let share = self.fluid.is_stale().then(|| (self.shared + self.scene.resolution, Event::Share));
-        let all = [fault, end, epoch, arrivals.min(), share].into_iter().flatten();
-        all.min().unwrap_or((Instant(u64::MAX), Event::Epoch))
+        [fault, end, epoch, arrival, share].into_iter().flatten().min()
     }
 
     fn on_arrival(&mut self, now: Instant, at: usize) {
+        self.begin_flow(now, at);
+        let mean = self.scene.hosts.len() as f64 / self.scene.arrivals() * NS;
+        let next = (self.sources[at].exponential(mean) as u64).max(1);
+        self.arrivals.set(at, Some(Instant(now.0.saturating_add(next))));
+    }
+
+    /// A flow of a host begins.
+    fn begin_flow(&mut self, now: Instant, at: usize) {
         let scene = self.scene;
-        let mean = scene.hosts.len() as f64 / scene.arrivals() * NS;
-        let Source { random, next } = &mut self.sources[at];
+        let random = &mut self.sources[at];
         // One random number of each kind for each flow, so that modes see the same flows.
-        let other = random.below(scene.hosts.len() as u64 - 1) as usize;
-        let egress = scene.hosts[if other < at { other } else { other + 1 }];
+        let egress = scene.hosts[scene.peer(at, random)];
         let total: f64 = scene.chains.iter().map(|(_, weight)| weight).sum();
         let mut place = random.below(1 << 53) as f64 / (1u64 << 53) as f64 * total;
         let chain = scene.chains.iter().position(|(_, weight)| {
@@ -193,22 +230,20 @@ impl<'a> World<'a> {
             place < 0.0
         });
         let (bits, hash) = (scene.sizes.draw(random), random.next() as u32);
-        *next = Instant(now.0.saturating_add((random.exponential(mean) as u64).max(1)));
         let trip = Trip { chain: chain.unwrap_or(0) as u32, ingress: scene.hosts[at], egress };
         if self.down.contains(&trip.ingress) {
             return;
         }
         self.report.begun += 1;
         self.report.events += 1;
-        let flow = self.flows.len() as u64;
-        self.flows.push(Flow { trip, hash, begun: now, ended: None, place: None, left: bits, moved: None });
-        self.live.insert(flow);
+        let flow = self.flows.begin(now, trip, hash, bits);
         self.enter(now, flow);
     }
 
     /// Steers a flow that has no path, and lets it begin, or wait.
-    pub(super) fn enter(&mut self, now: Instant, flow: u64) {
-        let Flow { trip, hash, left, begun, .. } = self.flows[flow as usize];
+    pub(super) fn enter(&mut self, now: Instant, flow: FlowId) {
+        let of = self.flows.of(flow);
+        let (trip, hash, left, begun) = (of.trip, of.hash, of.left, of.begun);
         let found = {
             let (field, steering) = split(self);
             steering.choose(field, trip, hash, left)
@@ -220,14 +255,12 @@ impl<'a> World<'a> {
                 }
                 self.put(now, flow, (trip, owners));
             }
-            None => {
-                self.waiting.insert(flow);
-            }
+            None => self.flows.wait(flow),
         }
     }
 
     /// Puts a flow on a path.
-    pub(super) fn put(&mut self, now: Instant, flow: u64, key: PathKey) {
+    pub(super) fn put(&mut self, now: Instant, flow: FlowId, key: PathKey) {
         self.checker.on_path(&self.scene.chains[key.0.chain as usize].0, &key.1, &self.instances.all);
         let known = self.paths.get(&key).copied();
         let path = known.unwrap_or_else(|| {
@@ -237,16 +270,23 @@ impl<'a> World<'a> {
             self.paths.insert(key, path);
             path
         });
-        let ticket = self.fluid.begin(now, path, flow, self.flows[flow as usize].left);
-        self.flows[flow as usize].place = Some((path, ticket));
-        self.waiting.remove(&flow);
+        let ticket = self.fluid.begin(now, path, flow, self.flows.of(flow).left);
+        self.flows.of_mut(flow).put(path, ticket);
+        self.flows.wait_no_more(flow);
     }
 
     /// Takes a flow off its path.
-    pub(super) fn take(&mut self, now: Instant, flow: u64) {
-        if let Some((path, ticket)) = self.flows[flow as usize].place.take() {
-            self.flows[flow as usize].left = self.fluid.leave(now, path, flow, ticket);
+    pub(super) fn take(&mut self, now: Instant, flow: FlowId) {
+        let of = self.flows.of_mut(flow);
+        if let Some((path, ticket)) = of.take() {
+            of.left = self.fluid.leave(now, path, flow, ticket);
         }
+    }
+
+    /// A flow is over before it is done.
+    pub(super) fn abort(&mut self, flow: FlowId) {
+        self.flows.end(flow);
+        self.report.aborted += 1;
     }
 
     /// Links and cores of a path, in the order in which packets pass them.
@@ -277,12 +317,14 @@ impl<'a> World<'a> {
 
     fn on_end(&mut self, now: Instant) {
         if let Some(flow) = self.fluid.end(now) {
-            let one = &mut self.flows[flow as usize];
-            (one.ended, one.place) = (Some(now), None);
-            self.live.remove(&flow);
+            let (number, begun) = self.flows.end(flow);
+            if begun >= Instant(0) + self.scene.warm_up {
+                self.sums.done += 1;
+                self.sums.done_s += (now - begun).as_secs_f64();
+            }
             self.report.finished += 1;
             self.report.events += 1;
-            self.digest.event(now, flow, 1);
+            self.digest.event(now, number, 1);
         }
     }
 
@@ -301,22 +343,17 @@ impl<'a> World<'a> {
 
     fn finish(mut self) -> NetworkReport {
         let (warm, horizon) = (Instant(0) + self.scene.warm_up, Instant(0) + self.scene.horizon);
-        let age = |flow: &Flow| (flow.ended.unwrap_or(horizon) - flow.begun).as_secs_f64();
-        let lost =
-            |number: usize| self.flows[number].ended.is_none() && !self.live.contains(&(number as u64));
-        let judged: Vec<&Flow> = self
-            .flows
-            .iter()
-            .enumerate()
-            .filter(|(number, flow)| flow.begun >= warm && !lost(*number))
-            .map(|(_, flow)| flow)
-            .collect();
-        let mean =
-            |flows: &[&Flow]| flows.iter().map(|flow| age(flow)).sum::<f64>() / flows.len().max(1) as f64;
-        let done: Vec<&Flow> = judged.iter().copied().filter(|flow| flow.ended.is_some()).collect();
+        // What is under way has come so far.
+        self.look(horizon);
+        let live = self.flows.in_order();
+        let young = live.iter().map(|flow| self.flows.of(*flow).begun).filter(|begun| *begun >= warm);
+        let ages: Vec<f64> = young.map(|begun| (horizon - begun).as_secs_f64()).collect();
         let (report, sums) = (&mut self.report, &self.sums);
-        (report.fct_s, report.fct_finished_s) = (mean(&judged), mean(&done));
-        report.unfinished = self.live.len() as u64;
+        let mean = |sum: f64, count: u64| sum / count.max(1) as f64;
+        let judged = sums.done + ages.len() as u64;
+        report.fct_s = mean(sums.done_s + ages.iter().sum::<f64>(), judged);
+        report.fct_finished_s = mean(sums.done_s, sums.done);
+        report.unfinished = live.len() as u64;
         report.goodput = sums.bits / sums.seconds.max(f64::MIN_POSITIVE);
         report.stretch = sums.hops / sums.shortest.max(1.0);
         report.deviation = (sums.hops - sums.shortest) / sums.steered.max(1) as f64;
@@ -333,17 +370,6 @@ impl<'a> World<'a> {
         report.digest = self.digest.value();
         self.report
     }
-}
-
-/// Each host's first flow.
-fn sources(scene: &NetworkScene) -> Vec<Source> {
-    let mean = scene.hosts.len() as f64 / scene.arrivals() * NS;
-    let source = |host: &NodeId| {
-        let mut random = Random::stream(scene.seed, u64::from(host.0) + 1);
-        let next = Instant(random.exponential(mean) as u64);
-        Source { random, next }
-    };
-    scene.hosts.iter().map(source).collect()
 }
 
 /// Returns what steering sees, and steering itself.

@@ -91,6 +91,7 @@ fn nf(number: usize, cycles: u64) -> Nf {
         instances: Vec::new(),
         domain: 0,
         pauses: None,
+        rt_priority: 1,
         slice: None,
     }
 }
@@ -109,6 +110,8 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         stages: stages.to_vec(),
         exit: None,
         floor: None,
+        bound: None,
+        from: 0,
     };
     Scene {
         seed: 1,
@@ -123,6 +126,7 @@ pub(super) fn on_one_core(cycles: &[u64], chains: &[(&[u16], u64)]) -> Scene {
         flows: chains.iter().enumerate().map(flow).collect(),
         faults: Vec::new(),
         captures: Vec::new(),
+        rates: Vec::new(),
     }
 }
 

@@ -42,6 +42,15 @@ impl Scene {
                 found.push(format!("faults[{number}]: there is no such instance of an NF"));
             }
         }
+        for (number, change) in self.rates.iter().enumerate() {
+            let flow = self.flows.get(usize::from(change.flow));
+            if !flow.is_some_and(|flow| matches!(flow.arrivals, Arrivals::Constant { rate } if rate > 0)) {
+                found.push(format!("rates[{number}].flow: only flows that come evenly change their rate"));
+            }
+            if change.rate > RATE_MAX {
+                found.push(format!("rates[{number}].rate: more than 1,000,000,000 packets a second"));
+            }
+        }
         for (number, capture) in self.captures.iter().enumerate() {
             let last = capture.at_ns.last().copied().unwrap_or(0);
             if !capture.at_ns.is_sorted() || capture.length.0 <= last {
@@ -118,6 +127,9 @@ impl Nf {
         if !(1..=100).contains(&self.priority) {
             found.push(format!("{place}.priority: {} is not 1 to 100", self.priority));
         }
+        if !(1..=99).contains(&self.rt_priority) {
+            found.push(format!("{place}.rt_priority: {} is not 1 to 99", self.rt_priority));
+        }
         if self.slice.is_some_and(|slice| !SLICES.contains(&slice)) {
             found.push(format!("{place}.slice: the kernel takes 100 us to 100 ms"));
         }
@@ -161,6 +173,12 @@ impl Chain {
         }
         if self.stages.is_empty() || self.stages.len() > 64 {
             found.push(format!("{place}.stages: a chain has 1 to 64 NFs"));
+        }
+        if self.bound.is_some_and(|bound| bound == Span::ZERO || bound > HORIZON_MAX) {
+            found.push(format!("{place}.bound: a delay bound is some time, up to an hour"));
+        }
+        if usize::from(self.from) + self.stages.len() > 64 {
+            found.push(format!("{place}.from: a chain has 1 to 64 NFs, those of other machines among them"));
         }
         if self.stages.iter().any(|nf| usize::from(*nf) >= nfs) {
             found.push(format!("{place}.stages: there are NFs 0 to {}", nfs.saturating_sub(1)));

@@ -22,6 +22,7 @@ pub fn nf(number: usize, cycles: u64) -> Nf {
         cost: Cost::Fixed(cycles),
         changes: Vec::new(),
         pauses: None,
+        rt_priority: 1,
         slice: None,
     }
 }
@@ -35,6 +36,8 @@ pub fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
         stages: vec![number as u16],
         exit: None,
         floor: None,
+        bound: None,
+        from: 0,
     };
     let flow = |chain: usize| Flow {
         chain: chain as u16,
@@ -55,6 +58,7 @@ pub fn side_by_side(cycles: &[u64], rate: u64) -> Scene {
         flows: (0..nfs.len()).map(flow).collect(),
         faults: Vec::new(),
         captures: Vec::new(),
+        rates: Vec::new(),
         nfs,
     }
 }

@@ -90,7 +90,9 @@ fn measured(out: &Output) -> Result<Figures, CommandError> {
         );
     }
     out.note("measuring stations: bench hop --quick".to_owned());
-    add_stations(&mut figures, &bench(&["hop", "--quick"])?);
+    let hop = bench(&["hop", "--quick"])?;
+    add_stations(&mut figures, &hop);
+    add_library(&mut figures, &hop);
     Ok(figures)
 }
 
@@ -146,6 +148,26 @@ fn add_stations(figures: &mut Figures, hop: &Json) {
     }
 }
 
+/// Cycles of the NFs of `fused_cost`, which one process works on.
+const FUSED_CYCLES: f64 = 120.0 + 270.0 + 550.0;
+/// Packets of a full burst of the NF library.
+const NF_BURST: f64 = 64.0;
+
+/// What the library takes for a packet: the time of one in a process that always has some, without its work
+/// and without its part of a burst.
+fn add_library(figures: &mut Figures, hop: &Json) {
+    let cycles = figures.get("cycles_per_micro").map(|(cycles, _)| *cycles as f64);
+    let (Some(rate), Some(cycles)) = (median(hop, "fused_cost").filter(|rate| *rate > 0.0), cycles) else {
+        return;
+    };
+    let burst = Costs::default().nf_burst_ns as f64 / NF_BURST;
+    let ns = 1e9 / rate - FUSED_CYCLES * 1e3 / cycles - burst;
+    if ns > 0.0 {
+        let source = "`bench hop`: fused_cost, without 940 cycles and its part of a burst".to_owned();
+        figures.insert("nf_packet_ps", ((ns * 1e3).round() as u64, source));
+    }
+}
+
 /// What interruptions take from a thread that does nothing but read the clock, on the last core.
 fn add_ticks(figures: &mut Figures) {
     let core = cores::allowed().ok().and_then(|cores| cores.as_slice().last().copied());
@@ -198,6 +220,10 @@ mod tests {
         let found = [costs.worker_enter_ps, costs.worker_shed_ps, costs.worker_hop_ps, costs.wake_idle_ns];
         assert_eq!(found, [19_500, 16_000, 8_000, 30_500]);
         assert_eq!(costs.worker_leave_ps, Costs::default().worker_leave_ps, "its first station is missing");
+        // 940 cycles are 470 ns, and a part of a burst 0.94.
+        figures.insert("cycles_per_micro", (2_000, String::new()));
+        add_library(&mut figures, &json!({ "variants": { "fused_cost": of(1e9 / 476.0) } }));
+        assert_eq!(figures["nf_packet_ps"].0, 5_063);
         assert!(figures["worker_enter_ps"].1.contains("one_arrive_ns + one_classify_ns"), "{figures:?}");
     }
 }

@@ -54,13 +54,30 @@ pub fn whole(report: &Report, paint: Paint) -> String {
 }
 
 fn chains(report: &Report) -> Table {
-    let headings =
-        ["chain", ">offered", ">left", ">throttled", ">full", ">missed", ">wasted", ">p50 us", ">p99 us"];
+    let headings = [
+        "chain",
+        ">offered",
+        ">left",
+        ">throttled",
+        ">late",
+        ">full",
+        ">missed",
+        ">wasted",
+        ">p50 us",
+        ">p99 us",
+    ];
     let mut table = Table::new(&headings);
     let delay = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), |us| format!("{us:.1}"));
     for chain in &report.chains {
-        let rates =
-            [chain.offered, chain.left, chain.throttled, chain.stage_full, chain.missed, chain.wasted];
+        let rates = [
+            chain.offered,
+            chain.left,
+            chain.throttled,
+            chain.delay_bound,
+            chain.stage_full,
+            chain.missed,
+            chain.wasted,
+        ];
         let mut row = vec![chain.name.clone()];
         row.extend(rates.map(mpps));
         row.extend([delay(chain.delay_us_p50), delay(chain.delay_us_p99)]);

@@ -3,16 +3,14 @@
 
 use std::path::Path;
 
-use headgate_config::model::{Backend, Chain, Generator, Load, Nf, Out, Policy, PortId};
-use headgate_config::{
-    self as config, Config, FaultKind, Mode, NfCost, Rate, SimFault, Simulated, Simulation, SizeMix,
-};
+use headgate_config::model::{Backend, Chain, Nf, Out, Policy, PortId};
+use headgate_config::{self as config, Config, FaultKind, Mode, NfCost, SimFault, Simulated, Simulation};
 use headgate_session::message::Loop;
 use headgate_sim::{self as sim, Costs, Scene, Waits};
 use headgate_units::Span;
 use serde_json::{Value as Json, json};
 
-use super::captured;
+use super::{captured, generator};
 
 /// Returns the scene of a configuration.
 ///
@@ -25,7 +23,7 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
         let pauses = pauses.map(|of| sim::Pauses { every: of.every, length: Span(of.length_ns) });
         nfs.push(sim::Nf { pauses, ..nf_of(nf, cost.as_ref(), config.manager.cores.len())? });
     }
-    let mut captures = Vec::new();
+    let (mut captures, mut rates) = (Vec::new(), Vec::new());
     let scene = Scene {
         seed: simulation.seed,
         warm_up: Span(simulation.warm_up_ns),
@@ -36,9 +34,10 @@ pub fn of(simulated: &Simulated) -> Result<Scene, String> {
         domains: config.domains.iter().map(|domain| domain.part).collect(),
         nfs,
         chains: config.chains.iter().map(|chain| chain_of(chain, config)).collect(),
-        flows: flows_of(config, simulation, &mut captures)?,
+        flows: flows_of(config, simulation, &mut captures, &mut rates)?,
         faults: simulation.faults.iter().map(fault_of).collect(),
         captures,
+        rates,
     };
     match scene.mistakes().as_slice() {
         [] => Ok(scene),
@@ -138,6 +137,10 @@ fn nf_of(nf: &Nf, cost: Option<&NfCost>, workers: usize) -> Result<sim::Nf, Stri
         cost,
         changes: Vec::new(),
         pauses: None,
+        rt_priority: match nf.policy {
+            Policy::RoundRobin { rt_priority } | Policy::Fifo { rt_priority } => rt_priority,
+            Policy::Normal { .. } | Policy::Batch { .. } => 1,
+        },
         slice: slice_us_of(nf.policy).map(|us| Span::from_micros(us.into())),
     })
 }
@@ -190,6 +193,8 @@ fn chain_of(chain: &Chain, config: &Config) -> sim::Chain {
         stages: chain.stages.iter().map(|nf| nf.0).collect(),
         exit,
         floor: chain.rate_floor,
+        bound: chain.delay_bound_us.map(|us| Span::from_micros(us.into())),
+        from: 0,
     }
 }
 
@@ -258,6 +263,7 @@ fn flows_of(
     config: &Config,
     simulation: &Simulation,
     captures: &mut Vec<sim::Capture>,
+    rates: &mut Vec<sim::RateChange>,
 ) -> Result<Vec<sim::Flow>, String> {
     let mut flows = Vec::new();
     for traffic in &simulation.traffic {
@@ -285,8 +291,13 @@ fn flows_of(
             && simulation.traffic.iter().all(|traffic| traffic.port != id)
             && let Some(chain) = chain_by_rules(config, id)
         {
-            let of_generator = flows_of_generator(generator, chain, config);
-            flows.extend(of_generator.iter().flat_map(|flow| spread_over_queues(flow, id, config)));
+            let told = |flows| told_apart(flows, chain, config);
+            for flow in generator::flows(generator, chain, told) {
+                for flow in spread_over_queues(&flow, id, config) {
+                    rates.extend(generator::changes(generator, flows.len(), &flow));
+                    flows.push(flow);
+                }
+            }
         }
     }
     Ok(flows)
@@ -296,26 +307,6 @@ fn flows_of(
 fn chain_by_rules(config: &Config, port: PortId) -> Option<u16> {
     let rule = config.rules.iter().find(|rule| rule.port.is_none_or(|one| one == port))?;
     Some(rule.chain.0)
-}
-
-/// Returns the flows of a generator: one for each class, because within a class packets keep their order.
-fn flows_of_generator(generator: &Generator, chain: u16, config: &Config) -> Vec<sim::Flow> {
-    let bytes = match &generator.sizes {
-        SizeMix::Weighted(sizes) => sizes.first().map_or(64, |(bytes, _)| *bytes),
-        SizeMix::Imix => 64,
-    };
-    let rates = match &generator.load {
-        Load::Even { rate: Rate::PacketsPerSecond(rate), flows } => vec![(*rate, *flows)],
-        Load::Even { rate: Rate::Max, .. } => Vec::new(),
-        Load::Classes(classes) => {
-            classes.iter().map(|class| (class.packets_per_second, class.flows)).collect()
-        }
-    };
-    let flow = |(rate, flows)| {
-        let flows = told_apart(flows, chain, config);
-        sim::Flow { chain, worker: 0, bytes, arrivals: sim::Arrivals::Constant { rate }, flows }
-    };
-    rates.into_iter().map(flow).collect()
 }
 
 #[cfg(test)]
