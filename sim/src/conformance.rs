@@ -167,9 +167,9 @@ pub fn nf_loop(part: &mut dyn LoopPart, waits: Waits) -> String {
 }
 
 /// Weights that [`shares`] has tasks run with.
-pub const WEIGHTS: [&[u32]; 4] = [&[100, 100], &[100, 300], &[100, 200, 400], &[1_000, 100]];
+const WEIGHTS: [&[u32]; 4] = [&[100, 100], &[100, 300], &[100, 200, 400], &[1_000, 100]];
 
-/// Has tasks of [`WEIGHTS`] share a core. Returns the part of each, in percent, set by set.
+/// Has tasks share a core, by some sets of weights. Returns the part of each, in percent, set by set.
 pub fn shares(part: &mut dyn SharesPart) -> Vec<Vec<f64>> {
     WEIGHTS.iter().map(|weights| part.parts(weights)).collect()
 }

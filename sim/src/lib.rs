@@ -8,7 +8,7 @@
 //! - `traffic`, `sender`, `port`: packets that come; `ring`: packets that wait;
 //! - `nf`: the loop of an NF; `core`: a core and its NFs; `kernel`: which of them has it;
 //! - `link`, `worker`: an NF as its worker sees it, and the worker's passes;
-//! - `bounds`: windows of chains with a delay bound, and instances that are too slow for one;
+//! - `bounds`, `windows`: chains with a delay bound, and instances that are too slow for one;
 //! - `lives`: faults of NFs, and what becomes of them;
 //! - `weights`, `slices`: what the manager's control loop and its schedulers do;
 //! - `plant`: all of that together; `world`: who acts when; `agenda`: the next moments;
@@ -50,6 +50,7 @@ pub mod swarm;
 mod timeline;
 mod traffic;
 mod weights;
+mod windows;
 mod worker;
 mod world;
 

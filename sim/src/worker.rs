@@ -8,7 +8,6 @@ use headgate_decide::pressure::{Feeder, Shed, came_for, is_blocked, is_closed, s
 use headgate_decide::units::{Instant, Span, Ticks};
 use headgate_decide::wake::{BellSample, Cores};
 
-use crate::bounds;
 use crate::canary::Canary;
 use crate::costs::Costs;
 use crate::plant::{Plant, Way};
@@ -16,6 +15,7 @@ use crate::port::Port;
 use crate::random::Random;
 use crate::ring::Run;
 use crate::sender::Fate;
+use crate::windows;
 
 /// Packets that a pass takes from a queue at most, and from an NF (`BURST` and `DRAIN_BURSTS` of the path).
 const BURST: u64 = 128;
@@ -117,7 +117,7 @@ impl Worker {
             plant.advance(core, now);
         }
         if self.number == 0 {
-            bounds::judge(now, plant);
+            windows::judge(now, plant);
         }
         self.arrive(now, plant);
         for at in 0..self.nfs.len() {
@@ -189,10 +189,10 @@ impl Worker {
                 return count_shed(plant, chain, sheds, packets);
             }
         }
-        let (stays, late) = bounds::limit(plant, run);
+        let (stays, late) = windows::limit(plant, run);
         if let Some(late) = late {
             self.cost_ps += u64::from(late.packets) * plant.costs.worker_shed_ps;
-            bounds::keep_out(plant, &late);
+            windows::keep_out(plant, &late);
         }
         if let Some(run) = stays {
             self.cost_ps += u64::from(run.packets) * plant.costs.worker_enter_ps;
@@ -276,7 +276,7 @@ impl Worker {
             if plant.links[nf].is_out {
                 continue;
             }
-            bounds::sample(now, nf, plant);
+            windows::sample(now, nf, plant);
             if let Some(is_throttled) = plant.links[nf].weigh(ticks, plant.cage) {
                 plant.note_throttled(now, nf, is_throttled);
             }

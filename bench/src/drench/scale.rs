@@ -7,7 +7,7 @@ use headgate_host::Pid;
 use headgate_host::process::cpu_time_ns;
 use headgate_sim::network::{Graph, LINK_RATE, NetworkRun, NetworkScene, run};
 
-use super::study::{Comparison, Setting, Study};
+use super::study::{Comparison, Setting, Shown, Study};
 use crate::statistics::{Round, Rounds};
 
 /// Load of the provider's network, over the capacity of all cores.
@@ -31,17 +31,6 @@ pub fn study(setting: &Setting) -> anyhow::Result<Study> {
         is_sound &= large(setting, seed, &mut round)?;
         rounds.push(round);
     }
-    let rows = |rows: &[(&'static str, &'static str)]| {
-        rows.iter().map(|(name, unit)| ((*name).into(), *unit, "")).collect::<Vec<_>>()
-    };
-    let isp = rows(&[("isp.seconds", "s"), ("isp.flows", "")]);
-    let large = rows(&[
-        ("large.nodes", ""),
-        ("large.flows", ""),
-        ("large.bytes_of_a_flow", "bytes"),
-        ("large.events", ""),
-        ("large.events_per_second", "1/s"),
-    ]);
     let same = |name: &str, aim| Comparison::same(format!("scale.{name}"), name.to_owned(), aim);
     let aims = [
         ("isp.seconds", "at most 3, of a minute"),
@@ -54,7 +43,7 @@ pub fn study(setting: &Setting) -> anyhow::Result<Study> {
                   (a tenth with --quick)"
                 .to_owned(),
         rounds,
-        sections: vec![("a minute of a provider's network", isp), ("a large network", large)],
+        sections: sections(),
         ratios: aims.into_iter().map(|(name, aim)| same(name, aim)).collect(),
         notes: vec![
             "events are arrivals and ends of flows; the large network has no prices, and rates are computed \
@@ -63,6 +52,21 @@ pub fn study(setting: &Setting) -> anyhow::Result<Study> {
         ],
         is_sound,
     })
+}
+
+fn sections() -> Vec<Shown> {
+    let rows = |rows: &[(&'static str, &'static str)]| {
+        rows.iter().map(|(name, unit)| ((*name).into(), *unit, "")).collect::<Vec<_>>()
+    };
+    let isp = rows(&[("isp.seconds", "s"), ("isp.flows", "")]);
+    let large = rows(&[
+        ("large.nodes", ""),
+        ("large.flows", ""),
+        ("large.bytes_of_a_flow", "bytes"),
+        ("large.events", ""),
+        ("large.events_per_second", "1/s"),
+    ]);
+    vec![("a minute of a provider's network", isp), ("a large network", large)]
 }
 
 fn isp(setting: &Setting, seed: u64, round: &mut Round) -> anyhow::Result<bool> {
@@ -97,7 +101,8 @@ fn large(setting: &Setting, seed: u64, round: &mut Round) -> anyhow::Result<bool
     Ok(running.finish().violations == 0)
 }
 
-/// Returns the CPU time of this process in seconds: the simulator has one thread, and others may run beside it.
+/// Returns the CPU time of this process in seconds: the simulator has one thread, and others may run
+/// beside it.
 fn worked() -> anyhow::Result<f64> {
     let process = Pid::from_raw(std::process::id() as i32).context("a process has a number")?;
     Ok(cpu_time_ns(process)? as f64 / 1e9)

@@ -109,15 +109,8 @@ impl Method for Transfer {
     fn simulate(&self, model: &Model, bed: &TestBed) -> Result<(Vec<Value>, Option<Curve>), String> {
         let mut scene = model.scene(bed)?;
         let udp = scene.chains.len();
-        let stages = (0..SHARED_NFS as u16).collect();
-        scene.chains.push(sim::Chain {
-            name: "tcp".to_owned(),
-            stages,
-            exit: None,
-            floor: None,
-            bound: None,
-            from: 0,
-        });
+        let (name, stages) = ("tcp".to_owned(), (0..SHARED_NFS as u16).collect());
+        scene.chains.push(sim::Chain { name, stages, exit: None, floor: None, bound: None, from: 0 });
         let rate = bed::line_rate(TCP_BYTES) as u64;
         scene.flows.push(sim::Flow {
             chain: udp as u16,

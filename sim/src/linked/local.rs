@@ -27,22 +27,7 @@ pub(crate) struct Local {
 impl Local {
     /// Returns a machine's scene, and what its flows are.
     pub(crate) fn new(whole: &LinkedScene, machine: u16) -> (Scene, Self) {
-        let mut random = Random::stream(whole.seed, MACHINES + u64::from(machine));
-        let mut scene = Scene {
-            seed: random.next(),
-            warm_up: whole.warm_up,
-            horizon: whole.horizon,
-            costs: whole.costs.clone(),
-            scheduler: whole.scheduler.clone(),
-            workers: 1,
-            domains: Vec::new(),
-            nfs: whole.machines[usize::from(machine)].nfs.clone(),
-            chains: Vec::new(),
-            flows: Vec::new(),
-            faults: Vec::new(),
-            captures: Vec::new(),
-            rates: Vec::new(),
-        };
+        let mut scene = without_traffic(whole, machine);
         let mut local = Self::default();
         for (chain, of) in (0..).zip(&whole.chains).filter(|(_, of)| of.entry() == machine) {
             for flow in 0..of.flows {
@@ -101,6 +86,25 @@ impl Local {
         let next = &mut self.next[usize::from(flow) - self.entries.len()];
         *next += u64::from(packets);
         *next - u64::from(packets)
+    }
+}
+
+/// Returns the scene of a machine without chains and flows.
+fn without_traffic(whole: &LinkedScene, machine: u16) -> Scene {
+    Scene {
+        seed: Random::stream(whole.seed, MACHINES + u64::from(machine)).next(),
+        warm_up: whole.warm_up,
+        horizon: whole.horizon,
+        costs: whole.costs.clone(),
+        scheduler: whole.scheduler.clone(),
+        workers: 1,
+        domains: Vec::new(),
+        nfs: whole.machines[usize::from(machine)].nfs.clone(),
+        chains: Vec::new(),
+        flows: Vec::new(),
+        faults: Vec::new(),
+        captures: Vec::new(),
+        rates: Vec::new(),
     }
 }
 

@@ -7,8 +7,7 @@ use headgate_decide::steer::redirect::FlowLoad;
 use headgate_decide::steer::slots::Traffic;
 use headgate_decide::units::Instant;
 
-use super::flows::FlowId;
-use super::fluid::PathLoad;
+use super::fluid::{FlowId, PathLoad};
 use super::ground::Trip;
 use super::instances::Seen;
 use super::scene::Mode;

@@ -5,11 +5,8 @@ use std::collections::BTreeSet;
 
 use headgate_decide::units::Instant;
 
-use super::fluid::PathId;
+use super::fluid::{FlowId, PathId};
 use super::ground::Trip;
-
-/// Slot of a flow.
-pub(super) type FlowId = u32;
 
 /// A path that there is not: of a flow that waits for one, and of a slot without a flow.
 const NO_PATH: PathId = PathId::MAX;

@@ -11,8 +11,10 @@ use std::collections::{BTreeSet, BinaryHeap};
 use headgate_decide::market::demand::Use;
 use headgate_decide::units::Instant;
 
-use super::flows::FlowId;
 use super::rates::{Bundle, Sharing, rates};
+
+/// Slot of a flow.
+pub(crate) type FlowId = u32;
 
 /// Number of a path.
 pub(crate) type PathId = u32;

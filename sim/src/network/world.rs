@@ -11,8 +11,8 @@ use headgate_decide::steer::{NodeId, Owner};
 use headgate_decide::units::Instant;
 
 use super::checker::Checker;
-use super::flows::{FlowId, Flows};
-use super::fluid::{Fluid, PathId};
+use super::flows::Flows;
+use super::fluid::{FlowId, Fluid, PathId};
 use super::graph::Routes;
 use super::ground::{Field, Ground, Layout, Trip};
 use super::instances::Instances;
@@ -124,14 +124,7 @@ impl<'a> World<'a> {
     fn new(scene: &'a NetworkScene) -> Self {
         let layout = Layout::new(scene);
         let routes = Rc::new(Routes::new(&scene.graph, |_| true));
-        let kappas = vec![0.0; layout.rates.len()];
-        let mut instances = Instances::default();
-        let none = BTreeMap::new();
-        let empty =
-            Ground::new(&layout, &routes, scene.graph.nodes(), kappas.clone(), (scene.services(), &none));
-        instances.place_first(scene, &layout, &empty);
-        let among = (scene.services(), &instances.all);
-        let ground = Ground::new(&layout, &routes, scene.graph.nodes(), kappas, among);
+        let (instances, ground) = first(scene, &layout, &routes);
         let mut faults = scene.faults.clone();
         faults.sort_by_key(|fault| fault.at.0);
         let mut world = Self {
@@ -370,6 +363,17 @@ impl<'a> World<'a> {
         report.digest = self.digest.value();
         self.report
     }
+}
+
+/// Returns the first instances, and what steering sees of them.
+fn first(scene: &NetworkScene, layout: &Layout, routes: &Rc<Routes>) -> (Instances, Ground) {
+    let (nodes, kappas) = (scene.graph.nodes(), vec![0.0; layout.rates.len()]);
+    let mut instances = Instances::default();
+    let none = BTreeMap::new();
+    let empty = Ground::new(layout, routes, nodes, kappas.clone(), (scene.services(), &none));
+    instances.place_first(scene, layout, &empty);
+    let ground = Ground::new(layout, routes, nodes, kappas, (scene.services(), &instances.all));
+    (instances, ground)
 }
 
 /// Returns what steering sees, and steering itself.

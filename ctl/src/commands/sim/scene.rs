@@ -137,12 +137,16 @@ fn nf_of(nf: &Nf, cost: Option<&NfCost>, workers: usize) -> Result<sim::Nf, Stri
         cost,
         changes: Vec::new(),
         pauses: None,
-        rt_priority: match nf.policy {
-            Policy::RoundRobin { rt_priority } | Policy::Fifo { rt_priority } => rt_priority,
-            Policy::Normal { .. } | Policy::Batch { .. } => 1,
-        },
+        rt_priority: rt_priority_of(nf.policy),
         slice: slice_us_of(nf.policy).map(|us| Span::from_micros(us.into())),
     })
+}
+
+const fn rt_priority_of(policy: Policy) -> u8 {
+    match policy {
+        Policy::RoundRobin { rt_priority } | Policy::Fifo { rt_priority } => rt_priority,
+        Policy::Normal { .. } | Policy::Batch { .. } => 1,
+    }
 }
 
 const fn slice_us_of(policy: Policy) -> Option<u32> {
@@ -285,6 +289,17 @@ fn flows_of(
         let flow = sim::Flow { chain, worker: 0, bytes, arrivals, flows: told };
         flows.extend(spread_over_queues(&flow, traffic.port, config));
     }
+    add_generators(config, simulation, &mut flows, rates);
+    Ok(flows)
+}
+
+/// Adds the traffic of generators to which the file gives none.
+fn add_generators(
+    config: &Config,
+    simulation: &Simulation,
+    flows: &mut Vec<sim::Flow>,
+    rates: &mut Vec<sim::RateChange>,
+) {
     for (number, port) in config.ports.iter().enumerate() {
         let id = PortId(number as u16);
         if let Backend::Generator(generator) = &port.backend
@@ -300,7 +315,6 @@ fn flows_of(
             }
         }
     }
-    Ok(flows)
 }
 
 /// Returns the chain of a port's packets, whose first rule takes all of them; `None`: no rule takes any.
