@@ -31,20 +31,17 @@ pub(crate) struct Captured {
 }
 
 impl Captured {
-    /// Reads those of a capture that left from a time on.
+    /// Reads those of a capture.
     ///
     /// # Errors
     /// It cannot be read, or has other packets too.
-    pub fn read(file: &Path, from_ns: u64) -> anyhow::Result<Self> {
+    pub fn read(file: &Path) -> anyhow::Result<Self> {
         let bytes = std::fs::read(file).context("the packets that left cannot be read")?;
         let mut packets: Vec<Left> = Vec::new();
         let mut first = None;
         for record in Records::new(&bytes)? {
             let record = record?;
             let at_ns = record.time_ns.unwrap_or_default();
-            if at_ns < from_ns {
-                continue;
-            }
             let frame = &bytes[record.bytes];
             let stamp = Stamp::find(frame, frame.len());
             let stamp = stamp.context("a frame that no generator made has left")?;
@@ -62,11 +59,10 @@ impl Captured {
         Self { ns_of_cycle: ends.map_or(0.0, slope), packets }
     }
 
-    /// Returns how many numbers between the first and the last one are missing.
+    /// Returns how many numbers up to the last one are missing, from 0 on.
     pub fn missing(&self) -> u64 {
         let last = self.packets.iter().map(|packet| packet.sequence).max();
-        let ends = self.packets.first().zip(last);
-        let all = ends.map_or(0, |(first, last)| u64::from(last.saturating_sub(first.sequence)) + 1);
+        let all = last.map_or(0, |last| u64::from(last) + 1);
         all.saturating_sub(self.packets.len() as u64 - self.doubled())
     }
 

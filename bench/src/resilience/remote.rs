@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use headgate_api::status::{EventCode, FailoverStatus, Snapshot};
+use headgate_api::status::{EventCode, FailoverStatus, PortStatus, Snapshot};
 
 use super::bench::{Bench, Outcome, insert_quantiles, progress, row};
 use super::captured::Captured;
@@ -110,16 +110,16 @@ fn one_round(bench: &Bench, deaths: usize, round: &mut Round) -> anyhow::Result<
     let traffic = Traffic::Captured { rate: RATE, flows: 32 };
     let mut nodes = Nodes::start(&Plan::new(bench.placement, traffic))?;
     nodes.await_that("traffic begins", |now| now.at_ns > BEGIN.as_nanos() as u64)?;
-    let (from, before) = (nodes.now()?, nodes.sample("gate")?);
     let mut seen = Vec::new();
     for [active, standby] in [["left", "right"], ["right", "left"]].into_iter().cycle().take(deaths) {
         seen.push(one_death(&mut nodes, active, standby)?);
         nodes.up(active)?;
     }
     nodes.await_protected(if deaths.is_multiple_of(2) { "left" } else { "right" })?;
-    let shed = shed(&nodes.sample("gate")?) - shed(&before);
+    std::thread::sleep(SETTLE);
+    let shed = shed(&nodes.sample("gate")?);
     let (gate, conserved) = nodes.stop()?;
-    judge(&Captured::read(&nodes.capture(), from.wall_ns)?, &seen, shed, round)?;
+    judge(&Captured::read(&nodes.capture())?, &seen, shed, round)?;
     let lost = round.get("remote.lost").copied().unwrap_or_default();
     tell_of_loss("remote", lost as u64, &gate);
     Ok(conserved && lost == 0.0)
@@ -186,15 +186,20 @@ fn phases(captured: &Captured, deaths: &[Death]) -> anyhow::Result<[Vec<u64>; 6]
 pub(crate) fn tell_of_loss(name: &str, lost: u64, gate: &Snapshot) {
     if lost > 0 {
         let drops = gate.drops.iter().map(|drop| format!(" {} {} {},", drop.chain, drop.reason, drop.count));
-        let missed: u64 = gate.ports.iter().map(|port| port.missed + port.failed).sum();
+        let ports = gate.ports.iter().map(|port| {
+            let PortStatus { name, received, sent, missed, failed, .. } = port;
+            format!(" {name} received {received} sent {sent} missed {missed} failed {failed}")
+        });
         progress(&format!(
-            "{name}: {lost} packets are missing; at the gate:{} missed or failed at ports {missed}",
-            drops.collect::<String>()
+            "{name}: {lost} packets are missing; at the gate:{}{}",
+            drops.collect::<String>(),
+            ports.collect::<String>()
         ));
     }
 }
 
-/// Returns the packets that were shed so far.
+/// Returns the packets that were shed so far. While none is, all others of those up to the last one that left
+/// have left or are lost.
 pub(crate) fn shed(now: &Snapshot) -> u64 {
     let of_shed = now.drops.iter().filter(|drop| SHED.contains(&&*drop.reason));
     of_shed.map(|drop| drop.count).sum()
