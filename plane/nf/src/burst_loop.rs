@@ -3,13 +3,14 @@
 //! While there is work the loop makes no system call, takes no lock and allocates nothing.
 
 use std::cell::RefCell;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use headgate_session::message::{Loop, MessageError, ToNf};
 use headgate_shm::ring::{Consumer, Producer, RingIndexError};
-use headgate_shm::state::ForgedError;
+use headgate_shm::state::{ForgedError, ReplaceError};
 use headgate_shm::{Descriptor, doorbell};
 
 use crate::burst::Burst;
@@ -19,7 +20,7 @@ use crate::fuse::Fused;
 use crate::mail;
 use crate::maker::Made;
 use crate::state::core::Core;
-use headgate_session::attach::Attached;
+use headgate_session::attach::{AttachError, Attached};
 
 mod disk;
 pub(crate) mod sample;
@@ -67,6 +68,10 @@ pub enum LoopError {
     Connection(MessageError),
     #[error("the kept state of the process before it is not one: {0}")]
     State(#[from] ForgedError),
+    #[error("the state of another node did not come: {0}")]
+    NotCome(#[from] AttachError),
+    #[error("the state of another node cannot take the place of its own: {0}")]
+    Replaced(#[from] ReplaceError),
 }
 
 impl From<RingIndexError> for LoopError {
@@ -202,6 +207,11 @@ impl BurstLoop {
     fn pass_plain(&mut self, sampled: bool) -> Result<usize, LoopError> {
         let count = self.burst.fill(&mut self.receive)?;
         if count > 0 {
+            // Other state was given before these packets were, and is theirs: so it is looked for once they
+            // are seen.
+            if self.has_mail() {
+                self.read_mail()?;
+            }
             self.process(sampled);
             self.give_back()?;
             self.note_burst(count);
@@ -320,8 +330,11 @@ impl BurstLoop {
     fn read_mail(&mut self) -> Result<(), LoopError> {
         self.mail_read = self.attached.side.orders().mail.load(Ordering::Acquire);
         loop {
-            match self.attached.hear() {
-                Ok(Some(ToNf::Message { body, number })) => {
+            match self.attached.hear_with_files() {
+                Ok(Some((ToNf::State, files))) => {
+                    replace_state(&self.attached, self.environment.state.get(), files)?;
+                }
+                Ok(Some((ToNf::Message { body, number }, _))) => {
                     mail::deliver(&mut self.nfs, &self.environment, number, &body);
                 }
                 Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
@@ -454,6 +467,20 @@ impl BurstLoop {
         let end = self.receive.consumed().wrapping_add(self.receive.size());
         while end.wrapping_sub(self.receive.consumed()) as i32 > 0 && self.pass()? {}
         Ok(())
+    }
+}
+
+/// Goes on with the state of another node.
+#[cold]
+pub(crate) fn replace_state(
+    attached: &Attached,
+    state: Option<&Rc<Core>>,
+    files: Vec<OwnedFd>,
+) -> Result<(), LoopError> {
+    let memory = attached.map_other_state(files)?;
+    match state {
+        Some(state) => Ok(state.replace(memory)?),
+        None => Ok(()),
     }
 }
 

@@ -7,9 +7,10 @@
 use std::rc::Rc;
 
 use headgate_session::attach::Attached;
+use headgate_session::message::{MessageError, ToNf};
 use headgate_shm::doorbell;
 
-use crate::burst_loop::{End, LoopError, PATIENCE, ended};
+use crate::burst_loop::{End, LoopError, PATIENCE, ended, replace_state};
 use crate::state::core::Core;
 
 /// End of a standby's wait.
@@ -20,11 +21,26 @@ pub(crate) enum Waited {
     Ended(End),
 }
 
+/// Goes on with other state, if some came.
+fn heed_mail(attached: &Attached, state: &Rc<Core>) -> Result<(), LoopError> {
+    loop {
+        match attached.hear_with_files() {
+            Ok(Some((ToNf::State, files))) => replace_state(attached, Some(state), files)?,
+            Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for a standby.
+            Ok(None) | Err(MessageError::Closed) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Waits until the process is to go, and takes the state over.
 pub(crate) fn wait(attached: &Attached, state: &Rc<Core>) -> Result<Waited, LoopError> {
     let (orders, word) = (attached.side.orders(), attached.side.doorbell());
     loop {
-        if let Some((base, alone)) = orders.promoted() {
+        let goes = orders.promoted();
+        // Other state was given before the order to go was, if it is that which it goes on with.
+        heed_mail(attached, state)?;
+        if let Some((base, alone)) = goes {
             state.take_over(base, &attached.region)?;
             return Ok(Waited::Goes { alone });
         }

@@ -164,7 +164,7 @@ impl Connection {
         let welcome = match answer {
             ToNf::Welcome(welcome) => welcome,
             ToNf::Refused { reason } => return Err(AttachError::Refused { reason }),
-            ToNf::Message { .. } | ToNf::Go => {
+            ToNf::Message { .. } | ToNf::Go | ToNf::State => {
                 return Err(AttachError::Nonsense("the first word was not a welcome".to_owned()));
             }
         };
@@ -274,6 +274,26 @@ impl Attached {
     /// [`MessageError`].
     pub fn hear(&self) -> Result<Option<ToNf>, MessageError> {
         Ok(message::receive(&self.socket)?.map(|(message, _)| message))
+    }
+
+    /// The next message of the manager with its files, if one is there.
+    ///
+    /// # Errors
+    /// [`MessageError`].
+    pub fn hear_with_files(&self) -> Result<Option<(ToNf, Vec<OwnedFd>)>, MessageError> {
+        message::receive(&self.socket)
+    }
+
+    /// Maps the region that came with [`ToNf::State`].
+    ///
+    /// # Errors
+    /// [`AttachError`]: none came, or none that could be, or no state is kept.
+    pub fn map_other_state(&self, files: Vec<OwnedFd>) -> Result<Memory, AttachError> {
+        let told = self.welcome.state.as_ref().zip(files.into_iter().next());
+        let (told, file) = told.ok_or_else(|| {
+            AttachError::Nonsense("other state without a file, or where none is kept".to_owned())
+        })?;
+        map_state(told, file)
     }
 
     /// Returns whether the manager closed the connection.

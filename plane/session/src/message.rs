@@ -9,6 +9,7 @@
 //!                       and the state region of an NF whose state is kept
 //!                       or refused {reason}
 //! NF       -> manager   ready {lend, answers, ...}   from here on packets may come, and empty buffers
+//! manager  -> NF        state + file               a region to go on with in the place of its own
 //! both                  message {body}               for the NF's author; a numbered one is answered:
 //! NF       -> manager   answer {number, body, refused}
 //! NF       -> manager   counters {names}             what its counters mean
@@ -136,6 +137,9 @@ pub enum ToNf {
         /// Reason and cure.
         reason: String,
     },
+    /// What another node kept takes the place of what the NF keeps, from the next packet on. Comes with its
+    /// region as a file, to an NF that says that it [can](StateSaid::replaces), while it has no packet.
+    State,
     /// A message from an operator (`headgate tell`).
     Message {
         /// Free text; by convention JSON.
@@ -235,6 +239,10 @@ pub struct StateSaid {
     pub discarded: Vec<String>,
     /// Its tables and values.
     pub tables: u32,
+    /// Whether it goes on with another region when it is given one ([`ToNf::State`]). Libraries of before do
+    /// not.
+    #[serde(default)]
+    pub replaces: bool,
 }
 
 /// Reason why a message could not be sent or received.

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 
 use crate::guard::Guard;
 
@@ -232,6 +232,30 @@ impl Memory {
         has_blocks && self.replaced_pages() == 0
     }
 
+    /// Moves its mapping to where that of `before` is, which ends: whoever has pointers into that has them
+    /// into this one from then on.
+    ///
+    /// # Errors
+    /// The kernel's, or `INVAL` where the two are not of one size; then both are as they were, and this one
+    /// is given up.
+    ///
+    /// # Safety
+    /// Nobody may have a reference into either of them.
+    pub unsafe fn take_place_of(mut self, before: &mut Self) -> Result<(), Errno> {
+        if self.bytes != before.bytes || self.guard.is_some() || before.guard.is_some() {
+            return Err(Errno::INVAL);
+        }
+        let (from, to) = (self.base.as_ptr().cast(), before.base.as_ptr().cast());
+        // SAFETY: both ranges are mappings of ours of this length, and the caller vouches that nobody has a
+        // reference into them.
+        unsafe { rustix::mm::mremap_fixed(from, self.bytes, self.bytes, MremapFlags::MAYMOVE, to)? };
+        std::mem::swap(&mut self.file, &mut before.file);
+        (before.pages, before.writable, before.blocks) = (self.pages, self.writable, self.blocks);
+        // Nothing is mapped where this one was.
+        self.bytes = 0;
+        Ok(())
+    }
+
     fn replaced_pages(&self) -> u32 {
         self.guard.as_ref().map_or(0, Guard::replaced)
     }
@@ -299,6 +323,9 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         self.guard = None;
+        if self.bytes == 0 {
+            return;
+        }
         // SAFETY: the range is exactly the mapping made in `map`; nothing outlives `self` that points
         // into it, because every view holds an `Arc` of it.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
@@ -323,6 +350,28 @@ mod tests {
             let next = memory.duplicate_file().unwrap();
             assert!(Memory::attach("test", next, PAGE_BYTES, true).is_ok());
         }
+    }
+
+    #[test]
+    fn pointers_lead_into_what_took_the_place() {
+        let make = |bytes| Memory::create("test", bytes, PagesWanted::Ordinary).unwrap();
+        let (mut before, after) = (make(PAGE_BYTES), make(PAGE_BYTES));
+        let place = before.base().as_ptr();
+        let written = after.duplicate_file().unwrap();
+        // SAFETY: mapped, and nobody has references into either.
+        unsafe {
+            place.write_volatile(1);
+            after.base().as_ptr().write_volatile(2);
+            after.take_place_of(&mut before).unwrap();
+            assert_eq!((before.base().as_ptr(), place.read_volatile()), (place, 2));
+            place.write_volatile(3);
+            assert_eq!(make(2 * PAGE_BYTES).take_place_of(&mut before), Err(Errno::INVAL));
+            assert_eq!(place.read_volatile(), 3);
+        }
+        let again = Memory::attach("test", written, PAGE_BYTES, false).unwrap();
+        drop(before);
+        // SAFETY: mapped.
+        assert_eq!(unsafe { again.base().as_ptr().read_volatile() }, 3);
     }
 
     #[test]

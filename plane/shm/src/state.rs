@@ -26,10 +26,11 @@
 mod directory;
 mod image;
 mod log;
+mod replace;
 mod stores;
 
 use std::any::Any;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -40,7 +41,8 @@ use crate::memory::{Memory, MemoryError, PAGE_BYTES};
 use crate::region::Region;
 
 use directory::{Directory, Entry};
-pub use image::{ImageError, from_image, image, image_bytes_max};
+pub use image::{ImageError, Prepared, from_image, image, image_bytes_max};
+pub use replace::ReplaceError;
 
 pub use directory::{NoRoomError, PIECE_ALIGN, PIECES_MAX, Piece, Wanted};
 use stores::{ordered, step};
@@ -153,7 +155,9 @@ pub struct StateRegion {
     edition: Cell<u64>,
     /// Count at which the burst began whose log this is; none before the first.
     begun: Cell<Option<u32>>,
-    _keep: Arc<dyn Any + Send + Sync>,
+    /// What it lies in; other memory of a test's is kept by itself.
+    memory: RefCell<Option<Memory>>,
+    _keep: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl StateRegion {
@@ -196,22 +200,25 @@ impl StateRegion {
             return Err(MemoryError::NotSealed { name: "state region".to_owned(), bytes: needed });
         }
         let log = log_bytes(bytes as usize) + (memory.bytes() - needed).min(PACKET_LOG_BYTES);
-        let memory = Arc::new(memory);
-        // SAFETY: the mapping is page-aligned, long enough, and lives as long as `memory`.
-        Ok(unsafe { Self::over(memory.base(), [bytes as usize, log], memory) })
+        // SAFETY: the mapping is page-aligned, long enough, and lives as long as `memory`, which is the
+        // region's.
+        let region = unsafe { Self::over(memory.base(), [bytes as usize, log], None) };
+        region.memory.replace(Some(memory));
+        Ok(region)
     }
 
     /// # Safety
     /// `base` must be aligned to [`PIECE_ALIGN`] and lead to `PIECES_OFFSET` initialised bytes, `bytes` of
-    /// pieces and `log_bytes` of log, that are valid as long as `keep` lives, and that no other region of
-    /// this process uses.
+    /// pieces and `log_bytes` of log, that are valid as long as `keep` lives, or the memory that the region
+    /// is given, and that no other region of this process uses.
     unsafe fn over(
         base: NonNull<u8>,
         [bytes, log_bytes]: [usize; 2],
-        keep: Arc<dyn Any + Send + Sync>,
+        keep: Option<Arc<dyn Any + Send + Sync>>,
     ) -> Self {
         let (used, edition, begun) = (Cell::new(0), Cell::new(0), Cell::new(None));
-        Self { base, bytes, log_bytes, used, edition, begun, _keep: keep }
+        let memory = RefCell::new(None);
+        Self { base, bytes, log_bytes, used, edition, begun, memory, _keep: keep }
     }
 
     fn header(&self) -> &Header {

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
 use headgate_session::message::{KeptState, OnChange, Part, StateSaid};
-use headgate_shm::state::{ForgedError, PIECE_ALIGN, Recovered, StateRegion, Wanted};
+use headgate_shm::state::{ForgedError, PIECE_ALIGN, Recovered, ReplaceError, StateRegion, Wanted};
 use headgate_shm::{Descriptor, Memory, MemoryError, Region};
 
 use super::error::StateError;
@@ -27,6 +27,8 @@ pub struct Core {
     has_started: Cell<bool>,
     /// Tables and values: number of the name, name.
     pieces: RefCell<Vec<(u64, String)>>,
+    /// The same in the region: what was wanted, and where it lies.
+    placed: RefCell<Vec<(Wanted, NonNull<u8>)>>,
     said: RefCell<StateSaid>,
     shadow: RefCell<Option<Shadow>>,
 }
@@ -50,6 +52,7 @@ impl Core {
             is_open: Cell::new(false),
             has_started: Cell::new(false),
             pieces: RefCell::default(),
+            placed: RefCell::default(),
             said: RefCell::default(),
             shadow: RefCell::new(None),
         }
@@ -68,6 +71,7 @@ impl Core {
             undone,
             discarded: forged.iter().map(|why| format!("all of it: {why}")).collect(),
             tables: 0,
+            replaces: true,
         };
         Ok(Self {
             region: Some(region),
@@ -101,6 +105,7 @@ impl Core {
         if self.part.get() == Part::Standby {
             let known = region.known_piece(wanted);
             let known = known.ok_or_else(|| StateError::Standby { name: name.to_owned() })?;
+            self.placed.borrow_mut().push((wanted, known.base));
             return Ok(Bytes { base: known.base, _own: None });
         }
         if self.on_change == OnChange::Refuse && region.has_other(wanted) {
@@ -111,7 +116,28 @@ impl Core {
         if piece.replaces {
             self.said.borrow_mut().discarded.push(format!("`{name}`: it was of another schema"));
         }
+        self.placed.borrow_mut().push((wanted, piece.base));
         Ok(Bytes { base: piece.base, _own: None })
+    }
+
+    /// Goes on with a region that another node's state was copied into, in the place of its own. Tables and
+    /// values stay where they are.
+    ///
+    /// # Errors
+    /// [`ReplaceError`]; the state is as it was.
+    ///
+    /// # Panics
+    /// When a burst is at hand.
+    pub fn replace(&self, memory: Memory) -> Result<(), ReplaceError> {
+        assert!(!self.is_open.get(), "state is replaced between two bursts");
+        let Some(region) = &self.region else { return Ok(()) };
+        // SAFETY: tables and values give references while they are borrowed, and NFs do not run: their caller
+        // is in the loop.
+        unsafe { region.replace(memory, &self.placed.borrow())? };
+        if self.part.get() != Part::Standby {
+            self.check_edits(region);
+        }
+        Ok(())
     }
 
     /// Ends the start. Returns what is said of the state to the manager; nothing where none is kept.

@@ -81,7 +81,6 @@ pub struct RawTable {
     entries: u32,
     /// Time without a change after which an entry is idle; `u64::MAX`: never.
     idle_us: u64,
-    secrets: [u64; 2],
     /// Next slot to be examined for being idle.
     next_swept: u32,
 }
@@ -111,10 +110,8 @@ impl RawTable {
             // SAFETY: as above.
             unsafe { (*head.as_ptr()).secrets = secrets };
         }
-        // SAFETY: as above.
-        let secrets = unsafe { (*head.as_ptr()).secrets };
         let idle_us = idle.map_or(u64::MAX, |idle| u64::try_from(idle.as_micros()).unwrap_or(u64::MAX));
-        Ok(Self { core, bytes, slots, entries, idle_us, secrets, next_swept: 0 })
+        Ok(Self { core, bytes, slots, entries, idle_us, next_swept: 0 })
     }
 
     fn head(&self) -> *mut Head {
@@ -154,7 +151,9 @@ impl RawTable {
 
     #[inline(always)]
     fn home(&self, key: &[u8]) -> u32 {
-        let hash = hash(self.secrets, key);
+        // Never kept here: the state may be replaced by another node's, with other secrets.
+        // SAFETY: the head lies in the piece.
+        let hash = hash(unsafe { (*self.head()).secrets }, key);
         (((hash >> 32) * u64::from(self.slots)) >> 32) as u32
     }
 

@@ -79,6 +79,82 @@ pub fn image(region: BorrowedFd<'_>, bytes: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// [`ImageError`].
 pub fn from_image(name: &str, bytes: u64, has_standby: bool, image: &[u8]) -> Result<Memory, ImageError> {
+    let runs = runs(bytes, image)?;
+    let mut prepared = Prepared::new(name, bytes, has_standby)?;
+    prepared.write(image, runs);
+    Ok(prepared.into_memory())
+}
+
+/// Region that is what the last of several images says, and that no process has yet: whoever is to begin with
+/// it need not wait for it to be written.
+pub struct Prepared {
+    memory: Memory,
+    bytes: u64,
+    /// Where it is not zero.
+    runs: Vec<Run>,
+}
+
+/// Part of an image: where in the region its bytes belong, and where in the image they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Run {
+    offset: usize,
+    length: usize,
+    from: usize,
+}
+
+impl Prepared {
+    /// Makes an empty one, with `bytes` for pieces.
+    ///
+    /// # Errors
+    /// [`MemoryError`] when the kernel refuses.
+    pub fn new(name: &str, bytes: u64, has_standby: bool) -> Result<Self, MemoryError> {
+        let make = if has_standby { create_for_standby } else { create };
+        Ok(Self { memory: make(name, bytes)?, bytes, runs: Vec::new() })
+    }
+
+    /// Makes it what an image says.
+    ///
+    /// # Errors
+    /// [`ImageError`]; it is as it was.
+    pub fn apply(&mut self, image: &[u8]) -> Result<(), ImageError> {
+        let runs = runs(self.bytes, image)?;
+        self.write(image, runs);
+        Ok(())
+    }
+
+    fn write(&mut self, image: &[u8], runs: Vec<Run>) {
+        let base = self.memory.base().as_ptr();
+        let places = |runs: &[Run]| runs.iter().map(|run| (run.offset, run.length)).collect::<Vec<_>>();
+        // Mostly the same entries have changed.
+        if places(&runs) != places(&self.runs) {
+            for run in &self.runs {
+                // SAFETY: the memory is ours alone, and the run lies in it.
+                unsafe { base.add(run.offset).write_bytes(0, run.length) };
+            }
+        }
+        for run in &runs {
+            let bytes = &image[run.from..run.from + run.length];
+            // SAFETY: the memory is ours alone, and the run lies in it.
+            unsafe { base.add(run.offset).copy_from_nonoverlapping(bytes.as_ptr(), run.length) };
+        }
+        self.runs = runs;
+    }
+
+    /// Returns whether it is all zero, as a region that no process has set up.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// Returns the memory, for a process.
+    #[must_use]
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
+}
+
+/// Returns the runs of an image of a region with `bytes` for pieces, each of which lies in it.
+fn runs(bytes: u64, image: &[u8]) -> Result<Vec<Run>, ImageError> {
     let word = |at: usize| image.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
     if word(0) != Some(MAGIC) {
         return Err(ImageError::Malformed);
@@ -88,9 +164,8 @@ pub fn from_image(name: &str, bytes: u64, has_standby: bool, image: &[u8]) -> Re
         Some(has) => return Err(ImageError::Size { has, wanted: bytes }),
         None => return Err(ImageError::Malformed),
     }
-    let make = if has_standby { create_for_standby } else { create };
-    let memory = make(name, bytes)?;
     let (mut rest, end) = (&image[HEAD_BYTES..], PIECES_OFFSET + bytes as usize);
+    let mut runs = Vec::new();
     while !rest.is_empty() {
         let run = rest.split_at_checked(RUN_HEAD_BYTES).ok_or(ImageError::Malformed)?;
         let number =
@@ -103,11 +178,10 @@ pub fn from_image(name: &str, bytes: u64, has_standby: bool, image: &[u8]) -> Re
         if offset + length > end || touches_log && !is_zero() {
             return Err(ImageError::Malformed);
         }
-        // SAFETY: the memory is ours alone, and the run lies in it.
-        unsafe { memory.base().as_ptr().add(offset).copy_from_nonoverlapping(run.as_ptr(), length) };
+        runs.push(Run { offset, length, from: image.len() - behind.len() - length });
         rest = behind;
     }
-    Ok(memory)
+    Ok(runs)
 }
 
 /// Returns the next part of a file, from `at` on, that was ever written.
@@ -153,7 +227,7 @@ fn add_runs(image: &mut Vec<u8>, bytes: &[u8], offset: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{StateRegion, Wanted};
+    use super::super::{ReplaceError, StateRegion, Wanted};
     use super::*;
 
     const BYTES: u64 = 1 << 20;
@@ -186,6 +260,62 @@ mod tests {
             // SAFETY: inside the piece. Its burst counts as returned: nothing is undone.
             assert_eq!(unsafe { (piece.base.add(8).read(), piece.base.add(599_999).read()) }, (1, 2));
         }
+    }
+
+    #[test]
+    fn a_prepared_region_is_what_the_last_image_says() {
+        let run = |offset: usize, byte: u8| {
+            let head = [MAGIC.to_le_bytes(), BYTES.to_le_bytes()].concat();
+            let at = (PIECES_OFFSET + offset) as u32;
+            [&head, &at.to_le_bytes()[..], &64u32.to_le_bytes(), &[byte; 64]].concat()
+        };
+        let mut prepared = Prepared::new("nf", BYTES, false).unwrap();
+        prepared.apply(&run(0, 1)).unwrap();
+        prepared.apply(&run(0, 2)).unwrap();
+        assert!(prepared.apply(b"hgimage1").is_err(), "what is none changes nothing");
+        prepared.apply(&run(128, 3)).unwrap();
+        let memory = prepared.into_memory();
+        let at = |offset: usize| {
+            // SAFETY: in the pieces.
+            unsafe { memory.base().as_ptr().add(PIECES_OFFSET + offset).read() }
+        };
+        assert_eq!([at(0), at(63), at(128), at(191), at(192)], [0, 0, 3, 3, 0]);
+    }
+
+    #[test]
+    fn a_process_goes_on_with_another_region_in_the_place_of_its_own() {
+        let (ours, theirs) = (create("nf", BYTES).unwrap(), create("nf", BYTES).unwrap());
+        let (here, there) = (region(&ours), region(&theirs));
+        let (piece, other) = (here.piece(WANTED).unwrap(), there.piece(WANTED).unwrap());
+        there.begin(9);
+        // SAFETY: inside the pieces, of which nobody has a reference.
+        unsafe {
+            piece.base.write(1);
+            other.base.write(2);
+        }
+        let image = image(theirs.file(), BYTES).unwrap();
+        let copy = || from_image("nf", BYTES, false, &image).unwrap();
+        let lacks = Wanted { name: 8, ..WANTED };
+        // SAFETY: as above.
+        unsafe {
+            let refused = here.replace(copy(), &[(WANTED, piece.base), (lacks, piece.base)]);
+            assert!(matches!(refused, Err(ReplaceError::OtherPieces)), "{refused:?}");
+            let moved = here.replace(copy(), &[(WANTED, piece.base.add(64))]);
+            assert!(matches!(moved, Err(ReplaceError::OtherPieces)), "{moved:?}");
+            assert_eq!(piece.base.read(), 1, "it goes on as before");
+            let empty = here.replace(create("nf", BYTES).unwrap(), &[(WANTED, piece.base)]);
+            assert!(matches!(empty, Err(ReplaceError::Forged(_))), "{empty:?}");
+            here.replace(copy(), &[(WANTED, piece.base)]).unwrap();
+            assert_eq!((piece.base.read(), here.edition()), (2, there.edition()));
+        }
+        // What it changes from here on is undone there.
+        here.begin(7);
+        here.save(piece.base, 16);
+        // SAFETY: as above.
+        unsafe { piece.base.write(3) };
+        assert_eq!(here.undo(7, None), Ok(1));
+        // SAFETY: as above.
+        assert_eq!(unsafe { piece.base.read() }, 2);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Outlasting {
 
     fn attach(self: &Arc<Self>, base: u32) -> (StateRegion, Recovered) {
         // SAFETY: aligned to a page, as long as it has to be, kept by the `Arc`; the process before is gone.
-        let region = unsafe { StateRegion::over(self.0, [BYTES, log_bytes(BYTES)], self.clone()) };
+        let region = unsafe { StateRegion::over(self.0, [BYTES, log_bytes(BYTES)], Some(self.clone())) };
         let recovered = region.recover(base);
         (region, recovered)
     }

@@ -1,10 +1,11 @@
 //! A manager's part for NFs whose state is kept.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 
-use headgate_session::message::{Part, StateSaid};
+use headgate_session::message::{self, Part, StateSaid, ToNf};
 use headgate_shm::memory::PAGE_BYTES;
-use headgate_shm::{Memory, Verdict};
+use headgate_shm::{Memory, Verdict, state};
 use rustix::net::{SocketFlags, socketpair};
 
 use super::{FAMILY, KIND, Manager};
@@ -24,6 +25,37 @@ impl Manager {
         let state = Memory::attach("state", file, PAGE_BYTES, true).expect("sealed memory");
         let region = self.region.clone();
         (Self { state: Some(state), region, ..Self::over(socket, welcome) }, theirs)
+    }
+
+    /// Gives the NF what another manager's NF keeps, in the place of what it keeps, as a node does that takes
+    /// over from another one.
+    ///
+    /// # Panics
+    /// When one of them keeps no state, or the NF does not read its messages.
+    pub fn give_state_of(&mut self, other: &Self) {
+        let told = other.welcome.state.clone().expect("state is kept");
+        let theirs = other.state.as_ref().expect("state is kept");
+        let image = state::image(theirs.file().as_fd(), told.bytes).expect("a region");
+        let own = self.state.as_ref().expect("state is kept");
+        let has_standby = own.bytes() > state::region_bytes(told.bytes);
+        let memory = state::from_image("nf", told.bytes, has_standby, &image).expect("an image");
+        self.share_state(memory);
+    }
+
+    /// Gives the NF the same state that another process of its instance was given.
+    ///
+    /// # Panics
+    /// As [`Manager::give_state_of`].
+    pub fn give_same_state(&mut self, other: &Self) {
+        let file = other.state.as_ref().expect("state is kept").duplicate_file().expect("a descriptor");
+        self.share_state(Memory::attach("state", file, PAGE_BYTES, true).expect("sealed memory"));
+    }
+
+    fn share_state(&mut self, memory: Memory) {
+        message::send(&self.socket, &ToNf::State, &[memory.file()]).expect("it is read");
+        self.state = Some(memory);
+        self.orders().mail.fetch_add(1, Ordering::Release);
+        self.ring_bell();
     }
 
     /// Makes a standby take over from the process, which has ended: gives it the packets again that did not
