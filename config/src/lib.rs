@@ -50,7 +50,7 @@ use std::path::Path;
 pub use catalog::{Argument, Catalog, CatalogError, DefinedNames, ShippedNf};
 pub use codes::{Code, Severity};
 pub use diagnostics::{Diagnostic, Diagnostics, Excerpt};
-pub use digest::Digest;
+pub use digest::{Difference, Digest};
 pub use machine::Machine;
 pub use model::{Config, Restart};
 pub use packet::{GRAMMAR, PacketDescription, PacketError, Payload};

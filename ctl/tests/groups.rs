@@ -114,6 +114,13 @@ fn what_cannot_be_is_refused_with_the_cure() {
     for node in ["gate", "right"] {
         lab.eventually("the other file is noticed", || lab.events(node).contains("another file"));
     }
+    // And which key it is.
+    for (node, said) in [
+        ("gate", "`group[0].log` is 4095 in its file and 4096 here"),
+        ("right", "`group[0].log` is 4096 in its file and 4095 here"),
+    ] {
+        lab.eventually("the key is named", || lab.events(node).replace("\n  ", " ").contains(said));
+    }
     assert_eq!(lab.group("gate")["view"], 0);
     let (code, _, messages) = lab.told("right", &["down"]);
     assert_eq!(code, 0, "{messages}");

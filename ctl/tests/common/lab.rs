@@ -136,11 +136,15 @@ impl<'a> Lab<'a> {
         format!("{}-{node}", self.name)
     }
 
+    /// Returns the namespace of a node.
+    pub fn namespace(&self, node: &str) -> &Namespace {
+        &self.nodes.iter().find(|(name, _)| *name == node).unwrap().1
+    }
+
     /// Starts the manager of a node with a file: exit code, standard output, messages.
     pub fn up_with(&self, node: &str, file: &str) -> (i32, String, String) {
-        let (_, namespace) = self.nodes.iter().find(|(name, _)| *name == node).unwrap();
         let words = ["up", "--detach", file, "--node", node];
-        namespace.run(|| told(headgate(self.folder, &words).output().unwrap())).unwrap()
+        self.namespace(node).run(|| told(headgate(self.folder, &words).output().unwrap())).unwrap()
     }
 
     /// Starts the manager of a node.

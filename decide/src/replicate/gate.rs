@@ -18,7 +18,7 @@
 //! | gone | has none | none: it is waited for |
 //! | gone, and was just handed over to | the one before | the one before is active, on its own |
 //! | there | gone, or does not answer it | the active node on its own |
-//! | there, on its own | another node says hello | that one stands by, with nothing |
+//! | there, on its own | another node says hello, and that this one answered it | it stands by, with nothing |
 //!
 //! The threshold: a standby may be promoted when the gate has its word of a checkpoint *of the same pair*,
 //! whose cut reaches the beginning of the log. Every packet behind the cut is then in the log, and everything
@@ -30,6 +30,15 @@
 //! A gate that was started again has its view on disk and no log. It takes the next view with the same pair,
 //! learns clocks from the active node, which heeds no packet of an earlier view from then on, and promotes
 //! nobody before a checkpoint behind its new log's beginning.
+//!
+//! A standby that the active node cannot reach is no standby, though both reach the gate: it is dropped, and
+//! is named again when it says that the active node answered it *in this view*. Without that word the two
+//! would be a pair for as long as an answer is waited for, outputs standing still, and again after it.
+//!
+//! A gate whose disk has an older view than the nodes (a copy that was put back, or none) finds that out by
+//! their answers. While it has taken in no packet, it goes by the newest view that a node has, once it has
+//! heard both: one of them may have been told a newer one than the other. Its next view is `BEHIND_VIEWS`
+//! higher, so that nothing which the lost view's gate had on its way is obeyed. Before, it takes in nothing.
 //!
 //! Rejected: promoting a standby after time-outs counted by the standby itself: it would be a second arbiter.
 //!
@@ -55,6 +64,11 @@ use crate::units::Instant;
 /// Part of the log, in percent, at which a checkpoint is asked for. Our choice: a third of the log is left
 /// for what comes while the group is copied.
 const FILLING_PERCENT: u64 = 70;
+/// Views that are left out where the disk was behind. Our choice: more than were told in the moment before
+/// the gate was lost, and few enough to never use up 32 bits.
+const BEHIND_VIEWS: u32 = 1000;
+/// Highest view of a node that is believed. Our choice: one a second since before there was TCP.
+const VIEW_MAX: View = View(u32::MAX / 2);
 
 /// A node, as the gate sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +79,11 @@ struct NodeSeen {
     /// Whether it said hello since it was last named or could not be reached.
     is_heard: bool,
     is_up: bool,
+    /// Its view, and that in which the active node answered it, by its last hello.
+    view: View,
+    echoed: View,
+    /// Assignment that it goes by and this gate does not know.
+    held: Option<Assignment>,
 }
 
 /// State of the log.
@@ -102,6 +121,7 @@ pub struct Gate {
     hands_over: bool,
     fails_over: bool,
     was_told_stuck: bool,
+    was_told_behind: bool,
     fill: Fill,
     resend_at: Option<Instant>,
 }
@@ -115,7 +135,15 @@ impl Decision for Gate {
     fn new(setup: Setup) -> Self {
         let none = Clocks::new(setup.lanes);
         let again = |written: Assignment| Assignment { view: written.view.next(), ..written };
-        let seen = |node| NodeSeen { node, me: None, is_heard: false, is_up: true };
+        let seen = |node| NodeSeen {
+            node,
+            me: None,
+            is_heard: false,
+            is_up: true,
+            view: View(0),
+            echoed: View(0),
+            held: None,
+        };
         Self {
             setup,
             told: None,
@@ -134,8 +162,10 @@ impl Decision for Gate {
             hands_over: false,
             fails_over: false,
             was_told_stuck: false,
+            was_told_behind: false,
             fill: Fill::Low,
-            resend_at: None,
+            // One that has no view asks whether the nodes have one.
+            resend_at: setup.written.is_none().then_some(Instant(0)),
         }
     }
 
@@ -204,11 +234,17 @@ impl Gate {
 
     fn on_received(&mut self, now: Instant, envelope: Envelope, actions: &mut Vec<Action>) {
         let Envelope { from, view, message } = envelope;
-        if let Message::Hello { me, arrived } = message {
-            return self.on_hello(now, (me, view), arrived, actions);
+        if let Message::Hello { me, arrived, echoed } = message {
+            return self.on_hello(now, (me, view, echoed), arrived, actions);
+        }
+        let Peer::Node(from) = from else { return };
+        if let Message::Assign(held) = message {
+            return self.on_held(from, held, actions);
+        }
+        if view > self.view() {
+            return self.ask_for_view(from, view, actions);
         }
         let Some(told) = self.told else { return };
-        let Peer::Node(from) = from else { return };
         if view < told.view {
             // A node in an older view does not know the newer one yet.
             self.tell(from, actions);
@@ -237,7 +273,7 @@ impl Gate {
     fn on_hello(
         &mut self,
         now: Instant,
-        (me, view): (Incarnation, View),
+        (me, view, echoed): (Incarnation, View, View),
         arrived: Option<Clocks>,
         actions: &mut Vec<Action>,
     ) {
@@ -247,6 +283,10 @@ impl Gate {
             return;
         }
         (seen.me, seen.is_heard) = (Some(me), true);
+        (seen.view, seen.echoed) = (view, echoed);
+        if view > self.view() {
+            return self.ask_for_view(me.node, view, actions);
+        }
         let Some(told) = self.told else { return };
         if told.standby.is_some_and(|standby| standby.node == me.node && standby != me) {
             // What it had acknowledged is gone.
@@ -313,38 +353,12 @@ impl Gate {
         }
     }
 
-    fn on_written(&mut self, now: Instant, view: View, actions: &mut Vec<Action>) {
-        let Some((next, _)) = self.next.take_if(|(next, _)| next.view == view) else { return };
-        let is_new_life = self.told.is_some_and(|told| told.begun != next.begun);
-        if is_new_life {
-            let up_to = self.stamped;
-            self.trim(up_to, actions);
-            actions.push(Action::Report(Report::StateLost { up_to }));
-        }
-        let is_same_pair =
-            self.told.is_some_and(|told| told.joined == next.joined && told.active == next.active);
-        if !is_same_pair && !self.setup.mutation.is(Mutant::DurableForEver) {
-            self.durable = None;
-        }
-        let keeps = !self.setup.mutation.is(Mutant::NoFallback);
-        let is_handed_over = |told: &Assignment| next.standby == Some(told.active) && keeps;
-        self.fallback = self.told.filter(is_handed_over);
-        self.told = Some(next);
-        (self.is_confirmed, self.is_unanswered) = (false, false);
-        (self.hands_over, self.fails_over) = (false, false);
-        self.credit = None;
-        // A node is no candidate before it has heard that it is not in this view.
-        self.seen.iter_mut().for_each(|seen| seen.is_heard = false);
-        actions.push(Action::Report(Report::View(next)));
-        self.resend(now, actions);
-    }
-
     /// Sends again what was not answered: the assignment until the active node has taken it, then packets.
     fn resend(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        if self.told.is_none() {
-            return;
-        }
         self.resend_at = Some(now + self.setup.resend_after);
+        if self.told.is_none() {
+            return self.setup.nodes.into_iter().for_each(|to| self.ask_for_view(to, View(1), actions));
+        }
         if !self.is_confirmed {
             self.setup.nodes.into_iter().for_each(|to| self.tell(to, actions));
             return;

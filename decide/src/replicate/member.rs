@@ -17,6 +17,10 @@
 //! | anything | standby | standby with nothing |
 //! | anything | not | neither; it says hello until it is named |
 //!
+//! A node that is neither asks the active one to answer it, and tells the gate in which view it did: only who
+//! is heard by the active node, and hears it, can stand by. An assignment older than its own, or another one
+//! of the same view, it answers with its own, for a gate that does not know that has lost it.
+//!
 //! What it refuses to do: work with state that it does not have. A standby without a checkpoint, or a node
 //! started again, that is named active says hello in its own view, by which the gate knows.
 //!
@@ -29,7 +33,7 @@ use super::boundary::{Action, Arrival, Event, Progress, Report, Setup};
 use super::message::{Envelope, Message, Peer};
 use super::mutant::Mutant;
 use super::standby::{Inheritance, Standby};
-use super::types::{Assignment, Clock, Incarnation, Lane, View};
+use super::types::{Assignment, Clock, Incarnation, Lane, NodeId, View};
 use crate::decision::Decision;
 use crate::units::Instant;
 
@@ -52,6 +56,10 @@ pub struct Member {
     view: View,
     /// View in which the state that it has began.
     begun: View,
+    /// The assignment of its view.
+    assignment: Option<Assignment>,
+    /// Highest view in which the active node answered it.
+    echoed: View,
     part: Part,
     hello_at: Instant,
 }
@@ -63,7 +71,15 @@ impl Decision for Member {
     type Action = Action;
 
     fn new(setup: Setup) -> Self {
-        Self { setup, view: View(0), begun: View(0), part: Part::Neither, hello_at: Instant(0) }
+        Self {
+            setup,
+            view: View(0),
+            begun: View(0),
+            assignment: None,
+            echoed: View(0),
+            part: Part::Neither,
+            hello_at: Instant(0),
+        }
     }
 
     fn on(&mut self, now: Instant, event: Event, actions: &mut Vec<Action>) {
@@ -110,6 +126,24 @@ impl Member {
         self.view
     }
 
+    /// Returns the assignment that it goes by.
+    #[must_use]
+    pub const fn assignment(&self) -> Option<Assignment> {
+        self.assignment
+    }
+
+    /// Returns whether it stands by in this view.
+    #[must_use]
+    pub fn stands_by_in(&self, view: View) -> bool {
+        matches!(self.part, Part::Standby(_)) && view == self.view
+    }
+
+    /// Returns the highest view in which the active node answered it.
+    #[must_use]
+    pub const fn echoed(&self) -> View {
+        self.echoed
+    }
+
     /// Takes in a packet of a lane, before any NF sees it.
     pub fn arrive(
         &mut self,
@@ -129,6 +163,17 @@ impl Member {
         if let (Message::Assign(assignment), Peer::Gate) = (message, from) {
             return self.on_assignment(now, assignment, actions);
         }
+        match (message, &self.part) {
+            (Message::Probe, Part::Active(_)) => {
+                return actions.push(Action::Send { to: from, view: self.view, message: Message::Echo });
+            }
+            (Message::Echo, Part::Neither) if view > self.echoed => {
+                self.echoed = view;
+                return self.say_hello(now, actions);
+            }
+            (Message::Probe | Message::Echo, _) => return,
+            _ => {}
+        }
         if let (Message::Commit { seq, .. }, Part::Active(_), true) =
             (message, &self.part, self.setup.mutation.is(Mutant::AcksAfterPromotion))
         {
@@ -145,13 +190,13 @@ impl Member {
     }
 
     fn on_assignment(&mut self, now: Instant, assignment: Assignment, actions: &mut Vec<Action>) {
-        if assignment.view < self.view {
-            return;
-        }
         if assignment.view > self.view {
             self.take_part(now, assignment, actions);
         }
-        self.say_hello(now, actions);
+        let other = self.assignment.filter(|own| own.view >= assignment.view && *own != assignment);
+        self.say_hello_to(other.is_none(), now, actions);
+        let answer = |own| Action::Send { to: Peer::Gate, view: self.view, message: Message::Assign(own) };
+        actions.extend(other.map(answer));
     }
 
     fn take_part(&mut self, now: Instant, assignment: Assignment, actions: &mut Vec<Action>) {
@@ -178,6 +223,9 @@ impl Member {
             self.view = assignment.view;
             self.part = Part::Neither;
             actions.extend([Action::Discard, Action::Report(Report::Fenced)]);
+        }
+        if self.view == assignment.view {
+            self.assignment = Some(assignment);
         }
     }
 
@@ -231,12 +279,24 @@ impl Member {
     }
 
     fn say_hello(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        self.say_hello_to(true, now, actions);
+    }
+
+    /// Says hello. A gate that knows another assignment of this view than the node's hears of no packets:
+    /// they are those of another history.
+    fn say_hello_to(&mut self, knows: bool, now: Instant, actions: &mut Vec<Action>) {
         self.hello_at = now + self.setup.resend_after;
         let arrived = match &self.part {
-            Part::Active(active) => Some(active.arrived()),
+            Part::Active(active) => Some(active.arrived()).filter(|_| knows),
             Part::Neither | Part::Standby(_) => None,
         };
-        let message = Message::Hello { me: self.setup.me, arrived };
-        actions.push(Action::Send { to: Peer::Gate, view: self.view, message });
+        let (me, view) = (self.setup.me, self.view);
+        let message = Message::Hello { me, arrived, echoed: self.echoed };
+        actions.push(Action::Send { to: Peer::Gate, view, message });
+        if let Part::Neither = self.part {
+            // The nodes of a group have the numbers 0 and 1.
+            let to = Peer::Node(NodeId(u8::from(me.node == NodeId(0))));
+            actions.push(Action::Send { to, view, message: Message::Probe });
+        }
     }
 }

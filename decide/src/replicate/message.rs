@@ -31,7 +31,12 @@ pub struct Envelope {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "kebab-case"))]
 pub enum Message {
     /// Gate to nodes (SWITCH, GRANT): their parts from now on. Sent until the active node says hello in it.
+    /// Node to gate: the one that it goes by, in answer to an older one.
     Assign(Assignment),
+    /// Node without a part to the other one: answer, if you work.
+    Probe,
+    /// Active node to the other one, in its view: the answer. Frames get through both ways.
+    Echo,
     /// Gate to active node: the log is filling, or the gate wants to switch: copy the group soon.
     Checkpoint,
     /// Nodes to gate: which one this is. Of an active node with what has arrived; of a standby with what it
@@ -41,6 +46,8 @@ pub enum Message {
         me: Incarnation,
         /// Clocks up to which the active node has every packet.
         arrived: Option<Clocks>,
+        /// Highest view in which the active node answered its [`Message::Probe`].
+        echoed: View,
     },
     /// Active node to gate: the packet of this clock is missing, and all behind it.
     Nack {

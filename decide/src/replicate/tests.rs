@@ -27,8 +27,13 @@ fn received(from: Incarnation, view: u32, message: Message) -> gate::Event {
 }
 
 fn hello(me: Incarnation, view: u32) -> gate::Event {
+    echoed(me, view, 0)
+}
+
+/// A hello of a node that the active one answered in a view.
+fn echoed(me: Incarnation, view: u32, echoed: u32) -> gate::Event {
     let arrived = (me.node == NodeId(0) && view > 0).then(|| Clocks::new(1));
-    received(me, view, Message::Hello { me, arrived })
+    received(me, view, Message::Hello { me, arrived, echoed: View(echoed) })
 }
 
 fn durable(view: u32) -> gate::Event {
@@ -76,11 +81,22 @@ fn what_the_gate_wants_is_a_table() {
                 ("left confirms", hello(LEFT, 2)),
                 ("right up", up(1, true)),
                 ("right says hello", hello(RIGHT, 0)),
+                ("left answered right", echoed(RIGHT, 2, 2)),
                 ("left down", up(0, false)),
             ]
             .into(),
         ),
-        ("the standby does not answer", [("left complains", unanswered)].into()),
+        (
+            "the standby does not answer",
+            [
+                ("left complains", unanswered),
+                ("left confirms", hello(LEFT, 2)),
+                ("right says hello", hello(RIGHT, 2)),
+                ("left answered right before", echoed(RIGHT, 2, 1)),
+                ("left answered right", echoed(RIGHT, 2, 2)),
+            ]
+            .into(),
+        ),
         ("the group is handed over", [("wanted", gate::Event::HandOver { wanted: true })].into()),
         (
             "it is handed over to nobody",
@@ -166,6 +182,8 @@ fn what_a_node_becomes_is_a_table() {
 fn action_word(action: &Action) -> Option<String> {
     match action {
         Action::Send { message: Message::Hello { .. }, view, .. } => Some(format!("hello in view {view}")),
+        Action::Send { message: Message::Probe, .. } => Some("asks for an answer".into()),
+        Action::Send { message: Message::Assign(own), .. } => Some(format!("tells view {}", own.view)),
         Action::Report(report) => Some(format!("report {report:?}").to_lowercase()),
         other => Some(format!("{other:?}").to_lowercase()),
     }
@@ -195,7 +213,8 @@ fn packets_that_only_the_node_before_had_are_sent_again() {
     let (released, credit) = (Clocks::new(1), arrived);
     told(&mut gate, received(LEFT, 1, Message::Released { arrived, released, credit }));
     told(&mut gate, gate::Event::Reachable { node: LEFT.node, up: false });
-    told(&mut gate, received(RIGHT, 2, Message::Hello { me: RIGHT, arrived: Some(Clocks::new(1)) }));
+    let (arrived, echoed) = (Some(Clocks::new(1)), View(0));
+    told(&mut gate, received(RIGHT, 2, Message::Hello { me: RIGHT, arrived, echoed }));
     assert_eq!(sent(&mut gate), 4);
     // All four are lost, and so is the word that they are missing.
     gate.poll(Instant(u64::MAX), &(), &mut Vec::new());
@@ -223,7 +242,7 @@ fn a_node_hands_over_what_it_works_for_and_asks_for_what_it_stands_by_for() {
     assert_eq!(told(&mut gate, received(LEFT, 1, wanted(true))), moved, "of a view that is over");
 
     let arrived = Some(Clocks::new(1));
-    told(&mut gate, received(RIGHT, 2, Message::Hello { me: RIGHT, arrived }));
+    told(&mut gate, received(RIGHT, 2, Message::Hello { me: RIGHT, arrived, echoed: View(0) }));
     let cut = Cut { clocks: Clocks::new(1), journal: JournalIndex(0) };
     told(&mut gate, received(LEFT, 2, Message::Durable { epoch: Epoch(2), cut }));
     let back = told(&mut gate, received(LEFT, 2, wanted(true)));

@@ -5,7 +5,7 @@ use headgate_decide::replicate::gate::Gate;
 use headgate_decide::replicate::member::Part;
 use headgate_decide::replicate::merge::Run;
 use headgate_decide::replicate::mutant::{Mutant, Mutation};
-use headgate_decide::replicate::{Clock, Cut, Epoch, Lane, Message, NodeId, Peer, View};
+use headgate_decide::replicate::{Assignment, Clock, Cut, Epoch, Lane, Message, NodeId, Peer, View};
 
 use super::node::Node;
 
@@ -78,7 +78,10 @@ pub fn is_news(frame: &Frame, gate: &Gate, nodes: &[Node; 2], is_exact: bool) ->
             _ => false,
         },
         Frame::Message { to: Peer::Gate, view, message, .. } => is_news_to_gate(gate, *view, message),
-        Frame::Message { to: Peer::Node(to), view, message, .. } => is_news_to_node(node(to), *view, message),
+        Frame::Message { to: Peer::Node(to), view, message, .. } => {
+            let other = &nodes[1 - usize::from(to.0)];
+            is_news_to_node(gate, [node(to), other], *view, message)
+        }
     }
 }
 
@@ -101,10 +104,22 @@ fn is_news_to_gate(gate: &Gate, view: View, message: &Message) -> bool {
     }
 }
 
-fn is_news_to_node(node: &Node, view: View, message: &Message) -> bool {
+fn is_news_to_node(gate: &Gate, [node, from]: [&Node; 2], view: View, message: &Message) -> bool {
     let own = node.member.view();
     match (message, node.member.part()) {
-        (Message::Assign(_), _) => view > own,
+        // One that is older than a node's own is answered; the gate needs that where its disk was behind.
+        (Message::Assign(other), _) => {
+            let is_answered = view < own && gate.told().is_none_or(|told| told.view < own);
+            view > own || is_answered || view == own && node.member.assignment() != Some(*other)
+        }
+        // An answer in a view that is not the gate's is worth nothing.
+        (Message::Probe, _) => {
+            let is_asked =
+                |told: &Assignment| told.active.node == node.id && from.member.echoed() < told.view;
+            matches!(from.member.part(), Part::Neither) && gate.told().is_some_and(is_asked)
+        }
+        (Message::Echo, Part::Neither) => view > node.member.echoed(),
+        (Message::Echo, _) => false,
         _ if view != own => view > own,
         (Message::Commit { seq, .. }, Part::Standby(standby)) => *seq > standby.seq(),
         (Message::Ack { seq }, Part::Active(active)) => active.waits_for(*seq),

@@ -18,6 +18,7 @@ use headgate_decide::units::{Instant, Span};
 use super::check::{Ghost, Marks, Violation};
 use super::frame::{Frame, heeds_old_frames, is_news};
 use super::node::{Effect, LANES, Node};
+use super::reports::Reports;
 use super::step::{Bounds, Step};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub struct World {
     pub left: Bounds,
     pub is_suspected: [bool; 2],
     pub ghost: Ghost,
+    /// What the gate said to its operator, for tests that read it; no part of a state.
+    pub reports: Reports,
     mutation: Mutation,
     /// Whether frames that the right machines never heed again are forgotten.
     is_exact: bool,
@@ -65,6 +68,7 @@ impl World {
             left: bounds,
             is_suspected: [false; 2],
             ghost: Ghost::default(),
+            reports: Reports::default(),
             mutation,
             is_exact: !heeds_old_frames(mutation),
         };
@@ -78,11 +82,26 @@ impl World {
         world
     }
 
+    /// Has the gate started again with this view on its disk, whatever was there: what no protocol can heal
+    /// silently, so the gate's view may be lower than it was. What was on its way to it went with its
+    /// sockets.
+    pub fn restart_gate(&mut self, disk: Option<Assignment>) {
+        self.links.retain(|(_, frame)| !matches!(**frame, Frame::Message { to: Peer::Gate, .. }));
+        self.disk = disk;
+        self.gate = new_gate(self.mutation, disk);
+    }
+
     /// Delivers everything, works on everything and lets no time pass, until nothing changes.
     pub fn settle(&mut self) {
+        self.settle_but(|_| false);
+    }
+
+    /// The same without frames that a link does not carry.
+    pub fn settle_but(&mut self, is_cut: impl Fn(&Frame) -> bool) {
         loop {
             let before = self.clone();
-            let keys: Vec<u64> = self.links.iter().map(|(key, _)| *key).collect();
+            let passes = self.links.iter().filter(|(_, frame)| !is_cut(frame));
+            let keys: Vec<u64> = passes.map(|(key, _)| *key).collect();
             keys.into_iter().for_each(|key| self.step(Step::Deliver(key)));
             for node in 0..2 {
                 if self.nodes[node].is_storing() {
@@ -341,7 +360,8 @@ impl World {
                     self.send(Frame::Message { to, from, view, message, entries: Vec::new() });
                 }
                 gate::Action::Report(gate::Report::StateLost { .. }) => self.ghost.lost(),
-                gate::Action::Trim { .. } | gate::Action::Report(_) => {}
+                gate::Action::Report(report) => self.reports.push(report),
+                gate::Action::Trim { .. } => {}
             }
         }
     }

@@ -89,6 +89,8 @@ pub struct Process {
     pub threads_seen: Vec<Pid>,
     /// Whether its library answers messages.
     pub answers: bool,
+    /// Whether it goes on with another state's region when it is given one.
+    pub replaces: bool,
     /// Its goodbye message; empty when there is none.
     pub goodbye: String,
     /// Arguments that it said to refuse.
@@ -111,6 +113,7 @@ impl Process {
             cpu_seen_ns: 0,
             threads_seen: Vec::new(),
             answers: false,
+            replaces: false,
             goodbye: String::new(),
             refused: Vec::new(),
             ended: None,
@@ -192,6 +195,8 @@ pub struct StandbyProcess {
     pub counters: Vec<String>,
     /// Whether its library answers messages.
     pub answers: bool,
+    /// Whether it goes on with another state's region when it is given one.
+    pub replaces: bool,
     /// Whether its worker was told of it.
     pub posted: bool,
     /// Whether it has ended, and its worker was told to forget it.
@@ -201,7 +206,15 @@ pub struct StandbyProcess {
 impl StandbyProcess {
     /// Returns a process that was told to go.
     pub const fn new(spare: SpareProcess, link: Link) -> Self {
-        Self { spare, link, counters: Vec::new(), answers: false, posted: false, dismissed: false }
+        Self {
+            spare,
+            link,
+            counters: Vec::new(),
+            answers: false,
+            replaces: false,
+            posted: false,
+            dismissed: false,
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 mod carry_out;
 mod observe;
 mod of_stage;
+mod other_state;
 mod promotions;
 mod spares;
 mod standbys;

@@ -1,22 +1,22 @@
-//! What the control loop does for a group: NFs begin anew with another node's state, what the machine reports
+//! What the control loop does for a group: NFs go on with another node's state, what the machine reports
 //! becomes events, and operators get their answers.
 
 use std::sync::mpsc::Sender;
 
 use headgate_api::request::Applied;
-use headgate_decide::lifecycle::{Cause, Event as LifeEvent, State as Life};
+use headgate_decide::lifecycle::State as Life;
 use headgate_decide::replicate::Peer;
 use headgate_decide::replicate::gate::Report as OfGate;
 use headgate_decide::units::{Instant as Moment, Span};
-use headgate_path::replica::{Command as Order, States};
+use headgate_path::replica::Command as Order;
 
 use super::Control;
-use super::instances::{Effect, Ground, Instances};
-use super::replication::OfGroup;
-use super::replication::news::{Kept, News};
+use super::replication::news::{Kept, News, Restored};
 use super::replication::told::{self, Wish};
+use super::replication::{OfGroup, OfNf};
 use super::state::StateHome;
 use crate::api::{Answer, RequestError};
+use crate::config::Digest;
 use crate::ports;
 use crate::status::{Event, EventCode, GroupStatus};
 
@@ -31,7 +31,14 @@ impl Control {
         let of_group = |nf: &crate::config::model::NfId| {
             let name = &self.config.nfs[nf.index()].name;
             let at = self.instances.iter().position(|one| one.seat.nf.name == *name)?;
-            let state = self.instances[at].state.as_ref().map(|state| (state.file(), state.bytes()));
+            let seat = &self.instances[at].seat;
+            let state = self.instances[at].state.as_ref().map(|state| OfNf {
+                name: seat.name.clone(),
+                number: seat.number,
+                board: self.fabric.workers[seat.worker.index()].board.clone(),
+                file: state.file(),
+                shape: state.shape(),
+            });
             Some(OfGroup { at, state })
         };
         let nfs = replication.group.nfs.iter().filter_map(of_group).collect();
@@ -44,7 +51,7 @@ impl Control {
     /// Handles what the keeper of a group has to say.
     pub(super) fn on_group_news(&mut self, news: News) {
         match news {
-            News::Restore(states) => self.restore_states(states.as_deref()),
+            News::Restore(restored) => self.restore_states(restored),
             News::Gate(at, report) => self.on_gate_report(at, &report),
             News::Node(at, report) => {
                 let (code, what) = told::of_node(&report);
@@ -52,9 +59,11 @@ impl Control {
             }
             News::Foreign(at, peer, digest) => {
                 let Some(replication) = &self.replication else { return };
-                let what = told::foreign(replication.name_of(peer), digest, replication.digest);
+                let what = told::foreign(replication.name_of(peer), digest, replication.digest.whole());
                 self.log_group(at, EventCode::GroupForeign, what);
             }
+            News::Settings(at, peer, theirs) => self.log_differences(at, peer, &theirs),
+            News::WroteApart(at, place) => self.log_wrote_apart(at, place),
             News::Resumed(at, view) => {
                 let Some(replication) = &mut self.replication else { return };
                 let Some(failover) = replication.failover.as_mut().filter(|one| one.view == view) else {
@@ -74,6 +83,20 @@ impl Control {
         }
     }
 
+    fn log_differences(&mut self, at: Moment, peer: Peer, theirs: &Digest) {
+        let Some(replication) = &self.replication else { return };
+        let differences = replication.digest.differences(theirs);
+        let what = told::differs(replication.name_of(peer), &differences);
+        self.log_group(at, EventCode::GroupForeign, what);
+    }
+
+    fn log_wrote_apart(&mut self, at: Moment, place: usize) {
+        let of = self.replication.as_ref().and_then(|replication| replication.instances.get(place));
+        let Some(of) = of.copied() else { return };
+        let what = told::wrote_apart(&self.instances[of].seat.name);
+        self.log_group(at, EventCode::GroupFailed, what);
+    }
+
     fn log_group(&mut self, at: Moment, code: EventCode, what: String) {
         let Some(replication) = &self.replication else { return };
         self.events.add(Event::new(at.0, code, &replication.group.name, what));
@@ -89,20 +112,27 @@ impl Control {
         self.answer_wish();
     }
 
-    /// Has all NFs of the group begin anew, with this state or an empty one.
-    fn restore_states(&mut self, states: Option<&States>) {
+    /// Has all NFs of the group go on with this state, or begin anew with an empty one.
+    fn restore_states(&mut self, restored: Option<Restored>) {
         let Some(replication) = &mut self.replication else { return };
         replication.restores = true;
-        for (place, at) in replication.instances.clone().into_iter().enumerate() {
-            let image = states.and_then(|states| states.get(place)).map(Vec::as_slice);
-            self.with_instances(|instances, ground, effects| {
-                instances.begin_anew(at, image, ground, effects)
+        let instances = replication.instances.clone();
+        let (states, mut regions) = match restored {
+            Some(Restored { states, regions }) => (Some(states), regions),
+            None => (None, Vec::new()),
+        };
+        regions.resize_with(instances.len(), || None);
+        for (place, (at, region)) in instances.into_iter().zip(regions).enumerate() {
+            let image = states.as_ref().and_then(|states| states.get(place)).map(Vec::as_slice);
+            self.with_instances(|instances, ground, effects| match region {
+                Some(region) => instances.go_on_with(at, region, ground, effects),
+                None => instances.begin_anew(at, image, ground, effects),
             });
         }
         self.tend_group();
     }
 
-    /// Goes on with NFs that begin anew, and polls interfaces of links.
+    /// Goes on with NFs that are given other state, and polls interfaces of links.
     pub(super) fn tend_group(&mut self) {
         let Some(replication) = &mut self.replication else { return };
         let is_anew = |at: &usize| {
@@ -190,27 +220,5 @@ impl Control {
         if active == Some(true) {
             replication.lost_at = Some(at);
         }
-    }
-}
-
-impl Instances {
-    /// Has an instance begin anew, with an image of its state or an empty one.
-    fn begin_anew(
-        &mut self,
-        at: usize,
-        image: Option<&[u8]>,
-        ground: &mut Ground<'_>,
-        effects: &mut Vec<Effect>,
-    ) {
-        let instance = &mut self[at];
-        let (who, Some(state)) = (instance.seat.name.clone(), &mut instance.state) else { return };
-        let (code, what) = match state.replace(&who, image) {
-            Ok(()) => (EventCode::StateKept, "begins anew with the state of another node".to_owned()),
-            Err(why) => {
-                (EventCode::StateDiscarded, format!("the state of another node cannot be used: {why}"))
-            }
-        };
-        effects.push(Effect::Log { code, who, what });
-        self.tell(at, LifeEvent::Condemned(Cause::StateReplaced), ground, effects);
     }
 }

@@ -3,7 +3,8 @@
 //! The worker has the packets and the machine that decides; what may block is done here:
 //!
 //! - [`keeper`]: a thread that writes views to disk and copies the state of NFs, both of which the group
-//!   waits for; [`news`]: what it has to say to the control loop;
+//!   waits for; [`standby`]: state that it has ready while others work; [`news`]: what it has to say to the
+//!   control loop;
 //! - [`record`]: the files that outlive the manager: who is active, and the number of the node's life;
 //! - [`wiring`]: the ends of links, on interfaces of the kernel;
 //! - [`told`]: sentences; [`status`]: what is shown, and whether an operator's wish can be.
@@ -13,6 +14,7 @@
 mod keeper;
 pub mod news;
 mod record;
+mod standby;
 mod status;
 pub mod told;
 mod wiring;
@@ -30,14 +32,14 @@ use headgate_path::replica::{Command as Order, GroupBoard, LinkEnd, Role, Setup}
 use headgate_path::worker::{Command, Mailbox};
 use headgate_shm::state::image_bytes_max;
 
-use super::state::StateFile;
 use crate::api::Handle;
 use crate::bfd::Reach;
-use crate::config::Config;
 use crate::config::model::{Group, Role as Part};
+use crate::config::{Config, Digest};
 
 use keeper::Keeper;
 use record::Records;
+pub use standby::OfNf;
 use told::{Failover, Wish};
 use wiring::number_of;
 
@@ -74,14 +76,14 @@ pub struct Base {
 pub struct OfGroup {
     /// Its index.
     pub at: usize,
-    /// Its state and the bytes of that, where it keeps some.
-    pub state: Option<(StateFile, u64)>,
+    /// Its state, where it keeps some.
+    pub state: Option<OfNf>,
 }
 
 /// A node's part in its group.
 pub struct Replication {
     pub(super) group: Group,
-    pub(super) digest: u64,
+    pub(super) digest: Digest,
     me: Incarnation,
     board: Arc<GroupBoard>,
     records: Option<Records>,
@@ -122,7 +124,7 @@ impl Replication {
         let (ends, watches) = wiring::open(config, group, &base.frame_bytes)?;
         Ok(Self {
             group: group.clone(),
-            digest: node.digest.whole(),
+            digest: node.digest.clone(),
             me: Incarnation { node: node_id, boot },
             board: Arc::default(),
             records: Some(records),
@@ -175,7 +177,7 @@ impl Replication {
     pub fn join(&mut self, config: &Config, nfs: Vec<OfGroup>) -> Result<(), String> {
         self.instances = nfs.iter().map(|nf| nf.at).collect();
         let states: Vec<_> = nfs.into_iter().map(|nf| nf.state).collect();
-        let bytes = states.iter().flatten().map(|(_, bytes)| image_bytes_max(*bytes)).max().unwrap_or(0);
+        let bytes = states.iter().flatten().map(|of| image_bytes_max(of.shape.bytes)).max().unwrap_or(0);
         let (events, from_worker) = channel();
         let keeper = Keeper {
             group: self.group.name.clone(),
@@ -189,7 +191,8 @@ impl Replication {
         keeper.start(from_worker).map_err(|error| format!("no thread could be started: {error}"))?;
         let setup = Setup {
             group: self.group.number,
-            configuration: self.digest,
+            configuration: self.digest.whole(),
+            settings: self.digest.text().into_bytes(),
             chains: self.base.lanes.clone(),
             links: std::mem::take(&mut self.ends),
             role: self.role(config, u32::try_from(bytes).unwrap_or(u32::MAX)),

@@ -5,9 +5,10 @@
 //! an offence takes it along: nobody knows what its undo log is worth.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headgate_session::message::{KeptState, Part, StateSaid};
+use headgate_shm::state::Prepared;
 use headgate_shm::{Memory, state};
 
 use crate::config::model::State as Configured;
@@ -20,12 +21,24 @@ const TOLD_CHARS_MAX: usize = 200;
 
 /// File of an instance's state as it is now, for another thread that copies it; none while there is none.
 #[derive(Clone, Default)]
-pub struct StateFile(Arc<Mutex<Option<OwnedFd>>>);
+pub struct StateFile(Arc<Mutex<FileNow>>);
+
+#[derive(Default)]
+struct FileNow {
+    file: Option<OwnedFd>,
+    /// Number of times that a process was given it, or another one in its place.
+    given: u32,
+}
 
 impl StateFile {
     fn set(&self, memory: Option<&Memory>) {
         let file = memory.and_then(|memory| memory.duplicate_file().ok());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = file;
+        let mut now = self.now();
+        (now.file, now.given) = (file, now.given.wrapping_add(1));
+    }
+
+    fn now(&self) -> MutexGuard<'_, FileNow> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the image of a state of so many bytes; an empty one where there is none.
@@ -33,9 +46,22 @@ impl StateFile {
     /// # Errors
     /// The kernel's.
     pub fn image(&self, bytes: u64) -> std::io::Result<Vec<u8>> {
-        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        file.as_ref().map_or_else(|| Ok(Vec::new()), |file| state::image(file.as_fd(), bytes))
+        self.now().file.as_ref().map_or_else(|| Ok(Vec::new()), |file| state::image(file.as_fd(), bytes))
     }
+
+    /// Returns how often a process was given it: what was written before is another one's.
+    pub fn times_given(&self) -> u32 {
+        self.now().given
+    }
+}
+
+/// Shape of a state's region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes for tables and values.
+    pub bytes: u64,
+    /// Whether packets are saved in it too.
+    pub has_standby: bool,
 }
 
 /// Kept state of an instance, from its first process to its last.
@@ -144,9 +170,17 @@ impl StateHome {
         self.file.clone()
     }
 
-    /// Returns the bytes that were configured for it.
-    pub const fn bytes(&self) -> u64 {
-        self.configured.bytes
+    /// Returns an empty region of its shape, which becomes what other nodes copy.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn prepared(name: &str, shape: Shape) -> Result<Prepared, String> {
+        Prepared::new(name, shape.bytes, shape.has_standby).map_err(|error| error.to_string())
+    }
+
+    /// Returns the shape of its region.
+    pub const fn shape(&self) -> Shape {
+        Shape { bytes: self.configured.bytes, has_standby: self.configured.has_standby }
     }
 
     /// Makes it what another node copied, or an empty one, for the next process.
@@ -162,6 +196,19 @@ impl StateHome {
         self.file.set(Some(&memory));
         self.memory = Some(memory);
         Ok(())
+    }
+
+    /// Makes it a region that is ready. Returns its file, for the process that is to go on with it;
+    /// [`Self::note_known`] when it has that.
+    pub fn replace_by(&mut self, memory: Memory) -> BorrowedFd<'_> {
+        self.replaced += 1;
+        self.file.set(Some(&memory));
+        self.memory.insert(memory).file()
+    }
+
+    /// Notes that its process was given what it was replaced by.
+    pub const fn note_known(&mut self) {
+        self.known = self.replaced;
     }
 
     /// Returns whether the process that was welcomed last knows what it was replaced by.

@@ -7,7 +7,8 @@
 //! - `member`: packets enter in the order of their `lane`, meet at NFs in an order that is written down
 //!   or, in a replay, obeyed (`merge`, `journal`), and wait in the `latch` (holder [`Holder::LATCH`])
 //!   until the standby knows what they rest on. `checkpoint` sends and stores copies of the NFs' state.
-//! - `link`: frames to and from other nodes; `codec`: messages as bytes.
+//! - `link`: frames to and from other nodes; `codec`: messages as bytes; `settings`: what files say, told to
+//!   a node that was given another one.
 //!
 //! A group has one worker on each node; a worker has one group at most. A lane is a chain: its packets come
 //! by one queue. Packets come from ports of the gate and leave by ports of the gate.
@@ -29,6 +30,7 @@ mod link;
 mod log;
 mod member;
 mod merge;
+mod settings;
 mod setup;
 
 use headgate_units::{InstanceId, Ticks};
@@ -46,6 +48,7 @@ use gate::GateEnd;
 pub use link::LinkEnd;
 use link::Links;
 use member::MemberEnd;
+use settings::Settings;
 pub use setup::{Command, Role, Setup};
 
 /// Group of a worker.
@@ -57,13 +60,15 @@ pub(crate) enum Replica {
 
 impl Replica {
     pub fn new(setup: Setup) -> Self {
-        let Setup { group, configuration, chains, links, role, board, events } = setup;
+        let Setup { group, configuration, settings, chains, links, role, board, events } = setup;
         let common = Common::new(chains, board, events);
+        let settings = Settings::new(settings);
         let links = Links::new(group, configuration, links);
         match role {
-            Role::Gate(setup) => Self::Gate(GateEnd::new(setup, common, links)),
+            Role::Gate(setup) => Self::Gate(GateEnd::new(setup, common, links, settings)),
             Role::Member { setup, nfs, inside, latch, state_bytes } => {
-                Self::Member(MemberEnd::new(setup, nfs, [inside, latch, state_bytes], common, links))
+                let room = [inside, latch, state_bytes];
+                Self::Member(MemberEnd::new(setup, nfs, room, common, (links, settings)))
             }
         }
     }

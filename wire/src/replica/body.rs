@@ -44,9 +44,10 @@ pub struct Assignment {
 pub enum Message<'a> {
     /// [`Kind::Data`] and [`Kind::Out`].
     Packet(&'a [u8]),
-    /// [`Kind::Nack`], [`Kind::Checkpoint`], [`Kind::Unanswered`], [`Kind::HandOver`], [`Kind::FailOver`].
+    /// [`Kind::Nack`], [`Kind::Checkpoint`], [`Kind::Unanswered`], [`Kind::HandOver`], [`Kind::FailOver`],
+    /// [`Kind::Probe`], [`Kind::Echo`].
     Nothing,
-    /// [`Kind::Commit`], [`Kind::State`], [`Kind::StateEnd`].
+    /// [`Kind::Commit`], [`Kind::State`], [`Kind::StateEnd`], [`Kind::Settings`].
     Part(Part<'a>),
     /// [`Kind::Ack`].
     Ack {
@@ -74,6 +75,8 @@ pub enum Message<'a> {
         configuration: u64,
         /// Clocks up to which an active node has every packet.
         arrived: Option<Clocks>,
+        /// Highest view in which the active node answered it.
+        echoed: u32,
     },
 }
 
@@ -101,10 +104,13 @@ impl<'a> Message<'a> {
         let mut reader = Reader(body);
         let message = match kind {
             Kind::Data | Kind::Out => return Some(Self::Packet(body)),
-            Kind::Commit | Kind::State | Kind::StateEnd => return Part::of(reader).map(Self::Part),
+            Kind::Commit | Kind::State | Kind::StateEnd | Kind::Settings => {
+                return Part::of(reader).map(Self::Part);
+            }
             Kind::Nack | Kind::Checkpoint | Kind::Unanswered | Kind::HandOver | Kind::FailOver => {
                 Self::Nothing
             }
+            Kind::Probe | Kind::Echo => Self::Nothing,
             Kind::Ack => Self::Ack { seq: reader.u64()? },
             Kind::Durable => Self::Durable(reader.cut()?),
             Kind::Released => Self::Released {
@@ -116,7 +122,7 @@ impl<'a> Message<'a> {
             Kind::Hello => {
                 let (me, configuration) = (incarnation(&mut reader)?, reader.u64()?);
                 let arrived = if reader.flag()? { Some(reader.clocks()?) } else { None };
-                Self::Hello { me, configuration, arrived }
+                Self::Hello { me, configuration, arrived, echoed: reader.u32()? }
             }
         };
         reader.is_at_end().then_some(message)
@@ -142,11 +148,12 @@ impl<'a> Message<'a> {
                 [arrived, released, credit].into_iter().for_each(|clocks| writer.clocks(clocks));
             }
             Self::Assign(assignment) => assignment.write(&mut writer),
-            Self::Hello { me, configuration, arrived } => {
+            Self::Hello { me, configuration, arrived, echoed } => {
                 put_incarnation(&mut writer, *me);
                 writer.u64(*configuration);
                 writer.u8(u8::from(arrived.is_some()));
                 arrived.iter().for_each(|clocks| writer.clocks(clocks));
+                writer.u32(*echoed);
             }
         }
         writer.finish()

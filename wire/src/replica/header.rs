@@ -10,7 +10,7 @@ use crate::{NoRoomError, ethernet, length_field};
 /// Type of the frames in an Ethernet header: the first of those for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
 /// The version that is written and read.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 32;
 /// Bytes in front of a packet or body: the Ethernet header and ours.
@@ -60,12 +60,15 @@ kinds! {
     Durable    7  "durable"    "Standby to active node and gate: a checkpoint is stored.";
     Released   8  "released"   "Active node to gate: how far it came, and up to where there is room.";
     Out        9  "out"        "Active node to gate: one packet that leaves its chain.";
-    Assign     10 "assign"     "Gate to nodes: their parts in a view.";
+    Assign     10 "assign"     "Gate to nodes: their parts in a view. Node to gate: those that it goes by.";
     Hello      11 "hello"      "Node to gate: which one this is, of which configuration.";
     Checkpoint 12 "checkpoint" "Gate to active node: copy the group soon.";
     Unanswered 13 "unanswered" "Active node to gate: the standby does not answer, and outputs wait.";
     HandOver   14 "hand-over"  "Node to gate: make the standby active with a last copy of all state, or do not.";
     FailOver   15 "fail-over"  "Active node to gate: make the standby active, by a replay.";
+    Probe      16 "probe"      "Node without a part to the other one: answer, if you work.";
+    Echo       17 "echo"       "Active node to the other one: the answer.";
+    Settings   18 "settings"   "What a node's file says, to one that has another: the clock is its hash.";
 }
 
 impl Kind {

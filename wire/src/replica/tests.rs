@@ -47,6 +47,8 @@ fn message() -> impl Strategy<Value = (Kind, Message<'static>)> {
         Just((Kind::Unanswered, Message::Nothing)),
         Just((Kind::HandOver, Message::Nothing)),
         Just((Kind::FailOver, Message::Nothing)),
+        Just((Kind::Probe, Message::Nothing)),
+        Just((Kind::Echo, Message::Nothing)),
         (0u32..1 << 20).prop_map(|offset| {
             let part = Part { offset, total: offset + 9, bytes: b"some" };
             (Kind::State, Message::Part(part))
@@ -57,9 +59,11 @@ fn message() -> impl Strategy<Value = (Kind, Message<'static>)> {
             (Kind::Released, Message::Released { arrived, released, credit })
         }),
         assignment().prop_map(|assignment| (Kind::Assign, Message::Assign(assignment))),
-        (incarnation(), any::<u64>(), option::of(clocks())).prop_map(|(me, configuration, arrived)| {
-            (Kind::Hello, Message::Hello { me, configuration, arrived })
-        }),
+        (incarnation(), any::<u64>(), option::of(clocks()), any::<u32>()).prop_map(
+            |(me, configuration, arrived, echoed)| {
+                (Kind::Hello, Message::Hello { me, configuration, arrived, echoed })
+            }
+        ),
     ]
 }
 
@@ -163,12 +167,12 @@ fn refusals_name_what_is_wrong() {
         bytes[at] = byte;
         Frame::new(&bytes).map(|_| ()).unwrap_err()
     };
-    assert_eq!(with(0, 2), FrameError::Version(2));
+    assert_eq!(with(0, 9), FrameError::Version(9));
     assert_eq!(with(1, 0), FrameError::Kind(0));
-    assert_eq!(with(1, 16), FrameError::Kind(16));
+    assert_eq!(with(1, 99), FrameError::Kind(99));
     assert_eq!(with(3, 200), FrameError::Truncated);
     assert_eq!(with(HEADER_BYTES, 1), FrameError::Crc);
-    let names: Vec<_> = [with(3, 200), with(0, 2), with(1, 0), with(24, 0), FrameError::Body]
+    let names: Vec<_> = [with(3, 200), with(0, 9), with(1, 0), with(24, 0), FrameError::Body]
         .map(|error| FrameError::NAMES[error.index()])
         .into();
     assert_eq!(names, FrameError::NAMES);

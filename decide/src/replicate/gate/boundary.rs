@@ -92,6 +92,23 @@ pub enum Report {
     Protected,
     /// The active node is gone and nobody has its state: it is waited for.
     NobodyToPromote,
+    /// The standby does not answer the active node, and both answer the gate: the active one goes on alone,
+    /// and the other stands by again when it has its answer.
+    Unanswered {
+        /// The standby.
+        node: NodeId,
+    },
+    /// A node goes by a view that this gate never told, so what was on its disk is older. Told once.
+    Behind {
+        /// The gate's view.
+        told: View,
+        /// The node, and its view.
+        node: NodeId,
+        /// See there.
+        held: View,
+        /// Whether packets were taken in by the gate's view, so that it stays in force.
+        serves: bool,
+    },
     /// State is lost: two failures at once. Packets up to these clocks were taken in and are not worked on
     /// again.
     StateLost {

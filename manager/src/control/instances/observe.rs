@@ -84,6 +84,7 @@ impl Instances {
                 tell_of_state(instance, state.as_ref(), effects);
                 if let Some(process) = &mut instance.process {
                     process.note_ready(lend, takes_long, answers);
+                    process.replaces = state.is_some_and(|said| said.replaces);
                 }
                 self.tell(at, Event::Ready, ground, effects);
             }

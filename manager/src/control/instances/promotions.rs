@@ -94,9 +94,9 @@ impl Instances {
     pub(super) fn succeed(&mut self, at: usize, ground: &mut Ground<'_>, effects: &mut Vec<Effect>) {
         let instance = &mut self.all[at];
         let Some(standby) = instance.standby.take() else { return };
-        let StandbyProcess { spare, link, counters, answers, .. } = standby;
+        let StandbyProcess { spare, link, counters, answers, replaces, .. } = standby;
         let goodbye = spare.goodbye.clone();
-        let process = Process { answers, goodbye, ..Process::started(spare, link) };
+        let process = Process { answers, replaces, goodbye, ..Process::started(spare, link) };
         let before = instance.process.replace(process);
         instance.counters = counters;
         instance.liveness.on(ground.now, liveness::Event::Begins, &mut Vec::new());

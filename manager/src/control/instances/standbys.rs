@@ -81,10 +81,11 @@ impl Instances {
                     kill(standby);
                 }
             }
-            FromNf::Ready { lend, answers, takes_long, .. } if !standby.posted => {
+            FromNf::Ready { lend, answers, takes_long, state: said } if !standby.posted => {
                 standby.link.lend(lend);
                 standby.link.note_long(takes_long);
                 standby.answers = answers;
+                standby.replaces = said.is_some_and(|said| said.replaces);
                 standby.link.bind(&standby.spare.origin);
                 let Some(command) = standby.link.post_standby(seat, ground) else { return };
                 standby.posted = true;

@@ -3,6 +3,8 @@
 //!
 //! A view is on disk before anybody hears of it; where it cannot be written it is tried again, and the view
 //! before stays in force. State of NFs is copied while they have no packet: the group stands still meanwhile.
+//! On a standby each copy that comes is written into regions that nobody has yet ([`standby`]), so that NFs
+//! go on with the last one as soon as they are to.
 
 use std::io;
 use std::sync::Arc;
@@ -17,8 +19,9 @@ use headgate_path::worker::{Command, Mailbox};
 
 use super::news::{Kept, News};
 use super::record::Records;
+use super::standby::{OfNf, Standby};
 use crate::api::Handle;
-use crate::control::state::StateFile;
+use crate::config::Digest;
 
 /// Time between two attempts at what failed. Our choice: as soon as an operator has made room it goes on, and
 /// a disk that is full is left alone.
@@ -30,8 +33,8 @@ pub struct Keeper {
     pub group: String,
     /// Files that outlive the manager.
     pub records: Option<Records>,
-    /// State of each NF of the group with its size; `None` of one that keeps none.
-    pub states: Vec<Option<(StateFile, u64)>>,
+    /// State of each NF of the group; `None` of one that keeps none.
+    pub states: Vec<Option<OfNf>>,
     /// The worker's.
     pub mailbox: Arc<Mailbox>,
     /// Way to the control loop.
@@ -56,8 +59,15 @@ impl Keeper {
         // What was asked for and could not be done; a newer one takes its place.
         let (mut unwritten, mut uncopied) = (None, None);
         let mut fails = false;
+        let mut standby = Standby::new(self.states.len());
         loop {
-            let patience = if fails { AGAIN } else { Duration::MAX };
+            let patience = if standby.is_behind() {
+                Duration::ZERO
+            } else if fails {
+                AGAIN
+            } else {
+                Duration::MAX
+            };
             let event = match events.recv_timeout(patience) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,
@@ -66,11 +76,16 @@ impl Keeper {
             match event {
                 Some(Event::Write(assignment)) => unwritten = Some(assignment),
                 Some(Event::Copy(epoch)) => uncopied = Some(epoch),
-                Some(event) => {
-                    self.pass_on(event);
+                // Nothing else waits: what came last is prepared.
+                None if standby.is_behind() => {
+                    self.prepare(&mut standby);
                     continue;
                 }
                 None => {}
+                Some(event) => {
+                    self.pass_on(event, &mut standby);
+                    continue;
+                }
             }
             let outcome = self.write(&mut unwritten).and_then(|()| self.copy(&mut uncopied));
             if let Some(news) = self.change(&outcome, fails) {
@@ -84,13 +99,27 @@ impl Keeper {
         Moment(self.clock.now_ns().saturating_sub(self.started_ns))
     }
 
-    fn pass_on(&self, event: Event) {
+    /// Prepares what came last, and checks on NFs.
+    fn prepare(&self, standby: &mut Standby) {
+        standby.prepare(&self.states);
+        for at in standby.wrote_apart(self.now(), &self.states) {
+            self.handle.tell_group(News::WroteApart(self.now(), at));
+        }
+    }
+
+    fn pass_on(&self, event: Event, standby: &mut Standby) {
         let now = self.now();
         self.handle.tell_group(match event {
-            Event::Restore(states) => News::Restore(states),
+            Event::Stored(states) => return standby.take(states),
+            Event::Restore(states) => {
+                News::Restore(states.map(|states| standby.restore(&self.states, states)))
+            }
             Event::Gate(report) => News::Gate(now, report),
             Event::Node(report) => News::Node(now, report),
             Event::Foreign(peer, digest) => News::Foreign(now, peer, digest),
+            Event::Settings(peer, text) => {
+                News::Settings(now, peer, Digest::from_text(&String::from_utf8_lossy(&text)))
+            }
             Event::Resumed(view) => News::Resumed(now, view),
             Event::Write(_) | Event::Copy(_) => return,
         });
@@ -117,8 +146,8 @@ impl Keeper {
 
     fn copy(&self, wanted: &mut Option<Epoch>) -> Result<(), String> {
         let Some(epoch) = *wanted else { return Ok(()) };
-        let image = |state: &Option<(StateFile, u64)>| {
-            state.as_ref().map_or_else(|| Ok(Vec::new()), |(file, bytes)| file.image(*bytes))
+        let image = |state: &Option<OfNf>| {
+            state.as_ref().map_or_else(|| Ok(Vec::new()), |of| of.file.image(of.shape.bytes))
         };
         let states = self.states.iter().map(image).collect::<io::Result<States>>();
         let states = states.map_err(|error| {

@@ -7,7 +7,7 @@ use headgate_decide::units::Instant as Moment;
 use headgate_path::replica::Refusal;
 
 use super::Replication;
-use super::told::{Failover, clocks};
+use super::told::{self, Failover, clocks};
 use crate::config::model::Role as Part;
 use crate::config::suggest;
 use crate::status::{EventCode, GroupStatus, LaneStatus, RefusedFrames};
@@ -49,6 +49,8 @@ impl Replication {
                  back; started anew, it begins with empty state"
                     .to_owned(),
             ),
+            OfGate::Unanswered { node } => told::unanswered(name(*node)),
+            OfGate::Behind { told, node, held, serves } => told::behind(*told, name(*node), *held, *serves),
             OfGate::StateLost { up_to } => (
                 EventCode::GroupStateLost,
                 format!(

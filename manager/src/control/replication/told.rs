@@ -8,6 +8,7 @@ use headgate_decide::replicate::{Clocks, NodeId, View, boundary};
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_units::text;
 
+use crate::config::Difference;
 use crate::status::{EventCode, FailoverStatus};
 
 /// How another node became active.
@@ -170,11 +171,97 @@ pub fn foreign(name: &str, theirs: u64, ours: u64) -> String {
     )
 }
 
+/// Returns the event for a standby that does not answer the active node.
+pub fn unanswered(name: &str) -> (EventCode, String) {
+    let what = format!(
+        "`{name}` does not answer the active node, though both answer this gate: the active node goes on alone, and \
+         `{name}` stands by again when the two hear each other; look at the link between them (`headgate show bfd` on \
+         both)"
+    );
+    (EventCode::GroupAlone, what)
+}
+
+/// Returns the event for a node that goes by a view which its gate never told.
+pub fn behind(told: View, name: &str, held: View, serves: bool) -> (EventCode, String) {
+    let (told, held) = (told.0, held.0);
+    if serves {
+        let what = format!(
+            "`{name}` goes by view {held}, which this gate never told, and packets were taken in by view {told}: it is \
+             not heard. What it has is of another history; start its manager anew to have it stand by"
+        );
+        return (EventCode::GroupForeign, what);
+    }
+    let what = format!(
+        "this gate knows view {told}, and `{name}` goes by view {held}: the view's file was replaced by an older one, \
+         or removed. No packet is taken in until both nodes were heard; then the newest view that one of them has goes \
+         on. Start the node that is down"
+    );
+    (EventCode::GroupStuck, what)
+}
+
+/// Most keys that are named in which two files differ, and characters of each path and value. Our choice: an
+/// operator mends them one by one, and a line stays a line.
+const KEYS_MAX: usize = 3;
+const CHARS_MAX: usize = 80;
+
+/// Returns what is said of the keys in which the file of a node differs.
+pub fn differs(name: &str, differences: &[Difference]) -> String {
+    let short = |text: &str| {
+        let text: String = text.escape_debug().take(CHARS_MAX).collect();
+        text.replace("\\\"", "\"")
+    };
+    let value = |value: &Option<String>| value.as_deref().map_or("not there".to_owned(), short);
+    let key = |difference: &Difference| {
+        let Difference { path, ours, theirs } = difference;
+        format!("`{}` is {} in its file and {} here", short(path), value(theirs), value(ours))
+    };
+    let keys: Vec<String> = differences.iter().take(KEYS_MAX).map(key).collect();
+    let more = match differences.len().saturating_sub(KEYS_MAX) {
+        0 => String::new(),
+        more => format!(", and {more} more keys differ"),
+    };
+    if keys.is_empty() {
+        return format!(
+            "node `{name}` is refused, though its file says the same: is its manager of another version?"
+        );
+    }
+    format!(
+        "node `{name}` is refused: {}{more}; make them the same, and start the node anew that is wrong",
+        keys.join(", ")
+    )
+}
+
+/// Returns what is said of an NF that wrote while it had no packet.
+pub fn wrote_apart(nf: &str) -> String {
+    format!(
+        "NF `{nf}` wrote its state while it had no packet and this node stood by: what it wrote is thrown away when \
+         the node takes over, but it will spoil state that counts in the same way; report it to who wrote it"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use headgate_decide::replicate::{Clock, Lane};
 
     use super::*;
+
+    #[test]
+    fn keys_that_differ_are_told_with_both_values() {
+        let difference = |path: &str, ours: Option<&str>, theirs: Option<&str>| Difference {
+            path: path.to_owned(),
+            ours: ours.map(str::to_owned),
+            theirs: theirs.map(str::to_owned),
+        };
+        let one = difference("group[0].log", Some("4096"), Some("4095"));
+        let text = difference("nf[0].args", Some("\"a\""), None);
+        let said = differs("right", &[one.clone(), text]);
+        assert!(said.contains("`group[0].log` is 4095 in its file and 4096 here, "), "{said}");
+        assert!(said.contains("`nf[0].args` is not there in its file and \"a\" here;"), "{said}");
+        let forged = difference(&"\u{1b}[2J".repeat(900), None, Some(&"x".repeat(9000)));
+        let said = differs("right", &[forged.clone(), forged.clone(), forged.clone(), forged, one]);
+        assert!(said.len() < 900 && !said.contains('\u{1b}') && said.contains("2 more keys"), "{said}");
+        assert!(differs("right", &[]).contains("another version"));
+    }
 
     #[test]
     fn clocks_are_told_by_chain() {

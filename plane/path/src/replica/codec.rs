@@ -56,16 +56,13 @@ pub(crate) fn body_of(
     use choice::Message as Choice;
     Some(match message {
         Choice::Assign(assignment) => {
-            header.kind = Kind::Assign;
+            (header.kind, header.view) = (Kind::Assign, assignment.view.0);
             Message::Assign(assignment_out(assignment))
         }
-        Choice::Checkpoint | Choice::Unanswered | Choice::HandOver { .. } | Choice::FailOver => {
-            (header.kind, header.seq) = word(message);
-            Message::Nothing
-        }
-        Choice::Hello { me, arrived } => {
+        Choice::Hello { me, arrived, echoed } => {
             header.kind = Kind::Hello;
-            Message::Hello { me: one_out(*me), configuration, arrived: arrived.as_ref().map(clocks_out) }
+            let arrived = arrived.as_ref().map(clocks_out);
+            Message::Hello { me: one_out(*me), configuration, arrived, echoed: echoed.0 }
         }
         Choice::Nack { lane, clock } => {
             (header.kind, header.lane, header.clock) = (Kind::Nack, u16::from(lane.0), clock.0);
@@ -85,6 +82,10 @@ pub(crate) fn body_of(
             Message::Durable(cut_out(cut))
         }
         Choice::Commit { .. } => return None,
+        _ => {
+            (header.kind, header.seq) = word(message);
+            Message::Nothing
+        }
     })
 }
 
@@ -94,6 +95,8 @@ fn word(message: &choice::Message) -> (Kind, u32) {
         choice::Message::HandOver { wanted } => (Kind::HandOver, u32::from(*wanted)),
         choice::Message::FailOver => (Kind::FailOver, 0),
         choice::Message::Checkpoint => (Kind::Checkpoint, 0),
+        choice::Message::Probe => (Kind::Probe, 0),
+        choice::Message::Echo => (Kind::Echo, 0),
         _ => (Kind::Unanswered, 0),
     }
 }
@@ -110,6 +113,8 @@ pub(crate) fn message_in(header: &Header, message: &Message, lanes: u8) -> Optio
         (Kind::Unanswered, _) => Choice::Unanswered,
         (Kind::HandOver, _) => Choice::HandOver { wanted: header.seq == 1 },
         (Kind::FailOver, _) => Choice::FailOver,
+        (Kind::Probe, _) => Choice::Probe,
+        (Kind::Echo, _) => Choice::Echo,
         (_, Message::Ack { seq }) => Choice::Ack { seq: Seq(*seq) },
         (_, Message::Durable(cut)) => Choice::Durable { epoch: Epoch(header.seq), cut: cut_in(cut, lanes)? },
         (_, Message::Released { arrived, released, credit }) => Choice::Released {
@@ -117,12 +122,12 @@ pub(crate) fn message_in(header: &Header, message: &Message, lanes: u8) -> Optio
             released: clocks_in(released, lanes)?,
             credit: clocks_in(credit, lanes)?,
         },
-        (_, Message::Hello { me, arrived, .. }) => {
+        (_, Message::Hello { me, arrived, echoed, .. }) => {
             let arrived = match arrived {
                 Some(clocks) => Some(clocks_in(clocks, lanes)?),
                 None => None,
             };
-            Choice::Hello { me: one_in(*me), arrived }
+            Choice::Hello { me: one_in(*me), arrived, echoed: View(*echoed) }
         }
         (_, Message::Assign(assignment)) => Choice::Assign(choice::Assignment {
             view: View(header.view),

@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use headgate_decide::replicate::{Assignment, Epoch, Peer, View, boundary, gate};
 use headgate_shm::Descriptor;
 use headgate_units::{ChainId, Instant, RegionId, Ticks};
+use headgate_wire::replica::{Header, Kind};
 
 use super::board::{GroupBoard, Refusal};
 
@@ -24,13 +25,17 @@ pub enum Event {
     Write(Assignment),
     /// Copy the state of all NFs, which have no packet, and answer with [`Copied`](super::Command::Copied).
     Copy(Epoch),
-    /// Have all NFs begin anew, with this state or an empty one, and answer with
-    /// [`Restored`](super::Command::Restored).
+    /// This state is what NFs would go on with, if the node had to work now. Not answered.
+    Stored(Arc<States>),
+    /// Have all NFs go on with this state, or begin anew with an empty one, and answer with
+    /// [`Restored`](super::Command::Restored). They have no packet of the group's that counts.
     Restore(Option<Arc<States>>),
     /// A node has another configuration of the group, of this hash. Told once for each.
     Foreign(Peer, u64),
     /// The first output leaves that was worked on by the active node of this view, another one than before.
     Resumed(View),
+    /// What the file of such a node says, in words of the configuration. Told once for each.
+    Settings(Peer, Vec<u8>),
     /// For the operator, from the gate.
     Gate(gate::Report),
     /// For the operator, from another node.
@@ -65,9 +70,10 @@ impl Common {
         self.lane_of.get(chain.index()).and_then(|lane| lane.checked_sub(1))
     }
 
-    /// Counts a frame that was sent in an older view.
-    pub fn refuse_older(&self, view: View, ours: View) {
-        if view < ours {
+    /// Counts a frame that was sent in an older view, but for those that are of any.
+    pub fn refuse_older(&self, header: &Header, ours: View) {
+        let is_of_any = matches!(header.kind, Kind::Probe | Kind::Echo | Kind::Settings);
+        if !is_of_any && View(header.view) < ours {
             self.board.refuse(Refusal::ForeignView);
         }
     }
@@ -80,6 +86,11 @@ impl Common {
             self.foreign.push(who);
             self.tell(Event::Foreign(from, configuration));
         }
+    }
+
+    /// Returns whether a node was refused for having this configuration.
+    pub fn is_foreign(&self, from: Peer, configuration: u64) -> bool {
+        self.foreign.contains(&(from, configuration))
     }
 
     /// Tells the control loop. Without one nobody gets it, and the process is about to end.

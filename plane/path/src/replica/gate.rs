@@ -18,6 +18,7 @@ use super::codec::{body_of, message_in};
 use super::common::{Clock, Common, Event, Kept};
 use super::link::{Links, Received, ReceivedBody};
 use super::log::Log;
+use super::settings::Settings;
 use super::setup::Command;
 
 /// Part of the log that packets may fill which are not sent yet, as a divisor. Our choice: an active node
@@ -44,6 +45,7 @@ struct Lane {
 pub(crate) struct GateEnd {
     pub common: Common,
     pub links: Links,
+    settings: Settings,
     choice: Gate,
     lanes: Vec<Lane>,
     log_max: u64,
@@ -54,7 +56,7 @@ pub(crate) struct GateEnd {
 }
 
 impl GateEnd {
-    pub fn new(setup: Setup, common: Common, links: Links) -> Self {
+    pub fn new(setup: Setup, common: Common, links: Links, settings: Settings) -> Self {
         let lane = |chain: &headgate_units::ChainId| Lane {
             log: Log::new(*chain, setup.log),
             held: VecDeque::with_capacity(setup.log as usize),
@@ -70,6 +72,7 @@ impl GateEnd {
             active: None,
             common,
             links,
+            settings,
             actions: Vec::with_capacity(64),
         }
     }
@@ -139,7 +142,12 @@ impl GateEnd {
             let (node, hello) = (from, self.hello());
             self.common.refuse_foreign(node, configuration);
             self.links.send(clock.ticks, ledger, node, self.links.header(Kind::Hello, 0), &hello);
+            self.settings.send(clock, ledger, &mut self.links, node);
             return;
+        }
+        if let (Kind::Settings, wire::Message::Part(part)) = (header.kind, &message) {
+            let taken = self.settings.take(&self.common, from, header.clock, part);
+            return taken.err().into_iter().for_each(|refusal| self.common.board.refuse(refusal));
         }
         let Some(message) = message_in(&header, &message, self.lanes.len() as u8) else {
             return self.common.board.refuse(Refusal::ForeignGroup);
@@ -155,7 +163,7 @@ impl GateEnd {
     /// Returns what tells a node that it has another configuration.
     const fn hello(&self) -> wire::Message<'static> {
         let me = wire::Incarnation { node: GATE.node.0, boot: GATE.boot.0 };
-        wire::Message::Hello { me, configuration: self.links.configuration, arrived: None }
+        wire::Message::Hello { me, configuration: self.links.configuration, arrived: None, echoed: 0 }
     }
 
     /// Takes a packet that left its chain on another node, unless it came before.

@@ -34,6 +34,7 @@ use super::lane::Lane;
 use super::latch::Latch;
 use super::link::Links;
 use super::merge::Merges;
+use super::settings::Settings;
 use super::setup::Command;
 
 /// Bits of the word beside a holder record that are the clock; those above are the tenure.
@@ -44,6 +45,7 @@ const CLOCK_MASK: u64 = (1 << CLOCK_BITS) - 1;
 pub(crate) struct MemberEnd {
     pub common: Common,
     pub links: Links,
+    settings: Settings,
     choice: Member,
     lanes: Vec<Lane>,
     latches: Vec<Latch>,
@@ -83,7 +85,7 @@ impl MemberEnd {
         nfs: Vec<InstanceId>,
         [inside, latch, state_bytes]: [u32; 3],
         common: Common,
-        links: Links,
+        (links, settings): (Links, Settings),
     ) -> Self {
         let lanes = common.chains.len().max(1) as u32;
         let (inside, latch) = ((inside / lanes).max(1), (latch / lanes).max(1));
@@ -111,6 +113,7 @@ impl MemberEnd {
             bytes: vec![0; 64 * 1024],
             common,
             links,
+            settings,
         }
     }
 

@@ -35,6 +35,8 @@ pub struct Setup {
     pub group: u16,
     /// Hash of its configuration: nodes with another one are not heard.
     pub configuration: u64,
+    /// What its file says, for a node with another one, which compares it with its own.
+    pub settings: Vec<u8>,
     /// Its chains, in the order of its lanes.
     pub chains: Vec<ChainId>,
     /// Ends of the links to other nodes.

@@ -125,7 +125,9 @@ impl MemberEnd {
     /// Makes the checkpoint that came the one to go on from. Returns whether it is there.
     fn store(&mut self, epoch: Epoch) -> bool {
         let Some(incoming) = self.incoming.take_if(|incoming| incoming.epoch == epoch) else { return false };
-        self.stored = Some((epoch, Arc::new(incoming.into_states())));
+        let states = Arc::new(incoming.into_states());
+        self.common.tell(Event::Stored(states.clone()));
+        self.stored = Some((epoch, states));
         true
     }
 

@@ -1,7 +1,6 @@
 //! Frames that come to a node: packets in the order of their lane, and messages.
 
 use headgate_decide::replicate::boundary::{Arrival, Event as Told};
-use headgate_decide::replicate::member::Part as Role;
 use headgate_decide::replicate::{
     Clock as LaneClock, Envelope, Epoch, JournalIndex, Lane as LaneId, Message, Peer, Seq, View,
 };
@@ -25,30 +24,31 @@ use super::MemberEnd;
 impl MemberEnd {
     /// Takes in a frame. A packet that may enter is put into the burst.
     pub fn receive(&mut self, clock: Clock, ledger: &mut Ledger, at: [usize; 2], burst: &mut Burst) {
-        let Some(received) = self.links.read(ledger, &self.common.board, at) else { return };
-        let Received { from, header, body } = received;
+        let received = self.links.read(ledger, &self.common.board, at);
+        let Some(Received { from, header, body }) = received else { return };
         let body = match body {
             ReceivedBody::Packet(kept) => return self.arrive(clock, ledger, &header, kept, burst),
             // Only who has another configuration says hello to this node.
             ReceivedBody::Message(Body::Hello { configuration, .. }) => {
-                return self.common.refuse_foreign(from, configuration);
+                return self.refuse_foreign(clock, ledger, from, configuration);
             }
             ReceivedBody::Message(body) => body,
         };
         let view = View(header.view);
-        self.common.refuse_older(view, self.choice.view());
-        let lanes = self.lanes.len() as u8;
-        let stored = self.stored.as_ref().map(|(epoch, _)| *epoch);
+        self.common.refuse_older(&header, self.choice.view());
+        let (lanes, stored) = (self.lanes.len() as u8, self.stored.as_ref().map(|(epoch, _)| *epoch));
         let told = match (header.kind, body) {
+            (Kind::Settings, Body::Part(part)) => {
+                self.settings.take(&self.common, from, header.clock, &part).map(|()| None)
+            }
             (Kind::Commit, Body::Part(part)) => match take_part(&mut self.commit, &header, &part) {
                 true if self.commit.1.whole().is_some() => return self.on_commit(clock, ledger, from, view),
                 true => Ok(None),
                 false => Err(Refusal::Malformed),
             },
             (Kind::State, Body::Part(part)) => {
-                let is_standby = matches!(self.choice.part(), Role::Standby(_));
-                let is_standby = is_standby && view == self.choice.view();
-                let room = is_standby.then_some((self.merges.len(), self.state_bytes));
+                let room = (self.merges.len(), self.state_bytes);
+                let room = self.choice.stands_by_in(view).then_some(room);
                 take_state(&mut self.incoming, &header, &part, room, stored).map(|()| None)
             }
             (Kind::StateEnd, Body::Part(part)) => {
@@ -62,6 +62,11 @@ impl MemberEnd {
             Ok(told) => told.into_iter().for_each(|told| self.tell(clock, ledger, told)),
             Err(refusal) => self.common.board.refuse(refusal),
         }
+    }
+
+    fn refuse_foreign(&mut self, clock: Clock, ledger: &mut Ledger, from: Peer, configuration: u64) {
+        self.common.refuse_foreign(from, configuration);
+        self.settings.send(clock, ledger, &mut self.links, from);
     }
 
     /// Takes in a whole commit.

@@ -29,6 +29,8 @@ pub const LOG: u64 = 512;
 pub const STATE_BYTES: u32 = 1 << 16;
 pub const GROUP: u16 = 3;
 const CONFIGURATION: u64 = 0x5eed;
+/// What files of the nodes say, longer than a frame.
+pub const SETTINGS: [u8; 4000] = [b'x'; 4000];
 
 /// Random numbers that a seed repeats (SplitMix64).
 pub struct Random(pub u64);
@@ -60,6 +62,8 @@ pub struct Node {
     pub states: Vec<Shared>,
     /// What it told the operator.
     pub reports: Vec<String>,
+    /// What it was told of other files.
+    pub settings: Vec<(Peer, Vec<u8>)>,
     /// Assignments that it wrote.
     pub written: Vec<headgate_decide::replicate::Assignment>,
 }
@@ -79,6 +83,7 @@ impl Node {
         let setup = Setup {
             group: GROUP,
             configuration: CONFIGURATION,
+            settings: SETTINGS.to_vec(),
             chains: (1..=lanes).map(ChainId).collect(),
             links: links.collect(),
             role,
@@ -86,7 +91,16 @@ impl Node {
             events: sender,
         };
         world.mailboxes[0].post(Command::Group(Box::new(Order::Join(Box::new(setup)))));
-        Self { world, ends, events, board, states: Vec::new(), reports: Vec::new(), written: Vec::new() }
+        Self {
+            world,
+            ends,
+            events,
+            board,
+            states: Vec::new(),
+            reports: Vec::new(),
+            settings: Vec::new(),
+            written: Vec::new(),
+        }
     }
 
     pub fn order(&self, order: Order) {
@@ -114,7 +128,8 @@ impl Node {
                     self.restart(nfs, states.as_deref());
                     self.order(Order::Restored);
                 }
-                Event::Foreign(..) | Event::Resumed(_) => {}
+                Event::Settings(peer, text) => self.settings.push((peer, text)),
+                Event::Stored(_) | Event::Foreign(..) | Event::Resumed(_) => {}
                 Event::Gate(report) => self.reports.push(format!("{report:?}")),
                 Event::Node(report) => self.reports.push(format!("{report:?}")),
             }
