@@ -86,8 +86,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "headgate-api",
             "headgate-decide",
+            // Its stamps say which packets came through.
+            "headgate-generator",
             "headgate-host",
             "headgate-kernel",
+            // An NF whose edits of kept state are timed.
+            "headgate-nf",
             "headgate-report",
             "headgate-session",
             "headgate-shm",
