@@ -9,7 +9,7 @@
 //! - `nfs`: throughput of an NF with a standby beside that of the same NF without;
 //! - `cost`: edits of kept state; with `cpu`, CPU time of NFs that keep theirs.
 //!
-//! Between three nodes in namespaces, which takes root ([`nodes`]):
+//! Between three nodes in namespaces, which takes root (`nodes`):
 //!
 //! - `remote`: how long traffic misses a node that dies;
 //! - `latency`: the delay that protection adds, and `levels`, to others; `throughput`: `latch` and `chain`;

@@ -47,7 +47,7 @@ pub struct Steering {
 }
 
 impl Default for Steering {
-    /// That of a file without [steering].
+    /// That of a file without `[steering]`.
     fn default() -> Self {
         let (period_ns, beat_ns) = (1_000_000_000, 100_000_000);
         Self { mode: SteeringMode::Drench, low: 30, high: 85, off_path: 30, period_ns, beat_ns }
