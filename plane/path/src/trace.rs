@@ -35,10 +35,11 @@ pub use ring::{RecordReader, RecordWriter, ring};
 pub(crate) use tap::Seen;
 pub use tap::{KEPT_BYTES_MAX, Steps, Tap, Wanted};
 
-/// Part of a busy worker's time that watchers may take: 1/64. Our choice, because a watched chain is to lose
-/// 5 % at most, and each copy costs others about as much again: the ways that are left out while one looks,
-/// lines of the cache, and the thread that drains.
-const BUSY_PARTS: u64 = 64;
+/// Part of a busy worker's time that watchers may take: 1/256. Our choice, because a watched chain is to lose
+/// 5 % at most, and each copy costs others some times as much: the ways that are left out while one looks,
+/// lines of the cache, and where no core is free the threads that drain, write and read. With 1/64 a chain
+/// lost 15 % (`headgate bench observe`, two cores).
+const BUSY_PARTS: u64 = 256;
 /// Part of the time without packets that watchers may take. Our choice: half, so that a queue which has
 /// formed meanwhile is worked off.
 const IDLE_PARTS: u64 = 2;
@@ -56,6 +57,7 @@ pub(crate) struct Watch {
     measures: bool,
     /// Whether there is time to look at packets.
     looks: bool,
+    /// End of the last station, while stations are measured.
     mark: Ticks,
     /// Begin of this pass, and whether packets moved in it.
     began: Ticks,
@@ -124,42 +126,51 @@ impl Watch {
     #[cold]
     #[inline(never)]
     pub fn passed(&mut self, board: &Board, seen: Seen<'_>, packets: &[Descriptor], places: &[Place]) {
-        let now = match seen.step {
-            Step::Passed(station) => self.measure_station(board, station, packets.len()),
-            _ => Ticks(cycles()),
-        };
+        if let Step::Passed(station) = seen.step {
+            self.measure_station(board, station, packets.len());
+        }
         if self.taps.is_empty() {
             return;
         }
-        let seen = Seen { time: now, ..seen };
-        let mut spent_from = now;
+        let looked = if self.looks { self.look(seen, packets, places) } else { 0 };
+        if let Some(unseen) = places.get(looked..) {
+            self.taps.iter_mut().for_each(|(_, tap)| tap.miss(seen.step, seen.at, unseen));
+        }
+    }
+
+    /// Looks at packets of a step as long as there is time to. Returns how many were looked at.
+    fn look(&mut self, seen: Seen<'_>, packets: &[Descriptor], places: &[Place]) -> usize {
+        let began = Ticks(cycles());
+        let (seen, mut looked, mut spent_from) = (Seen { time: began, ..seen }, 0, began);
         for (packets, places) in packets.chunks(LOOK_AT_ONCE).zip(places.chunks(LOOK_AT_ONCE)) {
             if !self.looks {
-                self.taps.iter_mut().for_each(|(_, tap)| tap.miss(seen.step, seen.at, places));
-                continue;
+                break;
             }
             self.taps.iter_mut().for_each(|(_, tap)| tap.look(seen, packets, places));
             let spent_to = Ticks(cycles());
             self.credit -= spent_to.since(spent_from).0 as i64;
             spent_from = spent_to;
             self.looks = self.credit > 0 || self.follows();
+            looked += packets.len();
         }
         // What an NF or the next station took, without us.
-        self.mark = self.mark + Ticks(cycles()).since(now);
+        self.mark = self.mark + spent_from.since(began);
+        looked
     }
 
-    /// Notes that so many packets passed a station, none of which is looked at. Returns the time.
+    /// Counts the time since the last station to this one, which so many packets passed, while stations are
+    /// measured. To sample the clock at each takes a watched chain more than all else here.
     #[cold]
     #[inline(never)]
-    pub fn measure_station(&mut self, board: &Board, station: Station, packets: usize) -> Ticks {
-        let now = Ticks(cycles());
-        if self.measures {
-            let counts = &board.stations[station as usize];
-            counts.cycles.add(now.since(self.mark).0);
-            counts.packets.add(packets as u64);
+    pub fn measure_station(&mut self, board: &Board, station: Station, packets: usize) {
+        if !self.measures {
+            return;
         }
+        let now = Ticks(cycles());
+        let counts = &board.stations[station as usize];
+        counts.cycles.add(now.since(self.mark).0);
+        counts.packets.add(packets as u64);
         self.mark = now;
-        now
     }
 
     /// Notes that packets of one place went from one instance straight to another, which nobody looks at.

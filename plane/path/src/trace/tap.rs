@@ -115,7 +115,10 @@ impl Tap {
                 self.ring.count_unseen(places.len() as u64);
             }
             None if self.wanted.steps.has(step) => {
-                let missed = places.iter().filter(|place| self.wants(at, **place)).count();
+                let missed = match (self.wanted.chain, &self.wanted.instances) {
+                    (None, None) => places.len(),
+                    _ => places.iter().filter(|place| self.wants(at, **place)).count(),
+                };
                 self.ring.count_unseen(missed as u64);
             }
             _ => {}
