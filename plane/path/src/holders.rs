@@ -67,6 +67,12 @@ impl<'a> Records<'a> {
         self.0[index as usize].place.store(place.bits(), Ordering::Relaxed);
     }
 
+    /// Returns the hash of a packet's flow.
+    #[inline(always)]
+    pub fn flow(self, index: u32) -> u32 {
+        self.0[index as usize].arrival.load(Ordering::Relaxed) as u32
+    }
+
     /// Sets a packet's flow and arrival when it arrives.
     #[inline(always)]
     pub fn set_arrival(self, index: u32, arrival: Arrival) {

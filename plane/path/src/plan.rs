@@ -292,7 +292,13 @@ impl Plan {
     #[inline(always)]
     #[must_use]
     pub fn instance_of(&self, stage: NfId, flow: u32) -> InstanceId {
-        self.tables[stage.index()][spread::slot(flow)]
+        self.table(stage)[spread::slot(flow)]
+    }
+
+    /// Returns the instance of a stage that has each slot.
+    #[inline(always)]
+    pub(crate) fn table(&self, stage: NfId) -> &Table {
+        &self.tables[stage.index()]
     }
 
     /// Returns the position of a stage in a chain.

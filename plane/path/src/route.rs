@@ -1,6 +1,8 @@
 //! Route: finds where each packet of a burst goes next, by its place and the plan.
 
+use headgate_decide::spread::slot;
 use headgate_shm::Descriptor;
+use headgate_units::NfId;
 
 use crate::BURST;
 use crate::burst::{Agreement, Burst, Next};
@@ -15,12 +17,29 @@ pub(crate) fn route(plan: &Plan, ledger: &Ledger, burst: &mut Burst) {
     let Some(first) = burst.places[..burst.count].first() else { return };
     if burst.is_one_way {
         let hop = plan.hop(first.chain(), first.position());
-        if !hop.is_spread() {
-            burst.next = Next::Same(hop);
-            return;
+        match hop.unpack() {
+            Hop::Spread { position, stage } => return route_spread(plan, ledger, burst, position, stage),
+            Hop::Shared { .. } => {}
+            _ => {
+                burst.next = Next::Same(hop);
+                return;
+            }
         }
     }
     route_each(plan, ledger, burst);
+}
+
+/// Finds the instance of one stage for each packet.
+fn route_spread(plan: &Plan, ledger: &Ledger, burst: &mut Burst, position: u8, stage: NfId) {
+    let (table, records) = (plan.table(stage), ledger.store(burst.region).holders.records());
+    let mut hops = Agreement::default();
+    for at in 0..burst.count.min(BURST) {
+        let number = table[slot(records.flow(burst.packets[at].index()))];
+        let hop = PackedHop::from(Hop::Instance { position, number });
+        burst.hops[at] = hop;
+        hops.add(hop.bits());
+    }
+    burst.next = Next::agreed(&hops, burst.hops[0]);
 }
 
 /// Asks the plan packet by packet.
