@@ -38,7 +38,7 @@ pub(super) struct Given {
 impl Given {
     /// Returns the notes of an instance that holds up to `held_max` packets in buffers below `indices`.
     fn new(holder: Holder, held_max: u32, indices: u32) -> Self {
-        // Twice what can be held: what came back is sorted out once in so many deliveries.
+        // Twice what can be held: what came back behind one that did not is sorted out now and then.
         let most = 2 * held_max as usize;
         let (entries, number_of) = (VecDeque::with_capacity(most), vec![0; indices as usize]);
         Self { entries, number_of: number_of.into_boxed_slice(), last: 0, most, holder }
@@ -47,6 +47,7 @@ impl Given {
     /// Notes a packet as it is delivered.
     #[inline(always)]
     pub(super) fn note(&mut self, records: Records, packet: Descriptor) {
+        self.forget_oldest(records);
         if self.entries.len() == self.most {
             self.sort_out(records);
         }
@@ -55,17 +56,33 @@ impl Given {
         self.entries.push_back((packet, self.last));
     }
 
+    /// Forgets the oldest packets if they came back, two at most: packets come back in about their order, so
+    /// the notes stay as short as what is held.
+    #[inline(always)]
+    fn forget_oldest(&mut self, records: Records) {
+        for _ in 0..2 {
+            let Some(&(packet, number)) = self.entries.front() else { return };
+            if is_held(self.holder, &self.number_of, records, packet, number) {
+                return;
+            }
+            self.entries.pop_front();
+        }
+    }
+
     /// Forgets packets that came back.
     #[cold]
     pub(super) fn sort_out(&mut self, records: Records) {
         let Self { entries, number_of, holder, .. } = self;
-        entries.retain(|(packet, number)| {
-            let place = records.place(packet.index());
-            // A buffer that came back may have been lent to it, empty.
-            let is_held = place.holder() == *holder && !place.is_lent();
-            is_held && number_of[packet.index() as usize] == *number
-        });
+        entries.retain(|&(packet, number)| is_held(*holder, number_of, records, packet, number));
     }
+}
+
+/// Returns whether a holder still has a packet from the delivery of this number.
+#[inline(always)]
+fn is_held(holder: Holder, number_of: &[u64], records: Records, packet: Descriptor, number: u64) -> bool {
+    let place = records.place(packet.index());
+    // A buffer that came back may have been lent to it, empty.
+    place.holder() == holder && !place.is_lent() && number_of[packet.index() as usize] == number
 }
 
 /// State of an instance that has a standby, or is to have one.
