@@ -7,6 +7,7 @@
 
 use headgate_decide::spare;
 use headgate_host::Signal;
+use headgate_host::sched::{self, Policy};
 use headgate_path::worker::Command;
 use headgate_session::inbox::Received;
 use headgate_session::message::{FromNf, Part, ToNf};
@@ -17,6 +18,11 @@ use super::spares::MESSAGES_MAX;
 use super::{Effect, Ground, Instances};
 use crate::control::instance::{Instance, StandbyProcess};
 use crate::control::link::Link;
+
+/// Policy of a standby until it is promoted and gets its NF's: the shortest slice that the kernel has (Linux
+/// 6.12), because a task that is woken preempts those with longer ones. The process that died still has the core
+/// for as long as its memory takes to be given back.
+const COMES_AT_ONCE: Policy = Policy::Normal { nice: 0, slice_ns: Some(100_000) };
 
 impl Instances {
     /// Lets a spare go on to become a standby.
@@ -87,6 +93,10 @@ impl Instances {
                 standby.answers = answers;
                 standby.replaces = said.is_some_and(|said| said.replaces);
                 standby.link.bind(&standby.spare.origin);
+                if let Some(pid) = standby.spare.origin.pid() {
+                    // A kernel without slices of tasks has it run when its turn comes.
+                    let _ = sched::set(Some(pid), COMES_AT_ONCE);
+                }
                 let Some(command) = standby.link.post_standby(seat, ground) else { return };
                 standby.posted = true;
                 effects.push(Effect::Post { worker: seat.worker, command });

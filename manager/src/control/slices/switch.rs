@@ -48,8 +48,10 @@ impl StandIn {
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name(format!("hg-switch-{core}"));
         let thread = thread.spawn(move || {
-            let ready = cores::pin_current_thread(core).map_err(|error| error.to_string());
-            let ready = ready.and_then(|()| sched::raise(None, WAITING).map_err(|error| error.to_string()));
+            // First the priority: on a core full of NFs a thread without one waits for its turn.
+            let ready = sched::raise(None, WAITING).map_err(|error| error.to_string());
+            let ready =
+                ready.and_then(|()| cores::pin_current_thread(core).map_err(|error| error.to_string()));
             let is_ready = ready.is_ok();
             let _ = tell.send(ready.map(|()| rustix::thread::gettid()));
             if is_ready {

@@ -11,7 +11,7 @@ use headgate_decide::slice::pace::{Seat, Wait};
 use headgate_decide::slice::{Rules, price};
 use headgate_decide::units::{Instant as Moment, Span};
 use headgate_host::clock::Clock;
-use headgate_host::sched::{self, SchedError};
+use headgate_host::sched::{self, Policy, SchedError};
 use headgate_host::{Pid, cores};
 
 use super::core::{CoreOrder, Linux, SCHEDULER, SlicedCore};
@@ -192,10 +192,24 @@ fn begin(place: &Place, tell: &Sender<Begin>, answered: &Receiver<()>) -> Option
         let _ = tell.send(Begin::Failed(why));
         return None;
     }
-    let measured = switch::measure(place.clock.clock, place.seat, place.measured_on);
+    let measured = measured(place);
     let rules = Rules { switch: *measured.as_ref().unwrap_or(&price::ASSUMED), ..place.rules };
     let _ = tell.send(Begin::Ready(measured));
     Some(rules)
+}
+
+/// Measures a switch. On its own core its stand-ins inherit the priority meanwhile: in the weights of control
+/// groups, NFs that spin may keep a new thread without one from running for some 30 ms.
+fn measured(place: &Place) -> Result<Span, String> {
+    let inherit = matches!(place.seat, Seat::OwnCore);
+    if inherit {
+        sched::set(None, Policy::Fifo { priority: SCHEDULER }).map_err(|error| error.to_string())?;
+    }
+    let measured = switch::measure(place.clock.clock, place.seat, place.measured_on);
+    if inherit {
+        sched::raise(None, SCHEDULER).map_err(|error| error.to_string())?;
+    }
+    measured
 }
 
 /// State of the thread.
