@@ -53,16 +53,23 @@ pub fn call<T: DeserializeOwned>(name: &str, request: &Request) -> Result<T, Cal
     let path = crate::place::api_socket(name);
     let socket = path.display().to_string();
     let stream = connect(name, &path)?;
-    let exchange = || -> std::io::Result<Answer> {
+    let exchange = || -> std::io::Result<String> {
         stream.set_read_timeout(Some(ANSWER_PATIENCE + CLIENT_PATIENCE))?;
         write_line(&mut &stream, request)?;
         let mut line = String::new();
         if BufReader::new(&stream).read_line(&mut line)? == 0 {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        Ok(serde_json::from_str(&line)?)
+        Ok(line)
     };
-    let answer = exchange().map_err(|cause| CallError::Broken { socket, cause })?;
+    let broken = |cause| CallError::Broken { socket: socket.clone(), cause };
+    let line = exchange().map_err(broken)?;
+    // At once into what is wanted: no tree of the snapshot of ten thousand chains is made first.
+    if let Ok(answer) = serde_json::from_str::<Result<T, RequestError>>(&line) {
+        return Ok(answer?);
+    }
+    // It has another shape: by way of the tree the error says where.
+    let answer: Answer = serde_json::from_str(&line).map_err(|error| broken(error.into()))?;
     Ok(shaped(answer?)?)
 }
 
