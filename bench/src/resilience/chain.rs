@@ -25,6 +25,8 @@ const AGAIN_AFTER: Duration = Duration::from_millis(5);
 
 /// Reasons of packets that are shed for overload: no loss of a death.
 const SHED: [&str; 2] = ["throttled", "stage-full"];
+/// Reason of packets that come while the chain runs dry: no chain of ours had them.
+const OUTSIDE: &str = "no-rule";
 
 /// End of a chain.
 #[derive(Clone, Copy, Debug)]
@@ -162,14 +164,15 @@ pub(crate) fn run_dry(session: &Session, bed: &Bed<'_>) -> anyhow::Result<Snapsh
 /// Returns the packets that were lost and those that were shed. What ended for another reason than overload
 /// is lost, and what nobody knows of is too. For a chain that has run dry.
 pub(crate) fn lost_and_shed(now: &Snapshot) -> [u64; 2] {
-    let count = |is_shed| {
-        let of_kind = now.drops.iter().filter(move |drop| SHED.contains(&&*drop.reason) == is_shed);
+    let count = |is_so: fn(&str) -> bool| {
+        let of_kind = now.drops.iter().filter(|drop| is_so(&drop.reason));
         of_kind.map(|drop| drop.count).sum::<u64>()
     };
-    let (shed, ended) = (count(true), count(false));
+    let (shed, outside) = (count(|reason| SHED.contains(&reason)), count(|reason| reason == OUTSIDE));
+    let ended = count(|_| true) - shed - outside;
     let [entered, left] =
         [0, 1].map(|which| now.chains.iter().map(|one| [one.entered, one.left][which]).sum());
-    let unknown = u64::saturating_sub(entered, left + shed + ended);
+    let unknown = u64::saturating_sub(entered, left + shed + ended + outside);
     [ended + unknown, shed]
 }
 
@@ -195,8 +198,11 @@ mod tests {
     fn what_was_not_shed_and_did_not_leave_is_lost() {
         let drop =
             |reason: &str, count| DropStatus { reason: reason.to_owned(), count, ..DropStatus::default() };
-        let chains = vec![ChainStatus { entered: 100, left: 70, ..ChainStatus::default() }];
-        let drops = vec![drop("stage-full", 8), drop("throttled", 2), drop("nf-died", 15), drop("poison", 1)];
+        let chain = |entered, left| ChainStatus { entered, left, ..ChainStatus::default() };
+        let chains = vec![chain(1000, 0), chain(100, 70)];
+        let mut drops =
+            vec![drop("stage-full", 8), drop("throttled", 2), drop("nf-died", 15), drop("poison", 1)];
+        drops.push(drop(OUTSIDE, 1000));
         let now = Snapshot { chains, drops, ..Snapshot::default() };
         assert_eq!(lost_and_shed(&now), [16 + 4, 10]);
     }
