@@ -182,7 +182,7 @@ mod tests {
     fn nodes_and_flows_read_well() {
         let text = cluster(&told(), Paint::default());
         for part in [
-            "node a, drench every 1 s",
+            "node a, drench every 1.00 s",
             "this one",
             "alive",
             "lost",
