@@ -326,6 +326,14 @@ impl BurstLoop {
         Ok(())
     }
 
+    /// Gives the NFs the messages that came before their loop began: to a standby that was to go.
+    pub fn hear_early(&mut self, messages: &[(Option<u64>, String)]) -> Result<(), LoopError> {
+        for (number, body) in messages {
+            mail::deliver(&mut self.nfs, &self.environment, *number, body);
+        }
+        if messages.is_empty() { Ok(()) } else { self.end_mail() }
+    }
+
     #[cold]
     fn read_mail(&mut self) -> Result<(), LoopError> {
         self.mail_read = self.attached.side.orders().mail.load(Ordering::Acquire);
@@ -338,10 +346,14 @@ impl BurstLoop {
                     mail::deliver(&mut self.nfs, &self.environment, number, &body);
                 }
                 Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for us; a newer manager's, perhaps.
-                Ok(None) => break,
+                Ok(None) => return self.end_mail(),
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Sends what NFs made of messages, and their counters.
+    fn end_mail(&mut self) -> Result<(), LoopError> {
         self.give_made()?;
         self.environment.tell_counters().map_err(LoopError::from)
     }

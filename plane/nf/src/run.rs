@@ -211,15 +211,16 @@ fn work_on_rings(
     environment: &Rc<Environment>,
     nfs: Fused,
 ) -> Result<End, LoopError> {
-    let mut first_alone = 0;
+    let (mut first_alone, mut early) = (0, Vec::new());
     if let Some(state) = environment.state.get().filter(|state| state.is_standby()) {
         match standby::wait(attached, state)? {
-            Waited::Goes { alone } => first_alone = alone,
+            Waited::Goes { alone, messages } => (first_alone, early) = (alone, messages),
             Waited::Ended(end) => return Ok(end),
         }
     }
     let mut work = BurstLoop::new(attached, environment, nfs);
     work.work_alone(first_alone)?;
+    work.hear_early(&early)?;
     work.run()
 }
 

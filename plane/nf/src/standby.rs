@@ -15,17 +15,27 @@ use crate::state::core::Core;
 
 /// End of a standby's wait.
 pub(crate) enum Waited {
-    /// It is the instance's process from now on, and works on so many packets one by one first.
-    Goes { alone: u32 },
+    /// It is the instance's process from now on.
+    Goes {
+        /// Number of packets that it works on one by one.
+        alone: u32,
+        /// Messages that came before it began, with their numbers.
+        messages: Vec<(Option<u64>, String)>,
+    },
     /// It is not needed any more.
     Ended(End),
 }
 
-/// Goes on with other state, if some came.
-fn heed_mail(attached: &Attached, state: &Rc<Core>) -> Result<(), LoopError> {
+/// Goes on with other state, if some came; keeps the messages that came meanwhile.
+fn heed_mail(
+    attached: &Attached,
+    state: &Rc<Core>,
+    messages: &mut Vec<(Option<u64>, String)>,
+) -> Result<(), LoopError> {
     loop {
         match attached.hear_with_files() {
             Ok(Some((ToNf::State, files))) => replace_state(attached, Some(state), files)?,
+            Ok(Some((ToNf::Message { body, number }, _))) => messages.push((number, body)),
             Ok(Some(_)) | Err(MessageError::Garbled(_)) => {} // Not for a standby.
             Ok(None) | Err(MessageError::Closed) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -36,13 +46,14 @@ fn heed_mail(attached: &Attached, state: &Rc<Core>) -> Result<(), LoopError> {
 /// Waits until the process is to go, and takes the state over.
 pub(crate) fn wait(attached: &Attached, state: &Rc<Core>) -> Result<Waited, LoopError> {
     let (orders, word) = (attached.side.orders(), attached.side.doorbell());
+    let mut messages = Vec::new();
     loop {
         let goes = orders.promoted();
         // Other state was given before the order to go was, if it is that which it goes on with.
-        heed_mail(attached, state)?;
+        heed_mail(attached, state, &mut messages)?;
         if let Some((base, alone)) = goes {
             state.take_over(base, &attached.region)?;
-            return Ok(Waited::Goes { alone });
+            return Ok(Waited::Goes { alone, messages });
         }
         if let Some(end) = ended(attached) {
             return Ok(Waited::Ended(end));

@@ -164,17 +164,19 @@ mod tests {
         (of, home)
     }
 
-    /// The bytes of a region, as another process has them.
-    fn bytes(home: &StateHome) -> Memory {
+    /// Place behind the directory of a region.
+    const PLACE: u64 = 5000;
+
+    /// Writes to a region, as another process does.
+    fn write(home: &StateHome, byte: u8) {
         let (_, file) = home.given().unwrap();
-        Memory::attach("nf", file.try_clone_to_owned().unwrap(), BYTES as usize, true).unwrap()
+        assert_eq!(rustix::io::pwrite(file, &[byte], PLACE).unwrap(), 1);
     }
 
     #[test]
     fn what_came_last_is_given_and_a_copy_that_is_none_is_not() {
         let (of, home) = nf();
-        // SAFETY: behind the directory of a region that nobody uses.
-        unsafe { bytes(&home).base().as_ptr().add(5000).write(7) };
+        write(&home, 7);
         let image = home.file().image(BYTES).unwrap();
         let nfs = [Some(of), None];
         let mut standby = Standby::new(2);
@@ -186,8 +188,9 @@ mod tests {
         assert!(!standby.is_behind());
         let restored = standby.restore(&nfs, states.clone());
         let region = restored.regions[0].as_ref().unwrap();
-        // SAFETY: nobody else has it.
-        assert_eq!(unsafe { region.base().as_ptr().add(5000).read() }, 7);
+        let mut found = [0];
+        assert_eq!(rustix::io::pread(region.file(), &mut found, PLACE).unwrap(), 1);
+        assert_eq!(found, [7]);
         assert!(restored.regions[1].is_none());
         // What was never prepared is prepared then; what cannot be begins anew.
         assert!(standby.restore(&nfs, states).regions[0].is_some());
@@ -206,9 +209,7 @@ mod tests {
             second += 1;
             standby.wrote_apart(Moment(second * 1_000_000_000), &nfs)
         };
-        let memory = bytes(&home);
-        // SAFETY: behind the directory of a region that nobody uses.
-        let write = |byte: u8| unsafe { memory.base().as_ptr().add(5000).write_volatile(byte) };
+        let write = |byte| write(&home, byte);
         assert_eq!(found(&mut standby), NOBODY);
         write(1);
         board.instances[0].returned.add(1);
