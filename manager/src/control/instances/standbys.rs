@@ -20,8 +20,8 @@ use crate::control::instance::{Instance, StandbyProcess};
 use crate::control::link::Link;
 
 /// Policy of a standby until it is promoted and gets its NF's: the shortest slice that the kernel has (Linux
-/// 6.12), because a task that is woken preempts those with longer ones. The process that died still has the core
-/// for as long as its memory takes to be given back.
+/// 6.12), because a task that is woken preempts those with longer ones. The process that died still has the
+/// core for as long as its memory takes to be given back.
 const COMES_AT_ONCE: Policy = Policy::Normal { nice: 0, slice_ns: Some(100_000) };
 
 impl Instances {
@@ -92,11 +92,7 @@ impl Instances {
                 standby.link.note_long(takes_long);
                 standby.answers = answers;
                 standby.replaces = said.is_some_and(|said| said.replaces);
-                standby.link.bind(&standby.spare.origin);
-                if let Some(pid) = standby.spare.origin.pid() {
-                    // A kernel without slices of tasks has it run when its turn comes.
-                    let _ = sched::set(Some(pid), COMES_AT_ONCE);
-                }
+                prepare(standby);
                 let Some(command) = standby.link.post_standby(seat, ground) else { return };
                 standby.posted = true;
                 effects.push(Effect::Post { worker: seat.worker, command });
@@ -157,6 +153,15 @@ impl Instances {
             let command = Command::Dismiss { number: seat.number };
             effects.push(Effect::Post { worker: seat.worker, command });
         }
+    }
+}
+
+/// Sees to it that the end of a standby that is ready is seen at once, and that it comes at once.
+fn prepare(standby: &mut StandbyProcess) {
+    standby.link.bind(&standby.spare.origin);
+    if let Some(pid) = standby.spare.origin.pid() {
+        // A kernel without slices of tasks has it run when its turn comes.
+        let _ = sched::set(Some(pid), COMES_AT_ONCE);
     }
 }
 
