@@ -66,6 +66,8 @@ enum Leaving {
 pub struct Inside {
     /// Packets that entered a chain and have neither left nor ended.
     pub in_flight: u64,
+    /// Whether a worker may still take packets in, because it has not heard yet that it is not to.
+    pub may_receive: bool,
     /// Whether the successor's connection is gone.
     pub is_lost: bool,
     /// Whether the successor has said that it has the interfaces.
@@ -149,7 +151,7 @@ impl Predecessor {
             }
             Leaving::Closing => Some(self.go_on(Failure::NotTaken)),
             Leaving::Draining(_) | Leaving::Giving(_) if seen.is_lost => Some(self.go_on(Failure::Lost)),
-            Leaving::Draining(_) if seen.in_flight == 0 => {
+            Leaving::Draining(_) if seen.in_flight == 0 && !seen.may_receive => {
                 self.state = Leaving::Giving(now + GIVE_PATIENCE);
                 Some(Parting::Give)
             }

@@ -11,8 +11,10 @@ fn a_hand_over_goes_through_its_steps() {
     let mut old = Predecessor::new();
     assert_eq!(old.on_asked(at(0)), Some(Parting::StopReceiving));
     assert_eq!(old.on_asked(at(1)), None);
-    let inside = |in_flight, is_taken| Inside { in_flight, is_taken, is_lost: false };
+    let inside = |in_flight, is_taken| Inside { in_flight, is_taken, ..Inside::default() };
     assert_eq!(old.poll(at(1), inside(3, false)), None);
+    // None is inside yet, and a worker that has not heard may still take some in.
+    assert_eq!(old.poll(at(2), Inside { may_receive: true, ..Inside::default() }), None);
     assert_eq!(old.poll(at(2), inside(0, false)), Some(Parting::Give));
     assert_eq!(old.poll(at(3), inside(0, false)), None);
     assert!(old.is_under_way() && !old.has_given());
@@ -155,7 +157,12 @@ impl Pair {
     }
 
     fn poll_old(&mut self, now: Instant) {
-        let seen = Inside { in_flight: self.inside, is_lost: self.new_dead, is_taken: self.taken_word };
+        let seen = Inside {
+            in_flight: self.inside,
+            may_receive: false,
+            is_lost: self.new_dead,
+            is_taken: self.taken_word,
+        };
         match self.old.poll(now, seen) {
             Some(Parting::Give) => {
                 assert_eq!(self.inside, 0, "given with packets inside");

@@ -144,6 +144,8 @@ impl Control {
         })?;
         if leaving.decision.on_asked(now).is_some() {
             self.fabric.post_all(|| Command::Receive(false));
+            // A worker that says it has this plan has heard that, and what it took in before is counted.
+            self.fabric.publish();
         }
         let what =
             format!("process {} is to follow: packets inside leave, and no more are taken in", leaving.pid);
@@ -161,8 +163,13 @@ impl Control {
         if leaving.decision.is_under_way() && !leaving.collected.is_empty() {
             leaving.give(now, &self.ports);
         }
-        let seen =
-            Inside { in_flight: self.in_flight(), is_lost: leaving.is_lost, is_taken: leaving.is_taken };
+        let may_receive = !self.fabric.is_current();
+        let seen = Inside {
+            in_flight: self.in_flight(),
+            may_receive,
+            is_lost: leaving.is_lost,
+            is_taken: leaving.is_taken,
+        };
         let mut next = leaving.decision.poll(now, seen);
         if next == Some(Parting::Close) {
             // What it sends from now on fails there (unix(7): the reading half is shut).
