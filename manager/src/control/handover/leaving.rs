@@ -163,13 +163,7 @@ impl Control {
         if leaving.decision.is_under_way() && !leaving.collected.is_empty() {
             leaving.give(now, &self.ports);
         }
-        let may_receive = !self.fabric.is_current();
-        let seen = Inside {
-            in_flight: self.in_flight(),
-            may_receive,
-            is_lost: leaving.is_lost,
-            is_taken: leaving.is_taken,
-        };
+        let seen = self.inside(&leaving);
         let mut next = leaving.decision.poll(now, seen);
         if next == Some(Parting::Close) {
             // What it sends from now on fails there (unix(7): the reading half is shut).
@@ -195,6 +189,13 @@ impl Control {
         } else {
             self.fabric.post_all(|| Command::Receive(true));
         }
+    }
+
+    fn inside(&self, leaving: &Leaving) -> Inside {
+        // Asked before packets are counted: what was taken in until then is among them.
+        let may_receive = !self.fabric.is_current();
+        let Leaving { is_lost, is_taken, .. } = *leaving;
+        Inside { in_flight: self.in_flight(), may_receive, is_lost, is_taken }
     }
 
     fn give_up_ports(&mut self, leaving: &mut Leaving, now: Moment) {

@@ -90,8 +90,7 @@ impl Instances {
             FromNf::Ready { lend, answers, takes_long, state: said } if !standby.posted => {
                 standby.link.lend(lend);
                 standby.link.note_long(takes_long);
-                standby.answers = answers;
-                standby.replaces = said.is_some_and(|said| said.replaces);
+                (standby.answers, standby.replaces) = (answers, said.is_some_and(|said| said.replaces));
                 prepare(standby);
                 let Some(command) = standby.link.post_standby(seat, ground) else { return };
                 standby.posted = true;
