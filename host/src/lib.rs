@@ -18,6 +18,7 @@ pub mod credentials;
 pub mod environment;
 pub mod filter;
 pub mod hugepages;
+pub mod identity;
 pub mod journal;
 pub mod lock;
 pub mod namespace;

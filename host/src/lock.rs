@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Pid;
 
-use crate::process;
 use crate::undo::Action;
+use crate::{identity, process};
 
 /// Longest time for which a lock may be held after its holder ended: its janitor takes it to remove the file.
 /// Our choice: a thousand times what that takes.
@@ -48,8 +48,7 @@ impl Lock {
                 continue;
             }
             // Its holder may have removed it after we had opened it: then this lock keeps nobody out.
-            let (ours, there) = (file.metadata()?, fs::metadata(path));
-            if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+            if !identity::is_at(&file, path)? {
                 continue;
             }
             undo(Action::RemoveUnlocked { lock: path.to_owned(), files: Vec::new() });

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::cgroup;
 use crate::files::{self, FileError};
 use crate::hugepages::{self, HugepagesError};
+use crate::identity;
 use crate::namespace::named;
 use crate::network::{Links, NetworkError, Offload};
 use crate::process::{self, ProcessError};
@@ -307,6 +308,10 @@ fn remove_unlocked(lock: &Path, files: &[PathBuf]) -> Result<(), UndoError> {
             return Ok(());
         }
         thread::sleep(BUSY_PAUSE);
+    }
+    // While this was waited for, another janitor may have removed it, and the next manager made its own.
+    if !identity::is_at(&held, lock).unwrap_or(false) {
+        return Ok(());
     }
     let all = files.iter().map(PathBuf::as_path).chain([lock]);
     all.map(|path| removed(path, fs::remove_file(path))).fold(Ok(()), Result::and)

@@ -3,12 +3,12 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use headgate_host::{Pid, process};
+use headgate_host::{Pid, identity, process};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -214,9 +214,7 @@ fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
         }
         // The process that held it may have removed it after we had opened it: then this lock excludes
         // nobody.
-        let ours = lock.metadata().map_err(unusable("look at", path))?;
-        let there = std::fs::metadata(path);
-        if !there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())) {
+        if !identity::is_at(&lock, path).map_err(unusable("look at", path))? {
             continue;
         }
         let mut write_pid = || -> std::io::Result<()> {
@@ -232,6 +230,7 @@ fn lock(name: &str, path: &Path) -> Result<File, PlaceError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
     use std::os::unix::net::UnixStream;
 
     #[test]

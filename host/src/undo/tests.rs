@@ -210,3 +210,31 @@ fn files_go_with_their_lock_unless_somebody_holds_it() {
     action.perform().unwrap();
     assert!(!path("lock").exists() && !path("socket").exists());
 }
+
+/// Two managers died one after the other: the janitor of the first waits for the lock while that of the
+/// second takes the files away, and a third manager puts its own there.
+#[test]
+fn files_of_a_successor_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lock, socket) = (folder.path().join("lock"), folder.path().join("socket"));
+    fs::write(&lock, "").unwrap();
+    let second = File::open(&lock).unwrap();
+    flock(&second, FlockOperation::LockExclusive).unwrap();
+    let action = Action::RemoveUnlocked { lock: lock.clone(), files: vec![socket.clone()] };
+    let first = thread::spawn(move || action.perform());
+    // It has the file open once the kernel lists it twice for this process.
+    let opened = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        files.filter(|file| fs::read_link(file.path()).is_ok_and(|path| path == lock)).count()
+    };
+    while opened() < 2 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    fs::remove_file(&lock).unwrap();
+    for file in [&lock, &socket] {
+        fs::write(file, "of the third").unwrap();
+    }
+    drop(second);
+    first.join().unwrap().unwrap();
+    assert!(lock.exists() && socket.exists());
+}
