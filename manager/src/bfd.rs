@@ -9,7 +9,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,6 +36,12 @@ const SLEEP_MAX: Span = Span::from_millis(50);
 /// Time without progress after which a worker or the control loop stands still. Our choice: far above the
 /// time that the control loop may be blocked by the kernel, or a worker waits for its core on a busy machine.
 const STANDSTILL: Span = Span::from_secs(1);
+/// Shortest interval of a session that is not up (RFC 5880, 6.8.3).
+const SLOW_INTERVAL: Span = Span::from_secs(1);
+/// Intervals of its slowest link after which a node that was never heard is out of reach. It may have died
+/// before its session came up, and then no change of a session would ever tell. Our choice: a session comes
+/// up with three packets, each at most an interval after the one before.
+const UNHEARD_INTERVALS: u64 = 5;
 
 /// Reason why a link's session cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -98,9 +104,10 @@ impl Sessions {
         let (tell, events) = channel();
         let watch = Watch::new(boards, shared.clone(), now);
         let reached = BTreeSet::new();
+        let unheard = patience(node, now);
         let shared_too = shared.clone();
         let mut runner =
-            Runner { sessions, shared: shared_too, clock, started_ns, tell, reach, watch, reached };
+            Runner { sessions, shared: shared_too, clock, started_ns, tell, reach, watch, reached, unheard };
         runner.publish();
         let thread = std::thread::Builder::new().name("hg-bfd".to_owned());
         let thread = thread.spawn(move || runner.run()).map_err(BfdError::Thread)?;
@@ -132,6 +139,17 @@ impl Drop for Sessions {
             let _ = thread.join();
         }
     }
+}
+
+/// Returns until when each peer of a node may stay unheard.
+fn patience(node: &Node, now: Instant) -> BTreeMap<String, Instant> {
+    let mut until = BTreeMap::new();
+    for link in &node.links {
+        let interval = Span(link.bfd.interval_ns).max(SLOW_INTERVAL);
+        let of_peer = until.entry(link.peer.clone()).or_insert(now);
+        *of_peer = (*of_peer).max(now + Span(UNHEARD_INTERVALS * interval.0));
+    }
+    until
 }
 
 /// Whether the workers and the control loop advance.
@@ -172,6 +190,8 @@ struct Runner {
     watch: Watch,
     /// Nodes to which a link is up.
     reached: BTreeSet<String>,
+    /// Nodes to which no link was up yet, and when each counts as out of reach.
+    unheard: BTreeMap<String, Instant>,
 }
 
 impl Runner {
@@ -193,6 +213,7 @@ impl Runner {
                 session.poll(now);
             }
             self.tell_changes();
+            self.tell_unheard(now);
             self.sleep();
         }
         let now = self.now();
@@ -233,6 +254,7 @@ impl Runner {
         let up = self.sessions.iter().filter(|session| session.state() == State::Up);
         let now: BTreeSet<String> = up.map(|session| session.peer().to_owned()).collect();
         for peer in now.difference(&self.reached) {
+            self.unheard.remove(peer);
             (self.reach)(Reach::Node(peer, true));
             self.say(EventCode::NodeReached, peer, "the node is within reach".to_owned());
         }
@@ -242,6 +264,16 @@ impl Runner {
             self.say(EventCode::NodeLost, peer, what);
         }
         self.reached = now;
+    }
+
+    /// Tells which nodes were never heard for too long.
+    fn tell_unheard(&mut self, now: Instant) {
+        let lost = self.unheard.extract_if(.., |_, until| *until <= now).collect::<Vec<_>>();
+        for (peer, _) in lost {
+            (self.reach)(Reach::Node(&peer, false));
+            let what = "the node is out of reach: it was not heard since this one started".to_owned();
+            self.say(EventCode::NodeLost, &peer, what);
+        }
     }
 
     fn say(&self, code: EventCode, who: &str, what: String) {
@@ -257,7 +289,8 @@ impl Runner {
     /// Sleeps until a packet comes or a session is due.
     fn sleep(&self) {
         let now = self.now();
-        let due = self.sessions.iter().filter_map(Session::poll_at).min();
+        let of_sessions = self.sessions.iter().filter_map(Session::poll_at);
+        let due = of_sessions.chain(self.unheard.values().copied()).min();
         let rest =
             due.map_or(SLEEP_MAX, |due| if due > now { (due - now).min(SLEEP_MAX) } else { Span::ZERO });
         let mut sockets: Vec<PollFd<'_>> =

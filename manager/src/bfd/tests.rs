@@ -124,6 +124,21 @@ fn one_link_down_is_passed_by_and_all_of_them_are_the_node() {
     wait_for(&[&one, &other], &[EventCode::NodeReached]);
 }
 
+/// It died before its session came up: no session changes, and it is told all the same, once.
+#[test]
+fn a_node_that_is_never_heard_is_lost() {
+    let Some(bed) = Bed::make() else { return };
+    let one = bed.start(0);
+    let told = wait_for(&[&one], &[EventCode::NodeLost]);
+    let lost = told.iter().find(|event| event.code == EventCode::NodeLost).unwrap();
+    assert!(lost.who == "other" && lost.what.contains("not heard since this one started"), "{lost:?}");
+    assert!(lost.at_ns >= UNHEARD_INTERVALS * SLOW_INTERVAL.0, "{lost:?}");
+    // Who comes later is within reach, and not lost a second time.
+    let other = bed.start(1);
+    let told = wait_for(&[&one, &other], &[EventCode::NodeReached]);
+    assert!(!told.iter().any(|event| event.code == EventCode::NodeLost), "{told:?}");
+}
+
 #[test]
 fn an_end_on_purpose_is_told_to_the_neighbour() {
     let Some(bed) = Bed::make() else { return };
