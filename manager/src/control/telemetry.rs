@@ -32,10 +32,12 @@ impl Default for Subject {
     }
 }
 
-/// Last events.
+/// Last events. Their times strictly rise, so that who reads them asks for those after the last he saw.
 #[derive(Default)]
 pub struct Events {
     all: VecDeque<Event>,
+    /// Time of the last.
+    last_ns: u64,
     subjects: BTreeMap<String, Subject>,
     /// Those that want events as they come.
     listeners: Vec<Teller<Event>>,
@@ -78,7 +80,10 @@ impl Events {
         listener
     }
 
-    fn keep(&mut self, event: Event) {
+    /// Threads tell events by clocks of their own, and in any order: one that comes late is as of now.
+    fn keep(&mut self, mut event: Event) {
+        event.at_ns = event.at_ns.max(self.last_ns + 1);
+        self.last_ns = event.at_ns;
         self.listeners.retain(|listener| listener.tell(event.clone()));
         if self.all.len() == EVENTS_MAX {
             self.make_room();
@@ -131,6 +136,16 @@ mod tests {
             (told.len(), told[0].at_ns, told[EVENTS_MAX - 1].at_ns),
             (EVENTS_MAX, 3 * EVERY_NS, (EVENTS_MAX as u64 + 2) * EVERY_NS)
         );
+    }
+
+    #[test]
+    fn times_rise_in_whatever_order_events_come() {
+        let mut events = Events::default();
+        for at_ns in [5, 9, 7, 7, 20] {
+            events.add(event(at_ns, "nf"));
+        }
+        let times: Vec<u64> = events.list().iter().map(|event| event.at_ns).collect();
+        assert_eq!(times, [5, 9, 10, 11, 20]);
     }
 
     /// A storm is cut to a budget, and what was cut is told once.
