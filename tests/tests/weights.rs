@@ -188,10 +188,13 @@ fn a_group_that_disappears_is_made_again() {
     session.wait_for("shares are as 1 to 3", |now| (2.7..3.3).contains(&ratio(now)));
     let home = CpuController::find().group_of(None).unwrap();
     for entry in groups_of_nfs(&group) {
-        let members = fs::read_to_string(entry.join("cgroup.procs")).unwrap();
-        members.lines().for_each(|pid| fs::write(home.join("cgroup.procs"), pid).unwrap());
-        // The kernel gives a group up only when those that left it have run again.
-        let gone = || fs::remove_dir(&entry).is_ok() || !entry.exists();
+        // The kernel gives a group up only when those that left it have run again, and a process may be put
+        // into it between two tries.
+        let gone = || {
+            let members = fs::read_to_string(entry.join("cgroup.procs")).unwrap_or_default();
+            members.lines().for_each(|pid| drop(fs::write(home.join("cgroup.procs"), pid)));
+            fs::remove_dir(&entry).is_ok() || !entry.exists()
+        };
         assert!((0..1000).any(|_| gone() || {
             std::thread::sleep(Duration::from_millis(10));
             false
