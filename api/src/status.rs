@@ -466,8 +466,14 @@ pub struct NfStatus {
     pub sleeps: u64,
     /// Bursts it worked on.
     pub bursts: u64,
-    /// Mean time in its handler for one packet, in nanoseconds, over the sampled bursts.
+    /// Mean time in its handler for one packet, in nanoseconds, over the bursts sampled since its process began.
     pub service_time_ns_mean: Option<f64>,
+    /// Packets of these bursts: with the next field, the mean of any interval is a quotient of differences.
+    #[serde(default)]
+    pub service_time_packets: u64,
+    /// Time in its handler for these packets, in nanoseconds.
+    #[serde(default)]
+    pub service_time_sum_ns: u64,
     /// Median of a packet's service time, in nanoseconds, the library's part included, over the samples of
     /// the last 100 ms that had some. It is the NF's own figure.
     pub service_time_ns_p50: Option<u64>,

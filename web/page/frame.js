@@ -15,12 +15,14 @@ export function frame(before, after) {
         const was = nfsBefore.get(nf.instance) ?? { drops: {} };
         const returned = perSecond(was.returned, nf.returned);
         const cpu = perSecond(was.cpu_ns, nf.cpu_ns) / 1e9;
-        const own = nf.service_time_ns_mean === null ? null : Math.min(nf.service_time_ns_mean * returned / 1e9, cpu);
+        const service = serviceTime(was, nf);
+        const own = service === null ? null : Math.min(service * returned / 1e9, cpu);
         return {
             status: nf,
             state: state(nf),
             delivered: perSecond(was.delivered, nf.delivered),
             returned,
+            service,
             busy: nf.service_time_overridden ? cpu : own,
             queue: queue(nf),
             drops: reasons(Object.entries(nf.drops).map(([reason, count]) => [reason, perSecond(was.drops[reason], count)])),
@@ -41,6 +43,14 @@ export function frame(before, after) {
     // Packets that no rule claims have a line once there are some.
     const shown = after.chains.filter((chain) => chain.name !== "-" || chain.entered + chain.made > 0);
     return { snapshot: after, cpu: perSecond(before.manager.cpu_ns, after.manager.cpu_ns) / 1e9, chains: shown.map(chain) };
+}
+
+// Mean time in the handler for one packet, in nanoseconds: of the interval, and where it had none, of the process's life.
+function serviceTime(was, is) {
+    const isSame = was.pid === is.pid;
+    const packets = is.service_time_packets - (isSame ? was.service_time_packets : 0);
+    const sum = is.service_time_sum_ns - (isSame ? was.service_time_sum_ns : 0);
+    return packets > 0 ? sum / packets : is.service_time_ns_mean;
 }
 
 // Reasons with their rates, the most frequent first; only those there were.

@@ -26,7 +26,7 @@ function instance(stage) {
         ["in", rate(stage.delivered)],
         ["out", rate(stage.returned)],
         ["queue", stage.queue ? percent(stage.queue.packets / stage.queue.room) : "not seen"],
-        ["service", status.service_time_ns_mean === null ? "–" : time(status.service_time_ns_mean)],
+        ["service", stage.service === null ? "–" : time(stage.service)],
         ["busy / share", stage.busy === null ? "–" : percent(stage.busy) + share],
         ...stage.drops.slice(0, 3).map(([reason, drops]) => [reason, rate(drops)]),
     ];

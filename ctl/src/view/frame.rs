@@ -78,7 +78,7 @@ pub struct StageFrame {
     pub high_watermark: Option<u32>,
     /// Packets in its queue below which it no longer is overloaded.
     pub low_watermark: Option<u32>,
-    /// Mean time in its handler for one packet, in nanoseconds.
+    /// Mean time in its handler for one packet over the interval, in nanoseconds.
     pub service_time_ns_mean: Option<f64>,
     /// Whether that is overridden by CPU accounting.
     pub service_time_overridden: bool,
@@ -202,7 +202,7 @@ impl<'a> Known<'a> {
             queue_room,
             high_watermark: nf.high_watermark,
             low_watermark: nf.low_watermark,
-            service_time_ns_mean: nf.service_time_ns_mean,
+            service_time_ns_mean: rates.service_time_ns,
             service_time_overridden: nf.service_time_overridden,
             cpu: rates.cpu,
             busy: rates.busy,

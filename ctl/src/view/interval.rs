@@ -23,6 +23,9 @@ pub struct NfRates {
     pub returned: f64,
     /// CPU time it used, as a part of one core.
     pub cpu: f64,
+    /// Mean time in its handler for one packet, in nanoseconds: of this interval, and where nothing was sampled
+    /// in it, since its process began. `None` before anything was.
+    pub service_time_ns: Option<f64>,
     /// Time in its own work, as a part of one core: without polls of an empty ring, unless its own account
     /// of it is not believed. `None` before it has told what a packet takes it.
     pub busy: Option<f64>,
@@ -111,13 +114,17 @@ impl<'a> Interval<'a> {
         };
         let returned = self.per_second(before.returned, after.returned);
         let cpu = self.per_second(before.cpu_ns, after.cpu_ns) / 1e9;
-        let busy = after.service_time_ns_mean.map(|ns| (ns * returned / 1e9).min(cpu));
         // A new process begins to count anew.
-        let waited_before = before.core_wait_ns.filter(|_| before.pid == after.pid).unwrap_or(0);
+        let is_same = before.pid == after.pid;
+        let waited_before = before.core_wait_ns.filter(|_| is_same).unwrap_or(0);
+        let service_time_ns =
+            if is_same { service_time_since(before, after) } else { after.service_time_ns_mean };
+        let busy = service_time_ns.map(|ns| (ns * returned / 1e9).min(cpu));
         NfRates {
             delivered: self.per_second(before.delivered, after.delivered),
             returned,
             cpu,
+            service_time_ns,
             busy: if after.service_time_overridden { Some(cpu) } else { busy },
             waited: after.core_wait_ns.map(|now| self.per_second(waited_before, now) / 1e9),
             wakeups: self.per_second(before.wakeups, after.wakeups),
@@ -165,6 +172,14 @@ impl<'a> Interval<'a> {
             dropped: self.per_second(before.dropped, after.dropped),
         }
     }
+}
+
+/// Mean time in its handler for one packet between two snapshots of one process; of its life if it had none
+/// between them.
+fn service_time_since(before: &NfStatus, after: &NfStatus) -> Option<f64> {
+    let packets = after.service_time_packets.saturating_sub(before.service_time_packets);
+    let sum_ns = after.service_time_sum_ns.saturating_sub(before.service_time_sum_ns);
+    if packets > 0 { Some(sum_ns as f64 / packets as f64) } else { after.service_time_ns_mean }
 }
 
 /// Packets lost at a port, for whatever reason.

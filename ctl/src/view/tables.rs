@@ -198,7 +198,7 @@ pub fn nfs(interval: Interval<'_>, paint: Paint) -> String {
             (queue(nf), None),
             (units::percent(rates.cpu), None),
             (share(nf), None),
-            (work(nf), nf.service_time_overridden.then_some(Ink::Red)),
+            (work(&rates), nf.service_time_overridden.then_some(Ink::Red)),
             (if_any(nf.failures.into()), Some(Ink::Yellow)),
             (drop_rates(&rates), None),
         ]);
@@ -252,7 +252,7 @@ pub fn nfs_brief(interval: Interval<'_>, paint: Paint) -> String {
             (queue(nf), None),
             (part(rates.busy), None),
             (part(rates.waited), None),
-            (work(nf), None),
+            (work(&rates), None),
             (rate_if_any(rates.drops.values().sum()), None),
         ]);
     }
@@ -283,8 +283,8 @@ fn share(nf: &NfStatus) -> String {
 }
 
 /// Mean time in its handler.
-fn work(nf: &NfStatus) -> String {
-    nf.service_time_ns_mean.map_or(String::new(), |ns| format!("{ns:.0} ns"))
+fn work(rates: &NfRates) -> String {
+    rates.service_time_ns.map_or(String::new(), |ns| format!("{ns:.0} ns"))
 }
 
 fn drop_rates(rates: &NfRates) -> String {

@@ -246,3 +246,29 @@ fn missing_packets_are_said() {
     snapshot.conserved = None;
     assert!(accounts(&snapshot, paint).starts_with("accounts were not taken"));
 }
+
+/// What a packet takes now, and not what it took on average since the start.
+#[test]
+fn a_service_time_is_that_of_the_interval() {
+    let nf = |pid: u32, packets: u64, sum_ns: u64| NfStatus {
+        pid: Some(pid),
+        returned: packets,
+        cpu_ns: 2 * sum_ns,
+        service_time_packets: packets,
+        service_time_sum_ns: sum_ns,
+        service_time_ns_mean: (packets > 0).then(|| sum_ns as f64 / packets as f64),
+        ..NfStatus::default()
+    };
+    let (start, end) = (Snapshot::default(), Snapshot { at_ns: 1_000_000_000, ..Snapshot::default() });
+    let service = |before: &NfStatus, after: &NfStatus| {
+        let rates = Interval::between(&start, &end).nf_since(before, after);
+        (rates.service_time_ns, rates.busy)
+    };
+    // Costly for a million packets, cheap for the next.
+    let (costly, cheap) = (nf(7, 1_000_000, 900_000_000), nf(7, 2_000_000, 980_000_000));
+    assert_eq!(service(&costly, &cheap), (Some(80.0), Some(0.08)));
+    // Nothing in between: what is known of its life. A new process: what is known of it.
+    assert_eq!(service(&costly, &costly).0, Some(900.0));
+    assert_eq!(service(&costly, &nf(8, 1_000, 50_000)).0, Some(50.0));
+    assert_eq!(service(&NfStatus::default(), &NfStatus::default()).0, None);
+}

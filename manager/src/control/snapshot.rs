@@ -164,6 +164,8 @@ impl Control {
         let (seat, link) = (&instance.seat, instance.process.as_ref().map(|process| &process.link));
         let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
         let progress = link.map_or_else(Progress::default, Link::progress);
+        let sampled = progress.handler_packets;
+        let sum_ns = self.fabric.clock.cycles_to_ns(progress.handler_cycles);
         let (weights, slices) = (self.scheduling.figures(seat.number), self.slices.figures(seat.number));
         let (queueing, processing) = self.delays.of_instances(&[seat.number]);
         let [queueing_histogram, processing_histogram] = self.delays.totals_of(seat.number);
@@ -205,7 +207,9 @@ impl Control {
             core_wait_ns: instance.core_wait_ns(),
             sleeps: progress.sleeps,
             bursts: progress.bursts,
-            service_time_ns_mean: self.mean_service_time_ns(&progress),
+            service_time_ns_mean: (sampled > 0).then(|| sum_ns as f64 / sampled as f64),
+            service_time_packets: sampled,
+            service_time_sum_ns: sum_ns,
             service_time_ns_p50: weights.claim.map(|claim| claim.median.0),
             service_time_ns_p99: weights.claim.map(|claim| claim.p99.0),
             cpu_time_per_packet_ns: weights.accounted.map(|accounted| accounted.0),
@@ -229,12 +233,6 @@ impl Control {
             counters: counters_of(instance),
             message: instance.message.clone(),
         }
-    }
-
-    /// Returns the mean time in its handler for one packet, in nanoseconds.
-    fn mean_service_time_ns(&self, progress: &Progress) -> Option<f64> {
-        let ns = self.fabric.clock.cycles_to_ns(progress.handler_cycles) as f64;
-        (progress.handler_packets > 0).then(|| ns / progress.handler_packets as f64)
     }
 
     fn chain_status(&self, audit: Option<&Audit>) -> Vec<ChainStatus> {
