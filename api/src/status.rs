@@ -466,7 +466,8 @@ pub struct NfStatus {
     pub sleeps: u64,
     /// Bursts it worked on.
     pub bursts: u64,
-    /// Mean time in its handler for one packet, in nanoseconds, over the bursts sampled since its process began.
+    /// Mean time in its handler for one packet, in nanoseconds, over the bursts sampled since its process
+    /// began.
     pub service_time_ns_mean: Option<f64>,
     /// Packets of these bursts: with the next field, the mean of any interval is a quotient of differences.
     #[serde(default)]

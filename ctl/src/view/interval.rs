@@ -23,8 +23,8 @@ pub struct NfRates {
     pub returned: f64,
     /// CPU time it used, as a part of one core.
     pub cpu: f64,
-    /// Mean time in its handler for one packet, in nanoseconds: of this interval, and where nothing was sampled
-    /// in it, since its process began. `None` before anything was.
+    /// Mean time in its handler for one packet, in nanoseconds: of this interval, and where nothing was
+    /// sampled in it, since its process began. `None` before anything was.
     pub service_time_ns: Option<f64>,
     /// Time in its own work, as a part of one core: without polls of an empty ring, unless its own account
     /// of it is not believed. `None` before it has told what a packet takes it.

@@ -164,8 +164,6 @@ impl Control {
         let (seat, link) = (&instance.seat, instance.process.as_ref().map(|process| &process.link));
         let counts = &self.fabric.workers[seat.worker.index()].board.instances[seat.number.index()];
         let progress = link.map_or_else(Progress::default, Link::progress);
-        let sampled = progress.handler_packets;
-        let sum_ns = self.fabric.clock.cycles_to_ns(progress.handler_cycles);
         let (weights, slices) = (self.scheduling.figures(seat.number), self.slices.figures(seat.number));
         let (queueing, processing) = self.delays.of_instances(&[seat.number]);
         let [queueing_histogram, processing_histogram] = self.delays.totals_of(seat.number);
@@ -205,11 +203,6 @@ impl Control {
             wakeups: counts.calls.get(),
             cpu_ns: instance.cpu_ns(),
             core_wait_ns: instance.core_wait_ns(),
-            sleeps: progress.sleeps,
-            bursts: progress.bursts,
-            service_time_ns_mean: (sampled > 0).then(|| sum_ns as f64 / sampled as f64),
-            service_time_packets: sampled,
-            service_time_sum_ns: sum_ns,
             service_time_ns_p50: weights.claim.map(|claim| claim.median.0),
             service_time_ns_p99: weights.claim.map(|claim| claim.p99.0),
             cpu_time_per_packet_ns: weights.accounted.map(|accounted| accounted.0),
@@ -232,6 +225,21 @@ impl Control {
             io,
             counters: counters_of(instance),
             message: instance.message.clone(),
+            ..self.loop_status(&progress)
+        }
+    }
+
+    /// Returns what the library counts in an NF's loop.
+    fn loop_status(&self, progress: &Progress) -> NfStatus {
+        let packets = progress.handler_packets;
+        let sum_ns = self.fabric.clock.cycles_to_ns(progress.handler_cycles);
+        NfStatus {
+            sleeps: progress.sleeps,
+            bursts: progress.bursts,
+            service_time_ns_mean: (packets > 0).then(|| sum_ns as f64 / packets as f64),
+            service_time_packets: packets,
+            service_time_sum_ns: sum_ns,
+            ..NfStatus::default()
         }
     }
 
