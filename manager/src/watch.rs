@@ -22,11 +22,13 @@ pub use stream::{Heard, Names, Session, Shared};
 pub use trace::bytes as trace_bytes;
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use headgate_api::request::{Answer, Request, RequestError, write_line};
 use headgate_api::watch::{End, EndReason, Said};
+use headgate_path::trace::Record;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use stream::{Sink, Times, Told, say};
@@ -67,7 +69,8 @@ pub fn serve(client: &UnixStream, request: &Request, begun: Result<Session, Requ
     };
     let until = limit.map(|milliseconds| Instant::now() + Duration::from_millis(milliseconds));
     let times = Times::new(session.clock);
-    Drain { client, session, sink, until, times, waiting: Vec::new() }.run()
+    Drain { client, session, sink, until, times, waiting: Vec::new(), bytes: Vec::new(), records: Vec::new() }
+        .run()
 }
 
 struct Drain<'a> {
@@ -78,6 +81,9 @@ struct Drain<'a> {
     times: Times,
     /// Bytes that the client has not got yet.
     waiting: Vec<u8>,
+    /// Frames of the records of one drain, and the records with their workers and where their frames are.
+    bytes: Vec<u8>,
+    records: Vec<(Record, u8, Range<usize>)>,
 }
 
 impl Drain<'_> {
@@ -118,18 +124,19 @@ impl Drain<'_> {
 
     /// Takes what is in the rings, in the order of its times. Returns false when no more is wanted.
     fn drain(&mut self, times: &Times, names: &Names) -> bool {
-        let (mut bytes, mut all) = (Vec::new(), Vec::new());
+        self.bytes.clear();
+        self.records.clear();
         for (worker, reader) in (0u8..).zip(&mut self.session.readers) {
-            while bytes.len() < WAITING_BYTES_MAX {
-                let start = bytes.len();
-                let Some(record) = reader.take(&mut bytes) else { break };
-                all.push((record, worker, start..bytes.len()));
+            while self.bytes.len() < WAITING_BYTES_MAX {
+                let start = self.bytes.len();
+                let Some(record) = reader.take(&mut self.bytes) else { break };
+                self.records.push((record, worker, start..self.bytes.len()));
             }
         }
         // Stable: records of one worker stay in their order.
-        all.sort_by_key(|(record, _, _)| record.time);
-        all.into_iter().all(|(record, worker, range)| {
-            let told = Told { record: &record, frame: &bytes[range], worker, times, names };
+        self.records.sort_by_key(|(record, _, _)| record.time);
+        self.records.iter().all(|(record, worker, range)| {
+            let told = Told { record, frame: &self.bytes[range.clone()], worker: *worker, times, names };
             self.sink.take(&told, &mut self.waiting)
         })
     }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use headgate_api::watch::{CaptureRequest, Missed, Said};
 use headgate_path::board::Station;
-use headgate_path::trace::{Record, Step};
+use headgate_path::trace::{At, Record, Step};
 use headgate_shm::Verdict;
 use headgate_wire::pcapng::{self, Packet, Statistics};
 
@@ -13,6 +13,10 @@ use super::stream::{Names, Session, Sink, Times, Told, say};
 /// Interface whose statistics tell what is not in the file.
 const MISSED: &str = "not captured";
 
+/// Place of a record, by numbers: its station, whom it is at, and its chain or, before there is one, its port.
+/// A packet that ends has no station.
+type Way = (Option<Station>, At, usize);
+
 /// Capture that is being written.
 pub struct Capture {
     snap_bytes: u32,
@@ -20,6 +24,8 @@ pub struct Capture {
     packets: u64,
     /// Interface by its name, with the number of its packets.
     interfaces: HashMap<String, usize>,
+    /// Interfaces of the records of one drain, during which no name changes: most records need no name.
+    known: HashMap<Way, usize>,
     counts: Vec<u64>,
     blocks: Vec<u8>,
 }
@@ -32,6 +38,7 @@ impl Capture {
             left: wanted.packets.unwrap_or(u64::MAX),
             packets: 0,
             interfaces: HashMap::new(),
+            known: HashMap::new(),
             counts: Vec::new(),
             blocks: Vec::new(),
         };
@@ -62,6 +69,16 @@ impl Capture {
         self.counts.len() - 1
     }
 
+    fn interface_of(&mut self, record: &Record, names: &Names) -> usize {
+        let way = way_of(record);
+        if let Some(number) = self.known.get(&way) {
+            return *number;
+        }
+        let number = self.interface(name_of(record, names));
+        self.known.insert(way, number);
+        number
+    }
+
     fn packet(&mut self, about: Packet, comment: Option<&str>, frame: &[u8]) {
         let fill = |bytes: &mut [u8]| bytes.copy_from_slice(frame);
         match comment {
@@ -90,8 +107,16 @@ pub fn station(chain: &str, at: Option<&str>, station: &str) -> String {
     }
 }
 
+fn way_of(record: &Record) -> Way {
+    match record.step {
+        Step::Passed(Station::Arrive) => (Some(Station::Arrive), At::Nowhere, record.place.port().index()),
+        Step::Passed(passed) => (Some(passed), record.at, record.place.chain().index()),
+        _ => (None, At::Nowhere, record.place.chain().index()),
+    }
+}
+
 /// Returns the name of the interface of a record.
-fn interface_of(record: &Record, names: &Names) -> String {
+fn name_of(record: &Record, names: &Names) -> String {
     let at = names.at(record.at);
     match record.step {
         // Its chain is not known yet.
@@ -126,7 +151,7 @@ pub fn verdict_of(record: &Record, names: &Names) -> Option<String> {
 impl Sink for Capture {
     fn take(&mut self, told: &Told<'_>, _: &mut Vec<u8>) -> bool {
         let Told { record, frame, times, names, .. } = *told;
-        let interface = self.interface(interface_of(record, names));
+        let interface = self.interface_of(record, names);
         self.counts[interface] += 1;
         let about = Packet {
             interface: interface as u32,
@@ -142,6 +167,7 @@ impl Sink for Capture {
 
     fn tend(&mut self, _: &Times, _: &Names, _: &Session, out: &mut Vec<u8>) -> bool {
         self.hand_over(out);
+        self.known.clear();
         self.left > 0
     }
 
@@ -163,5 +189,72 @@ impl Sink for Capture {
         }
         self.hand_over(out);
         self.packets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::watch::Shared;
+    use headgate_host::clock::Clock;
+    use headgate_path::drop::DropReason;
+    use headgate_path::holders::{Entrance, Place};
+    use headgate_shm::Descriptor;
+    use headgate_units::{ChainId, InstanceId, PortId, RegionId, Ticks};
+
+    fn record(step: Step, at: At) -> Record {
+        let place = Place::arrived(PortId(0), 0).entering(Entrance::head(ChainId(1)));
+        let packet = Descriptor::new(0, 128, 60, 0);
+        Record { step, at, region: RegionId(0), packet, place, time: Ticks(7), kept: 0 }
+    }
+
+    /// Interfaces by number are remembered for one drain only: the number of a chain that went is another's.
+    #[test]
+    fn a_chain_that_takes_the_number_of_another_has_its_own_interfaces() {
+        let clock = Clock::calibrate();
+        let times = Times::new(clock);
+        let names = |chain: &str| Names {
+            chains: vec!["-".to_owned(), chain.to_owned()],
+            instances: vec!["fw".to_owned()],
+            stages: Vec::new(),
+            ports: vec!["west".to_owned()],
+        };
+        let (readers, stations, shared) = (Vec::new(), Vec::new(), Arc::<Shared>::default());
+        let session = Session { readers, picks: None, heard: None, shared, clock, stations };
+        let mut capture = Capture::new(&CaptureRequest { snap_bytes: 60, ..CaptureRequest::default() }, &[]);
+        let steps = [
+            (Step::Passed(Station::Arrive), At::Nowhere),
+            (Step::Passed(Station::Deliver), At::Instance(InstanceId(0))),
+            (Step::Passed(Station::Hop), At::Instance(InstanceId(0))),
+            (Step::Ended(DropReason::Throttled), At::Instance(InstanceId(0))),
+            (Step::Ended(DropReason::NoRule), At::Nowhere),
+        ];
+        for chain in ["web", "shop"] {
+            let names = names(chain);
+            for (step, at) in steps.iter().chain(&steps) {
+                let record = record(*step, *at);
+                let told = Told { record: &record, frame: &[], worker: 0, times: &times, names: &names };
+                assert!(capture.take(&told, &mut Vec::new()));
+            }
+            assert!(capture.tend(&times, &names, &session, &mut Vec::new()));
+        }
+        let mut packets: Vec<_> = capture
+            .interfaces
+            .iter()
+            .map(|(name, number)| (name.as_str(), capture.counts[*number]))
+            .collect();
+        packets.sort_unstable();
+        let wanted = [
+            ("shop/drop", 4),
+            ("shop/fw/deliver", 2),
+            ("shop/fw/hop", 2),
+            ("web/drop", 4),
+            ("web/fw/deliver", 2),
+            ("web/fw/hop", 2),
+            ("west/arrive", 4),
+        ];
+        assert_eq!(packets, wanted);
     }
 }

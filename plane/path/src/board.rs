@@ -89,7 +89,7 @@ impl std::ops::Deref for Drops {
 }
 
 /// The stations of a packet's way, in its order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Station {
     /// Packets received from ports.

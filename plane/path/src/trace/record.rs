@@ -24,7 +24,7 @@ pub enum Step {
 }
 
 /// Whom a step was at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum At {
     /// Nobody in particular.
     #[default]
