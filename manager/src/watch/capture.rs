@@ -13,8 +13,8 @@ use super::stream::{Names, Session, Sink, Times, Told, say};
 /// Interface whose statistics tell what is not in the file.
 const MISSED: &str = "not captured";
 
-/// Place of a record, by numbers: its station, whom it is at, and its chain or, before there is one, its port.
-/// A packet that ends has no station.
+/// Place of a record, by numbers: its station, whom it is at, and its chain or, before there is one, its
+/// port. A packet that ends has no station.
 type Way = (Option<Station>, At, usize);
 
 /// Capture that is being written.
