@@ -301,7 +301,7 @@ fn prices_steer_new_flows_and_known_ones_stay_whole() {
     exchange_all(&mut old, 1);
     let before: Vec<String> = old.iter().map(|one| lab.node_of(one)).collect();
     let load = lab.load_b();
-    // Both in one moment: other programs of this machine make now b dearer and now c.
+    // Both in one moment: other programs of this machine make now b the costlier one and now c.
     eventually("new flows go to c, which is the cheaper one", || {
         let prices = lab.json("a", &["cluster", "prices"]);
         let price = |node: usize| prices[node]["nfs"][0]["price"].as_f64().unwrap_or_default();

@@ -82,5 +82,6 @@ pub mod statistics;
 pub mod steer;
 pub mod taken;
 pub mod takeover;
+pub mod unheard;
 pub mod wake;
 pub mod weights;

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use headgate_decide::bfd::State;
+use headgate_decide::unheard::unheard_max;
 use headgate_decide::units::{Instant, Span};
 use headgate_host::clock::Clock;
 use headgate_host::neighbour::NeighbourError;
@@ -36,12 +37,6 @@ const SLEEP_MAX: Span = Span::from_millis(50);
 /// Time without progress after which a worker or the control loop stands still. Our choice: far above the
 /// time that the control loop may be blocked by the kernel, or a worker waits for its core on a busy machine.
 const STANDSTILL: Span = Span::from_secs(1);
-/// Shortest interval of a session that is not up (RFC 5880, 6.8.3).
-const SLOW_INTERVAL: Span = Span::from_secs(1);
-/// Intervals of its slowest link after which a node that was never heard is out of reach. It may have died
-/// before its session came up, and then no change of a session would ever tell. Our choice: a session comes
-/// up with three packets, each at most an interval after the one before.
-const UNHEARD_INTERVALS: u64 = 5;
 
 /// Reason why a link's session cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -141,13 +136,13 @@ impl Drop for Sessions {
     }
 }
 
-/// Returns until when each peer of a node may stay unheard.
+/// Returns until when each peer of a node may stay unheard: by its slowest link.
 fn patience(node: &Node, now: Instant) -> BTreeMap<String, Instant> {
     let mut until = BTreeMap::new();
     for link in &node.links {
-        let interval = Span(link.bfd.interval_ns).max(SLOW_INTERVAL);
-        let of_peer = until.entry(link.peer.clone()).or_insert(now);
-        *of_peer = (*of_peer).max(now + Span(UNHEARD_INTERVALS * interval.0));
+        let of_link = now + unheard_max(Span(link.bfd.interval_ns));
+        let of_peer = until.entry(link.peer.clone()).or_insert(of_link);
+        *of_peer = of_link.max(*of_peer);
     }
     until
 }

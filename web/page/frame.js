@@ -47,10 +47,9 @@ export function frame(before, after) {
 
 // Mean time in the handler for one packet, in nanoseconds: of the interval, and where it had none, of the process's life.
 function serviceTime(was, is) {
-    const isSame = was.pid === is.pid;
-    const packets = is.service_time_packets - (isSame ? was.service_time_packets : 0);
-    const sum = is.service_time_sum_ns - (isSame ? was.service_time_sum_ns : 0);
-    return packets > 0 ? sum / packets : is.service_time_ns_mean;
+    const packets = is.service_time_packets - was.service_time_packets;
+    const sum = is.service_time_sum_ns - was.service_time_sum_ns;
+    return was.pid === is.pid && packets > 0 ? sum / packets : is.service_time_ns_mean;
 }
 
 // Reasons with their rates, the most frequent first; only those there were.
