@@ -22,6 +22,9 @@ pub(crate) struct Bench {
     pub kills: u32,
 }
 
+/// What packets are that were not recorded, in a table.
+pub(crate) const NOT_RECORDED: &str = "that left while the disk of the capture was behind: no loss";
+
 /// Results of one experiment.
 pub(crate) struct Outcome {
     /// Its values.

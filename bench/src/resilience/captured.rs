@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use headgate_api::status::Snapshot;
 use headgate_generator::stamp::{CYCLES_BITS, Stamp};
 use headgate_wire::pcap::Records;
 
@@ -11,6 +12,15 @@ const BEFORE_NS: u64 = 100_000_000;
 /// Part of a delay beyond the one before at which what waited is taken as worked off. Our choice: below what
 /// a host notices, and above what a worker waits for its core.
 const CAUGHT_UP_NS: f64 = 1e6;
+
+/// Reason of packets that the port of a capture could not take.
+const NOT_TAKEN: &str = "port-full";
+
+/// Returns the packets that were to leave into a capture while the disk was behind: the bench's own fault,
+/// and no loss of what it measures.
+pub(crate) fn not_recorded(now: &Snapshot) -> u64 {
+    now.drops.iter().filter(|drop| drop.reason == NOT_TAKEN).map(|drop| drop.count).sum()
+}
 
 /// A packet that left.
 #[derive(Clone, Copy, Debug)]

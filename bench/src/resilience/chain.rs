@@ -13,6 +13,8 @@ use headgate_host::cores::Placement;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value as Json;
 
+use super::captured::not_recorded;
+
 /// The only rule: without it no packet enters.
 const RULE: &str = "\n[[rule]]\nin = \"source\"\nchain = \"chain\"\n";
 /// Time between two samples of the manager's state, which take it a tenth of a millisecond.
@@ -27,6 +29,17 @@ const AGAIN_AFTER: Duration = Duration::from_millis(5);
 const SHED: [&str; 2] = ["throttled", "stage-full"];
 /// Reason of packets that come while the chain runs dry: no chain of ours had them.
 const OUTSIDE: &str = "no-rule";
+
+/// How packets ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// Packets that nobody knows of, or that ended for another reason than those below.
+    pub lost: u64,
+    /// Packets that were shed for overload.
+    pub shed: u64,
+    /// Packets that passed all NFs and did not come into the capture ([`super::captured::not_recorded`]).
+    pub not_recorded: u64,
+}
 
 /// End of a chain.
 #[derive(Clone, Copy, Debug)]
@@ -161,19 +174,19 @@ pub(crate) fn run_dry(session: &Session, bed: &Bed<'_>) -> anyhow::Result<Snapsh
     wait_for(session, "the chain runs dry", |now| now.nfs.iter().all(|nf| nf.held == 0 && nf.pending == 0))
 }
 
-/// Returns the packets that were lost and those that were shed. What ended for another reason than overload
-/// is lost, and what nobody knows of is too. For a chain that has run dry.
-pub(crate) fn lost_and_shed(now: &Snapshot) -> [u64; 2] {
+/// Returns how packets ended, for a chain that has run dry.
+pub(crate) fn ends(now: &Snapshot) -> Ends {
     let count = |is_so: fn(&str) -> bool| {
         let of_kind = now.drops.iter().filter(|drop| is_so(&drop.reason));
         of_kind.map(|drop| drop.count).sum::<u64>()
     };
     let (shed, outside) = (count(|reason| SHED.contains(&reason)), count(|reason| reason == OUTSIDE));
-    let ended = count(|_| true) - shed - outside;
+    let not_recorded = not_recorded(now);
+    let ended = count(|_| true) - shed - outside - not_recorded;
     let [entered, left] =
         [0, 1].map(|which| now.chains.iter().map(|one| [one.entered, one.left][which]).sum());
-    let unknown = u64::saturating_sub(entered, left + shed + ended + outside);
-    [ended + unknown, shed]
+    let unknown = u64::saturating_sub(entered, left + shed + ended + outside + not_recorded);
+    Ends { lost: ended + unknown, shed, not_recorded }
 }
 
 /// Returns the number of packets that an NF has counted in its state.
@@ -202,9 +215,9 @@ mod tests {
         let chains = vec![chain(1000, 0), chain(100, 70)];
         let mut drops =
             vec![drop("stage-full", 8), drop("throttled", 2), drop("nf-died", 15), drop("poison", 1)];
-        drops.push(drop(OUTSIDE, 1000));
+        drops.extend([drop(OUTSIDE, 1000), drop("port-full", 3)]);
         let now = Snapshot { chains, drops, ..Snapshot::default() };
-        assert_eq!(lost_and_shed(&now), [16 + 4, 10]);
+        assert_eq!(ends(&now), Ends { lost: 16 + 1, shed: 10, not_recorded: 3 });
     }
 
     #[test]

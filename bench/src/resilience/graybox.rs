@@ -15,8 +15,8 @@ use headgate_api::status::Snapshot;
 use headgate_wire::pcap::Records;
 use rustix::process::Signal;
 
-use super::bench::{Bench, Outcome, progress, row};
-use super::chain::{Bed, Death, Sink, are_ready, counted, kill, lost_and_shed, run_dry, takeovers, wait_for};
+use super::bench::{Bench, NOT_RECORDED, Outcome, progress, row};
+use super::chain::{Bed, Death, Ends, Sink, are_ready, counted, ends, kill, run_dry, takeovers, wait_for};
 use crate::report::{Row, Section};
 use crate::statistics::{Round, Rounds, Summary, quantile};
 
@@ -53,6 +53,7 @@ struct Found {
     changed: u64,
     miscounted: u64,
     shed: u64,
+    not_recorded: u64,
 }
 
 impl Found {
@@ -63,6 +64,7 @@ impl Found {
         self.changed += other.changed;
         self.miscounted += other.miscounted;
         self.shed += other.shed;
+        self.not_recorded += other.not_recorded;
     }
 
     const fn is_clean(&self) -> bool {
@@ -110,6 +112,7 @@ fn counts(all: &Found) -> Round {
         ("graybox.changed_otherwise", all.changed),
         ("graybox.state_differs", all.miscounted),
         ("graybox.shed", all.shed),
+        ("graybox.not_recorded", all.not_recorded),
     ] {
         round.insert(name, count as f64);
     }
@@ -130,6 +133,7 @@ fn rows(rounds: &Rounds) -> Vec<Row> {
         row(rounds, "graybox.changed_otherwise", "packets", "not changed once by each NF; aim: none"),
         row(rounds, "graybox.state_differs", "", "NFs that counted other packets than passed; aim: none"),
         row(rounds, "graybox.shed", "packets", "for overload, and while an NF that hung was not noticed"),
+        row(rounds, "graybox.not_recorded", "packets", NOT_RECORDED),
     ];
     rows.into_iter().flatten().collect()
 }
@@ -195,13 +199,14 @@ impl Case<'_> {
 /// Judges what the manager and the NFs have counted.
 fn judge_counts(session: &Session, now: &Snapshot) -> anyhow::Result<Found> {
     let chain = now.chains.first().context("there is a chain")?;
-    let [lost, shed] = lost_and_shed(now);
-    let mut found = Found { lost, shed, ..Found::default() };
+    let Ends { lost, shed, not_recorded } = ends(now);
+    let mut found = Found { lost, shed, not_recorded, ..Found::default() };
+    let passed = chain.left + not_recorded;
     let mut before = chain.entered;
     for nf in &now.nfs {
         let counted = counted(session, &nf.nf)?;
         let is_last = std::ptr::eq(nf, now.nfs.last().unwrap_or(nf));
-        let is_possible = counted <= before && counted >= chain.left && (!is_last || counted == chain.left);
+        let is_possible = counted <= before && counted >= passed && (!is_last || counted == passed);
         found.miscounted += u64::from(!is_possible);
         before = counted;
     }

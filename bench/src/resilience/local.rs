@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use anyhow::Context as _;
 use rustix::process::Signal;
 
-use super::bench::{Bench, Outcome, row};
-use super::chain::{Bed, Death, Sink, are_ready, kill, lost_and_shed, run_dry, takeovers, wait_for};
+use super::bench::{Bench, NOT_RECORDED, Outcome, row};
+use super::chain::{Bed, Death, Ends, Sink, are_ready, ends, kill, run_dry, takeovers, wait_for};
 use crate::report::Section;
 use crate::start::{outages_ns, times_ns};
 use crate::statistics::{Round, quantile};
@@ -45,6 +45,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
         ),
         row(&rounds, "local.lost", "packets", "aim: none"),
         row(&rounds, "local.shed", "packets", "that found the ring full; a takeover within 40 ms sheds none"),
+        row(&rounds, "local.not_recorded", "packets", NOT_RECORDED),
     ];
     let section = Section { title: "local", note: "", rows: rows.into_iter().flatten().collect() };
     Ok(Outcome { section, rounds, ratios: Vec::new(), conserved, notes: Vec::new() })
@@ -67,7 +68,7 @@ fn one_round(bench: &Bench, deaths: u64, round: &mut Round) -> anyhow::Result<bo
         takeovers_ns.extend(now.nfs[0].takeover_ns);
     }
     let now = run_dry(&session, &bed)?;
-    let [lost, shed] = lost_and_shed(&now);
+    let Ends { lost, shed, not_recorded } = ends(&now);
     let conserved = session.stop()? != Some(false);
     let outages = outages_ns(&kills_ns, &times_ns(&file)?);
     anyhow::ensure!(outages.len() == kills_ns.len(), "not every standby had a packet");
@@ -83,5 +84,6 @@ fn one_round(bench: &Bench, deaths: u64, round: &mut Round) -> anyhow::Result<bo
     insert(["local.death_to_packet_us", "local.death_to_packet_us_p99"], outages);
     round.insert("local.lost", lost as f64);
     round.insert("local.shed", shed as f64);
+    round.insert("local.not_recorded", not_recorded as f64);
     Ok(conserved && lost == 0)
 }

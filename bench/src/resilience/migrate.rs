@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use headgate_api::Request;
 
-use super::bench::{Bench, Outcome, insert_quantiles, row};
-use super::captured::Captured;
+use super::bench::{Bench, NOT_RECORDED, Outcome, insert_quantiles, row};
+use super::captured::{Captured, not_recorded};
 use super::nodes::{BEGIN, GROUP, Nodes, Plan, Traffic};
 use super::remote::{shed, tell_of_loss};
 use crate::report::{Row, Section};
@@ -39,7 +39,7 @@ const CASES: [Case; 4] = [
     Case { nfs: 1, flows: 100_000, checkpoint_every: "1s" },
 ];
 /// What is told of each case: its name, its unit, and a note.
-const VALUES: [(&str, &str, &str); 8] = [
+const VALUES: [(&str, &str, &str); 9] = [
     ("switch_ms", "ms", "asked for until the next view is on disk, median of a round"),
     (
         "total_ms",
@@ -52,6 +52,7 @@ const VALUES: [(&str, &str, &str); 8] = [
     ("lost", "packets", "neither left nor shed; aim: none"),
     ("doubled_or_out_of_order", "packets", "aim: none"),
     ("shed", "packets", "at the gate, before their clock"),
+    ("not_recorded", "packets", NOT_RECORDED),
 ];
 
 impl Case {
@@ -93,7 +94,8 @@ fn one_case(bench: &Bench, case: Case, moves: usize, round: &mut Round) -> anyho
     nodes.await_that("all flows are known", |now| now.at_ns > known.as_nanos() as u64)?;
     let moved = move_often(&nodes, moves)?;
     std::thread::sleep(SETTLE);
-    let shed = shed(&nodes.sample("gate")?);
+    let now = nodes.sample("gate")?;
+    let (shed, not_recorded) = (shed(&now), not_recorded(&now));
     let (gate, conserved) = nodes.stop()?;
     let captured = Captured::read(&nodes.capture())?;
     let gaps = moved
@@ -104,11 +106,12 @@ fn one_case(bench: &Bench, case: Case, moves: usize, round: &mut Round) -> anyho
     insert_quantiles(round, [case.name("gap_ms"), case.name("gap_ms_p99")], gaps.collect(), 1e6);
     insert_quantiles(round, [case.name("switch_ms"), case.name("switch_ms_p99")], switches, 1e6);
     insert_quantiles(round, [case.name("total_ms"), case.name("total_ms_p99")], totals, 1e6);
-    let lost = captured.missing().saturating_sub(shed);
+    let lost = captured.missing().saturating_sub(shed + not_recorded);
     tell_of_loss(&case.name("lost"), lost, &gate);
     round.insert(case.name("lost"), lost as f64);
     round.insert(case.name("doubled_or_out_of_order"), captured.doubled() as f64);
     round.insert(case.name("shed"), shed as f64);
+    round.insert(case.name("not_recorded"), not_recorded as f64);
     Ok(conserved && lost == 0)
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use headgate_api::status::{EventCode, FailoverStatus, PortStatus, Snapshot};
 
-use super::bench::{Bench, Outcome, insert_quantiles, progress, row};
-use super::captured::Captured;
+use super::bench::{Bench, NOT_RECORDED, Outcome, insert_quantiles, progress, row};
+use super::captured::{Captured, not_recorded};
 use super::nodes::{BEGIN, Moment, Nodes, Plan, Traffic};
 use crate::report::Section;
 use crate::statistics::Round;
@@ -99,6 +99,7 @@ pub(crate) fn run(bench: &Bench) -> anyhow::Result<Outcome> {
         ("remote.lost", "packets", "neither left nor shed; aim: none"),
         ("remote.doubled_or_out_of_order", "packets", "aim: none"),
         ("remote.shed", "packets", "at the gate, before their clock"),
+        ("remote.not_recorded", "packets", NOT_RECORDED),
     ];
     rows.extend(counts.into_iter().filter_map(|(name, unit, note)| row(&rounds, name, unit, note)));
     let section = Section { title: "remote", note: "", rows };
@@ -117,9 +118,9 @@ fn one_round(bench: &Bench, deaths: usize, round: &mut Round) -> anyhow::Result<
     }
     nodes.await_protected(if deaths.is_multiple_of(2) { "left" } else { "right" })?;
     std::thread::sleep(SETTLE);
-    let shed = shed(&nodes.sample("gate")?);
+    let now = nodes.sample("gate")?;
     let (gate, conserved) = nodes.stop()?;
-    judge(&Captured::read(&nodes.capture())?, &seen, shed, round)?;
+    judge(&Captured::read(&nodes.capture())?, &seen, &now, round)?;
     let lost = round.get("remote.lost").copied().unwrap_or_default();
     tell_of_loss("remote", lost as u64, &gate);
     Ok(conserved && lost == 0.0)
@@ -146,14 +147,16 @@ fn promoted_ns(now: &Snapshot, since_ns: u64) -> Option<u64> {
     ready.checked_sub(promoted)
 }
 
-fn judge(captured: &Captured, deaths: &[Death], shed: u64, round: &mut Round) -> anyhow::Result<()> {
+fn judge(captured: &Captured, deaths: &[Death], now: &Snapshot, round: &mut Round) -> anyhow::Result<()> {
+    let (shed, not_recorded) = (shed(now), not_recorded(now));
     for (phase, all_ns) in PHASES.iter().zip(phases(captured, deaths)?) {
         insert_quantiles(round, [phase.median, phase.late], all_ns, 1e6);
     }
     round.insert("remote.deaths", deaths.len() as f64);
-    round.insert("remote.lost", captured.missing().saturating_sub(shed) as f64);
+    round.insert("remote.lost", captured.missing().saturating_sub(shed + not_recorded) as f64);
     round.insert("remote.doubled_or_out_of_order", captured.doubled() as f64);
     round.insert("remote.shed", shed as f64);
+    round.insert("remote.not_recorded", not_recorded as f64);
     Ok(())
 }
 
